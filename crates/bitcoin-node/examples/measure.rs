@@ -1,14 +1,14 @@
-//! Measures, with a real btcd on this machine, the time from mining a block to [`Step::Connect`], and the rate of a
-//! download. `LINESIDE_BTCD=btcd cargo run --release -p lineside-bitcoin-node --example measure`
+//! Measures, with a real btcd on this machine, the time from mining a block to [`ChainStep::Connect`], and the rate of
+//! a download. `LINESIDE_BTCD=btcd cargo run --release -p lineside-bitcoin-node --example measure`
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
 use bitcoin::hashes::{Hash as _, sha256d};
-use common::{Btcd, Local, PATIENCE, btcd_program, until};
+use common::{Btcd, ChainInMemory, WAIT_TIMEOUT, btcd_program, until};
 use lineside_bitcoin_node::{
-    BlockHash, Download, DownloadOptions, Event, Feed, Follower, LessWork, NodeOptions, NodeUrl, Step, Use,
-    connect,
+    BlockHash, ChainStep, Download, DownloadOptions, Event, Feed, Follower, LessWork, NodeOptions, NodeUrl,
+    Use, connect,
 };
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -23,8 +23,8 @@ fn main() {
     let program = btcd_program().expect("btcd: set LINESIDE_BTCD");
     let btcd = Btcd::start(&program, false, None);
     let options = NodeOptions {
-        poll_interval: PATIENCE,
-        backup_poll_interval: PATIENCE,
+        poll_interval: WAIT_TIMEOUT,
+        backup_poll_interval: WAIT_TIMEOUT,
         ..NodeOptions::default()
     };
     latency("web socket, no TLS", &btcd, &btcd, &options);
@@ -68,13 +68,13 @@ fn latency(name: &str, miner: &Btcd, followed: &Btcd, options: &NodeOptions) {
     let (connected, is_connected) = mpsc::channel();
     miner.generate(1);
     std::thread::spawn(move || {
-        let mut local = Local::default();
+        let mut local = ChainInMemory::default();
         loop {
-            match feed.next(&local, PATIENCE) {
+            match feed.next(&local, WAIT_TIMEOUT) {
                 Event::Step(step) => {
                     let now = Instant::now();
                     local.apply(&step);
-                    if let Step::Connect { hash, .. } = step
+                    if let ChainStep::Connect { hash, .. } = step
                         && connected.send((hash, now)).is_err()
                     {
                         return;
@@ -97,7 +97,7 @@ fn latency(name: &str, miner: &Btcd, followed: &Btcd, options: &NodeOptions) {
         let hash = miner.generate(1)[0];
         let mined = Instant::now();
         let at = loop {
-            let (found, at) = is_connected.recv_timeout(PATIENCE).expect("the block");
+            let (found, at) = is_connected.recv_timeout(WAIT_TIMEOUT).expect("the block");
             if found == hash {
                 break at;
             }

@@ -4,7 +4,7 @@
 //! `docs/json_rpc_api.md` of btcd. Both answer `{"result", "error", "id"}`; Bitcoin Core sends errors with HTTP 500,
 //! 404 or 400 to requests of version 1 and with HTTP 200 to those of version 2; btcd sends them with HTTP 200.
 
-use crate::error::Fault;
+use crate::error::NodeFault;
 use crate::hash::{BlockHash, HEADER_BYTES};
 use crate::node::{Header, NodeInfo};
 use crate::signet::SignetId;
@@ -14,7 +14,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use std::fmt;
 
 /// Maximum length of a node's text that a message repeats, in characters.
-const SAID_MAX: usize = 200;
+const NODE_TEXT_CHARS_MAX: usize = 200;
 
 /// Error code while the node starts.
 pub(crate) const IN_WARMUP: i64 = -28;
@@ -348,25 +348,26 @@ pub fn socket_message(body: &[u8]) -> SocketMessage {
     }
 }
 
-/// Returns a node's text in a form for messages: one line, no control characters, at most [`SAID_MAX`] characters.
+/// Returns a node's text in a form for messages: one line, no control characters, at most [`NODE_TEXT_CHARS_MAX`]
+/// characters.
 pub(crate) fn said(text: &str) -> String {
     let shown = text.trim().chars();
     let clean = |c: char| if c.is_control() { ' ' } else { c };
-    shown.take(SAID_MAX).map(clean).collect()
+    shown.take(NODE_TEXT_CHARS_MAX).map(clean).collect()
 }
 
 /// Turns an answer without a result into a fault of the call.
-pub(crate) fn fault_of(call: &'static str, no_result: NoResult) -> Fault {
+pub(crate) fn fault_of(call: &'static str, no_result: NoResult) -> NodeFault {
     match no_result {
-        NoResult::Malformed(why) => Fault::Malformed {
+        NoResult::Malformed(why) => NodeFault::Malformed {
             call,
             why: said(&why),
         },
         NoResult::Error(RpcError { code, message }) => {
             let message = said(&message);
             match code {
-                IN_WARMUP => Fault::WarmingUp { message },
-                _ => Fault::Rpc { call, code, message },
+                IN_WARMUP => NodeFault::WarmingUp { message },
+                _ => NodeFault::Rpc { call, code, message },
             }
         }
     }
@@ -393,7 +394,7 @@ mod tests {
         );
         let body = br#"{"jsonrpc":"2.0","error":{"code":-28,"message":"Verifying blocks\n"},"id":7}"#;
         let fault = fault_of("getblockhash", hash(body, 7).unwrap_err());
-        assert!(matches!(fault, Fault::WarmingUp { message } if message == "Verifying blocks"));
+        assert!(matches!(fault, NodeFault::WarmingUp { message } if message == "Verifying blocks"));
         for body in [
             "",
             "{",

@@ -105,7 +105,7 @@ pub struct BlockFiles {
     key: [u8; 8],
     /// Numbers of the files that are not read yet; the last is the next one.
     numbers: Vec<u32>,
-    current: Option<Current>,
+    current: Option<OpenFile>,
     skipped_bytes: u64,
     bytes: u64,
     total_bytes: u64,
@@ -114,7 +114,7 @@ pub struct BlockFiles {
 }
 
 #[derive(Debug)]
-struct Current {
+struct OpenFile {
     number: u32,
     path: PathBuf,
     file: File,
@@ -222,7 +222,7 @@ impl BlockFiles {
         let path = self.dir.join(name_of(number));
         let file = File::open(&path).map_err(io_at(&path))?;
         let len = file.metadata().map_err(io_at(&path))?.len();
-        self.current = Some(Current {
+        self.current = Some(OpenFile {
             number,
             path,
             file,
@@ -269,7 +269,7 @@ impl Iterator for BlockFiles {
     }
 }
 
-impl Current {
+impl OpenFile {
     fn next(
         &mut self,
         magic: [u8; 4],

@@ -1,6 +1,6 @@
 //! Blocking calls on top of asynchronous connections: the runtime of one node.
 
-use crate::error::Fault;
+use crate::error::NodeFault;
 use crate::interrupt::Interrupter;
 use std::future::Future;
 use std::io;
@@ -32,15 +32,15 @@ impl Blocking {
         &self,
         call: &'static str,
         limit: Duration,
-        future: impl Future<Output = Result<T, Fault>>,
-    ) -> Result<T, Fault> {
+        future: impl Future<Output = Result<T, NodeFault>>,
+    ) -> Result<T, NodeFault> {
         let runtime = self.runtime.as_ref().expect("the runtime exists until drop");
-        let late = Fault::TimedOut { call, after: limit };
+        let late = NodeFault::TimedOut { call, after: limit };
         let interrupted = self.interrupter.interrupted();
         runtime.block_on(async {
             tokio::select! {
                 biased;
-                () = interrupted => Err(Fault::Interrupted),
+                () = interrupted => Err(NodeFault::Interrupted),
                 done = tokio::time::timeout(limit, future) => done.unwrap_or(Err(late)),
             }
         })

@@ -7,7 +7,7 @@
 //! followed, and the error names the file.
 
 use crate::block_files::{BlockFiles, BlockFilesError, FileBlock, Position, name_of};
-use crate::error::{Fault, NodeError};
+use crate::error::{NodeError, NodeFault};
 use crate::follower::proven_work;
 use crate::hash::{BlockHash, HEADER_BYTES, parent_of};
 use crate::interrupt::Interrupter;
@@ -56,7 +56,7 @@ impl BlocksDir {
         }
     }
 
-    fn fault(&self, fault: Fault) -> NodeError {
+    fn fault(&self, fault: NodeFault) -> NodeError {
         NodeError::new(self.describe(), fault)
     }
 
@@ -67,15 +67,15 @@ impl BlocksDir {
             Some((position, _)) => BlockFiles::open_at(&self.dir, self.magic, position),
         };
         let files = files
-            .map_err(|error| self.fault(Fault::Files(error)))?
+            .map_err(|error| self.fault(NodeFault::Files(error)))?
             .headers_only();
         let mut last: Option<FileBlock> = None;
         for block in files {
             // The first call reads the headers of all files, so it must be interruptible.
             if self.interrupter.is_interrupted() {
-                return Err(self.fault(Fault::Interrupted));
+                return Err(self.fault(NodeFault::Interrupted));
             }
-            let block = block.map_err(|error| self.fault(Fault::Files(error)))?;
+            let block = block.map_err(|error| self.fault(NodeFault::Files(error)))?;
             if let Some(before) = last.replace(block) {
                 self.enter_read(before);
             }
@@ -109,9 +109,9 @@ impl BlocksDir {
 
     fn read_at(&self, position: Position) -> Result<Option<FileBlock>, NodeError> {
         let files = BlockFiles::open_at(&self.dir, self.magic, position);
-        let mut files = files.map_err(|error| self.fault(Fault::Files(error)))?;
+        let mut files = files.map_err(|error| self.fault(NodeFault::Files(error)))?;
         let found = files.next().transpose();
-        let found = found.map_err(|error| self.fault(Fault::Files(error)))?;
+        let found = found.map_err(|error| self.fault(NodeFault::Files(error)))?;
         Ok(found.filter(|found| found.position == position))
     }
 
@@ -169,7 +169,7 @@ impl BlocksDir {
 
     fn entry(&self, hash: &BlockHash) -> Result<&Entry, NodeError> {
         let entry = self.entries.get(hash);
-        entry.ok_or_else(|| self.fault(Fault::NoSuchBlock { hash: *hash }))
+        entry.ok_or_else(|| self.fault(NodeFault::NoSuchBlock { hash: *hash }))
     }
 }
 
@@ -183,7 +183,7 @@ impl Node for BlocksDir {
     fn info(&mut self) -> Result<NodeInfo, NodeError> {
         self.read_on()?;
         let Some(best) = self.best.last().copied() else {
-            return Err(self.fault(Fault::NoSuchHeight { height: 0 }));
+            return Err(self.fault(NodeFault::NoSuchHeight { height: 0 }));
         };
         let height = self.best.len() as u32 - 1;
         Ok(NodeInfo {
@@ -203,7 +203,7 @@ impl Node for BlocksDir {
             self.read_on()?;
         }
         let hash = self.best.get(height as usize).copied();
-        hash.ok_or_else(|| self.fault(Fault::NoSuchHeight { height }))
+        hash.ok_or_else(|| self.fault(NodeFault::NoSuchHeight { height }))
     }
 
     fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeError> {
@@ -219,7 +219,7 @@ impl Node for BlocksDir {
         let position = self.entry(hash)?.position;
         match self.read_at(position)? {
             Some(block) if block.hash == *hash => Ok(block.raw),
-            _ => Err(self.fault(Fault::Files(BlockFilesError::Damaged {
+            _ => Err(self.fault(NodeFault::Files(BlockFilesError::Damaged {
                 path: self.dir.join(name_of(position.file)),
                 offset: position.offset,
             }))),

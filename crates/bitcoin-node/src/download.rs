@@ -7,7 +7,7 @@
 //! ```
 
 use crate::backoff::Backoff;
-use crate::error::{Fault, NodeError, SetupError};
+use crate::error::{NodeError, NodeFault, SetupError};
 use crate::hash::{BlockHash, parent_of};
 use crate::node::Node;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Number of heights that a worker claims at once.
 const CLAIM: u32 = 8;
 /// Shortest and longest pause of a worker between attempts.
-const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
 /// Time between two samples of the rate, and number of samples kept: the rate covers the last minute.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 const SAMPLES: usize = 30;
@@ -151,7 +151,7 @@ impl Download {
             end: range.end,
         });
         for node in nodes {
-            let [shortest, longest] = PAUSES;
+            let [shortest, longest] = RETRY_PAUSES;
             let worker = Worker {
                 shared: Arc::clone(&shared),
                 node,
@@ -207,7 +207,7 @@ impl Download {
                 return Err(error);
             }
             if state.workers == 0 {
-                let fault = Fault::Stopped { height: self.next };
+                let fault = NodeFault::Stopped { height: self.next };
                 return Err(NodeError::new("download", fault));
             }
             state = self.shared.wait(state);
@@ -230,7 +230,7 @@ impl Download {
         let (hash, raw) = self.take()?;
         let found = raw.first_chunk().map(parent_of).unwrap_or_default();
         if let Some(expected) = self.parent.filter(|expected| *expected != found) {
-            let fault = Fault::WrongParent {
+            let fault = NodeFault::WrongParent {
                 height,
                 hash,
                 expected,
@@ -304,7 +304,10 @@ impl Worker {
                 let hashes = node.hashes(from, count)?;
                 if hashes.len() < count as usize {
                     let height = from + hashes.len() as u32;
-                    return Err(NodeError::new(node.describe(), Fault::NoSuchHeight { height }));
+                    return Err(NodeError::new(
+                        node.describe(),
+                        NodeFault::NoSuchHeight { height },
+                    ));
                 }
                 Ok(hashes)
             })?;
@@ -399,7 +402,7 @@ fn block(node: &mut dyn Node, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
         let asked = *hash;
         return Err(NodeError::new(
             node.describe(),
-            Fault::WrongBlock { asked, found },
+            NodeFault::WrongBlock { asked, found },
         ));
     }
     Ok(raw)

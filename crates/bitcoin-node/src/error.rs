@@ -94,12 +94,12 @@ pub struct NodeError {
     /// The node's address, without secrets.
     pub node: Box<str>,
     /// The fault. It is part of the message, so it is not also reported as the source.
-    pub fault: Fault,
+    pub fault: NodeFault,
 }
 
 impl NodeError {
     /// Combines a fault and its node.
-    pub fn new(node: impl Into<Box<str>>, fault: Fault) -> NodeError {
+    pub fn new(node: impl Into<Box<str>>, fault: NodeFault) -> NodeError {
         NodeError {
             node: node.into(),
             fault,
@@ -109,7 +109,7 @@ impl NodeError {
 
 /// Fault of a node. The message says what happened and what to do.
 #[derive(Debug, Error)]
-pub enum Fault {
+pub enum NodeFault {
     /// The connection cannot be established.
     #[error("no connection: {source}; is the node running, and is its RPC open to this host?")]
     Connect {
@@ -352,25 +352,25 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl NodeFault {
     /// Returns true if the call may succeed later without a change of the configuration or of the node's data: the node
     /// is unreachable, starting, busy, or catching up.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
-            Fault::Connect { .. }
-                | Fault::Lost { .. }
-                | Fault::TimedOut { .. }
-                | Fault::NoCookie { .. }
-                | Fault::Cookie { .. }
-                | Fault::WarmingUp { .. }
-                | Fault::Busy { .. }
-                | Fault::NotDownloaded { .. }
-                | Fault::NoSuchHeight { .. }
-                | Fault::NoSuchBlock { .. }
-                | Fault::WrongParent { .. }
-                | Fault::Unsteady { .. }
-                | Fault::LessWork { .. }
+            NodeFault::Connect { .. }
+                | NodeFault::Lost { .. }
+                | NodeFault::TimedOut { .. }
+                | NodeFault::NoCookie { .. }
+                | NodeFault::Cookie { .. }
+                | NodeFault::WarmingUp { .. }
+                | NodeFault::Busy { .. }
+                | NodeFault::NotDownloaded { .. }
+                | NodeFault::NoSuchHeight { .. }
+                | NodeFault::NoSuchBlock { .. }
+                | NodeFault::WrongParent { .. }
+                | NodeFault::Unsteady { .. }
+                | NodeFault::LessWork { .. }
         )
     }
 
@@ -378,13 +378,13 @@ impl Fault {
     pub fn is_lie(&self) -> bool {
         matches!(
             self,
-            Fault::TooLarge { .. }
-                | Fault::WrongBlock { .. }
-                | Fault::NoWork { .. }
-                | Fault::OtherNetwork { .. }
-                | Fault::OtherSignet { .. }
-                | Fault::OtherFirstBlock { .. }
-                | Fault::Malformed { .. }
+            NodeFault::TooLarge { .. }
+                | NodeFault::WrongBlock { .. }
+                | NodeFault::NoWork { .. }
+                | NodeFault::OtherNetwork { .. }
+                | NodeFault::OtherSignet { .. }
+                | NodeFault::OtherFirstBlock { .. }
+                | NodeFault::Malformed { .. }
         )
     }
 }

@@ -1,13 +1,13 @@
 //! Combination of node and follower, with pauses while the node is unreachable.
 
 use crate::backoff::Backoff;
-use crate::error::{Fault, NodeError};
-use crate::follower::{Follower, LocalChain, Step};
+use crate::error::{NodeError, NodeFault};
+use crate::follower::{ChainStep, Follower, LocalChain};
 use crate::node::{Announcement, Node};
 use std::time::{Duration, Instant};
 
 /// Shortest and longest pause between attempts to reach the node.
-const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
+const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
 /// Maximum pause before a node is contacted again whose chain has less work.
 const LESS_WORK_PAUSE: Duration = Duration::from_secs(1);
 
@@ -15,7 +15,7 @@ const LESS_WORK_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub enum Event {
     /// The local chain has to change. Carry out the step before the next call.
-    Step(Step),
+    Step(ChainStep),
     /// The local chain is equal to the node's.
     AtTip,
     /// The node is unreachable, sends wrong data, or cannot send what is needed; it is contacted again after the pause.
@@ -43,7 +43,7 @@ pub struct Feed {
 impl Feed {
     /// Returns a feed that follows `node`.
     pub fn new(node: Box<dyn Node>, follower: Follower) -> Feed {
-        let [shortest, longest] = PAUSES;
+        let [shortest, longest] = RETRY_PAUSES;
         Feed {
             node,
             follower,
@@ -79,7 +79,7 @@ impl Feed {
             Err(error) => {
                 let mut pause = self.backoff.pause();
                 // The node is reachable, and may have more work at its next block.
-                if matches!(error.fault, Fault::LessWork { .. }) {
+                if matches!(error.fault, NodeFault::LessWork { .. }) {
                     pause = pause.min(LESS_WORK_PAUSE);
                 }
                 self.at_tip = false;
@@ -105,7 +105,7 @@ impl Feed {
         &mut *self.node
     }
 
-    fn ask(&mut self, local: &dyn LocalChain, timeout: Duration) -> Result<Option<Step>, NodeError> {
+    fn ask(&mut self, local: &dyn LocalChain, timeout: Duration) -> Result<Option<ChainStep>, NodeError> {
         if self.at_tip {
             self.announced = self.node.wait_for_change(&self.follower.best(), timeout)?;
             if self.announced.is_none() {

@@ -1,14 +1,14 @@
 //! Follower of a node's chain: compares it with the local chain and returns the next step.
 //!
 //! The follower holds no chain and does no I/O of its own. It queries the node through [`Node`], reads the local chain
-//! through [`LocalChain`], and returns one [`Step`] at a time. The caller carries it out before it requests the next
-//! one, so a restart of the caller or the node in between makes no difference.
+//! through [`LocalChain`], and returns one [`ChainStep`] at a time. The caller carries it out before it requests the
+//! next one, so a restart of the caller or the node in between makes no difference.
 //!
 //! The node's headers are checked: each block has the requested hash and is the child of the block before it, and on a
 //! branch that would replace local blocks it meets its own target. The caller must check transactions, targets and
 //! times.
 
-use crate::error::{Fault, NodeError};
+use crate::error::{NodeError, NodeFault};
 use crate::hash::{BlockHash, HEADER_BYTES, decode, parent_of};
 use crate::node::{Node, NodeInfo};
 use crate::signet::SignetId;
@@ -17,13 +17,13 @@ use bitcoin::pow::{CompactTarget, Target};
 use std::collections::VecDeque;
 
 /// Maximum number of hashes that are requested ahead of the blocks.
-const AHEAD: u32 = 500;
+const HASHES_AHEAD_MAX: u32 = 500;
 /// Maximum number of comparisons that may fail because the chain changes, before the follower reports an error.
 const ATTEMPTS_MAX: u32 = 5;
 /// Number of headers of a branch that are requested at once.
 const HEADERS: u32 = 500;
 /// Maximum number of blocks by which a branch may be longer than the local one before it is refused for lack of work.
-const LONGER_MAX: u32 = 100_000;
+const LONGER_BRANCH_BLOCKS_MAX: u32 = 100_000;
 
 /// The local chain, which follows the node's.
 pub trait LocalChain {
@@ -56,7 +56,7 @@ pub trait LocalChain {
 
 /// Next change of the local chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ChainStep {
     /// Remove all blocks above `to_height`, at which the node's chain departs from the local one.
     Disconnect {
         /// Height of the last block to keep.
@@ -76,7 +76,7 @@ pub enum Step {
 /// Reaction to a node whose best chain has less work than the local one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LessWork {
-    /// Return [`Fault::LessWork`] and keep the local chain. No correct node goes back by itself.
+    /// Return [`NodeFault::LessWork`] and keep the local chain. No correct node goes back by itself.
     #[default]
     Refuse,
     /// Follow the node, for operators who shorten its chain with `invalidateblock`. A node in its initial download, or
@@ -101,7 +101,7 @@ pub struct Follower {
 }
 
 /// Outcome of one comparison.
-enum Compared {
+enum ChainComparison {
     Equal,
     /// The node's chain extends the local one; `ahead` has its next blocks.
     Longer,
@@ -139,14 +139,15 @@ impl Follower {
     /// Returns the next step towards the node's chain; `None` if the chains are equal.
     ///
     /// # Errors
-    /// Faults of the node. [`Fault::OtherNetwork`]; [`Fault::WrongBlock`]; [`Fault::WrongParent`] and [`Fault::NoWork`]
-    /// for a list that is not a chain; [`Fault::LessWork`]; [`Fault::Pruned`] if a needed block was deleted;
-    /// [`Fault::Unsteady`]; [`Fault::LocalGap`]. After an error the next call begins with a new comparison.
+    /// Faults of the node. [`NodeFault::OtherNetwork`]; [`NodeFault::WrongBlock`]; [`NodeFault::WrongParent`] and
+    /// [`NodeFault::NoWork`] for a list that is not a chain; [`NodeFault::LessWork`]; [`NodeFault::Pruned`] if a
+    /// needed block was deleted; [`NodeFault::Unsteady`]; [`NodeFault::LocalGap`]. After an error the next call begins
+    /// with a new comparison.
     pub fn next_step(
         &mut self,
         node: &mut dyn Node,
         local: &dyn LocalChain,
-    ) -> Result<Option<Step>, NodeError> {
+    ) -> Result<Option<ChainStep>, NodeError> {
         let step = self.try_next_step(node, local);
         if step.is_err() {
             self.ahead.clear();
@@ -159,16 +160,16 @@ impl Follower {
         &mut self,
         node: &mut dyn Node,
         local: &dyn LocalChain,
-    ) -> Result<Option<Step>, NodeError> {
+    ) -> Result<Option<ChainStep>, NodeError> {
         for _ in 0..ATTEMPTS_MAX {
             let tip = local.tip();
             let is_ahead = !self.ahead.is_empty() && tip.is_some_and(|(_, hash)| hash == self.after);
             if !is_ahead {
                 match self.compare(node, local)? {
-                    Compared::Equal => return Ok(None),
-                    Compared::Fork(to_height) => return Ok(Some(Step::Disconnect { to_height })),
-                    Compared::Longer => {}
-                    Compared::Changed => continue,
+                    ChainComparison::Equal => return Ok(None),
+                    ChainComparison::Fork(to_height) => return Ok(Some(ChainStep::Disconnect { to_height })),
+                    ChainComparison::Longer => {}
+                    ChainComparison::Changed => continue,
                 }
             }
             let height = tip.map_or(0, |(height, _)| height + 1);
@@ -178,7 +179,7 @@ impl Follower {
         }
         Err(NodeError::new(
             node.describe(),
-            Fault::Unsteady {
+            NodeFault::Unsteady {
                 attempts: ATTEMPTS_MAX,
             },
         ))
@@ -190,7 +191,7 @@ impl Follower {
         node: &mut dyn Node,
         local: &dyn LocalChain,
         height: u32,
-    ) -> Result<Option<Step>, NodeError> {
+    ) -> Result<Option<ChainStep>, NodeError> {
         let Some(hash) = self.ahead.pop_front() else {
             return Ok(None);
         };
@@ -198,7 +199,7 @@ impl Follower {
         let raw = match kept.map_or_else(|| node.block(&hash), Ok) {
             Ok(raw) => raw,
             // A block of a chain that the node has left may not exist any more.
-            Err(error) if matches!(error.fault, Fault::NoSuchBlock { .. }) => {
+            Err(error) if matches!(error.fault, NodeFault::NoSuchBlock { .. }) => {
                 self.ahead.clear();
                 if node.hash_at(height).is_ok_and(|now| now == hash) {
                     return Err(error);
@@ -210,12 +211,12 @@ impl Follower {
         let wrong = |fault| NodeError::new(node.describe(), fault);
         let found = BlockHash::of_block(&raw).unwrap_or_default();
         if found != hash {
-            return Err(wrong(Fault::WrongBlock { asked: hash, found }));
+            return Err(wrong(NodeFault::WrongBlock { asked: hash, found }));
         }
         let header: &[u8; HEADER_BYTES] = raw.first_chunk().unwrap_or(&[0; HEADER_BYTES]);
         if height > 0 && parent_of(header) != self.after {
             self.ahead.clear();
-            let fault = Fault::WrongParent {
+            let fault = NodeFault::WrongParent {
                 height,
                 hash,
                 expected: self.after,
@@ -228,17 +229,17 @@ impl Follower {
             return if repeats { Err(error) } else { Ok(None) };
         }
         self.after = hash;
-        Ok(Some(Step::Connect { height, hash, raw }))
+        Ok(Some(ChainStep::Connect { height, hash, raw }))
     }
 
-    fn compare(&mut self, node: &mut dyn Node, local: &dyn LocalChain) -> Result<Compared, NodeError> {
+    fn compare(&mut self, node: &mut dyn Node, local: &dyn LocalChain) -> Result<ChainComparison, NodeError> {
         self.ahead.clear();
         if !self.network_checked {
             let (expected, found) = (self.genesis, node.hash_at(0)?);
             if found != expected {
                 return Err(NodeError::new(
                     node.describe(),
-                    Fault::OtherNetwork { expected, found },
+                    NodeFault::OtherNetwork { expected, found },
                 ));
             }
             self.network_checked = true;
@@ -247,7 +248,7 @@ impl Follower {
         if let (Some(expected), Some(found)) = (self.signet, info.signet)
             && expected != found
         {
-            let fault = Fault::OtherSignet { expected, found };
+            let fault = NodeFault::OtherSignet { expected, found };
             return Err(NodeError::new(node.describe(), fault));
         }
         self.best = info.best;
@@ -256,7 +257,7 @@ impl Follower {
         };
         if info.best == hash {
             node.fetch_ahead(&[]);
-            return Ok(Compared::Equal);
+            return Ok(ChainComparison::Equal);
         }
         if info.blocks > height {
             match at(node, height)? {
@@ -265,11 +266,11 @@ impl Follower {
                     return self.look_ahead(node, local, height + 1, &info);
                 }
                 Some(_) => {}
-                None => return Ok(Compared::Changed),
+                None => return Ok(ChainComparison::Changed),
             }
         }
         let Some(fork) = fork_point(node, local, info.blocks.min(height))? else {
-            return Ok(Compared::Changed);
+            return Ok(ChainComparison::Changed);
         };
         self.judge(node, local, &info, fork)
     }
@@ -281,8 +282,12 @@ impl Follower {
         local: &dyn LocalChain,
         from: u32,
         info: &NodeInfo,
-    ) -> Result<Compared, NodeError> {
-        let count = info.blocks.saturating_sub(from).saturating_add(1).min(AHEAD);
+    ) -> Result<ChainComparison, NodeError> {
+        let count = info
+            .blocks
+            .saturating_sub(from)
+            .saturating_add(1)
+            .min(HASHES_AHEAD_MAX);
         let mut hashes = node.hashes(from, count)?;
         hashes.truncate(count as usize);
         let asked: Vec<_> = hashes.iter().copied().filter(|hash| !local.keeps(hash)).collect();
@@ -291,13 +296,13 @@ impl Follower {
         if from == 0 {
             self.after = self.genesis;
             if self.ahead.front().is_some_and(|first| *first != self.genesis) {
-                return Ok(Compared::Changed);
+                return Ok(ChainComparison::Changed);
             }
         }
         Ok(if self.ahead.is_empty() {
-            Compared::Changed
+            ChainComparison::Changed
         } else {
-            Compared::Longer
+            ChainComparison::Longer
         })
     }
 
@@ -308,20 +313,20 @@ impl Follower {
         local: &dyn LocalChain,
         info: &NodeInfo,
         fork: u32,
-    ) -> Result<Compared, NodeError> {
+    ) -> Result<ChainComparison, NodeError> {
         let Some((height, hash)) = local.tip() else {
-            return Ok(Compared::Changed);
+            return Ok(ChainComparison::Changed);
         };
         if fork == height {
             // The node's chain was extended from the local tip in the meantime.
-            return Ok(Compared::Changed);
+            return Ok(ChainComparison::Changed);
         }
         // Chains of two signets share only the first block, and a node need not report its challenge.
         if fork == 0 && self.signet.is_some() && info.signet.is_none() {
             let (Some(ours), Some(theirs)) = (local.hash_at(1), at(node, 1)?) else {
-                return Ok(Compared::Changed);
+                return Ok(ChainComparison::Changed);
             };
-            let fault = Fault::OtherFirstBlock { ours, theirs };
+            let fault = NodeFault::OtherFirstBlock { ours, theirs };
             return Err(NodeError::new(node.describe(), fault));
         }
         let of_local = branch_work(local, fork, height);
@@ -332,9 +337,9 @@ impl Follower {
             None => length >= needed,
         };
         while !has_more(work, length) {
-            if at >= info.blocks || length > needed.saturating_add(LONGER_MAX) {
+            if at >= info.blocks || length > needed.saturating_add(LONGER_BRANCH_BLOCKS_MAX) {
                 if node.info()?.best != info.best {
-                    return Ok(Compared::Changed);
+                    return Ok(ChainComparison::Changed);
                 }
                 let is_loading = info.initial_block_download || info.headers > info.blocks;
                 if self.less_work == LessWork::Follow && !is_loading && knows(node, &hash)? {
@@ -343,9 +348,9 @@ impl Follower {
                         fork,
                         "the node left its chain for one with less work"
                     );
-                    return Ok(Compared::Fork(fork));
+                    return Ok(ChainComparison::Fork(fork));
                 }
-                let fault = Fault::LessWork {
+                let fault = NodeFault::LessWork {
                     node_height: info.blocks,
                     node_tip: info.best,
                     local_height: height,
@@ -355,13 +360,13 @@ impl Follower {
             }
             let hashes = node.hashes(at + 1, HEADERS.min(info.blocks - at))?;
             let headers = match node.headers(&hashes) {
-                Err(error) if matches!(error.fault, Fault::NoSuchBlock { .. }) => {
-                    return Ok(Compared::Changed);
+                Err(error) if matches!(error.fault, NodeFault::NoSuchBlock { .. }) => {
+                    return Ok(ChainComparison::Changed);
                 }
                 headers => headers?,
             };
             if headers.is_empty() {
-                return Ok(Compared::Changed);
+                return Ok(ChainComparison::Changed);
             }
             for (hash, header) in hashes.iter().zip(&headers) {
                 at += 1;
@@ -370,14 +375,14 @@ impl Follower {
                 if found != *hash {
                     return Err(NodeError::new(
                         node.describe(),
-                        Fault::WrongBlock { asked: *hash, found },
+                        NodeFault::WrongBlock { asked: *hash, found },
                     ));
                 }
                 if parent != Some(parent_of(header)) {
-                    return Ok(Compared::Changed);
+                    return Ok(ChainComparison::Changed);
                 }
                 let Some(more) = proven_work(header) else {
-                    let fault = Fault::NoWork {
+                    let fault = NodeFault::NoWork {
                         height: at,
                         hash: *hash,
                     };
@@ -387,7 +392,7 @@ impl Follower {
                 parent = Some(*hash);
             }
         }
-        Ok(Compared::Fork(fork))
+        Ok(ChainComparison::Fork(fork))
     }
 }
 
@@ -395,7 +400,7 @@ impl Follower {
 fn knows(node: &mut dyn Node, hash: &BlockHash) -> Result<bool, NodeError> {
     match node.header(hash) {
         Ok(_) => Ok(true),
-        Err(error) if matches!(error.fault, Fault::NoSuchBlock { .. }) => Ok(false),
+        Err(error) if matches!(error.fault, NodeFault::NoSuchBlock { .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }
@@ -404,7 +409,7 @@ fn knows(node: &mut dyn Node, hash: &BlockHash) -> Result<bool, NodeError> {
 fn at(node: &mut dyn Node, height: u32) -> Result<Option<BlockHash>, NodeError> {
     match node.hash_at(height) {
         Ok(hash) => Ok(Some(hash)),
-        Err(error) if matches!(error.fault, Fault::NoSuchHeight { .. }) => Ok(None),
+        Err(error) if matches!(error.fault, NodeFault::NoSuchHeight { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -418,7 +423,7 @@ fn fork_point(node: &mut dyn Node, local: &dyn LocalChain, top: u32) -> Result<O
     let agrees = |node: &mut dyn Node, height| {
         let ours = local
             .hash_at(height)
-            .ok_or_else(|| NodeError::new(node.describe(), Fault::LocalGap { height }))?;
+            .ok_or_else(|| NodeError::new(node.describe(), NodeFault::LocalGap { height }))?;
         Ok::<_, NodeError>(at(node, height)?.map(|theirs| theirs == ours))
     };
     while height > 0 {

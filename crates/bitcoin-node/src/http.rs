@@ -1,6 +1,6 @@
 //! HTTP/1.1 client of one server: one connection, kept open between requests, with a limit on the length of answers.
 
-use crate::error::Fault;
+use crate::error::NodeFault;
 use crate::secret::Secret;
 use crate::stream::Address;
 use base64::Engine as _;
@@ -89,7 +89,7 @@ impl Http {
         &mut self,
         ask: &Ask<'_>,
         authorization: Option<&HeaderValue>,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<Answer, NodeFault> {
         if let Some(mut connection) = self.connection.take()
             && connection.ready().await.is_ok()
             && let Ok(response) = connection.send_request(self.request(ask, authorization)?).await
@@ -97,7 +97,7 @@ impl Http {
             return self.take(connection, response, ask).await;
         }
         let stream = self.address.open().await?;
-        let lost = |error: hyper::Error| Fault::Lost {
+        let lost = |error: hyper::Error| NodeFault::Lost {
             call: ask.call,
             why: chain(&error),
         };
@@ -116,7 +116,7 @@ impl Http {
         &self,
         ask: &Ask<'_>,
         authorization: Option<&HeaderValue>,
-    ) -> Result<Request<Full<Bytes>>, Fault> {
+    ) -> Result<Request<Full<Bytes>>, NodeFault> {
         let method = if ask.body.is_some() {
             Method::POST
         } else {
@@ -133,7 +133,7 @@ impl Http {
             builder = builder.header(AUTHORIZATION, authorization);
         }
         let body = Full::new(ask.body.clone().unwrap_or_default());
-        builder.body(body).map_err(|error| Fault::Lost {
+        builder.body(body).map_err(|error| NodeFault::Lost {
             call: ask.call,
             why: error.to_string(),
         })
@@ -144,8 +144,8 @@ impl Http {
         connection: SendRequest<Full<Bytes>>,
         response: Response<Incoming>,
         ask: &Ask<'_>,
-    ) -> Result<Answer, Fault> {
-        let too_large = || Fault::TooLarge {
+    ) -> Result<Answer, NodeFault> {
+        let too_large = || NodeFault::TooLarge {
             call: ask.call,
             limit_bytes: ask.limit_bytes,
         };
@@ -157,7 +157,7 @@ impl Http {
         }
         let mut bytes = Vec::with_capacity(announced as usize);
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Fault::Lost {
+            let frame = frame.map_err(|error| NodeFault::Lost {
                 call: ask.call,
                 why: chain(&error),
             })?;

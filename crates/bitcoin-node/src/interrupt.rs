@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Handle that interrupts the calls of a node: the current call and all later ones fail with
-/// [`Fault::Interrupted`](crate::Fault::Interrupted). Clones belong to the same node.
+/// [`NodeFault::Interrupted`](crate::Fault::Interrupted). Clones belong to the same node.
 #[derive(Clone, Debug)]
 pub struct Interrupter(Arc<watch::Sender<bool>>);
 

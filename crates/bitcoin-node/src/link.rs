@@ -2,7 +2,7 @@
 
 use crate::answers::{self, NoResult, RpcError, fault_of, said};
 use crate::backoff::Backoff;
-use crate::error::Fault;
+use crate::error::NodeFault;
 use crate::hash::{BlockHash, HEADER_BYTES};
 use crate::http::{Answer, Ask, Http, basic};
 use crate::node::{Announcement, Header, NodeInfo, NoticedBy};
@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 /// Time after a subscription during which the best block is requested often. A publisher activates a subscription some
 /// time after it has answered the handshake; notifications in between are lost.
-const SETTLING: Duration = Duration::from_secs(5);
+const SUBSCRIPTION_SETTLE_TIME: Duration = Duration::from_secs(5);
 /// Shortest and longest pause between attempts to subscribe.
 const SUBSCRIBE_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
@@ -84,7 +84,7 @@ impl Link {
     }
 
     /// Closes the connections for requests; the next request opens a new one.
-    pub(crate) async fn close(&mut self) -> Result<(), Fault> {
+    pub(crate) async fn close(&mut self) -> Result<(), NodeFault> {
         self.socket = None;
         self.http.close().await;
         Ok(())
@@ -98,7 +98,7 @@ impl Link {
         call: &'static str,
         params: &str,
         limit_bytes: usize,
-    ) -> Result<(Vec<u8>, u64), Fault> {
+    ) -> Result<(Vec<u8>, u64), NodeFault> {
         let id = self.next_id;
         self.next_id += 1;
         let text = format!(r#"{{"jsonrpc":"1.0","id":{id},"method":"{call}","params":[{params}]}}"#);
@@ -110,7 +110,7 @@ impl Link {
         &mut self,
         call: &'static str,
         all_params: impl Iterator<Item = String>,
-    ) -> Result<Vec<u8>, Fault> {
+    ) -> Result<Vec<u8>, NodeFault> {
         let mut text = String::from("[");
         for (id, params) in all_params.enumerate() {
             let comma = if id == 0 { "" } else { "," };
@@ -129,11 +129,11 @@ impl Link {
         call: &'static str,
         text: String,
         limit_bytes: usize,
-    ) -> Result<Vec<u8>, Fault> {
+    ) -> Result<Vec<u8>, NodeFault> {
         if self.is_btcd && self.options.web_socket == Use::Offered {
             match self.exchange_by_socket(call, &text, limit_bytes).await {
                 // The node accepts no further web socket, or a proxy blocks it.
-                Err(fault @ (Fault::Busy { .. } | Fault::Http { .. })) => {
+                Err(fault @ (NodeFault::Busy { .. } | NodeFault::Http { .. })) => {
                     tracing::debug!(node = self.name, "no web socket, so HTTP is used: {fault}");
                 }
                 done => return done,
@@ -147,7 +147,7 @@ impl Link {
         call: &'static str,
         text: &str,
         limit_bytes: usize,
-    ) -> Result<Vec<u8>, Fault> {
+    ) -> Result<Vec<u8>, NodeFault> {
         // The socket is taken out of `self`, so that it is closed if this future is dropped before the end.
         if let Some(mut socket) = self.socket.take() {
             match socket.ask(call, text.to_owned(), limit_bytes).await {
@@ -156,7 +156,7 @@ impl Link {
                     return Ok(answer);
                 }
                 // The node may have been restarted since the last call.
-                Err(Fault::Lost { .. }) => {}
+                Err(NodeFault::Lost { .. }) => {}
                 Err(fault) => return Err(fault),
             }
         }
@@ -178,7 +178,7 @@ impl Link {
         call: &'static str,
         text: String,
         limit_bytes: usize,
-    ) -> Result<Vec<u8>, Fault> {
+    ) -> Result<Vec<u8>, NodeFault> {
         let ask = Ask {
             call,
             path: "/",
@@ -197,20 +197,20 @@ impl Link {
     }
 
     /// Returns the header with the credentials, which are read again if `renew` is set.
-    fn authorize(&mut self, renew: bool) -> Result<Option<HeaderValue>, Fault> {
+    fn authorize(&mut self, renew: bool) -> Result<Option<HeaderValue>, NodeFault> {
         if self.authorization.is_none() || renew {
             let pair = self
                 .credentials
                 .pair()
                 .map_err(|source| match &self.credentials {
                     Credentials::CookieFile(path) if source.kind() == ErrorKind::NotFound => {
-                        Fault::NoCookie { path: path.clone() }
+                        NodeFault::NoCookie { path: path.clone() }
                     }
-                    Credentials::CookieFile(path) => Fault::Cookie {
+                    Credentials::CookieFile(path) => NodeFault::Cookie {
                         path: path.clone(),
                         source,
                     },
-                    _ => Fault::Connect { source },
+                    _ => NodeFault::Connect { source },
                 })?;
             self.authorization = pair.as_ref().and_then(basic);
         }
@@ -219,25 +219,25 @@ impl Link {
 
     // ---- the chain ----
 
-    pub(crate) async fn info(&mut self) -> Result<NodeInfo, Fault> {
+    pub(crate) async fn info(&mut self) -> Result<NodeInfo, NodeFault> {
         const CALL: &str = "getblockchaininfo";
         let (body, id) = self.call(CALL, "", ANSWER_BYTES_MAX).await?;
         answers::info(&body, id).map_err(|error| fault_of(CALL, error))
     }
 
-    async fn best(&mut self) -> Result<BlockHash, Fault> {
+    async fn best(&mut self) -> Result<BlockHash, NodeFault> {
         const CALL: &str = "getbestblockhash";
         let (body, id) = self.call(CALL, "", ANSWER_BYTES_MAX).await?;
         answers::hash(&body, id).map_err(|error| fault_of(CALL, error))
     }
 
-    pub(crate) async fn hash_at(&mut self, height: u32) -> Result<BlockHash, Fault> {
+    pub(crate) async fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeFault> {
         const CALL: &str = "getblockhash";
         let (body, id) = self.call(CALL, &height.to_string(), ANSWER_BYTES_MAX).await?;
         answers::hash(&body, id).map_err(|error| height_fault(height, error))
     }
 
-    pub(crate) async fn hashes(&mut self, from: u32, count: u32) -> Result<Vec<BlockHash>, Fault> {
+    pub(crate) async fn hashes(&mut self, from: u32, count: u32) -> Result<Vec<BlockHash>, NodeFault> {
         const CALL: &str = "getblockhash";
         let mut hashes = Vec::new();
         let heights: Vec<u32> = (from..from.saturating_add(count)).collect();
@@ -247,7 +247,7 @@ impl Link {
             for (height, hash) in heights.iter().zip(found) {
                 match hash.map_err(|error| height_fault(*height, error)) {
                     Ok(hash) => hashes.push(hash),
-                    Err(Fault::NoSuchHeight { .. }) => return Ok(hashes),
+                    Err(NodeFault::NoSuchHeight { .. }) => return Ok(hashes),
                     Err(fault) => return Err(fault),
                 }
             }
@@ -255,7 +255,7 @@ impl Link {
         Ok(hashes)
     }
 
-    pub(crate) async fn header(&mut self, hash: &BlockHash) -> Result<Header, Fault> {
+    pub(crate) async fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeFault> {
         const CALL: &str = "getblockheader";
         let params = [false, true].map(|details| format!("\"{hash}\",{details}"));
         let body = self.batch(CALL, params.into_iter()).await?;
@@ -264,7 +264,10 @@ impl Link {
         Ok(header)
     }
 
-    pub(crate) async fn headers(&mut self, hashes: &[BlockHash]) -> Result<Vec<[u8; HEADER_BYTES]>, Fault> {
+    pub(crate) async fn headers(
+        &mut self,
+        hashes: &[BlockHash],
+    ) -> Result<Vec<[u8; HEADER_BYTES]>, NodeFault> {
         const CALL: &str = "getblockheader";
         let mut headers = Vec::with_capacity(hashes.len());
         for hashes in hashes.chunks(BATCH_MAX) {
@@ -280,7 +283,7 @@ impl Link {
         Ok(headers)
     }
 
-    pub(crate) async fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, Fault> {
+    pub(crate) async fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeFault> {
         const CALL: &str = "getblock";
         self.probe().await?;
         let by_rest = match &self.offers {
@@ -298,14 +301,14 @@ impl Link {
         match BlockHash::of_block(&raw) {
             Some(found) => check_hash(hash, found)?,
             None => {
-                return Err(Fault::Malformed {
+                return Err(NodeFault::Malformed {
                     call: CALL,
                     why: "the block is shorter than a header".into(),
                 });
             }
         }
         if raw.len() > BLOCK_BYTES_MAX {
-            return Err(Fault::TooLarge {
+            return Err(NodeFault::TooLarge {
                 call: CALL,
                 limit_bytes: BLOCK_BYTES_MAX,
             });
@@ -315,7 +318,7 @@ impl Link {
 
     /// Fetches a block by REST; `None` if REST answers with an error, because the RPC reports the reason more
     /// precisely.
-    async fn block_by_rest(&mut self, hash: &BlockHash) -> Result<Option<Vec<u8>>, Fault> {
+    async fn block_by_rest(&mut self, hash: &BlockHash) -> Result<Option<Vec<u8>>, NodeFault> {
         let ask = Ask {
             call: "REST block",
             path: &format!("/rest/block/{hash}.bin"),
@@ -329,7 +332,7 @@ impl Link {
     // ---- notifications ----
 
     /// Asks Bitcoin Core for its offers, once for each connection, because a restart may change them.
-    async fn probe(&mut self) -> Result<(), Fault> {
+    async fn probe(&mut self) -> Result<(), NodeFault> {
         let is_fresh = |(_, opened): &(Offers, u64)| *opened == self.http.opened();
         if self.is_btcd || self.offers.as_ref().is_some_and(is_fresh) {
             return Ok(());
@@ -341,7 +344,7 @@ impl Link {
             match answers::zmq_notifications(&body, id).map_err(|error| fault_of(CALL, error)) {
                 Ok(offered) => offers.publisher = Publisher::choose(&offered, &self.address.host),
                 // The node is built without ZMQ, or this user may not call the method.
-                Err(Fault::Rpc { .. }) => {}
+                Err(NodeFault::Rpc { .. }) => {}
                 Err(fault) => return Err(fault),
             }
         }
@@ -387,7 +390,7 @@ impl Link {
                 }
             }
         };
-        let opened = timeout(limit, opening).await.unwrap_or(Err(Fault::TimedOut {
+        let opened = timeout(limit, opening).await.unwrap_or(Err(NodeFault::TimedOut {
             call: "the subscription",
             after: limit,
         }));
@@ -400,7 +403,7 @@ impl Link {
         }
     }
 
-    fn unsubscribed(&mut self, fault: &Fault) {
+    fn unsubscribed(&mut self, fault: &NodeFault) {
         let pause = self.subscribe_pauses.pause();
         tracing::warn!(
             node = self.name,
@@ -416,7 +419,7 @@ impl Link {
         &mut self,
         known: &BlockHash,
         wait: Duration,
-    ) -> Result<Option<Announcement>, Fault> {
+    ) -> Result<Option<Announcement>, NodeFault> {
         let end = Instant::now() + wait.min(WAIT_MAX);
         loop {
             if self.notifier.is_none() {
@@ -427,7 +430,7 @@ impl Link {
             if let Some(announcement) = self.another_best(known).await? {
                 return Ok(Some(announcement));
             }
-            let is_settled = |(_, since): &(Notifier, Instant)| since.elapsed() > SETTLING;
+            let is_settled = |(_, since): &(Notifier, Instant)| since.elapsed() > SUBSCRIPTION_SETTLE_TIME;
             let interval = match &self.notifier {
                 Some(notifier) if is_settled(notifier) => self.options.backup_poll_interval,
                 _ => self.options.poll_interval,
@@ -441,19 +444,19 @@ impl Link {
         }
     }
 
-    async fn probe_within_limit(&mut self) -> Result<(), Fault> {
+    async fn probe_within_limit(&mut self) -> Result<(), NodeFault> {
         let after = self.options.call_timeout;
         let call = "getzmqnotifications";
         let probed = timeout(after, self.probe()).await;
-        probed.unwrap_or(Err(Fault::TimedOut { call, after }))
+        probed.unwrap_or(Err(NodeFault::TimedOut { call, after }))
     }
 
     /// Requests the best block within the time limit of a call.
-    async fn another_best(&mut self, known: &BlockHash) -> Result<Option<Announcement>, Fault> {
+    async fn another_best(&mut self, known: &BlockHash) -> Result<Option<Announcement>, NodeFault> {
         let after = self.options.call_timeout;
         let call = "getbestblockhash";
         let asked = timeout(after, self.best()).await;
-        let best = asked.unwrap_or(Err(Fault::TimedOut { call, after }))?;
+        let best = asked.unwrap_or(Err(NodeFault::TimedOut { call, after }))?;
         Ok((best != *known).then_some(Announcement {
             hash: best,
             by: NoticedBy::Poll,
@@ -487,17 +490,17 @@ impl Link {
 }
 
 /// Returns the body of a JSON answer; a fault for any other answer.
-fn body_of(call: &'static str, answer: Answer) -> Result<Vec<u8>, Fault> {
+fn body_of(call: &'static str, answer: Answer) -> Result<Vec<u8>, NodeFault> {
     let Answer { status, body } = answer;
     let message = || said(&String::from_utf8_lossy(&body[..body.len().min(1024)]));
     let is_json = matches!(body.trim_ascii_start().first(), Some(b'{' | b'['));
     match status {
-        401 => Err(Fault::Unauthorized),
-        403 => Err(Fault::Forbidden),
+        401 => Err(NodeFault::Unauthorized),
+        403 => Err(NodeFault::Forbidden),
         200 => Ok(body),
         _ if is_json => Ok(body),
-        503 => Err(Fault::Busy { message: message() }),
-        status => Err(Fault::Http {
+        503 => Err(NodeFault::Busy { message: message() }),
+        status => Err(NodeFault::Http {
             call,
             status,
             message: message(),
@@ -505,33 +508,35 @@ fn body_of(call: &'static str, answer: Answer) -> Result<Vec<u8>, Fault> {
     }
 }
 
-fn check_hash(asked: &BlockHash, found: BlockHash) -> Result<(), Fault> {
+fn check_hash(asked: &BlockHash, found: BlockHash) -> Result<(), NodeFault> {
     if *asked == found {
         return Ok(());
     }
-    Err(Fault::WrongBlock { asked: *asked, found })
+    Err(NodeFault::WrongBlock { asked: *asked, found })
 }
 
-fn height_fault(height: u32, error: NoResult) -> Fault {
+fn height_fault(height: u32, error: NoResult) -> NodeFault {
     match error {
         NoResult::Error(RpcError { code, .. }) if answers::OUT_OF_RANGE.contains(&code) => {
-            Fault::NoSuchHeight { height }
+            NodeFault::NoSuchHeight { height }
         }
         error => fault_of("getblockhash", error),
     }
 }
 
-fn block_fault(call: &'static str, hash: &BlockHash, error: NoResult) -> Fault {
+fn block_fault(call: &'static str, hash: &BlockHash, error: NoResult) -> NodeFault {
     let hash = *hash;
     match error {
-        NoResult::Error(RpcError { code, .. }) if code == answers::NOT_FOUND => Fault::NoSuchBlock { hash },
+        NoResult::Error(RpcError { code, .. }) if code == answers::NOT_FOUND => {
+            NodeFault::NoSuchBlock { hash }
+        }
         // Bitcoin Core uses one code for "Block not available (pruned data)", "Block not available (not fully
         // downloaded)" and "Block not found on disk".
         NoResult::Error(RpcError { code, message }) if code == answers::MISC => {
             if message.contains("pruned") {
-                Fault::Pruned { hash }
+                NodeFault::Pruned { hash }
             } else if message.contains("not available") || message.contains("not found on disk") {
-                Fault::NotDownloaded { hash }
+                NodeFault::NotDownloaded { hash }
             } else {
                 fault_of(call, NoResult::Error(RpcError { code, message }))
             }

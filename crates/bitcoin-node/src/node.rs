@@ -1,6 +1,6 @@
 //! Trait of all nodes, and the types of their answers.
 
-use crate::error::{Fault, NodeError, SetupError};
+use crate::error::{NodeError, NodeFault, SetupError};
 use crate::hash::{BlockHash, HEADER_BYTES};
 use crate::interrupt::Interrupter;
 use crate::options::NodeOptions;
@@ -77,7 +77,7 @@ pub trait Node: Send {
     /// Returns the block at `height` in the best chain.
     ///
     /// # Errors
-    /// [`Fault::NoSuchHeight`] above the tip; faults of the connection and of the answer.
+    /// [`NodeFault::NoSuchHeight`] above the tip; faults of the connection and of the answer.
     fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError>;
 
     /// Returns the blocks from height `from` on: `count` of them, or fewer at the end of the chain. The list is not
@@ -90,7 +90,7 @@ pub trait Node: Send {
         for height in from..from.saturating_add(count) {
             match self.hash_at(height) {
                 Ok(hash) => hashes.push(hash),
-                Err(error) if matches!(error.fault, Fault::NoSuchHeight { .. }) => break,
+                Err(error) if matches!(error.fault, NodeFault::NoSuchHeight { .. }) => break,
                 Err(error) => return Err(error),
             }
         }
@@ -100,7 +100,7 @@ pub trait Node: Send {
     /// Returns the header of a block.
     ///
     /// # Errors
-    /// [`Fault::NoSuchBlock`]; [`Fault::WrongBlock`]; faults of the connection and of the answer.
+    /// [`NodeFault::NoSuchBlock`]; [`NodeFault::WrongBlock`]; faults of the connection and of the answer.
     fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeError>;
 
     /// Returns the headers of blocks, in their order.
@@ -115,8 +115,8 @@ pub trait Node: Send {
     /// Returns a block as on the network, at most 4 MB. Only the hash of its header is checked.
     ///
     /// # Errors
-    /// [`Fault::NoSuchBlock`], [`Fault::Pruned`], [`Fault::NotDownloaded`], [`Fault::WrongBlock`]; faults of the
-    /// connection and of the answer.
+    /// [`NodeFault::NoSuchBlock`], [`NodeFault::Pruned`], [`NodeFault::NotDownloaded`], [`NodeFault::WrongBlock`];
+    /// faults of the connection and of the answer.
     fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError>;
 
     /// Announces which blocks will be requested next, in this order; this replaces the previous announcement. An empty

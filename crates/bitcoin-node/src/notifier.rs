@@ -1,6 +1,6 @@
 //! Subscriptions to the node's notifications of blocks.
 
-use crate::error::Fault;
+use crate::error::NodeFault;
 use crate::hash::BlockHash;
 use crate::node::NoticedBy;
 use crate::socket::BlockNotices;
@@ -22,7 +22,7 @@ pub(crate) enum Notifier {
 
 impl Notifier {
     /// Waits for the next notification of a block. Dropping the future loses no notification.
-    pub(crate) async fn next(&mut self) -> Result<Option<BlockHash>, Fault> {
+    pub(crate) async fn next(&mut self) -> Result<Option<BlockHash>, NodeFault> {
         match self {
             Notifier::Zmq(subscriber) => subscriber.next().await.map(Some),
             Notifier::Socket(notices) => notices.next().await,
@@ -30,7 +30,7 @@ impl Notifier {
     }
 
     /// Reads the notifications that have already arrived. Returns the newest one that is not `known`.
-    pub(crate) fn drain(&mut self, known: &BlockHash) -> Result<Option<BlockHash>, Fault> {
+    pub(crate) fn drain(&mut self, known: &BlockHash) -> Result<Option<BlockHash>, NodeFault> {
         let mut newest = None;
         for _ in 0..DRAINED_MAX {
             match self.next().now_or_never() {
@@ -58,7 +58,7 @@ pub(crate) struct Subscriber {
 
 impl Subscriber {
     /// Connects to a publisher and subscribes to `topic`. Returns when the publisher has answered the handshake.
-    pub(crate) async fn open(address: &Address, topic: Topic) -> Result<Subscriber, Fault> {
+    pub(crate) async fn open(address: &Address, topic: Topic) -> Result<Subscriber, NodeFault> {
         let mut stream = address.open().await?;
         stream.write_all(&opening(&[topic.name()])).await.map_err(lost)?;
         let mut subscriber = Subscriber {
@@ -69,7 +69,7 @@ impl Subscriber {
         Ok(subscriber)
     }
 
-    async fn event(&mut self) -> Result<Event, Fault> {
+    async fn event(&mut self) -> Result<Event, NodeFault> {
         let mut bytes = [0; READ_BYTES];
         loop {
             if let Some(event) = self.decoder.next().map_err(malformed)? {
@@ -82,7 +82,7 @@ impl Subscriber {
         }
     }
 
-    async fn next(&mut self) -> Result<BlockHash, Fault> {
+    async fn next(&mut self) -> Result<BlockHash, NodeFault> {
         loop {
             match self.event().await? {
                 Event::Message(frames) => {
@@ -97,15 +97,15 @@ impl Subscriber {
     }
 }
 
-fn lost(error: std::io::Error) -> Fault {
-    Fault::Lost {
+fn lost(error: std::io::Error) -> NodeFault {
+    NodeFault::Lost {
         call: CALL,
         why: error.to_string(),
     }
 }
 
-fn malformed(error: ZmqError) -> Fault {
-    Fault::Malformed {
+fn malformed(error: ZmqError) -> NodeFault {
+    NodeFault::Malformed {
         call: CALL,
         why: error.to_string(),
     }

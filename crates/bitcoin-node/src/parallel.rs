@@ -26,7 +26,7 @@ const LIST_MIN: usize = 16;
 /// Maximum bytes of waiting blocks. Each worker may exceed it by one block.
 const WAITING_BYTES: usize = 64 << 20;
 /// Interval of checks for an interruption.
-const LOOK: Duration = Duration::from_millis(100);
+const INTERRUPT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A node, and additional connections to it.
 pub struct ParallelNode {
@@ -134,7 +134,7 @@ impl ParallelNode {
             if !state.under_way.contains(hash) || interrupter.is_interrupted() {
                 return None;
             }
-            let waited = self.shared.changed.wait_timeout(state, LOOK);
+            let waited = self.shared.changed.wait_timeout(state, INTERRUPT_CHECK_INTERVAL);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -153,13 +153,13 @@ impl Drop for ParallelNode {
 }
 
 /// Completes a fetch of a worker, even if the worker panics.
-struct Begun<'a> {
+struct FetchGuard<'a> {
     shared: &'a Shared,
     hash: BlockHash,
     block: Option<Vec<u8>>,
 }
 
-impl Drop for Begun<'_> {
+impl Drop for FetchGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.under_way.remove(&self.hash);
@@ -198,7 +198,7 @@ fn work(shared: &Shared, mut node: Box<dyn Node>) {
             state = waited.unwrap_or_else(PoisonError::into_inner);
         };
         drop(state);
-        let mut begun = Begun {
+        let mut begun = FetchGuard {
             shared,
             hash,
             block: None,
@@ -266,24 +266,24 @@ impl Node for ParallelNode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Fault;
+    use crate::error::NodeFault;
     use crate::node::Announcement;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
     /// Additional connections in the tests.
-    const FURTHER: usize = 3;
+    const EXTRA_CONNECTIONS: usize = 3;
 
     /// Number of calls that have started on the additional connections, and the blocks that were requested on the
     /// node's own one.
     #[derive(Default)]
-    struct Seen {
+    struct CallCounts {
         under_way: Mutex<usize>,
         changed: Condvar,
         own: Mutex<Vec<BlockHash>>,
     }
 
     struct Fake {
-        seen: Arc<Seen>,
+        seen: Arc<CallCounts>,
         is_own: bool,
     }
 
@@ -293,7 +293,7 @@ mod tests {
 
     impl Node for Fake {
         fn info(&mut self) -> Result<NodeInfo, NodeError> {
-            Err(NodeError::new("fake", Fault::Unauthorized))
+            Err(NodeError::new("fake", NodeFault::Unauthorized))
         }
 
         fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError> {
@@ -301,7 +301,7 @@ mod tests {
         }
 
         fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeError> {
-            Err(NodeError::new("fake", Fault::NoSuchBlock { hash: *hash }))
+            Err(NodeError::new("fake", NodeFault::NoSuchBlock { hash: *hash }))
         }
 
         fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
@@ -316,12 +316,12 @@ mod tests {
             let waiting = self
                 .seen
                 .changed
-                .wait_timeout_while(under_way, PATIENCE, |count| *count < FURTHER);
+                .wait_timeout_while(under_way, WAIT_TIMEOUT, |count| *count < EXTRA_CONNECTIONS);
             let (guard, late) = waiting.unwrap();
             drop(guard);
             assert!(!late.timed_out(), "the connections are not used together");
             match hash.0[0] % 5 {
-                0 => Err(NodeError::new("fake", Fault::NoSuchBlock { hash: *hash })),
+                0 => Err(NodeError::new("fake", NodeFault::NoSuchBlock { hash: *hash })),
                 _ => Ok(vec![hash.0[0], 0]),
             }
         }
@@ -341,23 +341,23 @@ mod tests {
 
     #[test]
     fn a_long_list_is_fetched_over_all_connections_and_given_in_any_order() {
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(CallCounts::default());
         let fake = |is_own| {
             let seen = Arc::clone(&seen);
             Box::new(Fake { seen, is_own }) as Box<dyn Node>
         };
-        let mut node = ParallelNode::new(fake(true), (0..FURTHER).map(|_| fake(false)).collect());
+        let mut node = ParallelNode::new(fake(true), (0..EXTRA_CONNECTIONS).map(|_| fake(false)).collect());
         // A short list is left to the node's own connection.
         node.fetch_ahead(&[hash(1), hash(2)]);
         assert_eq!(node.block(&hash(1)).unwrap(), [1, 1]);
         let listed = node.hashes(10, 100).unwrap();
         assert_eq!((listed.len(), *seen.under_way.lock().unwrap()), (100, 0));
         node.fetch_ahead(&listed);
-        let has_begun = |count: &mut usize| *count < FURTHER;
+        let has_begun = |count: &mut usize| *count < EXTRA_CONNECTIONS;
         let begun = seen.under_way.lock().unwrap();
         let waited = seen
             .changed
-            .wait_timeout_while(begun, PATIENCE, has_begun)
+            .wait_timeout_while(begun, WAIT_TIMEOUT, has_begun)
             .unwrap();
         assert!(!waited.1.timed_out());
         drop(waited);

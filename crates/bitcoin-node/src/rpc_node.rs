@@ -4,7 +4,7 @@
 //! them by ZMQ. btcd closes an HTTP connection after each answer, so its calls use a web socket, and it announces
 //! blocks on a second web socket.
 
-use crate::error::{Fault, NodeError, SetupError};
+use crate::error::{NodeError, NodeFault, SetupError};
 use crate::hash::{BlockHash, HEADER_BYTES};
 use crate::interrupt::Interrupter;
 use crate::link::Link;
@@ -94,7 +94,7 @@ impl Node for RpcNode {
         // The last request for the best block may begin just before the end.
         let limit = timeout.saturating_add(link.options.call_timeout);
         let waited = runtime.run("notifications", limit, link.wait(known, timeout));
-        waited.map_err(|fault: Fault| NodeError::new(link.name.as_str(), fault))
+        waited.map_err(|fault: NodeFault| NodeError::new(link.name.as_str(), fault))
     }
 
     fn close(&mut self) {

@@ -4,7 +4,7 @@
 //! its handshake. Unlike an HTTP connection, which btcd closes after each answer, it stays open.
 
 use crate::answers::{self, SocketMessage, said};
-use crate::error::Fault;
+use crate::error::NodeFault;
 use crate::hash::BlockHash;
 use crate::options::BLOCK_ANSWER_BYTES_MAX;
 use crate::stream::{Address, Stream};
@@ -28,7 +28,7 @@ impl Socket {
         authority: &str,
         authorization: Option<&HeaderValue>,
         limit_bytes: usize,
-    ) -> Result<Socket, Fault> {
+    ) -> Result<Socket, NodeFault> {
         let stream = address.open().await?;
         let scheme = if address.tls.is_some() { "wss" } else { "ws" };
         let refused = |error: Error| fault("the web socket's handshake", limit_bytes, error);
@@ -48,19 +48,19 @@ impl Socket {
         Ok(Socket(socket))
     }
 
-    async fn send(&mut self, call: &'static str, text: String) -> Result<(), Fault> {
+    async fn send(&mut self, call: &'static str, text: String) -> Result<(), NodeFault> {
         let sent = self.0.send(Message::text(text)).await;
         sent.map_err(|error| fault(call, BLOCK_ANSWER_BYTES_MAX, error))
     }
 
     /// Returns the next text message; the library answers pings.
-    async fn receive(&mut self, call: &'static str, limit_bytes: usize) -> Result<Vec<u8>, Fault> {
+    async fn receive(&mut self, call: &'static str, limit_bytes: usize) -> Result<Vec<u8>, NodeFault> {
         loop {
             match self.0.next().await {
                 Some(Ok(Message::Text(text))) => return Ok(text.as_bytes().to_vec()),
                 Some(Ok(Message::Binary(bytes))) => return Ok(bytes.to_vec()),
                 Some(Ok(Message::Close(_))) | None => {
-                    return Err(Fault::Lost {
+                    return Err(NodeFault::Lost {
                         call,
                         why: "the node closed the web socket".into(),
                     });
@@ -77,7 +77,7 @@ impl Socket {
         call: &'static str,
         text: String,
         limit_bytes: usize,
-    ) -> Result<Vec<u8>, Fault> {
+    ) -> Result<Vec<u8>, NodeFault> {
         self.send(call, text).await?;
         loop {
             let message = self.receive(call, BLOCK_ANSWER_BYTES_MAX).await?;
@@ -87,7 +87,7 @@ impl Socket {
                 continue;
             }
             if message.len() > limit_bytes {
-                return Err(Fault::TooLarge { call, limit_bytes });
+                return Err(NodeFault::TooLarge { call, limit_bytes });
             }
             return Ok(message);
         }
@@ -103,7 +103,7 @@ impl BlockNotices {
         address: &Address,
         authority: &str,
         authorization: Option<&HeaderValue>,
-    ) -> Result<BlockNotices, Fault> {
+    ) -> Result<BlockNotices, NodeFault> {
         let mut socket = Socket::open(address, authority, authorization, NOTIFICATION_BYTES_MAX).await?;
         let text = r#"{"jsonrpc":"1.0","method":"notifyblocks","params":[],"id":0}"#.to_owned();
         let answer = socket.ask("notifyblocks", text, NOTIFICATION_BYTES_MAX).await?;
@@ -114,7 +114,7 @@ impl BlockNotices {
     }
 
     /// Waits for the next block that is connected or disconnected. Dropping the future loses no message.
-    pub(crate) async fn next(&mut self) -> Result<Option<BlockHash>, Fault> {
+    pub(crate) async fn next(&mut self) -> Result<Option<BlockHash>, NodeFault> {
         loop {
             let message = self.0.receive("notifications", NOTIFICATION_BYTES_MAX).await?;
             if let SocketMessage::Block(hash) = answers::socket_message(&message) {
@@ -124,26 +124,26 @@ impl BlockNotices {
     }
 }
 
-fn fault(call: &'static str, limit_bytes: usize, error: Error) -> Fault {
+fn fault(call: &'static str, limit_bytes: usize, error: Error) -> NodeFault {
     match error {
-        Error::Io(source) => Fault::Lost {
+        Error::Io(source) => NodeFault::Lost {
             call,
             why: source.to_string(),
         },
-        Error::Capacity(_) => Fault::TooLarge { call, limit_bytes },
+        Error::Capacity(_) => NodeFault::TooLarge { call, limit_bytes },
         Error::Http(response) => match response.status().as_u16() {
-            401 => Fault::Unauthorized,
-            403 => Fault::Forbidden,
-            503 => Fault::Busy {
+            401 => NodeFault::Unauthorized,
+            403 => NodeFault::Forbidden,
+            503 => NodeFault::Busy {
                 message: "there is no room for another web socket".into(),
             },
-            status => Fault::Http {
+            status => NodeFault::Http {
                 call,
                 status,
                 message: String::new(),
             },
         },
-        other => Fault::Lost {
+        other => NodeFault::Lost {
             call,
             why: said(&other.to_string()),
         },

@@ -1,6 +1,6 @@
 //! TCP connections, with or without TLS.
 
-use crate::error::Fault;
+use crate::error::NodeFault;
 use lineside_util::tls_text;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -35,12 +35,12 @@ pub(crate) type Stream = Box<dyn Duplex>;
 
 impl Address {
     /// Opens a connection to the first address of the host that accepts one.
-    pub(crate) async fn open(&self) -> Result<Stream, Fault> {
-        let tcp = self.tcp().await.map_err(|source| Fault::Connect { source })?;
+    pub(crate) async fn open(&self) -> Result<Stream, NodeFault> {
+        let tcp = self.tcp().await.map_err(|source| NodeFault::Connect { source })?;
         let Some(tls) = &self.tls else {
             return Ok(Box::new(tcp));
         };
-        let wrong = |why: String| Fault::Tls { why };
+        let wrong = |why: String| NodeFault::Tls { why };
         let name = ServerName::try_from(self.host.clone()).map_err(|error| wrong(error.to_string()))?;
         let connector = TlsConnector::from(Arc::clone(tls));
         match connector.connect(name, tcp).await {
@@ -50,7 +50,7 @@ impl Address {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 Err(wrong(tls_text::reason(&error.to_string())))
             }
-            Err(source) => Err(Fault::Connect { source }),
+            Err(source) => Err(NodeFault::Connect { source }),
         }
     }
 

@@ -5,8 +5,10 @@ mod common;
 use bitcoin::consensus::serialize;
 use bitcoin::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
-use common::Local;
-use lineside_bitcoin_node::{BlockHash, BlocksDir, Event, Fault, Feed, Follower, LessWork, Node, NodeError};
+use common::ChainInMemory;
+use lineside_bitcoin_node::{
+    BlockHash, BlocksDir, Event, Feed, Follower, LessWork, Node, NodeError, NodeFault,
+};
 use lineside_testkit::{DemoBlock, DemoChain};
 use std::fs::File;
 use std::io::Write;
@@ -38,7 +40,7 @@ fn genesis() -> (Vec<u8>, [u8; 32]) {
     (serialize(&block), block.block_hash().to_byte_array())
 }
 
-fn follow(feed: &mut Feed, local: &mut Local) -> Result<(), NodeError> {
+fn follow(feed: &mut Feed, local: &mut ChainInMemory) -> Result<(), NodeError> {
     loop {
         match feed.next(local, Duration::from_millis(1)) {
             Event::Step(step) => local.apply(&step),
@@ -62,8 +64,8 @@ fn appended_blocks_and_branches_are_followed_in_any_order() {
         Box::new(node),
         Follower::new(BlockHash(first_hash), LessWork::Refuse),
     );
-    let mut local = Local::default();
-    let expect = |local: &Local, hashes: &[[u8; 32]]| {
+    let mut local = ChainInMemory::default();
+    let expect = |local: &ChainInMemory, hashes: &[[u8; 32]]| {
         let hashes: Vec<_> = hashes.iter().map(|hash| BlockHash(*hash)).collect();
         assert_eq!(local.hashes(), hashes);
     };
@@ -91,7 +93,7 @@ fn appended_blocks_and_branches_are_followed_in_any_order() {
     assert_eq!(side.height, None, "a block of a side branch has no height");
 }
 
-fn until_followed(feed: &mut Feed, local: &mut Local, tip: [u8; 32]) {
+fn until_followed(feed: &mut Feed, local: &mut ChainInMemory, tip: [u8; 32]) {
     common::until("the appended blocks", || {
         follow(feed, local).unwrap();
         (local.hashes().last() == Some(&BlockHash(tip))).then_some(())
@@ -103,7 +105,7 @@ fn a_directory_that_cannot_be_followed_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let mut node = BlocksDir::new(dir.path(), MAGIC, Duration::from_millis(1));
     let error = node.info().unwrap_err();
-    assert!(matches!(error.fault, Fault::Files(_)), "{error}");
+    assert!(matches!(error.fault, NodeFault::Files(_)), "{error}");
     assert!(error.to_string().contains("blk00000.dat"), "{error}");
     // A block that does not exist any more: it was pruned, or the files were written again.
     let (first, first_hash) = genesis();
@@ -112,7 +114,7 @@ fn a_directory_that_cannot_be_followed_is_named() {
     assert_eq!(node.info().unwrap().best, BlockHash(first_hash));
     std::fs::remove_file(dir.path().join("blk00000.dat")).unwrap();
     let error = node.block(&BlockHash(first_hash)).unwrap_err();
-    assert!(matches!(error.fault, Fault::Files(_)), "{error}");
+    assert!(matches!(error.fault, NodeFault::Files(_)), "{error}");
 }
 
 /// Writes a directory whose first file has `blocks`, and then, if `next` is given, a record of which only the first
@@ -149,7 +151,7 @@ fn a_block_that_is_being_written_is_taken_once_it_is_whole() {
         let node = BlocksDir::new(dir.path(), MAGIC, Duration::from_millis(1));
         let follower = Follower::new(BlockHash(first_hash), LessWork::Refuse);
         let mut feed = Feed::new(Box::new(node), follower);
-        let mut local = Local::default();
+        let mut local = ChainInMemory::default();
         for _ in 0..3 {
             follow(&mut feed, &mut local).unwrap_or_else(|error| panic!("{written} bytes: {error}"));
             let hashes = [first_hash, chain[0].hash].map(BlockHash);

@@ -5,10 +5,10 @@
 
 mod common;
 
-use common::{Btcd, Local, PATIENCE, btcd_program, until};
+use common::{Btcd, ChainInMemory, WAIT_TIMEOUT, btcd_program, until};
 use lineside_bitcoin_node::{
-    BlockHash, Download, DownloadOptions, Event, Fault, Feed, Follower, LessWork, Node, NodeOptions, NodeUrl,
-    NoticedBy, Use, connect,
+    BlockHash, Download, DownloadOptions, Event, Feed, Follower, LessWork, Node, NodeFault, NodeOptions,
+    NodeUrl, NoticedBy, Use, connect,
 };
 use lineside_testkit::skipped;
 use serde_json::json;
@@ -46,15 +46,15 @@ fn feed(btcd: &Btcd, options: &NodeOptions, less_work: LessWork) -> Feed {
 }
 
 /// Follows until the local chain has the tip `tip`.
-fn follow_to(feed: &mut Feed, local: &mut Local, tip: BlockHash) {
+fn follow_to(feed: &mut Feed, local: &mut ChainInMemory, tip: BlockHash) {
     assert!(
-        arrives(feed, local, tip, PATIENCE),
+        arrives(feed, local, tip, WAIT_TIMEOUT),
         "the tip {tip} does not arrive"
     );
 }
 
 /// Follows until the local chain has the tip `tip`. Returns false if it does not arrive in time.
-fn arrives(feed: &mut Feed, local: &mut Local, tip: BlockHash, patience: Duration) -> bool {
+fn arrives(feed: &mut Feed, local: &mut ChainInMemory, tip: BlockHash, patience: Duration) -> bool {
     let end = Instant::now() + patience;
     while local.0.last().map(|(hash, _)| *hash) != Some(tip) {
         if Instant::now() >= end {
@@ -81,7 +81,7 @@ fn a_chain_is_followed_by_web_socket_and_by_http() {
     };
     let mut by_socket = feed(&btcd, &options(&btcd), LessWork::Refuse);
     let mut by_http = feed(&btcd, &by_http, LessWork::Refuse);
-    let (mut one, mut other) = (Local::default(), Local::default());
+    let (mut one, mut other) = (ChainInMemory::default(), ChainInMemory::default());
     let first = btcd.generate(30);
     for (feed, local) in [(&mut by_socket, &mut one), (&mut by_http, &mut other)] {
         follow_to(feed, local, first[29]);
@@ -109,13 +109,13 @@ fn a_chain_is_followed_by_web_socket_and_by_http() {
 }
 
 /// Mines a block while the feed waits, and returns the channel that announced it.
-fn announced_by(btcd: &Btcd, feed: &mut Feed, local: &mut Local) -> NoticedBy {
+fn announced_by(btcd: &Btcd, feed: &mut Feed, local: &mut ChainInMemory) -> NoticedBy {
     until("the tip", || {
         matches!(feed.next(local, Duration::ZERO), Event::AtTip).then_some(())
     });
     std::thread::scope(|scope| {
         scope.spawn(|| btcd.generate(1));
-        until("the block", || match feed.next(local, PATIENCE) {
+        until("the block", || match feed.next(local, WAIT_TIMEOUT) {
             Event::Step(step) => {
                 local.apply(&step);
                 feed.announced().map(|announcement| announcement.by)
@@ -132,12 +132,12 @@ fn blocks_are_announced_by_web_socket_and_noticed_without_it() {
     let mined = btcd.generate(1);
     // Only the first request of each wait and the notifications can notice a block in time.
     let patient = NodeOptions {
-        poll_interval: PATIENCE * 10,
-        backup_poll_interval: PATIENCE * 10,
+        poll_interval: WAIT_TIMEOUT * 10,
+        backup_poll_interval: WAIT_TIMEOUT * 10,
         ..options(&btcd)
     };
     let mut notified = feed(&btcd, &patient, LessWork::Refuse);
-    let mut local = Local::default();
+    let mut local = ChainInMemory::default();
     follow_to(&mut notified, &mut local, mined[0]);
     // A block that is mined before the first request is noticed by that request.
     let by: Vec<_> = (0..20)
@@ -172,7 +172,7 @@ fn each_call_answers_about_real_blocks() {
     assert_eq!(node.hashes(1, 700).unwrap(), mined);
     assert_eq!(node.hashes(4, 2).unwrap(), []);
     let fault = node.hash_at(4).unwrap_err().fault;
-    assert!(matches!(fault, Fault::NoSuchHeight { height: 4 }), "{fault}");
+    assert!(matches!(fault, NodeFault::NoSuchHeight { height: 4 }), "{fault}");
     let header = node.header(&mined[1]).unwrap();
     assert_eq!(header.height, Some(2));
     assert_eq!(node.headers(&mined).unwrap()[1], header.raw);
@@ -182,7 +182,7 @@ fn each_call_answers_about_real_blocks() {
         node.header(&BlockHash([9; 32])).map(drop),
     ] {
         let fault = unknown.unwrap_err().fault;
-        assert!(matches!(fault, Fault::NoSuchBlock { .. }), "{fault}");
+        assert!(matches!(fault, NodeFault::NoSuchBlock { .. }), "{fault}");
     }
     // A block outside the best chain has no height.
     btcd.call("invalidateblock", json!([mined[1].to_string()]));
@@ -197,7 +197,7 @@ fn each_call_answers_about_real_blocks() {
         };
         let mut node = connect(&wrong.parse().unwrap(), &options).unwrap();
         let error = node.info().unwrap_err();
-        assert!(matches!(error.fault, Fault::Unauthorized), "{error}");
+        assert!(matches!(error.fault, NodeFault::Unauthorized), "{error}");
     }
 }
 
@@ -208,7 +208,7 @@ fn a_node_cut_by_hand_is_refused_or_followed_as_configured() {
     let mined = btcd.generate(6);
     let mut refusing = feed(&btcd, &options(&btcd), LessWork::Refuse);
     let mut following = feed(&btcd, &options(&btcd), LessWork::Follow);
-    let (mut one, mut other) = (Local::default(), Local::default());
+    let (mut one, mut other) = (ChainInMemory::default(), ChainInMemory::default());
     follow_to(&mut refusing, &mut one, mined[5]);
     follow_to(&mut following, &mut other, mined[5]);
     btcd.call("invalidateblock", json!([mined[4].to_string()]));
@@ -223,7 +223,7 @@ fn a_node_cut_by_hand_is_refused_or_followed_as_configured() {
     assert!(
         matches!(
             refused.fault,
-            Fault::LessWork {
+            NodeFault::LessWork {
                 node_height: 4,
                 local_height: 6,
                 ..
@@ -243,7 +243,7 @@ fn a_restart_is_survived_over_tls_with_btcds_own_certificate() {
     let miner = Btcd::start(&program, false, None);
     let mut followed = Btcd::start(&program, true, Some(miner.p2p));
     let mut feed = feed(&followed, &options(&followed), LessWork::Refuse);
-    let mut local = Local::default();
+    let mut local = ChainInMemory::default();
     let mined = miner.generate(10);
     // btcd loses the announcement of a block that is mined while the peers are still connecting; the next block
     // compensates for it.
@@ -278,7 +278,7 @@ fn a_restart_is_survived_over_tls_with_btcds_own_certificate() {
     let other = Btcd::start(&program, true, None);
     let mut node = node(&followed, &options(&other));
     let error = node.info().unwrap_err();
-    assert!(matches!(error.fault, Fault::Tls { .. }), "{error}");
+    assert!(matches!(error.fault, NodeFault::Tls { .. }), "{error}");
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn a_chain_is_downloaded_in_order_by_several_connections() {
     assert_eq!(rest, chain[90..]);
     let wrong = start(90, Some(chain[88])).next().unwrap().unwrap_err();
     assert!(
-        matches!(wrong.fault, Fault::WrongParent { height: 90, .. }),
+        matches!(wrong.fault, NodeFault::WrongParent { height: 90, .. }),
         "{wrong}"
     );
 }

@@ -3,10 +3,10 @@
 mod common;
 mod fake;
 
-use common::{Local, until};
+use common::{ChainInMemory, until};
 use fake::{Fake, Publisher, Reply, Request};
 use lineside_bitcoin_node::{
-    BlockHash, CredentialSources, Event, Fault, Feed, Follower, LessWork, Node, NodeError, NodeOptions,
+    BlockHash, CredentialSources, Event, Feed, Follower, LessWork, Node, NodeError, NodeFault, NodeOptions,
     NoticedBy, Use, connect,
 };
 use lineside_util::hex::to_hex;
@@ -36,7 +36,7 @@ fn hash(fake: &Fake, height: usize) -> BlockHash {
     BlockHash::of_block(&fake.block(height)).unwrap()
 }
 
-fn fault<T>(result: Result<T, NodeError>) -> Fault {
+fn fault<T>(result: Result<T, NodeError>) -> NodeFault {
     match result {
         Ok(_) => panic!("it should fail"),
         Err(error) => {
@@ -68,14 +68,17 @@ fn the_transcript_of_a_node_is_read_with_and_without_rest() {
         assert_eq!(node.hashes(4, 3).unwrap(), all[4..]);
         assert!(matches!(
             fault(node.hash_at(6)),
-            Fault::NoSuchHeight { height: 6 }
+            NodeFault::NoSuchHeight { height: 6 }
         ));
 
         let header = node.header(&all[2]).unwrap();
         assert_eq!((&header.raw[..], header.height), (&fake.block(2)[..80], Some(2)));
         assert_eq!(node.header(&all[3]).unwrap().height, None);
         assert_eq!(node.headers(&all[2..4]).unwrap()[1], fake.block(3)[..80]);
-        assert!(matches!(fault(node.header(&UNKNOWN)), Fault::NoSuchBlock { .. }));
+        assert!(matches!(
+            fault(node.header(&UNKNOWN)),
+            NodeFault::NoSuchBlock { .. }
+        ));
 
         assert_eq!(node.block(&all[1]).unwrap(), fake.block(1));
         assert_eq!(node.block(&all[2]).unwrap(), fake.block(2));
@@ -85,10 +88,16 @@ fn the_transcript_of_a_node_is_read_with_and_without_rest() {
             if files.len() == 1 { 2 } else { 0 }
         );
         if files.len() == 2 {
-            assert!(matches!(fault(node.block(&all[4])), Fault::NotDownloaded { .. }));
+            assert!(matches!(
+                fault(node.block(&all[4])),
+                NodeFault::NotDownloaded { .. }
+            ));
         }
-        assert!(matches!(fault(node.block(&all[3])), Fault::Pruned { hash } if hash == all[3]));
-        assert!(matches!(fault(node.block(&UNKNOWN)), Fault::NoSuchBlock { .. }));
+        assert!(matches!(fault(node.block(&all[3])), NodeFault::Pruned { hash } if hash == all[3]));
+        assert!(matches!(
+            fault(node.block(&UNKNOWN)),
+            NodeFault::NoSuchBlock { .. }
+        ));
         assert_eq!(fake.connections(), 1, "the connection is kept open");
     }
 }
@@ -99,19 +108,25 @@ fn a_node_that_starts_or_refuses_is_named() {
     let mut node = node(&fake, &quick());
     let starting = fault(node.info());
     assert!(
-        matches!(&starting, Fault::WarmingUp { message } if message == "Verifying blocks…"),
+        matches!(&starting, NodeFault::WarmingUp { message } if message == "Verifying blocks…"),
         "{starting}"
     );
     assert!(starting.is_transient());
     let busy = fault(node.hash_at(2));
     assert!(
-        matches!(&busy, Fault::Busy { message } if message == "Work queue depth exceeded"),
+        matches!(&busy, NodeFault::Busy { message } if message == "Work queue depth exceeded"),
         "{busy}"
     );
     assert!(busy.is_transient());
-    assert!(matches!(fault(node.hash_at(3)), Fault::Forbidden));
-    assert!(matches!(fault(node.hash_at(4)), Fault::Rpc { code: -32603, .. }));
-    assert!(matches!(fault(node.hash_at(5)), Fault::Http { status: 302, .. }));
+    assert!(matches!(fault(node.hash_at(3)), NodeFault::Forbidden));
+    assert!(matches!(
+        fault(node.hash_at(4)),
+        NodeFault::Rpc { code: -32603, .. }
+    ));
+    assert!(matches!(
+        fault(node.hash_at(5)),
+        NodeFault::Http { status: 302, .. }
+    ));
 }
 
 #[test]
@@ -132,7 +147,7 @@ fn a_new_cookie_is_read_when_the_old_one_is_refused() {
         absent.is_transient() && absent.to_string().contains("start the node"),
         "{absent}"
     );
-    assert!(matches!(absent, Fault::NoCookie { path } if path == cookie));
+    assert!(matches!(absent, NodeFault::NoCookie { path } if path == cookie));
     for (number, text) in ["__cookie__:00aa", "__cookie__:00bb", "__cookie__:00cc"]
         .iter()
         .enumerate()
@@ -141,7 +156,7 @@ fn a_new_cookie_is_read_when_the_old_one_is_refused() {
         let refused = node.hash_at(2);
         if number > 0 {
             // The file still has the cookie of the previous start.
-            assert!(matches!(fault(refused), Fault::Unauthorized));
+            assert!(matches!(fault(refused), NodeFault::Unauthorized));
         }
         std::fs::write(&cookie, text).unwrap();
         assert_eq!(node.hash_at(2).unwrap(), hash(&fake, 2), "{number}");
@@ -149,7 +164,7 @@ fn a_new_cookie_is_read_when_the_old_one_is_refused() {
 }
 
 /// Makes one call to a node that answers every block with `reply`, and another one after the node has become correct.
-fn block_from(reply: impl Fn(&Fake) -> Reply, options: &NodeOptions) -> Fault {
+fn block_from(reply: impl Fn(&Fake) -> Reply, options: &NodeOptions) -> NodeFault {
     let fake = Fake::start(&["core-bare.txt", "core.txt"], 1);
     let mut node = node(&fake, options);
     let reply = reply(&fake);
@@ -185,7 +200,7 @@ fn lies_about_a_block_are_named() {
     let of = |fake: &Fake, height| format!("\"{}\"", to_hex(&fake.block(height)));
     let found = block_from(|fake| json(&of(fake, 3)), &options);
     assert!(
-        matches!(found, Fault::WrongBlock { .. }) && found.is_lie(),
+        matches!(found, NodeFault::WrongBlock { .. }) && found.is_lie(),
         "{found}"
     );
     let wrong_number = block_from(
@@ -197,7 +212,10 @@ fn lies_about_a_block_are_named() {
         },
         &options,
     );
-    assert!(matches!(wrong_number, Fault::Malformed { .. }), "{wrong_number}");
+    assert!(
+        matches!(wrong_number, NodeFault::Malformed { .. }),
+        "{wrong_number}"
+    );
     for body in [
         "",
         "{",
@@ -212,11 +230,11 @@ fn lies_about_a_block_are_named() {
         "\u{0}\u{1}",
     ] {
         let found = block_from(|_| Reply::Whole(200, body.into()), &options);
-        assert!(matches!(found, Fault::Malformed { .. }), "{body}: {found}");
+        assert!(matches!(found, NodeFault::Malformed { .. }), "{body}: {found}");
     }
     let deep = "[".repeat(1 << 20);
     let found = block_from(|_| Reply::Whole(200, deep.clone().into()), &options);
-    assert!(matches!(found, Fault::Malformed { .. }), "{found}");
+    assert!(matches!(found, NodeFault::Malformed { .. }), "{found}");
 }
 
 #[test]
@@ -224,16 +242,16 @@ fn floods_are_cut_off() {
     let options = quick();
     let announced = b"HTTP/1.1 200 OK\r\nContent-Length: 1099511627776\r\n\r\n{".to_vec();
     let found = block_from(|_| Reply::Cut(announced.clone()), &options);
-    assert!(matches!(found, Fault::TooLarge { .. }), "{found}");
+    assert!(matches!(found, NodeFault::TooLarge { .. }), "{found}");
     let found = block_from(|_| Reply::Endless, &options);
     assert!(
-        matches!(found, Fault::TooLarge { limit_bytes, .. } if limit_bytes < 9_000_000),
+        matches!(found, NodeFault::TooLarge { limit_bytes, .. } if limit_bytes < 9_000_000),
         "{found}"
     );
     let long = format!("\"{}\"", "00".repeat(4_000_001));
     let found = block_from(|_| json(&long), &options);
     assert!(
-        matches!(found, Fault::TooLarge { .. } | Fault::WrongBlock { .. }),
+        matches!(found, NodeFault::TooLarge { .. } | NodeFault::WrongBlock { .. }),
         "{found}"
     );
     let headers = [
@@ -244,7 +262,7 @@ fn floods_are_cut_off() {
     ]
     .concat();
     let found = block_from(|_| Reply::Cut(headers.clone()), &options);
-    assert!(matches!(found, Fault::Lost { .. }), "{found}");
+    assert!(matches!(found, NodeFault::Lost { .. }), "{found}");
 }
 
 #[test]
@@ -261,7 +279,7 @@ fn a_connection_that_breaks_off_or_drips_ends_in_time() {
     for bytes in [0, 1, 20, 60, 200] {
         let found = block_from(|fake| Reply::Cut(whole(fake)[..bytes].to_vec()), &options);
         assert!(
-            matches!(found, Fault::Lost { call: "getblock", .. }) && found.is_transient(),
+            matches!(found, NodeFault::Lost { call: "getblock", .. }) && found.is_transient(),
             "{bytes}: {found}"
         );
     }
@@ -269,7 +287,10 @@ fn a_connection_that_breaks_off_or_drips_ends_in_time() {
         |fake| Reply::Drip(whole(fake), Duration::from_millis(20)),
         &options,
     );
-    assert!(matches!(found, Fault::TimedOut { after: SHORT, .. }), "{found}");
+    assert!(
+        matches!(found, NodeFault::TimedOut { after: SHORT, .. }),
+        "{found}"
+    );
 }
 
 #[test]
@@ -290,10 +311,10 @@ fn a_connection_that_was_closed_while_idle_is_opened_again() {
 fn another_network_is_named_before_anything_is_connected() {
     let fake = Fake::start(&["core.txt"], 1);
     let mut feed = Feed::new(node(&fake, &quick()), Follower::new(UNKNOWN, LessWork::Refuse));
-    match feed.next(&Local::default(), Duration::ZERO) {
+    match feed.next(&ChainInMemory::default(), Duration::ZERO) {
         Event::Away { error, .. } => {
             assert!(error.fault.is_lie(), "{error}");
-            let Fault::OtherNetwork { expected, found } = error.fault else {
+            let NodeFault::OtherNetwork { expected, found } = error.fault else {
                 panic!("{error}")
             };
             assert_eq!((expected, found), (UNKNOWN, hash(&fake, 0)));
@@ -423,7 +444,7 @@ fn a_node_that_is_away_is_asked_again_after_pauses() {
         node(&fake, &quick()),
         Follower::new(hash(&fake, 0), LessWork::Refuse),
     );
-    let mut local = Local::default();
+    let mut local = ChainInMemory::default();
     let body = format!(
         "{{\"result\":null,\"error\":{{\"code\":{},\"message\":\"Loading\"}},\"id\":1}}",
         -28
@@ -433,7 +454,7 @@ fn a_node_that_is_away_is_asked_again_after_pauses() {
     while pauses.len() < 3 {
         match feed.next(&local, Duration::from_millis(10)) {
             Event::Away { error, pause } => {
-                assert!(matches!(error.fault, Fault::WarmingUp { .. }), "{error}");
+                assert!(matches!(error.fault, NodeFault::WarmingUp { .. }), "{error}");
                 pauses.push((pause, fake.seen().len()));
             }
             Event::Pausing => assert_eq!(pauses.last().map(|(_, seen)| *seen), Some(fake.seen().len())),

@@ -1,7 +1,7 @@
 //! Downloads from nodes in memory: order, limits, transient and permanent faults.
 
 use lineside_bitcoin_node::{
-    Announcement, BlockHash, Download, DownloadOptions, Fault, Header, Node, NodeError, NodeInfo,
+    Announcement, BlockHash, Download, DownloadOptions, Header, Node, NodeError, NodeFault, NodeInfo,
 };
 use lineside_testkit::{DemoBlock, DemoChain, Random};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ struct Memory {
 }
 
 impl Memory {
-    fn error<T>(&self, fault: Fault) -> Result<T, NodeError> {
+    fn error<T>(&self, fault: NodeFault) -> Result<T, NodeError> {
         Err(NodeError::new("memory", fault))
     }
 
@@ -45,7 +45,7 @@ impl Memory {
         };
         if lost {
             let why = "simulated".into();
-            return self.error(Fault::Lost { call: "a call", why });
+            return self.error(NodeFault::Lost { call: "a call", why });
         }
         Ok(())
     }
@@ -60,7 +60,7 @@ impl Node for Memory {
         self.connection()?;
         match self.chain.get(height as usize) {
             Some(block) => Ok(BlockHash(block.hash)),
-            None => self.error(Fault::NoSuchHeight { height }),
+            None => self.error(NodeFault::NoSuchHeight { height }),
         }
     }
 
@@ -77,7 +77,7 @@ impl Node for Memory {
             .expect("it is listed");
         let raw = self.chain[height].raw.clone();
         match self.trouble {
-            Trouble::Pruned(at) if at == height => return self.error(Fault::Pruned { hash: *hash }),
+            Trouble::Pruned(at) if at == height => return self.error(NodeFault::Pruned { hash: *hash }),
             Trouble::Lie(at) if at == height => return Ok(self.chain[0].raw.clone()),
             Trouble::Panic(at) if at == height => panic!("simulated"),
             _ => {}
@@ -123,7 +123,7 @@ impl Setup {
     }
 
     /// Takes all blocks up to the first error. Returns their number and the error.
-    fn failure(&self, options: DownloadOptions, trouble: Trouble) -> (usize, Fault) {
+    fn failure(&self, options: DownloadOptions, trouble: Trouble) -> (usize, NodeFault) {
         let mut download = self.start(0..self.chain.len() as u32, options, trouble);
         let mut taken = 0;
         let fault = loop {
@@ -216,25 +216,28 @@ fn a_fault_that_stays_ends_the_download_after_the_blocks_before_it() {
     };
     let (taken, fault) = setup.failure(options, Trouble::Pruned(41));
     assert!(
-        taken == 41 && matches!(fault, Fault::Pruned { .. }),
+        taken == 41 && matches!(fault, NodeFault::Pruned { .. }),
         "{taken}: {fault}"
     );
     let (taken, fault) = setup.failure(options, Trouble::Lie(41));
     assert!(
-        taken == 41 && matches!(fault, Fault::WrongBlock { .. }),
+        taken == 41 && matches!(fault, NodeFault::WrongBlock { .. }),
         "{taken}: {fault}"
     );
     let (taken, fault) = setup.failure(options, Trouble::Panic(41));
     assert!(
-        taken == 41 && matches!(fault, Fault::Stopped { height: 41 }),
+        taken == 41 && matches!(fault, NodeFault::Stopped { height: 41 }),
         "{taken}: {fault}"
     );
     let (taken, fault) = setup.failure(options, Trouble::Away);
     assert!(
-        taken == 0 && matches!(fault, Fault::Lost { .. }),
+        taken == 0 && matches!(fault, NodeFault::Lost { .. }),
         "{taken}: {fault}"
     );
     let past_the_tip = setup.start(50..70, options, Trouble::None);
     let last = past_the_tip.last().unwrap().unwrap_err();
-    assert!(matches!(last.fault, Fault::NoSuchHeight { height: 60 }), "{last}");
+    assert!(
+        matches!(last.fault, NodeFault::NoSuchHeight { height: 60 }),
+        "{last}"
+    );
 }

@@ -3,15 +3,15 @@
 mod common;
 mod fake;
 
-use common::{PATIENCE, until};
+use common::{WAIT_TIMEOUT, until};
 use fake::{Fake, Publisher, Reply};
-use lineside_bitcoin_node::{BlockHash, Fault, Node, NodeError, NodeOptions, connect};
+use lineside_bitcoin_node::{BlockHash, Node, NodeError, NodeFault, NodeOptions, connect};
 use std::io::Read;
 use std::net::TcpListener;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Time limit of every call, much longer than [`PATIENCE`]: a call that ends within `PATIENCE` was interrupted.
+/// Time limit of every call, much longer than [`WAIT_TIMEOUT`]: a call that ends within `WAIT_TIMEOUT` was interrupted.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 fn node(url: &str) -> Box<dyn Node> {
@@ -35,14 +35,14 @@ fn interrupted<T: 'static>(
     std::thread::spawn(move || {
         for _ in 0..2 {
             let fault = call(&mut *node).err().map(|error| error.fault);
-            let _ = ended.send(matches!(fault, Some(Fault::Interrupted)));
+            let _ = ended.send(matches!(fault, Some(NodeFault::Interrupted)));
         }
     });
     until("the call", || is_waiting().then_some(()));
     assert!(end.try_recv().is_err(), "the call waits for the node");
     interrupter.interrupt();
-    assert!(end.recv_timeout(PATIENCE).expect("the call ends"));
-    assert!(end.recv_timeout(PATIENCE).expect("the next call ends"));
+    assert!(end.recv_timeout(WAIT_TIMEOUT).expect("the call ends"));
+    assert!(end.recv_timeout(WAIT_TIMEOUT).expect("the next call ends"));
 }
 
 #[test]

@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::Local;
+use common::ChainInMemory;
 use lineside_bitcoin_node::{
-    Announcement, BlockHash, Fault, Follower, HEADER_BYTES, Header, LessWork, Node, NodeError, NodeInfo,
-    NoticedBy, SignetId, Step, parent_of,
+    Announcement, BlockHash, ChainStep, Follower, HEADER_BYTES, Header, LessWork, Node, NodeError, NodeFault,
+    NodeInfo, NoticedBy, SignetId, parent_of,
 };
 use lineside_testkit::Random;
 use std::collections::HashMap;
@@ -84,7 +84,7 @@ impl Tree {
 struct Simulated(Arc<Mutex<Tree>>);
 
 impl Simulated {
-    fn call<T>(&self, answer: impl FnOnce(&Tree) -> Result<T, Fault>) -> Result<T, NodeError> {
+    fn call<T>(&self, answer: impl FnOnce(&Tree) -> Result<T, NodeFault>) -> Result<T, NodeError> {
         let mut tree = self.0.lock().unwrap();
         tree.calls += 1;
         if let Some((calls, _)) = &mut tree.ambush {
@@ -103,7 +103,7 @@ impl Simulated {
         };
         let answer = if lost {
             tree.loss = None;
-            Err(Fault::Lost {
+            Err(NodeFault::Lost {
                 call: "a call",
                 why: "simulated".into(),
             })
@@ -135,13 +135,16 @@ impl Node for Simulated {
     fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError> {
         self.call(|tree| {
             let found = tree.visible().get(height as usize).copied();
-            found.ok_or(Fault::NoSuchHeight { height })
+            found.ok_or(NodeFault::NoSuchHeight { height })
         })
     }
 
     fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeError> {
         self.call(|tree| {
-            let (raw, height, _) = tree.blocks.get(hash).ok_or(Fault::NoSuchBlock { hash: *hash })?;
+            let (raw, height, _) = tree
+                .blocks
+                .get(hash)
+                .ok_or(NodeFault::NoSuchBlock { hash: *hash })?;
             let is_best = tree.visible().get(*height as usize) == Some(hash);
             Ok(Header {
                 raw: *raw,
@@ -153,7 +156,7 @@ impl Node for Simulated {
     fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
         self.call(|tree| {
             let block = tree.blocks.get(hash);
-            let (raw, ..) = block.ok_or(Fault::NoSuchBlock { hash: *hash })?;
+            let (raw, ..) = block.ok_or(NodeFault::NoSuchBlock { hash: *hash })?;
             Ok(raw.to_vec())
         })
     }
@@ -170,13 +173,13 @@ impl Node for Simulated {
 }
 
 /// Follows until the chains are equal, or the node has less work.
-fn settle(follower: &mut Follower, node: &mut Simulated, local: &mut Local) -> Result<(), Fault> {
+fn settle(follower: &mut Follower, node: &mut Simulated, local: &mut ChainInMemory) -> Result<(), NodeFault> {
     // Every step makes progress, except for a few that a change during a comparison reverts.
     for _ in 0..10_000 {
         match follower.next_step(node, local) {
             Ok(Some(step)) => local.apply(&step),
             Ok(None) => return Ok(()),
-            Err(error) if matches!(error.fault, Fault::Lost { .. } | Fault::Unsteady { .. }) => {}
+            Err(error) if matches!(error.fault, NodeFault::Lost { .. } | NodeFault::Unsteady { .. }) => {}
             Err(error) => return Err(error.fault),
         }
     }
@@ -230,7 +233,7 @@ fn simulate(seed: u64, changes: u32) -> (u64, usize) {
     let genesis = tree.mine(None, 0, BITS[0]);
     tree.best = vec![genesis];
     let mut node = Simulated(Arc::new(Mutex::new(tree)));
-    let mut local = Local::default();
+    let mut local = ChainInMemory::default();
     let mut follower = Follower::new(genesis, LessWork::Refuse);
     let mut refused = 0;
     for number in 0..changes {
@@ -253,7 +256,7 @@ fn simulate(seed: u64, changes: u32) -> (u64, usize) {
                 tree.ambush = None;
                 assert_eq!(local.hashes(), tree.visible(), "seed {seed}, change {number}");
             }
-            Err(Fault::LessWork { .. }) => {
+            Err(NodeFault::LessWork { .. }) => {
                 let tree = node.0.lock().unwrap();
                 let (ours, theirs) = (tree.work(&local.hashes()), tree.work(tree.visible()));
                 assert!(
@@ -289,7 +292,7 @@ fn a_deep_reorganisation_takes_few_questions() {
     }
     tree.best = chain.clone();
     let mut node = Simulated(Arc::new(Mutex::new(tree)));
-    let mut local = Local::default();
+    let mut local = ChainInMemory::default();
     let mut follower = Follower::new(genesis, LessWork::Refuse);
     settle(&mut follower, &mut node, &mut local).unwrap();
     for fork in [4999, 4990, 3000, 1] {
@@ -307,7 +310,7 @@ fn a_deep_reorganisation_takes_few_questions() {
         let step = follower.next_step(&mut node, &local).unwrap().unwrap();
         assert_eq!(
             step,
-            Step::Disconnect {
+            ChainStep::Disconnect {
                 to_height: fork as u32
             }
         );
@@ -333,7 +336,7 @@ fn a_shorter_chain_is_followed_only_on_request_and_only_by_a_node_that_knows_the
     }
     tree.best = chain.clone();
     let mut node = Simulated(Arc::new(Mutex::new(tree)));
-    let mut local = Local::default();
+    let mut local = ChainInMemory::default();
     let mut refusing = Follower::new(genesis, LessWork::Refuse);
     let mut following = Follower::new(genesis, LessWork::Follow);
     settle(&mut refusing, &mut node, &mut local).unwrap();
@@ -345,7 +348,7 @@ fn a_shorter_chain_is_followed_only_on_request_and_only_by_a_node_that_knows_the
         assert!(
             matches!(
                 error.fault,
-                Fault::LessWork {
+                NodeFault::LessWork {
                     node_height: 5,
                     local_height: 8,
                     ..
@@ -359,7 +362,7 @@ fn a_shorter_chain_is_followed_only_on_request_and_only_by_a_node_that_knows_the
     node.0.lock().unwrap().best.truncate(6);
     assert!(refusing.next_step(&mut node, &local).is_err());
     let step = following.next_step(&mut node, &local).unwrap();
-    assert_eq!(step, Some(Step::Disconnect { to_height: 5 }));
+    assert_eq!(step, Some(ChainStep::Disconnect { to_height: 5 }));
     // The node started without data.
     node.0
         .lock()
@@ -373,12 +376,12 @@ fn a_shorter_chain_is_followed_only_on_request_and_only_by_a_node_that_knows_the
 /// A node that sends wrong data about its chain in one way.
 struct Liar {
     inner: Simulated,
-    lie: Lie,
+    lie: NodeLie,
     blocks: Vec<BlockHash>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Lie {
+enum NodeLie {
     OtherGenesis,
     OtherBlock,
     NoChain,
@@ -392,8 +395,8 @@ impl Node for Liar {
 
     fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError> {
         match (self.lie, height) {
-            (Lie::OtherGenesis, 0) => Ok(self.blocks[1]),
-            (Lie::NoChain, 2) => Ok(self.blocks[4]),
+            (NodeLie::OtherGenesis, 0) => Ok(self.blocks[1]),
+            (NodeLie::NoChain, 2) => Ok(self.blocks[4]),
             _ => self.inner.hash_at(height),
         }
     }
@@ -404,8 +407,8 @@ impl Node for Liar {
 
     fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
         match self.lie {
-            Lie::OtherBlock if *hash == self.blocks[2] => self.inner.block(&self.blocks[3]),
-            Lie::ShortBlock if *hash == self.blocks[2] => Ok(vec![0; 79]),
+            NodeLie::OtherBlock if *hash == self.blocks[2] => self.inner.block(&self.blocks[3]),
+            NodeLie::ShortBlock if *hash == self.blocks[2] => Ok(vec![0; 79]),
             _ => self.inner.block(hash),
         }
     }
@@ -433,14 +436,19 @@ fn lies_are_named_and_nothing_of_them_is_connected() {
     }
     tree.best = blocks.clone();
     let inner = Simulated(Arc::new(Mutex::new(tree)));
-    for lie in [Lie::OtherGenesis, Lie::OtherBlock, Lie::NoChain, Lie::ShortBlock] {
+    for lie in [
+        NodeLie::OtherGenesis,
+        NodeLie::OtherBlock,
+        NodeLie::NoChain,
+        NodeLie::ShortBlock,
+    ] {
         let mut node = Liar {
             inner: inner.clone(),
             lie,
             blocks: blocks.clone(),
         };
         let mut follower = Follower::new(blocks[0], LessWork::Refuse);
-        let mut local = Local::default();
+        let mut local = ChainInMemory::default();
         let fault = loop {
             match follower.next_step(&mut node, &local) {
                 Ok(Some(step)) => local.apply(&step),
@@ -450,26 +458,29 @@ fn lies_are_named_and_nothing_of_them_is_connected() {
         };
         let connected = local.0.len();
         match lie {
-            Lie::OtherGenesis => {
+            NodeLie::OtherGenesis => {
                 assert!(
-                    matches!(fault, Fault::OtherNetwork { found, .. } if found == blocks[1]),
+                    matches!(fault, NodeFault::OtherNetwork { found, .. } if found == blocks[1]),
                     "{fault}"
                 );
                 assert_eq!(connected, 0);
             }
-            Lie::OtherBlock => {
-                let Fault::WrongBlock { asked, found } = fault else {
+            NodeLie::OtherBlock => {
+                let NodeFault::WrongBlock { asked, found } = fault else {
                     panic!("{fault}")
                 };
                 assert_eq!((asked, found), (blocks[2], blocks[3]));
                 assert_eq!(connected, 2);
             }
-            Lie::NoChain => {
-                assert!(matches!(fault, Fault::WrongParent { height: 2, .. }), "{fault}");
+            NodeLie::NoChain => {
+                assert!(
+                    matches!(fault, NodeFault::WrongParent { height: 2, .. }),
+                    "{fault}"
+                );
                 assert_eq!(connected, 2);
             }
-            Lie::ShortBlock => {
-                assert!(matches!(fault, Fault::WrongBlock { .. }), "{fault}");
+            NodeLie::ShortBlock => {
+                assert!(matches!(fault, NodeFault::WrongBlock { .. }), "{fault}");
                 assert_eq!(connected, 2);
             }
         }
@@ -487,7 +498,7 @@ fn a_branch_without_proof_of_work_is_refused() {
     }
     tree.best = chain.clone();
     let mut node = Simulated(Arc::new(Mutex::new(tree)));
-    let mut local = Local::default();
+    let mut local = ChainInMemory::default();
     let mut follower = Follower::new(genesis, LessWork::Refuse);
     settle(&mut follower, &mut node, &mut local).unwrap();
 
@@ -505,7 +516,10 @@ fn a_branch_without_proof_of_work_is_refused() {
     tree.best = branch;
     drop(tree);
     let error = follower.next_step(&mut node, &local).unwrap_err();
-    assert!(matches!(error.fault, Fault::NoWork { height: 1, .. }), "{error}");
+    assert!(
+        matches!(error.fault, NodeFault::NoWork { height: 1, .. }),
+        "{error}"
+    );
     assert!(error.fault.is_lie());
     assert_eq!(local.0.len(), 4);
 }
@@ -536,7 +550,7 @@ fn a_node_of_another_signet_is_refused() {
         let tree = Arc::new(Mutex::new(tree));
         let mut node = Simulated(Arc::clone(&tree));
         let mut follower = Follower::new(genesis, LessWork::Refuse).of_signet(Some(own));
-        let mut local = Local::default();
+        let mut local = ChainInMemory::default();
         settle(&mut follower, &mut node, &mut local).unwrap();
         let before = local.clone();
         {
@@ -547,8 +561,8 @@ fn a_node_of_another_signet_is_refused() {
         match (named, settled) {
             // A reorganisation of the whole chain.
             (Some(named), Ok(())) if named == own => assert_ne!(local, before),
-            (Some(_), Err(fault @ Fault::OtherSignet { .. }))
-            | (None, Err(fault @ Fault::OtherFirstBlock { .. })) => {
+            (Some(_), Err(fault @ NodeFault::OtherSignet { .. }))
+            | (None, Err(fault @ NodeFault::OtherFirstBlock { .. })) => {
                 assert!(fault.is_lie(), "it is not served: {fault}");
                 assert_eq!(local, before);
             }

@@ -1,6 +1,6 @@
 //! TLS with certificates of an authority, and with invalid ones. btcd's own kind of certificate is in `tests/btcd.rs`.
 
-use lineside_bitcoin_node::{Fault, Node, NodeOptions, Use, connect};
+use lineside_bitcoin_node::{Node, NodeFault, NodeOptions, Use, connect};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -93,7 +93,7 @@ fn the_certificate_of_an_authority_is_good_for_its_name_only() {
         match node(host, port, ca_file).hash_at(1) {
             Ok(hash) => assert!(is_good && hash.to_string() == HASH, "{name} {host}"),
             Err(error) => {
-                let is_tls = matches!(error.fault, Fault::Tls { .. });
+                let is_tls = matches!(error.fault, NodeFault::Tls { .. });
                 assert!(!is_good && is_tls, "{name} {host}: {error}");
             }
         }
@@ -115,6 +115,6 @@ fn a_port_without_tls_is_named() {
         }
     });
     let error = node("127.0.0.1", port, &file).hash_at(1).unwrap_err();
-    assert!(matches!(error.fault, Fault::Tls { .. }), "{error}");
+    assert!(matches!(error.fault, NodeFault::Tls { .. }), "{error}");
     assert!(error.to_string().contains("btcd+notls://"), "{error}");
 }

@@ -13,8 +13,8 @@ pub use disk::{Repaired, repair};
 pub use limits::{CELL_BYTES_MAX, Limits};
 
 use crate::table::{
-    Cell, Change, Changed, ColumnName, FoundCell, NAME_BYTES_MAX, Nonce, ROW_BYTES_MAX, ScanRange, Table,
-    TableError,
+    Cell, Change, ChangeOutcome, ColumnName, FoundCell, NAME_BYTES_MAX, Nonce, ROW_BYTES_MAX, ScanRange,
+    Table, TableError,
 };
 use lineside_journal::FsDisk;
 use lineside_util::data_dir::Kind;
@@ -281,7 +281,7 @@ impl Table for Embedded {
         column: &ColumnName,
         change: &Change,
         nonce: Nonce,
-    ) -> Result<Changed, TableError> {
+    ) -> Result<ChangeOutcome, TableError> {
         if key.is_empty() || key.len() > ROW_BYTES_MAX {
             return Err(TableError::Refused("a row key must have 1 to 255 bytes".into()));
         }
@@ -293,26 +293,26 @@ impl Table for Embedded {
         let before_ms = before.as_ref().map_or(0, |cell| cell.timestamp_ms);
         let new = |value, ttl_ms| self.new_cell(column, value, before_ms, ttl_ms);
         let (cell, changed) = match change {
-            Change::Put(value, ttl_ms) => (Some(new(value.clone(), *ttl_ms)), Changed::Done),
-            Change::Delete => (None, Changed::Done),
+            Change::Put(value, ttl_ms) => (Some(new(value.clone(), *ttl_ms)), ChangeOutcome::Done),
+            Change::Delete => (None, ChangeOutcome::Done),
             Change::Increment(by) => {
                 let held = before.as_ref().map_or(Ok([0; 8]), |cell| number(&cell.value))?;
                 let sum = i64::from_be_bytes(held).wrapping_add(*by);
                 let cell = new(sum.to_be_bytes().to_vec(), None);
-                (Some(cell.clone()), Changed::Now(cell))
+                (Some(cell.clone()), ChangeOutcome::Now(cell))
             }
             Change::Append(tail) => {
                 let mut value = before.as_ref().map_or_else(Vec::new, |cell| cell.value.clone());
                 value.extend_from_slice(tail);
                 let cell = new(value, None);
-                (Some(cell.clone()), Changed::Now(cell))
+                (Some(cell.clone()), ChangeOutcome::Now(cell))
             }
             Change::CheckAndPut { expected, value } => {
                 if before.as_ref().map(|cell| &cell.value) != expected.as_ref() {
-                    self.nonces.keep(nonce, &Changed::Mismatch);
-                    return Ok(Changed::Mismatch);
+                    self.nonces.keep(nonce, &ChangeOutcome::Mismatch);
+                    return Ok(ChangeOutcome::Mismatch);
                 }
-                (Some(new(value.clone(), None)), Changed::Done)
+                (Some(new(value.clone(), None)), ChangeOutcome::Done)
             }
         };
         if let Some(cell) = &cell

@@ -14,7 +14,7 @@ use crate::native::{self, Ask, Draft, REPLY_HEAD_BYTES, Rows, Sender};
 use crate::paper::{self, PaperRequest};
 use crate::servers::Servers;
 use crate::table::{
-    Cell, Change, Changed, ColumnName, FoundCell, Nonce, ROW_BYTES_MAX, RegionOwner, ScanRange, Table,
+    Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ROW_BYTES_MAX, RegionOwner, ScanRange, Table,
     TableError,
 };
 use lineside_fastpath::{DropReason, Host, PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
@@ -126,7 +126,7 @@ impl fmt::Debug for ColumnHost {
 }
 
 /// Result of a read: cells in order, and true if there are further rows.
-struct Read {
+struct ReadResult {
     found: Vec<FoundCell>,
     more: bool,
 }
@@ -182,7 +182,7 @@ impl ColumnHost {
         Ok(found.collect())
     }
 
-    fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<Read, TableError> {
+    fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<ReadResult, TableError> {
         if let [column] = columns
             && !range.reverse
             && let Some(read) = self.read_and_fill(range, column)
@@ -195,12 +195,16 @@ impl ColumnHost {
         };
         let mut found = self.table().scan(&one_more, columns)?;
         let more = cut(&mut found, range.limit);
-        Ok(Read { found, more })
+        Ok(ReadResult { found, more })
     }
 
     /// Reads a range and neighbouring rows, and puts them into the fast path. Returns `None` if the fast path can hold
     /// none of it, or if too few rows were read.
-    fn read_and_fill(&self, range: &ScanRange, column: &ColumnName) -> Option<Result<Read, TableError>> {
+    fn read_and_fill(
+        &self,
+        range: &ScanRange,
+        column: &ColumnName,
+    ) -> Option<Result<ReadResult, TableError>> {
         let id = *self.ids.get(column)?;
         let asked = Interval {
             low: Key::new(&range.low)?,
@@ -217,7 +221,7 @@ impl ColumnHost {
         coherence.join(id, &reading.interval.low);
         if !is_open && let Some((rows, more)) = coherence.cached_rows(id, &asked, range.limit) {
             let found = rows.into_iter().map(FoundCell::from).collect();
-            return Some(Ok(Read { found, more }));
+            return Some(Ok(ReadResult { found, more }));
         }
         let ReadPlan { interval, rows } = reading;
         let (server, owner) = self.server_of(interval.low.as_bytes())?;
@@ -265,7 +269,7 @@ impl ColumnHost {
         found.truncate(count);
         let is_enough = is_all || found.len() >= range.limit;
         let more = cut(&mut found, range.limit) || !is_all;
-        is_enough.then_some(Ok(Read { found, more }))
+        is_enough.then_some(Ok(ReadResult { found, more }))
     }
 
     /// Returns the number of the server whose lease is needed for rows from `key` on, and their owner if it matters.
@@ -323,7 +327,7 @@ impl ColumnHost {
         column: &ColumnName,
         change: &Change,
         nonce: Nonce,
-    ) -> Result<Changed, TableError> {
+    ) -> Result<ChangeOutcome, TableError> {
         let touched = self.ids.get(column).map(|id| [(*id, Interval::of_row(key))]);
         let intent = touched.map(|touched| self.setup.coherence.begin_write(&touched));
         let changed = self.table().change(key, column, change, nonce);
@@ -577,9 +581,9 @@ impl ColumnHost {
     ) -> Vec<u8> {
         let mut draft = self.draft(payload);
         match self.change(key, column, change, nonce) {
-            Ok(Changed::Done) => {}
-            Ok(Changed::Mismatch) => draft.flags |= COLUMN_REPLY_NOT_APPLIED,
-            Ok(Changed::Now(cell)) => {
+            Ok(ChangeOutcome::Done) => {}
+            Ok(ChangeOutcome::Mismatch) => draft.flags |= COLUMN_REPLY_NOT_APPLIED,
+            Ok(ChangeOutcome::Now(cell)) => {
                 let key = key.to_vec();
                 if !draft.put(&[FoundCell { key, column: 0, cell }]) {
                     draft.flags |= COLUMN_REPLY_MORE;

@@ -7,7 +7,7 @@ mod hbase;
 use std::fmt;
 
 pub use lineside_hbase_client::{
-    Cell, Change, Changed, ColumnName, FoundCell, NAME_BYTES_MAX, Nonce, ROW_BYTES_MAX, RegionOwner,
+    Cell, Change, ChangeOutcome, ColumnName, FoundCell, NAME_BYTES_MAX, Nonce, ROW_BYTES_MAX, RegionOwner,
     ScanRange, TableError,
 };
 
@@ -38,7 +38,7 @@ pub trait Table: Send + Sync + fmt::Debug {
         column: &ColumnName,
         change: &Change,
         nonce: Nonce,
-    ) -> Result<Changed, TableError>;
+    ) -> Result<ChangeOutcome, TableError>;
 
     /// Returns the owner of the rows from `key` on, or `None` if it is not known now.
     fn owner(&self, _key: &[u8]) -> Option<RegionOwner> {

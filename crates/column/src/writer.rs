@@ -19,7 +19,7 @@ use lineside_wire::{
     COLUMN_BLOCK_CONTINUES, COLUMN_BLOCK_INVALID, COLUMN_BLOCK_ROWS_MAX, COLUMN_NO_HEAD, COLUMN_NO_ROW_HEAD,
     COLUMN_PAGE_BLOCKS, COLUMN_PAGES_MAX,
 };
-use split::Piece;
+use split::BlockContent;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl ColumnWriter {
 
     fn empty(&mut self) {
         for column in 0..self.columns.len() {
-            let section = Section::begin(self.table(column));
+            let section = WriteSection::begin(self.table(column));
             self.table(column).pages.store(0, Relaxed);
             self.table(column).invalid_blocks.store(0, Relaxed);
             let tops = &self.store.tops.as_slice()[column];
@@ -230,7 +230,7 @@ impl ColumnWriter {
             return;
         };
         let store = Arc::clone(&self.store);
-        let section = Section::begin(&store.tables.as_slice()[column]);
+        let section = WriteSection::begin(&store.tables.as_slice()[column]);
         let mut removed = Vec::new();
         for (page, places) in &found {
             removed.extend(self.columns[column][*page].blocks.drain(places.clone()));
@@ -301,7 +301,7 @@ impl ColumnWriter {
     }
 
     /// Writes a free block completely, while no reader can find it.
-    fn write_block(&mut self, index: u32, filled: &Filled<'_>, piece: &Piece) {
+    fn write_block(&mut self, index: u32, filled: &Filled<'_>, piece: &BlockContent) {
         let rows = &filled.rows[piece.rows.clone()];
         let block = self.block(index);
         // Orders the writes after the unlinking of the block from its page.
@@ -361,7 +361,7 @@ impl ColumnWriter {
     /// Links blocks that were written. Blocks for which there is no page are freed.
     fn link(&mut self, column: usize, blocks: &[u32]) {
         let store = Arc::clone(&self.store);
-        let section = Section::begin(&store.tables.as_slice()[column]);
+        let section = WriteSection::begin(&store.tables.as_slice()[column]);
         let (mut first_changed, mut last_changed, mut made) = (usize::MAX, 0, 0);
         for &index in blocks {
             self.counts.blocks += 1;
@@ -543,12 +543,12 @@ fn words(key: &Key) -> KeyWords {
 }
 
 /// Seqlock write section, in which readers of a column find nothing.
-struct Section<'a> {
+struct WriteSection<'a> {
     table: &'a ColumnTable,
     seq: u64,
 }
 
-impl<'a> Section<'a> {
+impl<'a> WriteSection<'a> {
     fn begin(table: &'a ColumnTable) -> Self {
         let seq = table.seq.load(Relaxed) | 1;
         table.seq.store(seq, Relaxed);

@@ -10,7 +10,7 @@ use lineside_column::host::{ChangeAnnouncer, CoherenceMode, ColumnHost, Setup};
 use lineside_column::native::Rows;
 use lineside_column::paper::{PaperAnswer, PaperRequest};
 use lineside_column::table::{
-    Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
+    Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
 };
 use lineside_fastpath::{Host, Readers, Reply, Source, Verdict};
 use lineside_wire::{COLUMN_OP_INCREMENT, ColumnCode as Code, Status};
@@ -211,7 +211,7 @@ impl Table for Fixed {
         Ok(found)
     }
 
-    fn change(&self, _: &[u8], _: &ColumnName, _: &Change, _: Nonce) -> Result<Changed, TableError> {
+    fn change(&self, _: &[u8], _: &ColumnName, _: &Change, _: Nonce) -> Result<ChangeOutcome, TableError> {
         Err(TableError::Refused("the rows are fixed".into()))
     }
 

@@ -2,7 +2,7 @@
 
 use lineside_column::embedded::{CELL_BYTES_MAX, ChangeListener, Clock, Embedded, Limits};
 use lineside_column::table::{
-    Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
+    Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -61,13 +61,13 @@ impl Model {
         (!is_over).then(|| cell.clone())
     }
 
-    fn change(&mut self, key: &[u8], column: usize, change: &Change) -> Option<Changed> {
+    fn change(&mut self, key: &[u8], column: usize, change: &Change) -> Option<ChangeOutcome> {
         let held = self.get(key, column);
         let value = held.as_ref().map(|cell| cell.value.clone());
         let (value, ttl, says) = match change {
             Change::Delete => {
                 self.cells.remove(&(key.to_vec(), column));
-                return Some(Changed::Done);
+                return Some(ChangeOutcome::Done);
             }
             Change::Put(value, ttl) => (value.clone(), *ttl, false),
             Change::Increment(by) => {
@@ -78,7 +78,7 @@ impl Model {
             Change::Append(tail) => ([value.unwrap_or_default(), tail.clone()].concat(), None, true),
             Change::CheckAndPut { expected, value: new } => {
                 if value != *expected {
-                    return Some(Changed::Mismatch);
+                    return Some(ChangeOutcome::Mismatch);
                 }
                 (new.clone(), None, false)
             }
@@ -91,7 +91,11 @@ impl Model {
             expires_ms: ttl.map(|ttl| self.now_ms + ttl),
         };
         self.cells.insert((key.to_vec(), column), cell.clone());
-        Some(if says { Changed::Now(cell) } else { Changed::Done })
+        Some(if says {
+            ChangeOutcome::Now(cell)
+        } else {
+            ChangeOutcome::Done
+        })
     }
 
     fn scan(&self, range: &ScanRange, columns: &[usize]) -> Vec<FoundCell> {
@@ -225,13 +229,13 @@ fn a_repeated_nonce_changes_nothing() {
     assert_eq!(held[0].as_ref().unwrap().value, 20i64.to_be_bytes());
 }
 
-type Seen = (&'static str, Option<Vec<u8>>);
+type RowChange = (&'static str, Option<Vec<u8>>);
 
 /// Watcher that records the calls, and what is visible at that moment.
 #[derive(Debug)]
 struct Witness {
     table: Mutex<Option<std::sync::Weak<Embedded>>>,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<RowChange>>,
 }
 
 impl Witness {
@@ -289,7 +293,7 @@ fn listeners_are_notified_before_a_change_is_visible_and_after() {
 }
 
 /// Appends `bytes` bytes to the cell of `row`, with the nonce `number`.
-fn append(table: &Embedded, row: u16, bytes: usize, number: u64) -> Result<Changed, TableError> {
+fn append(table: &Embedded, row: u16, bytes: usize, number: u64) -> Result<ChangeOutcome, TableError> {
     let tail = Change::Append(vec![7; bytes]);
     table.change(
         &row.to_be_bytes(),
@@ -317,7 +321,7 @@ fn many_appends_stay_within_the_memory_limit_and_none_is_applied_twice() {
         for number in 1..=appends {
             let row = (number % 7) as u16;
             match append(&table, row, 1000, number) {
-                Ok(Changed::Now(cell)) => {
+                Ok(ChangeOutcome::Now(cell)) => {
                     assert!(cell.value.len() <= CELL_BYTES_MAX);
                     done.push((number, row, cell));
                 }
@@ -344,7 +348,7 @@ fn many_appends_stay_within_the_memory_limit_and_none_is_applied_twice() {
         let (mut stored, mut unknown) = (0, 0);
         for (number, row, cell) in done {
             match append(&table, row, 1000, number) {
-                Ok(Changed::Now(now)) if now == cell => stored += 1,
+                Ok(ChangeOutcome::Now(now)) if now == cell => stored += 1,
                 Err(TableError::Unknown(_)) => unknown += 1,
                 other => panic!("append {number} again: {other:?}"),
             }

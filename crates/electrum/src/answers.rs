@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 /// Maximum number of times that one reply is computed. Each repetition means that the chain has changed, or that a tree
 /// was missing.
-pub(crate) const ATTEMPTS: usize = 8;
+pub(crate) const ANSWER_ATTEMPTS: usize = 8;
 
 /// The chain and the trees of its blocks.
 pub(crate) struct Answers {
@@ -24,17 +24,17 @@ pub(crate) struct Answers {
 
 /// Tree that is not in the cache.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedTree {
     height: u32,
     hash: [u8; 32],
     header: [u8; HEADER_BYTES],
 }
 
 /// Outcome of the search for the tree of the connected block at a height.
-pub(crate) enum Found {
+pub(crate) enum TreeLookup {
     Tree(Arc<BlockTree>),
     /// The tree must first be built by [`Answers::build`].
-    Missing(Wanted),
+    Missing(WantedTree),
     NoBlock,
 }
 
@@ -51,26 +51,26 @@ impl Answers {
     }
 
     /// Finds the tree of the connected block at `height`. `memo` is the tree that the caller used last.
-    pub fn tree(&self, height: u32, memo: &mut Option<Arc<BlockTree>>) -> Found {
+    pub fn tree(&self, height: u32, memo: &mut Option<Arc<BlockTree>>) -> TreeLookup {
         let Some(hash) = self.chain.hash_at(height) else {
-            return Found::NoBlock;
+            return TreeLookup::NoBlock;
         };
         if let Some(tree) = memo.as_ref().filter(|tree| *tree.hash() == hash) {
-            return Found::Tree(Arc::clone(tree));
+            return TreeLookup::Tree(Arc::clone(tree));
         }
         if let Some(tree) = self.trees.get(&hash) {
             *memo = Some(Arc::clone(&tree));
-            return Found::Tree(tree);
+            return TreeLookup::Tree(tree);
         }
         match self.chain.header_at(height) {
-            Some(header) => Found::Missing(Wanted { height, hash, header }),
-            None => Found::NoBlock,
+            Some(header) => TreeLookup::Missing(WantedTree { height, hash, header }),
+            None => TreeLookup::NoBlock,
         }
     }
 
     /// Builds a tree on a thread that may block; the number of concurrent builds is limited. Returns `None` if the
     /// block is no longer connected; the caller must then start again.
-    pub async fn build(self: &Arc<Self>, wanted: Wanted) -> Result<Option<Arc<BlockTree>>, Unavailable> {
+    pub async fn build(self: &Arc<Self>, wanted: WantedTree) -> Result<Option<Arc<BlockTree>>, Unavailable> {
         let closed = |_| Unavailable("the server stops".into());
         let permit = self.builds.acquire().await.map_err(closed)?;
         // The request that had the permit before may have built the same tree.
@@ -99,7 +99,7 @@ impl Answers {
         proved.map_err(|_| Unavailable("reading headers panicked".into()))
     }
 
-    fn build_now(&self, wanted: Wanted) -> Result<Option<Arc<BlockTree>>, Unavailable> {
+    fn build_now(&self, wanted: WantedTree) -> Result<Option<Arc<BlockTree>>, Unavailable> {
         if sha256d(&wanted.header) != wanted.hash {
             // The chain changed between the two reads.
             return Ok(None);

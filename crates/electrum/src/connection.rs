@@ -15,10 +15,10 @@ mod requests;
 use crate::forward::Forwarder;
 use crate::gate::Admitted;
 use crate::limits::{Counters, Limits, count};
-use crate::methods::{View, notify};
+use crate::methods::{ClientView, notify};
 use crate::rate::Rate;
 use crate::reply;
-use crate::request::{INVALID_REQUEST, Line, RpcError, parse};
+use crate::request::{INVALID_REQUEST, RequestLine, RpcError, parse};
 use crate::server::Shared;
 use crate::version::Version;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use tokio::time::Instant;
 const READ_BYTES: usize = 2 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
 /// Time without a request after which large buffers are freed.
-const QUIET: Duration = Duration::from_secs(2);
+const BUFFER_IDLE_TIME: Duration = Duration::from_secs(2);
 /// Maximum number of lines that are answered before other clients are served.
 const LINES_PER_TURN: usize = 64;
 /// Number of requests that an invalid line counts as.
@@ -53,7 +53,7 @@ enum Pause {
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ConnectionState {
     Open,
     /// The client sends no more data; what it has sent is still answered.
     Ended,
@@ -64,7 +64,7 @@ enum State {
 struct Client {
     shared: Arc<Shared>,
     admitted: Admitted,
-    view: View,
+    view: ClientView,
     is_negotiated: bool,
     has_requested: bool,
     input: Vec<u8>,
@@ -80,7 +80,7 @@ struct Client {
     progress_at: u64,
     /// TLS may still buffer bytes that were written.
     is_unflushed: bool,
-    state: State,
+    state: ConnectionState,
 }
 
 /// Writes some of `bytes`, or flushes if `bytes` is empty. If it is cancelled, no data is lost.
@@ -123,7 +123,7 @@ pub(crate) async fn serve<S>(
             timer.as_mut().reset(due);
         }
         let has_room = client.queued() < client.limits().queued_bytes;
-        let may_read = pause == Pause::Input && client.state == State::Open;
+        let may_read = pause == Pause::Input && client.state == ConnectionState::Open;
         tokio::select! {
             _ = stopped.changed() => break,
             written = push(&mut writer, &client.out[client.written..]), if client.is_unwritten() => match written {
@@ -131,7 +131,7 @@ pub(crate) async fn serve<S>(
                 Err(_) => break,
             },
             read = reader.read_buf(&mut client.input), if may_read => match read {
-                Ok(0) => client.state = State::Ended,
+                Ok(0) => client.state = ConnectionState::Ended,
                 Ok(_) => {}
                 Err(_) => break,
             },
@@ -162,7 +162,7 @@ impl Client {
             forwarder: Forwarder::new(Arc::clone(&shared)),
             shared,
             admitted,
-            view: View {
+            view: ClientView {
                 version: Version::V1_4,
                 is_subscribed: false,
                 told: None,
@@ -180,7 +180,7 @@ impl Client {
             request_at: now,
             progress_at: now,
             is_unflushed: false,
-            state: State::Open,
+            state: ConnectionState::Open,
         }
     }
 
@@ -208,9 +208,11 @@ impl Client {
 
     fn is_done(&self, pause: Pause) -> bool {
         match self.state {
-            State::Open => false,
-            State::Ended => pause == Pause::Input && !self.is_unwritten() && self.forwarder.in_flight() == 0,
-            State::Refused => !self.is_unwritten(),
+            ConnectionState::Open => false,
+            ConnectionState::Ended => {
+                pause == Pause::Input && !self.is_unwritten() && self.forwarder.in_flight() == 0
+            }
+            ConnectionState::Refused => !self.is_unwritten(),
         }
     }
 
@@ -232,7 +234,7 @@ impl Client {
         let input = std::mem::take(&mut self.input);
         let (mut start, mut lines) = (0, 0);
         let pause = loop {
-            if self.state == State::Refused {
+            if self.state == ConnectionState::Refused {
                 break Pause::Full;
             }
             self.forwarder.renew(self.view.version, now);
@@ -276,14 +278,14 @@ impl Client {
         if pause != Pause::Input {
             self.searched = 0;
         }
-        if self.searched > self.limits().line_bytes && self.state == State::Open {
+        if self.searched > self.limits().line_bytes && self.state == ConnectionState::Open {
             self.refuse_line();
         }
-        if self.state == State::Refused {
+        if self.state == ConnectionState::Refused {
             self.input.clear();
             self.searched = 0;
         }
-        if pause == Pause::Input && self.state == State::Open {
+        if pause == Pause::Input && self.state == ConnectionState::Open {
             let free = self.input.capacity() - self.input.len();
             if free < READ_BYTES {
                 let wanted = if was_full { 2 * self.input.capacity() } else { 0 };
@@ -300,7 +302,7 @@ impl Client {
         let error = RpcError::new(INVALID_REQUEST, format!("a line has at most {max} bytes"));
         reply::error(&mut self.out, None, &error);
         self.out.push(b'\n');
-        self.state = State::Refused;
+        self.state = ConnectionState::Refused;
     }
 
     async fn line(&mut self, line: &[u8], now: u64) {
@@ -318,11 +320,11 @@ impl Client {
                 reply::error(&mut self.out, fault.id, &fault.error);
                 self.out.push(b'\n');
             }
-            Ok(Line::One(request)) => {
+            Ok(RequestLine::One(request)) => {
                 self.rate.charge(now, 1);
                 self.one(&request, now).await;
             }
-            Ok(Line::Batch(batch)) => {
+            Ok(RequestLine::Batch(batch)) => {
                 self.rate.charge(now, batch.len() as u32);
                 self.batch(&batch, now).await;
             }
@@ -367,14 +369,14 @@ impl Client {
         if self.is_unwritten() {
             due = due.min(after(self.progress_at, limits.stall));
         }
-        if self.state == State::Refused {
+        if self.state == ConnectionState::Refused {
             return due;
         }
         if let Pause::Rate(until) = pause {
             due = due.min(until);
         }
         if self.has_large_buffers() {
-            due = due.min(after(self.request_at, QUIET));
+            due = due.min(after(self.request_at, BUFFER_IDLE_TIME));
         }
         self.forwarder.due().map_or(due, |forwarder| due.min(forwarder))
     }
@@ -400,7 +402,7 @@ impl Client {
         if is_late || is_over(self.request_at, limits.idle) {
             return Some(&self.counters().closed_idle);
         }
-        if self.has_large_buffers() && is_over(self.request_at, QUIET) {
+        if self.has_large_buffers() && is_over(self.request_at, BUFFER_IDLE_TIME) {
             for buffer in [&mut self.input, &mut self.out] {
                 if buffer.is_empty() {
                     *buffer = Vec::new();

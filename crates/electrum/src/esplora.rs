@@ -3,7 +3,7 @@
 //! Source: API.md of Blockstream/esplora, and the texts and statuses of src/rest.rs of Blockstream/electrs. Replies
 //! have the header `Cache-Control: no-store`, because a reorganisation makes a proof invalid.
 
-use crate::answers::{ATTEMPTS, Answers, Found, Wanted};
+use crate::answers::{ANSWER_ATTEMPTS, Answers, TreeLookup, WantedTree};
 use crate::chain::{HEADER_BYTES, Unavailable};
 use crate::gate::Admitted;
 use crate::limits::count;
@@ -61,7 +61,7 @@ impl Client {
     async fn build(
         &self,
         answers: &Arc<Answers>,
-        wanted: Wanted,
+        wanted: WantedTree,
     ) -> Result<Option<Arc<BlockTree>>, Unavailable> {
         self.rates.charge(self.address, self.rates.now(), TREE_COST);
         answers.build(wanted).await
@@ -230,7 +230,7 @@ async fn no_path(request: Request) -> Response {
 
 /// Computes an answer for one state of the chain.
 fn steady<T>(answers: &Answers, mut compute: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..ANSWER_ATTEMPTS {
         let generation = answers.chain.generation();
         let answer = compute();
         if answers.chain.generation() == generation {
@@ -249,21 +249,21 @@ async fn proof(
 ) -> Result<(Arc<BlockTree>, u32, u32), Failure> {
     let txid = hash(text)?;
     let mut memo = None;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..ANSWER_ATTEMPTS {
         let generation = answers.chain.generation();
         let location = answers.chain.locate(&txid)?;
         let found = location.map(|location| (location, answers.tree(location.height, &mut memo)));
         let is_same = answers.chain.generation() == generation;
         match found {
             None if is_same => return Err(NO_TRANSACTION),
-            Some((location, Found::Tree(tree))) if is_same => {
+            Some((location, TreeLookup::Tree(tree))) if is_same => {
                 if tree.txid(location.position) != Some(&txid) {
                     let text = format!("its index names position {} for {text}", location.position);
                     return Err(Unavailable(text).into());
                 }
                 return Ok((tree, location.height, location.position));
             }
-            Some((_, Found::Missing(wanted))) => memo = client.build(answers, wanted).await?,
+            Some((_, TreeLookup::Missing(wanted))) => memo = client.build(answers, wanted).await?,
             _ => count(&answers.counters.recomputed),
         }
     }
@@ -346,7 +346,7 @@ async fn block(
 ) -> Answer {
     let hash = hash(&text)?;
     let mut memo = None;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..ANSWER_ATTEMPTS {
         let generation = answers.chain.generation();
         let height = answers.chain.height_of(&hash);
         let found = height.map(|height| (height, answers.tree(height, &mut memo)));
@@ -358,8 +358,10 @@ async fn block(
         let is_same = answers.chain.generation() == generation;
         match found {
             None if is_same => return Err(NO_BLOCK),
-            Some((height, Found::Tree(tree))) if is_same => return Ok(json(describe(&tree, height, &times))),
-            Some((_, Found::Missing(wanted))) => memo = client.build(&answers, wanted).await?,
+            Some((height, TreeLookup::Tree(tree))) if is_same => {
+                return Ok(json(describe(&tree, height, &times)));
+            }
+            Some((_, TreeLookup::Missing(wanted))) => memo = client.build(&answers, wanted).await?,
             _ => count(&answers.counters.recomputed),
         }
     }

@@ -22,7 +22,7 @@ const OWN_NOTIFICATION: &str = "blockchain.headers.subscribe";
 /// A subscription: method, and parameters as JSON text.
 type Subscription = (Box<str>, Box<str>);
 
-enum Kind {
+enum ForwardedKind {
     /// A request of the client: its identifier, and its batch.
     Call(Box<str>, Option<u64>),
     /// A subscription that is renewed; its status is sent as a notification.
@@ -39,7 +39,7 @@ struct Batch {
 pub(crate) struct Forwarder {
     shared: Arc<Shared>,
     link: Option<Link>,
-    pending: HashMap<u64, Kind>,
+    pending: HashMap<u64, ForwardedKind>,
     /// Time limits of pending requests, in the order of their identifiers; it still contains answered requests.
     deadlines: VecDeque<(u64, u64)>,
     next_id: u64,
@@ -124,7 +124,7 @@ impl Forwarder {
                 .and_then(|()| self.subscription(request));
             match forwarded {
                 Ok(()) => {
-                    let kind = Kind::Call((*id).into(), batch_id);
+                    let kind = ForwardedKind::Call((*id).into(), batch_id);
                     let params = request.params.unwrap_or("[]");
                     self.add(&request.method, params, kind, now, &mut lines);
                     sent += 1;
@@ -209,7 +209,7 @@ impl Forwarder {
         Ok(())
     }
 
-    fn add(&mut self, method: &str, params: &str, kind: Kind, now: u64, lines: &mut Vec<u8>) {
+    fn add(&mut self, method: &str, params: &str, kind: ForwardedKind, now: u64, lines: &mut Vec<u8>) {
         let id = self.next_id;
         self.next_id += 1;
         lines.extend_from_slice(br#"{"jsonrpc":"2.0","method":"#);
@@ -237,7 +237,13 @@ impl Forwarder {
             && let Some(subscription) = self.to_renew.pop()
         {
             let (method, params) = subscription.clone();
-            self.add(&method, &params, Kind::Renewal(subscription), now, &mut lines);
+            self.add(
+                &method,
+                &params,
+                ForwardedKind::Renewal(subscription),
+                now,
+                &mut lines,
+            );
         }
         if let Some(link) = self.link.as_ref().filter(|_| !lines.is_empty()) {
             link.send(lines);
@@ -274,7 +280,7 @@ impl Forwarder {
         match self.pending.remove(&id) {
             // The call had timed out, or there was none with this identifier.
             None => {}
-            Some(Kind::Call(own, batch)) => {
+            Some(ForwardedKind::Call(own, batch)) => {
                 let counters = &self.shared.answers.counters;
                 count(if reply.error.is_some() {
                     &counters.errors
@@ -293,7 +299,7 @@ impl Forwarder {
                     reply::end(text, &own);
                 });
             }
-            Some(Kind::Renewal((method, params))) => {
+            Some(ForwardedKind::Renewal((method, params))) => {
                 let params: Option<Vec<&RawValue>> = serde_json::from_str(&params).ok();
                 if let (Some(first), None) = (params.as_ref().and_then(|params| params.first()), reply.error)
                 {
@@ -348,7 +354,7 @@ impl Forwarder {
     }
 
     fn fail(&mut self, id: u64, error: &RpcError, out: &mut Vec<u8>) {
-        if let Some(Kind::Call(own, batch)) = self.pending.remove(&id) {
+        if let Some(ForwardedKind::Call(own, batch)) = self.pending.remove(&id) {
             count(&self.shared.answers.counters.upstream_failures);
             count(&self.shared.answers.counters.errors);
             self.finish(batch, out, |text| reply::error(text, Some(&own), error));

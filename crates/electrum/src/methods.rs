@@ -3,13 +3,13 @@
 //! Source: docs/protocol-methods.rst of spesmilo/electrum-protocol, commit 6fdb11f. `get_tsc_merkle` is documented in
 //! the file of this name of kyuupichan/electrumx. Codes and wording of errors follow ElectrumX.
 
-use crate::answers::{ATTEMPTS, Answers};
+use crate::answers::{ANSWER_ATTEMPTS, Answers};
 use crate::checkpoint::Proof;
 use crate::limits::count;
 use crate::merkle::BlockTree;
 use crate::reply;
 use crate::request::{Request, RpcError, UNAVAILABLE};
-use crate::results::{self, Stop};
+use crate::results::{self, WriteStop};
 use crate::version::Version;
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Method {
 
 /// State of a client that the methods use.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct ClientView {
     pub version: Version,
     /// True once the client has subscribed to new tips.
     pub is_subscribed: bool,
@@ -79,14 +79,14 @@ pub(crate) const TREE_COST: u32 = 20;
 pub(crate) async fn answer(
     answers: &Arc<Answers>,
     about: &About,
-    view: &mut View,
+    view: &mut ClientView,
     method: Method,
     (request, id): (&Request<'_>, &str),
     out: &mut Vec<u8>,
 ) -> Answered {
     let (start, mut cost) = (out.len(), 0);
     let mut failure = RpcError::new(UNAVAILABLE, "the chain changes too often to answer; ask again");
-    for _ in 0..ATTEMPTS {
+    for _ in 0..ANSWER_ATTEMPTS {
         let generation = answers.chain.generation();
         reply::begin_result(out);
         let result = attempt(answers, about, view, method, request, out);
@@ -100,12 +100,12 @@ pub(crate) async fn answer(
                     cost,
                 };
             }
-            Err(Stop::Error(error)) if is_same => {
+            Err(WriteStop::Error(error)) if is_same => {
                 out.truncate(start);
                 failure = error;
                 break;
             }
-            Err(Stop::Missing(wanted)) => {
+            Err(WriteStop::Missing(wanted)) => {
                 out.truncate(start);
                 cost += TREE_COST;
                 match answers.build(wanted).await {
@@ -116,7 +116,7 @@ pub(crate) async fn answer(
                     }
                 }
             }
-            Err(Stop::Unproved { height, cp_height }) => {
+            Err(WriteStop::Unproved { height, cp_height }) => {
                 out.truncate(start);
                 cost += TREE_COST;
                 match answers.prove(height, cp_height).await {
@@ -127,7 +127,7 @@ pub(crate) async fn answer(
                     }
                 }
             }
-            Ok(_) | Err(Stop::Error(_)) => {
+            Ok(_) | Err(WriteStop::Error(_)) => {
                 out.truncate(start);
                 count(&answers.counters.recomputed);
             }
@@ -141,11 +141,11 @@ pub(crate) async fn answer(
 fn attempt(
     answers: &Answers,
     about: &About,
-    view: &mut View,
+    view: &mut ClientView,
     method: Method,
     request: &Request,
     out: &mut Vec<u8>,
-) -> Result<u32, Stop> {
+) -> Result<u32, WriteStop> {
     match method {
         Method::Merkle => results::merkle(answers, view, &request.params()?, out),
         Method::IdFromPosition => results::id_from_position(answers, view, &request.params()?, out),
@@ -165,7 +165,7 @@ fn attempt(
 
 /// Writes a notification of the current tip, if the client has subscribed to tips and this one was not sent yet.
 /// Returns true if it was written.
-pub(crate) fn notify(answers: &Answers, view: &mut View, out: &mut Vec<u8>) -> bool {
+pub(crate) fn notify(answers: &Answers, view: &mut ClientView, out: &mut Vec<u8>) -> bool {
     let tip = answers.chain.tip().filter(|tip| view.told != Some(tip.hash));
     let Some(tip) = tip.filter(|_| view.is_subscribed) else {
         return false;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 /// Number of buckets for networks. Two networks in one bucket share a rate; the bucket of a network is unpredictable.
-const PLACES: usize = 1 << 16;
+const RATE_BUCKETS: usize = 1 << 16;
 
 /// Token bucket without its own clock (the generic cell rate algorithm): the state is the time at which the bucket will
 /// be full again. Times are nanoseconds since the start of the server.
@@ -79,7 +79,7 @@ impl Rates {
     pub fn new(requests_per_second: u32, burst: u32) -> Self {
         Self {
             bucket: Bucket::new(requests_per_second, burst),
-            full_at: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
+            full_at: (0..RATE_BUCKETS).map(|_| AtomicU64::new(0)).collect(),
             hasher: RandomState::new(),
             start: Instant::now(),
         }
@@ -91,7 +91,7 @@ impl Rates {
     }
 
     fn full_at(&self, address: IpAddr) -> &AtomicU64 {
-        &self.full_at[self.hasher.hash_one(network_of(address)) as usize % PLACES]
+        &self.full_at[self.hasher.hash_one(network_of(address)) as usize % RATE_BUCKETS]
     }
 
     /// Takes the token of one request from `address`.

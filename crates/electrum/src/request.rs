@@ -69,7 +69,7 @@ impl<'a> Request<'a> {
 
 /// Reason why an object is not a request, and its identifier if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault<'a> {
+pub struct RequestFault<'a> {
     /// Identifier as JSON text.
     pub id: Option<&'a str>,
     /// Error to answer.
@@ -78,11 +78,11 @@ pub struct Fault<'a> {
 
 /// Content of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line<'a> {
+pub enum RequestLine<'a> {
     /// One request.
     One(Request<'a>),
     /// A batch, which is answered in one line. It is not empty.
-    Batch(Vec<Result<Request<'a>, Fault<'a>>>),
+    Batch(Vec<Result<Request<'a>, RequestFault<'a>>>),
 }
 
 #[derive(serde::Deserialize)]
@@ -105,15 +105,15 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 /// # Errors
 /// The line is not JSON, not a request, or a batch that is empty or too long. Errors of single requests of a batch are
 /// in the batch.
-pub fn parse(line: &[u8], batch_max: usize) -> Result<Line<'_>, Fault<'_>> {
-    let fault = |code, message: &'static str| Fault {
+pub fn parse(line: &[u8], batch_max: usize) -> Result<RequestLine<'_>, RequestFault<'_>> {
+    let fault = |code, message: &'static str| RequestFault {
         id: None,
         error: RpcError::new(code, message),
     };
     let text = std::str::from_utf8(line).map_err(|_| fault(PARSE_ERROR, "the line is not UTF-8"))?;
     let text = text.trim_ascii();
     if !text.starts_with('[') {
-        return request(text).map(Line::One);
+        return request(text).map(RequestLine::One);
     }
     let mut batch = Batch {
         requests: Vec::new(),
@@ -123,7 +123,7 @@ pub fn parse(line: &[u8], batch_max: usize) -> Result<Line<'_>, Fault<'_>> {
     let parsed = serde::de::DeserializeSeed::deserialize(&mut batch, &mut deserializer);
     if batch.requests.len() > batch_max {
         let message = format!("a batch has at most {batch_max} requests");
-        return Err(Fault {
+        return Err(RequestFault {
             id: None,
             error: RpcError::new(INVALID_REQUEST, message),
         });
@@ -135,7 +135,9 @@ pub fn parse(line: &[u8], batch_max: usize) -> Result<Line<'_>, Fault<'_>> {
         return Err(fault(INVALID_REQUEST, "an empty batch"));
     }
     let requests = batch.requests.into_iter();
-    Ok(Line::Batch(requests.map(|raw| request(raw.get())).collect()))
+    Ok(RequestLine::Batch(
+        requests.map(|raw| request(raw.get())).collect(),
+    ))
 }
 
 /// Elements of an array. At most one element beyond the limit is kept.
@@ -170,22 +172,22 @@ impl<'a> serde::de::Visitor<'a> for &mut Batch<'a> {
     }
 }
 
-fn request(text: &str) -> Result<Request<'_>, Fault<'_>> {
+fn request(text: &str) -> Result<Request<'_>, RequestFault<'_>> {
     let object: Object = serde_json::from_str(text).map_err(|error| {
         let is_json = error.classify() == serde_json::error::Category::Data;
         let error = match is_json {
             true => RpcError::new(INVALID_REQUEST, "not a request of JSON-RPC"),
             false => RpcError::new(PARSE_ERROR, "the line is not JSON"),
         };
-        Fault { id: None, error }
+        RequestFault { id: None, error }
     })?;
     let id = object.id.map(RawValue::get);
     if id.is_some_and(|id| id.len() > ID_BYTES_MAX || id.starts_with(['[', '{', 't', 'f'])) {
         let message = "the id must be a number or a string, and short";
         let error = RpcError::new(INVALID_REQUEST, message);
-        return Err(Fault { id: None, error });
+        return Err(RequestFault { id: None, error });
     }
-    let invalid = |message| Fault {
+    let invalid = |message| RequestFault {
         id,
         error: RpcError::new(INVALID_REQUEST, message),
     };
@@ -225,7 +227,7 @@ mod tests {
 
     fn one(line: &str) -> Request<'_> {
         match parse(line.as_bytes(), 4) {
-            Ok(Line::One(request)) => request,
+            Ok(RequestLine::One(request)) => request,
             other => panic!("{other:?}"),
         }
     }
@@ -278,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_batch_has_its_requests_and_their_faults() {
-        let Ok(Line::Batch(batch)) = parse(br#"[{"method":"a","id":1},5,{"method":"b"}]"#, 4) else {
+        let Ok(RequestLine::Batch(batch)) = parse(br#"[{"method":"a","id":1},5,{"method":"b"}]"#, 4) else {
             panic!("a batch");
         };
         assert_eq!(batch.len(), 3);

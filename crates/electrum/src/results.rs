@@ -1,10 +1,10 @@
 //! Results of the methods that need the chain: parameters, and the text of the result.
 
-use crate::answers::{Answers, Found, Wanted};
+use crate::answers::{Answers, TreeLookup, WantedTree};
 use crate::chain::{HEADER_BYTES, TipInfo};
 use crate::checkpoint::Proof;
 use crate::merkle::{BlockTree, sha256d};
-use crate::methods::{About, View};
+use crate::methods::{About, ClientView};
 use crate::reply;
 use crate::request::{BAD_REQUEST, RpcError, UNAVAILABLE, shorten};
 use crate::version::Version;
@@ -13,10 +13,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Reason why a result cannot be written now.
-pub(crate) enum Stop {
+pub(crate) enum WriteStop {
     Error(RpcError),
     /// A tree must be built first.
-    Missing(Wanted),
+    Missing(WantedTree),
     /// A proof for a checkpoint must be computed first.
     Unproved {
         height: u32,
@@ -24,14 +24,14 @@ pub(crate) enum Stop {
     },
 }
 
-impl From<RpcError> for Stop {
+impl From<RpcError> for WriteStop {
     fn from(error: RpcError) -> Self {
-        Stop::Error(error)
+        WriteStop::Error(error)
     }
 }
 
-fn bad(message: impl Into<Cow<'static, str>>) -> Stop {
-    Stop::Error(RpcError::new(BAD_REQUEST, message))
+fn bad(message: impl Into<Cow<'static, str>>) -> WriteStop {
+    WriteStop::Error(RpcError::new(BAD_REQUEST, message))
 }
 
 #[derive(serde::Deserialize)]
@@ -86,10 +86,10 @@ const HEADERS_PER_REQUEST: u32 = 50;
 /// Returns the tree of the block at `height`, and the position of a transaction in it.
 fn find(
     answers: &Answers,
-    view: &mut View,
+    view: &mut ClientView,
     tx_hash: &str,
     height: u32,
-) -> Result<(Arc<BlockTree>, u32), Stop> {
+) -> Result<(Arc<BlockTree>, u32), WriteStop> {
     let txid = from_display_fast(tx_hash)
         .ok_or_else(|| bad(format!("{} should be a transaction hash", shorten(tx_hash))))?;
     let tree = tree(answers, view, height)?;
@@ -102,15 +102,15 @@ fn find(
     Ok((tree, position))
 }
 
-fn tree(answers: &Answers, view: &mut View, height: u32) -> Result<Arc<BlockTree>, Stop> {
+fn tree(answers: &Answers, view: &mut ClientView, height: u32) -> Result<Arc<BlockTree>, WriteStop> {
     match answers.tree(height, &mut view.memo) {
-        Found::Tree(tree) => Ok(tree),
-        Found::Missing(wanted) => Err(Stop::Missing(wanted)),
-        Found::NoBlock => Err(out_of_range(height)),
+        TreeLookup::Tree(tree) => Ok(tree),
+        TreeLookup::Missing(wanted) => Err(WriteStop::Missing(wanted)),
+        TreeLookup::NoBlock => Err(out_of_range(height)),
     }
 }
 
-fn out_of_range(height: u32) -> Stop {
+fn out_of_range(height: u32) -> WriteStop {
     bad(format!("height {height} out of range"))
 }
 
@@ -161,10 +161,10 @@ pub(crate) fn write_merkle(tree: &BlockTree, height: u32, position: u32, out: &m
 
 pub(crate) fn merkle(
     answers: &Answers,
-    view: &mut View,
+    view: &mut ClientView,
     params: &MerkleParams,
     out: &mut Vec<u8>,
-) -> Result<u32, Stop> {
+) -> Result<u32, WriteStop> {
     let (tree, position) = find(answers, view, &params.tx_hash, params.height)?;
     write_merkle(&tree, params.height, position, out);
     Ok(0)
@@ -172,10 +172,10 @@ pub(crate) fn merkle(
 
 pub(crate) fn id_from_position(
     answers: &Answers,
-    view: &mut View,
+    view: &mut ClientView,
     params: &PositionParams,
     out: &mut Vec<u8>,
-) -> Result<u32, Stop> {
+) -> Result<u32, WriteStop> {
     let PositionParams { height, tx_pos, .. } = *params;
     let tree = tree(answers, view, height)?;
     let txid = tree
@@ -197,10 +197,10 @@ pub(crate) fn id_from_position(
 
 pub(crate) fn tsc_merkle(
     answers: &Answers,
-    view: &mut View,
+    view: &mut ClientView,
     params: &TscParams,
     out: &mut Vec<u8>,
-) -> Result<u32, Stop> {
+) -> Result<u32, WriteStop> {
     match params.txid_or_tx.as_deref() {
         None | Some("txid") => {}
         Some("tx") => {
@@ -243,8 +243,13 @@ pub(crate) fn tsc_merkle(
 }
 
 /// Returns the proof of the header at `height` for the checkpoint `cp_height`. If it is not the last one computed, the
-/// result is [`Stop::Unproved`].
-fn checkpoint<'a>(answers: &Answers, view: &'a View, height: u32, cp_height: u32) -> Result<&'a Proof, Stop> {
+/// result is [`WriteStop::Unproved`].
+fn checkpoint<'a>(
+    answers: &Answers,
+    view: &'a ClientView,
+    height: u32,
+    cp_height: u32,
+) -> Result<&'a Proof, WriteStop> {
     let tip = answers.chain.tip().map_or(0, |tip| tip.height);
     if height > cp_height || cp_height > tip {
         let message =
@@ -255,7 +260,7 @@ fn checkpoint<'a>(answers: &Answers, view: &'a View, height: u32, cp_height: u32
         let is_wanted = proof.height == height && proof.cp_height == cp_height;
         is_wanted && answers.chain.hash_at(cp_height) == Some(proof.cp_hash)
     });
-    proof.ok_or(Stop::Unproved { height, cp_height })
+    proof.ok_or(WriteStop::Unproved { height, cp_height })
 }
 
 /// Writes the members of a proof for a checkpoint.
@@ -273,10 +278,10 @@ fn write_proof(proof: &Proof, out: &mut Vec<u8>) {
 
 pub(crate) fn header(
     answers: &Answers,
-    view: &View,
+    view: &ClientView,
     params: &HeaderParams,
     out: &mut Vec<u8>,
-) -> Result<u32, Stop> {
+) -> Result<u32, WriteStop> {
     let HeaderParams { height, cp_height } = *params;
     let header = answers.chain.header_at(height);
     let header = header.ok_or_else(|| out_of_range(height))?;
@@ -297,10 +302,10 @@ pub(crate) fn header(
 
 pub(crate) fn headers(
     answers: &Answers,
-    view: &View,
+    view: &ClientView,
     params: &HeadersParams,
     out: &mut Vec<u8>,
-) -> Result<u32, Stop> {
+) -> Result<u32, WriteStop> {
     let max = answers.limits.headers;
     let mut headers = Vec::new();
     let count = answers
@@ -340,18 +345,23 @@ pub(crate) fn write_tip(tip: &TipInfo, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\"}");
 }
 
-pub(crate) fn subscribe(answers: &Answers, view: &mut View, out: &mut Vec<u8>) -> Result<u32, Stop> {
+pub(crate) fn subscribe(
+    answers: &Answers,
+    view: &mut ClientView,
+    out: &mut Vec<u8>,
+) -> Result<u32, WriteStop> {
     let tip = answers.chain.tip();
-    let tip = tip.ok_or_else(|| Stop::Error(RpcError::new(UNAVAILABLE, "there is no block yet")))?;
+    let tip = tip.ok_or_else(|| WriteStop::Error(RpcError::new(UNAVAILABLE, "there is no block yet")))?;
     write_tip(&tip, out);
     view.is_subscribed = true;
     view.told = Some(tip.hash);
     Ok(0)
 }
 
-pub(crate) fn features(answers: &Answers, about: &About, out: &mut Vec<u8>) -> Result<u32, Stop> {
+pub(crate) fn features(answers: &Answers, about: &About, out: &mut Vec<u8>) -> Result<u32, WriteStop> {
     let genesis = answers.chain.header_at(0);
-    let genesis = genesis.ok_or_else(|| Stop::Error(RpcError::new(UNAVAILABLE, "there is no block yet")))?;
+    let genesis =
+        genesis.ok_or_else(|| WriteStop::Error(RpcError::new(UNAVAILABLE, "there is no block yet")))?;
     let ports = |host: &crate::server::Host| {
         let ports = serde_json::json!({"tcp_port": host.tcp_port, "ssl_port": host.ssl_port});
         (host.name.clone(), ports)

@@ -26,7 +26,7 @@ use tokio_rustls::TlsConnector;
 
 /// Maximum number of messages in each direction between a client's task and its link. A message is one line, or those
 /// of a batch.
-const MESSAGES: usize = 2;
+const UPSTREAM_QUEUE: usize = 2;
 
 /// TLS to the upstream server cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -179,8 +179,8 @@ impl Drop for Link {
 impl Link {
     /// Opens a link for a client that uses `version`.
     pub fn open(upstream: Upstream, watch: Arc<Watch>, version: Version, limits: &Limits) -> Self {
-        let (messages, to_send) = mpsc::channel(MESSAGES);
-        let (to_tell, events) = mpsc::channel(MESSAGES);
+        let (messages, to_send) = mpsc::channel(UPSTREAM_QUEUE);
+        let (to_tell, events) = mpsc::channel(UPSTREAM_QUEUE);
         let queued = Arc::new(AtomicUsize::new(0));
         let task = Task {
             upstream,

@@ -46,7 +46,7 @@ enum Versions {
 }
 
 #[derive(serde::Deserialize)]
-struct Named<'a> {
+struct NamedVersion<'a> {
     #[serde(borrow, default)]
     protocol_version: Option<&'a RawValue>,
 }
@@ -61,7 +61,7 @@ impl Offer {
         let wrong =
             || Cow::from("protocol_version must be a version or an array of two, such as [\"1.4\", \"1.6\"]");
         let version = match params.starts_with('{') {
-            true => serde_json::from_str::<Named>(params).map(|named| named.protocol_version),
+            true => serde_json::from_str::<NamedVersion>(params).map(|named| named.protocol_version),
             false => serde_json::from_str::<Vec<&RawValue>>(params).map(|array| array.get(1).copied()),
         };
         let version = version.map_err(|_| wrong())?;

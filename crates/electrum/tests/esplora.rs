@@ -21,7 +21,9 @@ fn start(chain: &Arc<TestChain>, change: impl FnOnce(&mut lineside_electrum::Con
 /// Returns the whole answer to the text of a request.
 fn exchange(server: &Server, request: &str) -> String {
     let mut stream = TcpStream::connect(server.http().expect("HTTP")).expect("a connection");
-    stream.set_read_timeout(Some(common::PATIENCE)).expect("a socket");
+    stream
+        .set_read_timeout(Some(common::WAIT_TIMEOUT))
+        .expect("a socket");
     stream.write_all(request.as_bytes()).expect("a request is sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Client, PATIENCE, TestChain, is_proof, serve, wait_for};
+use common::{Client, TestChain, WAIT_TIMEOUT, is_proof, serve, wait_for};
 use lineside_electrum::Server;
 use lineside_testkit::Random;
 use serde_json::Value;
@@ -74,7 +74,7 @@ fn a_client_that_does_not_read_is_closed_and_its_replies_are_bounded() {
     });
     let mut client = connect(&server);
     let stream = client.stream.get_mut();
-    stream.set_write_timeout(Some(PATIENCE)).expect("a socket");
+    stream.set_write_timeout(Some(WAIT_TIMEOUT)).expect("a socket");
     let request = br#"{"id":1,"method":"blockchain.block.headers","params":[0,2016]}
 "#;
     // Sends until the server closes the connection: each request has a reply of 322 kB, so the replies fill every
@@ -197,7 +197,7 @@ fn attack(kind: usize, address: std::net::SocketAddr, stop: &AtomicBool) {
 }
 
 /// Number of honest clients, and of the requests of each.
-const HONEST: u64 = 990;
+const HONEST_CLIENTS: u64 = 990;
 const REQUESTS: u64 = 20;
 
 /// Runs an honest client: each of its requests must get a correct answer. Returns the times that it waited.
@@ -222,7 +222,7 @@ async fn honest(address: std::net::SocketAddr, seed: u64, chain: Arc<TestChain>)
             .await
             .expect("a request is sent");
         let mut line = String::new();
-        let reading = tokio::time::timeout(PATIENCE, stream.read_line(&mut line));
+        let reading = tokio::time::timeout(WAIT_TIMEOUT, stream.read_line(&mut line));
         reading.await.expect("a reply in time").expect("a reply");
         waited.push(start.elapsed());
         let reply: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -244,7 +244,7 @@ fn all_honest(address: std::net::SocketAddr, chain: &Arc<TestChain>) -> Vec<Dura
         .expect("a runtime");
     runtime.block_on(async {
         let begin = |seed| tokio::spawn(honest(address, seed, Arc::clone(chain)));
-        let clients: Vec<_> = (0..HONEST).map(begin).collect();
+        let clients: Vec<_> = (0..HONEST_CLIENTS).map(begin).collect();
         let mut waited = Vec::new();
         for client in clients {
             waited.extend(client.await.expect("an honest client is served"));
@@ -288,7 +288,10 @@ fn a_thousand_clients_of_which_ten_are_hostile() {
         stop.store(true, Ordering::Relaxed);
         result.expect("each honest client has all its answers")
     });
-    assert_eq!([calm.len(), attacked.len()], [(HONEST * REQUESTS) as usize; 2]);
+    assert_eq!(
+        [calm.len(), attacked.len()],
+        [(HONEST_CLIENTS * REQUESTS) as usize; 2]
+    );
     let of = |waited: &[Duration]| [50, 99, 100].map(|percent| waited[(waited.len() - 1) * percent / 100]);
     let (calm, attacked) = (of(&calm), of(&attacked));
     println!(

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Client, PATIENCE, TestChain, is_proof, loopback, serve, wait_for};
+use common::{Client, TestChain, WAIT_TIMEOUT, is_proof, loopback, serve, wait_for};
 use lineside_electrum::{Server, Upstream, UpstreamTls};
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
@@ -14,14 +14,14 @@ use std::time::Duration;
 
 /// Lines that the upstream server has read, and its connections.
 #[derive(Default)]
-struct Seen {
+struct UpstreamLog {
     lines: Mutex<Vec<Value>>,
     streams: Mutex<Vec<TcpStream>>,
     connections: AtomicUsize,
     stopped: AtomicBool,
 }
 
-impl Seen {
+impl UpstreamLog {
     fn methods(&self) -> Vec<String> {
         let lines = self.lines.lock().expect("a lock");
         let name = |line: &Value| line["method"].as_str().expect("a method").to_owned();
@@ -50,7 +50,7 @@ impl Seen {
 }
 
 /// Simulates an Electrum server on one connection.
-fn play(mut writer: impl Write, reader: impl BufRead, seen: &Seen) {
+fn play(mut writer: impl Write, reader: impl BufRead, seen: &UpstreamLog) {
     let mut held = Vec::new();
     for line in reader.lines() {
         let Ok(line) = line else { return };
@@ -84,8 +84,8 @@ fn play(mut writer: impl Write, reader: impl BufRead, seen: &Seen) {
     }
 }
 
-fn listen(listener: TcpListener) -> Arc<Seen> {
-    let seen = Arc::new(Seen::default());
+fn listen(listener: TcpListener) -> Arc<UpstreamLog> {
+    let seen = Arc::new(UpstreamLog::default());
     let shared = Arc::clone(&seen);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -122,7 +122,7 @@ fn start(
 }
 
 /// Returns an upstream server, a server that forwards to it, and a chain.
-fn both(change: impl FnOnce(&mut lineside_electrum::Config)) -> (Arc<Seen>, Server, Arc<TestChain>) {
+fn both(change: impl FnOnce(&mut lineside_electrum::Config)) -> (Arc<UpstreamLog>, Server, Arc<TestChain>) {
     let listener = loopback();
     let address = listener.local_addr().expect("an address");
     let seen = listen(listener);
@@ -430,7 +430,7 @@ fn both_sides_speak_tls() {
     let name = "localhost".try_into().expect("a name");
     let mut session = rustls::ClientConnection::new(Arc::new(config), name).expect("a client");
     let mut socket = TcpStream::connect(server.tls().expect("TLS")).expect("a connection");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    socket.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a socket");
     let mut stream = BufReader::new(rustls::Stream::new(&mut session, &mut socket));
     let mut ask = |line: &str| -> Value {
         stream

@@ -2,7 +2,9 @@
 
 use lineside_fabric::block::Block;
 use lineside_fabric::history::{KeyWrite, of_block, of_key, of_transaction};
-use lineside_fabric::ledger::{Blocks, ExpectedHashes, ReadOnlyLedger, Replica, Setup, StateStore, export, join};
+use lineside_fabric::ledger::{
+    Blocks, ExpectedHashes, ReadOnlyLedger, Replica, Setup, StateStore, export, join,
+};
 use lineside_fabric::proto::{
     self, Arena, ChaincodeAction, ChaincodeActionPayload, ChannelHeader, Envelope, KvRwSet, Payload,
     ProposalResponsePayload, Transaction, TxReadWriteSet,

@@ -24,7 +24,7 @@ pub enum Change {
 
 /// Result of a change that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Changed {
+pub enum ChangeOutcome {
     /// The change was made.
     Done,
     /// The change was made, and this is the new content of the cell.

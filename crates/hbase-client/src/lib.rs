@@ -53,7 +53,7 @@ pub mod rpc;
 pub mod thrift2;
 
 pub use cell::{Cell, FoundCell};
-pub use change::{Change, Changed};
+pub use change::{Change, ChangeOutcome};
 pub use column_name::{ColumnName, NAME_BYTES_MAX};
 pub use error::TableError;
 pub use key_range::{ROW_BYTES_MAX, ScanRange};

@@ -28,7 +28,7 @@ pub use catalog::located;
 pub use regions::{Region, RegionLookup};
 
 use crate::families::{Families, Lives};
-use crate::{Cell, Change, Changed, ColumnName, FoundCell, Nonce, RegionOwner, ScanRange, TableError};
+use crate::{Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, RegionOwner, ScanRange, TableError};
 use catalog::{Catalog, wrong};
 use connection::{Connection, Failure};
 use pool::Pool;
@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Minimum interval between two look-ups of regions because of an unknown server name.
-const LOOK_ANEW: Duration = Duration::from_secs(1);
+const LOOKUP_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Maximum length of a row key of HBase, in bytes.
 const KEY_BYTES_MAX: usize = i16::MAX as usize;
 
@@ -63,13 +63,13 @@ impl fmt::Debug for HBase {
 }
 
 /// A region, the connection to its server, and the deadline of a call.
-struct Asked<'a> {
+struct RegionCall<'a> {
     region: &'a Arc<Region>,
     connection: &'a Connection,
     deadline: Instant,
 }
 
-impl Asked<'_> {
+impl RegionCall<'_> {
     fn call(&self, method: &str, message: &impl Message) -> Result<bytes::Bytes, Failure> {
         self.connection.call(method, message, self.deadline)
     }
@@ -119,13 +119,13 @@ impl HBase {
         &self,
         region: &Arc<Region>,
         deadline: Instant,
-        call: &mut dyn FnMut(&Asked<'_>) -> Result<T, Failure>,
+        call: &mut dyn FnMut(&RegionCall<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let left = deadline
             .saturating_duration_since(Instant::now())
             .min(self.timeout / 2);
         let answer = self.pool.connection(&region.server, left).and_then(|connection| {
-            call(&Asked {
+            call(&RegionCall {
                 region,
                 connection: &connection,
                 deadline: Instant::now() + left,
@@ -155,7 +155,7 @@ impl HBase {
         &self,
         place: RegionLookup<'_>,
         deadline: Instant,
-        call: &mut dyn FnMut(&Asked<'_>) -> Result<T, Failure>,
+        call: &mut dyn FnMut(&RegionCall<'_>) -> Result<T, Failure>,
     ) -> Result<(T, Arc<Region>), TableError> {
         let mut tries = 0;
         let mut failed = Failure::NotSent("no time is left".into());
@@ -187,7 +187,7 @@ impl HBase {
         &self,
         key: &[u8],
         is_known: bool,
-        call: &mut dyn FnMut(&Asked<'_>) -> Result<T, Failure>,
+        call: &mut dyn FnMut(&RegionCall<'_>) -> Result<T, Failure>,
     ) -> Result<T, TableError> {
         let deadline = self.deadline();
         let (mut tries, mut open_at): (u32, Option<Arc<Region>>) = (0, None);
@@ -262,7 +262,7 @@ impl HBase {
     /// See [`TableError`].
     pub fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError> {
         check(key)?;
-        let mut call = |asked: &Asked<'_>| {
+        let mut call = |asked: &RegionCall<'_>| {
             let answer = asked.call("Get", &calls::get(asked.region, key, columns))?;
             calls::got(answer, key, columns).map_err(wrong)
         };
@@ -315,7 +315,7 @@ impl HBase {
     /// its regions under another name, which the client does not notice by itself.
     pub fn forget_owner(&self) {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        if looked.is_none_or(|looked| looked.elapsed() >= LOOK_ANEW) {
+        if looked.is_none_or(|looked| looked.elapsed() >= LOOKUP_INTERVAL_MIN) {
             *looked = Some(Instant::now());
             self.catalog.regions().forget_all();
         }
@@ -332,7 +332,7 @@ impl HBase {
         column: &ColumnName,
         change: &Change,
         nonce: Nonce,
-    ) -> Result<Changed, TableError> {
+    ) -> Result<ChangeOutcome, TableError> {
         check(key)?;
         if let Change::CheckAndPut {
             expected: Some(expected),
@@ -347,7 +347,7 @@ impl HBase {
         }
         let is_known = matches!(change, Change::Increment(_) | Change::Append(_));
         let nonce = self.nonce(nonce)?;
-        self.write(key, is_known, &mut |asked: &Asked<'_>| {
+        self.write(key, is_known, &mut |asked: &RegionCall<'_>| {
             let message = calls::change(asked.region, key, column, change, nonce);
             let answer = asked.call("Mutate", &message)?;
             calls::changed(answer, key, column, change).map_err(wrong)

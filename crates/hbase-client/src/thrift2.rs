@@ -9,7 +9,7 @@ pub mod value;
 mod wire;
 
 use crate::families::{Families, Lives};
-use crate::{Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, TableError};
+use crate::{Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ScanRange, TableError};
 use std::fmt;
 use std::io::{self, BufReader, BufWriter};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -26,7 +26,7 @@ const IDLE_MAX: usize = 16;
 /// Lifetime in seconds that means "forever" in HBase.
 const FOREVER_S: i32 = i32::MAX;
 /// Parts of exception texts of permanent errors.
-const LASTING: [&str; 5] = [
+const PERMANENT_ERROR_TEXTS: [&str; 5] = [
     "NoSuchColumnFamily",
     "TableNotFound",
     "DoNotRetry",
@@ -220,7 +220,7 @@ impl Thrift2 {
 }
 
 fn is_lasting(said: &str) -> bool {
-    LASTING.iter().any(|word| said.contains(word))
+    PERMANENT_ERROR_TEXTS.iter().any(|word| said.contains(word))
 }
 
 fn unexpected() -> TableError {
@@ -270,12 +270,13 @@ impl Thrift2 {
         column: &ColumnName,
         change: &Change,
         _nonce: Nonce,
-    ) -> Result<Changed, TableError> {
+    ) -> Result<ChangeOutcome, TableError> {
         let table = &self.table;
         let now = |row: Option<Value>| {
             let row = row.ok_or_else(unexpected)?;
             let cell = wire::cells(&row, std::slice::from_ref(column)).pop();
-            cell.map(|found| Changed::Now(found.cell)).ok_or_else(unexpected)
+            cell.map(|found| ChangeOutcome::Now(found.cell))
+                .ok_or_else(unexpected)
         };
         match change {
             Change::Put(_, Some(_)) => Err(TableError::Refused(
@@ -283,10 +284,10 @@ impl Thrift2 {
             )),
             Change::Put(value, None) => self
                 .write("put", &wire::put(table, key, column, value))
-                .map(|_| Changed::Done),
+                .map(|_| ChangeOutcome::Done),
             Change::Delete => self
                 .write("deleteSingle", &wire::delete(table, key, column))
-                .map(|_| Changed::Done),
+                .map(|_| ChangeOutcome::Done),
             Change::Increment(by) => {
                 let arguments = wire::increment(table, key, column, *by);
                 now(self.write("increment", &arguments)?)
@@ -304,8 +305,8 @@ impl Thrift2 {
             Change::CheckAndPut { expected, value } => {
                 let arguments = wire::check_and_put(table, key, column, expected.as_deref(), value);
                 match self.write("checkAndPut", &arguments)? {
-                    Some(Value::Bool(true)) => Ok(Changed::Done),
-                    Some(Value::Bool(false)) => Ok(Changed::Mismatch),
+                    Some(Value::Bool(true)) => Ok(ChangeOutcome::Done),
+                    Some(Value::Bool(false)) => Ok(ChangeOutcome::Mismatch),
                     _ => Err(unexpected()),
                 }
             }

@@ -5,7 +5,9 @@ use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::table::Table;
 use lineside_hbase_client::rpc::HBase;
 use lineside_hbase_client::thrift2::Thrift2;
-use lineside_hbase_client::{Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, TableError};
+use lineside_hbase_client::{
+    Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ScanRange, TableError,
+};
 use lineside_hbase_mini::{Error, HBase as Mini, Jars, Options};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -32,14 +34,14 @@ fn open(mini: &Mini, table: &str, port: u16) -> HBase {
     HBase::connect(&[gone, &server], table.as_bytes(), TIMEOUT).unwrap()
 }
 
-fn change(table: &dyn Table, key: &[u8], change: &Change) -> Result<Changed, TableError> {
+fn change(table: &dyn Table, key: &[u8], change: &Change) -> Result<ChangeOutcome, TableError> {
     table.change(key, &foo(), change, Nonce::default())
 }
 
 fn put(table: &dyn Table, key: &[u8], value: &[u8]) {
     assert_eq!(
         change(table, key, &Change::Put(value.to_vec(), None)),
-        Ok(Changed::Done)
+        Ok(ChangeOutcome::Done)
     );
 }
 
@@ -65,9 +67,9 @@ fn next_millisecond(table: &dyn Table) {
     }
 }
 
-fn now(changed: Result<Changed, TableError>) -> Cell {
+fn now(changed: Result<ChangeOutcome, TableError>) -> Cell {
     match changed {
-        Ok(Changed::Now(cell)) => cell,
+        Ok(ChangeOutcome::Now(cell)) => cell,
         other => panic!("{other:?}"),
     }
 }
@@ -110,9 +112,9 @@ fn verbs(mini: &mut Mini) {
         .map(|cell| cell.as_ref().map(|cell| &cell.value[..]))
         .collect();
     assert_eq!(values, [None, Some(&b"e"[..]), Some(&b""[..]), Some(&b"e"[..])]);
-    assert_eq!(change(&table, b"a", &Change::Delete), Ok(Changed::Done));
+    assert_eq!(change(&table, b"a", &Change::Delete), Ok(ChangeOutcome::Done));
     assert_eq!(get(&table, b"a"), None);
-    assert_eq!(change(&table, b"never", &Change::Delete), Ok(Changed::Done));
+    assert_eq!(change(&table, b"never", &Change::Delete), Ok(ChangeOutcome::Done));
 
     // Sums wrap. A repeated nonce is executed once, and answered as before.
     let nonce = |number| Nonce { group: 9, number };
@@ -136,10 +138,10 @@ fn verbs(mini: &mut Mini) {
         let value = value.to_vec();
         change(&table, b"c", &Change::CheckAndPut { expected, value })
     };
-    assert_eq!(check(Some(b"1"), b"2"), Ok(Changed::Mismatch));
-    assert_eq!(check(None, b"1"), Ok(Changed::Done));
-    assert_eq!(check(None, b"2"), Ok(Changed::Mismatch));
-    assert_eq!(check(Some(b"1"), b"2"), Ok(Changed::Done));
+    assert_eq!(check(Some(b"1"), b"2"), Ok(ChangeOutcome::Mismatch));
+    assert_eq!(check(None, b"1"), Ok(ChangeOutcome::Done));
+    assert_eq!(check(None, b"2"), Ok(ChangeOutcome::Mismatch));
+    assert_eq!(check(Some(b"1"), b"2"), Ok(ChangeOutcome::Done));
     assert_eq!(get(&table, b"c"), Some(b"2".to_vec()));
     assert!(matches!(check(Some(b""), b"3"), Err(TableError::Refused(_))));
 
@@ -269,7 +271,7 @@ fn oracle(mini: &mut Mini) {
                 let changed = table.change(&key, &columns[column], &change, Nonce::default());
                 let expected = oracle.change(&key, &columns[column], &change, Nonce::default());
                 match (changed, expected) {
-                    (Ok(Changed::Now(cell)), Ok(Changed::Now(expected))) => {
+                    (Ok(ChangeOutcome::Now(cell)), Ok(ChangeOutcome::Now(expected))) => {
                         assert_eq!(cell.value, expected.value)
                     }
                     (changed, expected) => assert_eq!(changed, expected, "{key:?} {change:?}"),
@@ -358,7 +360,7 @@ fn regions_that_change(mini: &mut Mini) {
                 let (key, mut least) = ([b'a' + 6 * counter], 0);
                 while !stop.load(Relaxed) {
                     match change(table, &key, &Change::Increment(1)) {
-                        Ok(Changed::Now(cell)) => {
+                        Ok(ChangeOutcome::Now(cell)) => {
                             let sum = i64::from_be_bytes(cell.value.try_into().unwrap());
                             assert!(sum > least, "{sum} after {least}");
                             least = sum;

@@ -5,7 +5,7 @@ use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::table::Table;
 use lineside_hbase_client::thrift2::Thrift2;
 use lineside_hbase_client::thrift2::value::Value;
-use lineside_hbase_client::{Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, TableError};
+use lineside_hbase_client::{Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ScanRange, TableError};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::io::{BufReader, BufWriter};
@@ -130,7 +130,7 @@ fn answer(table: &Embedded, call: &str, arguments: &Value) -> Value {
     let change = |column, change| table.change(key, column, &change, Nonce::default());
     let third = |place: usize| of_row.list_of(2)[place].bytes_of(3).to_vec();
     let now = |changed| match changed {
-        Ok(Changed::Now(cell)) => {
+        Ok(ChangeOutcome::Now(cell)) => {
             let found = FoundCell {
                 key: key.to_vec(),
                 column: 0,
@@ -185,7 +185,7 @@ fn check_and_put(table: &Embedded, arguments: &Value) -> Value {
     let key = arguments.bytes_of(2);
     assert_eq!(put.bytes_of(1), key);
     let changed = table.change(key, &ColumnName::new(&column).unwrap(), &change, Nonce::default());
-    returns(Value::Bool(changed.unwrap() == Changed::Done))
+    returns(Value::Bool(changed.unwrap() == ChangeOutcome::Done))
 }
 
 /// Scans with HBase's bounds: in either direction, the start is included and the stop is excluded.
@@ -260,8 +260,8 @@ fn check(table: &Thrift2, steps: &[Step]) -> Result<(), TestCaseError> {
             Step::Change(key, column, change) => {
                 let said = table.change(&[*key], &columns[*column], change, Nonce::default());
                 match model.change(&[*key], &columns[*column], change, Nonce::default()) {
-                    Ok(Changed::Now(due)) => {
-                        let Ok(Changed::Now(cell)) = said else {
+                    Ok(ChangeOutcome::Now(due)) => {
+                        let Ok(ChangeOutcome::Now(cell)) = said else {
                             return Err(TestCaseError::fail(format!("{change:?}: {said:?}")));
                         };
                         prop_assert_eq!(cell.value, due.value);
@@ -344,7 +344,7 @@ fn what_cannot_be_is_refused_and_what_is_not_known_is_said() {
         thrift2.get(b"k", &[column]).unwrap()[0].as_ref().unwrap().value,
         b"v"
     );
-    assert_eq!(change(&column, put()), Ok(Changed::Done));
+    assert_eq!(change(&column, put()), Ok(ChangeOutcome::Done));
     let missing = name("none:x");
     assert!(matches!(
         change(&missing, put()),

@@ -14,4 +14,4 @@ mod watch;
 pub use answers::Reply;
 pub use client::{AskError, Client, Identity};
 pub use lineside_grpc::{ClientTls, Gate, Running, ServerTls, SetupError};
-pub use serve::{Asked, Limits, start};
+pub use serve::{Database, Limits, start};

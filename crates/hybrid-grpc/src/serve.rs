@@ -45,7 +45,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
 const HEADERS_BYTES_MAX: u32 = 8 << 10;
 
 /// The database that answers; a [`Node`] implements it.
-pub trait Asked: Send + Sync + 'static {
+pub trait Database: Send + Sync + 'static {
     /// See [`Node::submit_inline`].
     fn submit(&self, requests: Vec<Bytes>, done: Box<dyn FnOnce(Vec<Answer>) + Send>);
 
@@ -59,7 +59,7 @@ pub trait Asked: Send + Sync + 'static {
     fn is_paper(&self) -> bool;
 }
 
-impl<D: Disk + Send + Sync + 'static> Asked for Node<D> {
+impl<D: Disk + Send + Sync + 'static> Database for Node<D> {
     fn submit(&self, requests: Vec<Bytes>, done: Box<dyn FnOnce(Vec<Answer>) + Send>) {
         self.submit_inline(requests, done);
     }
@@ -80,7 +80,7 @@ impl<D: Disk + Send + Sync + 'static> Asked for Node<D> {
 pub async fn serve(
     listener: TcpListener,
     tls: Option<ServerTls>,
-    asked: Arc<dyn Asked>,
+    asked: Arc<dyn Database>,
     gate: Arc<Gate>,
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
@@ -127,7 +127,7 @@ pub async fn serve(
 pub async fn start(
     listen: impl tokio::net::ToSocketAddrs,
     tls: Option<ServerTls>,
-    asked: Arc<dyn Asked>,
+    asked: Arc<dyn Database>,
     limits: Limits,
 ) -> io::Result<Running> {
     let gate = Gate::new(limits);
@@ -140,7 +140,7 @@ pub async fn start(
 }
 
 /// Submits requests and returns their answers in order.
-pub(crate) async fn ask(asked: &dyn Asked, requests: Vec<Bytes>) -> Result<Vec<Answer>, Status> {
+pub(crate) async fn ask(asked: &dyn Database, requests: Vec<Bytes>) -> Result<Vec<Answer>, Status> {
     let (send, receive) = oneshot::channel();
     asked.submit(
         requests,
@@ -275,7 +275,7 @@ impl ServerStreamingService<Signed> for Watch {
 
 #[derive(Clone)]
 pub(crate) struct NodeService {
-    pub asked: Arc<dyn Asked>,
+    pub asked: Arc<dyn Database>,
     gate: Arc<Gate>,
     room: Arc<Room>,
     stopping: watch::Receiver<bool>,

@@ -3,7 +3,7 @@
 
 use crate::answers::{event, shared, version};
 use crate::messages::Event;
-use crate::serve::Asked;
+use crate::serve::Database;
 use bytes::Bytes;
 use lineside_hybrid::Code;
 use lineside_hybrid::request::Version;
@@ -44,13 +44,13 @@ impl Room {
 }
 
 /// Counters of the events that wait for one client.
-struct Waiting {
+struct WaitingEvents {
     events: AtomicUsize,
     bytes: AtomicUsize,
     room: Arc<Room>,
 }
 
-impl Waiting {
+impl WaitingEvents {
     fn new(room: Arc<Room>) -> Self {
         Self {
             events: AtomicUsize::new(0),
@@ -78,7 +78,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingEvents {
     fn drop(&mut self) {
         let left = self.bytes.load(Ordering::Acquire);
         self.room.bytes.fetch_sub(left, Ordering::AcqRel);
@@ -94,7 +94,7 @@ pub(crate) struct Events {
     /// The node's answer to the request, which is sent first.
     first: Option<Event>,
     queue: mpsc::UnboundedReceiver<Event>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitingEvents>,
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
     _watching: Option<Watching>,
 }
@@ -102,13 +102,13 @@ pub(crate) struct Events {
 impl Events {
     /// Subscribes at a node; the stream begins with the node's answer. `stopping` ends it.
     pub async fn of(
-        asked: Arc<dyn Asked>,
+        asked: Arc<dyn Database>,
         request: Bytes,
         room: Arc<Room>,
         mut stopping: watch::Receiver<bool>,
     ) -> Result<Events, Status> {
         let (queue, taken) = mpsc::unbounded_channel();
-        let waiting = Arc::new(Waiting::new(room));
+        let waiting = Arc::new(WaitingEvents::new(room));
         let sink = sink(queue, waiting.clone());
         // Blocks until the request is verified.
         let watching = tokio::task::spawn_blocking(move || asked.watch(request, sink)).await;
@@ -141,7 +141,7 @@ impl Events {
     }
 }
 
-fn sink(queue: Queue, waiting: Arc<Waiting>) -> Sink {
+fn sink(queue: Queue, waiting: Arc<WaitingEvents>) -> Sink {
     Box::new(move |told| {
         let (event, goes_on) = match told {
             Notification::Ended(code) => (event(code), false),
@@ -197,7 +197,7 @@ mod tests {
         let room = Room::new(1 << 20);
         let client = || {
             let (queue, taken) = mpsc::unbounded_channel();
-            let waiting = Arc::new(Waiting::new(Arc::clone(&room)));
+            let waiting = Arc::new(WaitingEvents::new(Arc::clone(&room)));
             (sink(queue, Arc::clone(&waiting)), taken, waiting)
         };
         let (mut first, taken, waiting) = client();

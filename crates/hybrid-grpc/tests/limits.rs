@@ -23,7 +23,7 @@ use tonic::Code as GrpcCode;
 use tonic::codegen::http::{Request, Response};
 
 /// Longest time that a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn serve(limits: Limits) -> (Arc<Node<SimDisk>>, Running) {
     serve_node(limits, Options::default()).await
@@ -51,7 +51,7 @@ impl Raw {
         let driver = tokio::spawn(connection);
         // The client considers the handshake complete before the server has sent anything.
         let pong = pings.ping(h2::Ping::opaque());
-        tokio::time::timeout(PATIENCE, pong).await.unwrap()?;
+        tokio::time::timeout(WAIT_TIMEOUT, pong).await.unwrap()?;
         Ok(Raw { sender, driver })
     }
 
@@ -102,7 +102,7 @@ async fn status(response: ResponseFuture) -> GrpcCode {
         let trailers = body.trailers().await.ok().flatten();
         in_head.or_else(|| trailers?.get("grpc-status").cloned())
     };
-    let status = tokio::time::timeout(PATIENCE, ended).await.unwrap();
+    let status = tokio::time::timeout(WAIT_TIMEOUT, ended).await.unwrap();
     GrpcCode::from_bytes(status.expect("a status").as_bytes())
 }
 
@@ -125,7 +125,7 @@ async fn eventually(mut is_so: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waited).await.unwrap();
+    tokio::time::timeout(WAIT_TIMEOUT, waited).await.unwrap();
 }
 
 const BATCH_SET: &str = "/lineside.hybrid.v1.Node/BatchSet";
@@ -231,11 +231,11 @@ async fn beyond_the_nodes_bytes_requests_are_told_busy() {
         send.send(answers[0].code()).unwrap();
     });
     let set = client.set(b"long", None, &value);
-    let refused = tokio::time::timeout(PATIENCE, set).await.unwrap().unwrap();
+    let refused = tokio::time::timeout(WAIT_TIMEOUT, set).await.unwrap().unwrap();
     assert_eq!(refused.known_code().unwrap(), Code::Busy);
     let batch = (0..3u8).map(|key| signs.sign(7, Body::set(&[key], None, &value)));
     let batch = client.connection().batch_set(batch.collect());
-    let refused = tokio::time::timeout(PATIENCE, batch).await.unwrap().unwrap();
+    let refused = tokio::time::timeout(WAIT_TIMEOUT, batch).await.unwrap().unwrap();
     let codes: Vec<_> = refused
         .iter()
         .map(|answer| answer.known_code().unwrap())
@@ -284,10 +284,10 @@ async fn a_connection_without_a_call_is_closed_in_order_when_room_is_needed() {
     // Pings do not count as use.
     while begun.elapsed() < 2 * idle {
         let pong = pings.ping(h2::Ping::opaque());
-        tokio::time::timeout(PATIENCE, pong).await.unwrap().unwrap();
+        tokio::time::timeout(WAIT_TIMEOUT, pong).await.unwrap().unwrap();
     }
     let _third = Raw::connect(running.address).await.unwrap();
-    let ended = tokio::time::timeout(PATIENCE, driver).await.unwrap().unwrap();
+    let ended = tokio::time::timeout(WAIT_TIMEOUT, driver).await.unwrap().unwrap();
     if let Err(error) = ended {
         assert!(
             error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR),
@@ -313,7 +313,7 @@ async fn an_answer_that_is_not_taken_does_not_keep_its_connection() {
         let mut raw = Raw { sender, driver };
         let (response, mut stream) = raw.call(BATCH_SET).await;
         send(&mut stream, prefixed(&[0x0a, 0], 2), true).await;
-        let head = tokio::time::timeout(PATIENCE, response).await.unwrap();
+        let head = tokio::time::timeout(WAIT_TIMEOUT, response).await.unwrap();
         waiting.push((raw, head.unwrap()));
     }
     let asked = async {
@@ -321,7 +321,7 @@ async fn an_answer_that_is_not_taken_does_not_keep_its_connection() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, asked).await.unwrap();
+    tokio::time::timeout(WAIT_TIMEOUT, asked).await.unwrap();
     eventually(|| waiting.iter().any(|(raw, _)| raw.driver.is_finished())).await;
     running.stop().await.unwrap();
 }

@@ -67,7 +67,7 @@ struct Files {
 const CLOCK_AHEAD_MS: u64 = 10_000;
 
 /// State that the status function shares with the running service.
-struct Shared {
+struct StatusShared {
     node: Arc<Node<FsDisk>>,
     udp: Option<SocketDatapath>,
     stall: Duration,
@@ -79,7 +79,7 @@ struct Shared {
 }
 
 struct RunningHybrid {
-    shared: Arc<Shared>,
+    shared: Arc<StatusShared>,
     server: Option<(Runtime, grpc::Running)>,
 }
 
@@ -185,7 +185,7 @@ impl Service for HybridService {
         if let Some(new) = &mut new_directory {
             new.keep();
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(StatusShared {
             node,
             udp,
             stall: context.datapath.stall(),
@@ -307,7 +307,7 @@ impl Drop for RunningHybrid {
     }
 }
 
-impl Shared {
+impl StatusShared {
     fn status(&self, out: &mut StatusBuilder) {
         let status = self.node.status();
         if let Some(why) = &status.read_only {

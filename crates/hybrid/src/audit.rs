@@ -4,11 +4,11 @@ mod beginning;
 mod compare;
 
 use crate::block::{HASHED_AT_ONCE, Hash, Message, transactions_hashes};
-use crate::execute::{Chain, Signed};
+use crate::execute::{Chain, SignatureCheck};
 use crate::ledger::{LedgerError, LedgerItem, RECORD_GENESIS, StoredBlock, read_record};
 use crate::membership::Membership;
 use crate::request::DatabaseId;
-use crate::signatures::Checked;
+use crate::signatures::CheckedMessage;
 use beginning::Beginning;
 use compare::{compare, first_difference};
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -66,7 +66,7 @@ pub struct Audit {
     /// Number of requests in these blocks.
     pub transactions: u64,
     /// The snapshot that the ledger begins with; `None`: it begins with the genesis.
-    pub base: Option<Base>,
+    pub base: Option<SnapshotBase>,
     /// Number of bytes of records read.
     pub bytes: u64,
     /// Number and hash of the last right block.
@@ -80,7 +80,7 @@ pub struct Audit {
 
 /// The snapshot that a ledger begins with. Blocks before it are not there, so they cannot be audited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Base {
+pub struct SnapshotBase {
     /// Number of its block, whose state it has.
     pub number: u64,
     /// Hash of that block.
@@ -165,7 +165,7 @@ pub fn audit<D: Disk>(
             scope.spawn(move || check_all(&to_check, &checked, &database, membership, verifier));
         }
         drop((to_check, checked));
-        let work = Work {
+        let work = AuditWork {
             chain: &mut chain,
             beginning,
             base: 0,
@@ -265,7 +265,7 @@ struct Raw {
 
 struct Item {
     raw: Result<Raw, LedgerError>,
-    checked: Option<Checked>,
+    checked: Option<CheckedMessage>,
 }
 
 fn read_all<D: Disk>(mut records: Records<D>, to: &Sender<(u64, Result<Raw, LedgerError>)>) {
@@ -342,12 +342,12 @@ impl Raw {
         database: &DatabaseId,
         membership: &Membership,
         verifier: &Verifier,
-    ) -> Option<Checked> {
+    ) -> Option<CheckedMessage> {
         let Ok(LedgerItem::Block(stored)) = self.found() else {
             return None;
         };
         let message = Message::decode(stored.message).ok()?;
-        Some(Checked::of(&message, hash, database, membership, verifier))
+        Some(CheckedMessage::of(&message, hash, database, membership, verifier))
     }
 
     fn finding(&self, offset: usize, block: Option<u64>, what: impl Into<String>) -> Finding {
@@ -364,7 +364,7 @@ fn file_name(segment: Lsn) -> String {
     format!("{segment:020}.log")
 }
 
-struct Work<'a> {
+struct AuditWork<'a> {
     chain: &'a mut Chain,
     beginning: Beginning,
     /// The first block of the ledger, and the block hashes from there on.
@@ -376,7 +376,7 @@ struct Work<'a> {
     tip: Option<(u64, Hash)>,
 }
 
-impl Work<'_> {
+impl AuditWork<'_> {
     /// Executes the items in the order of the ledger, whatever order they arrive in, up to the first wrong one.
     /// Returns a finding if the ledger ends before its snapshot and attestations are complete.
     fn execute_all(
@@ -442,7 +442,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn one(&mut self, raw: &Raw, checked: Option<Checked>, audit: &mut Audit) -> Result<(), Finding> {
+    fn one(&mut self, raw: &Raw, checked: Option<CheckedMessage>, audit: &mut Audit) -> Result<(), Finding> {
         let number = self.chain.tip().number + 1;
         let found = raw
             .found()
@@ -534,7 +534,7 @@ impl Work<'_> {
         raw: &Raw,
         stored: &StoredBlock<'_>,
         message: &Message<'_>,
-        checked: &Checked,
+        checked: &CheckedMessage,
     ) -> Finding {
         use lineside_wire::HybridCode as Code;
         let number = stored.header.number;
@@ -553,7 +553,7 @@ impl Work<'_> {
             ]
             .iter()
             .any(|bad| *bad as u8 == *code);
-            if *signed != Signed::Valid && !said_bad {
+            if *signed != SignatureCheck::Valid && !said_bad {
                 let offset = request.as_ptr() as usize - raw.payload.as_ptr() as usize;
                 return raw.finding(offset, Some(number), "a request that its member has not signed");
             }

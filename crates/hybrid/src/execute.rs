@@ -8,7 +8,7 @@ use crate::membership::{ChangeError, Membership};
 use crate::paper;
 use crate::request::{Body, DatabaseId, Read, Request, Version, Write, split};
 use crate::signatures::Digests;
-use crate::state::{State, VoteError, Written};
+use crate::state::{State, VoteError, WriteEffect};
 use lineside_journal::merkle;
 use lineside_verify::hash::keccak256;
 use lineside_wire::HybridCode as Code;
@@ -16,7 +16,7 @@ use lineside_wire::HybridCode as Code;
 /// Result of checking a request's signature before its turn. It depends only on the request's bytes and on a key,
 /// which never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signed {
+pub enum SignatureCheck {
     /// Signed by the key that the request names.
     Valid,
     /// Signed by another key, or over other bytes.
@@ -37,7 +37,7 @@ pub struct Executed {
     /// Outcome of each request.
     pub codes: Vec<Code>,
     /// Writes in order.
-    pub writes: Vec<Written>,
+    pub writes: Vec<WriteEffect>,
     /// The new membership, if the block changed it.
     pub membership: Option<Membership>,
 }
@@ -155,7 +155,7 @@ impl Chain {
         &mut self,
         position: u64,
         message: &Message<'_>,
-        signatures: &[Signed],
+        signatures: &[SignatureCheck],
         digests: &Digests,
     ) -> Result<Executed, Skipped> {
         let Cargo::Requests(requests) = &message.cargo else {
@@ -233,7 +233,7 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    fn decide(&mut self, request: &[u8], signed: Signed, index: u32) -> Code {
+    fn decide(&mut self, request: &[u8], signed: SignatureCheck, index: u32) -> Code {
         if let Ok((_, bytes)) = split(request)
             && paper::is_one(bytes)
         {
@@ -259,9 +259,9 @@ impl Block<'_> {
             return Code::UnknownMember;
         }
         match signed {
-            Signed::Valid => {}
-            Signed::HighS => return Code::HighS,
-            Signed::Invalid | Signed::Unchecked => return Code::BadSignature,
+            SignatureCheck::Valid => {}
+            SignatureCheck::HighS => return Code::HighS,
+            SignatureCheck::Invalid | SignatureCheck::Unchecked => return Code::BadSignature,
         }
         if !active {
             return Code::Revoked;

@@ -4,11 +4,11 @@ use crate::answer::Answer;
 use crate::block::{Cargo, HASHED_AT_ONCE, Hash, Message, SignedHead, transactions_hashes};
 use crate::execute::{Chain, Executed};
 use crate::log::Entry;
-use crate::node::Step;
+use crate::node::ExecutorInput;
 use crate::node_state::NodeState;
 use crate::proof::StateProof;
 use crate::proposer::PendingMessage;
-use crate::signatures::{Checked, Digests};
+use crate::signatures::{CheckedMessage, Digests};
 use crate::ticket::Ticket;
 use crate::verify_worker::VerifiedRequest;
 use crossbeam_channel::{Receiver, Sender};
@@ -41,23 +41,23 @@ pub(crate) struct BlockToPersist {
 /// A message of the log, with the results of all checks that can precede its turn.
 pub(crate) struct CheckedEntry {
     entry: Entry,
-    checked: Checked,
+    checked: CheckedMessage,
     own: Option<Vec<VerifiedRequest>>,
 }
 
 /// Verifies messages as they come out of the log, in parallel with the execution of earlier ones. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Checker {
+pub(crate) struct MessageVerifier {
     pub shared: Arc<NodeState>,
     pub verifier: Verifier,
     #[cfg(feature = "laboratory")]
     pub mode: crate::laboratory::Mode,
-    pub steps: Sender<Step>,
+    pub steps: Sender<ExecutorInput>,
     /// Number of threads that check.
     pub threads: usize,
 }
 
-impl Checker {
+impl MessageVerifier {
     /// Takes the entry of this number from the log, and leaves slow work to `others`. Returns false when the executor
     /// has ended.
     pub fn take(&self, number: u64, entry: Entry, others: &Sender<(u64, Entry)>) -> bool {
@@ -65,7 +65,10 @@ impl Checker {
             Ok(message) => self.own(&message),
             Err(error) => {
                 skip(&self.shared, entry.position, &error);
-                return self.steps.send(Step::Passed(number, entry.position)).is_ok();
+                return self
+                    .steps
+                    .send(ExecutorInput::Passed(number, entry.position))
+                    .is_ok();
             }
         };
         match own {
@@ -73,13 +76,15 @@ impl Checker {
             Some((own, checked)) => {
                 let own = Some(own);
                 let entry = CheckedEntry { entry, checked, own };
-                self.steps.send(Step::Entry(number, Box::new(entry))).is_ok()
+                self.steps
+                    .send(ExecutorInput::Entry(number, Box::new(entry)))
+                    .is_ok()
             }
         }
     }
 
     /// Returns the requests that wait for this message, and the results of checking them when they arrived.
-    fn own(&self, message: &Message<'_>) -> Option<(Vec<VerifiedRequest>, Checked)> {
+    fn own(&self, message: &Message<'_>) -> Option<(Vec<VerifiedRequest>, CheckedMessage)> {
         let pending = self.shared.take_pending(message)?;
         let is_it = pending.is(message);
         let PendingMessage {
@@ -89,7 +94,7 @@ impl Checker {
         let key = membership.any_node(message.node);
         let by_key = |key| message.is_signed_by(&hash, &self.shared.database, key, &self.verifier);
         // If the bytes are the same, this node has verified and signed them; keys never change.
-        let checked = Checked {
+        let checked = CheckedMessage {
             by_node: match is_it {
                 true => key.map(by_key),
                 false => Some(false),
@@ -116,14 +121,18 @@ impl Checker {
                 let checked = self.check(&message, hash);
                 let own = None;
                 let entry = CheckedEntry { entry, checked, own };
-                if self.steps.send(Step::Entry(number, Box::new(entry))).is_err() {
+                if self
+                    .steps
+                    .send(ExecutorInput::Entry(number, Box::new(entry)))
+                    .is_err()
+                {
                     return;
                 }
             }
         }
     }
 
-    fn check(&self, message: &Message<'_>, hash: Hash) -> Checked {
+    fn check(&self, message: &Message<'_>, hash: Hash) -> CheckedMessage {
         #[cfg(feature = "laboratory")]
         if let Some(unchecked) = self.check_nothing(message, hash) {
             return unchecked;
@@ -133,7 +142,7 @@ impl Checker {
             .verified
             .fetch_add(requests.len() as u64, Ordering::Relaxed);
         let membership = self.shared.read_view().membership().clone();
-        Checked::of(message, hash, &self.shared.database, &membership, &self.verifier)
+        CheckedMessage::of(message, hash, &self.shared.database, &membership, &self.verifier)
     }
 }
 
@@ -146,7 +155,7 @@ pub(crate) struct Executor {
     pub shared: Arc<NodeState>,
     pub chain: Chain,
     pub verifier: Verifier,
-    pub steps: Receiver<Step>,
+    pub steps: Receiver<ExecutorInput>,
     pub save: Sender<PersistJob>,
     /// Number of the last block that each node has signed, since this node was started.
     pub last_heads: HashMap<u32, u64>,
@@ -159,9 +168,9 @@ impl Executor {
         let mut next = 0;
         while let Ok(step) = self.steps.recv() {
             match step {
-                Step::Entry(number, entry) => checked_entries.insert(number, Ok(entry)),
-                Step::Passed(number, position) => checked_entries.insert(number, Err(position)),
-                Step::Prove { key, ticket } => {
+                ExecutorInput::Entry(number, entry) => checked_entries.insert(number, Ok(entry)),
+                ExecutorInput::Passed(number, position) => checked_entries.insert(number, Err(position)),
+                ExecutorInput::Prove { key, ticket } => {
                     if self
                         .save
                         .send(PersistJob::Answer(ticket, self.prove(&key)))
@@ -214,7 +223,7 @@ impl Executor {
         }
     }
 
-    fn execute(&mut self, entry: &Entry, checked: &mut Checked) -> Result<EntryOutcome, String> {
+    fn execute(&mut self, entry: &Entry, checked: &mut CheckedMessage) -> Result<EntryOutcome, String> {
         let message = Message::decode(&entry.message).map_err(|error| error.to_string())?;
         let membership = self.chain.state().membership();
         checked.complete(&message, self.chain.database(), membership, &self.verifier);

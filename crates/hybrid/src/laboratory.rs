@@ -2,9 +2,9 @@
 //! with the cargo feature `laboratory`. Crates of `lab/` switch it on; the daemon is built without it.
 
 use crate::block::{Hash, Message};
-use crate::execute::Signed;
-use crate::executor::Checker;
-use crate::signatures::{Checked, Digests, transaction_ids};
+use crate::execute::SignatureCheck;
+use crate::executor::MessageVerifier;
+use crate::signatures::{CheckedMessage, Digests, transaction_ids};
 use crate::verify_worker::{ValidatedRequest, VerifyWorker};
 use lineside_journal::Disk;
 use lineside_verify::Verdict;
@@ -46,13 +46,13 @@ impl<D: Disk> VerifyWorker<D> {
     }
 }
 
-impl Checker {
+impl MessageVerifier {
     /// Returns the message as if all its signatures were valid, or `None` if they are to be verified.
-    pub fn check_nothing(&self, message: &Message<'_>, hash: Hash) -> Option<Checked> {
+    pub fn check_nothing(&self, message: &Message<'_>, hash: Hash) -> Option<CheckedMessage> {
         let requests = message.requests();
-        (self.mode == Mode::None).then(|| Checked {
+        (self.mode == Mode::None).then(|| CheckedMessage {
             by_node: Some(true),
-            signatures: vec![Signed::Valid; requests.len()],
+            signatures: vec![SignatureCheck::Valid; requests.len()],
             ids: transaction_ids(requests),
             digests: Digests::with(message, hash),
         })

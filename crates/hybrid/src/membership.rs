@@ -98,7 +98,7 @@ impl Entry {
 pub struct Membership {
     members: HashMap<MemberId, Arc<Member>>,
     nodes: HashMap<u32, Key>,
-    rules: Rules,
+    rules: PrefixRules,
     quorum: u16,
     /// In the paper's mode: owner of each secp256k1 key; if several members have one, the lowest numbers.
     key_owners: Option<Arc<KeyOwners>>,
@@ -378,13 +378,13 @@ type Grants = BTreeMap<MemberId, Rights>;
 /// Rules by prefix. For a key, the longest matching prefix that has any rule applies, and of its rules the member's
 /// own, or else everyone's.
 #[derive(Clone, Debug, Default)]
-struct Rules {
+struct PrefixRules {
     by_prefix: Arc<BTreeMap<Vec<u8>, Grants>>,
     /// Lengths of prefixes, the longest first, with the number of prefixes of each.
     lengths: Arc<BTreeMap<std::cmp::Reverse<usize>, usize>>,
 }
 
-impl Rules {
+impl PrefixRules {
     fn of(&self, member: MemberId, key: &[u8]) -> Rights {
         let Some((_, grants)) = self.governing(key) else {
             return Rights::default();

@@ -11,7 +11,7 @@
 use crate::answer::Answer;
 use crate::block::Hash;
 use crate::execute::GenesisError;
-use crate::executor::{CheckedEntry, Checker, Executor};
+use crate::executor::{CheckedEntry, Executor, MessageVerifier};
 use crate::ledger::{LedgerError, Writer, journal_options};
 use crate::log::{Deliver, LogError, Start};
 pub use crate::log::{OpenLog, embedded};
@@ -21,7 +21,7 @@ use crate::persister::{PersistedGroup, Persister};
 use crate::proposer::{Proposer, first_sequence};
 use crate::request::{DatabaseId, is_local_get, operation};
 use crate::sign::Signer;
-use crate::ticket::{Call, Done, Ticket};
+use crate::ticket::{Call, OnAnswers, Ticket};
 use crate::verify_worker::VerifyWorker;
 use crate::watch::{Sink, Subscription, Watching};
 use bytes::Bytes;
@@ -126,7 +126,7 @@ pub enum StartError {
 }
 
 /// Input of the thread that executes.
-pub(crate) enum Step {
+pub(crate) enum ExecutorInput {
     /// Entry of the log with its number. Entries arrive in the order in which they are checked.
     Entry(u64, Box<CheckedEntry>),
     /// Number and position of an entry of the log that is not a message.
@@ -236,7 +236,7 @@ impl<D: Disk> Node<D> {
         let (steps, to_execute) = bounded(QUEUED_STEPS_MAX);
         let (save, to_save) = bounded(QUEUED_STEPS_MAX);
         let (saved, persisted_groups) = unbounded::<PersistedGroup>();
-        let checker = Checker {
+        let checker = MessageVerifier {
             shared: shared.clone(),
             verifier: verifier.clone(),
             #[cfg(feature = "laboratory")]
@@ -245,7 +245,7 @@ impl<D: Disk> Node<D> {
             threads: options.verify_threads.max(1),
         };
         let (others, to_check) = bounded(QUEUED_STEPS_MAX);
-        let checkers: Vec<Checker> = vec![checker.clone(); checker.threads];
+        let checkers: Vec<MessageVerifier> = vec![checker.clone(); checker.threads];
         let next = AtomicU64::new(0);
         let deliver: Deliver =
             Box::new(move |entry| checker.take(next.fetch_add(1, Ordering::Relaxed), entry, &others));
@@ -335,7 +335,7 @@ impl<D: Disk> Node<D> {
     /// answered `busy` at once.
     pub fn submit(&self, requests: Vec<Bytes>, done: impl FnOnce(Vec<Answer>) + Send + 'static) {
         let count = requests.len();
-        let done: Done = Box::new(done);
+        let done: OnAnswers = Box::new(done);
         if count == 0 {
             return done(Vec::new());
         }
@@ -398,7 +398,7 @@ impl<D: Disk> Node<D> {
         }
         let (subscription, mut watching) = Subscription::new(sink);
         let (send, receive) = bounded(1);
-        let done: Done = Box::new(move |answers| {
+        let done: OnAnswers = Box::new(move |answers| {
             let _ = send.send(answers);
         });
         self.enqueue(Call::watch(request, subscription, done));

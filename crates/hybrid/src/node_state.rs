@@ -10,7 +10,7 @@ use crate::replay_window::Windows;
 use crate::request::DatabaseId;
 use crate::sign::Signer;
 use crate::ticket::{Ticket, answer_unknown};
-use crate::view::View;
+use crate::view::ReadView;
 use crate::watch::Watchers;
 use crossbeam_channel::Sender;
 use lineside_verify::Verifier;
@@ -74,7 +74,7 @@ pub(crate) struct NodeState {
     pub used_sequence: AtomicU64,
     pub codes: [AtomicU64; 32],
     pub head_every: u64,
-    view: RwLock<View>,
+    view: RwLock<ReadView>,
     /// Position of the log up to which the view is complete.
     view_position: Mutex<u64>,
     view_advanced: Condvar,
@@ -89,7 +89,7 @@ impl NodeState {
         database: DatabaseId,
         options: &Options,
         signer: Arc<dyn Signer>,
-        opened: View,
+        opened: ReadView,
         view_position: u64,
     ) -> NodeState {
         NodeState {
@@ -120,7 +120,7 @@ impl NodeState {
         }
     }
 
-    pub fn read_view(&self) -> RwLockReadGuard<'_, View> {
+    pub fn read_view(&self) -> RwLockReadGuard<'_, ReadView> {
         self.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,7 +130,7 @@ impl NodeState {
     }
 
     /// Changes the view of readers, which is then complete up to a position of the log.
-    pub fn change_view(&self, position: u64, change: impl FnOnce(&mut View)) {
+    pub fn change_view(&self, position: u64, change: impl FnOnce(&mut ReadView)) {
         change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
         self.pass(position);
     }

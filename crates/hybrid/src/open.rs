@@ -2,18 +2,18 @@
 //! continues from it.
 
 use crate::block::{Cargo, Header, Message};
-use crate::execute::{Chain, Executed, Signed};
+use crate::execute::{Chain, Executed, SignatureCheck};
 use crate::ledger::{LedgerItem, StoredBlock, Writer};
 use crate::node::StartError;
 use crate::signatures::{Digests, transaction_ids};
 use crate::snapshot::{Restore, SnapshotError};
-use crate::view::View;
+use crate::view::ReadView;
 use lineside_journal::{Disk, Options};
 use lineside_wire::HybridCode as Code;
 
 pub(crate) struct OpenedLedger<D: Disk> {
     pub chain: Chain,
-    pub view: View,
+    pub view: ReadView,
     pub writer: Writer<D>,
     /// Description of a conflict: a signed head in the ledger is for another block than this node has.
     pub disagreement: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) fn open<D: Disk>(
     options: Options,
 ) -> Result<OpenedLedger<D>, StartError> {
     let mut chain = Chain::begin(genesis)?;
-    let mut view = View::new(*chain.tip(), chain.state().membership().clone());
+    let mut view = ReadView::new(*chain.tip(), chain.state().membership().clone());
     let mut restore: Option<Restore> = None;
     let mut disagreement = None;
     let mut writer = Writer::open(disk, options, genesis, |found| {
@@ -75,7 +75,7 @@ fn execute_again(
     let Cargo::Requests(requests) = &message.cargo else {
         return Err(differs("its message carries no requests"));
     };
-    let signatures: Vec<Signed> = stored.codes.iter().map(|code| signature_of(*code)).collect();
+    let signatures: Vec<SignatureCheck> = stored.codes.iter().map(|code| signature_of(*code)).collect();
     if signatures.len() != requests.len() {
         return Err(differs(
             "the number of its codes differs from the number of its requests",
@@ -98,10 +98,10 @@ fn execute_again(
 }
 
 /// Reconstructs the result of a signature check from the code of its request.
-fn signature_of(code: u8) -> Signed {
+fn signature_of(code: u8) -> SignatureCheck {
     match Code::from_code(code.into()) {
-        Some(Code::BadSignature) => Signed::Invalid,
-        Some(Code::HighS) => Signed::HighS,
-        _ => Signed::Valid,
+        Some(Code::BadSignature) => SignatureCheck::Invalid,
+        Some(Code::HighS) => SignatureCheck::HighS,
+        _ => SignatureCheck::Valid,
     }
 }

@@ -10,7 +10,7 @@
 
 use crate::block::Hash;
 use crate::codec::{Input, Malformed, Output};
-use crate::execute::Signed;
+use crate::execute::SignatureCheck;
 use crate::request::{self, SIGNATURE_BYTES, Version};
 use crate::sign::Signer;
 use crate::state::State;
@@ -199,7 +199,7 @@ pub fn read_cell(cell: &[u8]) -> (u64, &[u8]) {
 }
 
 /// Decides the outcome of a request at its position in the log.
-pub(crate) fn decide(state: &mut State, bytes: &[u8], signed: Signed, at: Version) -> Code {
+pub(crate) fn decide(state: &mut State, bytes: &[u8], signed: SignatureCheck, at: Version) -> Code {
     match validate(state, bytes, signed) {
         Ok((key, cell)) => {
             state.write(key.as_bytes(), at, Some(&cell));
@@ -210,7 +210,7 @@ pub(crate) fn decide(state: &mut State, bytes: &[u8], signed: Signed, at: Versio
 }
 
 /// Returns the key and the cell to write, or the code of the refusal.
-fn validate<'a>(state: &State, bytes: &'a [u8], signed: Signed) -> Result<(&'a str, Vec<u8>), Code> {
+fn validate<'a>(state: &State, bytes: &'a [u8], signed: SignatureCheck) -> Result<(&'a str, Vec<u8>), Code> {
     let request = Request::decode(bytes).map_err(|_| Code::Malformed)?;
     let membership = state.membership();
     if !membership.is_paper() {
@@ -223,9 +223,9 @@ fn validate<'a>(state: &State, bytes: &'a [u8], signed: Signed) -> Result<(&'a s
         .key_owner(&request.public_key)
         .ok_or(Code::UnknownMember)?;
     match signed {
-        Signed::Valid => {}
-        Signed::HighS => return Err(Code::HighS),
-        Signed::Invalid | Signed::Unchecked => return Err(Code::BadSignature),
+        SignatureCheck::Valid => {}
+        SignatureCheck::HighS => return Err(Code::HighS),
+        SignatureCheck::Invalid | SignatureCheck::Unchecked => return Err(Code::BadSignature),
     }
     if !membership.is_active(member, number) {
         return Err(Code::Revoked);

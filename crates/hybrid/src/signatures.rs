@@ -3,7 +3,7 @@
 
 use crate::block::{Cargo, Hash, Message};
 use crate::codec::Input;
-use crate::execute::Signed;
+use crate::execute::SignatureCheck;
 use crate::membership::Membership;
 use crate::paper;
 use crate::request::{DatabaseId, read_head, split};
@@ -14,11 +14,11 @@ use lineside_verify::{Curve, Item, SignatureBytes, Verdict, Verifier};
 
 /// Results of checking a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckedMessage {
     /// True if the node's key has signed it; `None`: the node was not known.
     pub by_node: Option<bool>,
-    /// Results of checking the requests' signatures; [`Signed::Unchecked`] if the key was not known.
-    pub signatures: Vec<Signed>,
+    /// Results of checking the requests' signatures; [`SignatureCheck::Unchecked`] if the key was not known.
+    pub signatures: Vec<SignatureCheck>,
     /// Ids of the requests.
     pub ids: Vec<Hash>,
     /// Hashes of the message.
@@ -49,7 +49,7 @@ impl Digests {
     }
 }
 
-impl Checked {
+impl CheckedMessage {
     /// Verifies all signatures of a message with the keys in `membership`, revoked ones included: whether a key is
     /// revoked is judged at the message's turn. `hash` is its [`transactions_hash`](crate::block::transactions_hash).
     pub fn of(
@@ -58,10 +58,10 @@ impl Checked {
         database: &DatabaseId,
         membership: &Membership,
         verifier: &Verifier,
-    ) -> Checked {
+    ) -> CheckedMessage {
         let requests = message.requests();
         let ids = transaction_ids(requests);
-        Checked {
+        CheckedMessage {
             by_node: is_signed(message, &hash, database, membership, verifier),
             signatures: check(verifier, membership, requests, &ids),
             ids,
@@ -81,7 +81,7 @@ impl Checked {
             let hash = &self.digests.transactions_hash;
             self.by_node = is_signed(message, hash, database, membership, verifier);
         }
-        if !self.signatures.contains(&Signed::Unchecked) {
+        if !self.signatures.contains(&SignatureCheck::Unchecked) {
             return;
         }
         let again = check(verifier, membership, message.requests(), &self.ids);
@@ -132,8 +132,13 @@ pub fn transaction_ids(requests: &[&[u8]]) -> Vec<Hash> {
 
 /// Checks the signatures of requests. `ids` are those of [`transaction_ids`], which are the digests for keys of
 /// secp256k1.
-fn check(verifier: &Verifier, membership: &Membership, requests: &[&[u8]], ids: &[Hash]) -> Vec<Signed> {
-    let mut signatures = vec![Signed::Unchecked; requests.len()];
+fn check(
+    verifier: &Verifier,
+    membership: &Membership,
+    requests: &[&[u8]],
+    ids: &[Hash],
+) -> Vec<SignatureCheck> {
+    let mut signatures = vec![SignatureCheck::Unchecked; requests.len()];
     let mut places = Vec::with_capacity(requests.len());
     let mut items = Vec::with_capacity(requests.len());
     for (place, request) in requests.iter().enumerate() {
@@ -172,9 +177,9 @@ fn check(verifier: &Verifier, membership: &Membership, requests: &[&[u8]], ids: 
     }
     for (place, verdict) in places.into_iter().zip(verifier.verify_batch(&items)) {
         signatures[place] = match verdict {
-            Verdict::Valid => Signed::Valid,
-            Verdict::HighS => Signed::HighS,
-            _ => Signed::Invalid,
+            Verdict::Valid => SignatureCheck::Valid,
+            Verdict::HighS => SignatureCheck::HighS,
+            _ => SignatureCheck::Invalid,
         };
     }
     signatures

@@ -7,8 +7,8 @@ use crate::block::{HEADER_BYTES, Header};
 use crate::codec::{Input, Malformed, Output};
 use crate::execute::Chain;
 use crate::request::DatabaseId;
-use crate::state::{CONTENT_BYTES_MAX, Gathered, Gathering, PLACE_BYTES_MAX, SharedKey};
-use crate::view::View;
+use crate::state::{CONTENT_BYTES_MAX, Gathering, PLACE_BYTES_MAX, RestoredEntry, SharedKey};
+use crate::view::ReadView;
 use std::io::{self, Write};
 
 const MAGIC: &[u8; 8] = b"LShysnap";
@@ -48,7 +48,7 @@ pub enum SnapshotError {
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn write(chain: &Chain, view: &View, out: &mut impl Write) -> io::Result<()> {
+pub fn write(chain: &Chain, view: &ReadView, out: &mut impl Write) -> io::Result<()> {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     head.put(MAGIC);
     head.u8(VERSION);
@@ -153,7 +153,7 @@ impl Restore {
 
     fn take_entry(&mut self, place: &[u8], content: &[u8]) -> Result<(), SnapshotError> {
         self.open -= 1;
-        if let Gathered::Value(key, cell) = self.gathering.take(place, content)? {
+        if let RestoredEntry::Value(key, cell) = self.gathering.take(place, content)? {
             self.cells.push((key, cell));
         }
         Ok(())
@@ -163,7 +163,7 @@ impl Restore {
     ///
     /// # Errors
     /// [`SnapshotError`] if entries are missing, or do not match the block.
-    pub fn finish(self) -> Result<(Chain, View), SnapshotError> {
+    pub fn finish(self) -> Result<(Chain, ReadView), SnapshotError> {
         let header = self
             .header
             .filter(|_| self.open == 0)
@@ -172,7 +172,7 @@ impl Restore {
         if root != header.state_root {
             return Err(SnapshotError::Root);
         }
-        let view = View::restored(header, state.membership().clone(), self.cells);
+        let view = ReadView::restored(header, state.membership().clone(), self.cells);
         Ok((Chain::restored(header, state), view))
     }
 }

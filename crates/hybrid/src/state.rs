@@ -17,14 +17,14 @@ use lineside_wire::{HYBRID_VOTES_OPEN_MAX, HYBRID_VOTES_PER_ADMIN_MAX};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-pub(crate) use entries::{CONTENT_BYTES_MAX, Gathered, Gathering, PLACE_BYTES_MAX};
+pub(crate) use entries::{CONTENT_BYTES_MAX, Gathering, PLACE_BYTES_MAX, RestoredEntry};
 
 /// A key, shared by all its holders.
 pub type SharedKey = Arc<[u8]>;
 
 /// Effect of a committed write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteEffect {
     /// The key.
     pub key: SharedKey,
     /// Version of the write.
@@ -77,7 +77,7 @@ struct LastNonce {
 /// Changes of the current block, which are put into the map at its end.
 #[derive(Default)]
 struct BlockChanges {
-    writes: Vec<Written>,
+    writes: Vec<WriteEffect>,
     /// Indices in `writes` of the last write of each key. A key that was deleted in between has several; the map then
     /// takes the last one.
     last_writes: Vec<usize>,
@@ -209,7 +209,7 @@ impl State {
                 self.versions.remove(&key);
             }
         }
-        writes.push(Written { key, version, value });
+        writes.push(WriteEffect { key, version, value });
     }
 
     /// Makes a change of the membership.
@@ -263,11 +263,11 @@ impl State {
     }
 
     /// Ends a block: puts its changes into the map. Returns the new root, and the block's writes in order.
-    pub(crate) fn end_block(&mut self) -> (Hash, Vec<Written>) {
+    pub(crate) fn end_block(&mut self) -> (Hash, Vec<WriteEffect>) {
         let touched = std::mem::take(&mut self.touched);
         let mut leaves = Leaves::default();
         for place in &touched.last_writes {
-            let Written { key, version, value } = &touched.writes[*place];
+            let WriteEffect { key, version, value } = &touched.writes[*place];
             leaves.place(&[b"v", key]);
             match value {
                 Some(value) => {

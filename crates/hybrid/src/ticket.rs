@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const REQUEST_BYTES: usize = 256;
 
 /// Callback that is called once, with the answers in the order of the requests.
-pub type Done = Box<dyn FnOnce(Vec<Answer>) + Send>;
+pub type OnAnswers = Box<dyn FnOnce(Vec<Answer>) + Send>;
 
 /// Requests that were submitted together.
 pub(crate) struct Call {
@@ -24,11 +24,11 @@ pub(crate) struct Call {
 
 struct Answers {
     answers: Vec<Answer>,
-    done: Option<Done>,
+    done: Option<OnAnswers>,
 }
 
 impl Call {
-    pub fn new(requests: Vec<Bytes>, done: Done) -> Arc<Call> {
+    pub fn new(requests: Vec<Bytes>, done: OnAnswers) -> Arc<Call> {
         Arc::new(Call {
             open: AtomicUsize::new(requests.len()),
             answers: Mutex::new(Answers {
@@ -47,7 +47,7 @@ impl Call {
     }
 
     /// Creates the call of a watch request, together with the sink for its events.
-    pub fn watch(request: Bytes, subscription: Subscription, done: Done) -> Arc<Call> {
+    pub fn watch(request: Bytes, subscription: Subscription, done: OnAnswers) -> Arc<Call> {
         let call = Call::new(vec![request], done);
         *call.subscription.lock().unwrap_or_else(PoisonError::into_inner) = Some(subscription);
         call

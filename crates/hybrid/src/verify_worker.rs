@@ -4,10 +4,10 @@ mod paper_mode;
 
 use crate::answer::{Answer, Past};
 use crate::block::{Cargo, Hash, Message};
-use crate::execute::Signed;
+use crate::execute::SignatureCheck;
 use crate::ledger::{Blocks, StoredBlock};
 use crate::membership::Membership;
-use crate::node::Step;
+use crate::node::ExecutorInput;
 use crate::node_state::NodeState;
 use crate::paper;
 use crate::replay_window::NonceOutcome;
@@ -40,7 +40,7 @@ const HISTORY_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct VerifiedRequest {
     pub ticket: Ticket,
     pub id: Hash,
-    pub signed: Signed,
+    pub signed: SignatureCheck,
 }
 
 /// One of the threads that verify requests.
@@ -53,7 +53,7 @@ pub(crate) struct VerifyWorker<D: Disk> {
     pub mode: crate::laboratory::Mode,
     pub intake: Receiver<Arc<Call>>,
     pub order: Sender<Vec<VerifiedRequest>>,
-    pub steps: Sender<Step>,
+    pub steps: Sender<ExecutorInput>,
 }
 
 /// Operation of a request.
@@ -136,7 +136,7 @@ impl<D: Disk> VerifyWorker<D> {
                         ordered.push(VerifiedRequest {
                             ticket: request.ticket.clone(),
                             id,
-                            signed: Signed::Valid,
+                            signed: SignatureCheck::Valid,
                         });
                     }
                     answer
@@ -294,7 +294,7 @@ impl<D: Disk> VerifyWorker<D> {
                 if let Some(code) = self.shared.no_proofs() {
                     return refused(code);
                 }
-                let step = Step::Prove {
+                let step = ExecutorInput::Prove {
                     key: key.to_vec(),
                     ticket: ticket.clone(),
                 };

@@ -8,7 +8,7 @@ use crate::block::{Hash, Header, SignedHead};
 use crate::execute::Executed;
 use crate::membership::Membership;
 use crate::request::{MemberId, Version};
-use crate::state::{SharedKey, Written};
+use crate::state::{SharedKey, WriteEffect};
 use lineside_util::hex::to_hex;
 use lineside_wire::HybridCode as Code;
 use std::collections::{BTreeSet, HashMap};
@@ -39,7 +39,7 @@ struct Slot {
 }
 
 /// The view of readers.
-pub struct View {
+pub struct ReadView {
     slots: HashMap<SharedKey, Slot>,
     /// Keys that have a value.
     order: BTreeSet<SharedKey>,
@@ -52,10 +52,10 @@ pub struct View {
     membership: Arc<Membership>,
 }
 
-impl View {
+impl ReadView {
     /// Creates the view after block 0.
-    pub fn new(tip: Header, membership: Membership) -> View {
-        View {
+    pub fn new(tip: Header, membership: Membership) -> ReadView {
+        ReadView {
             slots: HashMap::new(),
             order: BTreeSet::new(),
             transactions: HashMap::new(),
@@ -68,8 +68,8 @@ impl View {
 
     /// Creates the view after a snapshot's block. Outcomes of earlier transactions are not known, nor writes of a key
     /// before its last one.
-    pub(crate) fn restored(tip: Header, membership: Membership, cells: Vec<(SharedKey, Cell)>) -> View {
-        let mut view = View::new(tip, membership);
+    pub(crate) fn restored(tip: Header, membership: Membership, cells: Vec<(SharedKey, Cell)>) -> ReadView {
+        let mut view = ReadView::new(tip, membership);
         view.slots.reserve(cells.len());
         for (key, cell) in cells {
             let slot = Slot {
@@ -208,8 +208,8 @@ impl View {
         }
     }
 
-    fn write(&mut self, written: Written) {
-        let Written { key, version, value } = written;
+    fn write(&mut self, written: WriteEffect) {
+        let WriteEffect { key, version, value } = written;
         let cell = value.map(|value| Cell { version, value });
         let has = cell.is_some();
         let had = match self.slots.get_mut(&key) {

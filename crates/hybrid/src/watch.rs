@@ -2,7 +2,7 @@
 
 use crate::membership::Membership;
 use crate::request::{Head, MemberId, Version};
-use crate::state::{SharedKey, Written};
+use crate::state::{SharedKey, WriteEffect};
 use lineside_wire::HybridCode as Code;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,7 +111,7 @@ impl LockedWatchers<'_> {
     }
 
     /// Returns a copy of these writes for the watchers, if there are any.
-    pub fn copy_if_watched(&self, writes: &[Written]) -> Vec<Written> {
+    pub fn copy_if_watched(&self, writes: &[WriteEffect]) -> Vec<WriteEffect> {
         match self.0.is_empty() {
             true => Vec::new(),
             false => writes.to_vec(),
@@ -119,7 +119,7 @@ impl LockedWatchers<'_> {
     }
 
     /// Notifies all watchers concerned, by their current rights.
-    pub fn notify(&mut self, membership: &Membership, writes: &[Written]) {
+    pub fn notify(&mut self, membership: &Membership, writes: &[WriteEffect]) {
         self.0.retain_mut(|watcher| {
             !watcher.subscription.cancelled.load(Ordering::Acquire) && watcher.notify(membership, writes)
         });
@@ -127,7 +127,7 @@ impl LockedWatchers<'_> {
 }
 
 impl Watcher {
-    fn notify(&mut self, membership: &Membership, writes: &[Written]) -> bool {
+    fn notify(&mut self, membership: &Membership, writes: &[WriteEffect]) -> bool {
         if !membership.is_active(self.member, self.key) {
             (self.subscription.sink)(Notification::Ended(Code::Revoked));
             return false;

@@ -23,13 +23,18 @@ fn options() -> Options {
 /// A client's knowledge of a key: the last acknowledged value, and values that it has since asked for without an
 /// answer.
 #[derive(Default)]
-struct Known {
+struct KnownValue {
     answered: Option<(Version, String)>,
     unknown: Vec<String>,
 }
 
 /// Sets keys until the disk is dead or `calls` are over. Returns true if everything was answered.
-fn work(node: &Node<SimDisk>, client: &mut Client, known: &mut BTreeMap<String, Known>, calls: u32) -> bool {
+fn work(
+    node: &Node<SimDisk>,
+    client: &mut Client,
+    known: &mut BTreeMap<String, KnownValue>,
+    calls: u32,
+) -> bool {
     for call in 0..calls {
         let keys: Vec<String> = (0..3)
             .map(|place| format!("key {}", (call * 3 + place) % 11))
@@ -47,7 +52,7 @@ fn work(node: &Node<SimDisk>, client: &mut Client, known: &mut BTreeMap<String, 
             let known = known.entry(key).or_default();
             match answer.code() {
                 Code::Done => {
-                    *known = Known {
+                    *known = KnownValue {
                         answered: Some((version_of(&answer), value)),
                         unknown: vec![],
                     }
@@ -67,7 +72,7 @@ fn work(node: &Node<SimDisk>, client: &mut Client, known: &mut BTreeMap<String, 
     true
 }
 
-fn compare(node: &Node<SimDisk>, client: &mut Client, known: &mut BTreeMap<String, Known>) {
+fn compare(node: &Node<SimDisk>, client: &mut Client, known: &mut BTreeMap<String, KnownValue>) {
     for (key, known) in known {
         let found = shown(&one(node, client.get(6, key)));
         let as_answered = found == known.answered;
@@ -79,7 +84,7 @@ fn compare(node: &Node<SimDisk>, client: &mut Client, known: &mut BTreeMap<Strin
             "{key}: {found:?}, but {:?} was answered",
             known.answered
         );
-        *known = Known {
+        *known = KnownValue {
             answered: found,
             unknown: vec![],
         };

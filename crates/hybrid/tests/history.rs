@@ -15,7 +15,7 @@ const TRANSACTIONS: u64 = 150;
 const KEYS: u64 = 5;
 
 /// A transaction as its client saw it.
-struct Seen {
+struct SeenTx {
     reads: Vec<(String, Version)>,
     writes: Vec<(String, Option<String>)>,
     place: Version,
@@ -33,7 +33,7 @@ fn head(client: &Client, member: u64, lane: u16, counter: u64) -> Head {
 }
 
 /// Reads two keys and writes or deletes one of them; each thread uses its own lane.
-fn transact(node: &Node<SimDisk>, lane: u16) -> Vec<Seen> {
+fn transact(node: &Node<SimDisk>, lane: u16) -> Vec<SeenTx> {
     let client = Client::new();
     let member = 5 + u64::from(lane) % 3;
     let mut counter = 0;
@@ -94,7 +94,7 @@ fn transact(node: &Node<SimDisk>, lane: u16) -> Vec<Seen> {
             },
         };
         match one(node, sign_as(&member_key(member), write)) {
-            Answer::Placed { code, version: place } => seen.push(Seen {
+            Answer::Placed { code, version: place } => seen.push(SeenTx {
                 reads,
                 writes,
                 place,
@@ -113,7 +113,7 @@ fn transactions_are_serializable_in_the_order_of_the_ledger() {
         ..Options::default()
     };
     let node = start_with(SimDisk::new(1), options);
-    let mut all: Vec<Seen> = std::thread::scope(|scope| {
+    let mut all: Vec<SeenTx> = std::thread::scope(|scope| {
         let node = &node;
         let threads: Vec<_> = (0..THREADS)
             .map(|lane| scope.spawn(move || transact(node, lane as u16)))

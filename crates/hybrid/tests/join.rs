@@ -7,7 +7,7 @@ use common::topic::*;
 use common::*;
 use lineside_hybrid::answer::Answer;
 use lineside_hybrid::attestation::{ATTESTATION_BYTES, Attestation, AttestationError};
-use lineside_hybrid::audit::{Audit, Base, Options as AuditOptions, audit};
+use lineside_hybrid::audit::{Audit, Options as AuditOptions, SnapshotBase, audit};
 use lineside_hybrid::block::{HEADER_BYTES, Hash};
 use lineside_hybrid::change::Change;
 use lineside_hybrid::genesis::Genesis;
@@ -190,7 +190,7 @@ fn a_node_that_joins_from_a_snapshot_computes_the_same_blocks_as_the_others() {
     assert_eq!(found.finding, None);
     assert_eq!(found.tip, (tip.height, tip.tip_hash));
     assert_eq!(found.blocks, tip.height - summary.number);
-    let by_attestations = Base {
+    let by_attestations = SnapshotBase {
         number: summary.number,
         hash: summary.hash,
         by_attestations: true,

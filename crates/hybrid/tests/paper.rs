@@ -17,7 +17,7 @@ use lineside_hybrid::paper::{Body, Request, VERSION_MAX, read_cell, sign};
 use lineside_hybrid::proof::StateProof;
 use lineside_hybrid::request::{self, Version};
 use lineside_hybrid::secret::SecretKey;
-use lineside_hybrid::signatures::Checked;
+use lineside_hybrid::signatures::CheckedMessage;
 use lineside_hybrid::{Code, Node, Options};
 use lineside_journal::{Journal, Reader, SimDisk};
 use lineside_verify::Verifier;
@@ -467,7 +467,7 @@ fn executing_the_paper_ledger_again_gives_the_same_blocks() {
         let stored = StoredBlock::decode(record.payload).unwrap();
         let message = Message::decode(stored.message).unwrap();
         let membership = other.state().membership().clone();
-        let checked = Checked::of(
+        let checked = CheckedMessage::of(
             &message,
             transactions_hash(stored.message),
             other.database(),

@@ -112,7 +112,7 @@ fn every_operation_works_by_datagram() {
 #[test]
 fn a_resent_write_is_answered_again_and_a_resent_read_is_refused() {
     let disk = SimDisk::new(2);
-    let served = Served::new(start(disk.clone()), &[], 4096);
+    let served = ServedNode::new(start(disk.clone()), &[], 4096);
     let mut client = Client::new();
     let set = client.set(5, "a", None, "x");
     let datagram = write_request(3, &set, 0).unwrap();
@@ -124,7 +124,7 @@ fn a_resent_write_is_answered_again_and_a_resent_read_is_refused() {
     assert_eq!(said(&asked(&socket, &get)).1.code(), Code::Done);
     assert_eq!(said(&asked(&socket, &get)).1, Answered::Refused(Code::NonceUsed));
     drop(served);
-    let served = Served::new(start(disk), &[], 4096);
+    let served = ServedNode::new(start(disk), &[], 4096);
     socket.connect(served.address()).unwrap();
     assert_eq!(said(&asked(&socket, &datagram)), (3, first));
     assert_eq!(served.node.status().height, 1);
@@ -170,7 +170,7 @@ fn answers_are_longer_than_requests_only_for_trusted_sources() {
             Code::Done
         );
     }
-    let untrusted = Served::new(node, &[], 4096);
+    let untrusted = ServedNode::new(node, &[], 4096);
     let way = socket(untrusted.address());
     let mut get = |key: &str, padded: usize| {
         let datagram = write_request(1, &client.get(5, key), padded).unwrap();
@@ -185,12 +185,12 @@ fn answers_are_longer_than_requests_only_for_trusted_sources() {
     assert_eq!(get("long", 738).code(), Code::Done);
     assert_eq!(get("short", 0).code(), Code::Done);
     assert_eq!(get("longest", 1200), refused);
-    let Served { datapath, node } = untrusted;
+    let ServedNode { datapath, node } = untrusted;
     assert_eq!(datapath.counts().amplification.load(Relaxed), 0);
     drop(datapath);
 
     let node = Arc::into_inner(node).unwrap();
-    let trusting = Served::new(node, &Range::LOOPBACK, 4096);
+    let trusting = ServedNode::new(node, &Range::LOOPBACK, 4096);
     way.connect(trusting.address()).unwrap();
     let mut get = |key: &str| {
         let reply = asked(&way, &write_request(1, &client.get(5, key), 0).unwrap());

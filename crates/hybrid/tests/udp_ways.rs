@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 fn relay(server: SocketAddr, loses: impl Fn(usize, u64) -> bool + Send + 'static) -> SocketAddr {
     let way = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = way.local_addr().unwrap();
-    way.set_read_timeout(Some(PATIENCE)).unwrap();
+    way.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
     std::thread::spawn(move || {
         let (mut client, mut counts, mut bytes) = (server, [0; 2], [0; 2000]);
         // Ends when no more datagrams arrive.
@@ -71,7 +71,7 @@ fn lost_datagrams_are_resent_and_take_effect_once() {
 
 /// A log that holds appended messages back until it is released.
 #[derive(Clone, Default)]
-struct Held(Arc<Mutex<HeldState>>);
+struct HeldLog(Arc<Mutex<HeldState>>);
 
 #[derive(Default)]
 struct HeldState {
@@ -91,7 +91,7 @@ impl HeldState {
     }
 }
 
-impl Held {
+impl HeldLog {
     fn open(&self) -> OpenLog {
         let held = self.clone();
         Box::new(move |start| {
@@ -108,7 +108,7 @@ impl Held {
 }
 
 /// The node's access to the log. It is dropped only when nothing more can be delivered.
-struct HeldWay(Held);
+struct HeldWay(HeldLog);
 
 impl Drop for HeldWay {
     fn drop(&mut self) {
@@ -130,7 +130,7 @@ impl Log for HeldWay {
     }
 }
 
-fn start_held(held: &Held, options: Options) -> Node<SimDisk> {
+fn start_held(held: &HeldLog, options: Options) -> Node<SimDisk> {
     let genesis = genesis().encode().unwrap();
     let signer = Arc::new(node_key(1));
     Node::start(SimDisk::new(10), &genesis, signer, options, held.open()).unwrap()
@@ -138,8 +138,8 @@ fn start_held(held: &Held, options: Options) -> Node<SimDisk> {
 
 #[test]
 fn reads_do_not_wait_for_writes_and_a_full_queue_is_busy() {
-    let held = Held::default();
-    let served = Served::new(start_held(&held, Options::default()), &[], 4);
+    let held = HeldLog::default();
+    let served = ServedNode::new(start_held(&held, Options::default()), &[], 4);
     let mut client = Client::new();
     let socket = socket(served.address());
     // Four writes wait for the log. The reads between them are answered, and a fifth write is refused.
@@ -175,13 +175,13 @@ fn reads_do_not_wait_for_writes_and_a_full_queue_is_busy() {
 
 #[test]
 fn requests_above_the_limit_of_the_node_are_answered_busy() {
-    let held = Held::default();
+    let held = HeldLog::default();
     let options = Options {
         verify_threads: 1,
         waiting_requests: 2,
         ..Options::default()
     };
-    let served = Served::new(start_held(&held, options), &[], 4096);
+    let served = ServedNode::new(start_held(&held, options), &[], 4096);
     let mut client = Client::new();
     let socket = socket(served.address());
     let linearizable = Body::Get {
@@ -235,7 +235,7 @@ fn datagrams_above_the_byte_limit_of_the_node_are_answered_busy() {
         waiting_bytes: 2000,
         ..Options::default()
     };
-    let served = Served::new(start_with(SimDisk::new(12), options), &[], 4096);
+    let served = ServedNode::new(start_with(SimDisk::new(12), options), &[], 4096);
     let (mut client, socket) = (Client::new(), socket(served.address()));
     let value = "v".repeat(900);
     let held = hold_verifier(&served.node, client.sign(8, Body::Head));

@@ -1,6 +1,6 @@
 //! `lineside check-config`: checks a configuration file without serving it.
 
-use crate::config::{Checked, Config};
+use crate::config::{CheckedConfig, Config};
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub struct CheckConfig {
 }
 
 /// Returns the warnings about values, and about the files on this machine that the values name.
-fn warnings(config: &Checked) -> Vec<String> {
+fn warnings(config: &CheckedConfig) -> Vec<String> {
     let mut warnings = config.warnings();
     warnings.extend(config.file_warnings());
     warnings

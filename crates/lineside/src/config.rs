@@ -1,7 +1,7 @@
 //! The configuration: sections of a TOML file, and values from the command line that replace values of the file.
 //!
-//! [`Config`] holds unchecked values; [`Config::check`] turns it into [`Checked`], or into every mistake with its line.
-//! `lineside.toml` in the repository explains every key and shows its default.
+//! [`Config`] holds unchecked values; [`Config::check`] turns it into [`CheckedConfig`], or into every mistake with
+//! its line. `lineside.toml` in the repository explains every key and shows its default.
 
 use crate::process::ProcessConfig;
 use crate::services::SERVICES;
@@ -59,7 +59,7 @@ impl Default for ConsoleConfig {
 }
 
 /// Configuration without mistakes.
-pub struct Checked {
+pub struct CheckedConfig {
     /// Configuration file; `None` if none was given.
     file: Option<PathBuf>,
     /// The section `[console]`.
@@ -276,7 +276,7 @@ impl Config {
     ///
     /// # Errors
     /// All mistakes.
-    pub fn check(&self) -> Result<Checked, ConfigError> {
+    pub fn check(&self) -> Result<CheckedConfig, ConfigError> {
         let mut issues = Vec::new();
         let console = self.console.read().unwrap_or_else(|found| {
             issues.extend(found);
@@ -318,7 +318,7 @@ impl Config {
             }
         }
         if issues.is_empty() {
-            return Ok(Checked {
+            return Ok(CheckedConfig {
                 file: self.file.clone(),
                 console,
                 datapath,
@@ -373,7 +373,7 @@ fn ports_taken_twice(
     issues.finish(()).err().unwrap_or_default()
 }
 
-impl Checked {
+impl CheckedConfig {
     /// Returns warnings about values that are allowed but risky.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();

@@ -8,11 +8,11 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-const SHOWN: &str = include_str!("../../../lineside.toml");
+const EXAMPLE_CONFIG: &str = include_str!("../../../lineside.toml");
 /// Section that enables `spv` at its default port.
 const SPV: &str = "[spv]\nenabled = true\ndata = \"chain\"\n";
 
-fn check(text: &str) -> Result<Checked, Vec<ConfigIssue>> {
+fn check(text: &str) -> Result<CheckedConfig, Vec<ConfigIssue>> {
     let config = Config::parse(text, SERVICES).map_err(|issue| vec![issue])?;
     config.check().map_err(|error| error.issues)
 }
@@ -64,9 +64,9 @@ fn only_issue(text: &str) -> ConfigIssue {
 
 #[test]
 fn the_shown_file_has_every_key_with_its_default() {
-    assert_eq!(check(SHOWN).ok().unwrap().sections(), defaults());
-    let shown: toml::Table = SHOWN.parse().unwrap();
-    let config = Config::parse(SHOWN, SERVICES).unwrap();
+    assert_eq!(check(EXAMPLE_CONFIG).ok().unwrap().sections(), defaults());
+    let shown: toml::Table = EXAMPLE_CONFIG.parse().unwrap();
+    let config = Config::parse(EXAMPLE_CONFIG, SERVICES).unwrap();
     for (name, key) in keys() {
         let is_shown = shown.get(&name).is_some_and(|keys| keys.get(&key).is_some());
         assert!(is_shown, "lineside.toml lacks [{name}] {key}");
@@ -78,7 +78,7 @@ fn the_shown_file_has_every_key_with_its_default() {
             name => sections.find(|section| section.name() == name).unwrap(),
         };
         let line = section.line_of(&key).unwrap();
-        let before = SHOWN.lines().nth(line - 2).unwrap();
+        let before = EXAMPLE_CONFIG.lines().nth(line - 2).unwrap();
         assert!(before.starts_with("# "), "[{name}] {key} is not explained");
     }
     assert!(keys().len() >= 68);

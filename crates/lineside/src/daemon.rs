@@ -1,10 +1,10 @@
 //! The daemon: runs all services that a configuration enables in one process and on one network interface. It uses only
 //! the traits of `lineside-service` and names no service.
 
-use crate::config::Checked;
+use crate::config::CheckedConfig;
 use crate::privileges::{XDP, drop_all_but};
 use crate::process::ProcessConfig;
-use crate::sandbox::{self, Kept, Places};
+use crate::sandbox::{self, KeptRights, Places};
 use anyhow::{Context, bail};
 use lineside_service::config::UsageError;
 use lineside_service::{
@@ -48,9 +48,9 @@ impl Daemon {
     ///
     /// # Errors
     /// No service is enabled, or one cannot start. Then nothing stays attached or running.
-    pub fn start(config: Checked) -> anyhow::Result<Self> {
+    pub fn start(config: CheckedConfig) -> anyhow::Result<Self> {
         let mut warnings = config.warnings();
-        let Checked {
+        let CheckedConfig {
             datapath,
             process,
             services,
@@ -234,7 +234,7 @@ fn restrict(
     let pins = (context.attachment.has_pins()).then(|| context.datapath.pin_dir.clone());
     let writes = rights.iter().flat_map(|rights| rights.writes.iter().cloned());
     let made = data_dir::made_directories();
-    let kept = Kept {
+    let kept = KeptRights {
         places: Places {
             writes: writes.chain(pins.clone()).collect(),
             reads: rights

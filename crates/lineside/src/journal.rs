@@ -20,19 +20,19 @@ pub enum Verb {
     /// Read every byte of a journal and print what is wrong; changes nothing.
     ///
     /// Exit code 1 if something is wrong.
-    Verify(Place),
+    Verify(JournalDir),
     /// Make a damaged journal usable again, so that its service can start.
     ///
     /// Damage before the newest snapshot loses no state, and the other records before the snapshot remain. Records
     /// after other damage are lost, even if they were acknowledged; the command prints which. Files with the removed
     /// part are kept under other names. The service must be stopped.
-    Repair(Place),
+    Repair(JournalDir),
     /// Print the records of a journal, one a line; changes nothing.
     Dump(Dump),
 }
 
 #[derive(Args)]
-pub struct Place {
+pub struct JournalDir {
     /// Directory of the journal, such as that of `lineside transfer serve --data`.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -41,7 +41,7 @@ pub struct Place {
 #[derive(Args)]
 pub struct Dump {
     #[command(flatten)]
-    place: Place,
+    place: JournalDir,
     /// Number (LSN) of the first record to print.
     #[arg(long, value_name = "LSN", default_value_t = 1)]
     from: Lsn,
@@ -62,7 +62,7 @@ pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-impl Place {
+impl JournalDir {
     fn look(&self) -> anyhow::Result<FsDisk> {
         FsDisk::look(&self.directory).with_context(|| self.directory.display().to_string())
     }

@@ -42,10 +42,10 @@ use tracing_subscriber::filter::LevelFilter;
 use wrong::Wrong;
 
 /// Exit code for wrong arguments or a wrong configuration.
-const WRONG: u8 = 2;
+const EXIT_WRONG_ARGUMENTS: u8 = 2;
 /// Exit code after the reader of standard output closed the pipe; a shell shows the same code for a process that
 /// SIGPIPE ended (128 + 13).
-const CLOSED: u8 = 141;
+const EXIT_CLOSED_PIPE: u8 = 141;
 
 /// Groups of commands, and exit codes; printed after the list of commands.
 const HELP_END: &str = "\
@@ -166,7 +166,7 @@ pub fn init_logging() {
 pub fn usage(told: &clap::Error) -> ExitCode {
     match told.print() {
         Err(error) if !told.use_stderr() => ended(Err(Unwritten::from(error).into())),
-        _ => ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(WRONG)),
+        _ => ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(EXIT_WRONG_ARGUMENTS)),
     }
 }
 
@@ -176,11 +176,11 @@ pub fn ended(ended: anyhow::Result<()>) -> ExitCode {
         return ExitCode::SUCCESS;
     };
     if error.downcast_ref().is_some_and(Unwritten::is_closed) {
-        return ExitCode::from(CLOSED);
+        return ExitCode::from(EXIT_CLOSED_PIPE);
     }
     tell!("lineside: {}", words(&error));
     match error.is::<config::ConfigError>() || error.is::<Wrong>() {
-        true => ExitCode::from(WRONG),
+        true => ExitCode::from(EXIT_WRONG_ARGUMENTS),
         false => ExitCode::FAILURE,
     }
 }

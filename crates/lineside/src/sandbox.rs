@@ -15,7 +15,7 @@ use lineside_service::CallGroup;
 use seccompiler::{SeccompAction, apply_filter};
 
 /// Rights that a server keeps.
-pub struct Kept {
+pub struct KeptRights {
     /// Files that the server may use.
     pub places: Places,
     /// Groups of system calls that its services need in addition to those of every server.
@@ -29,7 +29,7 @@ pub struct Kept {
 ///
 /// # Errors
 /// A limit cannot be set although the kernel has it.
-pub fn enter(sandbox: SandboxName, kept: &Kept) -> anyhow::Result<Vec<String>> {
+pub fn enter(sandbox: SandboxName, kept: &KeptRights) -> anyhow::Result<Vec<String>> {
     let action = match sandbox {
         SandboxName::Off => {
             let warning =
@@ -46,7 +46,7 @@ pub fn enter(sandbox: SandboxName, kept: &Kept) -> anyhow::Result<Vec<String>> {
 }
 
 /// Sets `no_new_privs`, then installs the filters for system calls.
-fn restrict_calls(action: SeccompAction, kept: &Kept) -> anyhow::Result<Option<String>> {
+fn restrict_calls(action: SeccompAction, kept: &KeptRights) -> anyhow::Result<Option<String>> {
     if !has_seccomp() {
         let warning = "this kernel has no seccomp filters: the server may make every system call";
         return Ok(Some(warning.into()));

@@ -12,13 +12,13 @@ use std::path::PathBuf;
 #[derive(Subcommand)]
 pub enum Verb {
     /// List the interfaces with a pinned fast path: attached program, mode, and whether a server owns it.
-    Status(Where),
+    Status(PinDir),
     /// Detach the fast path from an interface and remove its pinned maps and programs.
     Detach(Detach),
 }
 
 #[derive(Args)]
-pub struct Where {
+pub struct PinDir {
     /// Directory on a BPF file system in which maps and programs are pinned [default: /sys/fs/bpf/lineside]
     #[arg(long, value_name = "DIR")]
     pin_dir: Option<PathBuf>,
@@ -27,7 +27,7 @@ pub struct Where {
 #[derive(Args)]
 pub struct Detach {
     #[command(flatten)]
-    place: Where,
+    place: PinDir,
     /// Network interface; without it, every interface whose fast path no running server owns.
     #[arg(value_name = "INTERFACE")]
     interface: Option<String>,
@@ -36,7 +36,7 @@ pub struct Detach {
     lose: bool,
 }
 
-impl Where {
+impl PinDir {
     fn dir(&self) -> PathBuf {
         self.pin_dir
             .clone()

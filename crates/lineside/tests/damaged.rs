@@ -3,7 +3,7 @@
 
 mod served;
 
-use served::{Place, lineside, text};
+use served::{ServiceFiles, lineside, text};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ fn flipped(segment: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_damaged_last_group_is_refused_until_it_is_repaired() {
-    let place = Place::new();
+    let place = ServiceFiles::new();
     for service in ["transfer", "hybrid"] {
         let data = place.path(&format!("{service}-damaged"));
         let mut server = place.serve(service, &data);

@@ -357,14 +357,14 @@ fn a_made_channel_is_replayed_and_served() {
 }
 
 /// Generated channel: a directory of blocks, and an MSP that may read the channel.
-struct Made {
+struct GeneratedChannel {
     directory: tempfile::TempDir,
     network: Arc<Network>,
     /// Names of the validation codes, for each block.
     codes: Vec<Vec<&'static str>>,
 }
 
-impl Made {
+impl GeneratedChannel {
     fn new() -> Self {
         let network = Arc::new(Network::new(5, Options::default()));
         let mut workload = Workload {
@@ -459,7 +459,7 @@ fn get(console: &str, path: &str) -> (String, String) {
 
 #[test]
 fn events_are_followed_from_a_checkpoint_on() {
-    let made = Made::new();
+    let made = GeneratedChannel::new();
     let [orderer, replica] = made.serve();
     let (listen, msp, checkpoint) = (replica.listen(), made.path("msp"), made.path("checkpoint"));
     let total = made.codes.len();
@@ -550,7 +550,7 @@ fn ended(output: &Output, said: &str) {
 }
 
 /// Runs `lineside run --once` with two tables [[fabric]]: each has one of these genesis files and its own ledger.
-fn run_two(made: &Made, genesis: [&str; 2]) -> Output {
+fn run_two(made: &GeneratedChannel, genesis: [&str; 2]) -> Output {
     let mut text = "[console]\nlisten = \"127.0.0.1:0\"\n[datapath]\nkind = \"socket\"\n".to_owned();
     for (place, genesis) in genesis.iter().enumerate() {
         let (data, genesis, msp) = (
@@ -571,7 +571,7 @@ fn run_two(made: &Made, genesis: [&str; 2]) -> Output {
 
 #[test]
 fn run_serves_two_channels_and_refuses_one_channel_twice() {
-    let made = Made::new();
+    let made = GeneratedChannel::new();
     let recorded = std::fs::File::open(recorded().join("00000.orderer.pb.gz")).unwrap();
     let mut other = Vec::new();
     flate2::read::GzDecoder::new(recorded)
@@ -600,7 +600,7 @@ fn run_serves_two_channels_and_refuses_one_channel_twice() {
 
 #[test]
 fn the_console_of_a_replica() {
-    let made = Made::new();
+    let made = GeneratedChannel::new();
     let [orderer, replica] = made.serve();
     let console = replica.said["console"].as_str().unwrap();
     let total = made.codes.len();

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Address at which no orderer listens.
 const NO_ORDERER: &str = "127.0.0.1:1";
 
@@ -122,7 +122,7 @@ fn free() -> SocketAddr {
 }
 
 /// Recorded blocks of a channel, a mock orderer that delivers them, and the files needed to follow it.
-struct Place {
+struct RecordedChannel {
     folder: PathBuf,
     directory: tempfile::TempDir,
     msp: String,
@@ -133,7 +133,7 @@ struct Place {
     orderer: Running,
 }
 
-impl Place {
+impl RecordedChannel {
     fn new(folder: &Path) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let replayed = fabric(&["replay", "--json", folder.to_str().unwrap()]);
@@ -249,7 +249,7 @@ impl Place {
             if there >= blocks {
                 return there;
             }
-            assert!(began.elapsed() < PATIENCE, "{there} blocks, not {blocks}");
+            assert!(began.elapsed() < WAIT_TIMEOUT, "{there} blocks, not {blocks}");
         }
     }
 
@@ -296,7 +296,7 @@ fn sets() -> Vec<PathBuf> {
 #[test]
 fn recorded_blocks_come_through_a_bad_network() {
     for (seed, set) in sets().iter().enumerate() {
-        let place = Place::new(set);
+        let place = RecordedChannel::new(set);
         let udp = free();
         let network = Network::start(udp, seed as u64);
         let replica = place.receive("ledger", udp, "key");
@@ -309,7 +309,7 @@ fn recorded_blocks_come_through_a_bad_network() {
 
 #[test]
 fn either_end_may_be_killed_in_the_middle() {
-    let place = Place::new(&recorded());
+    let place = RecordedChannel::new(&recorded());
     let udp = free();
     let network = Network::start(udp, 77);
     let all = place.expected.len();
@@ -338,7 +338,7 @@ fn either_end_may_be_killed_in_the_middle() {
 
 #[test]
 fn a_wrong_key_gets_nothing() {
-    let place = Place::new(&recorded());
+    let place = RecordedChannel::new(&recorded());
     let udp = free();
     let network = Network::start(udp, 5);
     let deaf = place.receive("ledger", udp, "other");
@@ -346,7 +346,7 @@ fn a_wrong_key_gets_nothing() {
     let began = Instant::now();
     // The sender keeps announcing itself.
     while network.passed[0].load(Relaxed) < 40 {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < WAIT_TIMEOUT);
         std::thread::yield_now();
     }
     assert_eq!(network.passed[1].load(Relaxed), 0, "nobody is answered");
@@ -380,7 +380,7 @@ fn a_wrong_key_gets_nothing() {
 
 #[test]
 fn what_the_sender_has_no_more_is_fetched_by_deliver() {
-    let place = Place::new(&recorded());
+    let place = RecordedChannel::new(&recorded());
     let udp = free();
     let first = place.receive("first", udp, "key");
     let sender = place.send(udp, &["--blocks-kept", "2"]);
@@ -402,7 +402,7 @@ fn what_the_sender_has_no_more_is_fetched_by_deliver() {
 
 #[test]
 fn transactions_are_verified_before_their_block_is_whole() {
-    let place = Place::new(&recorded());
+    let place = RecordedChannel::new(&recorded());
     let udp = free();
     let (key, console) = (place.path("key"), ["--console", "127.0.0.1:0"]);
     let more = [&["--udp-key", &key][..], &console].concat();
@@ -444,10 +444,10 @@ fn wrongly_signed(folder: &Path, number: u64, into: &Path) {
 
 #[test]
 fn a_block_that_nobody_signed_is_fetched_with_what_was_begun_behind_it() {
-    const WRONG: u64 = 7;
-    let place = Place::new(&recorded());
+    const WRONG_PACKETS: u64 = 7;
+    let place = RecordedChannel::new(&recorded());
     let lies = tempfile::tempdir().unwrap();
-    wrongly_signed(&place.folder, WRONG, lies.path());
+    wrongly_signed(&place.folder, WRONG_PACKETS, lies.path());
     let words = [
         "mock-orderer",
         "--listen",
@@ -462,21 +462,24 @@ fn a_block_that_nobody_signed_is_fetched_with_what_was_begun_behind_it() {
     let file = File::create(&stderr).unwrap();
     let replica = place.serve("ledger", NO_ORDERER, udp, &more, file.into());
     let sender = place.send_from(liar.listen(), udp, &[]);
-    let refused = format!("block {WRONG} from UDP is refused");
+    let refused = format!("block {WRONG_PACKETS} from UDP is refused");
     let began = Instant::now();
     while !std::fs::read_to_string(&stderr).unwrap().contains(&refused) {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < WAIT_TIMEOUT);
         std::thread::yield_now();
     }
     let early = metric(&replica, "lineside_fabric_early_verified_total");
     assert!(early > 0);
     // A block is refused while the one before it may still be on its way to the disk.
-    assert_eq!(place.wait_for("ledger", WRONG as usize), WRONG as usize);
+    assert_eq!(
+        place.wait_for("ledger", WRONG_PACKETS as usize),
+        WRONG_PACKETS as usize
+    );
     let began = Instant::now();
-    while metric(&replica, "lineside_fabric_height") < WRONG {
-        assert!(began.elapsed() < PATIENCE);
+    while metric(&replica, "lineside_fabric_height") < WRONG_PACKETS {
+        assert!(began.elapsed() < WAIT_TIMEOUT);
     }
-    assert_eq!(metric(&replica, "lineside_fabric_height"), WRONG);
+    assert_eq!(metric(&replica, "lineside_fabric_height"), WRONG_PACKETS);
     assert!(replica.end());
     // Then with an orderer.
     let file = File::create(&stderr).unwrap();
@@ -555,7 +558,7 @@ fn wrong_arguments_end_with_2_before_anything_is_made() {
 
 #[test]
 fn the_papers_packets_are_taken_from_trusted_sources() {
-    let place = Place::new(&recorded());
+    let place = RecordedChannel::new(&recorded());
     let udp = free();
     let stderr = place.path("stderr");
     let orderer = place.orderer.listen();
@@ -576,7 +579,7 @@ fn the_papers_packets_are_taken_from_trusted_sources() {
         for (number, packets) in blocks.iter().enumerate() {
             let Some(packets) = packets else { continue };
             while place.blocks("ledger") <= number {
-                assert!(began.elapsed() < PATIENCE, "block {number}");
+                assert!(began.elapsed() < WAIT_TIMEOUT, "block {number}");
                 for packet in packets {
                     socket.send_to(packet, udp).unwrap();
                 }
@@ -601,7 +604,7 @@ fn the_papers_packets_are_taken_from_trusted_sources() {
 /// blocks and blocks with a part that is too long come from the orderer.
 #[test]
 fn a_folder_is_sent_as_the_papers_packets() {
-    let place = Place::new(&recorded());
+    let place = RecordedChannel::new(&recorded());
     let (udp, orderer) = (free(), place.orderer.listen());
     let identities = place.path("fabric_machine.yaml");
     let certificate = place.path("peer0.pem");
@@ -623,7 +626,7 @@ fn a_folder_is_sent_as_the_papers_packets() {
     let mut sent = None;
     while place.blocks("ledger") < place.expected.len() {
         assert!(
-            began.elapsed() < PATIENCE,
+            began.elapsed() < WAIT_TIMEOUT,
             "{}",
             std::fs::read_to_string(&stderr).unwrap()
         );

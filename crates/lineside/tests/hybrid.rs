@@ -2,7 +2,7 @@
 
 mod house;
 
-use house::{House, Server, TWO, page};
+use house::{HybridDatabase, Server, TWO_SERVICES, page};
 use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use std::process::Stdio;
 
 #[test]
 fn a_database_from_its_genesis_to_its_audit() {
-    let house = House::new(&[&TWO[..], &["--rule", "bob/=bob:rw"]].concat());
+    let house = HybridDatabase::new(&[&TWO_SERVICES[..], &["--rule", "bob/=bob:rw"]].concat());
     assert_eq!(
         fs::metadata(house.path("alice.key"))
             .unwrap()
@@ -105,7 +105,7 @@ fn a_database_from_its_genesis_to_its_audit() {
 }
 
 /// Reads page after page, with the continuation in the last line of each.
-fn pages(house: &House, server: &Server) {
+fn pages(house: &HybridDatabase, server: &Server) {
     let page = |rest: &[&str]| {
         server.done(
             house,
@@ -142,7 +142,7 @@ fn pages(house: &House, server: &Server) {
 }
 
 /// Checks proofs of presence and absence without a node; they must not prove other values.
-fn proofs(house: &House, server: &Server) {
+fn proofs(house: &HybridDatabase, server: &Server) {
     let proof = server.done(house, "prove", "bob.key", &["greeting"]).remove(0);
     let hash = proof["hash"].as_str().unwrap();
     let name = ["verify-proof", "--name", "greeting"];
@@ -205,7 +205,7 @@ fn members_change_by_votes_and_a_watcher_hears_of_writes() {
         "--quorum",
         "2",
     ];
-    let house = House::new(&admins);
+    let house = HybridDatabase::new(&admins);
     let server = house.serve(&[]);
     let key = house.hybrid(&["key", "new", "--curve", "p256", "cleo.key"]).out;
     let add = [
@@ -249,7 +249,7 @@ fn members_change_by_votes_and_a_watcher_hears_of_writes() {
 
 #[test]
 fn a_genesis_comes_from_a_file_and_wrong_ones_are_refused() {
-    let house = House(tempfile::tempdir().unwrap());
+    let house = HybridDatabase(tempfile::tempdir().unwrap());
     let text = "name = \"shop\"\nquorum = 1\n[[member]]\nname = \"ann\"\nkey = \"ann.key\"\nadmin = true\n\
                 [[node]]\nkey = \"node.key\"\n[[rule]]\nprefix = \"\"\nmember = \"ann\"\nrights = \"rw\"\n";
     fs::write(house.path("shop.toml"), text).unwrap();
@@ -358,7 +358,7 @@ fn a_genesis_comes_from_a_file_and_wrong_ones_are_refused() {
 
 #[test]
 fn the_console_has_metrics_and_status() {
-    let house = House::new(&TWO);
+    let house = HybridDatabase::new(&TWO_SERVICES);
     let server = house.serve(&["--console", "127.0.0.1:0"]);
     server.done(&house, "set", "alice.key", &["a", "b"]);
     let console = server.started["console"].as_str().unwrap();
@@ -378,8 +378,8 @@ fn the_console_has_metrics_and_status() {
 
 #[test]
 fn a_proof_of_another_database_with_the_same_node_is_refused() {
-    let house = House::new(&TWO);
-    let other = house.hybrid(&[&["init", "--genesis", "other.bin"], &TWO[..]].concat());
+    let house = HybridDatabase::new(&TWO_SERVICES);
+    let other = house.hybrid(&[&["init", "--genesis", "other.bin"], &TWO_SERVICES[..]].concat());
     assert_eq!(other.code, 0, "{}", other.error);
     let server = house.serve(&["--genesis", "other.bin"]);
     let of_other = ["--genesis", "other.bin"];
@@ -416,7 +416,7 @@ fn a_proof_of_another_database_with_the_same_node_is_refused() {
 
 #[test]
 fn a_node_joins_from_a_snapshot_that_its_admins_vouch_for() {
-    let house = House::new(&TWO);
+    let house = HybridDatabase::new(&TWO_SERVICES);
     let server = house.serve(&[]);
     for number in 0..5 {
         server.done(&house, "set", "bob.key", &[&format!("key {number}"), "value"]);
@@ -488,7 +488,7 @@ fn a_node_joins_from_a_snapshot_that_its_admins_vouch_for() {
 
 #[test]
 fn a_database_of_the_papers_mode_says_so_and_takes_its_requests_alone() {
-    let house = House(tempfile::tempdir().unwrap());
+    let house = HybridDatabase(tempfile::tempdir().unwrap());
     let made = house.hybrid(&["init", "--paper", "--member", "alice=alice.key:admin"]);
     assert!(made.out.contains("the mode is the paper's"), "{}", made.error);
     let server = house.serve(&["--console", "127.0.0.1:0"]);
@@ -548,7 +548,7 @@ fn a_database_of_the_papers_mode_says_so_and_takes_its_requests_alone() {
     assert_eq!(audit.code, 0, "{}", audit.error);
 
     // A database in the native mode refuses the paper's requests.
-    let other = House::new(&["--member", "alice=alice.key:admin"]);
+    let other = HybridDatabase::new(&["--member", "alice=alice.key:admin"]);
     let server = other.serve(&[]);
     assert_eq!(server.started["paper"], false);
     let refused = [

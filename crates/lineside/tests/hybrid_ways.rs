@@ -2,7 +2,7 @@
 
 mod house;
 
-use house::{House, Said, Server, TWO, page};
+use house::{CommandOutput, HybridDatabase, Server, TWO_SERVICES, page};
 use lineside_util::key_file::write_owner_only;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::Value;
@@ -14,13 +14,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Runs a verb by UDP.
-fn by_udp(house: &House, udp: &str, verb: &str, rest: &[&str]) -> Said {
+fn by_udp(house: &HybridDatabase, udp: &str, verb: &str, rest: &[&str]) -> CommandOutput {
     let fixed = [verb, "--udp", udp, "--key", "alice.key", "--json"];
     house.hybrid(&[&fixed, rest].concat())
 }
 
 /// Runs a verb by UDP, which must succeed; returns the printed objects.
-fn done_by_udp(house: &House, udp: &str, verb: &str, rest: &[&str]) -> Vec<Value> {
+fn done_by_udp(house: &HybridDatabase, udp: &str, verb: &str, rest: &[&str]) -> Vec<Value> {
     let said = by_udp(house, udp, verb, rest);
     assert_eq!(said.code, 0, "{verb} {rest:?}: {}", said.error);
     let line = |line| serde_json::from_str(line).unwrap();
@@ -29,7 +29,7 @@ fn done_by_udp(house: &House, udp: &str, verb: &str, rest: &[&str]) -> Vec<Value
 
 #[test]
 fn every_verb_goes_by_udp() {
-    let house = House::new(&TWO);
+    let house = HybridDatabase::new(&TWO_SERVICES);
     let server = house.serve(&["--console", "127.0.0.1:0"]);
     let udp = server.started["udp"].as_str().unwrap();
     let done = |verb: &str, rest: &[&str]| done_by_udp(&house, udp, verb, rest);
@@ -106,7 +106,7 @@ fn every_verb_goes_by_udp() {
 }
 
 /// Writes a configuration with only a node, on free ports.
-fn config(house: &House, more: &str) {
+fn config(house: &HybridDatabase, more: &str) {
     let text = format!(
         "[console]\nlisten = \"127.0.0.1:0\"\n[spv]\nenabled = false\n[hybrid]\nenabled = true\n\
          listen = \"127.0.0.1:0\"\ndata = \"ledger\"\n{more}"
@@ -114,7 +114,7 @@ fn config(house: &House, more: &str) {
     fs::write(house.path("lineside.toml"), text).unwrap();
 }
 
-fn lineside(house: &House, arguments: &[&str]) -> Command {
+fn lineside(house: &HybridDatabase, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
     command.args(arguments).current_dir(house.0.path());
     command
@@ -122,7 +122,7 @@ fn lineside(house: &House, arguments: &[&str]) -> Command {
 
 #[test]
 fn run_serves_what_the_configuration_says() {
-    let house = House::new(&TWO);
+    let house = HybridDatabase::new(&TWO_SERVICES);
     config(&house, "");
     let check = lineside(&house, &["check-config"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&check.stdout), "lineside.toml: ok\n");
@@ -204,7 +204,7 @@ fn health(console: &str, is_wanted: impl Fn(&str) -> bool) {
 
 #[test]
 fn a_crowded_server_warns_in_its_health() {
-    let house = House::new(&TWO);
+    let house = HybridDatabase::new(&TWO_SERVICES);
     config(&house, "");
     let run = ["run", "--config", "lineside.toml", "--json"];
     let server = Server::start(lineside(&house, &run));
@@ -229,7 +229,7 @@ fn a_crowded_server_warns_in_its_health() {
 
 #[test]
 fn what_is_wrong_with_the_configuration_is_said() {
-    let house = House::new(&TWO);
+    let house = HybridDatabase::new(&TWO_SERVICES);
     let check = |more: &str| {
         config(&house, more);
         let output = lineside(&house, &["check-config", "--json"]).output().unwrap();
@@ -270,7 +270,7 @@ fn what_is_wrong_with_the_configuration_is_said() {
 
 #[test]
 fn tls_lets_in_who_has_a_certificate() {
-    let house = House::new(&TWO);
+    let house = HybridDatabase::new(&TWO_SERVICES);
     let ca_key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -2,21 +2,25 @@
 
 mod served;
 
-use served::{Place, Server};
+use served::{Server, ServiceFiles};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Maximum time until a server notices the loss; it checks every second.
-const PATIENCE: Duration = Duration::from_secs(60);
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Writes until a write is refused; returns the error.
 fn refused(server: &Server) -> String {
     let began = Instant::now();
     for number in 100.. {
         match server.write(number) {
-            Ok(()) => assert!(began.elapsed() < PATIENCE, "{} never noticed", server.service),
+            Ok(()) => assert!(
+                began.elapsed() < NOTICE_TIMEOUT,
+                "{} never noticed",
+                server.service
+            ),
             Err(why) => return why,
         }
     }
@@ -40,7 +44,7 @@ fn a_server_whose_directory_or_file_is_removed_takes_no_writes_and_says_so() {
             segment.set_len(64)
         }),
     ];
-    let place = Place::new();
+    let place = ServiceFiles::new();
     for service in ["transfer", "column", "hybrid"] {
         for (what, remove) in removals {
             let data = place.path(&format!("{service}-{what}"));
@@ -81,7 +85,7 @@ fn a_server_whose_directory_or_file_is_removed_takes_no_writes_and_says_so() {
 
 #[test]
 fn a_fabric_replica_whose_segment_is_removed_says_so() {
-    let place = Place::new();
+    let place = ServiceFiles::new();
     let data = place.path("fabric-segment");
     let server = place.serve("fabric", &data);
     fs::remove_file(data.join("00000000000000000001.log")).expect("removed");
@@ -91,7 +95,7 @@ fn a_fabric_replica_whose_segment_is_removed_says_so() {
         if health.contains("was removed, moved or replaced while it was in use") {
             break health;
         }
-        assert!(began.elapsed() < PATIENCE, "never noticed: {health}");
+        assert!(began.elapsed() < NOTICE_TIMEOUT, "never noticed: {health}");
     };
     assert!(health.starts_with("HTTP/1.1 503"), "{health}");
 }
@@ -126,8 +130,8 @@ fn refuses(place: &Place, service: &'static str, data: &Path, reason: &str) {
 /// A directory with remaining files does not count as new, and neither does one of which only the marker remains.
 #[test]
 fn a_directory_whose_journal_was_removed_begins_no_new_one() {
-    let place = Place::new();
-    for service in served::KEEPING {
+    let place = ServiceFiles::new();
+    for service in served::SERVICES_WITH_DATA {
         let data = place.path(&format!("{service}-emptied"));
         let server = place.serve(service, &data);
         if service != "fabric" {
@@ -184,7 +188,7 @@ fn a_table_without_its_journal_begins_again_after_a_repair() {
 
 #[test]
 fn a_settlement_key_that_is_gone_is_not_replaced() {
-    let place = Place::new();
+    let place = ServiceFiles::new();
     let data = place.path("transfer-key");
     let server = place.serve("transfer", &data);
     server.write(1).expect("a write");

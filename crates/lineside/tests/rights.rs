@@ -2,7 +2,7 @@
 
 mod served;
 
-use served::{KEEPING, Place, Server, lineside, text};
+use served::{SERVICES_WITH_DATA, Server, ServiceFiles, lineside, text};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn assert_closed(path: &Path) {
 /// server with SIGSYS.
 #[test]
 fn every_service_does_its_work_without_rights_and_closes_its_files() {
-    let mut place = Place::new();
+    let mut place = ServiceFiles::new();
     let chain = place.path("spv");
     let txid = place.make_chain(&chain);
     assert_closed_after(&place, "spv", |server| {
@@ -65,7 +65,7 @@ fn every_service_does_its_work_without_rights_and_closes_its_files() {
 }
 
 /// Serves `service`, does some work, checks the threads, stops the server, and checks the files.
-fn assert_closed_after(place: &Place, service: &'static str, work: impl FnOnce(&Server)) {
+fn assert_closed_after(place: &ServiceFiles, service: &'static str, work: impl FnOnce(&Server)) {
     let data = place.path(service);
     let server = place.serve(service, &data);
     work(&server);
@@ -88,7 +88,7 @@ fn assert_closed_after(place: &Place, service: &'static str, work: impl FnOnce(&
 
 #[test]
 fn sandbox_off_is_said_and_leaves_capabilities_given_up() {
-    let place = Place::new();
+    let place = ServiceFiles::new();
     let mut command = place.command("transfer", &place.path("data"), "127.0.0.1:0");
     let file = place.path("transfer.toml");
     let config = fs::read_to_string(&file).expect("the configuration");
@@ -103,11 +103,11 @@ fn sandbox_off_is_said_and_leaves_capabilities_given_up() {
 
 #[test]
 fn a_failed_start_leaves_nothing_behind() {
-    let place = Place::new();
+    let place = ServiceFiles::new();
     // All services but column listen on TCP.
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
-    for service in KEEPING {
+    for service in SERVICES_WITH_DATA {
         let taken = match service {
             "column" => udp.local_addr(),
             _ => tcp.local_addr(),
@@ -152,15 +152,15 @@ fn a_failed_start_leaves_nothing_behind() {
 }
 
 /// Returns true if the service starts.
-fn command_over(place: &Place, service: &str, data: &Path, listen: &str) -> bool {
+fn command_over(place: &ServiceFiles, service: &str, data: &Path, listen: &str) -> bool {
     let mut command = place.command(service, data, listen);
     command.output().expect("run").status.success()
 }
 
 #[test]
 fn a_directory_has_one_service() {
-    let place = Place::new();
-    for owner in KEEPING {
+    let place = ServiceFiles::new();
+    for owner in SERVICES_WITH_DATA {
         let data = place.path(&format!("of-{owner}"));
         drop(place.serve(owner, &data));
         let content = || {
@@ -170,7 +170,7 @@ fn a_directory_has_one_service() {
             names
         };
         let before = content();
-        for other in KEEPING.into_iter().filter(|other| *other != owner) {
+        for other in SERVICES_WITH_DATA.into_iter().filter(|other| *other != owner) {
             let mut command = place.command(other, &data, "127.0.0.1:0");
             let output = command.output().expect("run");
             assert!(!output.status.success(), "{other} over {owner}");
@@ -196,7 +196,7 @@ fn a_directory_has_one_service() {
 
 #[test]
 fn verbs_that_read_make_nothing() {
-    let place = Place::new();
+    let place = ServiceFiles::new();
     let data = place.path("none").display().to_string();
     for verb in [
         &["transfer", "audit", "--data", &data][..],

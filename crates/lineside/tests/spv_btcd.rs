@@ -103,18 +103,18 @@ fn the_electrum_client_crate_validates_every_transaction_of_large_blocks() {
 
 /// Reply of the server, compared with the ledger once the ledger knows all blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Seen {
+enum LedgerReply {
     /// Reply by UDP: the transaction, the tip, and block, height, index and computed root if it is in the chain.
     Udp(Hash, Hash, Option<(Hash, u32, u32, Hash)>),
     /// Reply by the Electrum protocol: the transaction, height, position and computed root.
     Electrum(Hash, u32, usize, Hash),
 }
 
-impl Seen {
+impl LedgerReply {
     /// Returns the reason why btcd's chain never agreed with the reply; `None` if it once did.
     fn fault(&self, ledger: &Ledger) -> Option<&'static str> {
         match self {
-            Seen::Udp(txid, tip, found) => {
+            LedgerReply::Udp(txid, tip, found) => {
                 if !ledger.blocks.contains_key(tip) {
                     return Some("a tip that btcd never had");
                 }
@@ -132,7 +132,7 @@ impl Seen {
                     }
                 }
             }
-            Seen::Electrum(txid, height, position, root) => {
+            LedgerReply::Electrum(txid, height, position, root) => {
                 let mut blocks = ledger.blocks.values();
                 let holds = blocks.any(|block| {
                     (block.height, block.root) == (*height, *root) && block.txids.get(*position) == Some(txid)
@@ -165,7 +165,7 @@ fn the_check_of_the_chaos_test_finds_each_wrong_answer() {
     };
     let udp = |txid: u8, tip: u8, found: Option<(u8, u32, u32, u8)>| {
         let found = found.map(|(block, height, index, root)| ([block; 32], height, index, [root; 32]));
-        Seen::Udp([txid; 32], [tip; 32], found).fault(&ledger)
+        LedgerReply::Udp([txid; 32], [tip; 32], found).fault(&ledger)
     };
     assert_eq!(udp(21, 3, Some((2, 1, 1, 101))), None);
     assert_eq!(udp(40, 3, None), None);
@@ -181,8 +181,9 @@ fn the_check_of_the_chaos_test_finds_each_wrong_answer() {
     ] {
         assert!(udp(txid, tip, found).is_some(), "{txid} {tip} {found:?}");
     }
-    let electrum =
-        |height, position, root: u8| Seen::Electrum([21; 32], height, position, [root; 32]).fault(&ledger);
+    let electrum = |height, position, root: u8| {
+        LedgerReply::Electrum([21; 32], height, position, [root; 32]).fault(&ledger)
+    };
     assert_eq!(electrum(1, 1, 101), None);
     for (height, position, root) in [(2, 1, 101), (1, 0, 101), (1, 2, 101), (1, 1, 102)] {
         assert!(
@@ -193,14 +194,14 @@ fn the_check_of_the_chaos_test_finds_each_wrong_answer() {
 }
 
 /// State shared by the threads of the two clients and the test: addresses, known transactions, and replies.
-struct Shared {
+struct ClientsShared {
     servers: Mutex<Option<(SocketAddr, SocketAddr)>>,
     txids: Mutex<Vec<(Hash, u32)>>,
-    seen: Mutex<HashSet<Seen>>,
+    seen: Mutex<HashSet<LedgerReply>>,
     stop: AtomicBool,
 }
 
-impl Shared {
+impl ClientsShared {
     fn start(&self, server: &Server) {
         *self.servers.lock().unwrap() = Some((server.udp(), server.address("electrum")));
     }
@@ -230,7 +231,7 @@ impl Shared {
                 self.seen
                     .lock()
                     .unwrap()
-                    .insert(Seen::Udp(txid, answer.tip.hash, found));
+                    .insert(LedgerReply::Udp(txid, answer.tip.hash, found));
                 answers += 1;
                 if self.stop.load(Relaxed) {
                     break;
@@ -265,7 +266,7 @@ impl Shared {
     }
 }
 
-fn electrum_answer(txid: &Hash, answer: &Value) -> Option<Seen> {
+fn electrum_answer(txid: &Hash, answer: &Value) -> Option<LedgerReply> {
     let result = answer.get("result")?;
     let path = result["merkle"].as_array().unwrap().iter();
     let path: Vec<Hash> = path
@@ -273,7 +274,7 @@ fn electrum_answer(txid: &Hash, answer: &Value) -> Option<Seen> {
         .collect();
     let position = result["pos"].as_u64().unwrap() as usize;
     let height = result["block_height"].as_u64().unwrap() as u32;
-    Some(Seen::Electrum(
+    Some(LedgerReply::Electrum(
         *txid,
         height,
         position,
@@ -289,7 +290,7 @@ struct Chaos<'a> {
     server: Option<Server>,
     ledger: Ledger,
     random: Random,
-    shared: &'a Shared,
+    shared: &'a ClientsShared,
     coinbase: usize,
 }
 
@@ -378,7 +379,7 @@ impl Chaos<'_> {
                 let known = &self.ledger.blocks[&block];
                 let params = json!([to_display(&txid), known.height]);
                 let answer = wallet.call(GET_MERKLE, &params).unwrap();
-                let expected = Seen::Electrum(txid, known.height, position, known.root);
+                let expected = LedgerReply::Electrum(txid, known.height, position, known.root);
                 assert_eq!(electrum_answer(&txid, &answer), Some(expected), "{answer}");
             }
         }
@@ -395,7 +396,7 @@ fn kill_9_of_server_and_node_never_gives_an_answer_that_btcds_chain_does_not() {
     let rounds = std::env::var("LINESIDE_ROUNDS").map_or(8, |rounds| rounds.parse().expect("a number"));
     btcd.generate(MATURITY + 20);
     let server = serve(&btcd, &folder);
-    let shared = Shared {
+    let shared = ClientsShared {
         servers: Mutex::new(None),
         txids: Mutex::new(Vec::new()),
         seen: Mutex::new(HashSet::new()),

@@ -9,7 +9,7 @@ mod spv_server;
 
 use bitcoin::ScriptBuf;
 use bitcoin::hashes::{Hash as _, sha256};
-use common::{PATIENCE, until};
+use common::{WAIT_TIMEOUT, until};
 use lineside_testkit::{CoreMini, DemoBlock, RegtestChain, skipped};
 use lineside_util::hex::to_display;
 use peers::upstream::Upstream;
@@ -104,7 +104,7 @@ fn script_of(address: &str) -> ScriptBuf {
 
 /// Waits until the wallet has verified `txid` in a block and counts `confirmations`.
 fn verified(wallet: &Wallet, txid: &str, confirmations: u64) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + WAIT_TIMEOUT;
     while wallet.confirmations(txid) != Some(confirmations) {
         let state = || (wallet.call(&["get_tx_status", txid]), wallet.call(&["getinfo"]));
         assert!(

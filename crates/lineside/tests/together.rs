@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Writes a configuration file to `data`, with the ledger in the same directory; returns its path.
 fn config(data: &TempDir, mode: &str, more: &str) -> String {
@@ -40,7 +40,7 @@ fn demo_block() -> DemoBlock {
 
 /// Looks up some transactions at `spv`, twice each; the fast path answers the second time.
 fn look_up(server: SocketAddr, block: &DemoBlock) {
-    let mut client = lineside_spv::client::Client::connect(server, PATIENCE).expect("client");
+    let mut client = lineside_spv::client::Client::connect(server, WAIT_TIMEOUT).expect("client");
     for txid in block.txids[..8].iter().chain(&block.txids[..8]) {
         assert_eq!(client.paper_root(txid).expect("an answer"), Some(block.root));
     }
@@ -122,7 +122,7 @@ fn at_the_line(mode: &str) {
         ]
     );
     let block = demo_block();
-    let mut client = Client::connect(address(7702), PATIENCE).expect("client");
+    let mut client = Client::connect(address(7702), WAIT_TIMEOUT).expect("client");
     look_up(address(7701), &block);
     // In `express` the host grants the fast path its lease after its first poll.
     while status()["services"][1]["lease_left_ms"] == 0 {
@@ -170,7 +170,7 @@ fn at_the_line(mode: &str) {
         move_ones(&mut client, 100, 20, left);
         left -= 20;
     }
-    let mut looking = lineside_spv::client::Client::connect(address(7701), PATIENCE).expect("client");
+    let mut looking = lineside_spv::client::Client::connect(address(7701), WAIT_TIMEOUT).expect("client");
     let root = looking.paper_root(&block.txids[0]);
     assert_eq!(
         root.expect("the fast path answers without its daemon"),
@@ -197,7 +197,7 @@ fn at_the_line(mode: &str) {
     let daemon = daemons::start(&arguments[2..], None).expect("spv alone");
     assert_eq!(status()["services"].as_array().expect("services").len(), 1);
     junk.connect(address(7702)).expect("connecting");
-    junk.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    junk.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a timeout");
     junk.send(&[0; 20]).expect("sending");
     let refused = junk.recv(&mut [0; 64]).expect_err("nobody");
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
@@ -225,7 +225,7 @@ fn both_in_user_space() {
     .expect("daemon");
     assert_eq!(daemon.said[1], "transfer on 127.0.0.1:17742 (socket datapath)");
     look_up(address(17741), &demo_block());
-    let mut client = Client::connect(address(17742), PATIENCE).expect("client");
+    let mut client = Client::connect(address(17742), WAIT_TIMEOUT).expect("client");
     create(&mut client);
     move_ones(&mut client, 2, 20, 1000);
     daemon.signal(libc::SIGTERM);

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use tempfile::TempDir;
-use transfer_server::{PATIENCE, Server, lineside, operation, text};
+use transfer_server::{REPLY_TIMEOUT, Server, lineside, operation, text};
 use zerocopy::{FromBytes, IntoBytes};
 
 #[test]
@@ -33,7 +33,7 @@ fn killed_again_and_again_nothing_is_lost_or_done_twice() {
         assert_eq!(done.code, Code::Done);
     }
     let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
-    let client = || Client::connect(address, PATIENCE).unwrap();
+    let client = || Client::connect(address, REPLY_TIMEOUT).unwrap();
     let (by_paper, by_session) = std::thread::scope(|scope| {
         let by_paper = scope.spawn(|| {
             let (mut client, mut done) = (client(), 0);
@@ -416,7 +416,7 @@ fn batches_larger_than_a_datagram_go_over_tcp() {
     // The same packet over two connections is executed once and gets the same reply twice.
     for _ in 0..2 {
         let mut stream = TcpStream::connect(server.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
         // Sent in two parts, as a stream may deliver it.
         stream.write_all(&packet[..20]).unwrap();
         stream.write_all(&packet[20..]).unwrap();
@@ -429,7 +429,7 @@ fn batches_larger_than_a_datagram_go_over_tcp() {
     assert!(outcomes.iter().all(|outcome| outcome.code.get() == 0));
     assert_eq!(outcomes[743].amount.get(), 1_000 - 742);
     let mut junk = TcpStream::connect(server.address).unwrap();
-    junk.set_read_timeout(Some(PATIENCE)).unwrap();
+    junk.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
     junk.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let ended = junk.read(&mut [0; 16]);
     assert!(

@@ -10,7 +10,7 @@ use lineside_wire::{
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use tempfile::TempDir;
-use transfer_server::{PATIENCE, Server, operation};
+use transfer_server::{REPLY_TIMEOUT, Server, operation};
 use zerocopy::{FromBytes, IntoBytes};
 
 const JOURNAL: &str = "lineside_transfer_journal_bytes_total";
@@ -18,7 +18,7 @@ const JOURNAL: &str = "lineside_transfer_journal_bytes_total";
 /// Sends one packet over a new connection and returns the reply, which has the same length.
 fn ask_by_stream(server: SocketAddr, packet: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(server).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
     stream.write_all(packet).unwrap();
     let mut reply = vec![0; packet.len()];
     stream.read_exact(&mut reply).unwrap();

@@ -12,7 +12,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::time::{Duration, Instant};
 
 /// Time of one try to read a record.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_WAIT: Duration = Duration::from_millis(100);
 
 /// Positions the consumer after the ledger's last position. Returns `Some` with the reason if ledger and log do not
 /// match.
@@ -40,7 +40,7 @@ pub(crate) fn begin(
     };
     let until = Instant::now() + options.answer_timeout;
     while Instant::now() < until {
-        match consumer.poll(LOOK) {
+        match consumer.poll(POLL_WAIT) {
             None => {}
             Some(Ok(record)) if record.offset() == last - 1 => {
                 let found = transactions_hash(record.payload().unwrap_or_default());

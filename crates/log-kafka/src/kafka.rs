@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Number of the only partition.
 pub(crate) const PARTITION: i32 = 0;
 /// Time for which the reading thread waits for a record before it checks whether to end.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_WAIT: Duration = Duration::from_millis(100);
 /// Maximum time that a linearizable read waits for the end offset of the partition.
 const END_WAIT: Duration = Duration::from_secs(2);
 
@@ -242,7 +242,7 @@ impl Reader {
     fn run(mut self) {
         let consumer = self.consumer.clone();
         while !self.ends.load(Ordering::Acquire) {
-            match consumer.poll(LOOK) {
+            match consumer.poll(POLL_WAIT) {
                 None => {}
                 Some(Ok(record)) => {
                     let position = u64::try_from(record.offset()).unwrap_or(0) + 1;

@@ -19,7 +19,7 @@ pub struct Settings {
 }
 
 /// Settings of a new topic, in addition to the number of replicas.
-pub const CREATED: &[(&str, &str)] = &[
+pub const NEW_TOPIC_SETTINGS: &[(&str, &str)] = &[
     ("cleanup.policy", "delete"),
     ("max.message.bytes", "1048588"),
     ("retention.bytes", "-1"),
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn good() -> Settings {
-        let created = CREATED.iter().chain(&[("min.insync.replicas", "2")]);
+        let created = NEW_TOPIC_SETTINGS.iter().chain(&[("min.insync.replicas", "2")]);
         Settings {
             values: created
                 .map(|(name, value)| (name.to_string(), value.to_string()))

@@ -1,7 +1,7 @@
 //! The topic: finds or creates it, and reads its settings.
 
 use crate::Options;
-use crate::settings::{CREATED, Settings, replication};
+use crate::settings::{NEW_TOPIC_SETTINGS, Settings, replication};
 use futures_executor::block_on;
 use lineside_hybrid::log::LogError;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
@@ -83,7 +83,7 @@ impl<'a> Topic<'a> {
         let (replicas, in_sync) = replication(brokers);
         let in_sync = in_sync.to_string();
         let mut topic = NewTopic::new(self.name, 1, TopicReplication::Fixed(replicas as i32));
-        for (name, value) in CREATED {
+        for (name, value) in NEW_TOPIC_SETTINGS {
             topic = topic.set(name, value);
         }
         let topic = topic.set("min.insync.replicas", &in_sync);

@@ -23,7 +23,7 @@ const KEYS: u64 = 400;
 const ROUNDS: usize = 10;
 
 /// A client's write with its answer.
-struct Told {
+struct AnsweredWrite {
     request: Bytes,
     writes: Vec<(String, Option<String>)>,
     answer: Answer,
@@ -34,7 +34,7 @@ struct Load {
     member: u64,
     client: Client,
     random: u64,
-    told: Vec<Told>,
+    told: Vec<AnsweredWrite>,
 }
 
 impl Load {
@@ -123,7 +123,7 @@ impl Load {
             let made: Vec<_> = (0..BATCH).map(|_| self.make()).collect();
             let answers = node.ask(made.iter().map(|(request, _)| request.clone()).collect());
             for ((request, writes), answer) in made.into_iter().zip(answers) {
-                self.told.push(Told {
+                self.told.push(AnsweredWrite {
                     request,
                     writes,
                     answer,

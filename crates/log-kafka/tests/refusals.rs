@@ -20,9 +20,9 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use std::time::Duration;
 
 /// A third party at the same broker, which may write and delete anything.
-struct Other(Broker);
+struct OtherWriter(Broker);
 
-impl Other {
+impl OtherWriter {
     fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.0.address());
@@ -83,7 +83,7 @@ fn waits() -> AdminOptions {
 #[test]
 fn a_node_goes_on_only_with_what_its_ledger_has() {
     let Some(broker) = broker() else { return };
-    let mut other = Other(broker);
+    let mut other = OtherWriter(broker);
     weak_settings_are_refused(&other);
     foreign_messages_are_skipped(&other);
     another_record_at_the_ledgers_end_is_shown(&other);
@@ -92,7 +92,7 @@ fn a_node_goes_on_only_with_what_its_ledger_has() {
     while_the_broker_is_away_the_outcome_is_unknown(&mut other);
 }
 
-fn weak_settings_are_refused(other: &Other) {
+fn weak_settings_are_refused(other: &OtherWriter) {
     let strict = |topic: &str| {
         let log = Options {
             allow_weak_kafka: false,
@@ -135,7 +135,7 @@ fn weak_settings_are_refused(other: &Other) {
     );
 }
 
-fn foreign_messages_are_skipped(other: &Other) {
+fn foreign_messages_are_skipped(other: &OtherWriter) {
     let disks = [SimDisk::new(1), SimDisk::new(2)];
     let nodes = [
         other.join("foreign", &disks[0], 1),
@@ -181,7 +181,7 @@ fn foreign_messages_are_skipped(other: &Other) {
     }
 }
 
-fn another_record_at_the_ledgers_end_is_shown(other: &Other) {
+fn another_record_at_the_ledgers_end_is_shown(other: &OtherWriter) {
     let (disk, mut client) = (SimDisk::new(1), Client::new());
     let node = other.join("ours", &disk, 1);
     assert_eq!(code(&node, client.set(5, "a", None, "x")), Code::Done);
@@ -211,7 +211,7 @@ fn another_record_at_the_ledgers_end_is_shown(other: &Other) {
     assert_eq!(code(&node, client.set(5, "a", None, "y")), Code::Done);
 }
 
-fn a_log_that_was_cut_is_shown(other: &Other) {
+fn a_log_that_was_cut_is_shown(other: &OtherWriter) {
     let (disk, mut client) = (SimDisk::new(1), Client::new());
     let node = other.join("cut", &disk, 1);
     for _ in 0..3 {
@@ -228,7 +228,7 @@ fn a_log_that_was_cut_is_shown(other: &Other) {
     );
 }
 
-fn a_topic_that_is_deleted_ends_writing(other: &Other) {
+fn a_topic_that_is_deleted_ends_writing(other: &OtherWriter) {
     let (disk, mut client) = (SimDisk::new(1), Client::new());
     let node = other.join("deleted", &disk, 1);
     assert_eq!(code(&node, client.set(5, "a", None, "x")), Code::Done);
@@ -237,9 +237,9 @@ fn a_topic_that_is_deleted_ends_writing(other: &Other) {
     assert_eq!(code(&node, client.set(5, "a", None, "y")), Code::ReadOnly);
 }
 
-fn while_the_broker_is_away_the_outcome_is_unknown(other: &mut Other) {
+fn while_the_broker_is_away_the_outcome_is_unknown(other: &mut OtherWriter) {
     let (disk, mut client) = (SimDisk::new(1), Client::new());
-    let short = |other: &Other| Options {
+    let short = |other: &OtherWriter| Options {
         message_timeout: Duration::from_secs(2),
         ..other.log("away")
     };

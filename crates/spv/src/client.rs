@@ -3,7 +3,7 @@
 
 pub use crate::reply::{Answer, ServedWitness};
 
-use crate::reader::Place;
+use crate::reader::TxLocation;
 use crate::reply::{self, Proven, WitnessProven};
 use crate::store::Hash;
 use lineside_fastpath::exchange::{Again, ExchangeError, exchange, open};
@@ -132,7 +132,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn root(&mut self, txid: &Hash) -> Result<Answer<Option<Place>>, ClientError> {
+    pub fn root(&mut self, txid: &Hash) -> Result<Answer<Option<TxLocation>>, ClientError> {
         let mut body = [0; size_of::<RootReply>()];
         body[..32].copy_from_slice(txid);
         self.ask(SPV_OP_ROOT, &body, reply::root)
@@ -142,7 +142,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn roots(&mut self, txids: &[Hash]) -> Result<Answer<Vec<Option<Place>>>, ClientError> {
+    pub fn roots(&mut self, txids: &[Hash]) -> Result<Answer<Vec<Option<TxLocation>>>, ClientError> {
         if !(1..=SPV_ROOTS_MAX).contains(&txids.len()) {
             return Err(ClientError::Count(txids.len()));
         }

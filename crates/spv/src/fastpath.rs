@@ -1,7 +1,7 @@
 //! The fast path of `spv`: the executable specification of `xdp/spv_fastpath.h` and `xdp/spv_native.h`.
 
 use crate::chain::Tip;
-use crate::reader::{BlockProof, NoProof, Place, Session};
+use crate::reader::{BlockProof, NoProof, Session, TxLocation};
 use crate::request::{self, HeaderRange, Request};
 use crate::store::{Hash, Store};
 use lineside_fastpath::{Counters, DropReason, FastPath, Reply, Source, Verdict};
@@ -19,7 +19,7 @@ pub struct SpvFastPath {
 }
 
 /// Reason to forward a request to the host, as the counter to increment.
-struct Leave(SpvCounter);
+struct ForwardReason(SpvCounter);
 
 impl SpvFastPath {
     /// Returns a fast path that answers from `store`.
@@ -39,25 +39,25 @@ impl SpvFastPath {
     fn within_one_epoch<T>(
         &self,
         now_ns: u64,
-        read: impl FnOnce(&Session<'_>) -> Result<T, Leave>,
-    ) -> Result<T, Leave> {
-        let session = Session::begin(&self.store, now_ns).ok_or(Leave(SpvCounter::NotLeased))?;
+        read: impl FnOnce(&Session<'_>) -> Result<T, ForwardReason>,
+    ) -> Result<T, ForwardReason> {
+        let session = Session::begin(&self.store, now_ns).ok_or(ForwardReason(SpvCounter::NotLeased))?;
         let answer = read(&session)?;
         if session.holds() {
             Ok(answer)
         } else {
-            Err(Leave(SpvCounter::NotLeased))
+            Err(ForwardReason(SpvCounter::NotLeased))
         }
     }
 
-    fn paper(&self, now_ns: u64, txid: &Hash, reply: &mut Reply) -> Result<bool, Leave> {
+    fn paper(&self, now_ns: u64, txid: &Hash, reply: &mut Reply) -> Result<bool, ForwardReason> {
         let place = self.within_one_epoch(now_ns, |session| find(session, txid))?;
         Ok(reply.put(&place.root))
     }
 
-    fn native(&self, now_ns: u64, request: &[u8], reply: &mut Reply) -> Result<bool, Leave> {
+    fn native(&self, now_ns: u64, request: &[u8], reply: &mut Reply) -> Result<bool, ForwardReason> {
         // The host sends the status code for a malformed request.
-        match Request::parse(request).map_err(|_| Leave(SpvCounter::ForwardedNative))? {
+        match Request::parse(request).map_err(|_| ForwardReason(SpvCounter::ForwardedNative))? {
             Request::Root(header, txid) => {
                 let answer = |session: &Session<'_>| Ok((find(session, txid)?, session.tip()));
                 let (place, tip) = self.within_one_epoch(now_ns, answer)?;
@@ -67,7 +67,7 @@ impl SpvFastPath {
                 let answer = |session: &Session<'_>| {
                     let place = |item: &RootItem| match request::is_padded(item) {
                         true => find(session, &item.root).map(Some),
-                        false => Err(Leave(SpvCounter::ForwardedNative)),
+                        false => Err(ForwardReason(SpvCounter::ForwardedNative)),
                     };
                     let places: Result<Vec<_>, _> = items.iter().map(place).collect();
                     Ok((places?, session.tip()))
@@ -78,8 +78,8 @@ impl SpvFastPath {
             Request::Proof(header, txid, room) if Session::has_trees(&self.store) => {
                 let answer = |session: &Session<'_>| {
                     let proof = session.proof(txid, room).map_err(|why| match why {
-                        NoProof::Missing => Leave(SpvCounter::Misses),
-                        NoProof::TooLong => Leave(SpvCounter::ForwardedNative),
+                        NoProof::Missing => ForwardReason(SpvCounter::Misses),
+                        NoProof::TooLong => ForwardReason(SpvCounter::ForwardedNative),
                     })?;
                     Ok((proof, session.tip()))
                 };
@@ -90,13 +90,13 @@ impl SpvFastPath {
             Request::Proof(..)
             | Request::WitnessProof(..)
             | Request::WtxidProof(..)
-            | Request::Headers(..) => Err(Leave(SpvCounter::ForwardedNative)),
+            | Request::Headers(..) => Err(ForwardReason(SpvCounter::ForwardedNative)),
         }
     }
 }
 
-fn find(session: &Session<'_>, txid: &Hash) -> Result<Place, Leave> {
-    session.find(txid).ok_or(Leave(SpvCounter::Misses))
+fn find(session: &Session<'_>, txid: &Hash) -> Result<TxLocation, ForwardReason> {
+    session.find(txid).ok_or(ForwardReason(SpvCounter::Misses))
 }
 
 impl FastPath for SpvFastPath {
@@ -118,7 +118,7 @@ impl FastPath for SpvFastPath {
         let (counter, verdict) = match answered {
             Ok(true) => (SpvCounter::Hits, Verdict::Reply),
             Ok(false) => (SpvCounter::ForwardedNative, Verdict::Forward),
-            Err(Leave(why)) => (why, Verdict::Forward),
+            Err(ForwardReason(why)) => (why, Verdict::Forward),
         };
         self.counters.add_one(counter as usize);
         verdict
@@ -126,7 +126,12 @@ impl FastPath for SpvFastPath {
 }
 
 /// Writes the reply to `root`; without a place the status is "unknown". Returns false if the reply does not fit.
-pub(crate) fn put_root(reply: &mut Reply, request: &NativeHeader, place: Option<&Place>, tip: Tip) -> bool {
+pub(crate) fn put_root(
+    reply: &mut Reply,
+    request: &NativeHeader,
+    place: Option<&TxLocation>,
+    tip: Tip,
+) -> bool {
     let (status, place) = status_of(place);
     let header = native::reply_header(request, status, size_of::<RootReply>() as u16);
     let body = RootReply {
@@ -143,7 +148,7 @@ pub(crate) fn put_root(reply: &mut Reply, request: &NativeHeader, place: Option<
 pub(crate) fn put_roots(
     reply: &mut Reply,
     request: &NativeHeader,
-    places: &[Option<Place>],
+    places: &[Option<TxLocation>],
     tip: Tip,
 ) -> bool {
     let bytes = size_of::<RootsHead>() + places.len() * size_of::<RootItem>();
@@ -153,7 +158,7 @@ pub(crate) fn put_roots(
         tip_height: tip.height.into(),
         count: (places.len() as u32).into(),
     };
-    let item = |place: &Option<Place>| {
+    let item = |place: &Option<TxLocation>| {
         let (status, place) = status_of(place.as_ref());
         RootItem {
             root: place.root,
@@ -252,8 +257,8 @@ pub(crate) fn put_headers(
         && reply.put(rest)
 }
 
-fn status_of(place: Option<&Place>) -> (Status, Place) {
-    let nowhere = Place {
+fn status_of(place: Option<&TxLocation>) -> (Status, TxLocation) {
+    let nowhere = TxLocation {
         root: [0; 32],
         block_hash: [0; 32],
         height: 0,

@@ -24,11 +24,11 @@ use crate::host::SpvHost;
 use anyhow::bail;
 use kept::Unkept;
 use lineside_bitcoin_node::{
-    Backoff, BlockHash, Event, Fault, Feed, Follower, Interrupter, LessWork, LocalChain, Node, NodeError,
-    Step,
+    Backoff, BlockHash, ChainStep, Event, Feed, Follower, Interrupter, LessWork, LocalChain, Node, NodeError,
+    NodeFault,
 };
 use lineside_util::hex::to_display;
-use local::{Branch, Held, Local, bits_of};
+use local::{Branch, ChainView, UnconnectedBlock, bits_of};
 pub use state::{NodeState, blocks_behind};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -37,7 +37,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Maximum wait of one call of the feed, so that the thread notices its end soon.
-const WAIT: Duration = Duration::from_millis(200);
+const FEED_WAIT_MAX: Duration = Duration::from_millis(200);
 /// Maximum number of accepted blocks that are connected in one change while the chain catches up. Each change of the
 /// chain waits for all answers in progress.
 const BLOCKS_PER_CHANGE: usize = 200;
@@ -46,7 +46,7 @@ const BLOCKS_PER_SYNC: u32 = 500;
 /// Minimum time between two requests for the node's height while the chain catches up.
 const HEIGHT_INTERVAL: Duration = Duration::from_secs(2);
 /// First and longest pause after a block that was refused.
-const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+const REFUSED_BLOCK_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
 /// Options of a follower.
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +129,7 @@ impl NodeFollower {
             unkept: Unkept::default(),
             was_at_tip: false,
             last_refused: None,
-            backoff: Backoff::new(PAUSES[0], PAUSES[1]),
+            backoff: Backoff::new(REFUSED_BLOCK_PAUSES[0], REFUSED_BLOCK_PAUSES[1]),
         };
         let over = Arc::clone(&is_over);
         let named = std::thread::Builder::new().name("spv-node".into());
@@ -165,14 +165,14 @@ impl Drop for NodeFollower {
 }
 
 /// Disconnects the newest blocks, which have fewer than `min_confirmations`. Returns them.
-fn hold_back(host: &SpvHost, min_confirmations: u32) -> Result<VecDeque<Held>, ChainError> {
+fn hold_back(host: &SpvHost, min_confirmations: u32) -> Result<VecDeque<UnconnectedBlock>, ChainError> {
     let Some(tip) = host.tip() else {
         return Ok(VecDeque::new());
     };
     let count = min_confirmations.saturating_sub(1).min(tip.height + 1);
     let first = tip.height + 1 - count;
     let held = (first..=tip.height).filter_map(|height| host.at_height(height));
-    let held = held.map(|block| Held::of(&block)).collect();
+    let held = held.map(|block| UnconnectedBlock::of(&block)).collect();
     if count > 0 {
         host.disconnect_above(first.checked_sub(1))?;
         host.make_known();
@@ -185,7 +185,7 @@ struct Following {
     host: Arc<SpvHost>,
     feed: Feed,
     /// Blocks above the connected ones that have too few confirmations, or wait to be connected together.
-    held: VecDeque<Held>,
+    held: VecDeque<UnconnectedBlock>,
     /// Branch of the node that is being fetched, if any.
     branch: Option<Branch>,
     options: FollowOptions,
@@ -223,12 +223,12 @@ enum StepError {
 impl Following {
     /// Waits for one event and handles it.
     fn turn(&mut self, is_over: &AtomicBool) {
-        let local = Local {
+        let local = ChainView {
             host: &self.host,
             held: &self.held,
             branch: self.branch.as_ref(),
         };
-        match self.feed.next(&local, WAIT) {
+        match self.feed.next(&local, FEED_WAIT_MAX) {
             Event::Step(step) => match self.carry_out(step) {
                 Ok(()) => {
                     if !self.has_failed_to_store() {
@@ -251,7 +251,7 @@ impl Following {
                 Err(error) => self.refuse(&error.into(), is_over),
             },
             // The server is stopping; the node is not unreachable.
-            Event::Away { error, .. } if matches!(error.fault, Fault::Interrupted) => {}
+            Event::Away { error, .. } if matches!(error.fault, NodeFault::Interrupted) => {}
             Event::Away { error, pause } => self.leave(&error, pause),
             Event::Pausing => {}
         }
@@ -261,10 +261,10 @@ impl Following {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn carry_out(&mut self, step: Step) -> Result<(), StepError> {
+    fn carry_out(&mut self, step: ChainStep) -> Result<(), StepError> {
         match step {
-            Step::Disconnect { to_height } => self.leave_branch(to_height),
-            Step::Connect { height, hash, raw } => {
+            ChainStep::Disconnect { to_height } => self.leave_branch(to_height),
+            ChainStep::Connect { height, hash, raw } => {
                 let place = self.feed.node().place_of(&hash);
                 let place = place.map_or_else(String::new, |place| format!(" ({place})"));
                 let refused = |refused| StepError::Refused {
@@ -277,7 +277,7 @@ impl Following {
                 let kept = self.host.keep(&block, &raw);
                 kept.map_err(|error| refused(Refused::Storage(error)))?;
                 let bits = raw.first_chunk().map_or(0, bits_of);
-                self.take(Held {
+                self.take(UnconnectedBlock {
                     height,
                     hash: hash.0,
                     bits,
@@ -292,7 +292,7 @@ impl Following {
     }
 
     /// Adds a block that was accepted: to the branch that is being fetched, or to the end of the chain.
-    fn take(&mut self, block: Held) -> Result<(), ChainError> {
+    fn take(&mut self, block: UnconnectedBlock) -> Result<(), ChainError> {
         if let Some(branch) = &mut self.branch {
             branch.push(block);
             return match branch.has_more_work() {
@@ -315,7 +315,7 @@ impl Following {
         if self.branch.take().is_some() {
             return;
         }
-        let base = Local {
+        let base = ChainView {
             host: &self.host,
             held: &self.held,
             branch: None,
@@ -402,7 +402,7 @@ impl Following {
 
     /// Returns height and hash of the last accepted block, for messages.
     fn tip_text(&self) -> String {
-        let local = Local {
+        let local = ChainView {
             host: &self.host,
             held: &self.held,
             branch: None,
@@ -438,7 +438,7 @@ impl Following {
         self.backoff.reset();
         self.was_at_tip = true;
         let disconnected = std::mem::take(&mut self.disconnected);
-        let local = Local {
+        let local = ChainView {
             host: &self.host,
             held: &self.held,
             branch: None,
@@ -465,7 +465,7 @@ impl Following {
         let is_lie = error.fault.is_lie();
         self.set(|state| {
             (state.at_tip, state.connected_since) = (false, None);
-            state.has_less_work = matches!(error.fault, Fault::LessWork { .. });
+            state.has_less_work = matches!(error.fault, NodeFault::LessWork { .. });
             if is_lie {
                 state.refused = Some(why.clone());
             }
@@ -502,7 +502,7 @@ impl Following {
         while Instant::now() < end && !is_over.load(Relaxed) {
             // The node's chain may grow during the pause.
             self.ask_height();
-            std::thread::sleep(WAIT);
+            std::thread::sleep(FEED_WAIT_MAX);
         }
     }
 

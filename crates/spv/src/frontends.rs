@@ -22,7 +22,7 @@ use std::time::Duration;
 const BURST_S: u32 = 5;
 
 /// Number of additional connections to the node, for fetching blocks ahead while the chain catches up.
-const FURTHER: usize = 3;
+const EXTRA_CONNECTIONS: usize = 3;
 /// Interval between version requests to the upstream Electrum server.
 const UPSTREAM_PROBE: Duration = Duration::from_secs(10);
 
@@ -51,7 +51,7 @@ pub fn prepare(config: &SpvConfig, network: StoreNetwork) -> anyhow::Result<Prep
             Some(Box::new(BlocksDir::new(path, magic, options.poll_interval)) as Box<dyn Node>)
         }
         Some(url) => {
-            let further: Result<Vec<_>, _> = (0..FURTHER).map(|_| connect(url, &options)).collect();
+            let further: Result<Vec<_>, _> = (0..EXTRA_CONNECTIONS).map(|_| connect(url, &options)).collect();
             let node = ParallelNode::new(connect(url, &options)?, further?);
             Some(Box::new(node) as Box<dyn Node>)
         }

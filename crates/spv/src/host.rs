@@ -11,7 +11,7 @@ mod witness;
 
 use crate::chain::{BlockId, BlockInfo, Chain, ChainError, Located, Refused, StoreNetwork, Submitted, Tip};
 use crate::fastpath::{self, FoundProof};
-use crate::reader::{BlockProof, Place};
+use crate::reader::{BlockProof, TxLocation};
 use crate::request::{self, HeaderRange, Request};
 use crate::store::{self, Hash};
 use crate::tree_cache::TreeCache;
@@ -244,7 +244,7 @@ impl SpvHost {
         Ok(())
     }
 
-    fn locate_and_fill(&self, chain: &dyn Chain, txid: &Hash) -> Result<Option<Place>, ChainError> {
+    fn locate_and_fill(&self, chain: &dyn Chain, txid: &Hash) -> Result<Option<TxLocation>, ChainError> {
         let Some(found) = chain.locate(txid)? else {
             return Ok(None);
         };
@@ -252,7 +252,7 @@ impl SpvHost {
         let mut writer = self.writer();
         let ticket = writer.admit(&block);
         writer.fill(txid, ticket, found.position);
-        Ok(Some(Place {
+        Ok(Some(TxLocation {
             root: block.root,
             block_hash: block.hash,
             height: block.height,

@@ -18,7 +18,7 @@ pub struct Session<'a> {
 
 /// Location of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TxLocation {
     /// Merkle root of the block.
     pub root: Hash,
     /// Hash of the block.
@@ -79,7 +79,7 @@ impl<'a> Session<'a> {
 
     /// Returns the location of `txid` if a valid line has it and the line's block was not dropped. The first line of
     /// the set with the TXID's first word decides: the writer ensures that a set has at most one.
-    pub fn find(&self, txid: &Hash) -> Option<Place> {
+    pub fn find(&self, txid: &Hash) -> Option<TxLocation> {
         let (block, generation, _) = self.block_of(txid)?;
         block_body(block, generation)
     }
@@ -167,11 +167,11 @@ fn line_body(line: &SpvLine, txid: &[u64; 4]) -> Option<(u32, u32, u32)> {
 }
 
 /// Returns the contents of `block` if its generation is `generation` before and after the read.
-fn block_body(block: &SpvBlock, generation: u32) -> Option<Place> {
+fn block_body(block: &SpvBlock, generation: u32) -> Option<TxLocation> {
     if block.generation.load(Acquire) != generation {
         return None;
     }
-    let place = Place {
+    let place = TxLocation {
         root: store::bytes(&store::load(&block.root)),
         block_hash: store::bytes(&store::load(&block.hash)),
         height: block.height.load(Relaxed),

@@ -1,7 +1,7 @@
 //! Parser of the native replies of `spv`. A reply that does not follow docs/wire-formats.md exactly is ignored.
 
 use crate::chain::Tip;
-use crate::reader::Place;
+use crate::reader::TxLocation;
 use crate::store::Hash;
 use lineside_spv_proof::{Header, MerklePath, TransactionProof, WitnessProof};
 use lineside_wire::{
@@ -33,9 +33,9 @@ pub fn parse(op: u8, request_id: u64, datagram: &[u8]) -> Option<(Status, &[u8])
 }
 
 /// Returns the contents of a reply to `root`; `None` if it is malformed.
-pub fn root(status: Status, body: &[u8]) -> Option<Answer<Option<Place>>> {
+pub fn root(status: Status, body: &[u8]) -> Option<Answer<Option<TxLocation>>> {
     let reply = RootReply::ref_from_bytes(body).ok()?;
-    let place = Place {
+    let place = TxLocation {
         root: reply.root,
         block_hash: reply.block_hash,
         height: reply.height.get(),
@@ -53,14 +53,14 @@ pub fn root(status: Status, body: &[u8]) -> Option<Answer<Option<Place>>> {
 }
 
 /// Returns the contents of a reply to `roots` with `count` items; `None` if it is malformed.
-pub fn roots(status: Status, body: &[u8], count: usize) -> Option<Answer<Vec<Option<Place>>>> {
+pub fn roots(status: Status, body: &[u8], count: usize) -> Option<Answer<Vec<Option<TxLocation>>>> {
     let (head, items) = RootsHead::ref_from_prefix(body).ok()?;
     let items = <[RootItem]>::ref_from_bytes(items).ok()?;
     if status != Status::Ok || items.len() != count || head.count.get() as usize != count {
         return None;
     }
     let place = |item: &RootItem| {
-        let place = Place {
+        let place = TxLocation {
             root: item.root,
             block_hash: item.block_hash,
             height: item.height.get(),

@@ -128,7 +128,7 @@ impl StoreWriter {
             let stands = generation == 0 || (generation & 1 == 0 && of_block == Some(generation));
             // A line that is invalid now must not become valid when a block's generation is increased below.
             if line.seq.load(Relaxed) & 1 != 0 || !stands {
-                write_line(line, line.seq.load(Relaxed) & !1, &[0; 4], Spot::NONE);
+                write_line(line, line.seq.load(Relaxed) & !1, &[0; 4], LineContent::NONE);
             }
         }
         for (slot, block) in store.blocks.as_slice().iter().enumerate() {
@@ -178,7 +178,7 @@ impl StoreWriter {
         for line in self.store.lines.as_slice() {
             let seq = line.seq.load(Relaxed);
             if line.generation.load(Relaxed) != 0 || seq & 1 != 0 {
-                write_line(line, seq & !1, &[0; 4], Spot::NONE);
+                write_line(line, seq & !1, &[0; 4], LineContent::NONE);
             }
         }
         control.epoch.store(epoch.wrapping_add(1), Release);
@@ -230,13 +230,13 @@ fn next_generation(generation: u32) -> u32 {
 
 /// Contents of a line except its TXID.
 #[derive(Clone, Copy)]
-struct Spot {
+struct LineContent {
     block: u32,
     generation: u32,
     index: u32,
 }
 
-impl Spot {
+impl LineContent {
     /// Contents of an empty line.
     const NONE: Self = Self {
         block: 0,
@@ -245,7 +245,7 @@ impl Spot {
     };
 }
 
-fn write_line(line: &SpvLine, seq: u64, txid: &[u64; 4], spot: Spot) {
+fn write_line(line: &SpvLine, seq: u64, txid: &[u64; 4], spot: LineContent) {
     line.seq.store(seq | 1, Relaxed);
     fence(Release);
     store::save(&line.txid, txid);
@@ -323,7 +323,7 @@ impl SpvFill for StoreWriter {
                 &set[self.random_way(set.len())]
             }
         };
-        let spot = Spot {
+        let spot = LineContent {
             block: ticket.slot,
             generation: ticket.generation,
             index,
@@ -379,7 +379,7 @@ impl SpvFill for StoreWriter {
         let mut found = false;
         for line in self.store.set(&txid) {
             if line.generation.load(Relaxed) != 0 && store::load(&line.txid) == txid {
-                write_line(line, line.seq.load(Relaxed), &[0; 4], Spot::NONE);
+                write_line(line, line.seq.load(Relaxed), &[0; 4], LineContent::NONE);
                 found = true;
             }
         }

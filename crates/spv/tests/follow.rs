@@ -6,10 +6,10 @@ mod simulator;
 
 use lineside_spv::follow::{FollowOptions, NodeFollower, NodeState};
 use lineside_spv::store::Hash;
-use simulator::check::{Simulation, Wrong};
+use simulator::check::{AnswerFault, Simulation};
 use simulator::sabotage::Sabotage;
 use simulator::world::{Habit, World};
-use simulator::{PATIENCE, Rig};
+use simulator::{CATCH_UP_TIMEOUT, Rig};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
@@ -61,7 +61,7 @@ fn each_broken_rule_is_found() {
             "{fault:?} is detected after {} answers: {found:?}",
             simulation.checked.answers()
         );
-        let is_stuck = matches!(found, Wrong::Stuck(_));
+        let is_stuck = matches!(found, AnswerFault::Stuck(_));
         // A tip with too few confirmations shows in an answer or at the end of a change, whichever comes first.
         let is_expected = fault == Sabotage::Unconfirmed || is_stuck == (fault == Sabotage::NoPolling);
         assert!(is_expected, "{fault:?}: {found:?}");
@@ -70,7 +70,7 @@ fn each_broken_rule_is_found() {
 
 /// Waits until the follower reports why the node's data is refused. `nudge` is called repeatedly to change the node.
 fn refused(rig: &Rig, nudge: impl Fn(&mut World)) -> String {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + CATCH_UP_TIMEOUT;
     loop {
         if let Some(why) = rig.follower.state().refused {
             return why;
@@ -82,7 +82,7 @@ fn refused(rig: &Rig, nudge: impl Fn(&mut World)) -> String {
 
 /// Waits until the follower's state satisfies `is_so`.
 fn until(rig: &Rig, mut is_so: impl FnMut(&NodeState) -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + CATCH_UP_TIMEOUT;
     while !is_so(&rig.follower.state()) {
         assert!(Instant::now() < deadline, "{:?}", rig.follower.state());
         std::thread::yield_now();
@@ -93,7 +93,7 @@ fn until(rig: &Rig, mut is_so: impl FnMut(&NodeState) -> bool) {
 fn a_fault_of_the_thread_that_follows_is_a_problem_of_health() {
     let rig = Rig::new(5, 1);
     rig.node.change(|world| world.mine(10));
-    assert!(rig.settle(PATIENCE));
+    assert!(rig.settle(CATCH_UP_TIMEOUT));
     // The tip is served before the state reports it.
     until(&rig, |state| state.at_tip);
     let height = rig.host.tip().map(|tip| tip.height);
@@ -118,7 +118,7 @@ fn a_lying_node_is_named_and_never_served() {
     ] {
         let rig = Rig::new(5, 1);
         rig.node.change(|world| world.mine(10));
-        assert!(rig.settle(PATIENCE));
+        assert!(rig.settle(CATCH_UP_TIMEOUT));
         let known = rig.host.tip();
         rig.node.change(|world| {
             world.habit = habit;
@@ -148,7 +148,7 @@ fn a_node_that_withholds_its_branch_takes_nothing_away() {
     for confirmations in [1, 4] {
         let rig = Rig::new(12, confirmations);
         rig.node.change(|world| world.mine(30));
-        assert!(rig.settle(PATIENCE));
+        assert!(rig.settle(CATCH_UP_TIMEOUT));
         let known = rig.host.tip();
         let old = rig.node.world().best.clone();
         // The branch leaves the chain at height 15 and has blocks up to 31; those above 22 are withheld.
@@ -170,7 +170,7 @@ fn a_node_that_withholds_its_branch_takes_nothing_away() {
             world.best = branch;
             world.mine(1);
         });
-        assert!(rig.settle(PATIENCE), "{:?}", rig.follower.state());
+        assert!(rig.settle(CATCH_UP_TIMEOUT), "{:?}", rig.follower.state());
         until(&rig, |state| (state.reorganisations, state.deepest) == (1, 15));
     }
 }
@@ -196,7 +196,7 @@ fn a_node_that_lies_about_difficulty_or_time_is_named_and_never_served() {
     ] {
         let rig = Rig::new(6, 1);
         rig.node.change(|world| world.mine(10));
-        assert!(rig.settle(PATIENCE));
+        assert!(rig.settle(CATCH_UP_TIMEOUT));
         rig.node.change(|world| world.mine_wrong(bits, time));
         let why = refused(&rig, |_| ());
         let wrong: Vec<Hash> = {
@@ -216,7 +216,7 @@ fn a_node_that_lies_about_difficulty_or_time_is_named_and_never_served() {
         }
         // The block is offered repeatedly but counted once. A correct chain is followed again.
         rig.node.change(|world| world.reorganise(2));
-        assert!(rig.settle(PATIENCE), "{:?}", rig.follower.state());
+        assert!(rig.settle(CATCH_UP_TIMEOUT), "{:?}", rig.follower.state());
         assert_eq!(rig.follower.state().refused_blocks, 1);
     }
 }
@@ -249,7 +249,7 @@ fn a_store_that_begins_with_another_block_is_not_followed_from() {
 fn a_restart_with_min_confirmations_holds_the_newest_blocks_back() {
     let rig = Rig::new(9, 4);
     rig.node.change(|world| world.mine(20));
-    assert!(rig.settle(PATIENCE));
+    assert!(rig.settle(CATCH_UP_TIMEOUT));
     assert_eq!(rig.host.tip().unwrap().height, 17);
     // A second follower of the same host represents a restarted daemon.
     drop(rig.follower);

@@ -18,21 +18,21 @@ use std::sync::atomic::{AtomicU32, fence};
 const SPINS: u32 = 1024;
 
 /// Acquired lock; dropping it releases the lock.
-pub(crate) struct Held<'a>(&'a AtomicU32);
+pub(crate) struct CellGuard<'a>(&'a AtomicU32);
 
-impl Drop for Held<'_> {
+impl Drop for CellGuard<'_> {
     fn drop(&mut self) {
         self.0.store(0, Release);
     }
 }
 
 /// Acquires a lock; returns `None` if another thread held it during all attempts.
-pub(crate) fn lock(word: &AtomicU32) -> Option<Held<'_>> {
+pub(crate) fn lock(word: &AtomicU32) -> Option<CellGuard<'_>> {
     for _ in 0..SPINS {
         if word.compare_exchange_weak(0, 1, Acquire, Relaxed).is_ok() {
             // A reader that sees anything written from here on also sees the lock.
             fence(Release);
-            return Some(Held(word));
+            return Some(CellGuard(word));
         }
         spin_loop();
     }
@@ -113,7 +113,7 @@ pub(crate) fn save_last(place: &TransferPaper, last: &PaperLast) {
 
 /// Acquires a lock of a store that only this process writes to, where no thread holds a lock for long. Waits until it
 /// is free.
-pub(crate) fn lock_surely(word: &AtomicU32) -> Held<'_> {
+pub(crate) fn lock_surely(word: &AtomicU32) -> CellGuard<'_> {
     loop {
         if let Some(held) = lock(word) {
             return held;

@@ -5,7 +5,7 @@
 //! before the claim is in the rings by then, because a record is written before its locks are released. A claim ends
 //! with the host process: the next one starts with [`Store::free`].
 
-use crate::cell::{self, Held};
+use crate::cell::{self, CellGuard};
 use crate::layout::{TransferCell, TransferSession};
 use crate::ledger::{Change, Session};
 use crate::store::Store;
@@ -136,7 +136,7 @@ impl Claims for StoreClaims {
     }
 
     fn put(&self, step: &[(u32, Change)]) -> io::Result<()> {
-        let _held: Vec<Held<'_>> = step
+        let _held: Vec<CellGuard<'_>> = step
             .iter()
             .map(|(index, _)| cell::lock_surely(&self.cell(*index).lock))
             .collect();

@@ -10,7 +10,7 @@ use crate::native::{self, Request};
 use crate::paper::{PaperAnswer, PaperRequest};
 use crate::store::Store;
 use crate::{AccountId, rules::PAPER_LIMIT};
-use execute::{Done, Task};
+use execute::{PaperReply, Task};
 use lineside_fastpath::{Counters, DropReason, FastPath, Reply, Source, Verdict, lease};
 use lineside_wire::{
     BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, TRANSFER_COMMAND_REFER,
@@ -133,7 +133,7 @@ impl TransferFastPath {
             ..Task::of_paper(request, command)
         };
         match execute::paper(&self.store, &self.ring(), &task, request) {
-            Ok(Done { answer, repeated }) => match say(answer, reply) {
+            Ok(PaperReply { answer, repeated }) => match say(answer, reply) {
                 Answer::Said(_) if repeated => Answer::Repeated,
                 said => said,
             },

@@ -14,17 +14,17 @@ mod replay;
 mod retain;
 mod sessions;
 
-pub use open::{Audit, Executing, OpenError, Opened, Setup, audit, close_sessions, look, prove};
+pub use open::{Audit, Executing, OpenError, OpenedLedger, Setup, audit, close_sessions, look, prove};
 pub use retain::{Retained, Retention};
 pub use sessions::{SessionPolicy, SessionUse, SteadyUse};
 
 use crate::AccountId;
 use crate::entry::{self, Entry};
-use crate::ledger::{AHEAD, Account, Ledger, SessionAnswer};
+use crate::ledger::{Account, Ledger, PREFETCHED_OPERATIONS, SessionAnswer};
 use crate::native::{self, Outcome, Request};
 use crate::paper::{PaperAnswer, PaperRequest};
 use crate::settlement::{self, BLOCK_BYTES, Chain};
-use crate::signed::{self, Checker, KeyId, Signed};
+use crate::signed::{self, KeyId, SignatureChecker, SignedBytes};
 use crate::store::Store;
 use crate::writer::TransferFill;
 use commits::Commits;
@@ -102,7 +102,7 @@ pub struct Host<D: Disk> {
     /// Keys that may sign CREATE, ISSUE, FREEZE and UNFREEZE from any address.
     issuer_keys: Vec<KeyId>,
     /// Created at the first signed packet.
-    checker: Option<Checker>,
+    checker: Option<SignatureChecker>,
     /// Maximum memory for tables of the keys that sign packets, in bytes.
     key_table_bytes: usize,
     /// Maximum length of an entry in the journal, in bytes.
@@ -112,7 +112,7 @@ pub struct Host<D: Disk> {
     /// Reason why writing has ended: since then the state in memory differs from that on the disk.
     failed: Option<String>,
     /// Space that the last request needed and the disk did not have.
-    wanted: Option<Wanted>,
+    wanted: Option<MissingSpace>,
     counts: Counts,
     written_bytes: u64,
 }
@@ -122,7 +122,7 @@ struct NoRoom;
 
 /// Space that the disk did not have.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct MissingSpace {
     bytes: u64,
     /// Host's clock when the space was last checked without a request, in seconds since 1970.
     looked_at_s: u64,
@@ -204,8 +204,8 @@ impl<D: Disk> Host<D> {
             self.expire(now_s);
         }
         for (at, request) in requests.iter().enumerate() {
-            if at % AHEAD == 0 {
-                self.warm(&requests[at..(at + AHEAD).min(requests.len())]);
+            if at % PREFETCHED_OPERATIONS == 0 {
+                self.warm(&requests[at..(at + PREFETCHED_OPERATIONS).min(requests.len())]);
             }
             let signer = signers.get(at).copied().flatten();
             if !is_level && self.may_change(request.payload, signer) {
@@ -258,12 +258,14 @@ impl<D: Disk> Host<D> {
             if let Ok(Request::Signed(_, head, execute, operations)) = Request::parse(asked.payload) {
                 places.push(at);
                 let bytes = signed::signed_bytes(execute, operations);
-                signed.push(Signed { head, bytes });
+                signed.push(SignedBytes { head, bytes });
             }
         }
         self.counts.signatures += signed.len() as u64;
         let table_bytes = self.key_table_bytes;
-        let checker = self.checker.get_or_insert_with(|| Checker::new(table_bytes));
+        let checker = self
+            .checker
+            .get_or_insert_with(|| SignatureChecker::new(table_bytes));
         let found = checker.check(&signed);
         let mut signers = vec![None; requests.len()];
         for (at, signer) in places.into_iter().zip(found) {
@@ -601,7 +603,7 @@ impl<D: Disk> Host<D> {
             Err(JournalError::GroupFull { .. }) => Err(NoRoom),
             Err(JournalError::Full { .. }) => {
                 let looked_at_s = self.wanted.map_or(0, |wanted| wanted.looked_at_s);
-                self.wanted = Some(Wanted { bytes, looked_at_s });
+                self.wanted = Some(MissingSpace { bytes, looked_at_s });
                 Err(NoRoom)
             }
             Err(error) => {

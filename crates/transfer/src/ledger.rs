@@ -9,7 +9,7 @@ pub(crate) mod image;
 mod line;
 mod sessions;
 
-pub use line::Taken;
+pub use line::RecordResult;
 pub use sessions::{Address, SMALL_RESULTS, Session, SessionAnswer, network_of, site_of};
 
 use crate::AccountId;
@@ -44,7 +44,7 @@ pub type PendingId = (AccountId, [u8; 16]);
 
 /// Pending transfer, which is to be posted or voided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingTransfer {
     /// Account that receives the amount when it is posted.
     pub destination: AccountId,
     /// Reserved amount.
@@ -54,7 +54,7 @@ pub struct Pending {
 }
 
 /// Number of operations whose accounts are prefetched before the first of them is executed.
-pub(crate) const AHEAD: usize = 32;
+pub(crate) const PREFETCHED_OPERATIONS: usize = 32;
 
 /// Maximum numbers of accounts, sessions and pending transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub struct Change {
 pub struct Ledger {
     accounts: Accounts,
     sessions: Sessions,
-    pendings: HashMap<PendingId, Pending>,
+    pendings: HashMap<PendingId, PendingTransfer>,
     expiries: BTreeSet<(u64, PendingId)>,
     limits: Limits,
     /// Number of executed operations; refused ones are not counted.
@@ -105,7 +105,7 @@ pub struct Ledger {
 #[derive(Debug)]
 enum Undo {
     Account(AccountId, Option<Account>),
-    Pending(PendingId, Option<Pending>),
+    Pending(PendingId, Option<PendingTransfer>),
     Issued(u128),
 }
 
@@ -142,10 +142,10 @@ impl Ledger {
         self.accounts.get(id)
     }
 
-    /// Prefetches the accounts of [`AHEAD`] operations into the CPU's caches.
+    /// Prefetches the accounts of [`PREFETCHED_OPERATIONS`] operations into the CPU's caches.
     pub(crate) fn warm(&self, mut ids: impl Iterator<Item = AccountId>) {
         self.accounts
-            .warm::<{ 2 * AHEAD }>(std::array::from_fn(|_| ids.next().unwrap_or_default()));
+            .warm::<{ 2 * PREFETCHED_OPERATIONS }>(std::array::from_fn(|_| ids.next().unwrap_or_default()));
     }
 
     /// Returns every account, in no particular order.
@@ -182,7 +182,7 @@ impl Ledger {
     }
 
     /// Returns a pending transfer.
-    pub fn pending(&self, id: &PendingId) -> Option<&Pending> {
+    pub fn pending(&self, id: &PendingId) -> Option<&PendingTransfer> {
         self.pendings.get(id)
     }
 
@@ -293,7 +293,7 @@ impl Ledger {
         while outcomes.len() < operations.len() {
             let start = outcomes.len();
             if start >= warm && operations.len() > 1 {
-                warm = (start + AHEAD).min(operations.len());
+                warm = (start + PREFETCHED_OPERATIONS).min(operations.len());
                 self.warm(operations[start..warm].iter().flat_map(native::accounts));
             }
             let linked = operations[start..]
@@ -473,7 +473,7 @@ impl Ledger {
             return Err(Code::StoreFull);
         }
         let balance = self.pair(from, to, |from, to| rules::set_aside(from, to, amount))?;
-        let pending = Pending {
+        let pending = PendingTransfer {
             destination: *to,
             amount,
             expires_s,
@@ -567,7 +567,7 @@ impl Ledger {
         });
     }
 
-    fn change_pending(&mut self, id: PendingId, pending: Option<Pending>) {
+    fn change_pending(&mut self, id: PendingId, pending: Option<PendingTransfer>) {
         let before = self.pendings.get(&id).copied();
         if let Some(undo) = &mut self.undo {
             undo.push(Undo::Pending(id, before));
@@ -575,7 +575,7 @@ impl Ledger {
         self.set_pending(id, pending);
     }
 
-    fn set_pending(&mut self, id: PendingId, pending: Option<Pending>) {
+    fn set_pending(&mut self, id: PendingId, pending: Option<PendingTransfer>) {
         if let Some(before) = self.pendings.remove(&id)
             && before.expires_s != 0
         {

@@ -1,7 +1,7 @@
 //! Host with a clock and a data directory, which `lineside transfer serve` runs for its sockets.
 
 use crate::entry::Entry;
-use crate::host::{Counts, Host, OpenError, Opened, Retention, SessionUse, Setup, SteadyUse};
+use crate::host::{Counts, Host, OpenError, OpenedLedger, Retention, SessionUse, Setup, SteadyUse};
 use crate::store::Store;
 use crate::writer::StoreWriter;
 use k256::ecdsa::SigningKey;
@@ -78,13 +78,13 @@ pub struct Server {
     not_retained: Option<String>,
     /// Time of the last check of values that are checked once a second, and the values.
     looked_at_s: u64,
-    looked: Looked,
+    looked: PolledValues,
     steady_use: SteadyUse,
 }
 
 /// Values that are checked once a second.
 #[derive(Clone, Copy, Default)]
-struct Looked {
+struct PolledValues {
     session_use: SessionUse,
     space_bytes: (u64, u64),
     clock_ahead_s: u64,
@@ -95,7 +95,7 @@ impl Server {
     ///
     /// # Errors
     /// Reason why the ledger cannot be served.
-    pub fn open(data: &Path, setup: Setup, store: Arc<Store>) -> Result<(Self, Opened), OpenError> {
+    pub fn open(data: &Path, setup: Setup, store: Arc<Store>) -> Result<(Self, OpenedLedger), OpenError> {
         Self::open_on(FsDisk::claim(data, &KIND)?, setup, store)
     }
 
@@ -103,7 +103,7 @@ impl Server {
     ///
     /// # Errors
     /// Those of [`Server::open`].
-    pub fn open_on(disk: FsDisk, setup: Setup, store: Arc<Store>) -> Result<(Self, Opened), OpenError> {
+    pub fn open_on(disk: FsDisk, setup: Setup, store: Arc<Store>) -> Result<(Self, OpenedLedger), OpenError> {
         let data = disk.path().to_owned();
         let key = ledger_key(&data)?;
         let public = to_hex(key.verifying_key().to_encoded_point(true).as_bytes());
@@ -129,7 +129,7 @@ impl Server {
             settled: None,
             not_retained: None,
             looked_at_s: 0,
-            looked: Looked::default(),
+            looked: PolledValues::default(),
             steady_use: SteadyUse::default(),
         };
         server.tell(now_s());
@@ -181,7 +181,7 @@ impl Server {
     fn tell(&mut self, now_s: u64) {
         if self.looked_at_s != now_s {
             self.looked_at_s = now_s;
-            self.looked = Looked {
+            self.looked = PolledValues {
                 session_use: self.steady_use.look(now_s, self.host.session_use(now_s)),
                 // If the system does not report its free space, there is no warning.
                 space_bytes: self.disk.space_bytes().unwrap_or((u64::MAX, u64::MAX)),

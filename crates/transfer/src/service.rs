@@ -70,7 +70,7 @@ struct TransferService {
 }
 
 /// State that the status function shares with the running service.
-struct Shared {
+struct StatusShared {
     store: Arc<Store>,
     fastpath: Arc<TransferFastPath>,
     report: Arc<Mutex<Report>>,
@@ -79,7 +79,7 @@ struct Shared {
 }
 
 struct RunningTransfer {
-    shared: Arc<Shared>,
+    shared: Arc<StatusShared>,
     /// Renews the lease in `durable`. In `express` the host renews it each time it has emptied the rings.
     renewal: Option<LeaseRenewal>,
     /// Writes sealed blocks to the settlement file.
@@ -201,7 +201,7 @@ impl Service for TransferService {
         if let Some(new) = &mut new_directory {
             new.keep();
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(StatusShared {
             store,
             fastpath,
             report,
@@ -290,7 +290,7 @@ fn listen(
         .with_context(|| cannot_listen(DEF.name, config.listen))
 }
 
-fn renew_lease(config: &TransferConfig, shared: &Arc<Shared>) -> std::io::Result<LeaseRenewal> {
+fn renew_lease(config: &TransferConfig, shared: &Arc<StatusShared>) -> std::io::Result<LeaseRenewal> {
     let length = config.lease();
     let (length_ns, renewed) = (length.as_nanos() as u64, Arc::clone(shared));
     let renew = move || lease::renew(&renewed.store.control().lease_until_ns, length_ns);
@@ -305,7 +305,7 @@ fn open_ledger(
     store: &Arc<Store>,
     readers: &Readers,
     claims: Arc<dyn Claims + Send + Sync>,
-) -> anyhow::Result<(Server, host::Opened)> {
+) -> anyhow::Result<(Server, host::OpenedLedger)> {
     let setup = Setup {
         limits: config.limits(),
         seal: config.seal(),
@@ -362,7 +362,7 @@ fn ledger_tag(data: &Path) -> anyhow::Result<u64> {
 }
 
 /// Returns warnings about what the recovery of the ledger found.
-fn recovery_warnings(opened: &host::Opened) -> Vec<String> {
+fn recovery_warnings(opened: &host::OpenedLedger) -> Vec<String> {
     let recovery = &opened.recovery;
     let cut = (recovery.cut_bytes > 0).then(|| {
         let what = match recovery.is_proved {
@@ -428,7 +428,7 @@ impl Drop for RunningTransfer {
     }
 }
 
-impl Shared {
+impl StatusShared {
     fn status(&self, out: &mut StatusBuilder) {
         let counted = Counted {
             names: TransferCounter::ALL.map(TransferCounter::name),

@@ -144,7 +144,7 @@ impl Signer {
 }
 
 /// Signature and the bytes that it covers.
-pub struct Signed<'a> {
+pub struct SignedBytes<'a> {
     /// Key and signature.
     pub head: &'a SignedHead,
     /// See [`signed_bytes`].
@@ -152,18 +152,18 @@ pub struct Signed<'a> {
 }
 
 /// Checks signatures in batches. Recurring keys cost less.
-pub struct Checker {
+pub struct SignatureChecker {
     verifier: Verifier,
     keys: HashMap<[u8; 34], PublicKey>,
 }
 
-impl Default for Checker {
+impl Default for SignatureChecker {
     fn default() -> Self {
         Self::new(TABLE_BYTES)
     }
 }
 
-impl Checker {
+impl SignatureChecker {
     /// Returns a checker whose tables of keys take at most `table_bytes` bytes.
     pub fn new(table_bytes: usize) -> Self {
         let options = Options {
@@ -180,7 +180,7 @@ impl Checker {
     }
 
     /// Returns the signing key of each item; `None` if the signature is invalid.
-    pub fn check(&mut self, signed: &[Signed<'_>]) -> Vec<Option<KeyId>> {
+    pub fn check(&mut self, signed: &[SignedBytes<'_>]) -> Vec<Option<KeyId>> {
         let messages: Vec<&[u8]> = signed.iter().map(|signed| signed.bytes.as_slice()).collect();
         let mut digests = vec![[0; 32]; messages.len()];
         sha256_batch(&messages, &mut digests);

@@ -1,9 +1,9 @@
 //! Publishes committed balances to the fast-path table (mode `durable`).
 
 use crate::AccountId;
-use crate::cell::{self, Held};
+use crate::cell::{self, CellGuard};
 use crate::claims::Slot;
-use crate::ledger::{AHEAD, Change, Session};
+use crate::ledger::{Change, PREFETCHED_OPERATIONS, Session};
 use crate::paper::PaperLast;
 use crate::store::Store;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl StoreWriter {
             }
             same
         });
-        let held: Vec<Held<'_>> = self
+        let held: Vec<CellGuard<'_>> = self
             .step
             .iter()
             .map(|(index, _)| cell::lock_surely(&cells[*index].lock))
@@ -73,15 +73,15 @@ impl StoreWriter {
 impl TransferFill for StoreWriter {
     fn apply(&mut self, changes: &[Change]) -> usize {
         let mut homeless = 0;
-        let mut found = [None; AHEAD];
+        let mut found = [None; PREFETCHED_OPERATIONS];
         for (at, change) in changes.iter().enumerate() {
-            if at % AHEAD == 0 {
+            if at % PREFETCHED_OPERATIONS == 0 {
                 // Looking up several cells together lets their cache misses overlap.
                 for (found, change) in found.iter_mut().zip(&changes[at..]) {
                     *found = self.store.find(&change.account);
                 }
             }
-            match found[at % AHEAD].or_else(|| self.cell_of(&change.account)) {
+            match found[at % PREFETCHED_OPERATIONS].or_else(|| self.cell_of(&change.account)) {
                 Some(index) => self.step.push((index, *change)),
                 None => homeless += 1,
             }

@@ -91,13 +91,13 @@ impl Claims for Watched {
     }
 }
 
-struct Line {
+struct ExpressServer {
     store: Arc<Store>,
     watched: Arc<Watched>,
     host: Host<SimDisk>,
 }
 
-fn start_on(disk: &SimDisk, store: Arc<Store>) -> Line {
+fn start_on(disk: &SimDisk, store: Arc<Store>) -> ExpressServer {
     let watched = Arc::new(Watched {
         claims: StoreClaims::new(Arc::clone(&store)),
         fastpath: TransferFastPath::new(Arc::clone(&store)),
@@ -129,13 +129,13 @@ fn start_on(disk: &SimDisk, store: Arc<Store>) -> Line {
         Box::new(StoreWriter::new(Arc::clone(&store))),
     )
     .unwrap();
-    let mut line = Line { store, watched, host };
+    let mut line = ExpressServer { store, watched, host };
     line.host.tick(NOW_S);
     line
 }
 
 /// Creates accounts 1 to 6 with 100 each, in the fast path.
-fn start(disk: &SimDisk) -> Line {
+fn start(disk: &SimDisk) -> ExpressServer {
     let geometry = Geometry {
         mode: Mode::Express,
         rings: 4,
@@ -150,7 +150,7 @@ fn start(disk: &SimDisk) -> Line {
     line
 }
 
-impl Line {
+impl ExpressServer {
     fn host_says(&mut self, payload: &[u8]) -> Vec<u8> {
         self.host_says_to(LOOPBACK, payload)
     }
@@ -415,7 +415,7 @@ fn a_host_killed_with_its_claims_leaves_fastpath_whole() {
         cell.lock.store(1, SeqCst);
         cell.balance.store(12_345, SeqCst);
         line.store.sessions.as_slice()[0].lock.store(1, SeqCst);
-        let Line { store, watched, host } = line;
+        let ExpressServer { store, watched, host } = line;
         drop((watched, host));
         if is_durable {
             disk.kill();

@@ -30,15 +30,15 @@ const ACCOUNTS: u32 = 6;
 const LEASE_NS: u64 = 1 << 40;
 
 /// Stops the threads of a test, also when it fails.
-struct Stop<'a>(&'a AtomicBool);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Stop<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, SeqCst);
     }
 }
 
-struct Line {
+struct ExpressServer {
     store: Arc<Store>,
     fastpath: TransferFastPath,
     host: Host<SimDisk>,
@@ -54,11 +54,11 @@ fn geometry() -> Geometry {
     }
 }
 
-fn start_on(disk: &SimDisk, store: Arc<Store>) -> Result<Line, OpenError> {
+fn start_on(disk: &SimDisk, store: Arc<Store>) -> Result<ExpressServer, OpenError> {
     start_within(disk, store, common::limits())
 }
 
-fn start_within(disk: &SimDisk, store: Arc<Store>, limits: Limits) -> Result<Line, OpenError> {
+fn start_within(disk: &SimDisk, store: Arc<Store>, limits: Limits) -> Result<ExpressServer, OpenError> {
     let readers = Readers::default();
     let fill = Box::new(StoreWriter::new(Arc::clone(&store)));
     let seal = SealPolicy {
@@ -88,7 +88,7 @@ fn start_within(disk: &SimDisk, store: Arc<Store>, limits: Limits) -> Result<Lin
         fill,
     )?;
     let fastpath = TransferFastPath::new(Arc::clone(&store));
-    let mut line = Line {
+    let mut line = ExpressServer {
         store,
         fastpath,
         host,
@@ -98,11 +98,11 @@ fn start_within(disk: &SimDisk, store: Arc<Store>, limits: Limits) -> Result<Lin
     Ok(line)
 }
 
-fn start(disk: &SimDisk) -> Line {
+fn start(disk: &SimDisk) -> ExpressServer {
     start_on(disk, Arc::new(Store::anonymous(&geometry()).unwrap())).unwrap()
 }
 
-impl Line {
+impl ExpressServer {
     /// Returns the reply that a client sees, and whether the fast path gave it.
     fn ask_from(&mut self, from: Source, payload: &[u8]) -> (Vec<u8>, bool) {
         let mut reply = Reply::default();
@@ -271,7 +271,7 @@ fn a_host_that_stops_is_caught_up_with_from_the_same_rings() {
     }
     line.host.drain();
     // The host's process is killed; the fast path continues in memory that outlives it.
-    let Line {
+    let ExpressServer {
         store,
         fastpath,
         host,
@@ -363,7 +363,7 @@ fn threads_of_fastpath_and_a_host_that_interrupts_them() {
     }
     let chains = line.open(9);
     let sessions: Vec<(u32, u64)> = (0..3).map(|port| line.open(port)).collect();
-    let Line {
+    let ExpressServer {
         store,
         fastpath,
         host,
@@ -376,7 +376,7 @@ fn threads_of_fastpath_and_a_host_that_interrupts_them() {
             let (fastpath, host, readers) = (Arc::clone(&fastpath), &host, readers.clone());
             let (stop, by_fastpath, by_host) = (&stop, &by_fastpath, &by_host);
             scope.spawn(move || {
-                let _stop = Stop(stop);
+                let _stop = StopOnDrop(stop);
                 let reader = readers.join();
                 let mut random = random(thread as u64);
                 let mut sequence = 1;
@@ -418,7 +418,7 @@ fn threads_of_fastpath_and_a_host_that_interrupts_them() {
                 }
             });
         }
-        let _stop = Stop(&stop);
+        let _stop = StopOnDrop(&stop);
         let mut host_asks = 0;
         let enough = |host_asks| {
             let has_met = by_host.load(SeqCst) > 0 || host_asks == 50_000;
@@ -439,7 +439,7 @@ fn threads_of_fastpath_and_a_host_that_interrupts_them() {
         }
     });
     let fastpath = Arc::into_inner(fastpath).unwrap();
-    let mut line = Line {
+    let mut line = ExpressServer {
         store,
         fastpath,
         host: host.into_inner().unwrap(),
@@ -676,7 +676,7 @@ fn what_fastpath_refuses_of_the_papers_requests_takes_little_and_comes_back() {
         line.paper(CREATE, 0, account, 0, 10);
     }
     line.host.drain();
-    let bytes_of = |line: &mut Line, id: u32, destination: u32, code: Code| {
+    let bytes_of = |line: &mut ExpressServer, id: u32, destination: u32, code: Code| {
         let before = line.host.journal_bytes();
         let refused = line.paper(TRANSFER, id, 1, destination, 11);
         assert_eq!(refused, (TRANSFER as u32 | 1 << 31, code as u32));
@@ -732,9 +732,9 @@ fn an_idle_session_gives_its_place_while_fastpath_goes_on() {
     let mut line = start_within(&disk, store, limits).unwrap();
     let (old, used) = (line.open(1), line.open(2));
     line.paper(CREATE, 0, 1, 0, 10);
-    let open_at = |line: &mut Line, now_s: u64| {
+    let open_at = |line: &mut ExpressServer, now_s: u64| {
         let body = SessionBody::new_zeroed();
-        let ask = |line: &mut Line, body: &SessionBody| {
+        let ask = |line: &mut ExpressServer, body: &SessionBody| {
             let payload = session_packet(TRANSFER_OP_OPEN, body);
             let asked = BatchRequest {
                 from: LOOPBACK,

@@ -16,7 +16,9 @@ use lineside_wire::{
     TRANSFER_COMMAND_ISSUE as ISSUE, TRANSFER_COMMAND_TRANSFER as TRANSFER, TRANSFER_LINE_OPERATIONS_MAX,
     TRANSFER_OP_EXECUTE, TRANSFER_OP_REFER, TransferCode as Code,
 };
-use oracle::{EXECUTE_HEAD, HEAD, Id, OPERATION, Oracle, Said, id_at, paper_id, u16_at, u32_at, u64_at};
+use oracle::{
+    EXECUTE_HEAD, HEAD, Id, OPERATION, Oracle, RequiredReply, id_at, paper_id, u16_at, u32_at, u64_at,
+};
 use requests::Session;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -34,7 +36,7 @@ const ELSEWHERE: Source = Source {
 
 /// State of an account according to the records alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Told {
+struct ReplayedAccount {
     balance: u64,
     version: u64,
     frozen: bool,
@@ -44,23 +46,23 @@ struct Told {
 }
 
 /// Sequence number, checksum, and codes with amounts.
-type ToldPacket = (u64, u64, Vec<(u16, u64)>);
+type ReplayedPacket = (u64, u64, Vec<(u16, u64)>);
 
 /// The fast path, its oracle, and the state that results from replaying its records.
-struct Line {
+struct ReplayedFastPath {
     store: Arc<Store>,
     fastpath: TransferFastPath,
     oracle: Oracle,
-    told: BTreeMap<Id, Told>,
+    told: BTreeMap<Id, ReplayedAccount>,
     /// Last packet, by slot.
-    told_sessions: BTreeMap<u32, ToldPacket>,
+    told_sessions: BTreeMap<u32, ReplayedPacket>,
     read: u64,
     codes: BTreeSet<u16>,
     statuses: BTreeSet<u16>,
     busy: u64,
 }
 
-impl Line {
+impl ReplayedFastPath {
     fn new(account_bits: u32) -> Self {
         let geometry = Geometry {
             account_bits,
@@ -111,7 +113,7 @@ impl Line {
         let room = self.ring().room();
         let mut reply = Reply::default();
         let verdict = self.fastpath.answer(from, 1, payload, &mut reply);
-        if said == Said::Nothing {
+        if said == RequiredReply::Nothing {
             assert!(
                 matches!(verdict, Verdict::Drop(_)),
                 "{verdict:?} of {payload:02x?}"
@@ -130,7 +132,7 @@ impl Line {
                 busy
             }
             None => match said {
-                Said::Reply(reply) => reply,
+                RequiredReply::Reply(reply) => reply,
                 said => panic!("{said:?}"),
             },
         };
@@ -211,9 +213,9 @@ impl Line {
                 let owner = if is_paper { [0; 16] } else { destination };
                 self.told.insert(
                     source,
-                    Told {
+                    ReplayedAccount {
                         owner,
-                        ..Told::default()
+                        ..ReplayedAccount::default()
                     },
                 );
             }
@@ -263,7 +265,7 @@ impl Line {
                 };
                 (u32_at(&request, 4), code)
             });
-            let told = Told {
+            let told = ReplayedAccount {
                 balance: account.balance,
                 version: account.version,
                 frozen: account.frozen,
@@ -290,11 +292,13 @@ impl Line {
 }
 
 /// Returns whether the fast path must answer this request itself.
-fn is_fastpaths(payload: &[u8], said: &Said) -> bool {
+fn is_fastpaths(payload: &[u8], said: &RequiredReply) -> bool {
     if (20..=22).contains(&payload.len()) {
         return true;
     }
-    if matches!(said, Said::Reply(reply) if reply.len() == HEAD) || !matches!(said, Said::Reply(_)) {
+    if matches!(said, RequiredReply::Reply(reply) if reply.len() == HEAD)
+        || !matches!(said, RequiredReply::Reply(_))
+    {
         return false;
     }
     match payload[3] {
@@ -339,7 +343,7 @@ fn fastpath_is_what_the_oracle_says_and_its_records_tell_it_all() {
     let (mut codes, mut statuses, mut busy) = (BTreeSet::new(), BTreeSet::new(), 0);
     for seed in 0..40 {
         let mut rng = Random(seed);
-        let mut line = Line::new(12);
+        let mut line = ReplayedFastPath::new(12);
         let sessions: Vec<Session> = (0..3).map(|slot| line.open(slot, rng.next() | 1)).collect();
         let mut seen: Vec<Vec<u8>> = Vec::new();
         let mut last_id = 0;
@@ -403,7 +407,7 @@ fn paper(command: u8, id: u32, source: u32, destination: u32, amount: u32) -> Ve
 
 #[test]
 fn a_full_bucket_refuses_and_merges_nothing() {
-    let mut line = Line::new(1);
+    let mut line = ReplayedFastPath::new(1);
     // The table has two buckets of four cells.
     for account in 1..=8 {
         line.ask(LOOPBACK, &paper(CREATE, 1, account, 0, account));
@@ -443,7 +447,7 @@ fn a_full_bucket_refuses_and_merges_nothing() {
 
 #[test]
 fn without_a_lease_or_a_signature_fastpath_does_nothing() {
-    let mut line = Line::new(12);
+    let mut line = ReplayedFastPath::new(12);
     line.ask(LOOPBACK, &paper(CREATE, 1, 1, 0, 50));
     let write = paper(ISSUE, 2, 1, 0, 1);
     let verdict = line

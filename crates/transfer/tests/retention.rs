@@ -77,9 +77,9 @@ fn session<D: Disk>(host: &mut Host<D>) -> (u32, u64) {
 }
 
 /// Directory that is removed when this is dropped.
-struct Folder(std::path::PathBuf);
+struct TestDirectory(std::path::PathBuf);
 
-impl Drop for Folder {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -89,7 +89,8 @@ impl Drop for Folder {
 fn a_ledger_of_many_operations_stays_within_its_bound_and_all_of_it_can_be_proved() {
     let operations: u64 = std::env::var("LINESIDE_RETENTION_OPERATIONS")
         .map_or(100_000, |text| text.parse().expect("a number of operations"));
-    let folder = Folder(std::env::temp_dir().join(format!("lineside-retention-{}", std::process::id())));
+    let folder =
+        TestDirectory(std::env::temp_dir().join(format!("lineside-retention-{}", std::process::id())));
     let disk = FsDisk::open(&folder.0).unwrap();
     let options = Options {
         segment_bytes: 256 << 10,

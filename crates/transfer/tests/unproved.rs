@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::line::{Line, start, start_on, store, stranger};
+use common::line::{ExpressServer, start, start_on, store, stranger};
 use common::{LOOPBACK, NOW_S, key};
 use lineside_fastpath::Source;
 use lineside_journal::{SimDisk, dump};
@@ -20,7 +20,7 @@ const BURST: u64 = 60 * PER_S;
 /// Source of the requests that are refused.
 const POOR: u32 = 2;
 
-impl Line {
+impl ExpressServer {
     /// Returns the code of a request in the paper's format, and whether the fast path answered.
     fn paper(&mut self, from: Source, request: PaperRequest) -> (u32, bool) {
         let (reply, by_fastpath) = self.ask(from, &request.to_bytes());

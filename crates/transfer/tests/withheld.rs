@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::line::{Line, RING, start, start_on, store, stranger};
+use common::line::{ExpressServer, RING, start, start_on, store, stranger};
 use common::{LOOPBACK, NOW_S, execute_packet, key, operation, outcomes, session_packet};
 use lineside_fastpath::challenge::UNUSED_S;
 use lineside_fastpath::{BatchRequest, Source};
@@ -21,7 +21,7 @@ use zerocopy::{FromBytes, FromZeros};
 
 const BUSY: u8 = Status::Busy as u8;
 
-impl Line {
+impl ExpressServer {
     fn open(&mut self, from: Source) -> (u32, u64) {
         let body = SessionBody::new_zeroed();
         let (first, _) = self.ask(from, &session_packet(TRANSFER_OP_OPEN, &body));
@@ -263,7 +263,7 @@ fn sessions_opened_and_closed_do_not_get_around_the_limit() {
     let disk = SimDisk::new(5);
     let mut line = start(&disk, 1);
     let (attacker, mut rounds) = (stranger(1), 0);
-    let opened = |line: &mut Line| {
+    let opened = |line: &mut ExpressServer| {
         let body = SessionBody::new_zeroed();
         let first = line.host_says(attacker, &session_packet(TRANSFER_OP_OPEN, &body));
         let challenge = SessionBody::ref_from_bytes(&first[16..]).unwrap().challenge;
@@ -334,7 +334,7 @@ fn a_host_that_ends_leaves_no_session_withheld() {
     let attacker = stranger(1);
     let session = line.open(attacker);
     let sequence = line.withhold(attacker, session);
-    let Line { store, .. } = line;
+    let ExpressServer { store, .. } = line;
     let mut line = start_on(&disk, store, 1);
     assert!(!line.is_claimed(session));
     let (reply, by_fastpath) = line.ask(attacker, &good(session, sequence));

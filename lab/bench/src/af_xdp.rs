@@ -1,7 +1,7 @@
 //! AF_XDP client: it writes whole frames and bypasses the socket stack, in copy mode (the only mode of veth). One of
 //! the two modules with `unsafe` in this crate.
 
-use crate::bpf::{Generator, Plan, SPV_FRAME_BYTES, template};
+use crate::bpf::{Generator, SPV_FRAME_BYTES, SendPlan, template};
 use crate::client::{ClosedLoop, Flight, Tally};
 use crate::error::{Result, bpf, io};
 use crate::sys;
@@ -30,7 +30,7 @@ const BIND_PAUSE: Duration = Duration::from_millis(20);
 pub fn run(generator: &Generator, interface: u32, workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
     let program = generator.program("bench_xsk")?;
     let _attached = sys::attach_native(program.as_fd(), interface).map_err(io("attaching bench_xsk"))?;
-    let frame = template(&Plan {
+    let frame = template(&SendPlan {
         port: SPV_PORT,
         memcached: false,
         proof: false,

@@ -55,7 +55,7 @@ pub struct PathEnds {
 
 /// Content of `struct bench_send` before a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct SendPlan {
     /// UDP port of the server.
     pub port: u16,
     /// Requests are in memcached's protocol.
@@ -64,7 +64,7 @@ pub struct Plan {
     pub proof: bool,
     /// log2 of the number of distinct entries that are queried in turn; 0: always the same entry.
     pub entry_bits: u32,
-    /// Number of the call whose start is recorded in [`Sent::last_ns`].
+    /// Number of the call whose start is recorded in [`SentCounts::last_ns`].
     pub last: u64,
     /// Replies must equal the request.
     pub echo: bool,
@@ -72,18 +72,18 @@ pub struct Plan {
 
 /// Content of `struct bench_send` after a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub struct SentCounts {
     /// Number of requests that left.
     pub requests: u64,
     /// Time at which the first request left, by CLOCK_MONOTONIC.
     pub first_ns: u64,
-    /// Time at which call number [`Plan::last`] began.
+    /// Time at which call number [`SendPlan::last`] began.
     pub last_ns: u64,
 }
 
 /// Content of `struct bench_seen` after a run.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct SeenCounts {
     /// Replies with the right root.
     pub right: u64,
     /// Replies with another root or of another length.
@@ -162,7 +162,7 @@ impl Generator {
     }
 
     /// Resets the counters and writes the plan.
-    pub fn begin(&self, plan: &Plan) -> Result<()> {
+    pub fn begin(&self, plan: &SendPlan) -> Result<()> {
         let mut send = [0; SEND_BYTES];
         let frame = template(plan);
         send[..HEAD_BYTES].copy_from_slice(&frame[..HEAD_BYTES]);
@@ -190,9 +190,9 @@ impl Generator {
     }
 
     /// Returns the requests sent since [`Generator::begin`].
-    pub fn sent(&self) -> Result<Sent> {
+    pub fn sent(&self) -> Result<SentCounts> {
         let bytes = read(&self.sends, SEND_BYTES)?;
-        Ok(Sent {
+        Ok(SentCounts {
             requests: word(&bytes, 64),
             first_ns: word(&bytes, 72),
             last_ns: word(&bytes, 80),
@@ -200,13 +200,13 @@ impl Generator {
     }
 
     /// Returns the replies received since [`Generator::begin`].
-    pub fn seen(&self) -> Result<Seen> {
+    pub fn seen(&self) -> Result<SeenCounts> {
         let bytes = read(&self.seens, SEEN_BYTES)?;
         let mut latency = crate::client::histogram();
         for bucket in 0..BUCKETS {
             latency.saturating_record_n(bucket_ns(bucket), word(&bytes, 48 + 8 * bucket));
         }
-        Ok(Seen {
+        Ok(SeenCounts {
             right: word(&bytes, 0),
             wrong: word(&bytes, 8),
             unknown: word(&bytes, 16),
@@ -217,10 +217,10 @@ impl Generator {
 }
 
 /// Returns a frame with the header of every request; UDP checksum 0 means none.
-pub fn template(plan: &Plan) -> Vec<u8> {
+pub fn template(plan: &SendPlan) -> Vec<u8> {
     let bytes = match plan {
-        Plan { memcached: true, .. } => MC_FRAME_BYTES,
-        Plan { proof: true, .. } => PROOF_FRAME_BYTES,
+        SendPlan { memcached: true, .. } => MC_FRAME_BYTES,
+        SendPlan { proof: true, .. } => PROOF_FRAME_BYTES,
         _ => SPV_FRAME_BYTES,
     };
     let mut frame = vec![0; bytes];

@@ -89,7 +89,7 @@ pub struct ClosedLoop {
 }
 
 #[derive(Clone, Copy)]
-struct Asked {
+struct RequestInFlight {
     number: u64,
     sent_ns: u64,
 }
@@ -98,7 +98,7 @@ struct Asked {
 pub struct Flight<'a> {
     workload: &'a Workload,
     plan: ClosedLoop,
-    asked: [Option<Asked>; BLOCKS],
+    asked: [Option<RequestInFlight>; BLOCKS],
     in_flight: usize,
     next: u64,
     wait: Wait,
@@ -167,7 +167,7 @@ impl<'a> Flight<'a> {
         if place.is_some() {
             return None;
         }
-        *place = Some(Asked {
+        *place = Some(RequestInFlight {
             number: self.next,
             sent_ns: now_ns,
         });

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 /// Part of the scenario that can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ScenarioPart {
     /// Cost of a packet in the XDP program.
     Packets,
     /// Cost of the coprocessor for HBase's puts.
@@ -59,7 +59,7 @@ pub struct Options {
     /// Puts of each kind in a round.
     pub puts: u32,
     /// Part that is measured alone; `None`: everything.
-    pub only: Option<Part>,
+    pub only: Option<ScenarioPart>,
     /// Plan of YCSB, which is run instead of everything else.
     pub ycsb: Option<ycsb::Plan>,
 }
@@ -123,8 +123,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         return run_ycsb(options, plan, machine, progress);
     }
     match options.only {
-        Some(Part::Packets) => return run_packets(options, machine, progress),
-        Some(Part::Told) => return run_told(options, machine, progress),
+        Some(ScenarioPart::Packets) => return run_packets(options, machine, progress),
+        Some(ScenarioPart::Told) => return run_told(options, machine, progress),
         None => {}
     }
     let contest_rounds = options.contest_rounds.max(1);
@@ -160,7 +160,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
             samples.entry(run).or_default().push(tally);
         }
     }
-    let times = sweeps::Times {
+    let times = sweeps::PointTimes {
         warm_up: options.point,
         duration: options.point,
     };

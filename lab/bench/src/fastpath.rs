@@ -1,7 +1,7 @@
 //! XDP datapath as a contestant. Only this module of the benchmark uses `lineside_xdp`.
 
 use crate::error::{BenchError, Result, io, void};
-use crate::netns::{Pair, SERVER_ADDRESS, SERVER_INTERFACE, SERVER_MAC};
+use crate::netns::{NamespacePair, SERVER_ADDRESS, SERVER_INTERFACE, SERVER_MAC};
 use crate::sys;
 use crate::workload::{Hash, PROVEN_TXIDS, Shape, Workload};
 use lineside_fastpath::lease;
@@ -143,7 +143,7 @@ impl XdpFastPath {
 
     /// Attaches the programs natively to the server's interface; dropping the result detaches them. The calling thread
     /// is in the server's namespace.
-    pub fn attach(&self, pair: &Pair) -> Result<OwnedFd> {
+    pub fn attach(&self, pair: &NamespacePair) -> Result<OwnedFd> {
         debug_assert!(sys::interface_index(SERVER_INTERFACE).is_ok());
         sys::attach_native(self.root.as_fd(), pair.server_index).map_err(io("attaching ls_root"))
     }

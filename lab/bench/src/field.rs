@@ -4,9 +4,9 @@ use crate::bpf::Generator;
 use crate::client::{self, ClosedLoop, Tally};
 use crate::error::Result;
 use crate::fastpath::{self, XdpFastPath};
-use crate::live::Asks;
-use crate::netns::Pair;
-use crate::servers::{self, Running, Software, Truth};
+use crate::live::LiveRequest;
+use crate::netns::NamespacePair;
+use crate::servers::{self, ServerThread, Software, Truth};
 use crate::workload::{Expect, Shape, Workload};
 use crate::{live, memcached, paced, sys};
 use lineside_wire::SPV_PORT;
@@ -71,7 +71,7 @@ pub struct Driven {
 /// Resources of the runs.
 pub struct Field {
     /// The two namespaces.
-    pub pair: Arc<Pair>,
+    pub pair: Arc<NamespacePair>,
     /// The XDP datapath.
     pub fastpath: XdpFastPath,
     /// Requests and right replies.
@@ -81,14 +81,14 @@ pub struct Field {
     /// The data of the software contestants.
     pub truth: Truth,
     /// Running memcached, or the reason for which it does not run.
-    pub memcached: std::result::Result<Running, String>,
+    pub memcached: std::result::Result<ServerThread, String>,
 }
 
 impl Field {
     /// Creates the namespaces, loads the XDP programs and draws the workload. If `with_memcached`, it starts memcached
     /// too.
     pub fn new(seed: u64, shape: Shape, with_memcached: bool) -> Result<Self> {
-        let pair = Arc::new(Pair::new()?);
+        let pair = Arc::new(NamespacePair::new()?);
         let (fastpath, workload) = XdpFastPath::load(seed, shape)?;
         let workload = Arc::new(workload);
         let generator = Generator::load(&workload)?;
@@ -133,7 +133,7 @@ impl Field {
         let process_ns = sys::process_ns();
         let driven = self.drive(who, by, duration);
         let process_ns = sys::process_ns() - process_ns;
-        running.map_or(Ok(()), Running::end)?;
+        running.map_or(Ok(()), ServerThread::end)?;
         let (tally, client_ns) = driven?;
         Ok(Driven {
             tally,
@@ -176,9 +176,9 @@ impl Field {
                 By::AfXdp | By::AfXdpWindow1 => crate::af_xdp::run(generator, interface, workload, plan),
                 By::Live | By::LiveWindow1 => {
                     let (port, asks) = match (who, expect) {
-                        (Who::Memcached, _) => (memcached::PORT, Asks::Memcached),
-                        (_, Expect::Echo) => (SPV_PORT, Asks::Echo),
-                        (_, Expect::Root) => (SPV_PORT, Asks::Root),
+                        (Who::Memcached, _) => (memcached::PORT, LiveRequest::Memcached),
+                        (_, Expect::Echo) => (SPV_PORT, LiveRequest::Echo),
+                        (_, Expect::Root) => (SPV_PORT, LiveRequest::Root),
                     };
                     let target = live::Target {
                         port,

@@ -2,7 +2,7 @@
 //! the client's interface; the program's verdict sends them to the server. It is an open loop at the highest rate of
 //! one core. An XDP program at the same interface checks the replies.
 
-use crate::bpf::{Generator, Plan, SAMPLE, template};
+use crate::bpf::{Generator, SAMPLE, SendPlan, template};
 use crate::client::Tally;
 use crate::error::{BenchError, Result, io};
 use crate::sys::{self, Run};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Requests of the first call, which measures the generator's rate against this server; its replies are not counted.
 const WARM_UP_REQUESTS: u32 = 100_000;
 /// Time for which replies may arrive after the last request.
-const PATIENCE: Duration = Duration::from_millis(30);
+const LATE_REPLY_WAIT: Duration = Duration::from_millis(30);
 /// Number of frames that the kernel runs in one batch.
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
@@ -24,14 +24,14 @@ pub struct Target {
     /// UDP port of the server.
     pub port: u16,
     /// Kind of request.
-    pub asks: Asks,
+    pub asks: LiveRequest,
     /// True: one request at a time; false: the highest possible rate.
     pub one_by_one: bool,
 }
 
 /// Kind of request and of its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asks {
+pub enum LiveRequest {
     /// Exchange of the paper: a TXID, answered with a Merkle root.
     Root,
     /// Any request; the server returns it.
@@ -58,8 +58,8 @@ pub fn run(
         )));
     }
     let (send, check) = match (target.asks, target.one_by_one) {
-        (Asks::Memcached, _) => ("bench_live_mc", "bench_check_mc"),
-        (Asks::Proof, _) => ("bench_live_proof", "bench_check_proof"),
+        (LiveRequest::Memcached, _) => ("bench_live_mc", "bench_check_mc"),
+        (LiveRequest::Proof, _) => ("bench_live_proof", "bench_check_proof"),
         (_, true) => ("bench_live_1", "bench_check"),
         _ => ("bench_live", "bench_check"),
     };
@@ -67,14 +67,14 @@ pub fn run(
     // it.
     let batch = if target.one_by_one { 1 } else { BATCH };
     let (send, check) = (generator.program(send)?, generator.program(check)?);
-    let plan = Plan {
+    let plan = SendPlan {
         port: target.port,
-        memcached: target.asks == Asks::Memcached,
-        proof: target.asks == Asks::Proof,
+        memcached: target.asks == LiveRequest::Memcached,
+        proof: target.asks == LiveRequest::Proof,
         // Every TXID is requested once before the first one is requested again.
         entry_bits: workload.txids.len().trailing_zeros(),
         last: 0,
-        echo: target.asks == Asks::Echo,
+        echo: target.asks == LiveRequest::Echo,
     };
     let frame = template(&plan);
     let _attached = sys::attach_native(check.as_fd(), interface).map_err(io("attaching the checker"))?;
@@ -86,10 +86,10 @@ pub fn run(
         Ok::<_, BenchError>(sys::now_ns() - from_ns)
     };
     let warm_up_ns = call(WARM_UP_REQUESTS)?.max(1);
-    std::thread::sleep(PATIENCE);
+    std::thread::sleep(LATE_REPLY_WAIT);
     let requests = f64::from(WARM_UP_REQUESTS) * duration.as_nanos() as f64 / warm_up_ns as f64;
     let took_ns = call(requests.clamp(1e5, REQUESTS_MAX) as u32)?;
-    std::thread::sleep(PATIENCE);
+    std::thread::sleep(LATE_REPLY_WAIT);
     let (sent, seen) = (generator.sent()?, generator.seen()?);
     let wrong = seen.wrong + seen.unknown;
     let requests = if target.one_by_one {

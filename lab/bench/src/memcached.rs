@@ -3,8 +3,8 @@
 
 use crate::bpf::memcached_key;
 use crate::error::{BenchError, Result, io};
-use crate::netns::{Pair, SERVER_ADDRESS};
-use crate::servers::{Running, wait};
+use crate::netns::{NamespacePair, SERVER_ADDRESS};
+use crate::servers::{ServerThread, wait};
 use crate::sys;
 use crate::workload::{Expect, TXIDS, Workload};
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -28,9 +28,9 @@ pub fn find() -> Option<PathBuf> {
 }
 
 /// Starts memcached with the workload in it.
-pub fn start(pair: &Arc<Pair>, binary: PathBuf, workload: &Arc<Workload>) -> Result<Running> {
+pub fn start(pair: &Arc<NamespacePair>, binary: PathBuf, workload: &Arc<Workload>) -> Result<ServerThread> {
     let workload = Arc::clone(workload);
-    Running::start(pair, move |stop, ready| {
+    ServerThread::start(pair, move |stop, ready| {
         // memcached must run as root, because a change of the user would clear the signal at the death of this thread.
         let arguments = format!("-u root -l {SERVER_ADDRESS} -p {PORT} -U {PORT} -t 1 -m 1024");
         let mut command = Command::new(binary);

@@ -68,7 +68,7 @@ fn on_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
 
 /// Namespaces of the client and the server, joined by a veth pair with fixed addresses and neighbours.
 #[derive(Debug)]
-pub struct Pair {
+pub struct NamespacePair {
     /// Namespace of the client.
     pub client: Netns,
     /// Namespace of the server.
@@ -79,7 +79,7 @@ pub struct Pair {
     pub server_index: u32,
 }
 
-impl Pair {
+impl NamespacePair {
     /// Creates the namespaces and the veth pair.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Pair {
     /// concurrently.
     ///
     /// # Errors
-    /// The errors of [`Pair::new`].
+    /// The errors of [`NamespacePair::new`].
     pub fn with_queues(queues: usize) -> Result<Self> {
         let queues = format!("numtxqueues {queues} numrxqueues {queues}");
         let (client, server) = (Netns::new()?, Netns::new()?);

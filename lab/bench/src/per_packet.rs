@@ -1,7 +1,7 @@
 //! Cost of a packet in the XDP program alone: the time of `ls_root` after a program that writes the whole frame, minus
 //! that of a trivial program after it.
 
-use crate::bpf::{Generator, Plan, template};
+use crate::bpf::{Generator, SendPlan, template};
 use crate::error::{BenchError, Result, io};
 use crate::fastpath::XdpFastPath;
 use crate::sys::{self, Run};
@@ -96,7 +96,7 @@ fn call(
     calls: u32,
 ) -> Result<f64> {
     let last = u64::from(calls) - 1;
-    let plan = Plan {
+    let plan = SendPlan {
         port: SPV_PORT,
         memcached: false,
         proof: rewrite == "bench_rewrite_proof",

@@ -19,11 +19,11 @@ use crate::fastpath::{XdpFastPath, software_store_of};
 use crate::field::CLIENT_CORE;
 use crate::gate::Bound::{self, AtLeast, AtMost};
 use crate::gate::{Gate, median, write_gates};
-use crate::live::{self, Asks, Target};
-use crate::netns::Pair;
+use crate::live::{self, LiveRequest, Target};
+use crate::netns::NamespacePair;
 use crate::per_packet::{self, PerPacket};
 use crate::progress::Progress;
-use crate::servers::{self, Running, Software, Truth};
+use crate::servers::{self, ServerThread, Software, Truth};
 use crate::workload::Workload;
 use lineside_spv_proof::{Header, Network, TransactionProof, Tree};
 use lineside_testkit::DemoBlock;
@@ -94,8 +94,8 @@ pub struct Figures {
 }
 
 /// The two datapaths over the chain's blocks, on a veth pair.
-struct Line {
-    pair: Arc<Pair>,
+struct ProofRig {
+    pair: Arc<NamespacePair>,
     fastpath: XdpFastPath,
     generator: Generator,
     workload: Workload,
@@ -114,7 +114,7 @@ pub fn run(options: &electrum::Options, progress: &mut dyn FnMut(Progress)) -> R
     let report = electrum::run_with(options, progress, &mut |blocks, round| {
         if line.is_none() {
             verification_us = verification(blocks)?;
-            line = Some(Line::new(blocks)?);
+            line = Some(ProofRig::new(blocks)?);
         }
         line.as_mut()
             .map_or(Ok(()), |line| line.round(round, options.duration))
@@ -152,7 +152,7 @@ struct Costs {
     verification_us: f64,
 }
 
-impl Line {
+impl ProofRig {
     fn new(blocks: &[DemoBlock]) -> Result<Self> {
         let trees: Vec<Tree> = (blocks.iter())
             .map(|block| Tree::new(&block.txids))
@@ -180,7 +180,7 @@ impl Line {
         generator.write_paths(paths.into_iter())?;
         let store = software_store_of(blocks)?;
         Ok(Self {
-            pair: Arc::new(Pair::new()?),
+            pair: Arc::new(NamespacePair::new()?),
             fastpath: XdpFastPath::load_blocks(blocks)?,
             generator,
             workload,
@@ -202,7 +202,7 @@ impl Line {
             } else {
                 let server = servers::start(&self.pair, Software::Socket, &self.truth)?;
                 let tally = self.drive(duration);
-                Running::end(server)?;
+                ServerThread::end(server)?;
                 self.socket.push(tally?);
             }
         }
@@ -212,7 +212,7 @@ impl Line {
     fn drive(&self, duration: Duration) -> Result<Tally> {
         let target = Target {
             port: SPV_PORT,
-            asks: Asks::Proof,
+            asks: LiveRequest::Proof,
             one_by_one: false,
         };
         let interface = self.pair.client_index;
@@ -265,7 +265,7 @@ impl Figures {
 }
 
 impl Report {
-    fn new(line: &Line, costs: Costs, notes: Vec<String>, electrum: electrum::Report) -> Self {
+    fn new(line: &ProofRig, costs: Costs, notes: Vec<String>, electrum: electrum::Report) -> Self {
         let contestants = BTreeMap::from([
             ("xdp_max", Figures::of(&line.xdp)),
             ("socket", Figures::of(&line.socket)),

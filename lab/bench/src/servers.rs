@@ -1,7 +1,7 @@
 //! Software servers: each contestant runs on threads in the server's namespace and on core 1.
 
 use crate::error::{BenchError, Result, io};
-use crate::netns::{Pair, SERVER_ADDRESS};
+use crate::netns::{NamespacePair, SERVER_ADDRESS};
 use crate::sys;
 use crate::workload::Hash;
 use lineside_fastpath::{FastPath, Host, Reader, Readers, Reply, Source, Verdict, lease};
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Core that servers run on.
 pub const SERVER_CORE: usize = 1;
 /// Interval at which a waiting server checks whether it must stop.
-const PATIENCE: Duration = Duration::from_millis(20);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Number of requests that can be queued for the socket datapath's host.
 const HOST_QUEUE: usize = 1024;
 
@@ -63,15 +63,15 @@ fn root(tree: &BTreeMap<Hash, Hash>, txid: &Hash) -> Hash {
 }
 
 /// Thread in the server's namespace that runs until this value is dropped.
-pub struct Running {
+pub struct ServerThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
-impl Running {
+impl ServerThread {
     /// Starts `work` on the server's core and waits until it reports that it is ready.
     pub fn start(
-        pair: &Arc<Pair>,
+        pair: &Arc<NamespacePair>,
         work: impl FnOnce(&AtomicBool, Sender<()>) -> Result<()> + Send + 'static,
     ) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
@@ -112,7 +112,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ServerThread {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -126,14 +126,14 @@ impl Drop for Running {
 pub fn wait(stop: &AtomicBool, ready: &Sender<()>) {
     let _ = ready.send(());
     while !stop.load(Relaxed) {
-        std::thread::sleep(PATIENCE / 4);
+        std::thread::sleep(STOP_CHECK_INTERVAL / 4);
     }
 }
 
 /// Starts a contestant.
-pub fn start(pair: &Arc<Pair>, software: Software, truth: &Truth) -> Result<Running> {
+pub fn start(pair: &Arc<NamespacePair>, software: Software, truth: &Truth) -> Result<ServerThread> {
     let truth = truth.clone();
-    Running::start(pair, move |stop, ready| {
+    ServerThread::start(pair, move |stop, ready| {
         let listen = SocketAddr::from((SERVER_ADDRESS, SPV_PORT));
         if software == Software::Socket {
             let fastpath = Arc::new(SpvFastPath::new(Arc::clone(&truth.store)));
@@ -150,7 +150,7 @@ pub fn start(pair: &Arc<Pair>, software: Software, truth: &Truth) -> Result<Runn
         let socket = UdpSocket::bind(listen).map_err(io("binding a server's socket"))?;
         let waiting = match software {
             Software::SwSpin => socket.set_nonblocking(true),
-            _ => socket.set_read_timeout(Some(PATIENCE)),
+            _ => socket.set_read_timeout(Some(STOP_CHECK_INTERVAL)),
         };
         waiting.map_err(io("setting up a server's socket"))?;
         let _ = ready.send(());

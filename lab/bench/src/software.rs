@@ -11,9 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Time after which a question of [`round_trips`] is sent again.
-const PATIENCE: Duration = Duration::from_millis(500);
+const RESEND_AFTER: Duration = Duration::from_millis(500);
 /// Maximum number of times that a question is sent.
-const TRIES: usize = 10;
+const SENDS_MAX: usize = 10;
 
 /// Server in the paper's format; it stops when dropped.
 pub struct Software {
@@ -108,11 +108,11 @@ impl RoundTrips {
 /// `TimedOut` for a question that was never answered, and other errors of the operating system.
 pub fn round_trips(server: SocketAddr, questions: &[(Hash, Hash)]) -> io::Result<RoundTrips> {
     let socket = open(server)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(RESEND_AFTER))?;
     let mut seen = RoundTrips::default();
     let mut reply = [0; size_of::<Hash>() + 1];
     for (txid, root) in questions {
-        let mut tries = TRIES;
+        let mut tries = SENDS_MAX;
         let taken = loop {
             let begun = Instant::now();
             socket.send(txid)?;

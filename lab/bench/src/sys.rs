@@ -146,7 +146,7 @@ pub fn bound_to_thread(command: &mut std::process::Command) -> &mut std::process
 
 /// Number of datagrams in a [`Batch`].
 pub const BATCH: usize = 64;
-const ROOM: usize = 64;
+const DATAGRAM_BYTES: usize = 64;
 
 /// Datagrams of one connected socket that are sent or received together. The headers point into the two other boxes and
 /// are written once.
@@ -160,7 +160,7 @@ pub struct Batch {
 impl Default for Batch {
     /// Returns a batch of datagrams of at most 64 bytes.
     fn default() -> Self {
-        Self::with_room(ROOM)
+        Self::with_room(DATAGRAM_BYTES)
     }
 }
 

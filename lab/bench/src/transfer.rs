@@ -373,7 +373,7 @@ impl Bench {
         self.judged.extend(lone.map(|p50_us| (XDP_P50, p50_us)));
     }
 
-    fn durable(&mut self, found: &durable::Found) {
+    fn durable(&mut self, found: &durable::DurableResults) {
         self.checks.add(found.faults);
         for ((name, kind), rounds) in &found.samples {
             let contestant = self.contestants.entry(name).or_default();

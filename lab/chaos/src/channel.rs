@@ -9,7 +9,7 @@ use bytes::Bytes;
 use lineside_fabric_grpc::Signer;
 use lineside_fabric_grpc::mock::{Blocks, Orderer};
 use lineside_fabric_grpc::source::ReadAccess;
-use lineside_fabric_maker::{Blocks as Maker, Made, Network, Options, Workload};
+use lineside_fabric_maker::{Blocks as Maker, MadeBlock, Network, Options, Workload};
 use serde_json::Value;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,12 +22,12 @@ pub const NAME: &str = "lab";
 /// Name of the MSP of the replicas' identity and of their clients' identities.
 const MSP: &str = "Org1MSP";
 /// Interval at which the height of a replica is polled.
-const LOOK: Duration = Duration::from_millis(50);
+const HEIGHT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Generated channel.
 pub struct Channel {
     /// Blocks, from the genesis block on.
-    pub blocks: Vec<Made>,
+    pub blocks: Vec<MadeBlock>,
     /// Orderer; at first it delivers no block.
     pub orderer: Orderer,
     network: Arc<Network>,
@@ -40,7 +40,7 @@ impl Channel {
     /// There is no free port.
     pub fn start(runtime: &Runtime, workload: Workload) -> anyhow::Result<Self> {
         let network = Arc::new(Network::new(7, Options::default()));
-        let blocks: Vec<Made> = Maker::new(Arc::clone(&network), workload, 1).collect();
+        let blocks: Vec<MadeBlock> = Maker::new(Arc::clone(&network), workload, 1).collect();
         let bytes = blocks.iter().map(|made| Bytes::from(made.bytes.clone()));
         let source = Blocks::new(NAME, bytes.collect(), ReadAccess::Everybody);
         let orderer = runtime.block_on(Orderer::start("127.0.0.1:0", None, source))?;
@@ -100,7 +100,7 @@ pub fn wait_for(replica: &Server, height: u64, patience: Duration) -> anyhow::Re
             Instant::now() < deadline,
             "the replica has {taken:?} of {height} blocks after {patience:?}"
         );
-        std::thread::sleep(LOOK);
+        std::thread::sleep(HEIGHT_POLL_INTERVAL);
     }
 }
 

@@ -13,9 +13,9 @@ const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 /// Datagrams between two checks of the honest client.
 const BETWEEN_CHECKS: u64 = 500;
 /// Time-out of one request of the honest client.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum bytes of a datagram over IPv4.
-const LONGEST: usize = 65_507;
+const DATAGRAM_BYTES_MAX: usize = 65_507;
 /// Maximum growth of the daemon's memory after the first tenth of the datagrams, in bytes.
 const GROWTH_MAX: u64 = 32 << 20;
 
@@ -39,7 +39,7 @@ pub fn run(scene: &Scene, report: &mut Report, name: Name) -> anyhow::Result<()>
         if (number + 1) % BETWEEN_CHECKS == 0 {
             report.count("answered", attacker.drain().0);
             ensure!(server.is_alive(), "the daemon ended after {number} datagrams");
-            honest.check(PATIENCE)?;
+            honest.check(REQUEST_TIMEOUT)?;
             report.count("checks", 2);
         }
         if number == total / 10 {
@@ -68,7 +68,7 @@ fn mutate((op, body): &(u8, Vec<u8>), random: &mut Random) -> Vec<u8> {
         }
         1 => datagram.truncate(random.index(datagram.len())),
         2 => datagram.resize(datagram.len() + random.index(3000), random.next() as u8),
-        3 => datagram.resize(LONGEST, 0),
+        3 => datagram.resize(DATAGRAM_BYTES_MAX, 0),
         4 => {
             // Any operation and length in the header, with random content.
             datagram[3] = random.next() as u8;

@@ -22,7 +22,7 @@ const SOURCES: [u32; 2] = [1, 100];
 const BURST: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(10);
 /// Time-out of one request of the honest client; a later answer counts as lost.
-const PATIENCE: Duration = Duration::from_millis(200);
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
 /// Minimum percentage of honest requests that must be answered.
 const SHARE: u64 = 95;
 /// Line of each service's section that lets the honest client write.
@@ -128,7 +128,7 @@ fn one_attack(
         let (op, body) = honest.question(is_known);
         asked += 1;
         // The client sends each request once: an answer after the time-out is lost.
-        let answer = client.ask_once(op, &body, PATIENCE);
+        let answer = client.ask_once(op, &body, REQUEST_TIMEOUT);
         if let Some(answer) = answer {
             ensure!(
                 honest.is_right(is_known, &answer),

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Size of the disk in bytes.
 const DISK_BYTES: u64 = 256 << 20;
 /// Time-out of a request.
-const PATIENCE: Duration = Duration::from_secs(20);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Number of changes before the disk is filled, so that the service has made its preallocations.
 const BEFORE_FULL: u64 = 20;
 /// Maximum number of changes; a service that accepts all of them is wrong.
@@ -69,7 +69,7 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
     let mut server = service.start(None)?;
     let mut honest = service.honest(&server)?;
     let mut way = StreamClient::new(server.listen, 1);
-    let mut session = way.open_transfer(PATIENCE).context("no session")?;
+    let mut session = way.open_transfer(REQUEST_TIMEOUT).context("no session")?;
     let create = packet::operation(packet::transfer::CREATE, 0, PAID, 0, 0, 2);
     let mut next = packet::execute(&session, &[create]);
     let mut paid = 0;
@@ -79,7 +79,7 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
             "the service refused no change although the disk was full"
         );
         let answer = way
-            .ask(packet::transfer::EXECUTE, &next, PATIENCE)
+            .ask(packet::transfer::EXECUTE, &next, REQUEST_TIMEOUT)
             .context("no answer")?;
         match answer.status {
             status::OK if number == 0 => {}
@@ -107,7 +107,7 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
     report.count("acknowledged", paid);
     let refer = packet::refer(PAID);
     let held = |client: &mut Client| {
-        let answer = client.ask(packet::transfer::REFER, &refer, PATIENCE);
+        let answer = client.ask(packet::transfer::REFER, &refer, REQUEST_TIMEOUT);
         answer
             .and_then(|answer| packet::balance(&answer.body))
             .context("no balance")
@@ -133,7 +133,7 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
     }
     // Sends the same packet again: with free space, it is executed now or was executed before.
     let answer = way
-        .ask(packet::transfer::EXECUTE, &next, PATIENCE)
+        .ask(packet::transfer::EXECUTE, &next, REQUEST_TIMEOUT)
         .context("no answer")?;
     ensure!(
         answer.status == status::OK,
@@ -162,7 +162,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
         let body = packet::column_body(Session::default(), &row(acknowledged), &value(acknowledged), 0);
         let answer = honest
             .client
-            .ask(packet::column::PUT, &body, PATIENCE)
+            .ask(packet::column::PUT, &body, REQUEST_TIMEOUT)
             .context("no answer")?;
         match answer.status {
             status::OK => acknowledged += 1,
@@ -175,7 +175,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
     }
     report.count("acknowledged", acknowledged);
     honest
-        .check(PATIENCE)
+        .check(REQUEST_TIMEOUT)
         .context("reads must go on while the disk is full, but one failed")?;
     must_be_unhealthy(&server)?;
     server.kill();
@@ -185,7 +185,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
         let body = packet::column_body(Session::default(), &row(number), &[], VALUE_BYTES + 100);
         let answer = honest
             .client
-            .ask(packet::column::GET, &body, PATIENCE)
+            .ask(packet::column::GET, &body, REQUEST_TIMEOUT)
             .context("no answer")?;
         if packet::value(&answer.body) != Some(&value(number)) {
             report.lose(format!(
@@ -196,7 +196,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
     let body = packet::column_body(Session::default(), b"later", b"value", 0);
     let answer = honest
         .client
-        .ask(packet::column::PUT, &body, PATIENCE)
+        .ask(packet::column::PUT, &body, REQUEST_TIMEOUT)
         .context("no answer")?;
     ensure!(
         answer.status == status::OK,

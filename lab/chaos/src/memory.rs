@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 /// Memory limit of the daemon.
 const LIMIT_BYTES: u64 = 512 << 20;
 /// Time-out of a request to a daemon under attack.
-const PATIENCE: Duration = Duration::from_secs(20);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Number of operations in a packet of `transfer`.
 const OPERATIONS: usize = 12;
 /// Maximum number of pending transfers that are attempted.
@@ -92,7 +92,7 @@ pub fn spv(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
             report.count("answered", attacker.drain().0);
         }
         report.count("requests", total);
-        honest.check(PATIENCE)
+        honest.check(REQUEST_TIMEOUT)
     })
 }
 
@@ -104,7 +104,10 @@ pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let connections: u32 = scene.scale.of(200, 3_000);
     confined(&mut service, report, |service, server, report| {
         let mut honest = service.honest(server)?;
-        let mut pending = honest.client.open_transfer(PATIENCE).context("no session")?;
+        let mut pending = honest
+            .client
+            .open_transfer(REQUEST_TIMEOUT)
+            .context("no session")?;
         for number in 0..sources {
             let mut client = Client::from(source(number).into(), server.listen, 1)?;
             while let Some(session) = client.open_transfer(Duration::from_millis(500)) {
@@ -118,7 +121,7 @@ pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
         report.count("pending", make_pending(&mut honest.client, &mut pending)?);
         let streams = half_packets(server.listen, connections)?;
         report.count("connections", streams.len() as u64);
-        honest.check(PATIENCE)
+        honest.check(REQUEST_TIMEOUT)
     })
 }
 
@@ -134,7 +137,7 @@ fn make_pending(client: &mut Client, session: &mut Session) -> anyhow::Result<u6
     let create = packet::operation(transfer_op::CREATE, 0, 2, 0, 0, 1);
     let body = packet::execute(session, &[create]);
     client
-        .ask(transfer_op::EXECUTE, &body, PATIENCE)
+        .ask(transfer_op::EXECUTE, &body, REQUEST_TIMEOUT)
         .context("no account")?;
     session.next += 1;
     let mut taken = 0;
@@ -145,7 +148,7 @@ fn make_pending(client: &mut Client, session: &mut Session) -> anyhow::Result<u6
             .collect();
         let body = packet::execute(session, &operations);
         let answer = client
-            .ask(transfer_op::EXECUTE, &body, PATIENCE)
+            .ask(transfer_op::EXECUTE, &body, REQUEST_TIMEOUT)
             .context("no answer")?;
         if answer.status == status::BUSY {
             continue;
@@ -168,7 +171,7 @@ fn half_packets(server: SocketAddr, connections: u32) -> anyhow::Result<Vec<TcpS
     packet.truncate(packet.len() / 2);
     let mut streams = Vec::new();
     for _ in 0..connections {
-        let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+        let mut stream = TcpStream::connect_timeout(&server, REQUEST_TIMEOUT)?;
         stream.set_write_timeout(Some(Duration::from_millis(200)))?;
         // The server may close a connection at once if it exceeds the limits.
         if stream.write_all(&packet).is_ok() {
@@ -213,7 +216,7 @@ pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
             }
         }
         report.count("changes", rows);
-        honest.check(PATIENCE)
+        honest.check(REQUEST_TIMEOUT)
     })
 }
 
@@ -239,7 +242,7 @@ pub fn fabric(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
         ))?;
         report.count("calls held", held.calls);
         report.count("bytes held", held.bytes);
-        channel::wait_for(server, channel.height(), PATIENCE)
+        channel::wait_for(server, channel.height(), REQUEST_TIMEOUT)
     })
 }
 
@@ -259,7 +262,7 @@ pub fn hybrid(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
         ))?;
         report.count("calls held", held.calls);
         report.count("bytes held", held.bytes);
-        honest.check(PATIENCE)?;
+        honest.check(REQUEST_TIMEOUT)?;
         drop(held);
         let endpoint = server.listen.to_string();
         let identity = service.identity(50)?;
@@ -283,6 +286,6 @@ pub fn hybrid(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
             refused == u64::from(batches),
             "{refused} of {batches} empty batches were refused"
         );
-        honest.check(PATIENCE)
+        honest.check(REQUEST_TIMEOUT)
     })
 }

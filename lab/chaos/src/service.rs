@@ -23,7 +23,7 @@ use std::{fs, io};
 use tempfile::TempDir;
 
 /// Time-out of the first request of the honest client after a daemon's start.
-const PATIENCE: Duration = Duration::from_secs(20);
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Account, row and value that the honest client requests.
 const ACCOUNT: u128 = 1;
 pub const BALANCE: u64 = 1_000_000_000_000;
@@ -251,14 +251,14 @@ impl Service {
             Name::Transfer => create_account(&mut client)?,
             Name::Column => {
                 let body = packet::column_body(Session::default(), ROW, VALUE, 0);
-                let answer = client.ask(packet::column::PUT, &body, PATIENCE);
+                let answer = client.ask(packet::column::PUT, &body, FIRST_REQUEST_TIMEOUT);
                 let is_put = answer.as_ref().is_some_and(|answer| answer.status == status::OK);
                 ensure!(is_put, "the first put failed: {answer:?}");
             }
             Name::Hybrid => {
                 let signing = self.signing(1)?;
                 let signed = signing.sign(Body::set(ROW, None, VALUE))?;
-                let answer = client.ask(HYBRID_ASK, &hybrid_body(&signed), PATIENCE);
+                let answer = client.ask(HYBRID_ASK, &hybrid_body(&signed), FIRST_REQUEST_TIMEOUT);
                 let is_set = answer
                     .as_ref()
                     .is_some_and(|answer| answer.body.starts_with(&[0, 0, 6]));
@@ -291,10 +291,12 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 fn create_account(client: &mut Client) -> anyhow::Result<()> {
-    let session = client.open_transfer(PATIENCE).context("no session")?;
+    let session = client
+        .open_transfer(FIRST_REQUEST_TIMEOUT)
+        .context("no session")?;
     let create = packet::operation(packet::transfer::CREATE, 0, ACCOUNT, 0, BALANCE, 1);
     let body = packet::execute(&session, &[create]);
-    let answer = client.ask(packet::transfer::EXECUTE, &body, PATIENCE);
+    let answer = client.ask(packet::transfer::EXECUTE, &body, FIRST_REQUEST_TIMEOUT);
     let code = answer
         .as_ref()
         .and_then(|answer| packet::outcomes(&answer.body).next());

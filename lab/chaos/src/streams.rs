@@ -17,10 +17,10 @@ const SENT_BYTES: usize = 1 << 20;
 /// Number of calls of one connection.
 const CALLS: usize = 16;
 /// Time-out of the server's flow-control window for more of a message.
-const PATIENCE: Duration = Duration::from_millis(300);
+const WINDOW_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Calls that stay open while this value exists.
-pub struct Held {
+pub struct HeldCalls {
     /// Number of open calls.
     pub calls: u64,
     /// Number of bytes of their messages that the server accepted.
@@ -29,7 +29,7 @@ pub struct Held {
     connections: Vec<JoinHandle<Result<(), h2::Error>>>,
 }
 
-impl Drop for Held {
+impl Drop for HeldCalls {
     fn drop(&mut self) {
         self.open.clear();
         for connection in &self.connections {
@@ -43,8 +43,8 @@ impl Drop for Held {
 ///
 /// # Errors
 /// The server cannot be reached at all.
-pub async fn hold(server: SocketAddr, path: &str, connections: usize) -> anyhow::Result<Held> {
-    let mut held = Held {
+pub async fn hold(server: SocketAddr, path: &str, connections: usize) -> anyhow::Result<HeldCalls> {
+    let mut held = HeldCalls {
         calls: 0,
         bytes: 0,
         open: Vec::new(),
@@ -59,12 +59,12 @@ pub async fn hold(server: SocketAddr, path: &str, connections: usize) -> anyhow:
 }
 
 /// Opens the calls of one connection, as many as the server accepts.
-async fn call(stream: TcpStream, path: &str, held: &mut Held) -> anyhow::Result<()> {
+async fn call(stream: TcpStream, path: &str, held: &mut HeldCalls) -> anyhow::Result<()> {
     let server = stream.peer_addr()?;
     let (mut requests, connection) = handshake(stream).await?;
     held.connections.push(tokio::spawn(connection));
     for _ in 0..CALLS {
-        requests = tokio::time::timeout(PATIENCE, requests.ready()).await??;
+        requests = tokio::time::timeout(WINDOW_TIMEOUT, requests.ready()).await??;
         let request = Request::post(format!("http://{server}{path}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
@@ -86,7 +86,7 @@ async fn send(message: &mut SendStream<Bytes>) -> anyhow::Result<usize> {
     message.reserve_capacity(SENT_BYTES);
     while sent < SENT_BYTES {
         let room = std::future::poll_fn(|context| message.poll_capacity(context));
-        let Ok(Some(room)) = tokio::time::timeout(PATIENCE, room).await else {
+        let Ok(Some(room)) = tokio::time::timeout(WINDOW_TIMEOUT, room).await else {
             break;
         };
         let bytes = room?.min(SENT_BYTES - sent);

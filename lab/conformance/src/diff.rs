@@ -152,7 +152,7 @@ impl Frames {
 
 /// Counts of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct DiffCounts {
     /// Number of compared frames.
     pub frames: u64,
     /// Number of answered frames.
@@ -163,7 +163,7 @@ pub struct Seen {
     pub dropped: [u64; DropReason::ALL.len()],
 }
 
-impl Seen {
+impl DiffCounts {
     /// Sends a frame through two datapaths, each over its own store.
     ///
     /// # Errors
@@ -246,8 +246,8 @@ pub fn compare(
     count: u64,
     line: &FrameHandler<'_>,
     datapath: &mut dyn Datapath,
-) -> Result<Seen, DiffError> {
-    let mut seen = Seen::default();
+) -> Result<DiffCounts, DiffError> {
+    let mut seen = DiffCounts::default();
     let before = datapath.drops()?;
     for number in 0..count {
         let request = frames.next_frame();

@@ -41,7 +41,7 @@ const COLUMNS: [&str; 2] = ["entry:foo", "entry:bar"];
 /// Lease of the fast path in nanoseconds, which is renewed all the time.
 const LEASE_NS: u64 = 10_000_000_000;
 /// Maximum number of faults whose text is kept.
-const TOLD: usize = 5;
+const FAULT_TEXTS_MAX: usize = 5;
 /// Maximum number of cells from the host for each cell from the fast path.
 const HOST_FOR_ONE_OF_FASTPATH: u64 = 100;
 
@@ -111,7 +111,7 @@ pub struct Over {
 }
 
 /// Fast path under test: its store of [`geometry`], and its implementation.
-pub struct Place {
+pub struct TestedFastPath {
     /// Store of the fast path.
     pub store: Arc<Store>,
     /// Implementation that answers from the store.
@@ -172,7 +172,7 @@ impl Tally {
         }
         .fetch_add(1, Relaxed);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < TOLD {
+        if told.len() < FAULT_TEXTS_MAX {
             told.push(format!("{fault:?}: {}", what()));
         }
         if stop {
@@ -190,7 +190,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(u64)) -> io::Result<Repor
     let mut here = || {
         let store = Arc::new(Store::anonymous(&geometry())?);
         let fastpath = Box::new(ColumnFastPath::new(Arc::clone(&store)));
-        Ok(Place { store, fastpath })
+        Ok(TestedFastPath { store, fastpath })
     };
     run_at(options, &mut here, progress)
 }
@@ -201,7 +201,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(u64)) -> io::Result<Repor
 /// Memory or random numbers are not available, or an error of `place`.
 pub fn run_at(
     options: &Options,
-    place: &mut dyn FnMut() -> io::Result<Place>,
+    place: &mut dyn FnMut() -> io::Result<TestedFastPath>,
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<Report> {
     let started = Instant::now();
@@ -291,14 +291,14 @@ fn columns() -> Vec<ColumnName> {
 
 fn run_here(
     options: &Options,
-    place: Place,
+    place: TestedFastPath,
     is_told_by_table: bool,
     due: u64,
     tally: &Tally,
     report: &mut Report,
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
-    let Place { store, fastpath } = place;
+    let TestedFastPath { store, fastpath } = place;
     let coherence = coherence_of(&store);
     let columns = columns();
     let table = Arc::new(Embedded::in_memory(Arc::new(now_ms)));

@@ -2,7 +2,7 @@
 //! the drops and counters that increased.
 
 use crate::frames::{Datapath, FrameDatapath, FrameService};
-use crate::vectors::{Said, Vector};
+use crate::vectors::{ExpectedVerdict, Vector};
 use lineside_fastpath::{DropReason, FrameVerdict};
 use std::fmt::Debug;
 
@@ -27,9 +27,9 @@ pub fn vector<S: FrameService>(
     );
     let counted = risen(&counters, &datapath.counters().map_err(text)?, names);
     let (said, reason, expected) = match &vector.fastpath {
-        Said::Reply => ("reply", None, vector.reply_frame()),
-        Said::Forward => ("forward", None, Some(frame)),
-        Said::Drop(reason) => ("drop", Some(reason), None),
+        ExpectedVerdict::Reply => ("reply", None, vector.reply_frame()),
+        ExpectedVerdict::Forward => ("forward", None, Some(frame)),
+        ExpectedVerdict::Drop(reason) => ("drop", Some(reason), None),
     };
     let found = match verdict {
         FrameVerdict::Transmit => "reply",

@@ -54,7 +54,7 @@ const NEAR_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
 const FAR_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
 const FAR_PORT: u16 = 40_000;
 /// Maximum number of faults whose text is kept.
-const TOLD: usize = 5;
+const FAULT_TEXTS_MAX: usize = 5;
 
 /// Options of a soak.
 #[derive(Clone, Debug)]
@@ -249,7 +249,7 @@ impl<'a> Scene<'a> {
             Fault::Stale => report.stale += 1,
             Fault::Wrong => report.wrong += 1,
         }
-        if report.told.len() < TOLD {
+        if report.told.len() < FAULT_TEXTS_MAX {
             report
                 .told
                 .push(format!("{datapath}: {kind:?}: {said}; asked {ask:?}"));
@@ -369,13 +369,13 @@ impl Phase<'_> {
         report.stale += held.0.stale;
         report.wrong += held.0.wrong;
         report.told.append(&mut held.0.told);
-        report.told.truncate(TOLD);
+        report.told.truncate(FAULT_TEXTS_MAX);
         held.1.take().map_or(Ok(()), Err)
     }
 }
 
 /// Datapath in the form in which a thread queries it.
-enum Asked<'a> {
+enum DatapathHandle<'a> {
     /// Fast path that takes payloads, as in the socket datapath.
     FastPath(Box<SpvFastPath>),
     /// Datapath that takes whole frames.
@@ -392,7 +392,7 @@ fn ask_all(
 ) -> DatapathCounts {
     let mut native;
     let asked = match (kind, xdp) {
-        (DatapathKind::Xdp, Some(datapath)) => Asked::Frames(datapath),
+        (DatapathKind::Xdp, Some(datapath)) => DatapathHandle::Frames(datapath),
         (DatapathKind::Native, _) => {
             match frames::native::<spv::Spv>(&scene.store, &GEOMETRY, &endpoint(), SPV_PORT) {
                 Ok(datapath) => native = datapath,
@@ -402,9 +402,9 @@ fn ask_all(
                     return DatapathCounts::default();
                 }
             }
-            Asked::Frames(&mut native)
+            DatapathHandle::Frames(&mut native)
         }
-        _ => Asked::FastPath(Box::new(SpvFastPath::new(Arc::clone(&scene.store)))),
+        _ => DatapathHandle::FastPath(Box::new(SpvFastPath::new(Arc::clone(&scene.store)))),
     };
     let mut thread = Thread {
         scene,
@@ -428,7 +428,7 @@ fn ask_all(
 struct Thread<'a> {
     scene: &'a Scene<'a>,
     kind: DatapathKind,
-    asked: Asked<'a>,
+    asked: DatapathHandle<'a>,
     reader: Reader,
     random: Random,
     checker: Checker<'a>,
@@ -551,7 +551,7 @@ impl Thread<'_> {
     fn fastpath(&mut self) -> Result<Option<Result<(), &'static str>>, XdpError> {
         self.reply.clear();
         let datapath = match &mut self.asked {
-            Asked::FastPath(fastpath) => {
+            DatapathHandle::FastPath(fastpath) => {
                 return Ok(
                     match fastpath.answer(FROM, lease::now_ns(), &self.payload, &mut self.reply) {
                         Verdict::Reply => Some(Ok(())),
@@ -560,7 +560,7 @@ impl Thread<'_> {
                     },
                 );
             }
-            Asked::Frames(datapath) => datapath,
+            DatapathHandle::Frames(datapath) => datapath,
         };
         let v6 = self.random.below(4) == 0;
         let to = Addressing {

@@ -135,7 +135,7 @@ pub struct Vector {
     #[serde(default)]
     pub trailer: Bytes,
     /// Expected verdict of the fast path.
-    pub fastpath: Said,
+    pub fastpath: ExpectedVerdict,
     /// Counter of the service that increases by one; if it is missing, no counter does.
     pub counts: Option<String>,
     /// Headers in front of the reply's payload, if the fast path replies.
@@ -143,7 +143,7 @@ pub struct Vector {
     /// Payload of the reply of the fast path or the host.
     pub reply: Option<Bytes>,
     /// Expected verdict of the host on the payload alone; if it is missing, the vector is about the frame.
-    pub host: Option<Said>,
+    pub host: Option<ExpectedVerdict>,
 }
 
 impl Vector {
@@ -159,8 +159,8 @@ impl Vector {
     }
 
     fn fault(&self) -> Option<&'static str> {
-        let fastpath_replies = self.fastpath == Said::Reply;
-        let host_replies = self.host == Some(Said::Reply);
+        let fastpath_replies = self.fastpath == ExpectedVerdict::Reply;
+        let host_replies = self.host == Some(ExpectedVerdict::Reply);
         match () {
             _ if fastpath_replies != self.reply_headers.is_some() => {
                 Some("`reply_headers` needs fastpath = \"reply\", and the reverse")
@@ -168,11 +168,11 @@ impl Vector {
             _ if (fastpath_replies || host_replies) != self.reply.is_some() => {
                 Some("`reply` needs fastpath or host = \"reply\", and the reverse")
             }
-            _ if self.host == Some(Said::Forward) => Some("the host cannot forward"),
+            _ if self.host == Some(ExpectedVerdict::Forward) => Some("the host cannot forward"),
             _ if fastpath_replies && self.host.is_some() && !host_replies => {
                 Some("the host must answer what the fast path answers")
             }
-            _ if matches!(self.fastpath, Said::Drop(_))
+            _ if matches!(self.fastpath, ExpectedVerdict::Drop(_))
                 && self.host.is_some()
                 && self.host != Some(self.fastpath.clone()) =>
             {
@@ -185,7 +185,7 @@ impl Vector {
 
 /// Verdict of the fast path or the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum ExpectedVerdict {
     /// `reply`
     Reply,
     /// `forward`
@@ -194,7 +194,7 @@ pub enum Said {
     Drop(String),
 }
 
-impl<'de> Deserialize<'de> for Said {
+impl<'de> Deserialize<'de> for ExpectedVerdict {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         let text = String::deserialize(input)?;
         match (text.as_str(), text.strip_prefix("drop ")) {

@@ -4,7 +4,7 @@ use lineside_column::datapath as column;
 use lineside_column::store::Geometry;
 use lineside_conformance::column::DatapathKind;
 use lineside_conformance::diff::column::{Case, cases, run};
-use lineside_conformance::diff::{DiffError, Seen};
+use lineside_conformance::diff::{DiffCounts, DiffError};
 use lineside_testkit::skipped;
 use lineside_wire::{ColumnCounter, DropReason};
 use lineside_xdp::{XdpDatapath, XdpError};
@@ -12,7 +12,7 @@ use lineside_xdp::{XdpDatapath, XdpError};
 const COUNT: u64 = 25_000;
 
 /// Checks that the comparison is meaningful: it must have met every outcome that the case allows.
-fn check_reach(case: &Case, seen: &Seen, counts: &[u64]) {
+fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
     let count = |counter: ColumnCounter| counts[counter as usize];
     assert_eq!(seen.frames, COUNT);
     assert_eq!(seen.transmitted, count(ColumnCounter::Hits));

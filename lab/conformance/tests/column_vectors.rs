@@ -10,13 +10,13 @@ use lineside_column::host::{CoherenceMode, ColumnHost, Setup};
 use lineside_column::key::{Interval, Key};
 use lineside_column::store::{Geometry, Store};
 use lineside_column::table::{
-    Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
+    Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
 };
 use lineside_column::writer::ColumnWriter;
 use lineside_conformance::column::FrameDatapath;
 use lineside_conformance::frames::{Datapath, DatapathKind};
 use lineside_conformance::vectors::column::{File, Table as How, Vector};
-use lineside_conformance::vectors::{Lease, Said};
+use lineside_conformance::vectors::{ExpectedVerdict, Lease};
 use lineside_fastpath::{
     DropReason, FrameVerdict, Host, PAYLOAD_BYTES_MAX, Range, Reader, Readers, Reply, Source, Verdict, lease,
 };
@@ -109,7 +109,7 @@ impl Table for Truth {
         column: &ColumnName,
         change: &Change,
         nonce: Nonce,
-    ) -> Result<Changed, TableError> {
+    ) -> Result<ChangeOutcome, TableError> {
         match self.how {
             How::Ended => Err(TableError::Ended("the disk failed".into())),
             How::Silent => Err(TableError::Unknown("the table did not report the outcome".into())),
@@ -266,7 +266,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, found: T) -> Re
 fn by_host(vector: &Vector, reply: Option<Vec<u8>>) -> Option<Vec<u8>> {
     let mut reply = reply?;
     let is_whole = native::is_native(&reply) && reply.len() > 16;
-    if vector.fastpath == Said::Reply && is_whole {
+    if vector.fastpath == ExpectedVerdict::Reply && is_whole {
         reply[16] = COLUMN_SOURCE_HOST;
     }
     Some(reply)
@@ -284,7 +284,7 @@ fn hold_host(
     let said = host.serve(from, payload, &mut reply, &Readers::default().join());
     let reply = reply.as_bytes().to_vec();
     match (&vector.host, said) {
-        (Some(Said::Reply), Verdict::Reply) => {
+        (Some(ExpectedVerdict::Reply), Verdict::Reply) => {
             let expected = by_host(vector, vector.expected(payload, &reply));
             same("the host's reply", expected, Some(reply.clone()))?;
             if vector.is_chosen() {
@@ -292,7 +292,7 @@ fn hold_host(
             }
             Ok(())
         }
-        (Some(Said::Drop(reason)), Verdict::Drop(found)) => {
+        (Some(ExpectedVerdict::Drop(reason)), Verdict::Drop(found)) => {
             same("the host's reason", reason.as_str(), found.name())
         }
         (None, Verdict::Forward) => Ok(()),
@@ -328,27 +328,27 @@ fn hold_one(
         FrameVerdict::Drop(_) => "drop",
     };
     let (said, reasons) = match &vector.fastpath {
-        Said::Reply => ("reply", Vec::new()),
-        Said::Forward => ("forward", Vec::new()),
-        Said::Drop(reason) => ("drop", vec![reason.clone()]),
+        ExpectedVerdict::Reply => ("reply", Vec::new()),
+        ExpectedVerdict::Forward => ("forward", Vec::new()),
+        ExpectedVerdict::Drop(reason) => ("drop", vec![reason.clone()]),
     };
     same("verdict", said, found)?;
     same("counted drops", reasons, dropped)?;
     same("counters", vector.counts.clone(), counted)?;
     match vector.fastpath {
-        Said::Reply => same(
+        ExpectedVerdict::Reply => same(
             "the reply's frame",
             vector.reply_frame().unwrap_or_default(),
             left,
         ),
-        Said::Forward => {
+        ExpectedVerdict::Forward => {
             same("the forwarded frame", &request, &left)?;
             match is_about_payload(vector) {
                 true => hold_host(vector, host, source(&request)?, &payload, chosen),
                 false => Ok(()),
             }
         }
-        Said::Drop(_) => Ok(()),
+        ExpectedVerdict::Drop(_) => Ok(()),
     }
 }
 
@@ -491,7 +491,7 @@ fn over_sockets(file: &File) -> Result<usize, String> {
         };
         let (before, counters) = (drops(), counting.counters());
         client.send(&payload).expect("sending");
-        if vector.host == Some(Said::Reply) {
+        if vector.host == Some(ExpectedVerdict::Reply) {
             let mut reply = vec![0; 2048];
             let bytes = client
                 .recv(&mut reply)
@@ -502,7 +502,7 @@ fn over_sockets(file: &File) -> Result<usize, String> {
             if vector.is_chosen() {
                 chosen = reply;
             }
-        } else if let Some(Said::Drop(reason)) = &vector.host {
+        } else if let Some(ExpectedVerdict::Drop(reason)) = &vector.host {
             let counted = || risen(&before, &drops(), |index| DropReason::ALL[index].name());
             while counted().is_empty() {
                 std::thread::yield_now();
@@ -552,7 +552,12 @@ fn a_broken_vector_fails() {
     let wrong = "the reply's frame";
     broken(file, held, &|vector| at(&mut vector.reply, 47), wrong);
     broken(file, held, &|vector| at(&mut vector.reply_headers, 40), wrong);
-    broken(file, held, &|vector| vector.fastpath = Said::Forward, "verdict");
+    broken(
+        file,
+        held,
+        &|vector| vector.fastpath = ExpectedVerdict::Forward,
+        "verdict",
+    );
     broken(
         file,
         held,
@@ -566,7 +571,7 @@ fn a_broken_vector_fails() {
         &|vector| at(&mut vector.reply, 47),
         "the host's reply",
     );
-    let dropped = Said::Drop("reply_bit".into());
+    let dropped = ExpectedVerdict::Drop("reply_bit".into());
     broken(
         file,
         hosts,
@@ -580,7 +585,7 @@ fn a_broken_vector_fails() {
         &|vector| at(&mut vector.reply, 43),
         "the host's reply",
     );
-    let other = Said::Drop("reply_bit".into());
+    let other = ExpectedVerdict::Drop("reply_bit".into());
     broken(
         "refusals",
         "magic 4c54",

@@ -29,9 +29,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 use tap::Tap;
-use tap::far::{PLAIN, Way, behind_a_tap, checked_payload, is_udp, reply, request};
+use tap::far::{Encapsulation, PLAIN, behind_a_tap, checked_payload, is_udp, reply, request};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 const MODES: [(XdpMode, AttachedMode); 2] = [
     (XdpMode::Native, AttachedMode::Native),
     (XdpMode::Generic, AttachedMode::Generic),
@@ -139,7 +139,7 @@ fn wire() -> Option<(Wire, XdpDatapath)> {
 
 fn client(server: &str) -> Client {
     let server: SocketAddr = server.parse().expect("an address");
-    Client::connect(server, PATIENCE).expect("a client")
+    Client::connect(server, FRAME_TIMEOUT).expect("a client")
 }
 
 fn put(table: &Embedded, key: &[u8], value: &[u8]) {
@@ -313,7 +313,7 @@ fn behind_a_tap_on_every_way_to_the_byte() {
             assert_eq!(server.count(Counter::Misses), 1);
             let mut hits = 0;
             for (v6, vlan) in [(false, false), (false, true), (true, false), (true, true)] {
-                let way = Way { v6, vlan };
+                let way = Encapsulation { v6, vlan };
                 let value = format!("{v6} {vlan}").into_bytes();
                 put(&server.table, b"key1", &value);
                 assert_eq!(

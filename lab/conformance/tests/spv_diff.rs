@@ -1,7 +1,7 @@
 //! Compares the XDP program of `spv` with its model: in the kernel, and compiled natively.
 
 use lineside_conformance::diff::spv::{Case, State, cases, run};
-use lineside_conformance::diff::{DiffError, Seen};
+use lineside_conformance::diff::{DiffCounts, DiffError};
 use lineside_conformance::spv::DatapathKind;
 use lineside_testkit::skipped;
 use lineside_wire::{DropReason, SpvCounter};
@@ -10,7 +10,7 @@ use lineside_xdp::XdpError;
 const COUNT: u64 = 20_000;
 
 /// Checks that the comparison is meaningful: it must have met every verdict that the case allows.
-fn check_reach(case: &Case, seen: &Seen, counts: &[u64]) {
+fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
     let count = |counter: SpvCounter| counts[counter as usize];
     assert_eq!(seen.frames, COUNT);
     assert_eq!(seen.transmitted, count(SpvCounter::Hits));

@@ -20,7 +20,9 @@ use lineside_wire::{SPV_PORT, SpvCounter};
 use lineside_xdp::{AttachedMode, Interface, XdpDatapath, XdpError, XdpMode};
 use std::path::Path;
 use std::sync::Arc;
-use tap::far::{self, CHECK, FAR_PORT, FAR_V4, NEAR_V4, PLAIN, UDP, Way, datagram, is_udp, pseudo_sum};
+use tap::far::{
+    self, CHECK, Encapsulation, FAR_PORT, FAR_V4, NEAR_V4, PLAIN, UDP, datagram, is_udp, pseudo_sum,
+};
 use tap::{FAR_MAC, NEAR_MAC, Observer, Tap};
 
 const MODES: [(XdpMode, AttachedMode); 2] = [
@@ -30,18 +32,18 @@ const MODES: [(XdpMode, AttachedMode); 2] = [
 
 /// Transaction and its expected answer.
 #[derive(Clone, Copy)]
-struct Known {
+struct ExpectedAnswer {
     txid: Hash,
     root: Hash,
     block: Hash,
     height: u32,
 }
 
-fn request(way: Way, payload: &[u8]) -> Vec<u8> {
+fn request(way: Encapsulation, payload: &[u8]) -> Vec<u8> {
     far::request(SPV_PORT, way, payload)
 }
 
-fn reply(way: Way, payload: &[u8]) -> Vec<u8> {
+fn reply(way: Encapsulation, payload: &[u8]) -> Vec<u8> {
     far::reply(SPV_PORT, way, payload)
 }
 
@@ -64,7 +66,7 @@ fn root_request(txid: &Hash, id: u64) -> Vec<u8> {
     request
 }
 
-fn root_reply(known: &Known, tip: Tip, id: u64) -> Vec<u8> {
+fn root_reply(known: &ExpectedAnswer, tip: Tip, id: u64) -> Vec<u8> {
     let mut reply = native_header(0x81, 104, id);
     reply.extend([known.root, known.block, tip.hash].concat());
     reply.extend(known.height.to_be_bytes());
@@ -72,7 +74,7 @@ fn root_reply(known: &Known, tip: Tip, id: u64) -> Vec<u8> {
     reply
 }
 
-fn roots_request(all: &[Known], id: u64) -> Vec<u8> {
+fn roots_request(all: &[ExpectedAnswer], id: u64) -> Vec<u8> {
     let mut request = native_header(2, 40 + 72 * all.len(), id);
     request.extend([0; 36]);
     request.extend((all.len() as u32).to_be_bytes());
@@ -83,7 +85,7 @@ fn roots_request(all: &[Known], id: u64) -> Vec<u8> {
     request
 }
 
-fn roots_reply(all: &[Known], tip: Tip, id: u64) -> Vec<u8> {
+fn roots_reply(all: &[ExpectedAnswer], tip: Tip, id: u64) -> Vec<u8> {
     let mut reply = native_header(0x82, 40 + 72 * all.len(), id);
     reply.extend(tip.hash);
     reply.extend(tip.height.to_be_bytes());
@@ -154,12 +156,12 @@ fn geometry() -> Geometry {
     }
 }
 
-fn demo() -> (ChainStore, Vec<Known>) {
+fn demo() -> (ChainStore, Vec<ExpectedAnswer>) {
     let mut chain = ChainStore::open(None, Network::Regtest).expect("chain");
     let mut known = Vec::new();
     for (height, block) in DemoChain::new(7, 12).take(3).enumerate() {
         chain.submit(&block.raw, false).expect("block");
-        known.extend(block.txids.iter().map(|txid| Known {
+        known.extend(block.txids.iter().map(|txid| ExpectedAnswer {
             txid: *txid,
             root: block.root,
             block: block.hash,
@@ -171,7 +173,7 @@ fn demo() -> (ChainStore, Vec<Known>) {
 }
 
 /// Returns transactions of real blocks. Prints one line and returns `None` if the blocks are not available.
-fn real() -> Option<(ChainStore, Vec<Known>)> {
+fn real() -> Option<(ChainStore, Vec<ExpectedAnswer>)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/bitcoin-blocks");
     let Ok(entries) = std::fs::read_dir(&dir) else {
         skipped(format_args!("no real blocks at {}", dir.display()));
@@ -191,7 +193,7 @@ fn real() -> Option<(ChainStore, Vec<Known>)> {
         let txids = chain.txids(id);
         let (root, _) = lineside_spv::chain::merkle_root(txids);
         let step = txids.len().div_ceil(7);
-        known.extend(txids.iter().step_by(step).map(|txid| Known {
+        known.extend(txids.iter().step_by(step).map(|txid| ExpectedAnswer {
             txid: *txid,
             root,
             block: block.hash,
@@ -234,11 +236,11 @@ fn behind_a_tap(
 
 /// The first answer for each transaction comes from the host and fills the fast path; all later ones come from the fast
 /// path with the same bytes.
-fn miss_then_hit(tap: &mut Tap, server: &mut Server, known: &[Known]) {
+fn miss_then_hit(tap: &mut Tap, server: &mut Server, known: &[ExpectedAnswer]) {
     for (number, known) in known.iter().enumerate() {
         let (before, id) = (server.hits(), number as u64 + 1);
         let v6 = number % 2 == 1;
-        let way = Way { v6, vlan: false };
+        let way = Encapsulation { v6, vlan: false };
         // The host answers a miss in either format with the same content.
         let (asked, said) = match number % 3 {
             0 => (root_request(&known.txid, id), root_reply(known, server.tip, id)),
@@ -282,7 +284,7 @@ fn real_transactions() {
 }
 
 /// Requests everything once, so that the fast path has it.
-fn warm(tap: &mut Tap, known: &[Known]) {
+fn warm(tap: &mut Tap, known: &[ExpectedAnswer]) {
     for known in known {
         tap.send(&request(PLAIN, &known.txid));
         assert_eq!(checked_payload(&tap.receive(is_udp)), known.root);
@@ -299,7 +301,7 @@ fn every_way_that_a_request_travels() {
             let mut asked = 0;
             let some = &known[3..19];
             for (v6, vlan) in [(false, false), (false, true), (true, false), (true, true)] {
-                let way = Way { v6, vlan };
+                let way = Encapsulation { v6, vlan };
                 let (one, tip) = (&known[9], server.tip);
                 for (payload, said) in [
                     (one.txid.to_vec(), one.root.to_vec()),
@@ -388,7 +390,7 @@ fn foreign_frames(txid: &Hash) -> Vec<(&'static str, Vec<u8>)> {
     options.splice(34..34, [1, 1, 1, 0]);
     let macs = [FAR_MAC, NEAR_MAC];
     let mut fragment_v6 = request(
-        Way {
+        Encapsulation {
             v6: true,
             vlan: false,
         },
@@ -396,7 +398,7 @@ fn foreign_frames(txid: &Hash) -> Vec<(&'static str, Vec<u8>)> {
     );
     fragment_v6[20] = 44;
     let mut double_tag = request(
-        Way {
+        Encapsulation {
             v6: false,
             vlan: true,
         },

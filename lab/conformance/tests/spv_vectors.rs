@@ -5,7 +5,7 @@ mod table;
 use lineside_conformance::diff::Datapath;
 use lineside_conformance::frames::native as native_datapath;
 use lineside_conformance::native::NativeDatapath;
-use lineside_conformance::vectors::{Chain, File, Lease, Said, Vector};
+use lineside_conformance::vectors::{Chain, ExpectedVerdict, File, Lease, Vector};
 use lineside_fastpath::{
     DropReason, FrameHandler, FrameVerdict, Host, Readers, Reply, Source, Verdict, lease,
 };
@@ -197,9 +197,9 @@ fn hold_one(vector: &Vector, datapath: &mut dyn Frames) -> Result<(), String> {
         SpvCounter::ALL[index].name()
     });
     let (said, reason) = match &vector.fastpath {
-        Said::Reply => ("reply", None),
-        Said::Forward => ("forward", None),
-        Said::Drop(reason) => ("drop", Some(reason)),
+        ExpectedVerdict::Reply => ("reply", None),
+        ExpectedVerdict::Forward => ("forward", None),
+        ExpectedVerdict::Drop(reason) => ("drop", Some(reason)),
     };
     let found = match verdict {
         FrameVerdict::Transmit => "reply",
@@ -210,13 +210,13 @@ fn hold_one(vector: &Vector, datapath: &mut dyn Frames) -> Result<(), String> {
     same("counted drops", one(reason), dropped)?;
     same("counters", one(vector.counts.as_ref()), counted)?;
     match vector.fastpath {
-        Said::Reply => same(
+        ExpectedVerdict::Reply => same(
             "the reply's frame",
             vector.reply_frame().unwrap_or_default(),
             left,
         ),
-        Said::Forward => same("the forwarded frame", frame, left),
-        Said::Drop(_) => Ok(()),
+        ExpectedVerdict::Forward => same("the forwarded frame", frame, left),
+        ExpectedVerdict::Drop(_) => Ok(()),
     }
 }
 
@@ -313,9 +313,9 @@ fn the_host_alone() {
             let verdict = host.serve(from, &vector.request.0, &mut reply, &sender);
             sender.unpin();
             let found = match verdict {
-                Verdict::Reply => Said::Reply,
-                Verdict::Forward => Said::Forward,
-                Verdict::Drop(reason) => Said::Drop(reason.name().into()),
+                Verdict::Reply => ExpectedVerdict::Reply,
+                Verdict::Forward => ExpectedVerdict::Forward,
+                Verdict::Drop(reason) => ExpectedVerdict::Drop(reason.name().into()),
             };
             let expected = vector.reply.as_ref().map(|reply| &reply.0[..]);
             same("verdict", said, &found)
@@ -377,7 +377,7 @@ fn ask(datapath: &SocketDatapath, client: &UdpSocket, vector: &Vector) -> Result
     let io = |error: std::io::Error| error.to_string();
     client.send(&vector.request.0).map_err(io)?;
     let mut reply = [0; 2048];
-    let Some(Said::Drop(reason)) = &vector.host else {
+    let Some(ExpectedVerdict::Drop(reason)) = &vector.host else {
         client
             .set_read_timeout(Some(Duration::from_secs(10)))
             .map_err(io)?;
@@ -433,14 +433,18 @@ fn a_broken_vector_fails() {
         &|vector| at(&mut vector.reply_headers, 40),
         "the reply's frame",
     );
-    broken(hit, &|vector| vector.fastpath = Said::Forward, "verdict");
+    broken(
+        hit,
+        &|vector| vector.fastpath = ExpectedVerdict::Forward,
+        "verdict",
+    );
     broken(hit, &|vector| vector.request.0[0] ^= 1, "verdict");
     broken(hit, &|vector| vector.counts = Some("misses".into()), "counters");
     broken(hit, &|vector| vector.counts = None, "counters");
     let zero = "paper, TXID all zero: the reply unknown is no request, IPv4";
     broken(
         zero,
-        &|vector| vector.fastpath = Said::Drop("reply_bit".into()),
+        &|vector| vector.fastpath = ExpectedVerdict::Drop("reply_bit".into()),
         "counted drops",
     );
 }

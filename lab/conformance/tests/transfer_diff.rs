@@ -1,7 +1,7 @@
 //! Compares the XDP program of `transfer` with its model: in the kernel, and compiled natively.
 
 use lineside_conformance::diff::transfer::{Case, cases, run};
-use lineside_conformance::diff::{DiffError, Seen};
+use lineside_conformance::diff::{DiffCounts, DiffError};
 use lineside_conformance::transfer::DatapathKind;
 use lineside_testkit::skipped;
 use lineside_transfer::datapath as transfer;
@@ -12,7 +12,7 @@ use lineside_xdp::{XdpDatapath, XdpError};
 const COUNT: u64 = 25_000;
 
 /// Checks that the comparison is meaningful: it must have met every outcome that the case allows.
-fn check_reach(case: &Case, seen: &Seen, counts: &[u64]) {
+fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
     let count = |counter: TransferCounter| counts[counter as usize];
     let express = case.geometry.mode == Mode::Express;
     let executes = express && !case.geometry.require_signature;

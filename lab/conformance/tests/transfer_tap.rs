@@ -10,7 +10,9 @@ use lineside_transfer::store::Mode;
 use lineside_wire::{TRANSFER_PORT, TransferCounter as Counter};
 use lineside_xdp::{AttachedMode, XdpMode};
 use tap::Tap;
-use tap::far::{CHECK, PLAIN, UDP, Way, behind_a_tap, checked_payload, is_udp, pseudo_sum, reply, request};
+use tap::far::{
+    CHECK, Encapsulation, PLAIN, UDP, behind_a_tap, checked_payload, is_udp, pseudo_sum, reply, request,
+};
 
 const MODES: [(XdpMode, AttachedMode); 2] = [
     (XdpMode::Native, AttachedMode::Native),
@@ -38,12 +40,12 @@ fn behind(
     });
 }
 
-fn sent(way: Way, payload: &[u8]) -> Vec<u8> {
+fn sent(way: Encapsulation, payload: &[u8]) -> Vec<u8> {
     request(TRANSFER_PORT, way, payload)
 }
 
 /// Checks that the fast path answers, byte for byte.
-fn at_line(tap: &mut Tap, way: Way, asked: &[u8], said: &[u8]) {
+fn at_line(tap: &mut Tap, way: Encapsulation, asked: &[u8], said: &[u8]) {
     tap.send(&sent(way, asked));
     assert_eq!(tap.receive(is_udp), reply(TRANSFER_PORT, way, said), "{way:?}");
 }
@@ -67,7 +69,7 @@ fn executed_on_every_way() {
             at_line(tap, PLAIN, &paper(CREATE, 0, 2, 0, 0), &paper(CREATE, 0, 2, 0, 0));
             let mut holds = 100;
             for (v6, vlan) in [(false, false), (false, true), (true, false), (true, true)] {
-                let way = Way { v6, vlan };
+                let way = Encapsulation { v6, vlan };
                 for filler in 0..3 {
                     holds -= 1;
                     let id = 100 - holds;
@@ -100,7 +102,7 @@ fn durable_writes_reach_the_host_and_its_reads_the_line() {
             );
             assert_eq!(server.count(Counter::Forwarded), 2);
             for (v6, vlan) in [(false, false), (false, true), (true, false), (true, true)] {
-                let way = Way { v6, vlan };
+                let way = Encapsulation { v6, vlan };
                 at_line(tap, way, &paper(REFER, 0, 1, 0, 0), &paper(REFER, 0, 1, 0, 9));
             }
             assert_eq!(server.count(Counter::Replies), 4);

@@ -6,7 +6,7 @@ use k256::ecdsa::SigningKey;
 use lineside_conformance::frames::{Datapath, DatapathKind};
 use lineside_conformance::transfer::FrameDatapath;
 use lineside_conformance::vectors::transfer::{Disk, File, Mode, Vector};
-use lineside_conformance::vectors::{Lease, Said};
+use lineside_conformance::vectors::{ExpectedVerdict, Lease};
 use lineside_fastpath::{
     BatchHost, BatchRequest, DropReason, FrameVerdict, PAYLOAD_BYTES_MAX, Readers,
     RequestOutcome as HostSaid, Source, lease,
@@ -252,7 +252,7 @@ fn hold_host(
 ) -> Result<(), String> {
     let said = behind.ask(vector.at_s, from, payload);
     match (&vector.host, said.reply, said.drop) {
-        (Some(Said::Reply), Some(reply), None) => {
+        (Some(ExpectedVerdict::Reply), Some(reply), None) => {
             let expected = vector.expected(payload, &reply);
             same("the host's reply", expected, Some(reply.clone()))?;
             if vector.is_chosen() {
@@ -260,7 +260,7 @@ fn hold_host(
             }
             Ok(())
         }
-        (Some(Said::Drop(reason)), None, Some(found)) => {
+        (Some(ExpectedVerdict::Drop(reason)), None, Some(found)) => {
             same("the host's reason", reason.as_str(), found.name())
         }
         (expected, reply, drop) => Err(format!(
@@ -295,27 +295,27 @@ fn hold_one(
         FrameVerdict::Drop(_) => "drop",
     };
     let (said, reasons) = match &vector.fastpath {
-        Said::Reply => ("reply", Vec::new()),
-        Said::Forward => ("forward", Vec::new()),
-        Said::Drop(reason) => ("drop", vec![reason.clone()]),
+        ExpectedVerdict::Reply => ("reply", Vec::new()),
+        ExpectedVerdict::Forward => ("forward", Vec::new()),
+        ExpectedVerdict::Drop(reason) => ("drop", vec![reason.clone()]),
     };
     same("verdict", said, found)?;
     same("counted drops", reasons, dropped)?;
     same("counters", vector.counts.clone(), counted)?;
     match vector.fastpath {
-        Said::Reply => same(
+        ExpectedVerdict::Reply => same(
             "the reply's frame",
             vector.reply_frame().unwrap_or_default(),
             left,
         ),
-        Said::Forward => {
+        ExpectedVerdict::Forward => {
             same("the forwarded frame", &request, &left)?;
             match &vector.host {
                 Some(_) => hold_host(vector, behind, source(&request)?, &payload, chosen),
                 None => Ok(()),
             }
         }
-        Said::Drop(_) => Ok(()),
+        ExpectedVerdict::Drop(_) => Ok(()),
     }
 }
 
@@ -419,18 +419,18 @@ fn the_host_alone() {
 }
 
 /// Host with sockets, whose clock follows the vectors.
-struct Timed {
+struct TimedHost {
     behind: Arc<Mutex<Behind>>,
     at_s: Arc<AtomicU64>,
 }
 
-impl Timed {
+impl TimedHost {
     fn now_s(&self) -> u64 {
         NOW_S + self.at_s.load(Relaxed)
     }
 }
 
-impl BatchHost for Timed {
+impl BatchHost for TimedHost {
     fn execute(&mut self, asked: &[BatchRequest<'_>]) {
         self.behind
             .lock()
@@ -486,7 +486,7 @@ fn over_sockets(file: &File) -> Result<usize, String> {
         Arc::new(Mutex::new(behind)),
         Arc::<AtomicU64>::default(),
     );
-    let host = Timed {
+    let host = TimedHost {
         behind: Arc::clone(&behind),
         at_s: Arc::clone(&at_s),
     };
@@ -525,14 +525,14 @@ fn over_sockets(file: &File) -> Result<usize, String> {
                     std::thread::yield_now();
                 }
             }
-            Said::Drop(reason) => {
+            ExpectedVerdict::Drop(reason) => {
                 let counted = || risen(&before, &drops(), |index| DropReason::ALL[index].name());
                 while counted().is_empty() {
                     std::thread::yield_now();
                 }
                 same("counted drops", vec![reason.clone()], counted()).map_err(fault)?;
             }
-            Said::Reply | Said::Forward => {
+            ExpectedVerdict::Reply | ExpectedVerdict::Forward => {
                 let mut reply = vec![0; 2048];
                 let bytes = client
                     .recv(&mut reply)
@@ -594,7 +594,12 @@ fn a_broken_vector_fails() {
         &|vector| at(&mut vector.reply_headers, 40),
         "the reply's frame",
     );
-    broken(file, moved, &|vector| vector.fastpath = Said::Forward, "verdict");
+    broken(
+        file,
+        moved,
+        &|vector| vector.fastpath = ExpectedVerdict::Forward,
+        "verdict",
+    );
     broken(
         file,
         moved,
@@ -608,7 +613,7 @@ fn a_broken_vector_fails() {
         &|vector| at(&mut vector.reply, 19),
         "the host's reply",
     );
-    let dropped = Said::Drop("reply_bit".into());
+    let dropped = ExpectedVerdict::Drop("reply_bit".into());
     broken(
         hosts,
         moved,
@@ -623,7 +628,7 @@ fn a_broken_vector_fails() {
         "the host's reply",
     );
     let short = "19 bytes are no packet of the paper's, nor native";
-    let other = Said::Drop("paper_refused".into());
+    let other = ExpectedVerdict::Drop("paper_refused".into());
     broken(
         hosts,
         short,

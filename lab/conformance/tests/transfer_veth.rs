@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zerocopy::{FromZeros, IntoBytes};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 const MOVES: u32 = 200;
 
 /// Returns a veth pair whose client side receives XDP_TX frames; veth delivers them only to an interface that has a
@@ -51,7 +51,7 @@ fn start(wire: &Wire, mode: Mode) -> Server {
 fn socket(server: SocketAddr) -> UdpSocket {
     let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any).expect("a socket");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket.set_read_timeout(Some(FRAME_TIMEOUT)).expect("a timeout");
     socket.connect(server).expect("connecting");
     socket
 }
@@ -134,7 +134,7 @@ fn express_is_executed_at_the_line_and_drained() {
     // the host.
     let (resent_to_line, resent_to_host) = wire.client.run(|| {
         let mut client =
-            Client::connect("10.0.0.2:7702".parse().expect("an address"), PATIENCE).expect("client");
+            Client::connect("10.0.0.2:7702".parse().expect("an address"), FRAME_TIMEOUT).expect("client");
         let mut session = client.open().expect("a session");
         let to_open = client.resent();
         let at_line = client.execute(&mut session, &[operation(1, 2, 5), operation(3, 4, 6)]);
@@ -193,7 +193,7 @@ fn who_is_refused_too_often_at_the_line_is_the_hosts_and_others_stay_the_lines()
     let address = |text: &str| -> SocketAddr { text.parse().expect("an address") };
     let [attacked, honest] = SERVERS.map(|(text, _)| address(text));
     let open = move |server| {
-        let mut client = Client::connect(server, PATIENCE).expect("client");
+        let mut client = Client::connect(server, FRAME_TIMEOUT).expect("client");
         (client.open().expect("a session"), client.resent())
     };
     let store = Arc::clone(&server.store);
@@ -232,7 +232,7 @@ fn who_is_refused_too_often_at_the_line_is_the_hosts_and_others_stay_the_lines()
         "the host answered only the opens"
     );
     // Requests are executed at once: by the host, and by the fast path once there is credit again.
-    let (end, mut done) = (Instant::now() + 3 * PATIENCE, 0);
+    let (end, mut done) = (Instant::now() + 3 * FRAME_TIMEOUT, 0);
     while server.count(Counter::Replies) == after[0] {
         assert!(
             Instant::now() < end,

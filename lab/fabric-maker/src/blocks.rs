@@ -76,7 +76,7 @@ impl Default for Workload {
 
 /// Generated block.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Made {
+pub struct MadeBlock {
     /// Number of the block.
     pub number: u64,
     /// Block in the form in which the orderer delivers it.
@@ -554,9 +554,9 @@ fn text([a, b]: [u32; 2]) -> String {
 }
 
 impl Iterator for Blocks {
-    type Item = Made;
+    type Item = MadeBlock;
 
-    fn next(&mut self) -> Option<Made> {
+    fn next(&mut self) -> Option<MadeBlock> {
         let network = Arc::clone(&self.network);
         let number = self.tip.number;
         let orgs = network.orgs.len() as u64;
@@ -573,7 +573,7 @@ impl Iterator for Blocks {
             _ => self.transactions(&network)?,
         };
         let bytes = seal(&network, &mut self.tip, &envelopes, None);
-        Some(Made { number, bytes, codes })
+        Some(MadeBlock { number, bytes, codes })
     }
 }
 

@@ -4,7 +4,7 @@
 //! cache therefore stores the bytes between certificates, and each certificate once: about 750 bytes per transaction.
 //! Reading a block back only copies bytes, so that the source of blocks does not affect the figures of a benchmark.
 
-use crate::blocks::{Blocks, Made, Workload};
+use crate::blocks::{Blocks, MadeBlock, Workload};
 use crate::network::{Network, Options};
 use hashbrown::HashMap;
 use lineside_fabric::TxCode;
@@ -54,7 +54,7 @@ pub fn path(directory: &Path, seed: u64, options: &Options, workload: &Workload)
     directory.join(format!("fabric-{name}.blocks"))
 }
 
-fn write(path: &Path, blocks: impl Iterator<Item = Made>) -> io::Result<()> {
+fn write(path: &Path, blocks: impl Iterator<Item = MadeBlock>) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     out.write_all(VERSION.as_bytes())?;
     let mut known = HashMap::new();
@@ -192,7 +192,7 @@ impl Reader {
         }
     }
 
-    fn block(&mut self) -> io::Result<Option<Made>> {
+    fn block(&mut self) -> io::Result<Option<MadeBlock>> {
         let Some(number) = self.number()? else {
             return Ok(None);
         };
@@ -223,12 +223,12 @@ impl Reader {
         if bytes.len() != length {
             return Err(invalid("a block in the file has another length than recorded"));
         }
-        Ok(Some(Made { number, bytes, codes }))
+        Ok(Some(MadeBlock { number, bytes, codes }))
     }
 }
 
 impl Iterator for Reader {
-    type Item = io::Result<Made>;
+    type Item = io::Result<MadeBlock>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.block().transpose()

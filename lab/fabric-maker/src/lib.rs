@@ -19,7 +19,7 @@ mod sign;
 mod tx;
 
 pub use block::BlockFault;
-pub use blocks::{Blocks, Made, Workload, spoil};
+pub use blocks::{Blocks, MadeBlock, Workload, spoil};
 pub use chaincode::Chaincode;
 pub use config::BatchSize;
 pub use fault::Fault;

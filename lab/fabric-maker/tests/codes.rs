@@ -2,7 +2,7 @@
 
 use lineside_fabric::{Error, Options as Validation, Refused, TxCode, Validator};
 use lineside_fabric_maker::{
-    BlockFault, Blocks, Chaincode, Fault, Made, Network, Options, Policy, Workload, cache, spoil,
+    BlockFault, Blocks, Chaincode, Fault, MadeBlock, Network, Options, Policy, Workload, cache, spoil,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn network(seed: u64, orgs: usize, peers: usize) -> Arc<Network> {
 
 /// Validates a chain, compares each code, and returns the counts of the codes and the last commit hash.
 fn codes(
-    mut blocks: impl Iterator<Item = Made>,
+    mut blocks: impl Iterator<Item = MadeBlock>,
     threads: usize,
 ) -> (BTreeMap<TxCode, usize>, Option<[u8; 32]>) {
     let options = Validation {
@@ -153,7 +153,7 @@ fn the_same_seed_gives_the_same_bytes() {
         config_every: 2,
         ..Workload::default()
     };
-    let made = |seed, threads| -> Vec<Made> {
+    let made = |seed, threads| -> Vec<MadeBlock> {
         Blocks::new(network(seed, 2, 1), workload.clone(), threads).collect()
     };
     let one = made(5, 1);
@@ -170,7 +170,7 @@ fn the_same_seed_gives_the_same_bytes() {
     let options = network(5, 2, 1).options.clone();
     for _ in 0..2 {
         let read = cache::open(directory.path(), 5, &options, &workload, 1).unwrap();
-        let read: Vec<Made> = read.map(Result::unwrap).collect();
+        let read: Vec<MadeBlock> = read.map(Result::unwrap).collect();
         assert_eq!(one, read);
     }
     let path = cache::path(directory.path(), 5, &options, &workload);
@@ -191,7 +191,7 @@ fn spoiled_blocks_are_refused() {
         transactions: 20,
         ..Workload::default()
     };
-    let blocks: Vec<Made> = Blocks::new(Arc::clone(&network), workload, 1).collect();
+    let blocks: Vec<MadeBlock> = Blocks::new(Arc::clone(&network), workload, 1).collect();
     let (last, before) = blocks.split_last().unwrap();
     let mut validator = Validator::new(&before[0].bytes, Validation::default()).unwrap();
     for block in &before[1..] {

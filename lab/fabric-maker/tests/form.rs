@@ -2,7 +2,7 @@
 //! message.
 
 use flate2::read::GzDecoder;
-use lineside_fabric_maker::{Blocks, Made, Network, Options, Workload};
+use lineside_fabric_maker::{Blocks, MadeBlock, Network, Options, Workload};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
@@ -179,7 +179,7 @@ fn recorded(number: u64, form: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn made() -> Vec<Made> {
+fn made() -> Vec<MadeBlock> {
     let options = Options {
         everybody_writes: true,
         ..Options::default()
@@ -195,7 +195,7 @@ fn made() -> Vec<Made> {
     Blocks::new(Arc::new(Network::new(1, options)), workload, 1).collect()
 }
 
-fn is_config(block: &Made) -> bool {
+fn is_config(block: &MadeBlock) -> bool {
     let envelope = field(field(&block.bytes, 2), 1);
     number(field(field(field(envelope, 1), 1), 1)) == 1
 }

@@ -1,6 +1,6 @@
 //! Lines from Electrum clients.
 
-use lineside_electrum::request::{Fault, ID_BYTES_MAX, Line, Request, parse};
+use lineside_electrum::request::{ID_BYTES_MAX, Request, RequestFault, RequestLine, parse};
 use serde_json::Value;
 
 /// Maximum number of requests in one batch.
@@ -26,8 +26,8 @@ pub fn request(data: &[u8]) {
     let value: Option<Value> = serde_json::from_slice(data).ok();
     match parse(data, BATCH) {
         Err(fault) => check_fault(&fault, data),
-        Ok(Line::One(request)) => check(&request, value.as_ref(), data),
-        Ok(Line::Batch(batch)) => {
+        Ok(RequestLine::One(request)) => check(&request, value.as_ref(), data),
+        Ok(RequestLine::Batch(batch)) => {
             assert!((1..=BATCH).contains(&batch.len()));
             let elements = value
                 .as_ref()
@@ -48,7 +48,7 @@ fn lies_in(text: &str, data: &[u8]) -> bool {
     data.as_ptr_range().contains(&text.as_ptr())
 }
 
-fn check_fault(fault: &Fault, data: &[u8]) {
+fn check_fault(fault: &RequestFault, data: &[u8]) {
     assert!(fault.error.code < 0 && !fault.error.message.is_empty());
     assert!(fault.id.is_none_or(|id| lies_in(id, data) && is_json(id)));
 }

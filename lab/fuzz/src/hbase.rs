@@ -1,10 +1,10 @@
 //! Answers of HBase's servers: frames, whose content is compared with the request.
 
 use bytes::Bytes;
-use lineside_hbase_client::rpc::calls::{Part, changed, got, scanned};
+use lineside_hbase_client::rpc::calls::{ScanPart, changed, got, scanned};
 use lineside_hbase_client::rpc::frame::parse;
 use lineside_hbase_client::rpc::{RegionLookup, located};
-use lineside_hbase_client::{Cell, Change, Changed, ColumnName};
+use lineside_hbase_client::{Cell, Change, ChangeOutcome, ColumnName};
 
 const KEY: &[u8] = b"k";
 const LOW: &[u8] = b"b";
@@ -66,7 +66,7 @@ fn answer_to_get(message: Bytes) {
 
 /// An answer has only rows of the requested part, in order, each once.
 fn answer_to_scan(message: Bytes, reverse: bool) {
-    let part = Part {
+    let part = ScanPart {
         low: LOW.to_vec(),
         high: Some(HIGH.to_vec()),
         reverse,
@@ -95,7 +95,7 @@ fn answer_to_change(message: Bytes, change: &Change) {
         return;
     };
     let is_number = matches!(change, Change::Increment(_));
-    assert_eq!(is_number, matches!(changed, Changed::Now(_)), "{changed:?}");
+    assert_eq!(is_number, matches!(changed, ChangeOutcome::Now(_)), "{changed:?}");
 }
 
 /// An answer of the meta table has a region that contains the requested row.

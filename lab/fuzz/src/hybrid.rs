@@ -6,7 +6,7 @@ use lineside_hybrid::Code;
 use lineside_hybrid::answer::{Answered, Cell, Past};
 use lineside_hybrid::block::{Cargo, Message, Sender, SignedHead, request_message};
 use lineside_hybrid::change::{Change, Rights, Role};
-use lineside_hybrid::execute::{Chain, Signed};
+use lineside_hybrid::execute::{Chain, SignatureCheck};
 use lineside_hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
 use lineside_hybrid::ledger::{StoredBlock, encode_block};
 use lineside_hybrid::map;
@@ -18,7 +18,7 @@ use lineside_hybrid::signatures::{Digests, transaction_ids};
 use lineside_hybrid::snapshot::{self, Restore, SnapshotError};
 use lineside_hybrid::udp::HybridFastPath;
 use lineside_hybrid::udp::codec::{read_answer, read_request, write_answer, write_request};
-use lineside_hybrid::view::View;
+use lineside_hybrid::view::ReadView;
 use lineside_verify::Curve;
 use lineside_verify::hash::keccak256;
 use std::collections::{BTreeMap, BTreeSet};
@@ -276,7 +276,7 @@ fn paper_ledger(requests: &[Vec<u8>]) {
         let digests = Digests::of(&read);
         let [executed, other] = nodes
             .each_mut()
-            .map(|node| node.execute(sequence, &read, &[Signed::Valid], &digests));
+            .map(|node| node.execute(sequence, &read, &[SignatureCheck::Valid], &digests));
         let (executed, other) = (executed.expect("a block"), other.expect("a block"));
         assert_eq!((executed.header, &executed.codes), (other.header, &other.codes));
         for written in &executed.writes {
@@ -338,7 +338,7 @@ pub fn ledger(data: &[u8]) {
         let message = request_message(&database_id(&GENESIS), sender, &requests, &secret(9));
         let read = Message::decode(&message).expect("a message that was just encoded");
         assert_eq!(read.cargo, Cargo::Requests(requests.clone()));
-        let signed = vec![Signed::Valid; requests.len()];
+        let signed = vec![SignatureCheck::Valid; requests.len()];
         let digests = Digests::of(&read);
         let [executed, other] = nodes
             .each_mut()
@@ -380,9 +380,9 @@ pub fn ledger(data: &[u8]) {
 }
 
 /// State of a hundred keys, and proofs of some of them.
-static PROVEN: LazyLock<(Chain, View, Vec<Vec<u8>>)> = LazyLock::new(|| {
+static PROVEN: LazyLock<(Chain, ReadView, Vec<Vec<u8>>)> = LazyLock::new(|| {
     let mut chain = Chain::begin(&GENESIS).expect("a genesis");
-    let mut view = View::new(*chain.tip(), chain.state().membership().clone());
+    let mut view = ReadView::new(*chain.tip(), chain.state().membership().clone());
     let keys: Vec<String> = (0..100).map(|key| format!("key {key}")).collect();
     let requests = keys.iter().zip(1..).map(|(key, counter)| {
         let body = Body::set(key.as_bytes(), None, b"value");
@@ -396,7 +396,7 @@ static PROVEN: LazyLock<(Chain, View, Vec<Vec<u8>>)> = LazyLock::new(|| {
     };
     let message = request_message(chain.database(), sender, &requests, &secret(9));
     let read = Message::decode(&message).expect("a message that was just encoded");
-    let signed = vec![Signed::Valid; requests.len()];
+    let signed = vec![SignatureCheck::Valid; requests.len()];
     let executed = chain.execute(1, &read, &signed, &Digests::of(&read));
     view.apply(executed.expect("a block"), &transaction_ids(read.requests()));
     let proof = |key: &[u8]| {
@@ -439,7 +439,7 @@ pub fn proof(data: &[u8]) {
 const SNAPSHOT_ROOT: usize = 8 + 1 + 176;
 const SNAPSHOT_ENTRIES: usize = 8 + 1 + 240 + 8;
 
-fn written(chain: &Chain, view: &View) -> Vec<u8> {
+fn written(chain: &Chain, view: &ReadView) -> Vec<u8> {
     let mut bytes = Vec::new();
     snapshot::write(chain, view, &mut bytes).expect("memory");
     bytes
@@ -448,12 +448,12 @@ fn written(chain: &Chain, view: &View) -> Vec<u8> {
 pub fn snapshot_seeds() -> Vec<Vec<u8>> {
     let (chain, view, _) = &*PROVEN;
     let begun = Chain::begin(&GENESIS).expect("a genesis");
-    let of_genesis = View::new(*begun.tip(), begun.state().membership().clone());
+    let of_genesis = ReadView::new(*begun.tip(), begun.state().membership().clone());
     vec![written(chain, view), written(&begun, &of_genesis)]
 }
 
 /// Restores a snapshot from pieces of `piece` bytes.
-fn restore(bytes: &[u8], piece: usize) -> Result<(Chain, View), SnapshotError> {
+fn restore(bytes: &[u8], piece: usize) -> Result<(Chain, ReadView), SnapshotError> {
     let mut restore = Restore::new(database_id(&GENESIS));
     bytes.chunks(piece).try_for_each(|piece| restore.feed(piece))?;
     restore.finish()

@@ -6,7 +6,7 @@ use lineside_fastpath::{DropReason, FastPath, Host, Reader, Readers, Reply, Sour
 use lineside_spv::chain::{ChainStore, Network, Tip};
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::SpvHost;
-use lineside_spv::reader::Place;
+use lineside_spv::reader::TxLocation;
 use lineside_spv::reply::{self, ServedWitness, WitnessProven};
 use lineside_spv::request::{self, Request};
 use lineside_spv::store::{Geometry, Store};
@@ -295,7 +295,7 @@ fn witness_body(served: &ServedWitness, tip: &Tip, bytes: usize) -> Vec<u8> {
     body
 }
 
-fn root_body(place: &Place, tip: &Tip) -> Vec<u8> {
+fn root_body(place: &TxLocation, tip: &Tip) -> Vec<u8> {
     let body = RootReply {
         root: place.root,
         block_hash: place.block_hash,
@@ -306,7 +306,7 @@ fn root_body(place: &Place, tip: &Tip) -> Vec<u8> {
     body.as_bytes().to_vec()
 }
 
-fn roots_body(places: &[Option<Place>], tip: &Tip) -> Vec<u8> {
+fn roots_body(places: &[Option<TxLocation>], tip: &Tip) -> Vec<u8> {
     let head = RootsHead {
         tip_hash: tip.hash,
         tip_height: tip.height.into(),

@@ -18,9 +18,9 @@ use std::sync::LazyLock;
 const BLOCKS: u64 = 4;
 
 #[derive(Clone)]
-struct Held(BTreeMap<&'static str, Vec<u8>>);
+struct SnapshotInMemory(BTreeMap<&'static str, Vec<u8>>);
 
-impl Files for Held {
+impl Files for SnapshotInMemory {
     fn open<'f>(&'f mut self, name: &str) -> io::Result<Box<dyn Read + 'f>> {
         let bytes = self.0.get(name).ok_or(io::ErrorKind::NotFound)?;
         Ok(Box::new(bytes.as_slice()))
@@ -33,7 +33,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Snapshot of the recorded blocks.
-static WHOLE: LazyLock<Held> = LazyLock::new(|| {
+static WHOLE: LazyLock<SnapshotInMemory> = LazyLock::new(|| {
     let disk = SimDisk::new(1);
     let opened = Replica::open(disk.clone(), Setup::default(), None);
     let (mut replica, _) = opened.expect("an empty disk");
@@ -46,7 +46,7 @@ static WHOLE: LazyLock<Held> = LazyLock::new(|| {
         let folder = folder.join("snapshot");
         export(&look.expect("a ledger"), &folder).expect("a folder");
         let read = |name: &'static str| Some((name, std::fs::read(folder.join(name)).ok()?));
-        Held(names().filter_map(read).collect())
+        SnapshotInMemory(names().filter_map(read).collect())
     })
 });
 

@@ -4,7 +4,7 @@
 use crate::input::Input;
 use lineside_fastpath::lease;
 use lineside_spv::chain::{BlockId, ChainStore, IndexKind, Network, Tip};
-use lineside_spv::reader::{Place, Session};
+use lineside_spv::reader::{Session, TxLocation};
 use lineside_spv::store::{self, Geometry, Hash, Store};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
 use lineside_testkit::DemoChain;
@@ -378,7 +378,7 @@ pub fn adopt(data: &[u8]) {
 fn step(
     writer: &mut StoreWriter,
     input: &mut Input<'_>,
-    find: &dyn Fn(&Hash) -> Option<Place>,
+    find: &dyn Fn(&Hash) -> Option<TxLocation>,
     is_a_root: &dyn Fn(&Hash) -> bool,
 ) {
     let (number, action) = (input.byte(), input.byte());

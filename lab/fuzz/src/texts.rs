@@ -130,7 +130,7 @@ thread_local! {
 }
 
 /// Maximum time to wait for an answer: a request with a body leaves the connection open for longer.
-const PATIENCE: Duration = Duration::from_millis(200);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub fn console_request_seeds() -> Vec<Vec<u8>> {
     let requests = [
@@ -180,7 +180,7 @@ pub fn console_request(data: &[u8]) {
 
 fn exchange(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("connecting");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a socket");
     // The console may close the connection while the request is still being sent.
     let _ = stream.write_all(request);
     let mut answer = Vec::new();

@@ -230,8 +230,8 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
             let options = column::Options {
                 seed: common.seed,
                 only: only.map(|part| match part {
-                    ColumnPart::Packets => column::Part::Packets,
-                    ColumnPart::Told => column::Part::Told,
+                    ColumnPart::Packets => column::ScenarioPart::Packets,
+                    ColumnPart::Told => column::ScenarioPart::Told,
                 }),
                 ycsb: (ycsb.clone()).map(|workloads| column::ycsb::Plan::of(workloads, common.quick)),
                 ..options

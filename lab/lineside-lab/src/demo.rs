@@ -19,7 +19,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Number of answers that are printed.
-const SHOWN: usize = 5;
+const PRINTED_ANSWERS: usize = 5;
 /// Distance between the positions of two queried transactions in a block.
 const STRIDE: usize = 32;
 /// Rounds of the comparison. In each round, all questions go to one contestant, then all to the other.
@@ -27,7 +27,7 @@ const ROUNDS: usize = 5;
 const QUESTIONS_PER_ROUND: usize = 1000;
 /// Command for the daemon when its program is not next to this one: cargo builds it first.
 const BUILT_FIRST: &str = "cargo run --release --locked --quiet -p lineside --";
-const PATIENCE: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Hash = [u8; 32];
 
@@ -36,7 +36,7 @@ type Hash = [u8; 32];
 pub struct Demonstration {
     blocks: usize,
     transactions_per_block: u32,
-    answers: Vec<Shown>,
+    answers: Vec<ShownCommand>,
     /// Number of questions in each of the two passes.
     asked: usize,
     /// Questions of the first pass that the fast path answered; the next field is that of the second pass.
@@ -58,7 +58,7 @@ struct Commands {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct ShownCommand {
     txid: String,
     root: String,
     height: u32,
@@ -203,15 +203,15 @@ pub fn show(
     observe: &dyn Fn() -> Snapshot,
 ) -> anyhow::Result<Demonstration> {
     let chain: Vec<_> = demo_blocks().map(|block| (block.root, block.txids)).collect();
-    let mut client = Client::connect(listen, PATIENCE)?;
+    let mut client = Client::connect(listen, REPLY_TIMEOUT)?;
     let mut answers = Vec::new();
-    let every = BLOCKS / SHOWN;
-    for (root, txids) in chain.iter().skip(every - 1).step_by(every).take(SHOWN) {
+    let every = BLOCKS / PRINTED_ANSWERS;
+    for (root, txids) in chain.iter().skip(every - 1).step_by(every).take(PRINTED_ANSWERS) {
         let txid = &txids[txids.len() / 2];
         let (height, first) = ask(&mut client, (txid, root), observe)?;
         let (_, again) = ask(&mut client, (txid, root), observe)?;
         let (txid, root) = (to_display(txid), to_display(root));
-        answers.push(Shown {
+        answers.push(ShownCommand {
             txid,
             root,
             height,
@@ -369,7 +369,7 @@ impl fmt::Display for Demonstration {
             "a demonstration chain of {} blocks with {} transactions each: which Merkle root holds this one?",
             self.blocks, self.transactions_per_block
         )?;
-        for Shown {
+        for ShownCommand {
             txid,
             root,
             height,

@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use lineside::{say, tell};
-use lineside_conformance::diff::{DiffError, Seen, column, spv, transfer};
+use lineside_conformance::diff::{DiffCounts, DiffError, column, spv, transfer};
 use lineside_conformance::frames::DatapathKind;
 use lineside_xdp::XdpError;
 use serde_json::json;
@@ -95,10 +95,10 @@ fn each<C: Debug>(
     cases: &[C],
     mut against: DatapathKind,
     as_json: bool,
-    compare: impl Fn(&C, DatapathKind, u64, u64) -> Result<Seen, DiffError>,
+    compare: impl Fn(&C, DatapathKind, u64, u64) -> Result<DiffCounts, DiffError>,
 ) -> anyhow::Result<()> {
     let count = arguments.count.div_ceil(cases.len() as u64).max(1);
-    let mut all = Seen::default();
+    let mut all = DiffCounts::default();
     for (number, case) in cases.iter().enumerate() {
         let seed = arguments.seed.wrapping_add(number as u64);
         let compared = match compare(case, against, count, seed) {

@@ -172,12 +172,12 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summ
 }
 
 /// Receiver that compares each block with the sent one.
-struct Compared<'b> {
+struct ComparingReceiver<'b> {
     expected: &'b [u8],
     right: u64,
 }
 
-impl BlockSink for Compared<'_> {
+impl BlockSink for ComparingReceiver<'_> {
     fn on_block(&mut self, _: u64, bytes: Vec<u8>) {
         self.right += u64::from(bytes == self.expected);
     }
@@ -258,7 +258,7 @@ fn receive(all: &[Packets]) -> (u64, f64) {
     let (mut right, mut seconds) = (0, 0.0);
     for (number, block, packets) in all {
         receiver.set_next(*number);
-        let mut compared = Compared {
+        let mut compared = ComparingReceiver {
             expected: block,
             right: 0,
         };

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use bitcoin::hashes::Hash as _;
-use lineside_bitcoin_node::{BlockHash, LocalChain, Step};
+use lineside_bitcoin_node::{BlockHash, ChainStep, LocalChain};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -14,11 +14,11 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Maximum wait for a condition.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits until `condition` returns a value.
 pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + WAIT_TIMEOUT;
     loop {
         if let Some(found) = condition() {
             return found;
@@ -30,9 +30,9 @@ pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
 
 /// A chain in memory: hashes and targets by height.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Local(pub Vec<(BlockHash, u32)>);
+pub struct ChainInMemory(pub Vec<(BlockHash, u32)>);
 
-impl LocalChain for Local {
+impl LocalChain for ChainInMemory {
     fn tip(&self) -> Option<(u32, BlockHash)> {
         let (hash, _) = self.0.last()?;
         Some((self.0.len() as u32 - 1, *hash))
@@ -47,18 +47,18 @@ impl LocalChain for Local {
     }
 }
 
-impl Local {
+impl ChainInMemory {
     /// Carries out a step and checks the guarantees of the follower.
-    pub fn apply(&mut self, step: &Step) {
+    pub fn apply(&mut self, step: &ChainStep) {
         match step {
-            Step::Disconnect { to_height } => {
+            ChainStep::Disconnect { to_height } => {
                 assert!(
                     (*to_height as usize) < self.0.len() - 1,
                     "{step:?} removes nothing"
                 );
                 self.0.truncate(*to_height as usize + 1);
             }
-            Step::Connect { height, hash, raw } => {
+            ChainStep::Connect { height, hash, raw } => {
                 assert_eq!(*height as usize, self.0.len(), "blocks come in order");
                 assert_eq!(BlockHash::of_block(raw), Some(*hash));
                 if let Some((parent, _)) = self.0.last() {
@@ -77,11 +77,11 @@ impl Local {
 
 /// Returns a free port that no other test of this process gets.
 pub fn free_port() -> u16 {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    static USED_PORTS: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     loop {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        if GIVEN.lock().unwrap().insert(port) {
+        if USED_PORTS.lock().unwrap().insert(port) {
             return port;
         }
     }
@@ -248,7 +248,7 @@ fn post(port: u16, body: &str) -> String {
     use base64::Engine as _;
     let user = base64::prelude::BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}"));
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(WAIT_TIMEOUT)).unwrap();
     write!(
         stream,
         "POST / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {user}\r\nContent-Type: application/json\r\n\

@@ -4,7 +4,7 @@
 //! is known but whose result was dropped is answered "outcome unknown". Inside a session, the host itself remembers the
 //! newest change and refuses all others, so sessions never depend on this memory.
 
-use crate::table::{Changed, Nonce, TableError};
+use crate::table::{ChangeOutcome, Nonce, TableError};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
@@ -15,25 +15,25 @@ const NONCE_BYTES: usize = 192;
 
 #[derive(Debug)]
 pub(super) struct Nonces {
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptNonce>,
     nonces_max: usize,
     results_bytes_max: usize,
 }
 
 /// State of one change.
 #[derive(Debug)]
-enum Kind {
+enum ChangeState {
     /// The result holds no value.
-    Small(Changed),
+    Small(ChangeOutcome),
     /// The result holds a value, whose bytes are counted.
-    Long(Changed),
+    Long(ChangeOutcome),
     /// The result was dropped.
     Forgotten,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    done: HashMap<Nonce, Kind>,
+struct KeptNonce {
+    done: HashMap<Nonce, ChangeState>,
     order: VecDeque<Nonce>,
     /// Nonces whose results hold a value, oldest first.
     long: VecDeque<Nonce>,
@@ -56,11 +56,11 @@ impl Nonces {
     ///
     /// # Errors
     /// [`TableError::Unknown`] if the change was executed but its result was dropped.
-    pub(super) fn before(&self, nonce: Nonce) -> Option<Result<Changed, TableError>> {
+    pub(super) fn before(&self, nonce: Nonce) -> Option<Result<ChangeOutcome, TableError>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         Some(match kept.done.get(&nonce)? {
-            Kind::Small(changed) | Kind::Long(changed) => Ok(changed.clone()),
-            Kind::Forgotten => {
+            ChangeState::Small(changed) | ChangeState::Long(changed) => Ok(changed.clone()),
+            ChangeState::Forgotten => {
                 let why = "the change was executed before, and its result is no longer stored";
                 Err(TableError::Unknown(why.into()))
             }
@@ -68,7 +68,7 @@ impl Nonces {
     }
 
     /// Stores the result of a new nonce. The default nonce (group 0, number 0) means "no nonce" and is ignored.
-    pub(super) fn keep(&self, nonce: Nonce, changed: &Changed) {
+    pub(super) fn keep(&self, nonce: Nonce, changed: &ChangeOutcome) {
         if nonce == Nonce::default() {
             return;
         }
@@ -79,11 +79,11 @@ impl Nonces {
         let bytes = value_bytes(changed);
         kept.order.push_back(nonce);
         let kind = match bytes {
-            0 => Kind::Small(changed.clone()),
+            0 => ChangeState::Small(changed.clone()),
             _ => {
                 kept.results_bytes += bytes;
                 kept.long.push_back(nonce);
-                Kind::Long(changed.clone())
+                ChangeState::Long(changed.clone())
             }
         };
         kept.done.insert(nonce, kind);
@@ -102,7 +102,7 @@ impl Nonces {
     }
 }
 
-impl Kept {
+impl KeptNonce {
     /// Drops the oldest result that holds a value.
     fn forget_result(&mut self) {
         let Some(oldest) = self.long.pop_front() else {
@@ -110,10 +110,10 @@ impl Kept {
             return;
         };
         if let Some(kind) = self.done.get_mut(&oldest)
-            && let Kind::Long(changed) = kind
+            && let ChangeState::Long(changed) = kind
         {
             self.results_bytes -= value_bytes(changed);
-            *kind = Kind::Forgotten;
+            *kind = ChangeState::Forgotten;
         }
     }
 
@@ -130,9 +130,9 @@ impl Kept {
 }
 
 /// Returns the size of the value that a result holds, in bytes.
-fn value_bytes(changed: &Changed) -> usize {
+fn value_bytes(changed: &ChangeOutcome) -> usize {
     match changed {
-        Changed::Now(cell) => cell.value.len(),
-        Changed::Done | Changed::Mismatch => 0,
+        ChangeOutcome::Now(cell) => cell.value.len(),
+        ChangeOutcome::Done | ChangeOutcome::Mismatch => 0,
     }
 }

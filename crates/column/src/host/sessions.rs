@@ -75,7 +75,7 @@ pub(super) struct Last {
 
 /// A challenge that was used.
 #[derive(Debug)]
-struct Used {
+struct UsedChallenge {
     /// Id of the request in which it was used. A repetition of that request opens no second session.
     request_id: u64,
     slot: u32,
@@ -85,7 +85,7 @@ struct Used {
 #[derive(Debug, Default)]
 struct Open {
     by_slot: HashMap<u32, Arc<Session>>,
-    used: HashMap<Challenge, Used>,
+    used: HashMap<Challenge, UsedChallenge>,
     used_order: VecDeque<Challenge>,
     per_site: HashMap<Site, usize>,
     /// Number of sessions by class.
@@ -307,7 +307,7 @@ impl Open {
         if self.used.contains_key(&challenge) {
             return;
         }
-        let used = Used {
+        let used = UsedChallenge {
             request_id,
             slot,
             until_s: now_s + CHALLENGE_END_S,

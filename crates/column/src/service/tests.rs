@@ -7,7 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn key() -> NoticeKey {
     NoticeKey::new(&[0x5a; 32]).unwrap()
@@ -15,7 +15,7 @@ fn key() -> NoticeKey {
 
 fn server() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(WAIT_TIMEOUT)).unwrap();
     socket
 }
 
@@ -76,7 +76,7 @@ fn until(told: &HBaseSubscription, is_it: impl Fn(u64, u64, &[String]) -> bool) 
             return;
         }
         assert!(
-            began.elapsed() < PATIENCE,
+            began.elapsed() < WAIT_TIMEOUT,
             "{strangers} strangers, {leased} leases, {problems:?}"
         );
         std::thread::yield_now();

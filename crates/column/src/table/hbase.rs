@@ -1,6 +1,8 @@
 //! Implements the table of `column` for HBase. Each method calls the client's method of the same name.
 
-use super::{Cell, Change, Changed, ColumnName, FoundCell, Nonce, RegionOwner, ScanRange, Table, TableError};
+use super::{
+    Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, RegionOwner, ScanRange, Table, TableError,
+};
 use lineside_hbase_client::rpc::HBase;
 use lineside_hbase_client::thrift2::Thrift2;
 
@@ -19,7 +21,7 @@ impl Table for HBase {
         column: &ColumnName,
         change: &Change,
         nonce: Nonce,
-    ) -> Result<Changed, TableError> {
+    ) -> Result<ChangeOutcome, TableError> {
         HBase::change(self, key, column, change, nonce)
     }
 
@@ -69,7 +71,7 @@ impl Table for Thrift2 {
         column: &ColumnName,
         change: &Change,
         nonce: Nonce,
-    ) -> Result<Changed, TableError> {
+    ) -> Result<ChangeOutcome, TableError> {
         Thrift2::change(self, key, column, change, nonce)
     }
 

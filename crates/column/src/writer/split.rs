@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 
 /// Contents of one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct BlockContent {
     /// Interval of the block.
     pub interval: Interval,
     /// Range of its rows among all rows.
@@ -33,16 +33,16 @@ fn record_bytes(row: &Row) -> usize {
 
 /// Splits `interval` with its `rows` into blocks of at most `rows_max` rows and `room` bytes each. A row that does not
 /// fit any block is left out, and the blocks leave a gap around it.
-pub(super) fn pieces(interval: &Interval, rows: &[Row], rows_max: usize, room: usize) -> Vec<Piece> {
+pub(super) fn pieces(interval: &Interval, rows: &[Row], rows_max: usize, room: usize) -> Vec<BlockContent> {
     let mut pieces = Vec::new();
     // First key that is not covered yet. `None` after a key of the maximum length, whose successor does not fit.
     let mut low = Some(interval.low);
     let (mut from, mut bytes) = (0, 0);
-    let close = |low: Option<Key>, high: Option<Key>, rows: Range<usize>, pieces: &mut Vec<Piece>| {
+    let close = |low: Option<Key>, high: Option<Key>, rows: Range<usize>, pieces: &mut Vec<BlockContent>| {
         let Some(low) = low else { return };
         let interval = Interval { low, high };
         if !interval.is_empty() {
-            pieces.push(Piece { interval, rows });
+            pieces.push(BlockContent { interval, rows });
         }
     };
     for (number, row) in rows.iter().enumerate() {

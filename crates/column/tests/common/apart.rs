@@ -1,7 +1,7 @@
 //! A table whose rows are held by two servers.
 
 use lineside_column::table::{
-    Cell, Change, Changed, ColumnName, FoundCell, Nonce, RegionOwner, ScanRange, Table, TableError,
+    Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, RegionOwner, ScanRange, Table, TableError,
 };
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Table for Apart {
         column: &ColumnName,
         change: &Change,
         nonce: Nonce,
-    ) -> Result<Changed, TableError> {
+    ) -> Result<ChangeOutcome, TableError> {
         self.0.change(key, column, change, nonce)
     }
 }

@@ -1,7 +1,7 @@
 //! A table that delays its readers.
 
 use lineside_column::table::{
-    Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
+    Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
 };
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -51,7 +51,7 @@ impl Table for Gate {
         column: &ColumnName,
         change: &Change,
         nonce: Nonce,
-    ) -> Result<Changed, TableError> {
+    ) -> Result<ChangeOutcome, TableError> {
         self.table.change(key, column, change, nonce)
     }
 

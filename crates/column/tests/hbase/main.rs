@@ -22,7 +22,7 @@ const READS: u64 = 10_000;
 /// Number of notices and acknowledgements that the network must have lost before the run ends.
 const LOST: u64 = 5;
 /// Time limit until the network has lost them and the region has been split.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn load(hbase: &mut HBase, jars: &Jars, table: &str, subscribers: &str) {
     let jar = jars.module("observer").unwrap();
@@ -157,7 +157,7 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
             _ => {}
         }
         // A fast machine finishes all reads before enough notices are lost.
-        step < 2 && began.elapsed() < PATIENCE
+        step < 2 && began.elapsed() < WAIT_TIMEOUT
     })
     .unwrap();
     let counts = listener.counts();

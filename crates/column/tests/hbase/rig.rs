@@ -24,7 +24,7 @@ use zerocopy::FromBytes;
 pub const COLUMN: &str = "entry:foo";
 pub const KEY: [u8; 32] = [0x5a; 32];
 /// Time limit for operations of unknown duration.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Only one HBase runs at a time, so that two do not slow each other down. Returns `None` if HBase is not installed.
 pub fn jars() -> Option<(Jars, MutexGuard<'static, ()>)> {
@@ -86,7 +86,7 @@ pub fn until<T>(what: &str, mut act: impl FnMut() -> Option<T>) -> T {
         if let Some(done) = act() {
             return done;
         }
-        assert!(began.elapsed() < PATIENCE, "{what}: not in {PATIENCE:?}");
+        assert!(began.elapsed() < WAIT_TIMEOUT, "{what}: not in {WAIT_TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

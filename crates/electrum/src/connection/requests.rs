@@ -1,12 +1,12 @@
 //! Answers to a client's requests: from the chain, from fixed values, or forwarded to the upstream server.
 
-use super::{Client, State};
-use crate::answers::ATTEMPTS;
+use super::{Client, ConnectionState};
+use crate::answers::ANSWER_ATTEMPTS;
 use crate::forward::{begin_part, end_batch};
 use crate::limits::count;
 use crate::methods::{Answered, Method, answer};
 use crate::reply;
-use crate::request::{BAD_REQUEST, Fault, Request, RpcError};
+use crate::request::{BAD_REQUEST, Request, RequestFault, RpcError};
 use crate::version::{Offer, Version};
 use std::sync::Arc;
 
@@ -100,18 +100,18 @@ impl Client {
                 Ok(serde_json::json!([self.shared.about.server_version, version.name()]).to_string())
             }
             Ok(None) => {
-                self.state = State::Refused;
+                self.state = ConnectionState::Refused;
                 Err(RpcError::new(BAD_REQUEST, Offer::refusal(request.params)))
             }
             Err(message) => {
-                self.state = State::Refused;
+                self.state = ConnectionState::Refused;
                 Err(RpcError::new(BAD_REQUEST, message))
             }
         }
     }
 
     /// Answers a batch. The replies from the chain belong to one state of it, unless the chain changes all the time.
-    pub(super) async fn batch(&mut self, batch: &[Result<Request<'_>, Fault<'_>>], now: u64) {
+    pub(super) async fn batch(&mut self, batch: &[Result<Request<'_>, RequestFault<'_>>], now: u64) {
         let (mut parts, mut local, mut forward) = (Vec::new(), Vec::new(), Vec::new());
         for request in batch {
             count(&self.counters().requests);
@@ -138,7 +138,7 @@ impl Client {
             }
         }
         let fixed = parts.len();
-        for _ in 0..ATTEMPTS {
+        for _ in 0..ANSWER_ATTEMPTS {
             parts.truncate(fixed);
             let generation = self.shared.answers.chain.generation();
             for (request, id, method) in &local {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Time limit of every wait.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
 pub struct Block {
@@ -240,7 +240,7 @@ pub fn serve(chain: &Arc<TestChain>, change: impl FnOnce(&mut Config)) -> Server
 
 /// Waits until `condition` holds.
 pub fn wait_for(what: &str, condition: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + WAIT_TIMEOUT;
     while !condition() {
         assert!(Instant::now() < until, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(5));
@@ -255,7 +255,7 @@ pub struct Client {
 impl Client {
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a socket");
         stream.set_nodelay(true).expect("a socket");
         Self {
             stream: BufReader::new(stream),

@@ -10,7 +10,7 @@ use super::messages::{
     MutateRequest, MutateResponse, Mutation, NameBytesPair, PREAD, PUT, QualifierValue, REGION_NAME,
     RegionSpecifier, Row, Scan, ScanRequest, ScanResponse,
 };
-use crate::{Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange};
+use crate::{Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ScanRange};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -130,7 +130,7 @@ pub fn got(answer: Bytes, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Opti
 
 /// Remaining part of a scan, or the portion of it in one region.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ScanPart {
     /// Lowest row.
     pub low: Vec<u8>,
     /// First row above the part; `None`: to the end of the table.
@@ -143,7 +143,7 @@ pub struct Part {
 
 /// Answer to a part of a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct ScanPiece {
     /// Cells, row by row, in the requested order of columns.
     pub found: Vec<FoundCell>,
     /// Number of rows.
@@ -155,7 +155,7 @@ pub struct Piece {
     pub scanner: Option<u64>,
 }
 
-impl Part {
+impl ScanPart {
     /// Returns the part that `range` describes, with at most `rows` rows, or `None` if it is empty.
     pub(super) fn of(range: &ScanRange, rows: u32) -> Option<Self> {
         let is_empty = range.high.as_ref().is_some_and(|high| *high <= range.low);
@@ -183,7 +183,7 @@ impl Part {
 }
 
 /// Returns the request that opens a scanner on a region and reads the part. With `close`, it also closes the scanner.
-pub(super) fn scan(region: &Region, part: &Part, columns: &[ColumnName], close: bool) -> ScanRequest {
+pub(super) fn scan(region: &Region, part: &ScanPart, columns: &[ColumnName], close: bool) -> ScanRequest {
     let (low, high) = (part.low.clone(), part.high.clone().unwrap_or_default());
     let (start_row, stop_row) = if part.reverse { (high, low) } else { (low, high) };
     let scan = Scan {
@@ -223,7 +223,7 @@ pub(super) fn scan_on(scanner: u64, rows: u32, sequence: u64) -> ScanRequest {
 ///
 /// # Errors
 /// [`Malformed`] if it is not a valid answer to that scan.
-pub fn scanned(answer: Bytes, part: &Part, columns: &[ColumnName]) -> Result<Piece, Malformed> {
+pub fn scanned(answer: Bytes, part: &ScanPart, columns: &[ColumnName]) -> Result<ScanPiece, Malformed> {
     let answer: ScanResponse = decode(answer)?;
     if !answer.cells_per_result.is_empty() || answer.stale.unwrap_or(false) {
         return Err(Malformed("rows outside the message, or from a stale replica"));
@@ -247,7 +247,7 @@ pub fn scanned(answer: Bytes, part: &Part, columns: &[ColumnName]) -> Result<Pie
         }));
     }
     let more = answer.more_results_in_region.unwrap_or(true);
-    Ok(Piece {
+    Ok(ScanPiece {
         rows: answer.results.len(),
         found,
         more,
@@ -342,13 +342,13 @@ pub fn changed(
     key: &[u8],
     column: &ColumnName,
     change: &Change,
-) -> Result<Changed, Malformed> {
+) -> Result<ChangeOutcome, Malformed> {
     let answer: MutateResponse = decode(answer)?;
     match change {
-        Change::Put(..) | Change::Delete => Ok(Changed::Done),
+        Change::Put(..) | Change::Delete => Ok(ChangeOutcome::Done),
         Change::CheckAndPut { .. } => match answer.processed {
-            Some(true) => Ok(Changed::Done),
-            Some(false) => Ok(Changed::Mismatch),
+            Some(true) => Ok(ChangeOutcome::Done),
+            Some(false) => Ok(ChangeOutcome::Mismatch),
             None => Err(Malformed("a check without its outcome")),
         },
         Change::Increment(_) | Change::Append(_) => {
@@ -358,7 +358,7 @@ pub fn changed(
             }
             let mut cells = cells_of(&row, std::slice::from_ref(column))?;
             let cell = cells.pop().flatten();
-            cell.map(Changed::Now)
+            cell.map(ChangeOutcome::Now)
                 .ok_or(Malformed("a change without its result"))
         }
     }

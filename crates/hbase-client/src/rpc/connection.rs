@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 /// Maximum bytes read from the socket at a time.
 const READ_BYTES: usize = 64 << 10;
 /// Maximum number of abandoned calls whose answers may still arrive. With more, the server is too slow to continue.
-const LATE_MAX: usize = 1024;
+const ABANDONED_CALLS_MAX: usize = 1024;
 /// Maximum number of a call, because Java's numbers are signed.
 const CALL_ID_MAX: u32 = i32::MAX as u32;
 /// Exceptions with which a server that requires authentication refuses a connection.
-const DENIED: [&str; 2] = ["AccessDeniedException", "FatalConnectionException"];
+const ACCESS_DENIED_EXCEPTIONS: [&str; 2] = ["AccessDeniedException", "FatalConnectionException"];
 
 /// Reason why a call failed, by how far it got.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,7 +205,7 @@ impl Shared {
         let mut calls = self.calls();
         calls.waiting.remove(&id)?;
         calls.late.insert(id);
-        let is_lost = calls.heard == heard || calls.late.len() > LATE_MAX;
+        let is_lost = calls.heard == heard || calls.late.len() > ABANDONED_CALLS_MAX;
         drop(calls);
         if is_lost {
             self.die(self.silent());
@@ -295,9 +295,11 @@ impl Shared {
         let Some(id) = call_id.filter(|id| *id <= CALL_ID_MAX) else {
             // The frame concerns the whole connection.
             return Some(match answer {
-                Err(Failure::Said(said)) if DENIED.contains(&said.name()) => Failure::Denied(format!(
-                    "{peer} refuses the connection; this client does not support Kerberos (SASL): {said}"
-                )),
+                Err(Failure::Said(said)) if ACCESS_DENIED_EXCEPTIONS.contains(&said.name()) => {
+                    Failure::Denied(format!(
+                        "{peer} refuses the connection; this client does not support Kerberos (SASL): {said}"
+                    ))
+                }
                 Err(failure) => Failure::NoAnswer(format!("{peer}: {failure}")),
                 Ok(_) => Failure::NoAnswer(format!("{peer}: an answer without a call number")),
             });

@@ -11,7 +11,7 @@ pub(super) const HEADER_BYTES_MAX: usize = 4096;
 /// "HBas", version 0, and 80: no SASL.
 const PREAMBLE: [u8; 6] = *b"HBas\0\x50";
 /// Maximum number of characters of an exception's text.
-const SAID_MAX: usize = 300;
+const EXCEPTION_CHARS_MAX: usize = 300;
 
 /// Description of an invalid frame or message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +43,7 @@ impl Exception {
         let line = said.lines().next().unwrap_or_default();
         Self {
             class: class.to_owned(),
-            said: line.chars().take(SAID_MAX).collect(),
+            said: line.chars().take(EXCEPTION_CHARS_MAX).collect(),
             do_not_retry: false,
             moved_to: None,
         }

@@ -10,7 +10,7 @@ const PAUSE: Duration = Duration::from_millis(4);
 const PAUSE_MAX: Duration = Duration::from_millis(400);
 
 /// Exceptions of a server that does not hold the region (any more). Nothing was executed.
-const ELSEWHERE: [&str; 8] = [
+const REGION_MOVED_EXCEPTIONS: [&str; 8] = [
     "NotServingRegionException",
     "RegionMovedException",
     "RegionOpeningException",
@@ -21,14 +21,14 @@ const ELSEWHERE: [&str; 8] = [
     "PleaseHoldException",
 ];
 /// Exceptions of an overloaded server. Nothing was executed.
-const BUSY: [&str; 4] = [
+const OVERLOADED_EXCEPTIONS: [&str; 4] = [
     "RegionTooBusyException",
     "CallQueueTooBigException",
     "CallDroppedException",
     "RpcThrottlingException",
 ];
 /// Exceptions about a scanner that does not exist any more.
-const SCANNER_GONE: [&str; 5] = [
+const UNKNOWN_SCANNER_EXCEPTIONS: [&str; 5] = [
     "UnknownScannerException",
     "OutOfOrderScannerNextException",
     "ScannerResetException",
@@ -36,7 +36,7 @@ const SCANNER_GONE: [&str; 5] = [
     "LeaseStillHeldException",
 ];
 /// Exception that forbids a repetition but does not say if the call was executed.
-const CONFLICT: &str = "OperationConflictException";
+const CONFLICT_EXCEPTION: &str = "OperationConflictException";
 
 /// State after a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +62,10 @@ pub(super) fn outcome(failure: &Failure) -> Outcome {
         Failure::Said(said) => said,
     };
     match said.name() {
-        name if ELSEWHERE.contains(&name) => Outcome::Elsewhere,
-        name if BUSY.contains(&name) => Outcome::Busy,
-        name if SCANNER_GONE.contains(&name) => Outcome::Open,
-        CONFLICT => Outcome::OpenForGood,
+        name if REGION_MOVED_EXCEPTIONS.contains(&name) => Outcome::Elsewhere,
+        name if OVERLOADED_EXCEPTIONS.contains(&name) => Outcome::Busy,
+        name if UNKNOWN_SCANNER_EXCEPTIONS.contains(&name) => Outcome::Open,
+        CONFLICT_EXCEPTION => Outcome::OpenForGood,
         _ if said.do_not_retry => Outcome::Refused,
         _ => Outcome::Open,
     }

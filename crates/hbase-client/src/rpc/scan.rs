@@ -5,16 +5,16 @@ use super::catalog::wrong;
 use super::connection::Failure;
 use super::messages::ScanRequest;
 use super::regions::{Region, RegionLookup};
-use super::{Asked, HBase, calls};
+use super::{HBase, RegionCall, calls};
 use crate::{ColumnName, FoundCell, ScanRange, TableError};
-use calls::{Part, Piece};
+use calls::{ScanPart, ScanPiece};
 use std::sync::Arc;
 
 /// Maximum number of rows of one call.
 const ROWS_MAX: usize = 1000;
 
 /// A scanner that was left open.
-struct Open {
+struct OpenScanner {
     region: Arc<Region>,
     id: u64,
     /// Number of calls made with it so far.
@@ -33,8 +33,8 @@ pub(super) fn all(
     }
     let mut left = range.clone();
     let mut found = Vec::new();
-    let mut open: Option<Open> = None;
-    while let Some(part) = Part::of(&left, left.limit.min(ROWS_MAX) as u32) {
+    let mut open: Option<OpenScanner> = None;
+    while let Some(part) = ScanPart::of(&left, left.limit.min(ROWS_MAX) as u32) {
         let (mut piece, region) = next(hbase, &part, left.limit <= ROWS_MAX, columns, &mut open)?;
         answered(&region);
         left.limit -= piece.rows;
@@ -71,11 +71,11 @@ pub(super) fn all(
 
 /// Returns a piece with at least one row, or the last piece of its region.
 fn ask(
-    asked: &Asked<'_>,
+    asked: &RegionCall<'_>,
     message: &ScanRequest,
-    part: &Part,
+    part: &ScanPart,
     columns: &[ColumnName],
-) -> Result<Piece, Failure> {
+) -> Result<ScanPiece, Failure> {
     let answer = asked.call("Scan", message)?;
     let piece = calls::scanned(answer, &part.within(asked.region), columns).map_err(wrong)?;
     match piece.more && piece.rows == 0 {
@@ -89,21 +89,21 @@ fn ask(
 /// Returns the next piece, and its region.
 fn next(
     hbase: &HBase,
-    part: &Part,
+    part: &ScanPart,
     in_one_call: bool,
     columns: &[ColumnName],
-    open: &mut Option<Open>,
-) -> Result<(Piece, Arc<Region>), TableError> {
+    open: &mut Option<OpenScanner>,
+) -> Result<(ScanPiece, Arc<Region>), TableError> {
     let deadline = hbase.deadline();
     if let Some(scanner) = open.take() {
-        let mut call = |asked: &Asked<'_>| -> Result<Piece, Failure> {
+        let mut call = |asked: &RegionCall<'_>| -> Result<ScanPiece, Failure> {
             let message = calls::scan_on(scanner.id, part.rows, scanner.calls);
             ask(asked, &message, part, columns)
         };
         // After any failure, a new scanner is opened below.
         if let Ok(piece) = hbase.once(&scanner.region, deadline, &mut call) {
             let region = Arc::clone(&scanner.region);
-            *open = piece.more.then_some(Open {
+            *open = piece.more.then_some(OpenScanner {
                 calls: scanner.calls + 1,
                 ..scanner
             });
@@ -114,13 +114,13 @@ fn next(
         (false, _) => RegionLookup::Of(&part.low),
         (true, high) => RegionLookup::Below(high.as_deref()),
     };
-    let mut call = |asked: &Asked<'_>| {
+    let mut call = |asked: &RegionCall<'_>| {
         let message = calls::scan(asked.region, part, columns, in_one_call);
         ask(asked, &message, part, columns)
     };
     let (piece, region) = hbase.read(place, deadline, &mut call)?;
     if let Some(id) = piece.scanner.filter(|_| !in_one_call) {
-        *open = Some(Open {
+        *open = Some(OpenScanner {
             region: Arc::clone(&region),
             id,
             calls: 1,
@@ -130,8 +130,8 @@ fn next(
 }
 
 /// Closes a scanner. If that fails, its server closes it after its own timeout.
-fn close(hbase: &HBase, open: &Open) {
-    let mut call = |asked: &Asked<'_>| asked.call("Scan", &calls::scan_on(open.id, 0, 0));
+fn close(hbase: &HBase, open: &OpenScanner) {
+    let mut call = |asked: &RegionCall<'_>| asked.call("Scan", &calls::scan_on(open.id, 0, 0));
     if let Err(failure) = hbase.once(&open.region, hbase.deadline(), &mut call) {
         tracing::debug!(%failure, "a scanner could not be closed; its server will close it");
     }

@@ -23,7 +23,7 @@ fn get(hbase: &HBase, key: &[u8]) -> Result<Option<Vec<u8>>, TableError> {
     Ok(cells.into_iter().next().flatten().map(|cell| cell.value))
 }
 
-fn put(hbase: &HBase, key: &[u8], value: &[u8]) -> Result<Changed, TableError> {
+fn put(hbase: &HBase, key: &[u8], value: &[u8]) -> Result<ChangeOutcome, TableError> {
     hbase.change(
         key,
         &column(),
@@ -34,7 +34,7 @@ fn put(hbase: &HBase, key: &[u8], value: &[u8]) -> Result<Changed, TableError> {
 
 fn increment(hbase: &HBase, key: &[u8]) -> Result<Vec<u8>, TableError> {
     match hbase.change(key, &column(), &Change::Increment(1), Nonce::default())? {
-        Changed::Now(cell) => Ok(cell.value),
+        ChangeOutcome::Now(cell) => Ok(cell.value),
         other => panic!("{other:?}"),
     }
 }
@@ -108,7 +108,7 @@ fn what_was_not_done_is_tried_again_where_the_region_is() {
             _ => Act::Answer,
         });
         assert_eq!(get(&hbase, b"b"), Ok(Some(b"bb".to_vec())), "{class}");
-        assert_eq!(put(&hbase, b"b", b"1"), Ok(Changed::Done), "{class}");
+        assert_eq!(put(&hbase, b"b", b"1"), Ok(ChangeOutcome::Done), "{class}");
         assert_eq!((fake.count("Get"), fake.count("Mutate")), (2, 2), "{class}");
         assert_eq!(fake.count("Meta"), 2 * looks, "{class}");
     }
@@ -340,7 +340,7 @@ fn a_change_without_an_answer_is_told_as_such_and_not_made_again() {
         assert!(began.elapsed() < TIMEOUT);
         assert_eq!(fake.count("Mutate"), 1, "{act:?}");
         // A server that did not respond gets a new connection.
-        assert_eq!(put(&hbase, b"a", b"2"), Ok(Changed::Done));
+        assert_eq!(put(&hbase, b"a", b"2"), Ok(ChangeOutcome::Done));
         assert_eq!(get(&hbase, b"a"), Ok(Some(b"2".to_vec())));
         assert_eq!(fake.count("connect ClientService"), 2, "{act:?}");
     }
@@ -391,7 +391,7 @@ fn a_late_answer_is_for_nobody_and_harms_nobody() {
         // Puts keep the connection from being considered dead. The late answer arrives before that of the second
         // attempt.
         while !is_answered.load(Relaxed) {
-            assert_eq!(put(&hbase, b"z", b"1"), Ok(Changed::Done));
+            assert_eq!(put(&hbase, b"z", b"1"), Ok(ChangeOutcome::Done));
         }
     });
     assert_eq!((fake.count("Get"), fake.count("connect ClientService")), (2, 1));

@@ -25,15 +25,15 @@ use tonic::{Code as GrpcCode, Request, Response, Status};
 const REFUSED_BYTES: usize = 40;
 
 /// A request message of the paper's service.
-trait Asks: Message + Default + 'static {
-    type Reply: Told;
+trait RequestMessage: Message + Default + 'static {
+    type Reply: AnswerMessage;
 
     /// Converts the request for a node; `None` if it is malformed.
     fn request(&self) -> Option<Bytes>;
 }
 
 /// An answer message of the paper's service.
-trait Told: Message + Default + 'static {
+trait AnswerMessage: Message + Default + 'static {
     /// # Errors
     /// The code of the refusal.
     fn of(answer: Answer) -> Result<Self, Code>;
@@ -43,7 +43,7 @@ trait Told: Message + Default + 'static {
 
 macro_rules! asks {
     ($type:ident -> $reply:ident, $body:expr) => {
-        impl Asks for $type {
+        impl RequestMessage for $type {
             type Reply = $reply;
 
             fn request(&self) -> Option<Bytes> {
@@ -70,7 +70,7 @@ asks!(SetRequest -> SetResponse, |asked| Some(Body::Set {
 
 macro_rules! told {
     ($type:ident, $answer:pat => $made:expr) => {
-        impl Told for $type {
+        impl AnswerMessage for $type {
             fn of(answer: Answer) -> Result<Self, Code> {
                 match answer {
                     $answer => $made,
@@ -111,7 +111,7 @@ told!(VerifyResponse, Answer::Block(header) => Ok(VerifyResponse {
 }));
 
 /// Converts an answer that has at most `bytes_max` bytes.
-fn within<R: Told>(answer: Answer, bytes_max: usize) -> Result<R, Code> {
+fn within<R: AnswerMessage>(answer: Answer, bytes_max: usize) -> Result<R, Code> {
     let mut reply = R::of(answer)?;
     reply.set_code(Code::Done);
     match reply.encoded_len() <= bytes_max {
@@ -146,7 +146,7 @@ struct One<Q> {
     asks: PhantomData<fn() -> Q>,
 }
 
-impl<Q: Asks> UnaryService<Q> for One<Q> {
+impl<Q: RequestMessage> UnaryService<Q> for One<Q> {
     type Response = Q::Reply;
     type Future = BoxFuture<Response<Q::Reply>, Status>;
 
@@ -166,11 +166,11 @@ impl<Q: Asks> UnaryService<Q> for One<Q> {
 
 /// A batch of requests.
 trait Batch: Message + Default + 'static {
-    type One: Asks;
+    type One: RequestMessage;
     type Reply: Message + Default + 'static;
 
     fn requests(self) -> Vec<Self::One>;
-    fn reply(responses: Vec<<Self::One as Asks>::Reply>) -> Self::Reply;
+    fn reply(responses: Vec<<Self::One as RequestMessage>::Reply>) -> Self::Reply;
 }
 
 macro_rules! batch {
@@ -183,7 +183,7 @@ macro_rules! batch {
                 self.requests
             }
 
-            fn reply(responses: Vec<<$one as Asks>::Reply>) -> $reply {
+            fn reply(responses: Vec<<$one as RequestMessage>::Reply>) -> $reply {
                 $reply { responses }
             }
         }
@@ -207,7 +207,7 @@ impl<B: Batch> UnaryService<B> for Many<B> {
         let service = self.service.clone();
         Box::pin(async move {
             let all = request.into_inner().requests();
-            let all: Vec<Option<Bytes>> = all.iter().map(Asks::request).collect();
+            let all: Vec<Option<Bytes>> = all.iter().map(RequestMessage::request).collect();
             let wrong: Vec<bool> = all.iter().map(Option::is_none).collect();
             let good = all.into_iter().flatten().collect();
             let mut answers = ask(&*service.asked, good).await?.into_iter();
@@ -218,7 +218,7 @@ impl<B: Batch> UnaryService<B> for Many<B> {
                     false => answers.next().unwrap_or(Answer::Refused(Code::OutcomeUnknown)),
                 };
                 let reply = within(answer, room).unwrap_or_else(|code| {
-                    let mut refused = <B::One as Asks>::Reply::default();
+                    let mut refused = <B::One as RequestMessage>::Reply::default();
                     refused.set_code(code);
                     refused
                 });
@@ -235,7 +235,7 @@ impl<B: Batch> UnaryService<B> for Many<B> {
 pub(crate) struct PaperService(pub NodeService);
 
 impl PaperService {
-    fn one<Q: Asks>(&self, request: http::Request<HttpBody>) -> Answered {
+    fn one<Q: RequestMessage>(&self, request: http::Request<HttpBody>) -> Answered {
         let one = One::<Q> {
             service: self.0.clone(),
             asks: PhantomData,

@@ -1,6 +1,6 @@
 //! Records of a ledger before its first block: the genesis, and perhaps a snapshot with its attestations.
 
-use super::Base;
+use super::SnapshotBase;
 use crate::attestation::{Attestation, check_attestations};
 use crate::codec::Malformed;
 use crate::execute::Chain;
@@ -11,7 +11,7 @@ use lineside_verify::Verifier;
 pub(super) struct Beginning {
     genesis: Genesis,
     restore: Option<Restore>,
-    base: Option<Base>,
+    base: Option<SnapshotBase>,
     attestations: Vec<Attestation>,
     ended: bool,
 }
@@ -43,7 +43,7 @@ impl Beginning {
             return Ok(None);
         };
         let (restored, _) = whole.finish()?;
-        self.base = Some(Base {
+        self.base = Some(SnapshotBase {
             number: restored.tip().number,
             hash: *restored.tip_hash(),
             by_attestations: false,
@@ -62,7 +62,7 @@ impl Beginning {
 
     /// Ends the part of the ledger before its first block. The first call checks the attestations of the snapshot and
     /// returns the snapshot that the ledger begins with, if any; later calls return `None`.
-    pub fn end(&mut self, chain: &Chain, verifier: &Verifier) -> Result<Option<Base>, String> {
+    pub fn end(&mut self, chain: &Chain, verifier: &Verifier) -> Result<Option<SnapshotBase>, String> {
         if std::mem::replace(&mut self.ended, true) {
             return Ok(None);
         }

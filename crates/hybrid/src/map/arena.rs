@@ -30,7 +30,7 @@ impl<Links: Copy, Hashes: Copy> Arena<Links, Hashes> {
         }
         let index = self.count;
         assert!(
-            index < super::node::MOST,
+            index < super::node::SLOTS_MAX,
             "a map holds fewer than 2^30 nodes of a kind"
         );
         self.links.push(links);

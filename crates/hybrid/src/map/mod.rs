@@ -51,9 +51,9 @@ mod update;
 use std::fmt;
 
 use arena::Arena;
-use node::{EMPTY_HASH, Leaf, Node, Pair, Ref, bit};
+use node::{ChildHashes, EMPTY_HASH, Leaf, Node, Ref, bit};
 pub use proof::{Proof, ProofError};
-use update::Work;
+use update::UpdateBuffers;
 
 /// Change of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +69,9 @@ pub struct Tree {
     top: Ref,
     root: [u8; 32],
     leaves: Arena<Leaf, ()>,
-    forks: Arena<[Ref; 2], Pair>,
+    forks: Arena<[Ref; 2], ChildHashes>,
     chains: Arena<Ref, [u8; 32]>,
-    work: Work,
+    work: UpdateBuffers,
 }
 
 impl Tree {
@@ -83,7 +83,7 @@ impl Tree {
             leaves: Arena::new(),
             forks: Arena::new(),
             chains: Arena::new(),
-            work: Work::default(),
+            work: UpdateBuffers::default(),
         }
     }
 

@@ -12,10 +12,10 @@ const INNER: u8 = 1;
 pub(super) const EMPTY_HASH: [u8; 32] = [0; 32];
 
 /// Number of bits of a key, so the maximum depth of a leaf.
-pub(super) const DEEPEST: usize = 256;
+pub(super) const DEPTH_MAX: usize = 256;
 
 /// Limit of the slots of a kind: 30 bits, whose last value means [`Ref::EMPTY`].
-pub(super) const MOST: usize = INDEX as usize;
+pub(super) const SLOTS_MAX: usize = INDEX as usize;
 const INDEX: u32 = (1 << 30) - 1;
 
 /// Reference to a node in 4 bytes: 2 bits for its kind, 30 for its slot.
@@ -79,7 +79,7 @@ pub(super) struct Leaf {
 /// Hashes of a fork's children: one cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-pub(super) struct Pair(pub(super) [[u8; 32]; 2]);
+pub(super) struct ChildHashes(pub(super) [[u8; 32]; 2]);
 
 /// Bit `depth` of a key, 0 or 1, which is the side on which the path continues below that depth. Bit 0 is the most
 /// significant bit of the first byte.
@@ -91,7 +91,7 @@ pub(super) fn bit(key: &[u8; 32], depth: usize) -> usize {
 pub(super) fn shared_bits(a: &[u8; 32], b: &[u8; 32]) -> usize {
     match a.iter().zip(b).position(|(a, b)| a != b) {
         Some(at) => at * 8 + (a[at] ^ b[at]).leading_zeros() as usize,
-        None => DEEPEST,
+        None => DEPTH_MAX,
     }
 }
 

@@ -3,7 +3,7 @@
 use lineside_verify::hash::keccak256;
 
 use super::Tree;
-use super::node::{DEEPEST, Node, bit, inner_message, leaf_message, shared_bits};
+use super::node::{DEPTH_MAX, Node, bit, inner_message, leaf_message, shared_bits};
 
 /// Proof of the value of a key, or of its absence, for a verifier that knows the root.
 ///
@@ -158,7 +158,7 @@ impl Proof {
         let (head, rest) = bytes.split_first_chunk().ok_or(short(HEAD_BYTES))?;
         let head = usize::from(u16::from_be_bytes(*head));
         let (end, depth) = (head >> DEPTH_BITS, head & ((1 << DEPTH_BITS) - 1));
-        if depth > DEEPEST {
+        if depth > DEPTH_MAX {
             return Err(ProofError::Depth(depth));
         }
         let marks = depth.div_ceil(8);
@@ -211,7 +211,7 @@ impl Proof {
     fn has_a_shape(&self) -> bool {
         let beside_something = self.depth == 0 || bit(&self.present, self.depth - 1) == 1;
         let may_be_deepest = matches!(self.end, End::Own { .. });
-        beside_something && (self.depth < DEEPEST || may_be_deepest)
+        beside_something && (self.depth < DEPTH_MAX || may_be_deepest)
     }
 
     /// Verifies the proof of `key` under `root`. Returns the value, or `None` if the key is absent.

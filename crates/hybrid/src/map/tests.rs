@@ -7,16 +7,16 @@ use proptest::prelude::*;
 
 use super::{Change, Proof, ProofError, Tree};
 
-type Word = [u8; 32];
-type Map = BTreeMap<Word, Word>;
+type Hash = [u8; 32];
+type Map = BTreeMap<Hash, Hash>;
 
 /// Root computed as in the module's table, one leaf and one hash at a time. It takes the bits of keys in another way.
-fn naive_root(leaves: &[(Word, Word)], depth: usize) -> Word {
+fn naive_root(leaves: &[(Hash, Hash)], depth: usize) -> Hash {
     match leaves {
         [] => [0; 32],
         [(key, value)] => keccak256(&[&[0], &key[..], &value[..]].concat()),
         _ => {
-            let is_left = |leaf: &(Word, Word)| leaf.0[depth / 8] << (depth % 8) < 128;
+            let is_left = |leaf: &(Hash, Hash)| leaf.0[depth / 8] << (depth % 8) < 128;
             let (left, right): (Vec<_>, Vec<_>) = leaves.iter().copied().partition(is_left);
             let (left, right) = (naive_root(&left, depth + 1), naive_root(&right, depth + 1));
             keccak256(&[&[1], &left[..], &right[..]].concat())
@@ -24,7 +24,7 @@ fn naive_root(leaves: &[(Word, Word)], depth: usize) -> Word {
     }
 }
 
-fn root_of(map: &Map) -> Word {
+fn root_of(map: &Map) -> Hash {
     naive_root(
         &map.iter().map(|(key, value)| (*key, *value)).collect::<Vec<_>>(),
         0,
@@ -32,37 +32,37 @@ fn root_of(map: &Map) -> Word {
 }
 
 /// Returns a key that is a hash.
-fn spread(number: u32) -> Word {
+fn spread(number: u32) -> Hash {
     keccak256(&number.to_be_bytes())
 }
 
 /// Returns a key that shares the first bits with this one and has all others inverted.
-fn diverging(key: &Word, shared_bits: usize) -> Word {
+fn diverging(key: &Hash, shared_bits: usize) -> Hash {
     std::array::from_fn(|byte| {
         let kept = shared_bits.saturating_sub(byte * 8).min(8);
         key[byte] ^ 0xff_u8.checked_shr(kept as u32).unwrap_or(0)
     })
 }
 
-fn set(key: Word, value: u8) -> Change {
+fn set(key: Hash, value: u8) -> Change {
     Change {
         key,
         value: Some([value; 32]),
     }
 }
 
-fn remove(key: Word) -> Change {
+fn remove(key: Hash) -> Change {
     Change { key, value: None }
 }
 
-fn tree_of(keys: &[Word]) -> Tree {
+fn tree_of(keys: &[Hash]) -> Tree {
     let mut tree = Tree::new();
     tree.update(&mut keys.iter().map(|key| set(*key, key[31])).collect());
     tree
 }
 
 /// Checks that every statement of the tree about these keys agrees with the map, and that a proof shows it.
-fn assert_is(tree: &Tree, map: &Map, keys: &[Word]) {
+fn assert_is(tree: &Tree, map: &Map, keys: &[Hash]) {
     assert_eq!(tree.root(), root_of(map));
     assert_eq!((tree.len(), tree.is_empty()), (map.len(), map.is_empty()));
     for key in keys {
@@ -79,7 +79,7 @@ fn assert_is(tree: &Tree, map: &Map, keys: &[Word]) {
 }
 
 /// Keys that meet in the tree: hashes of few numbers, and keys that leave another one after any number of bits.
-fn any_key() -> impl Strategy<Value = Word> {
+fn any_key() -> impl Strategy<Value = Hash> {
     let fastpath = (0..4_u32, prop_oneof![0..256_usize, 240..256_usize]);
     let fastpath = fastpath.prop_map(|(number, bits)| diverging(&spread(number), bits));
     let nested = (0..256_usize, 0..256_usize).prop_map(|(a, b)| diverging(&diverging(&[0; 32], a), b));
@@ -99,7 +99,7 @@ proptest! {
         batches in prop::collection::vec(prop::collection::vec(any_change(), 0..40), 1..12),
     ) {
         let (mut tree, mut map) = (Tree::new(), Map::new());
-        let mut keys: Vec<Word> = (60..64).map(spread).collect();
+        let mut keys: Vec<Hash> = (60..64).map(spread).collect();
         for batch in &batches {
             for Change { key, value } in batch {
                 keys.push(*key);
@@ -161,7 +161,7 @@ proptest! {
     }
 }
 
-fn assert_shows_nothing_else(tree: &Tree, key: &Word, bytes: &[u8]) {
+fn assert_shows_nothing_else(tree: &Tree, key: &Hash, bytes: &[u8]) {
     let shown = Proof::decode(bytes).and_then(|proof| proof.check(&tree.root(), key));
     assert!(
         shown.is_err() || shown == Ok(tree.get(key)),
@@ -170,10 +170,10 @@ fn assert_shows_nothing_else(tree: &Tree, key: &Word, bytes: &[u8]) {
 }
 
 /// Trees and keys whose proofs have every form: all kinds of ends, depth 0, many, 256; empty and other siblings.
-fn shapes() -> Vec<(Tree, Word)> {
+fn shapes() -> Vec<(Tree, Hash)> {
     let key = spread(0);
     let twin = diverging(&key, 255);
-    let many: Vec<Word> = (0..300).map(spread).collect();
+    let many: Vec<Hash> = (0..300).map(spread).collect();
     vec![
         (Tree::new(), key),
         (tree_of(&[key]), key),
@@ -215,7 +215,7 @@ fn a_flipped_bit_in_a_proof_proves_no_other_statement() {
 
 #[test]
 fn a_proof_is_valid_only_for_its_key_and_root() {
-    let keys: Vec<Word> = (0..50).map(spread).collect();
+    let keys: Vec<Hash> = (0..50).map(spread).collect();
     let (tree, other) = (tree_of(&keys), tree_of(&keys[..49]));
     for key in keys.iter().copied().chain((50..80).map(spread)) {
         let proof = tree.prove(&key);
@@ -231,7 +231,7 @@ fn a_proof_is_valid_only_for_its_key_and_root() {
 fn proofs_have_the_documented_encoding() {
     let (left, right) = ([0; 32], [0x20; 32]);
     let tree = tree_of(&[left, right]);
-    let leaf = |key: &Word| keccak256(&[&[0], &key[..], &[key[31]; 32][..]].concat());
+    let leaf = |key: &Hash| keccak256(&[&[0], &key[..], &[key[31]; 32][..]].concat());
     let own = [&[0x40, 3, 0b0010_0000][..], &leaf(&right), &[0; 32]].concat();
     assert_eq!(tree.prove(&left).encode(), own);
     let mut beside = [0; 32];
@@ -295,7 +295,7 @@ fn proofs_that_no_tree_can_have_are_refused() {
 #[test]
 fn another_leaf_proves_absence_only_on_the_path_of_the_key() {
     let key = spread(0);
-    let leaf = |key: &Word| keccak256(&[&[0], &key[..], &word(9)[..]].concat());
+    let leaf = |key: &Hash| keccak256(&[&[0], &key[..], &word(9)[..]].concat());
     // Forged trees: one with the key's own leaf as the other leaf, one whose other leaf belongs on the other side.
     let astray = diverging(&key, 0);
     for other in [key, astray] {
@@ -319,7 +319,7 @@ fn another_leaf_proves_absence_only_on_the_path_of_the_key() {
     assert_eq!(as_inner.check(&leaf(&key), &key), Err(ProofError::Root));
 }
 
-fn word(byte: u8) -> Word {
+fn word(byte: u8) -> Hash {
     [byte; 32]
 }
 
@@ -356,7 +356,7 @@ fn large_batches_use_all_hash_lanes_and_parallel_walks() {
             }
         }
         tree.update(&mut changes);
-        let keys: Vec<Word> = (0..4000).step_by(37).map(spread).collect();
+        let keys: Vec<Hash> = (0..4000).step_by(37).map(spread).collect();
         assert_is(&tree, &map, &keys);
     }
 }
@@ -364,10 +364,10 @@ fn large_batches_use_all_hash_lanes_and_parallel_walks() {
 #[test]
 fn freed_nodes_are_reused() {
     let mut tree = Tree::new();
-    let far: Vec<Word> = (0..20).map(|number| diverging(&spread(number), 250)).collect();
+    let far: Vec<Hash> = (0..20).map(|number| diverging(&spread(number), 250)).collect();
     let mut most = 0;
     for round in 0..60_u32 {
-        let keys: Vec<Word> = (0..500)
+        let keys: Vec<Hash> = (0..500)
             .map(|number| spread(round * 500 + number))
             .chain(far.clone())
             .collect();

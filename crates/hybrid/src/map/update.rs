@@ -8,7 +8,7 @@ use std::hint::black_box;
 use lineside_verify::hash::Hasher;
 
 use super::node::{
-    DEEPEST, EMPTY_HASH, Leaf, MESSAGE_BYTES, Node, Pair, Ref, bit, inner_message, leaf_message,
+    ChildHashes, DEPTH_MAX, EMPTY_HASH, Leaf, MESSAGE_BYTES, Node, Ref, bit, inner_message, leaf_message,
 };
 use super::{Change, Tree};
 
@@ -16,7 +16,7 @@ use super::{Change, Tree};
 const BATCH: usize = 64;
 
 /// Number of entries for each depth for which memory is kept between updates; a block of 10^4 changes needs no more.
-const KEPT: usize = 1 << 14;
+const KEPT_ENTRIES: usize = 1 << 14;
 
 /// Number of descents that [`Tree::warm`] walks in parallel.
 const WALKS: usize = 32;
@@ -39,7 +39,7 @@ struct Grown {
 
 /// Buffers of updates, kept for their capacity.
 #[derive(Default)]
-pub(super) struct Work {
+pub(super) struct UpdateBuffers {
     /// For each depth: nodes that need a new hash, in the order of keys.
     stale: Vec<Vec<Stale>>,
     /// Digests of the current depth, and of the one below it.
@@ -75,7 +75,7 @@ impl Tree {
             }
             same
         });
-        self.work.stale.resize_with(DEEPEST + 1, Vec::new);
+        self.work.stale.resize_with(DEPTH_MAX + 1, Vec::new);
         let Grown { node, stale } = self.grow(self.top, 0, changes);
         self.top = node;
         if let Some(below) = stale {
@@ -132,7 +132,7 @@ impl Tree {
         }
         let mut nodes = [node; WALKS];
         let mut read = 0;
-        for depth in depth..=DEEPEST {
+        for depth in depth..=DEPTH_MAX {
             let mut deeper = false;
             for (node, Change { key, .. }) in nodes.iter_mut().zip(changes) {
                 *node = match node.open() {
@@ -242,7 +242,7 @@ impl Tree {
         self.free_inner(old);
         match side {
             Some(side) => Ref::chain(side, self.chains.add(children[side], hashes[side])),
-            None => Ref::fork(self.forks.add(children, Pair(hashes))),
+            None => Ref::fork(self.forks.add(children, ChildHashes(hashes))),
         }
     }
 
@@ -284,14 +284,14 @@ impl Tree {
             debug_assert!(ready.next().is_none(), "every digest has a parent");
             drop(ready);
             stale.clear();
-            stale.shrink_to(KEPT);
+            stale.shrink_to(KEPT_ENTRIES);
             std::mem::swap(here, below);
         }
         let root = below.first().copied().unwrap_or(EMPTY_HASH);
         below.clear();
         work.digests
             .iter_mut()
-            .for_each(|digests| digests.shrink_to(KEPT));
+            .for_each(|digests| digests.shrink_to(KEPT_ENTRIES));
         self.work = work;
         root
     }
@@ -305,7 +305,7 @@ impl Tree {
                 leaf_message(key, value)
             }
             Node::Fork(index) => {
-                let Pair([left, right]) = self.forks.hashes_mut(index);
+                let ChildHashes([left, right]) = self.forks.hashes_mut(index);
                 for (hash, below) in [&mut *left, &mut *right].into_iter().zip(stale.below) {
                     if below {
                         *hash = ready.next().unwrap_or(EMPTY_HASH);

@@ -87,7 +87,7 @@ pub(crate) struct Gathering {
 }
 
 /// Kind of a restored entry. The state does not keep values.
-pub(crate) enum Gathered {
+pub(crate) enum RestoredEntry {
     /// A value.
     Value(SharedKey, Cell),
     /// Another entry.
@@ -107,7 +107,7 @@ impl Gathering {
     ///
     /// # Errors
     /// [`Malformed`] for an entry that [`State::each_entry`] does not show, or not in this order.
-    pub fn take(&mut self, place: &[u8], content: &[u8]) -> Result<Gathered, Malformed> {
+    pub fn take(&mut self, place: &[u8], content: &[u8]) -> Result<RestoredEntry, Malformed> {
         if !self.last_place.is_empty() && place <= self.last_place.as_slice() {
             return Err(Malformed("entries that are not in ascending order"));
         }
@@ -133,7 +133,7 @@ impl Gathering {
 }
 
 impl State {
-    fn put(&mut self, mut place: Input<'_>, mut content: Input<'_>) -> Result<Gathered, Malformed> {
+    fn put(&mut self, mut place: Input<'_>, mut content: Input<'_>) -> Result<RestoredEntry, Malformed> {
         match place.u8()? {
             b'v' => {
                 if !(1..=HYBRID_KEY_BYTES_MAX).contains(&place.0.len()) {
@@ -150,7 +150,7 @@ impl State {
                 let touched = 0;
                 self.versions.insert(key.clone(), LastWrite { version, touched });
                 let value = content.0.into();
-                return Ok(Gathered::Value(key, Cell { version, value }));
+                return Ok(RestoredEntry::Value(key, Cell { version, value }));
             }
             b'n' => {
                 let lane = (place.u64()?, place.u16()?);
@@ -178,7 +178,7 @@ impl State {
         }
         place.end()?;
         content.end()?;
-        Ok(Gathered::Other)
+        Ok(RestoredEntry::Other)
     }
 }
 

@@ -69,7 +69,7 @@ fn a_range_returns_the_readable_keys_under_nested_rules() {
             (SharedKey::from(&key[..]), Cell { version, value })
         });
         let cells: BTreeMap<_, _> = cells.collect();
-        let view = View::restored(header(), membership, cells.clone().into_iter().collect());
+        let view = ReadView::restored(header(), membership, cells.clone().into_iter().collect());
         for _ in 0..50 {
             let (start, stop) = (&keys[below(keys.len())], &keys[below(keys.len())]);
             let limit = 1 + below(40);

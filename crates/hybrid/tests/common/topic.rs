@@ -84,7 +84,7 @@ impl Topic {
                 }
             });
             let (lost, reader) = (start.lost, Some(reader));
-            Ok(Arc::new(View {
+            Ok(Arc::new(NodeLog {
                 topic,
                 lost,
                 stop,
@@ -95,14 +95,14 @@ impl Topic {
 }
 
 /// One node's access to the log.
-struct View {
+struct NodeLog {
     topic: Topic,
     lost: Lost,
     stop: Arc<AtomicBool>,
     reader: Option<JoinHandle<()>>,
 }
 
-impl Log for View {
+impl Log for NodeLog {
     fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
         if self.topic.0.ended.load(Ordering::Acquire) {
             return Err(LogError("it was cut".into()));
@@ -125,7 +125,7 @@ impl Log for View {
     }
 }
 
-impl Drop for View {
+impl Drop for NodeLog {
     fn drop(&mut self) {
         let messages = self.topic.0.messages.lock().unwrap();
         self.stop.store(true, Ordering::Release);

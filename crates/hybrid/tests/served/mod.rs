@@ -18,16 +18,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A node with a port. The datapath ends first, as in the daemon.
-pub struct Served {
+pub struct ServedNode {
     pub datapath: SocketDatapath,
     pub node: Arc<Node<SimDisk>>,
 }
 
-impl Served {
-    pub fn new(node: Node<SimDisk>, trusted: &[Range], queue: usize) -> Served {
+impl ServedNode {
+    pub fn new(node: Node<SimDisk>, trusted: &[Range], queue: usize) -> ServedNode {
         let node = Arc::new(node);
         let host = HybridHost::new(node.clone(), trusted.to_vec());
         let options = SocketOptions {
@@ -39,7 +39,7 @@ impl Served {
         let datapath =
             SocketDatapath::start_async(options, Arc::new(HybridFastPath), Arc::new(host), &readers);
         let datapath = datapath.unwrap();
-        Served { datapath, node }
+        ServedNode { datapath, node }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -50,7 +50,7 @@ impl Served {
     /// answer.
     pub fn settle(&self) {
         let counts = self.datapath.counts();
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + REPLY_TIMEOUT;
         let left = || {
             let dropped: u64 = counts.drops.iter().map(|count| count.load(Relaxed)).sum();
             let answered = counts.fastpath_replies.load(Relaxed) + counts.host_replies.load(Relaxed);
@@ -67,8 +67,8 @@ impl Served {
     }
 }
 
-pub fn serve(seed: u64) -> Served {
-    Served::new(start(SimDisk::new(seed)), &[], 4096)
+pub fn serve(seed: u64) -> ServedNode {
+    ServedNode::new(start(SimDisk::new(seed)), &[], 4096)
 }
 
 pub fn asker(server: SocketAddr, member: MemberId) -> Asker {
@@ -79,13 +79,13 @@ pub fn asker(server: SocketAddr, member: MemberId) -> Asker {
         lane: 7,
         secret: member_key(member),
     };
-    Asker::connect(server, identity, PATIENCE).unwrap()
+    Asker::connect(server, identity, REPLY_TIMEOUT).unwrap()
 }
 
 pub fn socket(server: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(server).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
     socket
 }
 

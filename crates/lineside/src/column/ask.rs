@@ -1,6 +1,6 @@
 //! Client verbs of `lineside column`: each sends one request, or one after the other, to a server over UDP.
 
-use super::paper::{self, Shown};
+use super::paper::{self, GetResult};
 use super::text;
 use crate::out::Unwritten;
 use anyhow::bail;
@@ -282,9 +282,9 @@ impl Get {
         for KeyText(key) in &self.keys {
             if self.paper {
                 match paper::get(&mut client, key, &self.columns, as_json)? {
-                    Shown::Whole => {}
-                    Shown::Nothing => missing += 1,
-                    Shown::TooLong => too_long += 1,
+                    GetResult::Whole => {}
+                    GetResult::Nothing => missing += 1,
+                    GetResult::TooLong => too_long += 1,
                 }
                 continue;
             }

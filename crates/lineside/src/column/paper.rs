@@ -14,7 +14,7 @@ use lineside_wire::{
 use serde_json::json;
 
 /// Result of a get.
-pub enum Shown {
+pub enum GetResult {
     /// The row was printed.
     Whole,
     /// The row does not exist.
@@ -48,7 +48,12 @@ fn one(columns: &[ColumnName]) -> anyhow::Result<&ColumnName> {
 ///
 /// # Errors
 /// See [`Client::paper`]; the key or the column name is too long for the format.
-pub fn get(client: &mut Client, key: &[u8], columns: &[ColumnName], as_json: bool) -> anyhow::Result<Shown> {
+pub fn get(
+    client: &mut Client,
+    key: &[u8],
+    columns: &[ColumnName],
+    as_json: bool,
+) -> anyhow::Result<GetResult> {
     let column = one(columns)?;
     let request = PaperRequest::Get(key.to_vec(), column.as_bytes().to_vec());
     let PaperAnswer::Get(answer) = ask(client, &request, 0)? else {
@@ -57,7 +62,7 @@ pub fn get(client: &mut Client, key: &[u8], columns: &[ColumnName], as_json: boo
     Ok(match answer {
         Ok(Some(value)) => {
             show_row(column, key, &value, as_json)?;
-            Shown::Whole
+            GetResult::Whole
         }
         Ok(None) => {
             let key = text::show(key);
@@ -65,7 +70,7 @@ pub fn get(client: &mut Client, key: &[u8], columns: &[ColumnName], as_json: boo
                 true => say!("{}", json!({"key": key, "found": false})),
                 false => say!("{key}: no such row"),
             }?;
-            Shown::Nothing
+            GetResult::Nothing
         }
         Err(()) => {
             let (key, name) = (text::show(key), text::show(column.as_bytes()));
@@ -78,7 +83,7 @@ pub fn get(client: &mut Client, key: &[u8], columns: &[ColumnName], as_json: boo
                     say!("{key}: {name} has more than {COLUMN_PAPER_VALUE_BYTES} bytes; leave out --paper")
                 }
             }?;
-            Shown::TooLong
+            GetResult::TooLong
         }
     })
 }

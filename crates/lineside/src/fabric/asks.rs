@@ -17,7 +17,7 @@ pub fn unusable(files: &[Option<&PathBuf>], error: &dyn Display) -> Wrong {
 
 /// Identity that signs requests, and TLS settings.
 #[derive(Args)]
-pub struct Asks {
+pub struct RequestIdentity {
     /// MSP id of the identity that signs the requests, such as Org1MSP.
     #[arg(long, value_name = "NAME")]
     msp_id: String,
@@ -83,7 +83,7 @@ impl Refusals {
     }
 }
 
-impl Asks {
+impl RequestIdentity {
     /// Returns the options for following `channel` at these endpoints from block `from` on, and the detector of
     /// refusals. The options print each endpoint that is given up, with the reason, to standard error.
     ///

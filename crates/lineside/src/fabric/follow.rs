@@ -1,6 +1,6 @@
 //! `lineside fabric follow`: prints the block events of a replica, a peer or an orderer, one line for each block.
 
-use crate::fabric::asks::Asks;
+use crate::fabric::asks::RequestIdentity;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -33,7 +33,7 @@ pub struct Follow {
     #[arg(long, conflicts_with = "filtered")]
     orderer: bool,
     #[command(flatten)]
-    asks: Asks,
+    asks: RequestIdentity,
     /// Request filtered blocks, which leave out the content of transactions.
     #[arg(long)]
     filtered: bool,

@@ -1,6 +1,6 @@
 //! `lineside fabric join` and `lineside fabric snapshot`: begin a ledger from a snapshot, and write one.
 
-use super::ledger::{Data, Kept};
+use super::ledger::{Data, ReplicaLedger};
 use crate::wrong::Wrong;
 use anyhow::Context;
 use clap::Args;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct Join {
     #[command(flatten)]
-    kept: Kept,
+    kept: ReplicaLedger,
     /// Directory of the snapshot, as a peer writes it (`completed/CHANNEL/BLOCK` below its snapshot directory).
     #[arg(value_name = "DIR")]
     snapshot: PathBuf,

@@ -100,7 +100,7 @@ impl Data {
 
 /// Ledger to which blocks are added, and the place of its state.
 #[derive(Args)]
-pub struct Kept {
+pub struct ReplicaLedger {
     #[command(flatten)]
     pub data: Data,
     /// Place of the state: in memory, or on disk (fjall) in the folder `state` of the ledger's directory. `memory`
@@ -116,7 +116,7 @@ enum StateIn {
     Fjall,
 }
 
-impl Kept {
+impl ReplicaLedger {
     /// Returns the requested place of the state.
     pub fn state_name(&self) -> StateName {
         match self.state {
@@ -144,7 +144,7 @@ impl Kept {
 #[derive(Args)]
 pub struct Import {
     #[command(flatten)]
-    kept: Kept,
+    kept: ReplicaLedger,
     /// Directory with the blocks as NNNNN.orderer.pb.gz or NNNNN.committed.pb.gz.
     #[arg(value_name = "DIR")]
     folder: PathBuf,

@@ -1,6 +1,6 @@
 //! Options of verbs that receive a channel's blocks from orderers.
 
-use crate::fabric::asks::{Asks, Refusals};
+use crate::fabric::asks::{Refusals, RequestIdentity};
 use clap::Args;
 use lineside_fabric_grpc::client::{Options, endpoint};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub struct Following {
     #[arg(long, value_name = "HOST:PORT", required = true, value_parser = endpoint)]
     orderer: Vec<String>,
     #[command(flatten)]
-    asks: Asks,
+    asks: RequestIdentity,
 }
 
 impl Following {

@@ -22,9 +22,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 /// Maximum number of blocks that wait to be sent, in addition to those that the sender keeps for repeats.
-const WAITING: usize = 8;
+const WAITING_BLOCKS_MAX: usize = 8;
 /// Time without a receiver after which a message says so.
-const SILENCE: Duration = Duration::from_secs(5);
+const RECEIVER_SILENCE: Duration = Duration::from_secs(5);
 /// Payload bytes of a packet of 1,500 bytes, without the headers of IP and UDP.
 const PAYLOAD_V4: usize = 1_472;
 const PAYLOAD_V6: usize = 1_452;
@@ -129,7 +129,7 @@ async fn feed(
     mut begin: oneshot::Receiver<u64>,
     blocks: mpsc::Sender<ReceivedBlock>,
 ) {
-    let begun = match tokio::time::timeout(SILENCE, &mut begin).await {
+    let begun = match tokio::time::timeout(RECEIVER_SILENCE, &mut begin).await {
         Ok(begun) => begun,
         Err(_) => {
             tell!("lineside: no replica with this key has answered yet; still waiting");
@@ -167,7 +167,7 @@ pub fn send(arguments: &Send, as_json: bool) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let (give, blocks) = mpsc::channel(WAITING);
+        let (give, blocks) = mpsc::channel(WAITING_BLOCKS_MAX);
         let (begin, begun) = oneshot::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);

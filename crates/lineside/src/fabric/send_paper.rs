@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Bytes of the headers of IP and UDP, which count towards the rate.
 const HEADERS_BYTES: u64 = 28;
 /// Lead over the rate at which the sender sleeps.
-const AHEAD: Duration = Duration::from_millis(1);
+const RATE_LEAD: Duration = Duration::from_millis(1);
 
 /// Send recorded blocks to a replica as packets in the papers' format.
 ///
@@ -61,7 +61,7 @@ impl Paced {
         if self.bytes_per_s > 0 {
             let due = Duration::from_secs_f64(self.bytes as f64 / self.bytes_per_s as f64);
             let ahead = due.saturating_sub(self.began.elapsed());
-            if ahead > AHEAD {
+            if ahead > RATE_LEAD {
                 std::thread::sleep(ahead);
             }
         }

@@ -18,14 +18,14 @@ use std::path::PathBuf;
 
 /// Bytes from the command line: text, and \xNN for any byte.
 #[derive(Clone)]
-pub struct Given(pub Vec<u8>);
+pub struct BytesArg(pub Vec<u8>);
 
 /// Parses bytes from the command line.
 ///
 /// # Errors
 /// The text has an escape sequence that does not exist.
-pub fn given(words: &str) -> Result<Given, String> {
-    text::parse(words).map(Given)
+pub fn given(words: &str) -> Result<BytesArg, String> {
+    text::parse(words).map(BytesArg)
 }
 
 fn sees(linearizable: bool) -> Sees {
@@ -49,7 +49,7 @@ pub struct Get {
     linearizable: bool,
     /// Keys; \xNN is the byte with the hex value NN.
     #[arg(required = true, value_parser = given)]
-    keys: Vec<Given>,
+    keys: Vec<BytesArg>,
 }
 
 impl Get {
@@ -97,10 +97,10 @@ pub struct Set {
     if_version: Option<Version>,
     /// Key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
-    name: Given,
+    name: BytesArg,
     /// New value; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
-    value: Given,
+    value: BytesArg,
 }
 
 impl Set {
@@ -120,7 +120,7 @@ pub struct Delete {
     if_version: Option<Version>,
     /// Key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
-    name: Given,
+    name: BytesArg,
 }
 
 impl Delete {
@@ -176,10 +176,10 @@ pub struct Range {
     limit: u32,
     /// First key; \xNN is the byte with the hex value NN. Empty: the first key of the database.
     #[arg(default_value = "", value_parser = given)]
-    start: Given,
+    start: BytesArg,
     /// Key before which to stop. Empty: print to the last key.
     #[arg(default_value = "", value_parser = given)]
-    stop: Given,
+    stop: BytesArg,
 }
 
 impl Range {
@@ -225,7 +225,7 @@ pub struct History {
     before: Option<Version>,
     /// Key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
-    name: Given,
+    name: BytesArg,
 }
 
 impl History {
@@ -267,7 +267,7 @@ pub struct Watch {
     member: Member,
     /// Prefix of the keys; \xNN is the byte with the hex value NN. Empty: all keys.
     #[arg(default_value = "", value_parser = given)]
-    prefix: Given,
+    prefix: BytesArg,
 }
 
 impl Watch {

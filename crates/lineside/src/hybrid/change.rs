@@ -1,7 +1,7 @@
 //! `lineside hybrid change`: changes of members, keys, rights and nodes. A change is made when a quorum of admins has
 //! requested the same change with the same deadline.
 
-use super::ask::{Given, given, write};
+use super::ask::{BytesArg, given, write};
 use super::init::rights;
 use super::key;
 use super::member::Member;
@@ -25,11 +25,11 @@ pub struct Change {
     #[arg(long, value_name = "MS")]
     until_ms: Option<u64>,
     #[command(subcommand)]
-    what: What,
+    what: ProposedChange,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum ProposedChange {
     /// Add a member, with a number that no member ever had.
     AddMember {
         /// Number of the new member.
@@ -67,7 +67,7 @@ enum What {
     Rule {
         /// Prefix of the keys; \xNN is the byte with the hex value NN.
         #[arg(value_parser = given)]
-        prefix: Given,
+        prefix: BytesArg,
         /// Number of the member; 0 for everyone.
         number: MemberId,
         /// Rights: r (read), w (write) or rw; - removes the rule.
@@ -93,7 +93,7 @@ enum What {
     },
 }
 
-impl What {
+impl ProposedChange {
     fn change(&self) -> anyhow::Result<change::Change<'_>> {
         use change::Change as To;
         Ok(match self {

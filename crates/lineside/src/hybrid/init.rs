@@ -57,7 +57,7 @@ pub struct Init {
 /// Genesis as described by a TOML file or the options.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct GenesisSpec {
     name: String,
     quorum: u16,
     #[serde(rename = "member")]
@@ -113,7 +113,7 @@ pub fn rights(text: &str) -> Result<Rights, String> {
 }
 
 impl Init {
-    fn wanted(&self) -> anyhow::Result<Wanted> {
+    fn wanted(&self) -> anyhow::Result<GenesisSpec> {
         if let Some(file) = &self.from {
             let text = fs::read_to_string(file);
             let text = text.map_err(|error| wrong(format!("{}: {error}", file.display())))?;
@@ -142,7 +142,7 @@ impl Init {
                 rights: rights.into(),
             })
         };
-        Ok(Wanted {
+        Ok(GenesisSpec {
             name: self.name.clone(),
             quorum: self.quorum,
             members: self.members.iter().map(member).collect::<Result<_, _>>()?,
@@ -189,7 +189,7 @@ impl Init {
     }
 }
 
-impl Wanted {
+impl GenesisSpec {
     fn genesis(&self) -> anyhow::Result<Genesis> {
         let mut members = Vec::new();
         for (wanted, member) in self.members.iter().zip(1..) {

@@ -1,6 +1,6 @@
 //! `lineside hybrid prove` and `verify-proof`: get a proof from a node, and check one without a node.
 
-use super::ask::{Given, given, read_head};
+use super::ask::{BytesArg, given, read_head};
 use super::asker::Asker;
 use super::key;
 use super::member::{Member, hash, read_genesis, refused};
@@ -22,7 +22,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of requests for a proof, which is repeated when a new block came between value, proof and head.
-const TRIES: usize = 10;
+const PROOF_ATTEMPTS_MAX: usize = 10;
 
 /// Get a proof of a key's value, or of its absence, and the node's signed statement about the block.
 #[derive(Args)]
@@ -31,7 +31,7 @@ pub struct Prove {
     member: Member,
     /// Key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
-    name: Given,
+    name: BytesArg,
     /// File for the proof; the node's signed statement is written to the same name with .head appended.
     #[arg(long, value_name = "FILE", default_value = "proof.bin")]
     out: PathBuf,
@@ -62,7 +62,7 @@ impl Prove {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
         let key = &self.name.0;
         let (bytes, value, head) = self.member.ask(async |asker: &Asker| {
-            for _ in 0..TRIES {
+            for _ in 0..PROOF_ATTEMPTS_MAX {
                 let value = self.value(asker).await?;
                 let answer = asker.prove(key).await?;
                 refused(&answer, &[Code::Done])?;
@@ -76,7 +76,7 @@ impl Prove {
                     return Ok((answer.proof, value, head));
                 }
             }
-            bail!("a new block interrupted the proof {TRIES} times: try again when there are fewer writes")
+            bail!("a new block interrupted the proof {PROOF_ATTEMPTS_MAX} times: try again when there are fewer writes")
         })?;
         let head_out = head_file(&self.out);
         fs::write(&self.out, &bytes).with_context(|| self.out.display().to_string())?;
@@ -108,10 +108,10 @@ pub struct VerifyProof {
     proof: PathBuf,
     /// Key; \xNN is the byte with the hex value NN.
     #[arg(long, value_parser = given)]
-    name: Given,
+    name: BytesArg,
     /// Value that the key must have had; without this option, the key must have been absent.
     #[arg(long, value_name = "VALUE", value_parser = given)]
-    value: Option<Given>,
+    value: Option<BytesArg>,
     /// Trusted hash of the block, 64 hex digits; needed without --head.
     #[arg(long, value_name = "HEX", value_parser = hash, required_unless_present = "head")]
     block_hash: Option<[u8; 32]>,

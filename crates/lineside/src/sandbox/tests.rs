@@ -9,8 +9,8 @@ use std::sync::mpsc::channel;
 /// Environment variable that makes the test binary act as the child that makes a forbidden call.
 const CHILD: &str = "LINESIDE_TEST_FORBIDDEN_CALL";
 
-fn kept(writes: &Path) -> Kept {
-    Kept {
+fn kept(writes: &Path) -> KeptRights {
+    KeptRights {
         places: Places {
             reads: Vec::new(),
             writes: vec![writes.into()],
@@ -22,15 +22,15 @@ fn kept(writes: &Path) -> Kept {
 }
 
 /// Returns the limits of a service with only the groups `calls`.
-fn kept_calls(writes: &Path, calls: &[CallGroup]) -> Kept {
-    Kept {
+fn kept_calls(writes: &Path, calls: &[CallGroup]) -> KeptRights {
+    KeptRights {
         calls: calls.to_vec(),
         ..kept(writes)
     }
 }
 
 /// Runs `act` on a new thread that has entered the sandbox.
-fn within<T: Send>(kept: &Kept, act: impl FnOnce() -> T + Send) -> T {
+fn within<T: Send>(kept: &KeptRights, act: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let act = || {
             let lacking = enter(SandboxName::On, kept).expect("a sandbox");

@@ -6,8 +6,8 @@ use crate::wrong::Wrong;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use lineside_bitcoin_node::{
-    BlockHash, CredentialSources, Download, DownloadOptions, Fault, Node, NodeError, NodeOptions, NodeUrl,
-    Progress, UrlError, connect,
+    BlockHash, CredentialSources, Download, DownloadOptions, Node, NodeError, NodeFault, NodeOptions,
+    NodeUrl, Progress, UrlError, connect,
 };
 use lineside_spv::chain::{ChainStore, ImportReport};
 use std::path::PathBuf;
@@ -115,7 +115,7 @@ fn check_signet(url: &str, chain: &ChainStore, node: &mut dyn Node) -> anyhow::R
         return Ok(());
     };
     if let Some(found) = node.info()?.signet.filter(|found| *found != expected) {
-        bail!(NodeError::new(url, Fault::OtherSignet { expected, found }));
+        bail!(NodeError::new(url, NodeFault::OtherSignet { expected, found }));
     }
     Ok(())
 }

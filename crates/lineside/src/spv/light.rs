@@ -105,14 +105,14 @@ impl FromStr for CheckpointText {
 }
 
 /// Light client with its open chain of headers and its connection to the server.
-struct Opened {
+struct OpenedLightClient {
     chain: HeaderChain<FileStore>,
     client: Client,
     _directory: DataDir,
 }
 
 impl Light {
-    fn open(&self) -> anyhow::Result<Opened> {
+    fn open(&self) -> anyhow::Result<OpenedLightClient> {
         let given = self.network.map(|network| Network::from(network).rules());
         let Some(network) = given.or_else(|| FileStore::network_in(&self.headers)) else {
             bail!(Wrong(format!(
@@ -131,7 +131,7 @@ impl Light {
             ..ChainOptions::default()
         };
         let chain = HeaderChain::open(network, store, options).map_err(|error| self.explain(error))?;
-        Ok(Opened {
+        Ok(OpenedLightClient {
             chain,
             client,
             _directory: directory,
@@ -201,7 +201,7 @@ impl Light {
     }
 }
 
-impl Opened {
+impl OpenedLightClient {
     /// Fetches the server's headers. Returns the number of new ones.
     fn sync(&mut self) -> anyhow::Result<u32> {
         let (mut start, mut back, mut added, mut unsynced) = (self.chain.tip().height + 1, 1, 0, 0);
@@ -302,7 +302,12 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
     let proof = opened.proof(&txid, &text)?;
     if !arguments.witness && wtxid.is_none() {
         let confirmations = holds(opened.chain.verify(&proof, &txid))?;
-        return show([Some(&text), None], &Shown::of(&proof), confirmations, as_json);
+        return show(
+            [Some(&text), None],
+            &VerifiedLocation::of(&proof),
+            confirmations,
+            as_json,
+        );
     }
     let witness = opened.witness_proof(&txid, &text)?;
     let (proof, witness) = if witness.header == proof.header {
@@ -335,19 +340,19 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
     }
     show(
         [Some(&text), Some(&found)],
-        &Shown::of(&proof),
+        &VerifiedLocation::of(&proof),
         confirmations,
         as_json,
     )
 }
 
 /// Verifies that a transaction is in the chain by its WTXID alone, to which the coinbase of its block commits.
-fn verify_by_wtxid(opened: &mut Opened, wtxid: &Id, as_json: bool) -> anyhow::Result<()> {
+fn verify_by_wtxid(opened: &mut OpenedLightClient, wtxid: &Id, as_json: bool) -> anyhow::Result<()> {
     let text = wtxid.text();
     let served = opened.client.wtxid_proof(&wtxid.0)?.found;
     let served = served.with_context(|| format!("{text}: no connected block of the server commits to it"))?;
     let confirmations = holds(opened.chain.verify_witness(&served.proof(), &wtxid.0))?;
-    let shown = Shown {
+    let shown = VerifiedLocation {
         header: served.header,
         height: served.height,
         index: served.index,
@@ -356,7 +361,7 @@ fn verify_by_wtxid(opened: &mut Opened, wtxid: &Id, as_json: bool) -> anyhow::Re
     show([None, Some(&text)], &shown, confirmations, as_json)
 }
 
-impl Opened {
+impl OpenedLightClient {
     fn proof(&mut self, txid: &[u8; 32], text: &str) -> anyhow::Result<TransactionProof> {
         let found = self.client.proof(txid)?.found;
         let found = found.with_context(|| format!("{text}: no connected block of the server holds it"))?;
@@ -384,14 +389,14 @@ fn holds(checked: Result<u32, ChainError>) -> anyhow::Result<u32> {
 }
 
 /// Location of a verified transaction in the chain.
-struct Shown {
+struct VerifiedLocation {
     header: Header,
     height: u32,
     index: u32,
     transactions: u32,
 }
 
-impl Shown {
+impl VerifiedLocation {
     fn of(proof: &TransactionProof) -> Self {
         Self {
             header: proof.header,
@@ -405,7 +410,7 @@ impl Shown {
 /// Prints that a transaction is verified. At least one of TXID and WTXID is given.
 fn show(
     [txid, wtxid]: [Option<&str>; 2],
-    shown: &Shown,
+    shown: &VerifiedLocation,
     confirmations: u32,
     as_json: bool,
 ) -> anyhow::Result<()> {

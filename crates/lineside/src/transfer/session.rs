@@ -45,7 +45,7 @@ pub struct SessionFile {
 /// Content of a session file. `unanswered` holds the operations of the packet that may have been sent and has no reply
 /// yet, in hex; the next packet must be the same.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct SessionContent {
     slot: u32,
     token: u64,
     next: u64,
@@ -76,7 +76,7 @@ fn lock(file: &Path) -> anyhow::Result<File> {
     locking().with_context(|| path.display().to_string())
 }
 
-impl Kept {
+impl SessionContent {
     fn read(file: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(file).with_context(|| {
             format!(
@@ -192,7 +192,7 @@ pub fn execute(
         bail!(ClientError::Count(operations.len(), most));
     }
     if let Some(file) = file {
-        let (_lock, mut kept) = Kept::locked(file)?;
+        let (_lock, mut kept) = SessionContent::locked(file)?;
         return kept.execute(file, client, operations);
     }
     let mut session = client.open()?;
@@ -214,7 +214,7 @@ fn open(file: &Path, client: &mut Client) -> anyhow::Result<Session> {
         );
     }
     let session = client.open()?;
-    let kept = Kept {
+    let kept = SessionContent {
         slot: session.slot,
         token: session.token,
         next: session.next,
@@ -239,13 +239,13 @@ impl SessionVerb {
                 opened?
             }
             Self::Show(_) => {
-                let (_lock, kept) = Kept::locked(file)?;
+                let (_lock, kept) = SessionContent::locked(file)?;
                 let mut session = kept.session();
                 session.next = client.next_sequence(&session)?;
                 session
             }
             Self::Close(_) => {
-                let (_lock, kept) = Kept::locked(file)?;
+                let (_lock, kept) = SessionContent::locked(file)?;
                 let session = kept.session();
                 match client.close(&session) {
                     // An earlier command closed it, and its reply was lost.

@@ -9,16 +9,16 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
 /// Output and exit code of a command.
-pub struct Said {
+pub struct CommandOutput {
     pub code: i32,
     pub out: String,
     pub error: String,
 }
 
 /// Directory with a database: its genesis and keys.
-pub struct House(pub TempDir);
+pub struct HybridDatabase(pub TempDir);
 
-impl House {
+impl HybridDatabase {
     pub fn new(arguments: &[&str]) -> Self {
         let house = Self(tempfile::tempdir().unwrap());
         let said = house.hybrid(&[&["init"], arguments].concat());
@@ -36,9 +36,9 @@ impl House {
         command
     }
 
-    pub fn hybrid(&self, arguments: &[&str]) -> Said {
+    pub fn hybrid(&self, arguments: &[&str]) -> CommandOutput {
         let output = self.command(arguments).output().unwrap();
-        Said {
+        CommandOutput {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),
             error: String::from_utf8(output.stderr).unwrap(),
@@ -87,13 +87,13 @@ impl Server {
     }
 
     /// Runs a verb with the key of a member.
-    pub fn ask(&self, house: &House, verb: &str, key: &str, rest: &[&str]) -> Said {
+    pub fn ask(&self, house: &HybridDatabase, verb: &str, key: &str, rest: &[&str]) -> CommandOutput {
         let fixed = [verb, "--server", self.address(), "--key", key];
         house.hybrid(&[&fixed, rest].concat())
     }
 
     /// Runs a verb with the key of a member, which must succeed; returns the printed objects.
-    pub fn done(&self, house: &House, verb: &str, key: &str, rest: &[&str]) -> Vec<Value> {
+    pub fn done(&self, house: &HybridDatabase, verb: &str, key: &str, rest: &[&str]) -> Vec<Value> {
         let said = self.ask(house, verb, key, &[rest, &["--json"]].concat());
         assert_eq!(said.code, 0, "{verb} {rest:?}: {}", said.error);
         let line = |line| serde_json::from_str(line).unwrap();
@@ -107,7 +107,7 @@ impl Server {
     }
 }
 
-pub const TWO: [&str; 6] = [
+pub const TWO_SERVICES: [&str; 6] = [
     "--member",
     "alice=alice.key:admin",
     "--member",

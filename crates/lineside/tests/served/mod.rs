@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// Services with a data directory that their server creates.
-pub const KEEPING: [&str; 4] = ["transfer", "column", "hybrid", "fabric"];
+pub const SERVICES_WITH_DATA: [&str; 4] = ["transfer", "column", "hybrid", "fabric"];
 
 pub fn lineside(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
@@ -37,13 +37,13 @@ pub fn write_private(path: &Path, bytes: &[u8]) {
 }
 
 /// Folder with the files that the services' configurations name.
-pub struct Place {
+pub struct ServiceFiles {
     folder: TempDir,
     /// Value of the key `state` in `[fabric]`: the place of the channel's state.
     pub fabric_state: &'static str,
 }
 
-impl Place {
+impl ServiceFiles {
     pub fn new() -> Self {
         let place = Self {
             folder: tempfile::tempdir().expect("a folder"),

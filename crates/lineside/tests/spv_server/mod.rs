@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
 /// Maximum time to wait for a reply of a server.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs `lineside` and waits until it ends.
 pub fn lineside(words: &[&str]) -> Output {
@@ -156,7 +156,7 @@ impl Electrum {
     /// Connects and negotiates protocol 1.4.
     pub fn connect(address: SocketAddr) -> std::io::Result<Self> {
         let stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
         let lines = BufReader::new(stream.try_clone()?).lines();
         let mut client = Self {
             stream,

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use zerocopy::FromZeros;
 
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Running server; killed when dropped.
 pub struct Server {
@@ -64,7 +64,7 @@ impl Server {
     }
 
     pub fn client(&self) -> Client {
-        Client::connect(self.address, PATIENCE).unwrap()
+        Client::connect(self.address, REPLY_TIMEOUT).unwrap()
     }
 
     /// Returns the value of a metric without labels.

@@ -11,7 +11,7 @@
 mod mend;
 
 use super::files::is_full;
-use super::index::{Place, TxidIndex};
+use super::index::{IndexedTx, TxidIndex};
 use super::network::Network;
 use bitcoin::hashes::{Hash, HashEngine, sha256};
 use fjall::config::{CompressionPolicy, FilterPolicy};
@@ -101,7 +101,7 @@ pub(super) trait Truth {
 }
 
 /// An opened index, and the reason if it had to be rebuilt.
-type Opened = (DiskIndex, Option<String>);
+type OpenedIndex = (DiskIndex, Option<String>);
 
 pub(super) struct DiskIndex {
     /// Database and its keys; `None` if it was closed after a failure and could not be opened again.
@@ -129,7 +129,12 @@ enum Failed {
 impl DiskIndex {
     /// Opens the index in the directory `name` of `dir` and adds the blocks of `truth` that it lacks. An index that is
     /// damaged or belongs to other blocks is rebuilt.
-    pub(super) fn open(dir: &Path, name: &str, network: Network, truth: &impl Truth) -> io::Result<Opened> {
+    pub(super) fn open(
+        dir: &Path,
+        name: &str,
+        network: Network,
+        truth: &impl Truth,
+    ) -> io::Result<OpenedIndex> {
         let path = dir.join(name);
         let marker = dir.join(format!("{name}.damaged"));
         let mut why = None;
@@ -241,7 +246,7 @@ impl DiskIndex {
         &self,
         txid: &[u8; 32],
         truth: &impl Truth,
-        each: &mut impl FnMut(Place),
+        each: &mut impl FnMut(IndexedTx),
     ) -> io::Result<()> {
         self.tail
             .places(txid, |place| txid_at(truth, place))
@@ -250,7 +255,12 @@ impl DiskIndex {
             .inspect_err(|_| _ = std::fs::write(&self.marker, b""))
     }
 
-    fn on_disk(&self, txid: &[u8; 32], truth: &impl Truth, each: &mut impl FnMut(Place)) -> io::Result<()> {
+    fn on_disk(
+        &self,
+        txid: &[u8; 32],
+        truth: &impl Truth,
+        each: &mut impl FnMut(IndexedTx),
+    ) -> io::Result<()> {
         guarded(|| {
             for pair in self.keys()?.prefix(&txid[..PREFIX]) {
                 let key = pair.key().map_err(other)?;
@@ -264,11 +274,11 @@ impl DiskIndex {
     }
 
     /// Returns the location that a key names, and the TXID there; `None` if the blocks contradict the key.
-    fn place<'t>(&self, key: &[u8], truth: &'t impl Truth) -> Option<(&'t [u8; 32], Place)> {
+    fn place<'t>(&self, key: &[u8], truth: &'t impl Truth) -> Option<(&'t [u8; 32], IndexedTx)> {
         let key: &[u8; KEY] = key.try_into().ok()?;
         let (prefix, place) = key.split_first_chunk::<PREFIX>()?;
         let (block, position) = place.split_first_chunk()?;
-        let place = Place {
+        let place = IndexedTx {
             block: u32::from_be_bytes(*block),
             position: u32::from_be_bytes(position.try_into().ok()?),
         };
@@ -354,7 +364,7 @@ impl DiskIndex {
     }
 }
 
-fn txid_at(truth: &impl Truth, place: Place) -> &[u8; 32] {
+fn txid_at(truth: &impl Truth, place: IndexedTx) -> &[u8; 32] {
     &truth.txids(place.block)[place.position as usize]
 }
 

@@ -1,6 +1,6 @@
 //! Import of blocks from files: headers are read first, then every parent is taken before its children.
 
-use super::scan::{self, Found, Source};
+use super::scan::{self, ScannedBlock, Source};
 use super::store::ChainStore;
 use super::types::ChainError;
 use super::validate::Refused;
@@ -99,9 +99,9 @@ impl ChainStore {
         let mut report = ImportReport::default();
         let found = self.scan_all(&sources, &mut report, progress)?;
         let first = self.blocks();
-        let mut run = Run::new(self, &sources, found, options, report);
+        let mut run = ImportRun::new(self, &sources, found, options, report);
         run.take_all(progress)?;
-        let Run {
+        let ImportRun {
             mut report, total, ..
         } = run;
 
@@ -132,7 +132,7 @@ impl ChainStore {
         sources: &[Source],
         report: &mut ImportReport,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Vec<Found>, ChainError> {
+    ) -> Result<Vec<ScannedBlock>, ChainError> {
         let total_bytes = sources.iter().map(|source| source.len).sum();
         let (mut found, mut bytes) = (Vec::new(), 0);
         for (number, source) in sources.iter().enumerate() {
@@ -164,10 +164,10 @@ impl ChainStore {
 }
 
 /// Second phase of an import: checks and stores the blocks.
-struct Run<'a> {
+struct ImportRun<'a> {
     store: &'a mut ChainStore,
     sources: &'a [Source],
-    found: Vec<Found>,
+    found: Vec<ScannedBlock>,
     options: ImportOptions,
     report: ImportReport,
     /// Found blocks that wait for their parent, by the parent's hash.
@@ -181,14 +181,14 @@ struct Run<'a> {
     next_sync: Instant,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ImportRun<'a> {
     fn new(
         store: &'a mut ChainStore,
         sources: &'a [Source],
-        found: Vec<Found>,
+        found: Vec<ScannedBlock>,
         options: ImportOptions,
         report: ImportReport,
-    ) -> Run<'a> {
+    ) -> ImportRun<'a> {
         let mut waiting: HashMap<[u8; 32], Vec<u32>> = HashMap::new();
         let mut ready = BinaryHeap::new();
         for (i, block) in found.iter().enumerate() {
@@ -201,7 +201,7 @@ impl<'a> Run<'a> {
         }
         let total = found.iter().map(|block| u64::from(block.len)).sum();
         let open = HashMap::new();
-        Run {
+        ImportRun {
             store,
             sources,
             found,
@@ -259,7 +259,7 @@ impl<'a> Run<'a> {
     }
 
     fn take(&mut self, i: usize, buffer: &mut Vec<u8>) -> Result<(), ChainError> {
-        let Found {
+        let ScannedBlock {
             source,
             offset,
             len,

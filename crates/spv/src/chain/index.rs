@@ -7,14 +7,14 @@ use hashbrown::HashTable;
 
 /// Location of a transaction: the block's number in the store and the transaction's position in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct IndexedTx {
     pub(super) block: u32,
     pub(super) position: u32,
 }
 
 /// TXID index in memory. A TXID that occurs several times has several entries.
 pub(super) struct TxidIndex {
-    table: HashTable<Place>,
+    table: HashTable<IndexedTx>,
     key: [u64; 2],
 }
 
@@ -41,14 +41,14 @@ impl TxidIndex {
         &mut self,
         block: u32,
         txids: &[[u8; 32]],
-        txid_at: impl Fn(Place) -> &'a [u8; 32],
+        txid_at: impl Fn(IndexedTx) -> &'a [u8; 32],
     ) {
         let key = self.key;
-        let hash_at = |place: &Place| siphash(key, txid_at(*place));
+        let hash_at = |place: &IndexedTx| siphash(key, txid_at(*place));
         self.table.reserve(txids.len(), hash_at);
         for (txid, position) in txids.iter().zip(0..) {
             self.table
-                .insert_unique(siphash(key, txid), Place { block, position }, hash_at);
+                .insert_unique(siphash(key, txid), IndexedTx { block, position }, hash_at);
         }
     }
 
@@ -56,8 +56,8 @@ impl TxidIndex {
     pub(super) fn places<'s, 'a: 's>(
         &'s self,
         txid: &'s [u8; 32],
-        txid_at: impl Fn(Place) -> &'a [u8; 32] + 's,
-    ) -> impl Iterator<Item = Place> + 's {
+        txid_at: impl Fn(IndexedTx) -> &'a [u8; 32] + 's,
+    ) -> impl Iterator<Item = IndexedTx> + 's {
         let hash = siphash(self.key, txid);
         self.table
             .iter_hash(hash)
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn duplicates_and_absent() {
         let stored = [[1u8; 32], [2; 32], [1; 32]];
-        let at = |place: Place| &stored[place.position as usize];
+        let at = |place: IndexedTx| &stored[place.position as usize];
         let mut index = TxidIndex::new().unwrap();
         index.add(0, &stored, at);
         let mut found: Vec<u32> = index.places(&[1; 32], at).map(|p| p.position).collect();

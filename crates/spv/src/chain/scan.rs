@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Maximum length of a block in a framed file (a node's own block files end at this size).
-const LONGEST: u32 = 128 << 20;
+const BLOCK_BYTES_MAX: u32 = 128 << 20;
 const HEADER: u64 = 80;
 const FRAME: u64 = 8;
 
@@ -20,7 +20,7 @@ pub(super) struct Source {
 }
 
 /// A block found in a source.
-pub(super) struct Found {
+pub(super) struct ScannedBlock {
     pub(super) source: u32,
     pub(super) offset: u64,
     pub(super) len: u32,
@@ -120,7 +120,7 @@ impl Source {
         &self,
         number: u32,
         network: StoreNetwork,
-        found: &mut Vec<Found>,
+        found: &mut Vec<ScannedBlock>,
         unreadable: &mut Vec<Unreadable>,
     ) -> io::Result<()> {
         let file = File::open(&self.path)?;
@@ -133,7 +133,7 @@ impl Source {
         }
         if let Some(other) = Network::ALL.into_iter().find(|other| other.magic() == start) {
             unreadable.push((0, format!("a block file of {other}, not of {network}")));
-        } else if self.len < HEADER || self.len > u64::from(LONGEST) {
+        } else if self.len < HEADER || self.len > u64::from(BLOCK_BYTES_MAX) {
             unreadable.push((0, format!("{} bytes cannot be a block", self.len)));
         } else {
             found.push(self.found(&file, number, 0, self.len as u32)?);
@@ -141,13 +141,13 @@ impl Source {
         Ok(())
     }
 
-    fn found(&self, file: &File, source: u32, offset: u64, len: u32) -> io::Result<Found> {
+    fn found(&self, file: &File, source: u32, offset: u64, len: u32) -> io::Result<ScannedBlock> {
         let mut header = [0u8; HEADER as usize];
         self.read(file, offset, &mut header)?;
         let mut parent = [0u8; 32];
         parent.copy_from_slice(&header[4..36]);
         let hash: bitcoin::hashes::sha256d::Hash = bitcoin::hashes::Hash::hash(&header);
-        Ok(Found {
+        Ok(ScannedBlock {
             source,
             offset,
             len,
@@ -161,7 +161,7 @@ impl Source {
         file: &File,
         number: u32,
         network: StoreNetwork,
-        found: &mut Vec<Found>,
+        found: &mut Vec<ScannedBlock>,
         unreadable: &mut Vec<Unreadable>,
     ) -> io::Result<()> {
         let mut at = 0;
@@ -181,7 +181,7 @@ impl Source {
             }
             let len = u32::from_le_bytes([frame[4], frame[5], frame[6], frame[7]]);
             let end = at + FRAME + u64::from(len);
-            if u64::from(len) < HEADER || len > LONGEST {
+            if u64::from(len) < HEADER || len > BLOCK_BYTES_MAX {
                 unreadable.push((at, format!("a block cannot have {len} bytes")));
                 at += 4;
             } else if end > self.len {

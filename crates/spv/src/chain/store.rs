@@ -8,7 +8,7 @@ mod sync;
 use super::checksum::crc32c;
 use super::disk_index::Truth;
 use super::files::{Files, Opening, Record};
-use super::index::Place;
+use super::index::IndexedTx;
 use super::kept_blocks::KeptBlocks;
 use super::network::{Network, StoreNetwork};
 use super::types::{
@@ -377,7 +377,7 @@ impl ChainStore {
         };
         let best = self.best_place(index, wtxid, &Witnessed(self.truth()))?;
         // The WTXID index has no coinbases.
-        let after_coinbase = |place: Place| Place {
+        let after_coinbase = |place: IndexedTx| IndexedTx {
             position: place.position + 1,
             ..place
         };
@@ -397,8 +397,8 @@ impl ChainStore {
         index: &Index,
         id: &[u8; 32],
         truth: &impl Truth,
-    ) -> Result<Option<Place>, ChainError> {
-        let rank = |place: Place| {
+    ) -> Result<Option<IndexedTx>, ChainError> {
+        let rank = |place: IndexedTx| {
             let entry = &self.entries[place.block as usize];
             (
                 !entry.detached,
@@ -407,8 +407,8 @@ impl ChainStore {
                 Reverse(place.position),
             )
         };
-        let mut best: Option<Place> = None;
-        index.places(id, truth, |place: Place| {
+        let mut best: Option<IndexedTx> = None;
+        index.places(id, truth, |place: IndexedTx| {
             let connected = self.entries[place.block as usize].connected;
             if connected && best.is_none_or(|other| rank(place) > rank(other)) {
                 best = Some(place);
@@ -417,7 +417,7 @@ impl ChainStore {
         Ok(best)
     }
 
-    fn located(&self, place: Place) -> Located {
+    fn located(&self, place: IndexedTx) -> Located {
         let entry = &self.entries[place.block as usize];
         Located {
             block: BlockId(place.block),

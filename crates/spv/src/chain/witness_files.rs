@@ -185,7 +185,7 @@ impl WitnessOpening {
         let (wtxids, coinbases) = (open_file(&wtxids_path)?, open_file(&coinbases_path)?);
         let wtxid_map = map(&wtxids).map_err(io(&wtxids_path))?;
         let coinbase_map = map(&coinbases).map_err(io(&coinbases_path))?;
-        let stored = Stored {
+        let stored = StoredWitnesses {
             blocks_path,
             wtxids_path: &wtxids_path,
             coinbases_path: &coinbases_path,
@@ -226,7 +226,7 @@ impl WitnessOpening {
 }
 
 /// Contents of the files.
-struct Stored<'a> {
+struct StoredWitnesses<'a> {
     blocks_path: &'a Path,
     wtxids_path: &'a Path,
     coinbases_path: &'a Path,
@@ -234,7 +234,7 @@ struct Stored<'a> {
     coinbases: &'a [u8],
 }
 
-impl Stored<'_> {
+impl StoredWitnesses<'_> {
     /// Checks the data of one record, which begins at `ends` (leaves, bytes of coinbases). Returns its ends.
     fn check(
         &self,

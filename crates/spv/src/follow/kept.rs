@@ -1,9 +1,9 @@
 //! Fetches blocks that should be kept but are not, for example those of a time without `keep_blocks`. Runs while the
 //! chain is at the node's tip.
 
-use super::{Following, PAUSES, WAIT};
+use super::{FEED_WAIT_MAX, Following, REFUSED_BLOCK_PAUSES};
 use crate::chain::Refused;
-use lineside_bitcoin_node::{Backoff, BlockHash, Fault};
+use lineside_bitcoin_node::{Backoff, BlockHash, NodeFault};
 use lineside_util::hex::to_display;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ impl Default for Unkept {
         Self {
             fetched: 0,
             not_before: None,
-            backoff: Backoff::new(PAUSES[0], PAUSES[1]),
+            backoff: Backoff::new(REFUSED_BLOCK_PAUSES[0], REFUSED_BLOCK_PAUSES[1]),
         }
     }
 }
@@ -43,7 +43,7 @@ impl Following {
         if self.unkept.not_before.is_some_and(|end| start < end) {
             return;
         }
-        while start.elapsed() < WAIT && !is_over.load(Relaxed) {
+        while start.elapsed() < FEED_WAIT_MAX && !is_over.load(Relaxed) {
             let Some(hash) = self.host.first_unkept() else {
                 self.end_of_unkept();
                 return;
@@ -75,10 +75,10 @@ impl Following {
     fn fetch_one(&mut self, hash: &[u8; 32]) -> Fetched {
         let raw = match self.feed.node().block(&BlockHash(*hash)) {
             Ok(raw) => raw,
-            Err(error) if matches!(error.fault, Fault::NoSuchBlock { .. }) => {
+            Err(error) if matches!(error.fault, NodeFault::NoSuchBlock { .. }) => {
                 return Fetched::Never(error.to_string());
             }
-            Err(error) if error.fault.is_transient() || matches!(error.fault, Fault::Interrupted) => {
+            Err(error) if error.fault.is_transient() || matches!(error.fault, NodeFault::Interrupted) => {
                 return Fetched::Later(error.to_string());
             }
             Err(error) => return Fetched::Never(error.to_string()),

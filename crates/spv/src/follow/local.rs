@@ -10,13 +10,13 @@ use std::collections::VecDeque;
 
 /// Block that was accepted but is not connected yet.
 #[derive(Clone, Copy)]
-pub struct Held {
+pub struct UnconnectedBlock {
     pub height: u32,
     pub hash: [u8; 32],
     pub bits: u32,
 }
 
-impl Held {
+impl UnconnectedBlock {
     pub fn of(block: &BlockInfo) -> Self {
         Self {
             height: block.height,
@@ -36,7 +36,7 @@ pub struct Branch {
     /// Height of the last block that the branch shares with the chain.
     pub fork: u32,
     /// Blocks above `fork`, the lowest first.
-    pub blocks: VecDeque<Held>,
+    pub blocks: VecDeque<UnconnectedBlock>,
     /// Work of `blocks`; `None` if there are no blocks.
     work: Option<Work>,
     /// Work of the blocks that would be replaced.
@@ -45,7 +45,7 @@ pub struct Branch {
 
 impl Branch {
     /// Returns a branch without blocks that leaves `base` at the height `fork`.
-    pub fn new(base: &Local<'_>, fork: u32) -> Self {
+    pub fn new(base: &ChainView<'_>, fork: u32) -> Self {
         let tip = base.tip().map_or(0, |(height, _)| height);
         let bits = (fork + 1..=tip).filter_map(|height| base.bits_at(height));
         Self {
@@ -56,7 +56,7 @@ impl Branch {
         }
     }
 
-    pub fn push(&mut self, block: Held) {
+    pub fn push(&mut self, block: UnconnectedBlock) {
         let more = work_of(block.bits);
         self.work = Some(self.work.map_or(more, |work| work + more));
         self.blocks.push_back(block);
@@ -78,16 +78,16 @@ fn work_of(bits: u32) -> Work {
 }
 
 /// The local chain for the comparison with the node's.
-pub struct Local<'a> {
+pub struct ChainView<'a> {
     pub host: &'a SpvHost,
     /// Blocks above the connected ones with too few confirmations.
-    pub held: &'a VecDeque<Held>,
+    pub held: &'a VecDeque<UnconnectedBlock>,
     pub branch: Option<&'a Branch>,
 }
 
-impl Local<'_> {
+impl ChainView<'_> {
     /// Returns the block at `height` of the branch, or else the held one.
-    fn apart(&self, height: u32) -> Option<&Held> {
+    fn apart(&self, height: u32) -> Option<&UnconnectedBlock> {
         let blocks = match self.branch {
             Some(branch) if height > branch.fork => &branch.blocks,
             _ => self.held,
@@ -102,7 +102,7 @@ impl Local<'_> {
     }
 }
 
-impl LocalChain for Local<'_> {
+impl LocalChain for ChainView<'_> {
     fn tip(&self) -> Option<(u32, BlockHash)> {
         if let Some(branch) = self.branch {
             let height = branch.blocks.back().map_or(branch.fork, |block| block.height);

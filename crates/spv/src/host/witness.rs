@@ -35,7 +35,7 @@ struct Proven<'a> {
 }
 
 /// Result of a request for a witness proof.
-enum Found<'a> {
+enum WitnessLookup<'a> {
     Proven(Box<Proven<'a>>),
     /// The request has too little room: the proof needs two paths of this depth and this number of bytes of the
     /// coinbase.
@@ -66,20 +66,20 @@ impl SpvHost {
         &self,
         chain: &'a dyn Chain,
         request: &WitnessRequest<'_>,
-    ) -> Result<Found<'a>, ChainError> {
+    ) -> Result<WitnessLookup<'a>, ChainError> {
         if !chain.keeps_witness() {
-            return Ok(Found::None(Status::NotKept));
+            return Ok(WitnessLookup::None(Status::NotKept));
         }
         let found = match request.key {
             Key::Txid(txid) => chain.locate(txid)?,
             Key::Wtxid(wtxid) => chain.locate_wtxid(wtxid)?,
         };
         let Some(place) = found else {
-            return Ok(Found::None(Status::Unknown));
+            return Ok(WitnessLookup::None(Status::Unknown));
         };
         let committed = match chain.witness(place.block)? {
-            BlockWitness::NotKept => return Ok(Found::None(Status::NotKept)),
-            BlockWitness::NoCommitment => return Ok(Found::None(Status::NoCommitment)),
+            BlockWitness::NotKept => return Ok(WitnessLookup::None(Status::NotKept)),
+            BlockWitness::NoCommitment => return Ok(WitnessLookup::None(Status::NoCommitment)),
             BlockWitness::Committed(committed) => committed,
         };
         let info = chain
@@ -89,14 +89,14 @@ impl SpvHost {
         let coinbase_bytes = committed.coinbase.len();
         // This check precedes the computation of the trees, so that a refusal is cheap.
         if 2 * depth * size_of::<Hash>() + coinbase_bytes > request.room {
-            return Ok(Found::TooLong {
+            return Ok(WitnessLookup::TooLong {
                 transactions,
                 depth,
                 coinbase_bytes,
             });
         }
         self.proven(chain, &place, info, committed)
-            .map(|proven| Found::Proven(Box::new(proven)))
+            .map(|proven| WitnessLookup::Proven(Box::new(proven)))
     }
 
     fn proven<'a>(
@@ -124,7 +124,7 @@ impl SpvHost {
     }
 }
 
-fn write(request: &WitnessRequest<'_>, found: &Found<'_>, tip: Tip, reply: &mut Reply) -> bool {
+fn write(request: &WitnessRequest<'_>, found: &WitnessLookup<'_>, tip: Tip, reply: &mut Reply) -> bool {
     let mut body = WitnessReply {
         header: [0; SPV_HEADER_BYTES],
         height: 0.into(),
@@ -139,7 +139,7 @@ fn write(request: &WitnessRequest<'_>, found: &Found<'_>, tip: Tip, reply: &mut 
     };
     let mut parts: [&[u8]; 3] = [&[]; 3];
     let status = match found {
-        Found::Proven(proven) => {
+        WitnessLookup::Proven(proven) => {
             body.header = proven.info.header;
             body.height = proven.info.height.into();
             body.transactions = proven.info.transactions.into();
@@ -155,7 +155,7 @@ fn write(request: &WitnessRequest<'_>, found: &Found<'_>, tip: Tip, reply: &mut 
             ];
             Status::Ok
         }
-        Found::TooLong {
+        WitnessLookup::TooLong {
             transactions,
             depth,
             coinbase_bytes,
@@ -166,7 +166,7 @@ fn write(request: &WitnessRequest<'_>, found: &Found<'_>, tip: Tip, reply: &mut 
             (body.tip_hash, body.tip_height) = ([0; 32], 0.into());
             Status::TooLong
         }
-        Found::None(status) => *status,
+        WitnessLookup::None(status) => *status,
     };
     let filled: usize = parts.iter().map(|part| part.len()).sum();
     let Some(rest) = request.room.checked_sub(filled) else {

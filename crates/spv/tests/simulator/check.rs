@@ -3,7 +3,7 @@
 
 use super::sabotage::Sabotage;
 use super::world::World;
-use super::{By, PATIENCE, Rig};
+use super::{By, CATCH_UP_TIMEOUT, Rig};
 use bitcoin::hashes::{Hash as _, sha256d};
 use lineside_spv::chain::Tip;
 use lineside_spv::reply::{self, Proven};
@@ -20,12 +20,12 @@ const CHANGES_PER_RIG: u32 = 150;
 /// Number of answers that are checked while the host catches up with one change.
 const ASKED: u64 = 200;
 /// Room in requests for proofs, in hashes.
-const ROOM: usize = 5;
+const PROOF_HASHES: usize = 5;
 const HEADERS: u32 = 6;
 
 /// Counts of checked answers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Checked {
+pub struct CheckCounts {
     pub roots_of_fastpath: u64,
     pub roots_of_host: u64,
     pub proofs_of_fastpath: u64,
@@ -39,7 +39,7 @@ pub struct Checked {
     pub restarts: u64,
 }
 
-impl Checked {
+impl CheckCounts {
     pub fn answers(&self) -> u64 {
         self.roots_of_fastpath
             + self.roots_of_host
@@ -51,7 +51,7 @@ impl Checked {
 
 /// Fault that a check found.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Wrong {
+pub enum AnswerFault {
     /// The answer was true earlier, or is not true yet.
     Stale(String),
     /// The answer was never true.
@@ -60,17 +60,17 @@ pub enum Wrong {
     Stuck(String),
 }
 
-fn stale<T>(what: impl Into<String>) -> Result<T, Wrong> {
-    Err(Wrong::Stale(what.into()))
+fn stale<T>(what: impl Into<String>) -> Result<T, AnswerFault> {
+    Err(AnswerFault::Stale(what.into()))
 }
 
-fn untrue<T>(what: impl Into<String>) -> Result<T, Wrong> {
-    Err(Wrong::Untrue(what.into()))
+fn untrue<T>(what: impl Into<String>) -> Result<T, AnswerFault> {
+    Err(AnswerFault::Untrue(what.into()))
 }
 
 /// One simulation: a sequence of rigs.
 pub struct Simulation {
-    pub checked: Checked,
+    pub checked: CheckCounts,
     random: Random,
     fault: Option<Sabotage>,
     patience: Duration,
@@ -79,16 +79,16 @@ pub struct Simulation {
 impl Simulation {
     pub fn new(seed: u64, fault: Option<Sabotage>) -> Self {
         Self {
-            checked: Checked::default(),
+            checked: CheckCounts::default(),
             random: Random(seed),
             fault,
             // A deliberately broken rig is waited for only briefly.
-            patience: fault.map_or(PATIENCE, |_| Duration::from_secs(3)),
+            patience: fault.map_or(CATCH_UP_TIMEOUT, |_| Duration::from_secs(3)),
         }
     }
 
     /// Runs until this number of answers has been checked.
-    pub fn run(&mut self, answers: u64) -> Result<(), Wrong> {
+    pub fn run(&mut self, answers: u64) -> Result<(), AnswerFault> {
         let end = self.checked.answers() + answers;
         let mut min_confirmations = 1;
         while self.checked.answers() < end {
@@ -99,7 +99,7 @@ impl Simulation {
     }
 
     /// Runs one rig.
-    fn run_rig(&mut self, min_confirmations: u32, end: u64) -> Result<(), Wrong> {
+    fn run_rig(&mut self, min_confirmations: u32, end: u64) -> Result<(), AnswerFault> {
         let rig = Rig::with(self.random.next() >> 33, min_confirmations, self.fault);
         rig.node.change(|world| world.mine(30));
         for change in 1..=CHANGES_PER_RIG {
@@ -120,7 +120,7 @@ impl Simulation {
         self.check_settled(&rig)
     }
 
-    fn change(&mut self, rig: &Rig) -> Result<(), Wrong> {
+    fn change(&mut self, rig: &Rig) -> Result<(), AnswerFault> {
         self.checked.changes += 1;
         let depth = 1 + self.random.below(DEPTH_MAX) as usize;
         match self.random.below(80) {
@@ -142,7 +142,7 @@ impl Simulation {
     }
 
     /// Sends one random request and checks the answer.
-    fn ask(&mut self, rig: &Rig) -> Result<(), Wrong> {
+    fn ask(&mut self, rig: &Rig) -> Result<(), AnswerFault> {
         match self.random.below(20) {
             0 => self.ask_headers(rig),
             number => {
@@ -175,7 +175,7 @@ impl Simulation {
         (op, body): (u8, Vec<u8>),
         only_host: bool,
         parse: impl FnOnce(lineside_wire::Status, &[u8]) -> Option<(T, Tip)>,
-    ) -> Result<(T, Tip, By), Wrong> {
+    ) -> Result<(T, Tip, By), AnswerFault> {
         let mut request = native::request_header(op, 1, body.len() as u16)
             .as_bytes()
             .to_vec();
@@ -199,7 +199,7 @@ impl Simulation {
         Ok((found, tip, by))
     }
 
-    fn ask_root(&mut self, rig: &Rig, txid: &Hash, only_host: bool) -> Result<(bool, Tip), Wrong> {
+    fn ask_root(&mut self, rig: &Rig, txid: &Hash, only_host: bool) -> Result<(bool, Tip), AnswerFault> {
         let mut body = txid.to_vec();
         body.resize(size_of::<RootReply>(), 0);
         let parse = |status, body: &[u8]| reply::root(status, body).map(|answer| (answer.found, answer.tip));
@@ -220,10 +220,10 @@ impl Simulation {
         Ok((found.is_some(), tip))
     }
 
-    fn ask_proof(&mut self, rig: &Rig, txid: &Hash, only_host: bool) -> Result<(), Wrong> {
+    fn ask_proof(&mut self, rig: &Rig, txid: &Hash, only_host: bool) -> Result<(), AnswerFault> {
         let mut body = txid.to_vec();
-        body.resize(136 + 32 * ROOM, 0);
-        let parse = |status, body: &[u8]| match reply::proof(status, body, ROOM)? {
+        body.resize(136 + 32 * PROOF_HASHES, 0);
+        let parse = |status, body: &[u8]| match reply::proof(status, body, PROOF_HASHES)? {
             Proven::Answered(answer) => Some((answer.found, answer.tip)),
             Proven::TooLong(_) => None,
         };
@@ -256,7 +256,7 @@ impl Simulation {
         Ok(())
     }
 
-    fn ask_headers(&mut self, rig: &Rig) -> Result<(), Wrong> {
+    fn ask_headers(&mut self, rig: &Rig) -> Result<(), AnswerFault> {
         let best = rig.node.world().best.len() as u32;
         let start = best.saturating_sub(self.random.below(30) as u32);
         let mut body = [start.to_be_bytes(), HEADERS.to_be_bytes()].concat();
@@ -281,7 +281,7 @@ impl Simulation {
     }
 
     /// Requests every transaction of the node's newest blocks, and some of blocks that it has left.
-    fn check_settled(&mut self, rig: &Rig) -> Result<(), Wrong> {
+    fn check_settled(&mut self, rig: &Rig) -> Result<(), AnswerFault> {
         self.settle(rig)?;
         let (wanted, asked) = {
             let world = rig.node.world();
@@ -306,19 +306,19 @@ impl Simulation {
         Ok(())
     }
 
-    fn settle(&self, rig: &Rig) -> Result<(), Wrong> {
+    fn settle(&self, rig: &Rig) -> Result<(), AnswerFault> {
         if rig.settle(self.patience) {
             return Ok(());
         }
         let (tip, wanted) = (rig.host.tip(), rig.node.world().settled_tip());
-        Err(Wrong::Stuck(format!(
+        Err(AnswerFault::Stuck(format!(
             "{tip:?}, not {wanted:?}; {:?}",
             rig.follower.state()
         )))
     }
 
     /// Makes the node lose blocks, so that its chain has less work. The host must keep its own chain.
-    fn lose_blocks(&mut self, rig: &Rig) -> Result<(), Wrong> {
+    fn lose_blocks(&mut self, rig: &Rig) -> Result<(), AnswerFault> {
         self.check_settled(rig)?;
         let kept = rig.host.tip();
         rig.node.change(|world| world.lose(5));
@@ -330,7 +330,7 @@ impl Simulation {
                 return stale("a chain with less work was accepted");
             }
             if Instant::now() > deadline {
-                return Err(Wrong::Stuck("the node's loss is not noticed".into()));
+                return Err(AnswerFault::Stuck("the node's loss is not noticed".into()));
             }
             // One notification in eight is lost.
             rig.node.change(|_| ());
@@ -347,7 +347,7 @@ impl Simulation {
 }
 
 /// Checks that the host may have this tip: a block that has had enough confirmations in a chain of the node.
-fn check_tip(world: &World, tip: &Tip) -> Result<(), Wrong> {
+fn check_tip(world: &World, tip: &Tip) -> Result<(), AnswerFault> {
     if tip.hash == [0; 32] && tip.height == 0 {
         return Ok(());
     }

@@ -22,7 +22,7 @@ const FROM: Source = Source {
     port: 40000,
 };
 /// Maximum time for the host to catch up with the node.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Component that sent an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

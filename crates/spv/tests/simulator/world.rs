@@ -2,7 +2,9 @@
 
 use bitcoin::Transaction;
 use bitcoin::hashes::Hash as _;
-use lineside_bitcoin_node::{Announcement, BlockHash, Fault, Header, Node, NodeError, NodeInfo, NoticedBy};
+use lineside_bitcoin_node::{
+    Announcement, BlockHash, Header, Node, NodeError, NodeFault, NodeInfo, NoticedBy,
+};
 use lineside_spv::store::Hash;
 use lineside_testkit::{DemoBlock, DemoChain, Random, RegtestChain};
 use std::collections::{HashMap, HashSet};
@@ -29,7 +31,7 @@ pub enum Habit {
 }
 
 /// A block and its place in its chain.
-pub struct Known {
+pub struct KnownBlock {
     pub block: DemoBlock,
     /// Hashes of its chain by height; the last is its own.
     pub line: Arc<Vec<Hash>>,
@@ -38,7 +40,7 @@ pub struct Known {
 }
 
 pub struct World {
-    pub blocks: HashMap<Hash, Known>,
+    pub blocks: HashMap<Hash, KnownBlock>,
     /// The node's best chain by height.
     pub best: Vec<Hash>,
     /// Every transaction, with each block that holds it and its position there.
@@ -98,7 +100,7 @@ impl SimNode {
         if world.away_calls > 0 {
             world.away_calls -= 1;
             let source = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-            return Err(NodeError::new("sim", Fault::Connect { source }));
+            return Err(NodeError::new("sim", NodeFault::Connect { source }));
         }
         Ok(world)
     }
@@ -116,7 +118,7 @@ impl World {
         }
         self.best.push(hash);
         let line = Arc::new(self.best.clone());
-        self.blocks.insert(hash, Known { block, line, spare });
+        self.blocks.insert(hash, KnownBlock { block, line, spare });
     }
 
     /// Returns true if `block` is on the chain that ends with `tip`.
@@ -128,7 +130,7 @@ impl World {
     }
 
     /// Returns the place of a transaction on the chain that ends with `tip`.
-    pub fn place(&self, txid: &Hash, tip: &Hash) -> Option<(&Known, u32)> {
+    pub fn place(&self, txid: &Hash, tip: &Hash) -> Option<(&KnownBlock, u32)> {
         let mut places = self.places.get(txid)?.iter();
         let (block, position) = places.find(|(block, _)| self.is_below(block, tip))?;
         Some((&self.blocks[block], *position))
@@ -253,7 +255,7 @@ impl Node for SimNode {
             return Ok(BlockHash([7; 32]));
         }
         let hash = world.best.get(height as usize);
-        let fault = Fault::NoSuchHeight { height };
+        let fault = NodeFault::NoSuchHeight { height };
         hash.map(|hash| BlockHash(*hash))
             .ok_or_else(|| NodeError::new("sim", fault))
     }
@@ -261,7 +263,7 @@ impl Node for SimNode {
     fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeError> {
         let world = self.asked()?;
         let known = world.blocks.get(&hash.0);
-        let known = known.ok_or_else(|| NodeError::new("sim", Fault::NoSuchBlock { hash: *hash }))?;
+        let known = known.ok_or_else(|| NodeError::new("sim", NodeFault::NoSuchBlock { hash: *hash }))?;
         let height = world.best.iter().position(|best| *best == hash.0);
         Ok(Header {
             raw: *known.block.raw.first_chunk().unwrap(),
@@ -272,12 +274,12 @@ impl Node for SimNode {
     fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
         let world = self.asked()?;
         let known = world.blocks.get(&hash.0);
-        let known = known.ok_or_else(|| NodeError::new("sim", Fault::NoSuchBlock { hash: *hash }))?;
+        let known = known.ok_or_else(|| NodeError::new("sim", NodeFault::NoSuchBlock { hash: *hash }))?;
         if let Habit::WithholdsAbove(height) = world.habit
             && known.line.len() as u32 - 1 > height
         {
             let source = std::io::Error::from(std::io::ErrorKind::TimedOut);
-            return Err(NodeError::new("sim", Fault::Connect { source }));
+            return Err(NodeError::new("sim", NodeFault::Connect { source }));
         }
         let mut raw = known.block.raw.clone();
         if world.habit == Habit::WrongRoot {

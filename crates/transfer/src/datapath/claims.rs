@@ -17,11 +17,11 @@ const _: () = assert!(STEP_CELLS_MAX <= ITEMS_MAX);
 const ITEM_WORDS: usize = 10;
 
 /// Number of attempts for one order. An XDP program holds a lock for a tenth of a microsecond.
-const TRIES: usize = 100;
+const ORDER_ATTEMPTS_MAX: usize = 100;
 
 /// Kind of an order: `enum transfer_order_kind` in C.
 #[derive(Clone, Copy)]
-enum Kind {
+enum OrderKind {
     ClaimCells,
     ClaimSessions,
     PutCells,
@@ -71,13 +71,13 @@ impl<R: RunOrder> LineClaims<R> {
     }
 
     /// Splits the items into orders of at most [`ITEMS_MAX`], and carries out one after the other.
-    fn order(&self, kind: Kind, items: impl IntoIterator<Item = Item>) -> io::Result<()> {
+    fn order(&self, kind: OrderKind, items: impl IntoIterator<Item = Item>) -> io::Result<()> {
         let items: Vec<Item> = items.into_iter().collect();
         items.chunks(ITEMS_MAX).try_for_each(|items| {
             let head = [kind as u64, items.len() as u64];
             let words = head.iter().chain(items.as_flattened());
             let order: Vec<u8> = words.flat_map(|word| word.to_ne_bytes()).collect();
-            for _ in 0..TRIES {
+            for _ in 0..ORDER_ATTEMPTS_MAX {
                 if self.run.run_order(&order)? {
                     return Ok(());
                 }
@@ -132,21 +132,21 @@ fn session(slot: &Slot) -> Item {
 
 impl<R: RunOrder> Claims for LineClaims<R> {
     fn claim(&self, cells: &[u32], slots: &[u32]) -> io::Result<()> {
-        self.order(Kind::ClaimCells, cells.iter().map(only))?;
-        self.order(Kind::ClaimSessions, slots.iter().map(only))
+        self.order(OrderKind::ClaimCells, cells.iter().map(only))?;
+        self.order(OrderKind::ClaimSessions, slots.iter().map(only))
     }
 
     fn put(&self, step: &[(u32, Change)]) -> io::Result<()> {
-        self.order(Kind::PutCells, step.iter().map(cell))
+        self.order(OrderKind::PutCells, step.iter().map(cell))
     }
 
     fn put_session(&self, slot: &Slot) -> io::Result<()> {
-        self.order(Kind::PutSessions, [session(slot)])
+        self.order(OrderKind::PutSessions, [session(slot)])
     }
 
     fn give_back(&self, cells: &[u32], slots: &[u32]) -> io::Result<()> {
-        self.order(Kind::GiveBackCells, cells.iter().map(only))?;
-        self.order(Kind::GiveBackSessions, slots.iter().map(only))
+        self.order(OrderKind::GiveBackCells, cells.iter().map(only))?;
+        self.order(OrderKind::GiveBackSessions, slots.iter().map(only))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Answer, NotDone};
 use crate::AccountId;
-use crate::cell::{self, Held};
+use crate::cell::{self, CellGuard};
 use crate::layout::{TransferCell, TransferSession};
 use crate::native::{self, Outcome};
 use crate::paper::{PaperAnswer, PaperLast, PaperRequest};
@@ -83,7 +83,7 @@ impl Task {
 }
 
 /// Result of a request in the paper's format.
-pub(super) struct Done {
+pub(super) struct PaperReply {
     pub(super) answer: PaperAnswer,
     /// True if the same reply was given before, and nothing was executed.
     pub(super) repeated: bool,
@@ -104,7 +104,7 @@ pub(super) fn paper(
     writer: &Writer<'_>,
     task: &Task,
     request: &PaperRequest,
-) -> Result<Done, NotDone> {
+) -> Result<PaperReply, NotDone> {
     let ring = Ring::of(store, writer.0);
     if ring.room() == 0 {
         return Err(NotDone::Busy { ring_full: true });
@@ -112,10 +112,10 @@ pub(super) fn paper(
     let numbered = request.is_numbered().then_some(request);
     let mut effect = Effect::default();
     let (outcome, repeated) = match run(store, task, numbered, &mut effect, &ring)? {
-        Ran::Done(outcome) => (outcome.into(), false),
-        Ran::Repeated(answer) => (answer, true),
+        OperationResult::Done(outcome) => (outcome.into(), false),
+        OperationResult::Repeated(answer) => (answer, true),
     };
-    Ok(Done {
+    Ok(PaperReply {
         answer: outcome,
         repeated,
     })
@@ -218,10 +218,10 @@ fn one(
             Err(code)
         }
         Ok(()) => match run(store, task, None, &mut effect, ring) {
-            Ok(Ran::Done(outcome)) => outcome,
+            Ok(OperationResult::Done(outcome)) => outcome,
             Err(NotDone::Claimed) if task.record.index == 0 => return None,
             // Without a transaction id, nothing is repeated.
-            Ok(Ran::Repeated(_)) | Err(NotDone::Busy { .. } | NotDone::Claimed) => {
+            Ok(OperationResult::Repeated(_)) | Err(NotDone::Busy { .. } | NotDone::Claimed) => {
                 push(ring, task, Err(Code::Busy), &effect);
                 Err(Code::Busy)
             }
@@ -261,7 +261,7 @@ fn keep(session: &TransferSession, sequence: u64, sum: u64, outcomes: &[Outcome]
     session.sequence.store(sequence, Relaxed);
 }
 
-enum Ran {
+enum OperationResult {
     Done(Result<u64, Code>),
     Repeated(PaperAnswer),
 }
@@ -277,7 +277,7 @@ fn run(
     numbered: Option<&PaperRequest>,
     effect: &mut Effect,
     ring: &Ring<'_>,
-) -> Result<Ran, NotDone> {
+) -> Result<OperationResult, NotDone> {
     if task.command == TRANSFER_COMMAND_CREATE {
         return create(store, task, numbered, effect, ring);
     }
@@ -296,11 +296,11 @@ fn run(
 }
 
 /// Records a refusal that no account can store: only a session does.
-fn nowhere(task: &Task, code: Code, effect: &Effect, ring: &Ring<'_>) -> Ran {
+fn nowhere(task: &Task, code: Code, effect: &Effect, ring: &Ring<'_>) -> OperationResult {
     if task.record.slot != NO_SESSION {
         push(ring, task, Err(code), effect);
     }
-    Ran::Done(Err(code))
+    OperationResult::Done(Err(code))
 }
 
 /// Executes an operation on existing accounts.
@@ -312,7 +312,7 @@ fn settle(
     destination: Result<Option<usize>, Code>,
     effect: &mut Effect,
     ring: &Ring<'_>,
-) -> Result<Ran, NotDone> {
+) -> Result<OperationResult, NotDone> {
     let cells = store.cells.as_slice();
     let destination_cell = destination.ok().flatten();
     let _locks = lock_two(cells, source, destination_cell)?;
@@ -326,7 +326,7 @@ fn settle(
     if let Some(request) = numbered {
         let last = cell::load_last(&store.paper.as_slice()[source], request.source);
         if let Some(answer) = PaperLast::answer(last.as_ref(), request) {
-            return Ok(Ran::Repeated(answer));
+            return Ok(OperationResult::Repeated(answer));
         }
     }
     let (mut from, mut version) = cell::load(&cells[source]);
@@ -353,7 +353,7 @@ fn settle(
         remember(store, source, numbered, outcome);
         push(ring, task, outcome, effect);
     }
-    Ok(Ran::Done(outcome))
+    Ok(OperationResult::Done(outcome))
 }
 
 /// Executes an operation that concerns only the source.
@@ -374,7 +374,7 @@ fn create(
     numbered: Option<&PaperRequest>,
     effect: &mut Effect,
     ring: &Ring<'_>,
-) -> Result<Ran, NotDone> {
+) -> Result<OperationResult, NotDone> {
     let buckets = store.buckets(task.source.words());
     let [low, high] = [buckets[0].min(buckets[1]), buckets[0].max(buckets[1])];
     let locks = [low, high].map(|first| cell::lock(&store.cells.as_slice()[first].bucket_lock));
@@ -402,7 +402,7 @@ fn create(
     effect.source_version = 1;
     cell::save(cell, &holding, 1);
     push(ring, task, outcome, effect);
-    Ok(Ran::Done(outcome))
+    Ok(OperationResult::Done(outcome))
 }
 
 /// Stores a numbered request with its reply.
@@ -417,7 +417,11 @@ fn remember(store: &Store, index: usize, numbered: Option<&PaperRequest>, outcom
 }
 
 /// Acquires the locks of one or two cells, the lower index first.
-fn lock_two(cells: &[TransferCell], a: usize, b: Option<usize>) -> Result<[Option<Held<'_>>; 2], NotDone> {
+fn lock_two(
+    cells: &[TransferCell],
+    a: usize,
+    b: Option<usize>,
+) -> Result<[Option<CellGuard<'_>>; 2], NotDone> {
     let lock = |index: usize| cell::lock(&cells[index].lock).ok_or(NotDone::Busy { ring_full: false });
     let Some(b) = b else {
         return Ok([Some(lock(a)?), None]);

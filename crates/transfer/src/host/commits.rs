@@ -153,7 +153,7 @@ impl<D: Disk> Host<D> {
                     return false;
                 }
                 Ok(committed) => committed,
-                Err(Ended) => None,
+                Err(ThreadEnded) => None,
             },
             (None, None) => None,
         };
@@ -191,7 +191,7 @@ struct Committer<D: Disk> {
 }
 
 /// The thread has ended.
-struct Ended;
+struct ThreadEnded;
 
 impl<D: Disk> Committer<D> {
     fn start() -> io::Result<Self> {
@@ -220,14 +220,14 @@ impl<D: Disk> Committer<D> {
         }
     }
 
-    fn receive(&self, waits: bool) -> Result<Option<Committed>, Ended> {
+    fn receive(&self, waits: bool) -> Result<Option<Committed>, ThreadEnded> {
         use std::sync::mpsc::TryRecvError;
         match waits {
-            true => self.from.recv().map(Some).map_err(|_| Ended),
+            true => self.from.recv().map(Some).map_err(|_| ThreadEnded),
             false => match self.from.try_recv() {
                 Ok(committed) => Ok(Some(committed)),
                 Err(TryRecvError::Empty) => Ok(None),
-                Err(TryRecvError::Disconnected) => Err(Ended),
+                Err(TryRecvError::Disconnected) => Err(ThreadEnded),
             },
         }
     }

@@ -14,7 +14,7 @@ use crate::AccountId;
 use crate::cell;
 use crate::claims::{STEP_CELLS_MAX, Slot};
 use crate::entry::Entry;
-use crate::ledger::{Change, Taken};
+use crate::ledger::{Change, RecordResult};
 use crate::native::{self, Outcome, Request};
 use crate::paper::PaperRequest;
 use crate::ring::{NO_SESSION, Record, Ring};
@@ -35,10 +35,10 @@ use std::sync::atomic::Ordering::Acquire;
 use withheld::Withheld;
 
 /// Maximum number of records applied between two commits, except to complete a packet.
-const RECORDS: usize = 16 << 10;
+const RECORDS_PER_COMMIT_MAX: usize = 16 << 10;
 
 /// Maximum number of polls for the remaining records of a packet, which the fast path writes within a microsecond.
-const LOOKS: u32 = 1 << 24;
+const PACKET_POLLS_MAX: u32 = 1 << 24;
 
 /// Maximum lag of the journal's clock, in seconds, when records of the fast path are journaled.
 const CLOCK_S: u64 = 60;
@@ -61,20 +61,20 @@ enum Phase {
     /// The fast path executes everything and is ahead of the ledger, which follows.
     Following,
     /// The host has claimed accounts and sessions, in which ledger and fast path were in sync when they were claimed.
-    Claimed(Claimed),
+    Claimed(ClaimedState),
     /// The fast path is paused; ledger and fast path were in sync.
     Resting,
 }
 
 /// Accounts and sessions that the host needs, and those that it has claimed.
 #[derive(Default)]
-struct Claimed {
+struct ClaimedState {
     /// Index of each account's cell; `None` if the account is not in the fast-path table.
     accounts: BTreeMap<AccountId, Option<u32>>,
     slots: BTreeSet<u32>,
 }
 
-impl Claimed {
+impl ClaimedState {
     fn cells(&self) -> Vec<u32> {
         self.accounts.values().copied().flatten().collect()
     }
@@ -167,9 +167,9 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Applies about [`RECORDS`] of the records before `until`; returns their number. A packet whose first record is
-    /// applied is applied completely, so that no batch ends within a packet: its rest is in the ring, or is just being
-    /// written.
+    /// Applies about [`RECORDS_PER_COMMIT_MAX`] of the records before `until`; returns their number. A packet whose
+    /// first record is applied is applied completely, so that no batch ends within a packet: its rest is in the ring,
+    /// or is just being written.
     fn drain_some(&mut self, until: &[u64]) -> usize {
         let Some(mut next) = self.express.as_ref().map(|express| express.next.clone()) else {
             return 0;
@@ -184,18 +184,20 @@ impl<D: Disk> Host<D> {
             for (index, next) in next.iter_mut().enumerate() {
                 let ring = Ring::of(&store, index);
                 while (within[index]
-                    || (taken < RECORDS && *next < until[index] && self.has_room_for_packets()))
+                    || (taken < RECORDS_PER_COMMIT_MAX
+                        && *next < until[index]
+                        && self.has_room_for_packets()))
                     && let Some(record) = ring.read(*next)
                 {
                     match self.ledger.line(&record) {
-                        Ok(Taken::Done) => {
+                        Ok(RecordResult::Done) => {
                             self.note(record, &mut refused[index]);
                             taken += 1;
                             within[index] = record.index + 1 < record.count;
                         }
                         // The record was in the journal before the last start, but its ring did not know that.
-                        Ok(Taken::Seen) => {}
-                        Ok(Taken::Waits) => break,
+                        Ok(RecordResult::Seen) => {}
+                        Ok(RecordResult::Waits) => break,
                         Err(what) => {
                             let what = format!(
                                 "the fast path and the ledger differ at record {next} of ring {index}: {what}"
@@ -215,7 +217,7 @@ impl<D: Disk> Host<D> {
                 for (index, until) in until.iter_mut().enumerate() {
                     *until = Ring::of(&store, index).head();
                 }
-                if looks == LOOKS {
+                if looks == PACKET_POLLS_MAX {
                     self.failed = Some("the fast path wrote only a part of a packet to its ring".into());
                 }
             }
@@ -371,8 +373,8 @@ impl<D: Disk> Host<D> {
         now_s: u64,
         requests: &[BatchRequest<'_>],
         signers: &[Option<KeyId>],
-    ) -> Option<Claimed> {
-        let (mut needed, mut opened) = (Claimed::default(), 0);
+    ) -> Option<ClaimedState> {
+        let (mut needed, mut opened) = (ClaimedState::default(), 0);
         for id in self.ledger.expired(now_s) {
             let pending = self.ledger.pending(&id);
             needed.add([id.0]);
@@ -436,7 +438,7 @@ impl<D: Disk> Host<D> {
 
     /// Claims accounts and sessions, and applies the fast path's operations on them to the ledger. Returns `false` as
     /// [`Self::hold`] does; `None` if they cannot be claimed.
-    fn claim(&mut self, mut needed: Claimed) -> Option<bool> {
+    fn claim(&mut self, mut needed: ClaimedState) -> Option<bool> {
         let claims = Arc::clone(&self.express.as_ref()?.fastpath.claims);
         let slots = needed.slots();
         let mut is_ours = claims.claim(&[], &slots).is_ok();

@@ -94,7 +94,7 @@ const fn mode_of(is_express: bool) -> Mode {
 
 /// Result of opening a ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedLedger {
     /// Result of the journal's recovery.
     pub recovery: Recovery,
     /// Last record that the snapshot includes; 0 if there was no snapshot.
@@ -120,7 +120,7 @@ impl<D: Disk> Host<D> {
         mut random: Box<dyn FnMut() -> u64 + Send>,
         store: Arc<Store>,
         fill: Box<dyn TransferFill>,
-    ) -> Result<(Self, Opened), OpenError> {
+    ) -> Result<(Self, OpenedLedger), OpenError> {
         let Setup {
             limits,
             seal,
@@ -156,7 +156,7 @@ impl<D: Disk> Host<D> {
             store.free();
         }
         let express = express.map(|executing| Express::new(&store, executing, sessions.refusals_per_s));
-        let opened = Opened {
+        let opened = OpenedLedger {
             recovery,
             snapshot,
             replayed,

@@ -3,11 +3,11 @@
 
 use super::OpenError;
 use crate::entry::Entry;
-use crate::ledger::{Account, Ledger, SessionAnswer, Taken};
+use crate::ledger::{Account, Ledger, RecordResult, SessionAnswer};
 use crate::native::{self, Outcome};
 use crate::ring::{self, NO_SESSION};
 use crate::settlement::{self, Block, Chain, LEAF_BYTES};
-use crate::signed::{self, Checker, Signed};
+use crate::signed::{self, SignatureChecker, SignedBytes};
 use crate::store::Mode;
 use lineside_journal::{Disk, Journal, Lsn, Record};
 use lineside_wire::{ExecuteHead, Operation, SignedHead, TransferCode as Code};
@@ -273,7 +273,7 @@ impl Replay {
                     // The journal continues after an incomplete packet only if a power cut lost the rest of it.
                     self.ledger.nothing_is_missing(Some(record.slot));
                 }
-                if self.ledger.line(record)? != Taken::Done {
+                if self.ledger.line(record)? != RecordResult::Done {
                     return Err("it comes before a record that it depends on".into());
                 }
                 if record.code == Code::Done as u16 {
@@ -289,7 +289,7 @@ impl Replay {
                     .command_in_journal()
                     .map_err(|_| "it has no valid command")?;
                 let record = ring::Record::refused(request, *code, *version);
-                if self.ledger.line(&record)? != Taken::Done {
+                if self.ledger.line(&record)? != RecordResult::Done {
                     return Err("it comes before a record that it depends on".into());
                 }
             }
@@ -368,17 +368,17 @@ fn check(mut chain: Chain, told: &Receiver<ToCheck>) -> Result<Chain, OpenError>
 }
 
 fn check_signatures(
-    checker: &mut Option<Checker>,
+    checker: &mut Option<SignatureChecker>,
     waiting: &mut Vec<(Lsn, Box<SignedHead>, Vec<u8>)>,
 ) -> Result<(), OpenError> {
     if waiting.is_empty() {
         return Ok(());
     }
-    let (lsns, signed): (Vec<Lsn>, Vec<Signed<'_>>) = waiting
+    let (lsns, signed): (Vec<Lsn>, Vec<SignedBytes<'_>>) = waiting
         .iter_mut()
         .map(|(lsn, head, bytes)| {
             let bytes = std::mem::take(bytes);
-            (*lsn, Signed { head, bytes })
+            (*lsn, SignedBytes { head, bytes })
         })
         .unzip();
     let signers = checker.get_or_insert_default().check(&signed);

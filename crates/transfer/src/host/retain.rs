@@ -29,7 +29,7 @@ pub struct Retained {
 }
 
 /// Old block in the journal.
-struct Old {
+struct OldBlock {
     number: u64,
     /// Record of its first operation.
     begins: Lsn,
@@ -91,7 +91,7 @@ fn old_blocks<D: Disk>(
     journal: &Journal<D>,
     covered: Lsn,
     is_old: impl Fn(&Block) -> bool,
-) -> Result<(Vec<Old>, Lsn), OpenError> {
+) -> Result<(Vec<OldBlock>, Lsn), OpenError> {
     let (mut old, mut begins) = (Vec::new(), None);
     let mut records = journal.records(journal.first_lsn())?.over_gaps();
     while let Some(record) = records.next()? {
@@ -103,7 +103,7 @@ fn old_blocks<D: Disk>(
             Some(Entry::Block(block)) if is_old(&block) => {
                 let begins = begins.take().unwrap_or(record.lsn);
                 let number = block.number;
-                old.push(Old { number, begins });
+                old.push(OldBlock { number, begins });
             }
             Some(Entry::Block(_)) => return Ok((old, begins.unwrap_or(record.lsn))),
             Some(Entry::Paper { .. } | Entry::Execute { .. } | Entry::Partly { .. } | Entry::Line(_)) => {

@@ -77,7 +77,7 @@ pub(super) struct Sessions {
     random: Box<dyn FnMut() -> u64 + Send>,
     /// Challenges that were returned, until they expire: a repeated request gets the same session, and no other
     /// request gets a second one.
-    spent: HashMap<[u8; 16], Granted>,
+    spent: HashMap<[u8; 16], GrantedSession>,
     /// Period in which expired challenges were last removed.
     period: u64,
     /// No session is idle before this time.
@@ -86,7 +86,7 @@ pub(super) struct Sessions {
 
 /// Session that was granted for a challenge.
 #[derive(Clone, Copy)]
-struct Granted {
+struct GrantedSession {
     period: u64,
     request_id: u64,
     slot: u32,
@@ -342,7 +342,7 @@ impl<D: Disk> Host<D> {
         });
         self.charge_opening(from, now_s);
         self.withhold_new(slot);
-        let spent = Granted {
+        let spent = GrantedSession {
             period: now_s / CHALLENGE_S,
             request_id,
             slot,

@@ -12,7 +12,7 @@ const CHUNK_BITS: u32 = 12;
 /// Accounts by id, in the order of their creation.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
-    index: HashTable<Place>,
+    index: HashTable<SlotLocation>,
     hasher: DefaultHashBuilder,
     chunks: Vec<Vec<Slot>>,
 }
@@ -20,7 +20,7 @@ pub(super) struct Accounts {
 /// Index entry: location of an account's slot. `tag` is half of the id's hash, so that slots of other accounts are
 /// rarely read.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct SlotLocation {
     tag: u32,
     at: u32,
 }
@@ -79,8 +79,8 @@ impl Accounts {
             chunks,
         } = self;
         let hash = hasher.hash_one(id);
-        let hash_of = |place: &Place| hasher.hash_one(slot(chunks, place.at).id);
-        index.insert_unique(hash, Place { tag: tag(hash), at }, hash_of);
+        let hash_of = |place: &SlotLocation| hasher.hash_one(slot(chunks, place.at).id);
+        index.insert_unique(hash, SlotLocation { tag: tag(hash), at }, hash_of);
         None
     }
 
@@ -117,7 +117,7 @@ impl Accounts {
         }
     }
 
-    fn place(&self, id: &AccountId, is_at: impl Fn(u32) -> bool) -> Option<&Place> {
+    fn place(&self, id: &AccountId, is_at: impl Fn(u32) -> bool) -> Option<&SlotLocation> {
         let hash = self.hasher.hash_one(id);
         let tag = tag(hash);
         self.index.find(hash, |place| place.tag == tag && is_at(place.at))

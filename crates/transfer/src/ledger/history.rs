@@ -11,12 +11,12 @@ const KNOWN_AFTER_S: u64 = 86_400;
 
 /// Times of the first and the last change by a network's sessions, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ChangeTimes {
     pub(super) first_s: u64,
     pub(super) last_s: u64,
 }
 
-impl Seen {
+impl ChangeTimes {
     const fn is_known(&self) -> bool {
         self.last_s.saturating_sub(self.first_s) >= KNOWN_AFTER_S
     }
@@ -24,7 +24,7 @@ impl Seen {
 
 /// Networks by their addresses.
 #[derive(Debug, Default)]
-pub(super) struct History(BTreeMap<Address, Seen>);
+pub(super) struct History(BTreeMap<Address, ChangeTimes>);
 
 impl History {
     /// Records that a session of this network changed something.
@@ -35,29 +35,29 @@ impl History {
         }
         if self.0.len() >= NETWORKS_MAX {
             // Networks that are not known yet are removed first, so that many newcomers do not displace a known one.
-            let rank = |(network, seen): (&Address, &Seen)| (seen.is_known(), seen.last_s, *network);
+            let rank = |(network, seen): (&Address, &ChangeTimes)| (seen.is_known(), seen.last_s, *network);
             if let Some((_, _, network)) = self.0.iter().map(rank).min() {
                 self.0.remove(&network);
             }
         }
         self.put(
             network,
-            Seen {
+            ChangeTimes {
                 first_s: now_s,
                 last_s: now_s,
             },
         );
     }
 
-    pub(super) fn put(&mut self, network: Address, seen: Seen) {
+    pub(super) fn put(&mut self, network: Address, seen: ChangeTimes) {
         self.0.insert(network, seen);
     }
 
     pub(super) fn is_known(&self, network: &Address) -> bool {
-        self.0.get(network).is_some_and(Seen::is_known)
+        self.0.get(network).is_some_and(ChangeTimes::is_known)
     }
 
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&Address, &Seen)> {
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&Address, &ChangeTimes)> {
         self.0.iter()
     }
 }

@@ -1,8 +1,8 @@
 //! Encoding of a ledger for snapshots: everything except the last changes, in an order that depends only on the
 //! content.
 
-use super::history::Seen;
-use super::{Account, Ledger, Limits, Pending, Session};
+use super::history::ChangeTimes;
+use super::{Account, Ledger, Limits, PendingTransfer, Session};
 use crate::AccountId;
 use crate::bytes::{Reader, Writer};
 use crate::native::Outcome;
@@ -78,11 +78,14 @@ impl Ledger {
         }
         for _ in 0..input.u64()? {
             let (network, first_s, last_s) = (input.array()?, input.u64()?, input.u64()?);
-            ledger.sessions.history.put(network, Seen { first_s, last_s });
+            ledger
+                .sessions
+                .history
+                .put(network, ChangeTimes { first_s, last_s });
         }
         for _ in 0..input.u64()? {
             let id = (AccountId(input.array()?), input.array()?);
-            let pending = Pending {
+            let pending = PendingTransfer {
                 destination: AccountId(input.array()?),
                 amount: input.u64()?,
                 expires_s: input.u64()?,

@@ -12,7 +12,7 @@ use lineside_wire::{
 
 /// Result of applying a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum RecordResult {
     /// The record is in the ledger.
     Done,
     /// An earlier record is still in another ring.
@@ -22,11 +22,11 @@ pub enum Taken {
 }
 
 /// Compares the version or position `told` in a record with the current one.
-fn order(at: u64, told: u64) -> Taken {
+fn order(at: u64, told: u64) -> RecordResult {
     match told.cmp(&(at + 1)) {
-        std::cmp::Ordering::Less => Taken::Seen,
-        std::cmp::Ordering::Equal => Taken::Done,
-        std::cmp::Ordering::Greater => Taken::Waits,
+        std::cmp::Ordering::Less => RecordResult::Seen,
+        std::cmp::Ordering::Equal => RecordResult::Done,
+        std::cmp::Ordering::Greater => RecordResult::Waits,
     }
 }
 
@@ -36,9 +36,9 @@ impl Ledger {
     ///
     /// # Errors
     /// Description of the difference, if the fast path and the ledger disagree.
-    pub fn line(&mut self, record: &Record) -> Result<Taken, String> {
+    pub fn line(&mut self, record: &Record) -> Result<RecordResult, String> {
         match self.turn(record) {
-            Taken::Done => {}
+            RecordResult::Done => {}
             other => return Ok(other),
         }
         let code = Code::from_code(record.code).ok_or("the record has an unknown code")?;
@@ -63,7 +63,7 @@ impl Ledger {
         if stands(&record.source, record.source_version)
             && stands(&record.destination, record.destination_version)
         {
-            Ok(Taken::Done)
+            Ok(RecordResult::Done)
         } else {
             Err("the ledger has other versions of the accounts than the fast path".into())
         }
@@ -81,7 +81,7 @@ impl Ledger {
     }
 
     /// Returns whether the record is the next one to apply.
-    fn turn(&self, record: &Record) -> Taken {
+    fn turn(&self, record: &Record) -> RecordResult {
         let version = |id| self.accounts.get(id).map_or(0, |account| account.version);
         let mut turns = vec![];
         if record.source_version != 0 {
@@ -92,7 +92,7 @@ impl Ledger {
         }
         if record.slot != NO_SESSION {
             let Some(session) = self.session(record.slot) else {
-                return Taken::Seen;
+                return RecordResult::Seen;
             };
             // Position in the session, counted as if every packet had the maximum number of operations.
             let most = u64::from(u16::MAX);
@@ -101,12 +101,16 @@ impl Ledger {
             let is_next = record.index == 0 && record.sequence == session.sequence + 1;
             let first = is_next && session.missing == 0;
             let told = record.sequence * most + u64::from(record.index) + 1;
-            turns.push(if first { Taken::Done } else { order(at, told) });
+            turns.push(if first {
+                RecordResult::Done
+            } else {
+                order(at, told)
+            });
         }
-        [Taken::Seen, Taken::Waits]
+        [RecordResult::Seen, RecordResult::Waits]
             .into_iter()
             .find(|turn| turns.contains(turn))
-            .unwrap_or(Taken::Done)
+            .unwrap_or(RecordResult::Done)
     }
 
     /// Executes an operation of the fast path again.

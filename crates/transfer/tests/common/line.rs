@@ -50,7 +50,7 @@ impl Claims for Failing {
     }
 }
 
-pub struct Line {
+pub struct ExpressServer {
     pub store: Arc<Store>,
     pub fastpath: TransferFastPath,
     pub host: Host<SimDisk>,
@@ -76,7 +76,7 @@ pub fn store() -> Arc<Store> {
     Arc::new(Store::anonymous(&geometry).unwrap())
 }
 
-pub fn start_on(disk: &SimDisk, store: Arc<Store>, refusals_per_s: u32) -> Line {
+pub fn start_on(disk: &SimDisk, store: Arc<Store>, refusals_per_s: u32) -> ExpressServer {
     let claims = Arc::new(Failing {
         claims: StoreClaims::new(Arc::clone(&store)),
         fails: AtomicU64::new(0),
@@ -110,7 +110,7 @@ pub fn start_on(disk: &SimDisk, store: Arc<Store>, refusals_per_s: u32) -> Line 
     )
     .unwrap();
     let fastpath = TransferFastPath::new(Arc::clone(&store));
-    let mut line = Line {
+    let mut line = ExpressServer {
         store,
         fastpath,
         host,
@@ -122,7 +122,7 @@ pub fn start_on(disk: &SimDisk, store: Arc<Store>, refusals_per_s: u32) -> Line 
 }
 
 /// Creates accounts 1 and 2 in the fast path.
-pub fn start(disk: &SimDisk, refusals_per_s: u32) -> Line {
+pub fn start(disk: &SimDisk, refusals_per_s: u32) -> ExpressServer {
     let mut line = start_on(disk, store(), refusals_per_s);
     for (account, amount) in [(1, 1_000_000), (2, 0)] {
         let create = PaperRequest::new(CREATE, 0, account, 0, amount).to_bytes();
@@ -131,7 +131,7 @@ pub fn start(disk: &SimDisk, refusals_per_s: u32) -> Line {
     line
 }
 
-impl Line {
+impl ExpressServer {
     /// Returns the reply, and whether the fast path gave it.
     pub fn ask(&mut self, from: Source, payload: &[u8]) -> (Vec<u8>, bool) {
         let mut reply = Reply::default();

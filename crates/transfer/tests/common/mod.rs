@@ -9,7 +9,7 @@ use lineside_journal::{Options, SimDisk};
 use lineside_testkit::Random;
 use lineside_transfer::AccountId;
 use lineside_transfer::fastpath::TransferFastPath;
-use lineside_transfer::host::{Host, OpenError, Opened, SealPolicy, SessionPolicy, Setup};
+use lineside_transfer::host::{Host, OpenError, OpenedLedger, SealPolicy, SessionPolicy, Setup};
 use lineside_transfer::ledger::Limits;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::signed::KeyId;
@@ -66,7 +66,7 @@ pub struct Server {
     pub host: Host<SimDisk>,
     pub fastpath: TransferFastPath,
     pub store: Arc<Store>,
-    pub opened: Opened,
+    pub opened: OpenedLedger,
 }
 
 pub fn random(seed: u64) -> Box<dyn FnMut() -> u64 + Send> {

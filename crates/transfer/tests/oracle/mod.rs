@@ -62,7 +62,7 @@ pub struct Session {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingTransfer {
     pub to: Id,
     pub amount: u64,
     /// Expiry; 0: never.
@@ -71,7 +71,7 @@ pub struct Pending {
 
 /// Required reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum RequiredReply {
     /// No reply, because it is not a request.
     Nothing,
     /// Exactly these bytes.
@@ -91,7 +91,7 @@ type Key = (Id, u64);
 pub struct Oracle {
     pub accounts: BTreeMap<Id, Account>,
     pub sessions: BTreeMap<u32, Session>,
-    pub pendings: BTreeMap<PendingName, Pending>,
+    pub pendings: BTreeMap<PendingName, PendingTransfer>,
     pub accounts_max: usize,
     pub sessions_max: u32,
     pub sessions_per_source: usize,
@@ -201,7 +201,7 @@ impl Oracle {
     }
 
     /// Executes a request and returns the required reply.
-    pub fn ask(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Said {
+    pub fn ask(&mut self, now_s: u64, from: Source, payload: &[u8]) -> RequiredReply {
         if (20..=22).contains(&payload.len()) {
             return self.paper(from, payload);
         }
@@ -209,7 +209,7 @@ impl Oracle {
             || payload[..2] != NATIVE_MAGIC.to_be_bytes()
             || payload[3] & NATIVE_REPLY_BIT != 0
         {
-            return Said::Nothing;
+            return RequiredReply::Nothing;
         }
         if payload[2] != NATIVE_VERSION {
             return refused(payload, Status::UnsupportedVersion);
@@ -227,10 +227,10 @@ impl Oracle {
 
     // ---- the paper's format ----
 
-    fn paper(&mut self, from: Source, payload: &[u8]) -> Said {
+    fn paper(&mut self, from: Source, payload: &[u8]) -> RequiredReply {
         let (command, id, amount) = (u32_at(payload, 0), u32_at(payload, 4), u32_at(payload, 16));
         if command & 0x8000_0000 != 0 {
-            return Said::Nothing;
+            return RequiredReply::Nothing;
         }
         let say = |result: Result<u64, Code>| {
             let mut reply = payload.to_vec();
@@ -246,16 +246,16 @@ impl Oracle {
         };
         let known = (1..=4).contains(&command) && payload[20..].iter().all(|byte| *byte == 0);
         if !known || (command == u32::from(TRANSFER) && amount == 0) {
-            return Said::Reply(say(Err(Code::BadCommand)));
+            return RequiredReply::Reply(say(Err(Code::BadCommand)));
         }
         let (source, destination) = (paper_id(u32_at(payload, 8)), paper_id(u32_at(payload, 12)));
         let command = command as u8;
         if command == REFER {
             let account = self.accounts.get(&source).ok_or(Code::UnknownAccount);
-            return Said::Reply(say(account.map(|account| account.balance)));
+            return RequiredReply::Reply(say(account.map(|account| account.balance)));
         }
         if !self.may(from, command) {
-            return Said::Reply(say(Err(Code::Unauthorised)));
+            return RequiredReply::Reply(say(Err(Code::Unauthorised)));
         }
         let request: [u8; 20] = payload[..20].try_into().unwrap();
         if id != 0
@@ -263,15 +263,15 @@ impl Oracle {
         {
             let last_id = u32_at(&last, 4);
             if id < last_id {
-                return Said::Reply(say(Err(Code::StaleId)));
+                return RequiredReply::Reply(say(Err(Code::StaleId)));
             }
             if id == last_id && last != request {
-                return Said::Reply(say(Err(Code::IdReused)));
+                return RequiredReply::Reply(say(Err(Code::IdReused)));
             }
             if id == last_id {
                 let mut again = payload.to_vec();
                 again[..20].copy_from_slice(&reply);
-                return Said::Reply(again);
+                return RequiredReply::Reply(again);
             }
         }
         let amount = u64::from(amount);
@@ -290,12 +290,12 @@ impl Oracle {
             self.execute_once((source, id.into()));
         }
         self.number += u64::from(result.is_ok());
-        Said::Reply(reply)
+        RequiredReply::Reply(reply)
     }
 
     // ---- REFER ----
 
-    fn refer(&self, payload: &[u8]) -> Said {
+    fn refer(&self, payload: &[u8]) -> RequiredReply {
         let body = &payload[HEAD..];
         let items = body.len().saturating_sub(8) / ITEM;
         let is_whole = body.len() >= 8 && (body.len() - 8).is_multiple_of(ITEM);
@@ -323,7 +323,7 @@ impl Oracle {
                 }
             }
         }
-        Said::Reply(reply)
+        RequiredReply::Reply(reply)
     }
 
     fn durability(&self) -> [u8; 2] {
@@ -370,11 +370,11 @@ impl Oracle {
 }
 
 /// Returns the refusal of a whole native packet: its header, with a status.
-fn refused(payload: &[u8], status: Status) -> Said {
+fn refused(payload: &[u8], status: Status) -> RequiredReply {
     let mut reply = payload[..HEAD].to_vec();
     reply[3] |= NATIVE_REPLY_BIT;
     reply[2] = NATIVE_VERSION;
     reply[4..6].copy_from_slice(&(status as u16).to_be_bytes());
     reply[6..8].fill(0);
-    Said::Reply(reply)
+    RequiredReply::Reply(reply)
 }

@@ -1,6 +1,6 @@
 //! Effects of operations. Refusals are checked in the order in which `spec/` ranks them.
 
-use super::{Account, Code, Id, OPERATION, Oracle, Pending, PendingName, id_at, u32_at, u64_at};
+use super::{Account, Code, Id, OPERATION, Oracle, PendingName, PendingTransfer, id_at, u32_at, u64_at};
 use lineside_wire::{
     TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_FREEZE as FREEZE, TRANSFER_COMMAND_ISSUE as ISSUE,
     TRANSFER_COMMAND_TRANSFER as TRANSFER, TRANSFER_COMMAND_UNFREEZE as UNFREEZE,
@@ -107,7 +107,7 @@ impl Oracle {
         destination.incoming += amount;
         self.pendings.insert(
             name,
-            Pending {
+            PendingTransfer {
                 to,
                 amount,
                 expires_s,
@@ -142,7 +142,7 @@ impl Oracle {
 
     /// Returns the expired pending transfers, in the order in which they expire.
     pub fn due(&self, now_s: u64) -> Vec<PendingName> {
-        let is_due = |pending: &Pending| pending.expires_s != 0 && pending.expires_s <= now_s;
+        let is_due = |pending: &PendingTransfer| pending.expires_s != 0 && pending.expires_s <= now_s;
         let mut due: Vec<(u64, PendingName)> = self
             .pendings
             .iter()

@@ -2,8 +2,8 @@
 
 use super::signatures::{SIGNED_HEAD, signer};
 use super::{
-    Code, EXECUTE_HEAD, HEAD, Id, OPERATION, OPERATIONS_MAX, Oracle, Said, Session, TRANSFER, address_of,
-    id_at, refused, u16_at, u32_at, u64_at,
+    Code, EXECUTE_HEAD, HEAD, Id, OPERATION, OPERATIONS_MAX, Oracle, RequiredReply, Session, TRANSFER,
+    address_of, id_at, refused, u16_at, u32_at, u64_at,
 };
 use lineside_fastpath::Source;
 use lineside_wire::{
@@ -16,7 +16,7 @@ const CHALLENGE_S: u64 = 30;
 
 impl Oracle {
     /// Handles a packet that is preceded by a signature.
-    pub(super) fn signed(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Said {
+    pub(super) fn signed(&mut self, now_s: u64, from: Source, payload: &[u8]) -> RequiredReply {
         let body = &payload[HEAD..];
         if body.len() < SIGNED_HEAD || body[2..8] != [0; 6] {
             return refused(payload, Status::BadRequest);
@@ -35,7 +35,7 @@ impl Oracle {
         from: Source,
         payload: &[u8],
         signer: Option<Option<Id>>,
-    ) -> Said {
+    ) -> RequiredReply {
         let body = &payload[HEAD..];
         let operations = body.get(EXECUTE_HEAD..).unwrap_or_default();
         let count = operations.len() / OPERATION;
@@ -59,7 +59,7 @@ impl Oracle {
             reply[3] |= NATIVE_REPLY_BIT;
             reply[4..6].copy_from_slice(&(status as u16).to_be_bytes());
             reply[HEAD + 8..HEAD + 16].copy_from_slice(&expected.to_be_bytes());
-            Said::Reply(reply)
+            RequiredReply::Reply(reply)
         };
         let session = self.sessions.get(&slot);
         let Some(session) = session.filter(|session| session.token == Some(token)) else {
@@ -102,7 +102,7 @@ impl Oracle {
             operation[40..48].copy_from_slice(&outcome.1.to_be_bytes());
             operation[48..56].copy_from_slice(&outcome.2.to_be_bytes());
         }
-        Said::Reply(reply)
+        RequiredReply::Reply(reply)
     }
 
     /// Returns whether no operation of the packet can ever be executed where writes must be signed: all accounts that
@@ -181,7 +181,7 @@ impl Oracle {
 
     // ---- opened and closed ----
 
-    pub(super) fn session(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Said {
+    pub(super) fn session(&mut self, now_s: u64, from: Source, payload: &[u8]) -> RequiredReply {
         let body = &payload[HEAD..];
         let op = payload[3];
         let is_whole = body.len() == BODY && u64_at(body, 24) == 0 && u32_at(body, 36) == 0;
@@ -204,17 +204,17 @@ impl Oracle {
             reply[HEAD..].fill(0);
             self.sessions.remove(&slot);
         }
-        Said::Reply(reply)
+        RequiredReply::Reply(reply)
     }
 
-    fn open(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Said {
+    fn open(&mut self, now_s: u64, from: Source, payload: &[u8]) -> RequiredReply {
         let body = &payload[HEAD..];
         if body[16..].iter().any(|byte| *byte != 0) {
             return refused(payload, Status::BadRequest);
         }
         let challenge = id_at(body, 0);
         if challenge == [0; 16] {
-            return Said::Challenge;
+            return RequiredReply::Challenge;
         }
         let request_id = u64_at(payload, 8);
         let period = now_s / CHALLENGE_S;
@@ -232,7 +232,7 @@ impl Oracle {
             let mut sessions = self.sessions.iter();
             let open = sessions.find(|(_, session)| session.opening == *opening);
             return match open.filter(|_| *by == request_id) {
-                Some((slot, _)) => Said::Granted { slot: *slot },
+                Some((slot, _)) => RequiredReply::Granted { slot: *slot },
                 None => refused(payload, Status::Unauthorised),
             };
         }
@@ -255,7 +255,7 @@ impl Oracle {
         self.sessions.insert(slot, session);
         let granted = (period, request_id, self.openings);
         self.granted.insert(challenge, granted);
-        Said::Granted { slot }
+        RequiredReply::Granted { slot }
     }
 
     /// Returns whether a source may open a session. Loopback has the limit of an address. Others leave a quarter of
@@ -297,12 +297,21 @@ impl Oracle {
     }
 
     /// Returns whether `reply` is the required one. Values that are not predictable are taken from it.
-    pub fn check(&mut self, now_s: u64, from: Source, payload: &[u8], said: &Said, reply: &[u8]) -> bool {
+    pub fn check(
+        &mut self,
+        now_s: u64,
+        from: Source,
+        payload: &[u8],
+        said: &RequiredReply,
+        reply: &[u8],
+    ) -> bool {
         match said {
-            Said::Nothing => false,
-            Said::Reply(expected) => expected == reply,
-            Said::Challenge | Said::Granted { .. } if !is_session_reply(payload, reply) => false,
-            Said::Challenge => {
+            RequiredReply::Nothing => false,
+            RequiredReply::Reply(expected) => expected == reply,
+            RequiredReply::Challenge | RequiredReply::Granted { .. } if !is_session_reply(payload, reply) => {
+                false
+            }
+            RequiredReply::Challenge => {
                 let body = &reply[HEAD..];
                 let (challenge, to): (Id, _) = (id_at(body, 0), (address_of(from), from.port));
                 let given = self.challenges.insert(challenge, (to, now_s / CHALLENGE_S));
@@ -311,7 +320,7 @@ impl Oracle {
                     && u32_at(body, 36) == CHALLENGE_S as u32
                     && given.is_none_or(|given| given.0 == to)
             }
-            Said::Granted { slot } => {
+            RequiredReply::Granted { slot } => {
                 let body = &reply[HEAD..];
                 let token = u64_at(body, 16);
                 let is_new = self.sessions.values().all(|session| session.token != Some(token));
@@ -346,7 +355,7 @@ fn put_off(outcomes: &mut [(u16, u64, u64)]) {
 
 /// Returns the refusal of a packet without a valid signature: the packet as received with that status, sequence number
 /// 0 and a code for each operation.
-fn unauthorised(payload: &[u8]) -> Said {
+fn unauthorised(payload: &[u8]) -> RequiredReply {
     let mut reply = payload.to_vec();
     reply[3] |= NATIVE_REPLY_BIT;
     reply[4..6].copy_from_slice(&(Status::Unauthorised as u16).to_be_bytes());
@@ -354,7 +363,7 @@ fn unauthorised(payload: &[u8]) -> Said {
     for operation in reply[HEAD + EXECUTE_HEAD..].chunks_mut(OPERATION) {
         operation[2..4].copy_from_slice(&(Code::Unauthorised as u16).to_be_bytes());
     }
-    Said::Reply(reply)
+    RequiredReply::Reply(reply)
 }
 
 /// Returns whether this is the header of the reply to a granted session request.

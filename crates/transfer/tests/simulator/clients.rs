@@ -37,7 +37,7 @@ struct Flight {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum RequestKind {
     /// Ids of the paper's format that only this client uses as sources; its last transaction id.
     Paper { sources: Vec<u32>, last_id: u32 },
     Native {
@@ -54,11 +54,11 @@ enum Kind {
 #[derive(Debug)]
 pub struct Client {
     pub from: Source,
-    kind: Kind,
+    kind: RequestKind,
     flight: Option<Flight>,
     requests: u64,
     /// Pending transfers that it created, by their keys.
-    pendings: Vec<requests::Named>,
+    pendings: Vec<requests::PendingIds>,
     /// Its last request that counts once, with the first reply.
     pub last: Option<(Vec<u8>, Vec<u8>)>,
     pub answered: u64,
@@ -74,7 +74,7 @@ pub struct Client {
 }
 
 impl Client {
-    fn new(from: Source, kind: Kind) -> Self {
+    fn new(from: Source, kind: RequestKind) -> Self {
         Self {
             from,
             kind,
@@ -93,12 +93,12 @@ impl Client {
     }
 
     pub fn paper(from: Source, sources: Vec<u32>) -> Self {
-        Self::new(from, Kind::Paper { sources, last_id: 0 })
+        Self::new(from, RequestKind::Paper { sources, last_id: 0 })
     }
 
     /// Creates a client that closes its session in `close_percent` of 100 cases instead of using it.
     pub fn native(from: Source, close_percent: u64) -> Self {
-        let kind = Kind::Native {
+        let kind = RequestKind::Native {
             close_percent,
             session: None,
             sequence: 0,
@@ -108,7 +108,7 @@ impl Client {
     }
 
     pub fn thief(from: Source) -> Self {
-        Self::new(from, Kind::Thief)
+        Self::new(from, RequestKind::Thief)
     }
 
     /// Returns whether it sends the current request by stream, which it must if a datagram is too small.
@@ -164,11 +164,11 @@ impl Client {
         self.lies = false;
         let request_id = self.requests;
         match &mut self.kind {
-            Kind::Thief => {
+            RequestKind::Thief => {
                 let theirs = (!seen.is_empty()).then(|| rng.pick(seen))?;
                 Some((requests::stolen(rng, &theirs.payload), false))
             }
-            Kind::Paper { sources, last_id } => {
+            RequestKind::Paper { sources, last_id } => {
                 let is_numbered = rng.percent(80);
                 let id = if is_numbered {
                     *last_id + 1 + rng.below(3) as u32
@@ -179,12 +179,12 @@ impl Client {
                 let (payload, is_refer) = requests::paper(rng, id, sources);
                 Some((payload, is_numbered && !is_refer))
             }
-            Kind::Native {
+            RequestKind::Native {
                 session: None,
                 challenge,
                 ..
             } => Some((requests::open(request_id, *challenge), true)),
-            Kind::Native {
+            RequestKind::Native {
                 close_percent,
                 session: Some(session),
                 sequence,
@@ -272,7 +272,7 @@ impl Client {
                 "a client's only request {request:02x?} was answered {reply:02x?}"
             ));
         }
-        let Kind::Paper { sources, .. } = &self.kind else {
+        let RequestKind::Paper { sources, .. } = &self.kind else {
             return Ok(());
         };
         // With several sources for all ids, the last id of one source need not be the last of all.
@@ -288,7 +288,7 @@ impl Client {
 
     fn take_native(&mut self, request: Vec<u8>, reply: &[u8]) -> Result<(), String> {
         let status = u16_at(reply, 4);
-        let Kind::Native {
+        let RequestKind::Native {
             session,
             sequence,
             challenge,

@@ -2,8 +2,10 @@
 
 use super::network::Datagram;
 use super::server::Server;
-use super::world::{Checked, World};
-use crate::oracle::{EXECUTE_HEAD, HEAD, Id, OPERATION, Oracle, Said, is_no_room, u16_at, u32_at, u64_at};
+use super::world::{CheckResult, World};
+use crate::oracle::{
+    EXECUTE_HEAD, HEAD, Id, OPERATION, Oracle, RequiredReply, is_no_room, u16_at, u32_at, u64_at,
+};
 use lineside_fastpath::{FastPath, Reply, RequestOutcome as Answer, Verdict};
 use lineside_transfer::AccountId;
 use lineside_transfer::ledger::Ledger;
@@ -17,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct Logged {
     datagram: Datagram,
     now_s: u64,
-    said: Said,
+    said: RequiredReply,
     /// Accounts that it changed, and their versions after it.
     touched: Vec<(Id, u64)>,
     /// For a packet of a session: slot, sequence number, and number of operations.
@@ -26,7 +28,13 @@ pub struct Logged {
 
 impl Logged {
     /// Returns `None` if the request changed nothing.
-    fn new(before: &Oracle, after: &Oracle, datagram: &Datagram, now_s: u64, said: Said) -> Option<Self> {
+    fn new(
+        before: &Oracle,
+        after: &Oracle,
+        datagram: &Datagram,
+        now_s: u64,
+        said: RequiredReply,
+    ) -> Option<Self> {
         let version = |id: &Id| before.accounts.get(id).map_or(0, |account| account.version);
         let changed = after
             .accounts
@@ -58,7 +66,7 @@ impl Logged {
     /// Returns the codes of its operations. A refusal changes no account, so the change that caused it may reach the
     /// journal later, or never.
     fn codes(&self) -> Vec<u16> {
-        let Said::Reply(reply) = &self.said else {
+        let RequiredReply::Reply(reply) = &self.said else {
             return Vec::new();
         };
         match self.packet {
@@ -146,7 +154,7 @@ fn follow(
 
 impl World<'_> {
     /// Lets the fast path handle some of the received packets.
-    pub(super) fn at_the_line(&mut self) -> Checked {
+    pub(super) fn at_the_line(&mut self) -> CheckResult {
         let most = *self.rng.pick(&[1, 4, 16]);
         for datagram in self.requests.receive(&mut self.rng, self.step, most) {
             self.ask_fastpath(&datagram)?;
@@ -155,7 +163,7 @@ impl World<'_> {
     }
 
     /// Sends a datagram to the fast path on one of its CPUs.
-    pub(super) fn ask_fastpath(&mut self, datagram: &Datagram) -> Checked {
+    pub(super) fn ask_fastpath(&mut self, datagram: &Datagram) -> CheckResult {
         let line = match (&self.server, &self.left) {
             (Some(server), _) => &server.line,
             (None, Some(line)) => line,
@@ -174,7 +182,7 @@ impl World<'_> {
         let is_paper = (20..=22).contains(&payload.len());
         let reply = match verdict {
             Verdict::Reply => reply.as_bytes().to_vec(),
-            Verdict::Drop(_) if expected == Said::Nothing => return Ok(()),
+            Verdict::Drop(_) if expected == RequiredReply::Nothing => return Ok(()),
             Verdict::Forward if !(is_leased && is_paper) => {
                 if self.server.is_some() {
                     self.forwarded.push_back(datagram.clone());
@@ -191,7 +199,7 @@ impl World<'_> {
         if reply.len() > payload.len() {
             return Err(format!("a reply longer than its request: {said}"));
         }
-        if is_no_room(payload, &reply) && expected != Said::Nothing {
+        if is_no_room(payload, &reply) && expected != RequiredReply::Nothing {
             let needed = if is_paper { 1 } else { operations(payload) as u64 };
             if room >= needed {
                 return Err(format!("the fast path is busy with room for {room}: {said}"));
@@ -211,7 +219,7 @@ impl World<'_> {
     }
 
     /// Lets the fast path run alone until a host starts.
-    pub(super) fn alone(&mut self) -> Checked {
+    pub(super) fn alone(&mut self) -> CheckResult {
         if let Some(line) = &self.left
             && self.rng.percent(3)
         {
@@ -222,7 +230,7 @@ impl World<'_> {
     }
 
     /// Lets the host apply the records in the rings.
-    pub(super) fn drain(&mut self) -> Checked {
+    pub(super) fn drain(&mut self) -> CheckResult {
         let Some(server) = &mut self.server else {
             return Ok(());
         };
@@ -233,7 +241,7 @@ impl World<'_> {
     }
 
     /// Checks that the applied records are on the disk: all of them, if there is room.
-    fn taken(&mut self) -> Checked {
+    fn taken(&mut self) -> CheckResult {
         let server = self.server.as_ref().expect("it has just taken it");
         if server.host.failed().is_some() {
             // The restart shows how far it came.
@@ -260,7 +268,7 @@ impl World<'_> {
 
     /// Checks a batch before which the rings could not be emptied for lack of room: it executed nothing except opening
     /// sessions.
-    pub(super) fn behind(&mut self, datagrams: &[Datagram], said: &[Answer]) -> Checked {
+    pub(super) fn behind(&mut self, datagrams: &[Datagram], said: &[Answer]) -> CheckResult {
         self.tally.behind += 1;
         let server = self.server.as_ref().expect("it has just answered");
         let has_failed = server.host.failed().is_some();
@@ -272,9 +280,9 @@ impl World<'_> {
             let (from, payload) = (datagram.client, &datagram.payload);
             let mut after = self.tip.clone();
             let expected = after.ask(self.now_s, from, payload);
-            let opens = matches!(expected, Said::Challenge | Said::Granted { .. });
+            let opens = matches!(expected, RequiredReply::Challenge | RequiredReply::Granted { .. });
             match &said.reply {
-                Some(reply) if is_no_room(payload, reply) && expected != Said::Nothing => continue,
+                Some(reply) if is_no_room(payload, reply) && expected != RequiredReply::Nothing => continue,
                 Some(reply) if after.check(self.now_s, from, payload, &expected, reply) => {
                     let version = |oracle: &Oracle| oracle.number;
                     if has_failed || version(&after) != version(&self.tip) {
@@ -291,11 +299,11 @@ impl World<'_> {
                         "{line}\n{payload:02x?}\n{reply:02x?}, and\n{expected:02x?} is right"
                     ));
                 }
-                None if expected == Said::Nothing => {}
+                None if expected == RequiredReply::Nothing => {}
                 None if has_failed => {
                     let mut maybe = self.maybe.last().unwrap_or(&self.durable).clone();
                     maybe.ask(self.now_s, from, payload);
-                    if matches!(expected, Said::Granted { .. }) && payload[3] == OPEN {
+                    if matches!(expected, RequiredReply::Granted { .. }) && payload[3] == OPEN {
                         self.maybe.push(maybe);
                     }
                 }

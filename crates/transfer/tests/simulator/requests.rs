@@ -34,7 +34,7 @@ pub struct Shape<'a> {
 }
 
 /// Source, destination and uuid of a pending transfer.
-pub type Named = (Id, Id, Id);
+pub type PendingIds = (Id, Id, Id);
 
 /// Returns every account that a client may ask for.
 pub fn accounts() -> Vec<Id> {
@@ -116,7 +116,7 @@ pub fn execute(
     session: Session,
     sequence: u64,
     shape: &Shape<'_>,
-    pendings: &mut Vec<Named>,
+    pendings: &mut Vec<PendingIds>,
 ) -> Vec<u8> {
     let is_plain = rng.percent(shape.plain_percent);
     let count = if shape.is_large && rng.percent(8) {
@@ -150,7 +150,7 @@ pub fn execute(
     [header(TRANSFER_OP_EXECUTE, request_id, body.len()), body].concat()
 }
 
-fn operation(rng: &mut Random, is_linked: bool, pendings: &mut Vec<Named>) -> [u8; OPERATION] {
+fn operation(rng: &mut Random, is_linked: bool, pendings: &mut Vec<PendingIds>) -> [u8; OPERATION] {
     let accounts = accounts();
     let (mut source, mut destination) = (*rng.pick(&accounts), *rng.pick(&accounts));
     let mut uuid = [rng.below(6) as u8; 16];

@@ -29,7 +29,7 @@ pub fn key() -> SigningKey {
 
 /// Settings of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Setting {
+pub struct RunSettings {
     pub seal: SealPolicy,
     /// log2 of the number of accounts for which the fast path has four cells each.
     pub account_bits: u32,
@@ -39,7 +39,7 @@ pub struct Setting {
     pub is_large: bool,
 }
 
-impl Setting {
+impl RunSettings {
     pub fn durable(seal: SealPolicy, account_bits: u32) -> Self {
         Self {
             seal,
@@ -69,15 +69,15 @@ impl Setting {
 }
 
 /// The fast path, which may survive a killed process.
-pub struct Line {
+pub struct SimulatedFastPath {
     pub store: Arc<Store>,
     pub fastpath: TransferFastPath,
     /// The fast path on each CPU.
     pub cpus: Vec<TransferFastPath>,
 }
 
-impl Line {
-    fn new(setting: &Setting) -> Result<Self, OpenError> {
+impl SimulatedFastPath {
+    fn new(setting: &RunSettings) -> Result<Self, OpenError> {
         let geometry = Geometry {
             account_bits: setting.account_bits,
             sessions: 64,
@@ -108,17 +108,17 @@ impl Line {
 /// Host, with the fast path over its store.
 pub struct Server {
     pub host: Host<SimDisk>,
-    pub line: Line,
+    pub line: SimulatedFastPath,
 }
 
 /// Starts a host. `left`: the fast path that the previous host left.
 pub fn start(
     disk: &SimDisk,
     rng: &mut Random,
-    setting: &Setting,
+    setting: &RunSettings,
     left: Option<&Arc<Store>>,
 ) -> Result<Server, OpenError> {
-    let mut line = Line::new(setting)?;
+    let mut line = SimulatedFastPath::new(setting)?;
     if let Some(store) = left {
         line.store = Arc::clone(store);
         line.fastpath = TransferFastPath::new(Arc::clone(store));

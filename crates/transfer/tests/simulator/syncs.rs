@@ -2,8 +2,8 @@
 //! unnecessary.
 
 use super::requests::{self, Session, Shape};
-use super::server::{Server, Setting, start};
-use crate::oracle::{HEAD, Oracle, Said, u32_at, u64_at};
+use super::server::{RunSettings, Server, start};
+use crate::oracle::{HEAD, Oracle, RequiredReply, u32_at, u64_at};
 use lineside_fastpath::{BatchRequest, Source};
 use lineside_journal::{Op, SimDisk};
 use lineside_testkit::Random;
@@ -20,8 +20,8 @@ const SEAL: SealPolicy = SealPolicy {
     operations: 3,
     seconds: 1_000,
 };
-fn setting() -> Setting {
-    Setting::durable(SEAL, 12)
+fn setting() -> RunSettings {
+    RunSettings::durable(SEAL, 12)
 }
 
 /// Number of power cuts after each step.
@@ -144,7 +144,7 @@ impl Script {
                 self.durable = after;
             }
             None => {
-                assert_ne!(expected, Said::Nothing);
+                assert_ne!(expected, RequiredReply::Nothing);
                 self.maybe = Some(after);
             }
         }

@@ -5,8 +5,8 @@ use super::events::{Events, Tally, hex};
 use super::line::Logged;
 use super::network::{Datagram, Network};
 use super::requests::{self, PAPER_ACCOUNTS};
-use super::server::{Line, Server, Setting, key, start};
-use crate::oracle::{Oracle, Said, is_no_room};
+use super::server::{RunSettings, Server, SimulatedFastPath, key, start};
+use crate::oracle::{Oracle, RequiredReply, is_no_room};
 use lineside_fastpath::{BatchRequest, FastPath, Reply, RequestOutcome as Answer, Source, Verdict};
 use lineside_journal::{Op, SimDisk};
 use lineside_testkit::Random;
@@ -17,17 +17,17 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Result of a check; the error is for the reader of the failure.
-pub type Checked = Result<(), String>;
+pub type CheckResult = Result<(), String>;
 
 /// Number of recent requests that the attacker may have seen.
-const SEEN: usize = 64;
+const SNIFFED_REQUESTS_MAX: usize = 64;
 
 pub struct World<'a> {
     pub(super) rng: Random,
     events: &'a mut Events,
     pub(super) disk: SimDisk,
     pub(super) server: Option<Server>,
-    pub(super) setting: Setting,
+    pub(super) setting: RunSettings,
     /// State on the disk; in `durable`, every sent reply depends only on it.
     pub(super) durable: Oracle,
     /// State according to the fast path: in `express` the one on the disk, plus everything executed since.
@@ -35,7 +35,7 @@ pub struct World<'a> {
     /// Requests that lead from the one to the other.
     pub(super) log: Vec<Logged>,
     /// The fast path, after its host was killed.
-    pub(super) left: Option<Line>,
+    pub(super) left: Option<SimulatedFastPath>,
     /// Requests that the fast path forwarded to the host.
     pub(super) forwarded: VecDeque<Datagram>,
     /// Requests and replies over streams.
@@ -99,7 +99,7 @@ impl<'a> World<'a> {
             operations: *rng.pick(&[40, 150]),
             seconds: 1_000,
         };
-        let setting = Setting {
+        let setting = RunSettings {
             seal,
             // 1 leaves no room for some accounts.
             account_bits: if is_express { 8 } else { *rng.pick(&[12, 12, 1]) },
@@ -145,7 +145,7 @@ impl<'a> World<'a> {
     }
 
     /// Runs to the end, and checks the final state.
-    pub fn run(&mut self, steps: u64) -> Checked {
+    pub fn run(&mut self, steps: u64) -> CheckResult {
         while self.step < steps {
             self.step += 1;
             if self.server.is_none() && self.left.is_none() {
@@ -201,7 +201,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn clients_take(&mut self) -> Checked {
+    fn clients_take(&mut self) -> CheckResult {
         let mut replies = std::mem::take(&mut self.stream_replies);
         replies.extend(self.replies.receive(&mut self.rng, self.step, usize::MAX));
         for reply in replies {
@@ -217,7 +217,7 @@ impl<'a> World<'a> {
                     payload: request.clone(),
                     by_stream: false,
                 });
-                let old = self.seen.len().saturating_sub(SEEN);
+                let old = self.seen.len().saturating_sub(SNIFFED_REQUESTS_MAX);
                 self.seen.drain(..old);
             }
         }
@@ -226,7 +226,7 @@ impl<'a> World<'a> {
 
     // ---- the host ----
 
-    fn serve(&mut self) -> Checked {
+    fn serve(&mut self) -> CheckResult {
         let most = match self.is_limited {
             true => 4,
             false => *self.rng.pick(&[1, 4, 16, 64]),
@@ -248,7 +248,7 @@ impl<'a> World<'a> {
     }
 
     /// Executes one batch and checks each reply of it.
-    pub(super) fn group(&mut self, datagrams: &[Datagram]) -> Checked {
+    pub(super) fn group(&mut self, datagrams: &[Datagram]) -> CheckResult {
         let Some(server) = &mut self.server else {
             return Ok(());
         };
@@ -300,7 +300,7 @@ impl<'a> World<'a> {
                 Some(reply) if reply.len() > payload.len() => {
                     return Err(format!("a reply longer than its request: {line}"));
                 }
-                Some(reply) if is_no_room(payload, reply) && expected != Said::Nothing => {
+                Some(reply) if is_no_room(payload, reply) && expected != RequiredReply::Nothing => {
                     if !(has_failed || self.is_limited) {
                         return Err(format!("no room, though there is: {line}"));
                     }
@@ -323,7 +323,7 @@ impl<'a> World<'a> {
                     }
                     is_certain = steps.len();
                 }
-                None if expected == Said::Nothing => continue,
+                None if expected == RequiredReply::Nothing => continue,
                 None if has_failed => {}
                 None => return Err(format!("no answer: {line}")),
             }
@@ -414,7 +414,7 @@ impl<'a> World<'a> {
         true
     }
 
-    fn check_ledger(&mut self) -> Checked {
+    fn check_ledger(&mut self) -> CheckResult {
         let server = self.server.as_ref().expect("it is checked while it runs");
         if let Some(difference) = self.durable.differs(server.host.ledger()) {
             return Err(format!("the ledger is wrong: {difference}"));
@@ -424,7 +424,7 @@ impl<'a> World<'a> {
 
     /// Checks that the fast path has the durable state of every account, and nothing for an account that does not
     /// exist or found no room.
-    pub(super) fn check_fastpath(&mut self) -> Checked {
+    pub(super) fn check_fastpath(&mut self) -> CheckResult {
         self.tally.fastpath_checks += 1;
         self.fastpath_differs(&self.tip).map_or(Ok(()), Err)
     }
@@ -447,7 +447,7 @@ impl<'a> World<'a> {
             let expected = oracle.ask(self.now_s, from, &payload);
             let is_right = match verdict {
                 Verdict::Reply => {
-                    (is_there || is_express) && expected == Said::Reply(reply.as_bytes().to_vec())
+                    (is_there || is_express) && expected == RequiredReply::Reply(reply.as_bytes().to_vec())
                 }
                 Verdict::Forward => (!is_there || may_be_homeless) && !is_express,
                 Verdict::Drop(_) => false,
@@ -464,7 +464,7 @@ impl<'a> World<'a> {
 
     // ---- trouble ----
 
-    fn trouble(&mut self) -> Checked {
+    fn trouble(&mut self) -> CheckResult {
         let server = self.server.as_mut().expect("only while it runs");
         match self.rng.below(12) {
             0 => self.crash(),
@@ -550,7 +550,7 @@ impl<'a> World<'a> {
         }
     }
 
-    pub(super) fn open(&mut self) -> Checked {
+    pub(super) fn open(&mut self) -> CheckResult {
         let is_cut = self.trouble > 0 && self.rng.percent(15);
         if is_cut {
             let n = 1 + self.rng.below(10);
@@ -619,7 +619,7 @@ impl<'a> World<'a> {
     // ---- the end ----
 
     /// Checks that sealed operations can be proved, and others cannot.
-    fn check_proofs(&mut self) -> Checked {
+    fn check_proofs(&mut self) -> CheckResult {
         let operations = self.durable.number;
         let wrong = |number: u64, what: &str| Err(format!("the proof of operation {number} {what}"));
         for number in [0, 1, 1 + self.rng.below(operations), operations, operations + 1] {
@@ -638,7 +638,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn end(&mut self) -> Checked {
+    fn end(&mut self) -> CheckResult {
         self.disk.clear_faults();
         self.disk.set_capacity_bytes(None);
         self.is_limited = false;

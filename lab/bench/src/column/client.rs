@@ -10,7 +10,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 /// Number of tags for requests in flight: larger than any window and than the number of rows.
-const PLACES: usize = 1 << 14;
+const TAGS: usize = 1 << 14;
 /// Maximum bytes of a message that is sent as several datagrams.
 const MESSAGE_BYTES: usize = 60_000;
 
@@ -42,7 +42,7 @@ pub enum Judged {
 
 /// Source of requests, which are all of the same length, and check of the replies.
 pub trait Asker {
-    /// Returns the next request and its tag below [`PLACES`], which no other request in flight has. `None`: no request
+    /// Returns the next request and its tag below [`TAGS`], which no other request in flight has. `None`: no request
     /// can be sent now.
     fn ask(&mut self, is_free: &dyn Fn(usize) -> bool) -> Option<(usize, Vec<u8>)>;
     /// Returns the tag of the answered request and the result of the check. `None`: the reply belongs to no request.
@@ -80,7 +80,7 @@ impl Flight {
         let counts_from_ns = now_ns + order.warm_up.as_nanos() as u64;
         Self {
             order,
-            sent_ns: vec![0; PLACES],
+            sent_ns: vec![0; TAGS],
             in_flight: 0,
             wait: Wait::new(now_ns),
             first_ns: now_ns,

@@ -7,7 +7,7 @@ use super::rows::Ask;
 use super::served::{ROW_BITS, Served, XdpLine, anonymous, geometry};
 use crate::client::{LOST_AFTER_NS, Tally};
 use crate::error::{BenchError, Result};
-use crate::netns::{Pair, SERVER_ADDRESS};
+use crate::netns::{NamespacePair, SERVER_ADDRESS};
 use crate::servers::SERVER_CORE;
 use lineside_column::table::Table;
 use lineside_hbase_client::rpc::HBase as Rpc;
@@ -23,7 +23,7 @@ pub const CLIENT_CORE: usize = 0;
 /// Cores of the generator when it runs on two.
 const CORES: [usize; 2] = [CLIENT_CORE, SERVER_CORE];
 /// Maximum time to wait for a reply. The fast path answers at once if the machine is not busy.
-const PATIENCE: Duration = Duration::from_nanos(LOST_AFTER_NS);
+const REPLY_TIMEOUT: Duration = Duration::from_nanos(LOST_AFTER_NS);
 
 /// Contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,9 +105,9 @@ pub fn runs(with_peer: bool) -> Vec<Run> {
 /// Resources that the runs share.
 pub struct Field {
     /// Namespaces of the client and the server.
-    pub pair: Arc<Pair>,
+    pub pair: Arc<NamespacePair>,
     /// Namespaces whose veth pair has a queue for each of [`CORES`].
-    wide: Pair,
+    wide: NamespacePair,
     /// Live-frames generator.
     pub generator: Generator,
     xdp: XdpLine,
@@ -134,8 +134,8 @@ impl Field {
         let rpc = peer.map(|peer| peer.connect_rpc(hbase::READ)).transpose()?;
         Ok(Self {
             rpc,
-            pair: Arc::new(Pair::new()?),
-            wide: Pair::with_queues(CORES.len())?,
+            pair: Arc::new(NamespacePair::new()?),
+            wide: NamespacePair::with_queues(CORES.len())?,
             generator: Generator::load()?,
             xdp,
             socket,
@@ -197,7 +197,7 @@ impl Field {
         }
     }
 
-    fn pair_of(&self, run: Run) -> &Pair {
+    fn pair_of(&self, run: Run) -> &NamespacePair {
         match run.by {
             By::LiveTwice => &self.wide,
             _ => &self.pair,
@@ -228,7 +228,7 @@ impl Field {
                 window,
                 warm_up: duration / 8,
                 duration,
-                patience: PATIENCE,
+                patience: REPLY_TIMEOUT,
             };
             client::run(order, &mut Paper::new(run.ask)).map(|found| found.tally)
         })

@@ -17,7 +17,7 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/column_live.bpf
 /// Requests of the first call, which measures the generator's rate against this server; its replies are not counted.
 const WARM_UP_REQUESTS: u64 = 50_000;
 /// Time for which replies may arrive after the last request.
-const PATIENCE: Duration = Duration::from_millis(30);
+const LATE_REPLY_WAIT: Duration = Duration::from_millis(30);
 /// Number of frames that the kernel runs in one batch.
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
@@ -88,7 +88,7 @@ impl Generator {
             })
             .map_err(io("running the live-frames generator"))?;
             let took_ns = sys::now_ns() - began_ns;
-            std::thread::sleep(PATIENCE);
+            std::thread::sleep(LATE_REPLY_WAIT);
             Ok::<_, BenchError>((self.tally(took_ns)?, took_ns))
         };
         let (warm, warm_ns) = call(WARM_UP_REQUESTS)?;

@@ -64,9 +64,9 @@ struct Versions {
 }
 
 /// Known versions of every row, over all runs on one table.
-pub struct Known(Vec<Versions>);
+pub struct KnownVersions(Vec<Versions>);
 
-impl Default for Known {
+impl Default for KnownVersions {
     fn default() -> Self {
         let first = Versions {
             acknowledged: rows::FIRST_VERSION,
@@ -78,7 +78,7 @@ impl Default for Known {
 }
 
 #[derive(Clone, Copy)]
-enum Asked {
+enum RequestInFlight {
     Read { row: u32, at_least: u64 },
     Put { row: u32, version: u64 },
 }
@@ -86,18 +86,18 @@ enum Asked {
 /// Client of one run.
 pub struct Mixed<'a> {
     draws: Draws,
-    known: &'a mut Known,
+    known: &'a mut KnownVersions,
     /// Number of requests for each put; 0: no puts.
     put_every: u64,
     next: u64,
-    asked: Vec<Option<(u64, Asked)>>,
+    asked: Vec<Option<(u64, RequestInFlight)>>,
     reads: u64,
     hits: u64,
 }
 
 impl<'a> Mixed<'a> {
     /// Returns a client of which one request in `put_every` is a put; 0: no puts.
-    pub fn new(draws: Draws, known: &'a mut Known, put_every: u64) -> Self {
+    pub fn new(draws: Draws, known: &'a mut KnownVersions, put_every: u64) -> Self {
         known.0.iter_mut().for_each(|row| row.is_being_put = false);
         Self {
             draws,
@@ -158,11 +158,11 @@ impl Asker for Mixed<'_> {
             known.is_being_put = true;
             let version = known.sent;
             let request = rows::native_put(number + 1, row, version);
-            (Asked::Put { row, version }, request)
+            (RequestInFlight::Put { row, version }, request)
         } else {
             let at_least = known.acknowledged;
             let request = rows::native_get(number + 1, row);
-            (Asked::Read { row, at_least }, request)
+            (RequestInFlight::Read { row, at_least }, request)
         };
         self.asked[tag] = Some((number, asked));
         Some((tag, request))
@@ -179,11 +179,11 @@ impl Asker for Mixed<'_> {
         self.asked[tag] = None;
         let status = header.status.get();
         let judged = match asked {
-            Asked::Read { row, at_least } if header.op == COLUMN_OP_GET | NATIVE_REPLY_BIT => {
+            RequestInFlight::Read { row, at_least } if header.op == COLUMN_OP_GET | NATIVE_REPLY_BIT => {
                 self.judge_read(status, body, row, at_least)
             }
-            Asked::Read { .. } => Judged::Wrong,
-            Asked::Put { row, version } => self.judge_put(status, row, version),
+            RequestInFlight::Read { .. } => Judged::Wrong,
+            RequestInFlight::Put { row, version } => self.judge_put(status, row, version),
         };
         Some((tag, judged))
     }
@@ -191,7 +191,7 @@ impl Asker for Mixed<'_> {
     fn given_up(&mut self, tag: usize) {
         // A put that is given up may have been executed or may still be. Its version is therefore allowed in replies,
         // but not required.
-        if let Some((_, Asked::Put { row, .. })) = self.asked[tag].take() {
+        if let Some((_, RequestInFlight::Put { row, .. })) = self.asked[tag].take() {
             self.known.0[row as usize].is_being_put = false;
         }
     }
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_was_replaced_before_the_read_is_stale() {
-        let mut known = Known::default();
+        let mut known = KnownVersions::default();
         // The requests are a put and three reads, all of one row.
         let draws = Draws(Arc::new(vec![5; DRAWS]));
         let mut mixed = Mixed::new(draws, &mut known, 4);

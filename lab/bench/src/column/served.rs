@@ -2,8 +2,8 @@
 
 use super::rows::{self, Ask, ROWS};
 use crate::error::{BenchError, Result, io};
-use crate::netns::{CLIENT_ADDRESS, Pair, SERVER_ADDRESS, SERVER_MAC};
-use crate::servers::{Running, wait};
+use crate::netns::{CLIENT_ADDRESS, NamespacePair, SERVER_ADDRESS, SERVER_MAC};
+use crate::servers::{ServerThread, wait};
 use crate::sys;
 use lineside_column::coherence::Coherence;
 use lineside_column::datapath as column;
@@ -173,9 +173,9 @@ impl Served {
     }
 
     /// Starts the socket datapath in the server's namespace.
-    pub fn start(&self, pair: &Arc<Pair>) -> Result<Running> {
+    pub fn start(&self, pair: &Arc<NamespacePair>) -> Result<ServerThread> {
         let served = self.clone();
-        Running::start(pair, move |stop, ready| {
+        ServerThread::start(pair, move |stop, ready| {
             let _datapath = served.listen(SocketAddr::from((SERVER_ADDRESS, COLUMN_PORT)), 1)?;
             wait(stop, &ready);
             Ok(())
@@ -218,7 +218,7 @@ impl XdpLine {
 
     /// Attaches the programs natively to the server's interface; dropping the result detaches them. The calling thread
     /// is in the server's namespace.
-    pub fn attach(&self, pair: &Pair) -> Result<OwnedFd> {
+    pub fn attach(&self, pair: &NamespacePair) -> Result<OwnedFd> {
         sys::attach_native(self.root.as_fd(), pair.server_index).map_err(io("attaching ls_root"))
     }
 

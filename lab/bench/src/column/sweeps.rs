@@ -5,7 +5,7 @@
 use super::client::{self, Loop};
 use super::contestants::{CLIENT_CORE, Field};
 use super::hbase::{self, Peer};
-use super::mixed::{Draws, Known, Mixed};
+use super::mixed::{Draws, KnownVersions, Mixed};
 use super::rows::{self, ROWS};
 use super::served::{ROW_BITS, Served, XdpLine, geometry, memory};
 use crate::error::Result;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum time to wait for a reply. HBase may pause for garbage collection.
-const PATIENCE: Duration = Duration::from_secs(3);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time to live in nanoseconds, longer than any benchmark runs: only Lineside writes to the table.
 const TTL_NS: u64 = 1 << 42;
 /// Shares of the rows that the fast path holds, in percent.
@@ -73,7 +73,7 @@ pub struct Sweeps {
 
 /// Durations of each point.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub struct PointTimes {
     /// Time until the content of the fast path is stable.
     pub warm_up: Duration,
     /// Time that is counted.
@@ -85,7 +85,7 @@ pub fn measure(
     field: &Field,
     peer: Option<&Peer>,
     seed: u64,
-    times: Times,
+    times: PointTimes,
     tell: &mut dyn FnMut(&'static str),
 ) -> Result<Sweeps> {
     let table = |name| -> Result<Arc<dyn Table>> {
@@ -101,7 +101,7 @@ pub fn measure(
         let served = Served::new(&line.store, table(hbase::READ)?, CoherenceMode::Uncached)?;
         // A new host empties the fast path.
         hold(&line.store, ROWS / 100 * at);
-        let mut known = Known::default();
+        let mut known = KnownVersions::default();
         let mut mixed = Mixed::new(Draws::even(seed), &mut known, 0);
         points.push(point(
             field,
@@ -117,7 +117,7 @@ pub fn measure(
         tell("the fast path's size");
         let line = XdpLine::load(&geometry(at, true))?;
         let served = Served::new(&line.store, table(hbase::READ)?, CoherenceMode::Ttl(TTL_NS))?;
-        let mut known = Known::default();
+        let mut known = KnownVersions::default();
         let mut mixed = Mixed::new(Draws::skewed(seed), &mut known, 0);
         points.push(point(
             field,
@@ -129,7 +129,7 @@ pub fn measure(
             times,
         )?);
     }
-    let mut known = Known::default();
+    let mut known = KnownVersions::default();
     let written = table(hbase::WRITTEN)?;
     for put_every in PUT_EVERY {
         tell("writes");
@@ -160,7 +160,7 @@ fn point(
     mixed: &mut Mixed<'_>,
     varied: Varied,
     at: u32,
-    times: Times,
+    times: PointTimes,
 ) -> Result<Point> {
     let pair = &field.pair;
     let running = served.start(pair)?;
@@ -170,7 +170,7 @@ fn point(
         window: 64,
         warm_up: times.warm_up,
         duration: times.duration,
-        patience: PATIENCE,
+        patience: REPLY_TIMEOUT,
     };
     let mut hit_rate = 0.0;
     let found = pair.client.run(CLIENT_CORE, || {

@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time to live in nanoseconds, longer than any benchmark runs.
 const TTL_NS: u64 = 1 << 42;
 /// Number of pairs of puts that are not counted.
@@ -49,7 +49,7 @@ pub fn measure(peer: &Peer, rounds: usize, puts: u32) -> Result<WriteCost> {
     let served = Served::new(&store, table, CoherenceMode::Ttl(TTL_NS))?;
     let datapath = served.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 1)?;
     let void = |error: lineside_column::client::ClientError| BenchError::Void(error.to_string());
-    let mut client = Client::connect(datapath.local_addr(), PATIENCE).map_err(void)?;
+    let mut client = Client::connect(datapath.local_addr(), REPLY_TIMEOUT).map_err(void)?;
     let direct = peer.connect(hbase::WRITTEN)?;
     let column = rows::column();
     let mut number = 0;

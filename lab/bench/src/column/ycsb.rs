@@ -8,7 +8,7 @@ use super::served::{self, Served, XdpLine, failed};
 use crate::error::{BenchError, Result};
 use crate::gate::Bound::{self, AtLeast};
 use crate::gate::{Gate, median};
-use crate::netns::{Pair, SERVER_ADDRESS};
+use crate::netns::{NamespacePair, SERVER_ADDRESS};
 use crate::ycsb::{self as client, Phase};
 use lineside_column::host::CoherenceMode;
 use lineside_column::store::Geometry;
@@ -142,7 +142,7 @@ const LOADED_BEFORE: [&str; 2] = ["A", "E"];
 
 /// Output of one run of YCSB.
 #[derive(Clone, Copy, Debug, Default)]
-struct Said {
+struct YcsbOutput {
     ops_per_s: f64,
     fastpath: f64,
     host: f64,
@@ -152,7 +152,7 @@ struct Said {
 
 /// Figures of one workload: medians of the rounds, or sums where noted.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct WorkloadFigures {
     /// Sizes of rows and scans.
     pub shape: Shape,
     /// Workload, `A` to `F`.
@@ -182,7 +182,7 @@ pub struct Ycsb {
     /// Number of client threads.
     pub threads: u32,
     /// Rows by shape and workload.
-    pub rows: Vec<Row>,
+    pub rows: Vec<WorkloadFigures>,
 }
 
 impl Workload {
@@ -236,7 +236,7 @@ impl Workload {
 /// # Errors
 /// [`BenchError::Void`] if YCSB does not run.
 pub fn measure(peer: &mut Peer, plan: &Plan, tell: &mut dyn FnMut(&'static str)) -> Result<Ycsb> {
-    let mut seen: BTreeMap<(Shape, &'static str), Vec<(Said, Said)>> = BTreeMap::new();
+    let mut seen: BTreeMap<(Shape, &'static str), Vec<(YcsbOutput, YcsbOutput)>> = BTreeMap::new();
     let judged = std::iter::repeat_n(Shape::Small, plan.rounds);
     for shape in judged.chain([Shape::Own]) {
         for (workload, is_loaded) in plan.runs() {
@@ -253,7 +253,7 @@ pub fn measure(peer: &mut Peer, plan: &Plan, tell: &mut dyn FnMut(&'static str))
     }
     let rows = seen.iter().filter_map(|((shape, name), rounds)| {
         let workload = WORKLOADS.iter().find(|workload| workload.name == *name)?;
-        Row::of(*shape, workload, rounds)
+        WorkloadFigures::of(*shape, workload, rounds)
     });
     Ok(Ycsb {
         records: RECORDS,
@@ -264,7 +264,12 @@ pub fn measure(peer: &mut Peer, plan: &Plan, tell: &mut dyn FnMut(&'static str))
 
 /// Runs one workload directly on HBase and through Lineside. Each runs once to warm HBase's caches and the fast path,
 /// and then again to count.
-fn one(peer: &mut Peer, shape: Shape, workload: &Workload, duration: Duration) -> Result<(Said, Said)> {
+fn one(
+    peer: &mut Peer,
+    shape: Shape,
+    workload: &Workload,
+    duration: Duration,
+) -> Result<(YcsbOutput, YcsbOutput)> {
     let warmed = |binding, own: &[String]| {
         let run = |time| {
             run(
@@ -277,7 +282,7 @@ fn one(peer: &mut Peer, shape: Shape, workload: &Workload, duration: Duration) -
         };
         let (warm, said) = (run(duration / 3)?, run(duration)?);
         // The rate of the warm-up is not counted, but its faults are.
-        Ok::<_, BenchError>(Said {
+        Ok::<_, BenchError>(YcsbOutput {
             stale: warm.stale + said.stale,
             errors: warm.errors + said.errors,
             ..said
@@ -285,18 +290,18 @@ fn one(peer: &mut Peer, shape: Shape, workload: &Workload, duration: Duration) -
     };
     let zookeeper = format!("zookeeper={}", peer.ports().zookeeper);
     let straight = warmed("HBase", &["table=straight".to_owned(), zookeeper])?;
-    let line = Line::new(peer, shape)?;
+    let line = LinesideContestant::new(peer, shape)?;
     let at = format!("lineside={SERVER_ADDRESS}:{COLUMN_PORT}");
     let through = line.pair.client.within(|| warmed("Lineside", &[at]))?;
     Ok((straight, through))
 }
 
-impl Row {
-    fn of(shape: Shape, workload: &Workload, rounds: &[(Said, Said)]) -> Option<Self> {
-        let of = |value: fn(&(Said, Said)) -> f64| median(rounds.iter().map(value));
+impl WorkloadFigures {
+    fn of(shape: Shape, workload: &Workload, rounds: &[(YcsbOutput, YcsbOutput)]) -> Option<Self> {
+        let of = |value: fn(&(YcsbOutput, YcsbOutput)) -> f64| median(rounds.iter().map(value));
         let hit_rate = of(|(_, through)| through.fastpath / (through.fastpath + through.host).max(1.0))?;
         let writes = workload.share_of_writes();
-        let sum = |value: fn(&Said) -> u64| -> u64 {
+        let sum = |value: fn(&YcsbOutput) -> u64| -> u64 {
             rounds
                 .iter()
                 .map(|(straight, through)| value(straight) + value(through))
@@ -363,14 +368,14 @@ fn reload(peer: &mut Peer, shape: Shape, table: &str) -> Result<()> {
 
 /// Lineside in front of a table that only it writes to, with a network interface of its own; the fast path is empty at
 /// first. Detached when dropped.
-struct Line {
-    pair: Pair,
+struct LinesideContestant {
+    pair: NamespacePair,
     _ends: [OwnedFd; 2],
     _datapath: SocketDatapath,
     _fastpath: XdpLine,
 }
 
-impl Line {
+impl LinesideContestant {
     fn new(peer: &Peer, shape: Shape) -> Result<Self> {
         let row_bits = Geometry::default().row_bits;
         let fastpath = XdpLine::load(&Geometry {
@@ -384,7 +389,7 @@ impl Line {
         // This thread opens the connection, because HBase is not in the server's namespace.
         table.get(b"user", &[name]).map_err(failed("asking HBase"))?;
         let served = Served::of(&fastpath.store, Arc::new(table), name, CoherenceMode::Ttl(TTL_NS))?;
-        let pair = Pair::new()?;
+        let pair = NamespacePair::new()?;
         let listen = SocketAddr::from((SERVER_ADDRESS, COLUMN_PORT));
         let datapath = (pair.server).within(|| served.listen(listen, hbase::CONNECTIONS))?;
         let attached = pair.server.run(CLIENT_CORE, || fastpath.attach(&pair))?;
@@ -405,7 +410,7 @@ fn run(
     (phase, binding): (Phase, &str),
     own: &[String],
     properties: &[String],
-) -> Result<Said> {
+) -> Result<YcsbOutput> {
     let (fields, bytes, scanned) = shape.sizes();
     let sizes = [
         format!("recordcount={RECORDS}"),
@@ -417,10 +422,11 @@ fn run(
     ];
     let all = [&sizes, own, properties].concat();
     let out = client::run(peer.jars(), phase, binding, THREADS, &all)?;
-    Said::read(&out).ok_or_else(|| BenchError::Void("YCSB did not print the counters of the binding".into()))
+    YcsbOutput::read(&out)
+        .ok_or_else(|| BenchError::Void("YCSB did not print the counters of the binding".into()))
 }
 
-impl Said {
+impl YcsbOutput {
     /// Reads the output of YCSB and of the bindings.
     fn read(out: &str) -> Option<Self> {
         let ours = out.lines().find_map(|line| line.strip_prefix("LINESIDE "))?;
@@ -447,25 +453,25 @@ mod tests {
     fn what_is_printed_is_read() {
         let out = "[OVERALL], RunTime(ms), 100\n[OVERALL], Throughput(ops/sec), 1234.5\n\
                    LINESIDE reads=9 fastpath=6 host=3 stale=1 missing=2 errors=4\n";
-        let said = Said::read(out).unwrap();
+        let said = YcsbOutput::read(out).unwrap();
         assert_eq!((said.ops_per_s, said.fastpath, said.host), (1234.5, 6.0, 3.0));
         assert_eq!((said.stale, said.errors), (1, 6));
-        assert!(Said::read("[OVERALL], Throughput(ops/sec), 1\n").is_none());
+        assert!(YcsbOutput::read("[OVERALL], Throughput(ops/sec), 1\n").is_none());
     }
 
     #[test]
     fn the_bound_is_what_misses_and_writes_leave() {
-        let through = Said {
+        let through = YcsbOutput {
             ops_per_s: 50.0,
             fastpath: 90.0,
             host: 10.0,
-            ..Said::default()
+            ..YcsbOutput::default()
         };
-        let straight = Said {
+        let straight = YcsbOutput {
             ops_per_s: 10.0,
-            ..Said::default()
+            ..YcsbOutput::default()
         };
-        let row = Row::of(Shape::Small, &WORKLOADS[1], &[(straight, through)]).unwrap();
+        let row = WorkloadFigures::of(Shape::Small, &WORKLOADS[1], &[(straight, through)]).unwrap();
         assert_eq!((row.workload, row.ratio, row.hit_rate), ("B", 5.0, 0.9));
         assert!((row.bound - 1.0 / (0.05 + 0.95 * 0.1)).abs() < 1e-9);
         let ycsb = Ycsb {

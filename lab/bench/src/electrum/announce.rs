@@ -14,11 +14,11 @@ use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// Maximum time until the first answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time after which a request is sent again.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for which the client keeps asking before it reads the hit counter.
-const LONGER: Duration = Duration::from_millis(10);
+const ASKING_TIME_AFTER: Duration = Duration::from_millis(10);
 /// Pause between blocks, so that the server is idle at each announcement.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -77,7 +77,7 @@ pub fn measure(
 }
 
 /// Answers to the requests for one block's transaction.
-struct Times {
+struct AnswerTimes {
     /// Times of all answers in milliseconds from the announcement.
     all: Vec<f64>,
     /// Number of answers from the fast path, which are the last ones; at least one.
@@ -91,24 +91,24 @@ fn ask(
     start: Instant,
     wrong: &mut u64,
     hits: impl Fn() -> Result<u64>,
-) -> Result<Times> {
+) -> Result<AnswerTimes> {
     let (mut all, mut until) = (Vec::new(), None);
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < FIRST_ANSWER_TIMEOUT {
         let answer = client.root(txid).map_err(void)?;
         let Some(place) = answer.found else { continue };
         all.push(start.elapsed().as_secs_f64() * 1e3);
         *wrong += u64::from(place.root != *root);
-        let end = until.get_or_insert_with(|| Instant::now() + LONGER);
+        let end = until.get_or_insert_with(|| Instant::now() + ASKING_TIME_AFTER);
         if Instant::now() < *end {
             continue;
         }
         let hits = hits()? as usize;
         if (1..=all.len()).contains(&hits) {
-            return Ok(Times { all, hits });
+            return Ok(AnswerTimes { all, hits });
         }
         until = None;
     }
     Err(BenchError::Void(format!(
-        "no answer of the fast path for a block within {PATIENCE:?}"
+        "no answer of the fast path for a block within {FIRST_ANSWER_TIMEOUT:?}"
     )))
 }

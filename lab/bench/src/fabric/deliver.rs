@@ -10,7 +10,7 @@ use lineside_fabric_grpc::client::{Follower, Options};
 use lineside_fabric_grpc::serve::{Limits, Role};
 use lineside_fabric_grpc::source::Unavailable;
 use lineside_fabric_grpc::{CommittedSource, Signer, start};
-use lineside_fabric_maker::{Made, Network, Options as Members, cache};
+use lineside_fabric_maker::{MadeBlock, Network, Options as Members, cache};
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 /// Keep-alive time of the orderer's threads. They must not end before the orderer, because the clock of a thread ends
 /// with it.
-const STAY: Duration = Duration::from_secs(24 * 3_600);
+const ORDERER_LIFETIME: Duration = Duration::from_secs(24 * 3_600);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -82,21 +82,21 @@ impl CommittedSource for Stream {
 }
 
 /// Running orderer.
-pub(super) struct Served {
+pub(super) struct RunningOrderer {
     stream: Arc<Stream>,
     running: Option<Running>,
     runtime: Option<Runtime>,
     clocks: Arc<Mutex<Vec<ThreadClock>>>,
 }
 
-impl Served {
+impl RunningOrderer {
     /// Starts an orderer.
     pub(super) fn start(stream: Stream) -> Result<Self> {
         let clocks: Arc<Mutex<Vec<ThreadClock>>> = Arc::default();
         let theirs = Arc::clone(&clocks);
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
-            .thread_keep_alive(STAY)
+            .thread_keep_alive(ORDERER_LIFETIME)
             .thread_name("orderer")
             .on_thread_start(move || lock(&theirs).extend(ThreadClock::of_this_thread()))
             .enable_all()
@@ -134,7 +134,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for RunningOrderer {
     fn drop(&mut self) {
         self.running = None;
         if let Some(runtime) = self.runtime.take() {
@@ -151,7 +151,7 @@ pub(super) struct Following {
 
 impl Following {
     /// Passes on all blocks, or as many as the receiver takes.
-    pub(super) fn run(self, give: &SyncSender<std::io::Result<Made>>) -> std::io::Result<()> {
+    pub(super) fn run(self, give: &SyncSender<std::io::Result<MadeBlock>>) -> std::io::Result<()> {
         // The worker keeps receiving while this thread is blocked.
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -162,7 +162,7 @@ impl Following {
             let mut follower = Follower::new(self.options);
             while follower.next_number() < self.stream.end {
                 let received = follower.next().await;
-                let made = Made {
+                let made = MadeBlock {
                     number: received.number,
                     bytes: received.bytes.into(),
                     codes: lock(&self.stream.codes).pop_front().unwrap_or_default(),

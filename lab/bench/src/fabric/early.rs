@@ -5,14 +5,14 @@
 //! evenly spaced, and each block with the last of its transactions. Blocks are validated in the same way as by `serve`.
 
 use super::others::Since;
-use super::pipeline::{How, Measured, Running, open};
+use super::pipeline::{How, Measured, RunningPipeline, open};
 use super::report::Latency;
 use super::workload::Blocks;
 use crate::error::{BenchError, Result, io};
 use lineside_fabric::block::Block;
 use lineside_fabric::early::{EarlyCounts, EarlyWork};
 use lineside_fabric::proto::Arena;
-use lineside_fabric_maker::{Made, cache};
+use lineside_fabric_maker::{MadeBlock, cache};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
@@ -27,7 +27,7 @@ const IN_ONE_GO: usize = 10;
 
 /// Results for blocks whose transactions arrive one by one.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Coming {
+pub struct EarlyFigures {
     /// Time from a block's last transaction until the block was durable.
     #[serde(flatten)]
     pub latency: Latency,
@@ -41,7 +41,7 @@ pub struct Coming {
     pub used: u64,
 }
 
-impl Coming {
+impl EarlyFigures {
     pub(super) fn of(offered_tps: f64, (measured, counts): &(Measured, EarlyCounts)) -> Option<Self> {
         Some(Self {
             latency: Latency::of(offered_tps, measured)?,
@@ -54,7 +54,7 @@ impl Coming {
 }
 
 enum Event {
-    Whole(Made, Instant),
+    Whole(MadeBlock, Instant),
     /// A block has been read.
     Read,
     Failed(std::io::Error),
@@ -100,7 +100,7 @@ pub(super) fn run(
         .map_err(io("starting a thread"))?;
     let since = Since::now();
     let mut measured = Measured::default();
-    let mut running = Running::new(replica, results, first, &mut measured);
+    let mut running = RunningPipeline::new(replica, results, first, &mut measured);
     let taken = loop {
         let done = match events.recv() {
             Ok(Event::Whole(made, whole)) => running.begin(made, whole),

@@ -1,16 +1,16 @@
 //! Source of blocks: a thread that reads them, or a Deliver stream. Its processor time is measured, so that it can be
 //! subtracted.
 
-use super::deliver::{Served, Stream};
+use super::deliver::{RunningOrderer, Stream};
 use crate::error::{BenchError, Result, io};
-use lineside_fabric_maker::{Made, cache};
+use lineside_fabric_maker::{MadeBlock, cache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 /// Number of blocks read ahead.
-const AHEAD: usize = 8;
+const BLOCKS_READ_AHEAD: usize = 8;
 
 /// Kind of source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,10 +21,10 @@ pub(super) enum Feed {
     Deliver,
 }
 
-type Give = SyncSender<std::io::Result<Made>>;
+type Give = SyncSender<std::io::Result<MadeBlock>>;
 
 pub(super) struct Feeder {
-    blocks: Option<Receiver<std::io::Result<Made>>>,
+    blocks: Option<Receiver<std::io::Result<MadeBlock>>>,
     thread: Option<JoinHandle<()>>,
     spent: Spent,
 }
@@ -32,13 +32,13 @@ pub(super) struct Feeder {
 /// Clock of the source's processor time.
 enum Spent {
     Thread(Arc<AtomicU64>),
-    Orderer(Served),
+    Orderer(RunningOrderer),
 }
 
 impl Feeder {
     /// Starts to pass on the blocks of `reader` before block `end`.
     pub(super) fn start(feed: Feed, reader: cache::Reader, end: u64) -> Result<Self> {
-        let (give, blocks) = sync_channel(AHEAD);
+        let (give, blocks) = sync_channel(BLOCKS_READ_AHEAD);
         let thread = std::thread::Builder::new().name("feeder".into());
         let (thread, spent) = match feed {
             Feed::Memory => {
@@ -48,7 +48,7 @@ impl Feeder {
                 (thread, Spent::Thread(spent))
             }
             Feed::Deliver => {
-                let served = Served::start(Stream::new(reader, end))?;
+                let served = RunningOrderer::start(Stream::new(reader, end))?;
                 let following = served.following()?;
                 let follow = move || {
                     if let Err(error) = following.run(&give) {
@@ -67,7 +67,7 @@ impl Feeder {
     }
 
     /// Returns the next block.
-    pub(super) fn next(&self) -> Result<Option<Made>> {
+    pub(super) fn next(&self) -> Result<Option<MadeBlock>> {
         let blocks = self.blocks.as_ref().and_then(|blocks| blocks.recv().ok());
         blocks.transpose().map_err(io("reading blocks"))
     }

@@ -17,10 +17,10 @@ mod tests;
 mod udp;
 mod workload;
 
-pub use early::Coming;
+pub use early::EarlyFigures;
 pub use report::{Checks, Contestant, Figures, Latency, Report, StagesUs, Sustained};
 pub use restart::Restart;
-pub use udp::{Late, Udp};
+pub use udp::{LatencyFigures, Udp};
 
 use crate::error::{BenchError, Result};
 use crate::machine::Machine;
@@ -265,7 +265,7 @@ impl Bench<'_> {
             findings.count(&came.0);
             findings
                 .early
-                .extend(Coming::of(offered, &came).map(|of| (name, of)));
+                .extend(EarlyFigures::of(offered, &came).map(|of| (name, of)));
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::sys;
 use lineside_fabric::ledger::results::{Publisher, Results};
 use lineside_fabric::ledger::{AddedBlock, Replica, Setup, StateStore};
 use lineside_fabric::{Options, TxCode};
-use lineside_fabric_maker::Made;
+use lineside_fabric_maker::MadeBlock;
 use lineside_journal::FsDisk;
 use lineside_verify::{Backend, Builds, Verifier};
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Number of threads that read transactions and verify signatures.
 pub(super) const THREADS: usize = 2;
 /// Number of most recent blocks whose results can be read.
-const PLACES: usize = 512;
+const READABLE_BLOCKS: usize = 512;
 
 /// Pace of the blocks.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -32,7 +32,7 @@ pub(super) enum Pace {
 
 /// Times of one block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct BlockTiming {
     pub(super) transactions: u64,
     /// Time from the run's start until the block was durable.
     pub(super) durable: Duration,
@@ -67,7 +67,7 @@ pub(super) struct Measured {
     /// Number of cores that other processes used.
     pub(super) others_cores: Option<f64>,
     pub(super) stages: Stages,
-    pub(super) blocks: Vec<Seen>,
+    pub(super) blocks: Vec<BlockTiming>,
 }
 
 impl Measured {
@@ -84,7 +84,7 @@ impl Measured {
     pub(super) fn tenths(&self) -> Option<Vec<f64>> {
         let size = self.blocks.len() / 10;
         let mut begun = Duration::ZERO;
-        let rate = |part: &[Seen]| {
+        let rate = |part: &[BlockTiming]| {
             let ended = part.last()?.durable;
             let transactions: u64 = part.iter().map(|seen| seen.transactions).sum();
             let rate = transactions as f64 / ended.saturating_sub(begun).as_secs_f64();
@@ -96,17 +96,17 @@ impl Measured {
 }
 
 /// Arrival of a block.
-struct Came {
+struct BlockArrival {
     whole: Instant,
     begun: Instant,
 }
 
-pub(super) struct Running<'a> {
+pub(super) struct RunningPipeline<'a> {
     replica: Replica<FsDisk>,
     results: Results,
     first: u64,
     began: Instant,
-    came: Vec<Came>,
+    came: Vec<BlockArrival>,
     /// Expected codes of each block that was begun and is not finished.
     meant: VecDeque<Vec<TxCode>>,
     /// Number of transactions in the blocks that arrived.
@@ -164,7 +164,7 @@ impl How {
 pub(super) fn open(how: How, folder: &Path) -> Result<(Replica<FsDisk>, Results)> {
     let disk = FsDisk::open(folder).map_err(lineside_fabric::ledger::LedgerError::from)?;
     let path = folder.join("results");
-    let publisher = Publisher::open(&path, PLACES)?;
+    let publisher = Publisher::open(&path, READABLE_BLOCKS)?;
     let mut setup = setup(how.backend)?;
     if how.state_on_disk {
         setup.state = StateStore::Disk(folder.join("state"));
@@ -183,7 +183,7 @@ pub(super) fn run(blocks: &Blocks<'_>, transactions: u64, how: How, folder: &Pat
     let feeder = Feeder::start(how.feed, blocks.open()?, end)?;
     let (replica, results) = open(how, folder)?;
     let mut measured = Measured::default();
-    let mut running = Running::new(replica, results, first, &mut measured);
+    let mut running = RunningPipeline::new(replica, results, first, &mut measured);
     let begun = |feeder: &Feeder| (sys::process_ns(), feeder.spent_ns());
     let mut before = begun(&feeder);
     let mut since = None;
@@ -209,7 +209,7 @@ pub(super) fn run(blocks: &Blocks<'_>, transactions: u64, how: How, folder: &Pat
     Ok(measured)
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunningPipeline<'a> {
     /// Returns a run whose first measured block is `first`.
     pub(super) fn new(
         replica: Replica<FsDisk>,
@@ -242,7 +242,7 @@ impl<'a> Running<'a> {
         Ok(self.replica.stop()?)
     }
 
-    fn take(&mut self, made: Made, pace: Pace) -> Result<()> {
+    fn take(&mut self, made: MadeBlock, pace: Pace) -> Result<()> {
         if made.number < self.first {
             let added = self.replica.add(made.bytes)?;
             self.measured.wrong += differences(&added.codes, &made.codes);
@@ -258,8 +258,8 @@ impl<'a> Running<'a> {
     }
 
     /// Begins a block that arrived at `whole`, and finishes an earlier one, as a follower of a stream does.
-    pub(super) fn begin(&mut self, made: Made, whole: Instant) -> Result<()> {
-        self.came.push(Came {
+    pub(super) fn begin(&mut self, made: MadeBlock, whole: Instant) -> Result<()> {
+        self.came.push(BlockArrival {
             whole,
             begun: Instant::now(),
         });
@@ -325,7 +325,7 @@ impl<'a> Running<'a> {
             if let (Some(came), Some(result)) = (came, self.results.block(self.next)) {
                 let durable = came.begun + Duration::from_nanos(result.total_ns);
                 self.measured.stages.ledger += Duration::from_nanos(result.ledger_ns);
-                self.measured.blocks.push(Seen {
+                self.measured.blocks.push(BlockTiming {
                     transactions: u64::from(result.transactions),
                     durable: durable - self.began,
                     latency: durable - came.whole,

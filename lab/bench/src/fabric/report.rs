@@ -1,6 +1,6 @@
 //! Report of `bench fabric`, as one JSON object or as a table.
 
-use super::early::{Coming, EARLY};
+use super::early::{EARLY, EarlyFigures};
 use super::gates::{self, Judged, RATIO};
 use super::pipeline::{Measured, THREADS};
 use super::restart::Restart;
@@ -55,7 +55,7 @@ pub struct Report {
     pub udp: Vec<Udp>,
     /// Times from a block's last datagram until it was durable: `early` if transactions are verified as they arrive,
     /// `whole` if they are verified with their block.
-    pub early: BTreeMap<&'static str, Coming>,
+    pub early: BTreeMap<&'static str, EarlyFigures>,
     /// Restart with the ledger of the sustained run.
     pub restart: Restart,
     /// Processor time of a real peer for a transaction with two endorsements, in ms: minimum and maximum.
@@ -171,7 +171,7 @@ pub(super) struct Findings {
     pub(super) sustained: Option<Measured>,
     pub(super) delivered: Option<Measured>,
     pub(super) udp: Vec<Udp>,
-    pub(super) early: BTreeMap<&'static str, Coming>,
+    pub(super) early: BTreeMap<&'static str, EarlyFigures>,
     /// Offered rate, and the run.
     pub(super) open: Option<(f64, Measured)>,
     pub(super) open_fixed: Option<(f64, Measured)>,

@@ -1,6 +1,6 @@
 //! Tests that the scenario detects faults; `tests/fabric.rs` runs the scenario itself.
 
-use super::pipeline::{Seen, differences};
+use super::pipeline::{BlockTiming, differences};
 use super::*;
 use lineside_fabric::TxCode;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn a_difference_is_noticed() {
 
 #[test]
 fn tenths_are_of_the_time_between_blocks() {
-    let block = |number: u64| Seen {
+    let block = |number: u64| BlockTiming {
         transactions: 500,
         durable: Duration::from_millis(if number < 10 {
             10 * (number + 1)

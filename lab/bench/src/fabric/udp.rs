@@ -25,7 +25,7 @@ const LOST_PERCENT: u64 = 5;
 const OFFERED_TPS: f64 = 50_000.0;
 /// Step of the simulated network's clock in nanoseconds, and its delay.
 const STEP_NS: u64 = 50_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 const KEY: [u8; 32] = [7; 32];
 
 /// Figures for one size of datagrams, over the blocks of the gate case.
@@ -47,16 +47,16 @@ pub struct Udp {
     /// Reduction of `tps` by 5 % lost datagrams, in percent.
     pub loss_cost_percent: f64,
     /// Latency over sockets on loopback, from when a block was available to the sender until the receiver passed it on.
-    pub sockets: Late,
+    pub sockets: LatencyFigures,
     /// Latency over a simulated network with a delay of 50 us in each direction and a simulated clock.
-    pub simulated: Late,
+    pub simulated: LatencyFigures,
     /// Latency over the simulated network with 5 % loss in each direction.
-    pub simulated_lossy: Late,
+    pub simulated_lossy: LatencyFigures,
 }
 
 /// Latency of blocks at 50,000 transactions per second.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Late {
+pub struct LatencyFigures {
     /// Median latency.
     pub p50_ms: f64,
     /// 99th percentile of the latency.
@@ -65,7 +65,7 @@ pub struct Late {
     pub max_ms: f64,
 }
 
-impl Late {
+impl LatencyFigures {
     fn of(mut ms: Vec<f64>) -> Option<Self> {
         ms.sort_by(f64::total_cmp);
         let quantile = |of: f64| {
@@ -81,14 +81,14 @@ impl Late {
 }
 
 /// Blocks to send.
-struct Sent {
+struct BlocksToSend {
     first: u64,
     blocks: Vec<Arc<[u8]>>,
     transactions: u64,
     key: SharedKey,
 }
 
-impl Sent {
+impl BlocksToSend {
     fn receiver(&self, data_hash: bool) -> Receiver {
         let options = ReceiverOptions {
             data_hash,
@@ -113,7 +113,7 @@ impl Sent {
 }
 
 /// Datagrams that a simulated network carried.
-struct Flow {
+struct CarriedDatagrams {
     /// Datagrams that the receiver got.
     arrived: Vec<Vec<u8>>,
     /// Bytes sent to the receiver, payloads and headers.
@@ -123,7 +123,7 @@ struct Flow {
 
 /// Receiver that compares blocks with the sent ones.
 struct Check<'a> {
-    sent: &'a Sent,
+    sent: &'a BlocksToSend,
     /// True: blocks are compared byte by byte, if time is not measured; false: only their lengths are compared.
     exact: bool,
     next: usize,
@@ -132,7 +132,7 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(sent: &'a Sent, exact: bool) -> Self {
+    fn new(sent: &'a BlocksToSend, exact: bool) -> Self {
         Self {
             sent,
             exact,
@@ -165,9 +165,9 @@ impl BlockSink for Check<'_> {
     }
 }
 
-fn simulate(sent: &Sent, payload_bytes: usize, lost_percent: u64) -> Result<Flow> {
+fn simulate(sent: &BlocksToSend, payload_bytes: usize, lost_percent: u64) -> Result<CarriedDatagrams> {
     let (mut sender, mut receiver) = (sent.sender(payload_bytes), sent.receiver(true));
-    let mut flow = Flow {
+    let mut flow = CarriedDatagrams {
         arrived: Vec::new(),
         bytes: 0,
         late_ms: Vec::new(),
@@ -221,7 +221,7 @@ fn simulate(sent: &Sent, payload_bytes: usize, lost_percent: u64) -> Result<Flow
 }
 
 /// Returns the processor time of reassembling all blocks from datagrams.
-fn receive_ns(sent: &Sent, arrived: &[Vec<u8>], data_hash: bool) -> Result<u64> {
+fn receive_ns(sent: &BlocksToSend, arrived: &[Vec<u8>], data_hash: bool) -> Result<u64> {
     let (mut receiver, mut check) = (sent.receiver(data_hash), Check::new(sent, false));
     let before = sys::thread_ns();
     for datagram in arrived {
@@ -241,7 +241,7 @@ fn receive_ns(sent: &Sent, arrived: &[Vec<u8>], data_hash: bool) -> Result<u64> 
 
 /// Sender of blocks at the offered rate.
 struct Paced<'a> {
-    sent: &'a Sent,
+    sent: &'a BlocksToSend,
     began: &'a std::sync::OnceLock<Instant>,
     next: usize,
 }
@@ -285,14 +285,14 @@ impl BlockSink for TimedReceiver<'_> {
     }
 }
 
-fn sockets(sent: &Sent, payload_bytes: usize) -> Result<Late> {
+fn sockets(sent: &BlocksToSend, payload_bytes: usize) -> Result<LatencyFigures> {
     let failed = || io("a socket");
     let to = driver::listen(([127, 0, 0, 1], 0).into()).map_err(failed())?;
     let from = UdpSocket::bind("127.0.0.1:0").map_err(failed())?;
     from.connect(to.local_addr().map_err(failed())?)
         .map_err(failed())?;
     let (stop, began) = (AtomicBool::new(false), std::sync::OnceLock::new());
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TRANSFER_TIMEOUT;
     let mut timed = TimedReceiver {
         check: Check::new(sent, true),
         began: &began,
@@ -319,7 +319,7 @@ fn sockets(sent: &Sent, payload_bytes: usize) -> Result<Late> {
         sending.join().map_err(panicked)?.map_err(failed())?;
         received
     })?;
-    match Late::of(timed.late_ms) {
+    match LatencyFigures::of(timed.late_ms) {
         Some(late) if timed.check.done() && timed.check.wrong == 0 => Ok(late),
         _ => Err(BenchError::Void("blocks were lost between the sockets".into())),
     }
@@ -332,7 +332,7 @@ fn sockets(sent: &Sent, payload_bytes: usize) -> Result<Late> {
 pub(super) fn measure(blocks: &Blocks<'_>, transactions: u64, rounds: usize) -> Result<Vec<Udp>> {
     let first = blocks.first();
     let end = first + transactions.div_ceil(blocks.case.block as u64);
-    let mut sent = Sent {
+    let mut sent = BlocksToSend {
         first,
         blocks: Vec::new(),
         transactions: 0,
@@ -351,7 +351,7 @@ pub(super) fn measure(blocks: &Blocks<'_>, transactions: u64, rounds: usize) -> 
     PAYLOADS.iter().map(|&bytes| one(&sent, bytes, rounds)).collect()
 }
 
-fn one(sent: &Sent, payload_bytes: usize, rounds: usize) -> Result<Udp> {
+fn one(sent: &BlocksToSend, payload_bytes: usize, rounds: usize) -> Result<Udp> {
     let flow = simulate(sent, payload_bytes, 0)?;
     let lossy = simulate(sent, payload_bytes, LOST_PERCENT)?;
     let mut ns = [(); 3].map(|()| Vec::new());
@@ -383,8 +383,8 @@ fn one(sent: &Sent, payload_bytes: usize, rounds: usize) -> Result<Udp> {
         tps_no_data_hash: rate(unhashed),
         loss_cost_percent: 100.0 - 100.0 * hashed / lossy_ns,
         sockets: sockets(sent, payload_bytes)?,
-        simulated: Late::of(flow.late_ms).ok_or_else(none)?,
-        simulated_lossy: Late::of(lossy.late_ms).ok_or_else(none)?,
+        simulated: LatencyFigures::of(flow.late_ms).ok_or_else(none)?,
+        simulated_lossy: LatencyFigures::of(lossy.late_ms).ok_or_else(none)?,
     })
 }
 

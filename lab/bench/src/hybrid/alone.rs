@@ -7,7 +7,7 @@ use crate::gate::median;
 use crate::transfer::drain::Removed;
 use lineside_hybrid::audit::{self, audit};
 use lineside_hybrid::block::{Hash, Message, Sender, request_message};
-use lineside_hybrid::execute::{Chain, Signed};
+use lineside_hybrid::execute::{Chain, SignatureCheck};
 use lineside_hybrid::ledger::StoredBlock;
 use lineside_hybrid::log::{Deliver, Entry, Log, LogError};
 use lineside_hybrid::proof::StateProof;
@@ -62,7 +62,7 @@ pub fn proofs(maker: &Maker, quick: bool) -> Result<Proofs> {
         };
         let message = request_message(chain.database(), sender, &requests, &node);
         let message = Message::decode(&message).map_err(void)?;
-        let signed = vec![Signed::Valid; requests.len()];
+        let signed = vec![SignatureCheck::Valid; requests.len()];
         let executed = chain.execute(block, &message, &signed, &Digests::of(&message));
         executed.map_err(void)?;
     }
@@ -97,7 +97,7 @@ pub fn proofs(maker: &Maker, quick: bool) -> Result<Proofs> {
 
 /// Rates at which a ledger is read.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Again {
+pub struct ReadRates {
     /// Number of requests in the ledger.
     pub transactions: u64,
     /// Size of its records in bytes.
@@ -148,7 +148,7 @@ fn disk(folder: &Path) -> Result<FsDisk> {
 
 /// Catches up, audits and opens the ledger in `folder` in turn, and returns the medians. The node of the ledger has
 /// stopped. `empty` creates new folders.
-pub fn again(maker: &Maker, folder: &Path, mut empty: impl FnMut() -> Result<Removed>) -> Result<Again> {
+pub fn again(maker: &Maker, folder: &Path, mut empty: impl FnMut() -> Result<Removed>) -> Result<ReadRates> {
     let (messages, transactions) = messages_of(folder)?;
     let rate = |took: Duration| transactions as f64 / took.as_secs_f64();
     let (mut caught_up, mut audited, mut opened) = (Vec::new(), Vec::new(), Vec::new());
@@ -174,7 +174,7 @@ pub fn again(maker: &Maker, folder: &Path, mut empty: impl FnMut() -> Result<Rem
     }
     let of = |rates: Vec<f64>| median(rates.into_iter()).unwrap_or_default();
     let audit_tps = of(audited);
-    Ok(Again {
+    Ok(ReadRates {
         transactions,
         bytes,
         catch_up_tps: of(caught_up),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Time-out of requests to the broker; other processes may use this machine too.
-const PATIENCE: Duration = Duration::from_secs(60);
+const BROKER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Running broker.
 pub struct Kafka {
@@ -41,8 +41,8 @@ impl Kafka {
         open(Options {
             // A single broker keeps its log on one disk.
             allow_weak_kafka: true,
-            answer_timeout: PATIENCE,
-            message_timeout: PATIENCE,
+            answer_timeout: BROKER_TIMEOUT,
+            message_timeout: BROKER_TIMEOUT,
             ..Options::new(Address {
                 brokers: self.broker.address(),
                 topic: Some(format!("run-{}", self.topics)),

@@ -12,7 +12,7 @@ mod run;
 mod workload;
 mod ycsb;
 
-pub use alone::{Again, Proofs};
+pub use alone::{Proofs, ReadRates};
 pub use report::{Checks, Figures, Report};
 pub use workload::{Distribution, Shape};
 

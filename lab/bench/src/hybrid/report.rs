@@ -1,6 +1,6 @@
 //! Report of `bench hybrid`, as one JSON object or as a table.
 
-use super::alone::{Again, Proofs};
+use super::alone::{Proofs, ReadRates};
 use super::run::{Contestant, Measured, Order, Who};
 use crate::gate::Bound::{self, AtLeast, AtMost};
 use crate::gate::{Gate, median, write_gates};
@@ -52,7 +52,7 @@ pub struct Report {
     /// Cost of proofs over a million keys.
     pub proofs: Option<Proofs>,
     /// Rates at which a ledger is read.
-    pub again: Option<Again>,
+    pub again: Option<ReadRates>,
     /// Checks of the validity of the figures, and of the gates.
     pub checks: Checks,
 }
@@ -95,7 +95,7 @@ pub(super) struct Findings {
     runs: BTreeMap<Contestant, BTreeMap<String, Vec<Measured>>>,
     not_measured: BTreeMap<&'static str, String>,
     pub proofs: Option<Proofs>,
-    pub again: Option<Again>,
+    pub again: Option<ReadRates>,
 }
 
 impl Findings {
@@ -308,7 +308,7 @@ impl Display for Report {
             )?;
         }
         if let Some(again) = &self.again {
-            let Again {
+            let ReadRates {
                 transactions,
                 bytes,
                 catch_up_tps,

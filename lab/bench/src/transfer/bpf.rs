@@ -50,7 +50,7 @@ pub struct Orders {
     pub limit: u64,
     /// Sampling interval of latencies, a power of two: one request in this many is timed.
     pub sample: u32,
-    /// Number of the call whose start is recorded in [`Sent::last_ns`].
+    /// Number of the call whose start is recorded in [`TransferSentCounts::last_ns`].
     pub last: u64,
     /// Allowed difference of a balance.
     pub slack: u32,
@@ -60,7 +60,7 @@ pub struct Orders {
 
 /// Content of `struct tb_send` after a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub struct TransferSentCounts {
     /// Number of the next request.
     pub next: u64,
     /// Time at which the first request left, by CLOCK_MONOTONIC.
@@ -71,7 +71,7 @@ pub struct Sent {
 
 /// Content of `struct tb_seen` after a run.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct TransferSeenCounts {
     /// Right replies.
     pub right: u64,
     /// Wrong replies.
@@ -86,7 +86,7 @@ pub struct Seen {
     pub latency: Histogram<u64>,
 }
 
-impl Seen {
+impl TransferSeenCounts {
     /// Returns the number of all replies.
     pub fn answered(&self) -> u64 {
         self.right + self.wrong + self.busy + self.refused
@@ -152,9 +152,9 @@ impl Generator {
     }
 
     /// Returns the requests sent since [`Generator::begin`].
-    pub fn sent(&self) -> Result<Sent> {
+    pub fn sent(&self) -> Result<TransferSentCounts> {
         let bytes = read(&self.sends, SEND_BYTES)?;
-        Ok(Sent {
+        Ok(TransferSentCounts {
             next: word(&bytes, 176),
             first_ns: word(&bytes, 192),
             last_ns: word(&bytes, 200),
@@ -162,13 +162,13 @@ impl Generator {
     }
 
     /// Returns the replies received since [`Generator::begin`].
-    pub fn seen(&self) -> Result<Seen> {
+    pub fn seen(&self) -> Result<TransferSeenCounts> {
         let bytes = read(&self.seens, SEEN_BYTES)?;
         let mut latency = histogram();
         for bucket in 0..BUCKETS {
             latency.saturating_record_n(crate::bpf::bucket_ns(bucket), word(&bytes, 56 + 8 * bucket));
         }
-        Ok(Seen {
+        Ok(TransferSeenCounts {
             right: word(&bytes, 0),
             wrong: word(&bytes, 8),
             busy: word(&bytes, 16),

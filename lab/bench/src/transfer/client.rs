@@ -12,7 +12,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 /// Number of slots for requests in flight: larger than any window.
-const PLACES: usize = 256;
+const REQUEST_SLOTS: usize = 256;
 
 /// Parameters of a closed loop.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub struct Loop {
 
 struct Flight {
     order: Loop,
-    asked: [Option<(u64, u64)>; PLACES],
+    asked: [Option<(u64, u64)>; REQUEST_SLOTS],
     in_flight: usize,
     next: u64,
     first_ns: u64,
@@ -49,7 +49,7 @@ impl Flight {
         let counts_from_ns = now_ns + order.warm_up.as_nanos() as u64;
         Self {
             order,
-            asked: [None; PLACES],
+            asked: [None; REQUEST_SLOTS],
             in_flight: 0,
             next: 0,
             first_ns: now_ns,
@@ -74,7 +74,7 @@ impl Flight {
         }
         if self.in_flight > 0 && self.wait.is_in_vain(now_ns, LOST_AFTER_NS) {
             self.tally.lost += self.in_flight as u64;
-            self.asked = [None; PLACES];
+            self.asked = [None; REQUEST_SLOTS];
             self.in_flight = 0;
             self.last_ns = now_ns;
             self.wait = Wait::new(now_ns);
@@ -89,7 +89,7 @@ impl Flight {
     }
 
     fn ask(&mut self, now_ns: u64) -> Option<[u8; TRANSFER_PAPER_BYTES_MAX]> {
-        let place = &mut self.asked[self.next as usize % PLACES];
+        let place = &mut self.asked[self.next as usize % REQUEST_SLOTS];
         if place.is_some() {
             return None;
         }
@@ -107,7 +107,7 @@ impl Flight {
     fn take_back(&mut self, count: usize) {
         for _ in 0..count {
             self.next -= 1;
-            self.asked[self.next as usize % PLACES] = None;
+            self.asked[self.next as usize % REQUEST_SLOTS] = None;
             self.in_flight -= 1;
             self.tally.sent -= 1;
         }
@@ -117,7 +117,7 @@ impl Flight {
         self.last_ns = now_ns;
         self.wait = Wait::new(now_ns);
         let account = PaperRequest::parse(payload).map_or(0, |reply| Plan::account_of(reply.source));
-        let place = &mut self.asked[account as usize % PLACES];
+        let place = &mut self.asked[account as usize % REQUEST_SLOTS];
         let Some((number, sent_ns)) = *place else {
             // The request was given up and counted as lost; the reply is late.
             self.tally.wrong += u64::from(self.tally.lost == 0);

@@ -22,7 +22,7 @@ const GROUP: u64 = 1 << 15;
 /// Maximum bytes of one record.
 const RECORD_BYTES: usize = 128;
 /// Time for which the thread sleeps when the rings are empty.
-const REST: Duration = Duration::from_micros(100);
+const EMPTY_RINGS_PAUSE: Duration = Duration::from_micros(100);
 
 /// Counts of a drain.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -129,7 +129,7 @@ fn nothing(store: &Store, stop: &AtomicBool) -> Result<Drained> {
             drained.waiting_max = drained.waiting_max.max(waiting);
             ring.release(ring.tail() + waiting);
         }
-        std::thread::sleep(REST);
+        std::thread::sleep(EMPTY_RINGS_PAUSE);
     }
     Ok(drained)
 }
@@ -176,7 +176,7 @@ fn journal(store: &Store, stop: &AtomicBool, folder: &Path) -> Result<Drained> {
         if ends {
             return Ok(drained);
         }
-        std::thread::sleep(REST);
+        std::thread::sleep(EMPTY_RINGS_PAUSE);
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::disk::Disk;
 use super::drain::Removed;
-use super::ours::Ours;
+use super::ours::LinesideServer;
 use super::peer::{Peer, Requests, drive};
 use super::plan::BALANCE;
 use super::postgres::Postgres;
@@ -77,7 +77,7 @@ impl Display for Durable {
 }
 
 /// Results by contestant and kind of load.
-pub struct Found {
+pub struct DurableResults {
     /// Disk, and parameters of the load.
     pub durable: Durable,
     /// Runs by contestant and kind of load.
@@ -91,7 +91,7 @@ pub struct Found {
     pub faults: Faults,
 }
 
-struct Line {
+struct AccountFaults {
     name: &'static str,
     kind: &'static str,
     peers: Vec<Box<dyn Peer>>,
@@ -106,18 +106,18 @@ pub fn measure(
     rounds: usize,
     duration: Duration,
     tell: &mut dyn FnMut(&'static str),
-) -> Result<Found> {
+) -> Result<DurableResults> {
     tell("durable: starting servers");
     let _removed = Removed::make(folder)?;
     let mut disks = vec![Disk::look(folder)?];
-    let ours = Ours::start(&folder.join("durable"), ACCOUNTS)?;
+    let ours = LinesideServer::start(&folder.join("durable"), ACCOUNTS)?;
     let mut absent = BTreeMap::new();
     let mut lines = vec![
         line("durable", SINGLE, |at| ours.tcp(requests(at)))?,
         line("durable", PAPER, |at| {
             ours.udp(Requests::new(PAPER_FROM + (at << BITS), BITS, WINDOW, 1))
         })?,
-        Line {
+        AccountFaults {
             name: "durable",
             kind: BATCHES,
             peers: (0..STREAMS)
@@ -132,7 +132,7 @@ pub fn measure(
                 })
                 .collect::<Result<_>>()?,
         },
-        Line {
+        AccountFaults {
             name: "durable",
             kind: LONE,
             peers: vec![ours.udp(Requests::new(LONE_FROM, BITS, 1, 1))?],
@@ -156,7 +156,7 @@ pub fn measure(
     for round in 0..rounds {
         for place in 0..lines.len() {
             let at = (place + round) % lines.len();
-            let Line { name, kind, peers } = &mut lines[at];
+            let AccountFaults { name, kind, peers } = &mut lines[at];
             tell("durable contestants");
             if *kind == LONE {
                 disks.push(Disk::look(folder)?);
@@ -189,7 +189,7 @@ pub fn measure(
     once(&mut faults, &ours, &mut lines);
     let of = |of: fn(&Disk) -> f64| median(disks.iter().map(of)).unwrap_or_default();
     let ratio = |of: fn(&(f64, f64)) -> f64| median(lone.iter().map(of));
-    Ok(Found {
+    Ok(DurableResults {
         durable: Durable {
             disk: Disk {
                 file_system: disks[0].file_system.clone(),
@@ -215,9 +215,9 @@ fn line(
     name: &'static str,
     kind: &'static str,
     client: impl Fn(u32) -> Result<Box<dyn Peer>>,
-) -> Result<Line> {
+) -> Result<AccountFaults> {
     let peers = (0..CONNECTIONS).map(client).collect::<Result<_>>()?;
-    Ok(Line { name, kind, peers })
+    Ok(AccountFaults { name, kind, peers })
 }
 
 /// Returns the server. If it is not installed or does not start, returns `None` and adds the reason to `absent`.
@@ -242,7 +242,7 @@ fn held(faults: &mut Faults, held: u64, due: u64) {
 
 /// Checks that Lineside executed each transfer once: at most as many as were requested, and at least as many as were
 /// answered.
-fn once(faults: &mut Faults, ours: &Ours, lines: &mut [Line]) {
+fn once(faults: &mut Faults, ours: &LinesideServer, lines: &mut [AccountFaults]) {
     let done = ours.changes() / 2;
     let (mut asked, mut answered) = (0, 0);
     for line in lines.iter_mut().filter(|line| line.name == "durable") {

@@ -9,8 +9,8 @@ use super::store::{self, Audit, XdpLedger};
 use super::sw::Table;
 use super::tally::{Faults, Tally};
 use crate::error::{Result, io};
-use crate::netns::{Pair, SERVER_ADDRESS};
-use crate::servers::{Running, wait};
+use crate::netns::{NamespacePair, SERVER_ADDRESS};
+use crate::servers::{ServerThread, wait};
 use lineside_fastpath::{Host, Reader, Readers, Reply, Source, Verdict};
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_transfer::fastpath::TransferFastPath;
@@ -25,7 +25,7 @@ use std::time::Duration;
 /// Core of the client and of the generators.
 pub const CLIENT_CORE: usize = 0;
 /// Interval at which `sw` checks whether it must stop.
-const PATIENCE: Duration = Duration::from_millis(20);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Number of requests that can be queued for the socket datapath's host, which receives none.
 const HOST_QUEUE: usize = 1024;
 /// Number of requests of a run with one request in flight over accounts that are created only once.
@@ -114,7 +114,7 @@ pub type Samples = BTreeMap<Case, Vec<Tally>>;
 /// Resources that the runs share.
 pub struct Field {
     /// Namespaces of the client and the server.
-    pub pair: Arc<Pair>,
+    pub pair: Arc<NamespacePair>,
     /// Generators.
     pub generator: Generator,
     ledger: XdpLedger,
@@ -130,7 +130,7 @@ impl Field {
     /// Loads the programs; journals are in `folder` during a run.
     pub fn new(folder: PathBuf) -> Result<Self> {
         Ok(Self {
-            pair: Arc::new(Pair::new()?),
+            pair: Arc::new(NamespacePair::new()?),
             generator: Generator::load()?,
             ledger: XdpLedger::load(ACCOUNT_BITS)?,
             store: store::anonymous()?,
@@ -199,9 +199,9 @@ impl Field {
         Ok((tally, store::audit(store, &case.plan(), !fresh)))
     }
 
-    fn start_socket(&self) -> Result<Running> {
+    fn start_socket(&self) -> Result<ServerThread> {
         let store = Arc::clone(&self.store);
-        Running::start(&self.pair, move |stop, ready| {
+        ServerThread::start(&self.pair, move |stop, ready| {
             let options = SocketOptions {
                 listen: SocketAddr::from((SERVER_ADDRESS, TRANSFER_PORT)),
                 threads: 1,
@@ -222,11 +222,11 @@ impl Field {
         };
         let table = Arc::new(Mutex::new(table));
         let theirs = Arc::clone(&table);
-        let running = Running::start(&self.pair, move |stop, ready| {
+        let running = ServerThread::start(&self.pair, move |stop, ready| {
             let listen = (SERVER_ADDRESS, TRANSFER_PORT);
             let socket = UdpSocket::bind(listen).map_err(io("binding a server's socket"))?;
             socket
-                .set_read_timeout(Some(PATIENCE))
+                .set_read_timeout(Some(STOP_CHECK_INTERVAL))
                 .map_err(io("setting up a server's socket"))?;
             let mut table = theirs.lock().unwrap_or_else(PoisonError::into_inner);
             let _ = ready.send(());

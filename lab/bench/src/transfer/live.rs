@@ -12,8 +12,8 @@ use std::time::Duration;
 /// Requests of the first call, which measures the generator's rate against this server; its replies are not counted.
 const WARM_UP_REQUESTS: u64 = 100_000;
 /// Time without a reply after which the replies of a call have ended. A later reply would count in the next call.
-const PATIENCE: Duration = Duration::from_millis(30);
-/// Maximum wait for replies, in units of [`PATIENCE`].
+const LATE_REPLY_WAIT: Duration = Duration::from_millis(30);
+/// Maximum wait for replies, in units of [`LATE_REPLY_WAIT`].
 const PATIENCE_TIMES: usize = 100;
 /// Number of frames that the kernel runs in one batch.
 const BATCH: u32 = 64;
@@ -84,7 +84,7 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
             if answered == before {
                 break;
             }
-            std::thread::sleep(PATIENCE);
+            std::thread::sleep(LATE_REPLY_WAIT);
         }
         let (sent, seen) = (generator.sent()?, generator.seen()?);
         let (counted, answered) = (sent.next - first, seen.answered());

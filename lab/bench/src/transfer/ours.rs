@@ -38,7 +38,7 @@ const ACCOUNT_BITS: u32 = 18;
 const SESSIONS: u32 = 64;
 /// Number of requests in a group that creates accounts.
 const GROUP: u32 = 2048;
-const PATIENCE: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the loopback address as the source of a client.
 pub fn here() -> Source {
@@ -111,13 +111,13 @@ pub fn make_accounts(server: &mut Server, accounts: u32) -> Result<()> {
 }
 
 /// Server with its sockets.
-pub struct Ours {
+pub struct LinesideServer {
     datapath: SocketDatapath,
     store: Arc<Store>,
     _data: Removed,
 }
 
-impl Ours {
+impl LinesideServer {
     /// Starts the server with accounts 0 to `accounts`. Its data is in `folder`, which is removed.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl Ours {
     pub fn tcp(&self, requests: Requests) -> Result<Box<dyn Peer>> {
         let server = self.datapath.local_addr();
         let failed = |error: lineside_transfer::client::ClientError| BenchError::Void(error.to_string());
-        let mut client = Client::connect(server, PATIENCE).map_err(failed)?;
+        let mut client = Client::connect(server, REPLY_TIMEOUT).map_err(failed)?;
         let session = client.open().map_err(failed)?;
         let connecting = || {
             let stream = TcpStream::connect(server)?;

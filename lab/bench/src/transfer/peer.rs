@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 /// Maximum time to block when no data has arrived.
-const PATIENCE: Duration = Duration::from_millis(20);
+const READ_TIMEOUT: Duration = Duration::from_millis(20);
 /// Time in nanoseconds for which replies may arrive after the last request.
 const LOST_AFTER_NS: u64 = 3_000_000_000;
 
@@ -198,7 +198,8 @@ fn pump_until(peers: &mut [Box<dyn Peer>], until_ns: u64, asks: bool) -> Result<
             return Ok(());
         }
         let awaited: Vec<Ready> = peers.iter().map(|peer| peer.ready()).collect();
-        sys::wait_ready(&awaited, PATIENCE, &mut ready).map_err(io("waiting for a durable contestant"))?;
+        sys::wait_ready(&awaited, READ_TIMEOUT, &mut ready)
+            .map_err(io("waiting for a durable contestant"))?;
     }
 }
 

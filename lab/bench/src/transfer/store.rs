@@ -2,7 +2,7 @@
 
 use super::plan::{ACCOUNT_BITS, BALANCE, Plan};
 use crate::error::{BenchError, Result, io};
-use crate::netns::{CLIENT_ADDRESS, Pair, SERVER_ADDRESS, SERVER_MAC};
+use crate::netns::{CLIENT_ADDRESS, NamespacePair, SERVER_ADDRESS, SERVER_MAC};
 use crate::sys;
 use lineside_fastpath::{FastPath, Reply, Source, Verdict, lease};
 use lineside_transfer::AccountId;
@@ -200,7 +200,7 @@ impl XdpLedger {
 
     /// Attaches the programs natively to the server's interface; dropping the result detaches them. The calling thread
     /// is in the server's namespace.
-    pub fn attach(&self, pair: &Pair) -> Result<OwnedFd> {
+    pub fn attach(&self, pair: &NamespacePair) -> Result<OwnedFd> {
         sys::attach_native(self.root.as_fd(), pair.server_index).map_err(io("attaching ls_root"))
     }
 

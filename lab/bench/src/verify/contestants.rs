@@ -8,14 +8,14 @@ use std::ops::AddAssign;
 
 /// Work done in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct StepWork {
     /// Number of signatures verified, or of messages hashed.
     pub(super) count: u64,
     /// Number of unexpected verdicts or digests.
     pub(super) mismatches: u64,
 }
 
-impl AddAssign for Done {
+impl AddAssign for StepWork {
     fn add_assign(&mut self, other: Self) {
         self.count += other.count;
         self.mismatches += other.mismatches;
@@ -25,13 +25,13 @@ impl AddAssign for Done {
 /// Work that a slice measures.
 pub(super) trait Work {
     /// Prepares a slice, outside of the measured time. Verdicts are checked here, too.
-    fn prepare(&mut self) -> Done {
-        Done::default()
+    fn prepare(&mut self) -> StepWork {
+        StepWork::default()
     }
 
     /// Does one batch or one call and checks the result. The comparison of a verdict takes a hundredth of the fastest
     /// verification.
-    fn step(&mut self) -> Done;
+    fn step(&mut self) -> StepWork;
 
     /// Returns whether the slice is over; `spent`: its time is used up.
     fn is_over(&self, spent: bool) -> bool {
@@ -70,19 +70,19 @@ impl<F: Fn(usize) -> bool> Library<F> {
 const WARM_UP_SIGNATURES: usize = 16;
 
 impl<F: Fn(usize) -> bool> Work for Library<F> {
-    fn prepare(&mut self) -> Done {
-        let mut done = Done::default();
+    fn prepare(&mut self) -> StepWork {
+        let mut done = StepWork::default();
         for _ in 0..WARM_UP_SIGNATURES {
             done += self.step();
         }
         done
     }
 
-    fn step(&mut self) -> Done {
+    fn step(&mut self) -> StepWork {
         let at = self.at;
         self.at = (at + 1) % self.expected.len();
         let wrong = (self.verify)(at) != self.expected[at];
-        Done {
+        StepWork {
             count: 1,
             mismatches: u64::from(wrong),
         }
@@ -152,7 +152,7 @@ pub(super) fn fresh(backend: Backend) -> Verifier {
 }
 
 /// Lineside's verifier, and its position in the pool.
-struct Ours<'a> {
+struct LinesideVerifier<'a> {
     verifier: Verifier,
     items: Vec<Item<'a>>,
     expected: Vec<bool>,
@@ -161,7 +161,7 @@ struct Ours<'a> {
     at: usize,
 }
 
-impl<'a> Ours<'a> {
+impl<'a> LinesideVerifier<'a> {
     fn new(verifier: Verifier, pool: &'a Pool, batch: usize) -> Self {
         Self {
             verifier,
@@ -175,7 +175,7 @@ impl<'a> Ours<'a> {
 
     /// Verifies the next batch. The last batch of the pool may be smaller.
     #[inline]
-    fn batch(&mut self) -> Done {
+    fn batch(&mut self) -> StepWork {
         let end = (self.at + self.batch).min(self.items.len());
         let range = self.at..end;
         self.verifier
@@ -185,7 +185,7 @@ impl<'a> Ours<'a> {
         let wrong = pairs.filter(|(verdict, expected)| verdict.is_valid() != **expected);
         let mismatches = wrong.count() as u64;
         self.at = end % self.items.len();
-        Done {
+        StepWork {
             count: range.len() as u64,
             mismatches,
         }
@@ -194,9 +194,9 @@ impl<'a> Ours<'a> {
 
 /// Verifies signatures of the pool until every key was used `uses` times and a whole round of the pool built no more
 /// tables.
-pub(super) fn warm(verifier: &Verifier, pool: &Pool, batch: usize, uses: u64) -> Done {
-    let mut ours = Ours::new(verifier.clone(), pool, batch);
-    let mut done = Done::default();
+pub(super) fn warm(verifier: &Verifier, pool: &Pool, batch: usize, uses: u64) -> StepWork {
+    let mut ours = LinesideVerifier::new(verifier.clone(), pool, batch);
+    let mut done = StepWork::default();
     let wanted = uses * pool.keys.len() as u64;
     loop {
         let builds = verifier.stats().builds;
@@ -211,26 +211,26 @@ pub(super) fn warm(verifier: &Verifier, pool: &Pool, batch: usize, uses: u64) ->
 }
 
 /// Verifier of keys whose tables are built.
-struct Warm<'a>(Ours<'a>);
+struct Warm<'a>(LinesideVerifier<'a>);
 
 /// Returns work with a warmed verifier (see [`Warm`]) and batches of `batch` signatures; 1 for calls of
 /// [`Verifier::verify`].
 pub(super) fn with_tables<'a>(verifier: &Verifier, pool: &'a Pool, batch: usize) -> Box<dyn Work + 'a> {
-    Box::new(Warm(Ours::new(verifier.clone(), pool, batch)))
+    Box::new(Warm(LinesideVerifier::new(verifier.clone(), pool, batch)))
 }
 
 impl Work for Warm<'_> {
     /// Other contestants have filled the caches since the last slice, so some hundred signatures are verified first,
     /// unmeasured.
-    fn prepare(&mut self) -> Done {
-        let mut done = Done::default();
+    fn prepare(&mut self) -> StepWork {
+        let mut done = StepWork::default();
         while done.count < 256 {
             done += self.step();
         }
         done
     }
 
-    fn step(&mut self) -> Done {
+    fn step(&mut self) -> StepWork {
         if self.0.batch > 1 {
             return self.0.batch();
         }
@@ -238,7 +238,7 @@ impl Work for Warm<'_> {
         let at = ours.at;
         ours.at = (at + 1) % ours.items.len();
         let wrong = ours.verifier.verify(&ours.items[at]).is_valid() != ours.expected[at];
-        Done {
+        StepWork {
             count: 1,
             mismatches: u64::from(wrong),
         }
@@ -247,7 +247,7 @@ impl Work for Warm<'_> {
 
 /// Verifier of new keys: each slice has a fresh verifier, which has the generator's table but no key's.
 struct Fresh<'a> {
-    ours: Ours<'a>,
+    ours: LinesideVerifier<'a>,
     /// Number of signatures of this slice, and its maximum.
     count: usize,
     most: usize,
@@ -258,7 +258,7 @@ struct Fresh<'a> {
 /// Returns work with 16 keys from cold, including the building of their tables: always all of the pool's first `most`
 /// signatures.
 pub(super) fn from_cold(backend: Backend, pool: &Pool, batch: usize, most: usize) -> Box<dyn Work + '_> {
-    let mut ours = Ours::new(fresh(backend), pool, batch);
+    let mut ours = LinesideVerifier::new(fresh(backend), pool, batch);
     ours.items.truncate(most);
     let most = ours.items.len();
     Box::new(Fresh {
@@ -271,7 +271,7 @@ pub(super) fn from_cold(backend: Backend, pool: &Pool, batch: usize, most: usize
 
 /// Returns work in which every signature is by another key, and no key occurs twice.
 pub(super) fn unknown(backend: Backend, pool: &Pool, batch: usize) -> Box<dyn Work + '_> {
-    let ours = Ours::new(fresh(backend), pool, batch);
+    let ours = LinesideVerifier::new(fresh(backend), pool, batch);
     // A slice may begin anywhere in the pool, after a batch that is not measured.
     let most = ours.items.len().saturating_sub(batch);
     Box::new(Fresh {
@@ -283,17 +283,17 @@ pub(super) fn unknown(backend: Backend, pool: &Pool, batch: usize) -> Box<dyn Wo
 }
 
 impl Work for Fresh<'_> {
-    fn prepare(&mut self) -> Done {
+    fn prepare(&mut self) -> StepWork {
         self.ours.verifier = fresh(self.ours.verifier.backend());
         self.count = 0;
         if self.all {
             self.ours.at = 0;
-            return Done::default();
+            return StepWork::default();
         }
         self.ours.batch()
     }
 
-    fn step(&mut self) -> Done {
+    fn step(&mut self) -> StepWork {
         let done = self.ours.batch();
         self.count += done.count as usize;
         done

@@ -11,7 +11,7 @@ use std::time::Instant;
 #[cfg(target_arch = "x86_64")]
 const LOOPS: u32 = 10_000;
 #[cfg(target_arch = "x86_64")]
-const TRIES: usize = 5;
+const MEASUREMENTS: usize = 5;
 
 /// Returns the cycles per ns: the rate of additions that each wait for the one before. `None` on processors for which
 /// that rate is not known to be one per cycle.
@@ -40,7 +40,7 @@ fn best(run: impl Fn() -> u32) -> f64 {
         let count = run();
         f64::from(count) / start.elapsed().as_nanos() as f64
     };
-    (0..TRIES).map(|_| rate()).fold(0.0, f64::max)
+    (0..MEASUREMENTS).map(|_| rate()).fold(0.0, f64::max)
 }
 
 /// Executes a chain of additions and returns their number. It adds two registers, since Golden Cove adds constants

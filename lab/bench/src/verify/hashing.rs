@@ -1,6 +1,6 @@
 //! SHA-256 and Keccak-256: Lineside's batches compared with the crates `sha2` and `sha3`.
 
-use super::contestants::{Done, Work};
+use super::contestants::{StepWork, Work};
 use lineside_testkit::Random;
 use lineside_verify::hash::{Backend, Hasher};
 use sha2::Digest;
@@ -96,15 +96,15 @@ struct Hashing<'a, F> {
 }
 
 impl<F: Fn(&[&[u8]], &mut [[u8; 32]])> Work for Hashing<'_, F> {
-    fn prepare(&mut self) -> Done {
+    fn prepare(&mut self) -> StepWork {
         self.digests.fill([0; 32]);
-        Done::default()
+        StepWork::default()
     }
 
-    fn step(&mut self) -> Done {
+    fn step(&mut self) -> StepWork {
         (self.digest)(&self.messages, &mut self.digests);
         std::hint::black_box(&self.digests);
-        Done {
+        StepWork {
             count: MESSAGES as u64,
             mismatches: 0,
         }

@@ -1,6 +1,6 @@
 //! Slices: the contestants run for a few ms each, in turn.
 
-use super::contestants::{Done, Work};
+use super::contestants::{StepWork, Work};
 use super::cpu::{self, Instructions};
 use crate::gate::median;
 use serde::Serialize;
@@ -21,12 +21,12 @@ pub(super) struct Runner<'a> {
     pub(super) work: Box<dyn Work + 'a>,
     /// Number of rounds for each slice: 1 unless slices are long.
     pub(super) every: usize,
-    pub(super) seen: Seen,
+    pub(super) seen: SliceResults,
 }
 
 /// Results of all slices.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SliceResults {
     /// Time of each slice in ns per signature or message.
     pub(super) ns: Vec<f64>,
     /// Number of signatures or messages in slices.
@@ -59,7 +59,7 @@ pub struct Figures {
 
 impl Figures {
     /// Returns the figures; `None` if there are no slices.
-    pub(super) fn of(seen: &Seen) -> Option<Self> {
+    pub(super) fn of(seen: &SliceResults) -> Option<Self> {
         let best_ns = seen.ns.iter().copied().min_by(f64::total_cmp)?;
         Some(Self {
             best_ns,
@@ -122,7 +122,7 @@ pub(super) fn run_slice(runner: &mut Runner<'_>, budget: Duration, instructions:
     let Runner { work, seen, .. } = runner;
     seen.mismatches += work.prepare().mismatches;
     let before = instructions.as_mut().and_then(Instructions::read);
-    let (start, mut done) = (Instant::now(), Done::default());
+    let (start, mut done) = (Instant::now(), StepWork::default());
     let took = loop {
         done += work.step();
         let took = start.elapsed();

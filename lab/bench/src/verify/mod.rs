@@ -24,7 +24,7 @@ use contestants::Work;
 use cpu::Instructions;
 use hashing::{Hash, Messages};
 use lineside_verify::{Backend, Curve, Verifier, hash};
-use measure::{Name, Rates, Runner, Seen};
+use measure::{Name, Rates, Runner, SliceResults};
 use report::Findings;
 use std::time::Duration;
 use workload::{Pool, Sizes, Workload};
@@ -223,7 +223,7 @@ impl<'a> Field<'a> {
             name,
             work,
             every: 1,
-            seen: Seen::default(),
+            seen: SliceResults::default(),
         });
     }
 

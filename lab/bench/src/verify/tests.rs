@@ -44,7 +44,7 @@ fn everybody<'a>(curve: Curve, pool: &'a Pool, unknown: &'a Pool) -> Vec<(&'stat
     all
 }
 
-fn slice_of<'a>(work: Box<dyn Work + 'a>) -> Seen {
+fn slice_of<'a>(work: Box<dyn Work + 'a>) -> SliceResults {
     let name = Name {
         primitive: "p256",
         contestant: "somebody",
@@ -54,7 +54,7 @@ fn slice_of<'a>(work: Box<dyn Work + 'a>) -> Seen {
         name,
         work,
         every: 1,
-        seen: Seen::default(),
+        seen: SliceResults::default(),
     };
     measure::run_slice(&mut runner, Duration::from_millis(20), &mut None);
     runner.seen
@@ -201,10 +201,10 @@ fn a_wrong_digest_is_found_out() {
 fn findings(ns: f64) -> Findings {
     let mut findings = Findings::default();
     let mut add = |primitive, contestant, case, ns| {
-        let seen = Seen {
+        let seen = SliceResults {
             ns: vec![2.0 * ns, ns, 3.0 * ns],
             count: 3,
-            ..Seen::default()
+            ..SliceResults::default()
         };
         let figures = Figures::of(&seen).expect("there are slices");
         findings.figures.insert((primitive, contestant, case), figures);

@@ -2,7 +2,7 @@
 //! change without an answer may or may not have been executed, but at most once; an acknowledged change must be present
 //! exactly once.
 
-use super::{Load, PATIENCE, any_port, under_load};
+use super::{Load, REQUEST_TIMEOUT, any_port, under_load};
 use crate::client::{Ask, Client};
 use crate::packet::{self, Session, column, status};
 use crate::service::{Name, Service};
@@ -22,7 +22,7 @@ const TAG_BYTES: usize = 5;
 /// Time-out of a request; after it, the client does not know whether the change was executed.
 const ANSWER: Duration = Duration::from_secs(2);
 /// Bytes of a request's body, which leaves room for the longest row in the reply.
-const ROOM: usize = 600;
+const REQUEST_BODY_BYTES: usize = 600;
 
 type Row = Vec<u8>;
 type Value = Vec<u8>;
@@ -111,7 +111,7 @@ fn put(
 ) -> Option<u16> {
     let row = format!("put{client}-{}", random.below(ROWS)).into_bytes();
     let value = format!("value{client}-{number}").into_bytes();
-    let body = packet::column_body(session, &row, &value, ROOM);
+    let body = packet::column_body(session, &row, &value, REQUEST_BODY_BYTES);
     let status = way.ask(column::PUT, &body, ANSWER).map(|answer| answer.status);
     let known = changes.puts.entry(row).or_default();
     match status {
@@ -123,7 +123,12 @@ fn put(
 }
 
 fn increment(client: u64, way: &mut Client, session: Session, changes: &mut Changes) -> Option<u16> {
-    let body = packet::column_body(session, &counter_of(client), &1u64.to_be_bytes(), ROOM);
+    let body = packet::column_body(
+        session,
+        &counter_of(client),
+        &1u64.to_be_bytes(),
+        REQUEST_BODY_BYTES,
+    );
     let status = way
         .ask(column::INCREMENT, &body, ANSWER)
         .map(|answer| answer.status);
@@ -144,7 +149,7 @@ fn append(
 ) -> Option<u16> {
     let row = format!("append{client}-{}", number / (3 * TAGS)).into_bytes();
     let tag = format!("{:04},", number % 10_000).into_bytes();
-    let body = packet::column_body(session, &row, &tag, ROOM);
+    let body = packet::column_body(session, &row, &tag, REQUEST_BODY_BYTES);
     let status = way.ask(column::APPEND, &body, ANSWER).map(|answer| answer.status);
     let (acknowledged, unknown) = changes.appends.entry(row).or_default();
     match status {
@@ -162,8 +167,8 @@ fn counter_of(client: u64) -> Vec<u8> {
 /// Compares the changes of one client with the table.
 fn check(client: u64, changes: &Changes, reader: &mut Client, report: &mut Report) {
     let mut read = |row: &[u8], report: &mut Report| {
-        let body = packet::column_body(Session::default(), row, &[], ROOM);
-        let answer = reader.ask(column::GET, &body, PATIENCE);
+        let body = packet::column_body(Session::default(), row, &[], REQUEST_BODY_BYTES);
+        let answer = reader.ask(column::GET, &body, REQUEST_TIMEOUT);
         report.count("rows", 1);
         if answer.is_none() {
             report.fault(format!("row {} cannot be read", String::from_utf8_lossy(row)));

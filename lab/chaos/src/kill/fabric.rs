@@ -2,7 +2,7 @@
 //! all kills. A block that the client received must be in the ledger before the replica runs again, with the validation
 //! codes that the generator expects. In the end, the state must equal that of a replica that was never killed.
 
-use super::{Load, PATIENCE, under_load};
+use super::{Load, REQUEST_TIMEOUT, under_load};
 use crate::channel::{self, Channel};
 use crate::service::Service;
 use crate::{Report, Scene};
@@ -11,7 +11,7 @@ use lineside_fabric::block::Block;
 use lineside_fabric::proto::{self, Arena};
 use lineside_fabric_grpc::client::{Options, Service as Deliver};
 use lineside_fabric_grpc::{Follower, Signer};
-use lineside_fabric_maker::{Made, Workload};
+use lineside_fabric_maker::{MadeBlock, Workload};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -25,7 +25,7 @@ const FAULTY: usize = 100;
 /// Time between two blocks of the orderer.
 const PACE: Duration = Duration::from_millis(5);
 /// Maximum time to wait for a block before the client checks whether the load is over.
-const LOOK: Duration = Duration::from_millis(100);
+const BLOCK_WAIT_MAX: Duration = Duration::from_millis(100);
 /// Number of transactions that are looked up by their ids.
 const IDS: usize = 20;
 /// Maximum number of keys that `lineside fabric state` lists.
@@ -92,7 +92,7 @@ struct Client<'a> {
     signer: Arc<Signer>,
     endpoint: String,
     /// Blocks of the channel.
-    blocks: &'a [Made],
+    blocks: &'a [MadeBlock],
     /// Number of blocks that it received.
     seen: &'a AtomicU64,
 }
@@ -111,7 +111,7 @@ impl Client<'_> {
     async fn follow(&self, load: &Load) {
         let mut follower = self.follower(0);
         while !load.is_over() {
-            let Ok(received) = tokio::time::timeout(LOOK, follower.next()).await else {
+            let Ok(received) = tokio::time::timeout(BLOCK_WAIT_MAX, follower.next()).await else {
                 continue;
             };
             let made = &self.blocks[received.number as usize];
@@ -127,7 +127,7 @@ impl Client<'_> {
     async fn all(&self, report: &mut Report) -> anyhow::Result<()> {
         let mut follower = self.follower(0);
         for block in self.blocks {
-            let next = tokio::time::timeout(PATIENCE, follower.next()).await;
+            let next = tokio::time::timeout(REQUEST_TIMEOUT, follower.next()).await;
             let next = next.with_context(|| format!("block {} did not arrive", block.number))?;
             report.count("blocks", 1);
             if let Some(fault) = difference(block, &next.bytes) {
@@ -139,7 +139,7 @@ impl Client<'_> {
 }
 
 /// Returns the difference between the codes in a block of the replica and the expected ones.
-fn difference(made: &Made, received: &[u8]) -> Option<String> {
+fn difference(made: &MadeBlock, received: &[u8]) -> Option<String> {
     let arena = Arena::new();
     let codes = match Block::read(received, &arena) {
         Ok(block) => block.filter().to_vec(),
@@ -156,7 +156,7 @@ fn compare(scene: &Scene, channel: &Channel, killed: &Service, report: &mut Repo
     ids(channel, killed, report)?;
     let mut twin = channel.replica(scene, "state = \"memory\"\n")?;
     let server = twin.start(None)?;
-    channel::wait_for(&server, channel.height(), PATIENCE)?;
+    channel::wait_for(&server, channel.height(), REQUEST_TIMEOUT)?;
     server.terminate()?;
     let (expected, found) = (state(&twin)?, state(killed)?);
     report.count("keys", expected.len() as u64);

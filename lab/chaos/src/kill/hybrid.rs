@@ -2,7 +2,7 @@
 //! an answer is looked up by its id, and the same write is sent again if the ledger does not have it. In the end, every
 //! key must have exactly one write, at the acknowledged position.
 
-use super::{Load, PATIENCE, any_port, under_load};
+use super::{Load, REQUEST_TIMEOUT, any_port, under_load};
 use crate::server::Server;
 use crate::service::{Name, Service};
 use crate::{Report, Scene};
@@ -98,7 +98,7 @@ impl Writer {
 
     /// Sends one signed write, over all broken calls and kills, until its position is known.
     async fn place(&mut self, request: Bytes, load: &Load) -> anyhow::Result<Placed> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + REQUEST_TIMEOUT;
         let mut may_be_ordered = false;
         while Instant::now() < deadline {
             let Some(client) = self.connected().await else {
@@ -123,7 +123,7 @@ impl Writer {
             may_be_ordered = true;
             load.repeated.fetch_add(1, Relaxed);
         }
-        anyhow::bail!("the position of a write was not known within {PATIENCE:?}")
+        anyhow::bail!("the position of a write was not known within {REQUEST_TIMEOUT:?}")
     }
 
     /// Returns the open connection, or opens one; `None` after a short pause if the node is down.

@@ -25,9 +25,9 @@ const LOAD_TIME: Duration = Duration::from_secs(3);
 /// Time-out of the first acknowledged change after a kill.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time-out of a client's request, over kills and starts.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval at which the number of acknowledged changes is polled.
-const LOOK: Duration = Duration::from_millis(5);
+const PROGRESS_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns an address whose port the daemon chooses.
 fn any_port() -> SocketAddr {
@@ -116,7 +116,7 @@ impl Load {
                 "the clients get no answers: {:?}",
                 self.faults
             );
-            std::thread::sleep(LOOK);
+            std::thread::sleep(PROGRESS_POLL_INTERVAL);
         }
     }
 

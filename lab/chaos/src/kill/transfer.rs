@@ -2,7 +2,7 @@
 //! same packet is sent again until it is answered, so in the end every operation is acknowledged. The balance of each
 //! account must equal the number of the client's operations.
 
-use super::{Load, PATIENCE, any_port, under_load};
+use super::{Load, REQUEST_TIMEOUT, any_port, under_load};
 use crate::client::{Ask, Client, StreamClient};
 use crate::packet::{self, Session, code, status, transfer};
 use crate::service::{BALANCE, Name, Service};
@@ -81,7 +81,7 @@ fn attack(scene: &Scene, service: &mut Service, report: &mut Report) -> anyhow::
     for (account, expected) in expected.chain([(SOURCE, BALANCE - total)]) {
         let answer = honest
             .client
-            .ask(transfer::REFER, &packet::refer(account), PATIENCE);
+            .ask(transfer::REFER, &packet::refer(account), REQUEST_TIMEOUT);
         let held = answer
             .and_then(|answer| packet::balance(&answer.body))
             .context("no balance")?;
@@ -102,12 +102,12 @@ fn attack(scene: &Scene, service: &mut Service, report: &mut Report) -> anyhow::
 }
 
 fn create_accounts(client: &mut Client) -> anyhow::Result<()> {
-    let session = client.open_transfer(PATIENCE).context("no session")?;
+    let session = client.open_transfer(REQUEST_TIMEOUT).context("no session")?;
     let create = |number| packet::operation(transfer::CREATE, 0, FIRST + number, 0, 0, 1000 + number);
     let operations: Vec<_> = (0..CLIENTS).map(create).collect();
     let body = packet::execute(&session, &operations);
     let answer = client
-        .ask(transfer::EXECUTE, &body, PATIENCE)
+        .ask(transfer::EXECUTE, &body, REQUEST_TIMEOUT)
         .context("no answer to the creation of the accounts")?;
     let created = packet::outcomes(&answer.body)
         .filter(|(code, ..)| *code == 0)
@@ -130,7 +130,7 @@ fn pay(client: u128, server: SocketAddr, load: &Load, seed: u64) -> Vec<u64> {
     } else {
         UDP_OPERATIONS_MAX
     };
-    let Some(mut session) = way.open_transfer(PATIENCE) else {
+    let Some(mut session) = way.open_transfer(REQUEST_TIMEOUT) else {
         load.fault(format!("client {client} gets no session"));
         return numbers;
     };
@@ -168,7 +168,9 @@ fn execute(
 ) -> Result<Vec<u64>, String> {
     let body = packet::execute(session, operations);
     loop {
-        let answer = way.ask(transfer::EXECUTE, &body, PATIENCE).ok_or("no answer")?;
+        let answer = way
+            .ask(transfer::EXECUTE, &body, REQUEST_TIMEOUT)
+            .ok_or("no answer")?;
         match answer.status {
             status::OK => {}
             status::BUSY => {

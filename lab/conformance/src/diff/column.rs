@@ -4,7 +4,7 @@
 
 mod traffic;
 
-use super::{DiffError, Seen};
+use super::{DiffCounts, DiffError};
 use crate::column::FrameDatapath;
 use crate::frames::DatapathKind;
 use lineside_column::fill::{ColumnFill, ColumnId, Filled, Row, ServerId};
@@ -103,14 +103,14 @@ pub fn run(
     against: DatapathKind,
     count: u64,
     seed: u64,
-) -> Result<(Seen, [u64; ColumnCounter::ALL.len()]), DiffError> {
+) -> Result<(DiffCounts, [u64; ColumnCounter::ALL.len()]), DiffError> {
     let endpoint = endpoint(case.loopback);
     let mut sides = [
         Side::open(DatapathKind::Socket, case, &endpoint)?,
         Side::open(against, case, &endpoint)?,
     ];
     let mut traffic = Traffic::new(seed, case, &endpoint);
-    let mut seen = Seen::default();
+    let mut seen = DiffCounts::default();
     for number in 0..count {
         for event in traffic.events() {
             sides.iter_mut().for_each(|side| side.happens(&event));

@@ -1,6 +1,6 @@
 //! Comparison for `spv`: every geometry and state of the store that changes the answers of the fast path.
 
-use super::{DiffError, Frames, Seen, compare};
+use super::{DiffCounts, DiffError, Frames, compare};
 use crate::spv::{DatapathKind, FrameDatapath};
 use lineside_fastpath::{FrameHandler, lease};
 use lineside_spv::chain::Tip;
@@ -102,7 +102,7 @@ pub fn run(
     against: DatapathKind,
     count: u64,
     seed: u64,
-) -> Result<(Seen, [u64; SpvCounter::ALL.len()]), DiffError> {
+) -> Result<(DiffCounts, [u64; SpvCounter::ALL.len()]), DiffError> {
     let endpoint = endpoint(case.loopback, case.one_address);
     let (mut datapath, store) = FrameDatapath::open(against, &case.geometry, &endpoint, SPV_PORT)?;
     store.format(&case.geometry)?;

@@ -3,7 +3,7 @@
 
 mod traffic;
 
-use super::{Datapath, DiffError, Seen};
+use super::{Datapath, DiffCounts, DiffError};
 use crate::frames::DatapathKind;
 use crate::transfer::{FrameDatapath, NativeOrders};
 use lineside_fastpath::lease;
@@ -121,7 +121,7 @@ pub fn run(
     against: DatapathKind,
     count: u64,
     seed: u64,
-) -> Result<(Seen, [u64; TransferCounter::ALL.len()]), DiffError> {
+) -> Result<(DiffCounts, [u64; TransferCounter::ALL.len()]), DiffError> {
     // Uses a separate thread, so that only one CPU's ring is written.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| pinned(case, against, count, seed));
@@ -136,7 +136,7 @@ fn pinned(
     against: DatapathKind,
     count: u64,
     seed: u64,
-) -> Result<(Seen, [u64; TransferCounter::ALL.len()]), DiffError> {
+) -> Result<(DiffCounts, [u64; TransferCounter::ALL.len()]), DiffError> {
     let cpu = cpu::allowed()?
         .first()
         .copied()
@@ -166,7 +166,7 @@ fn pinned(
             store: theirs,
             ring: if against == DatapathKind::Native { 0 } else { cpu },
         },
-        seen: Seen::default(),
+        seen: DiffCounts::default(),
     };
     let mut traffic = Traffic::new(seed, case, &endpoint, Arc::clone(&pair.model.store));
     for side in [&pair.model, &pair.other] {
@@ -209,7 +209,7 @@ impl Side {
 struct Pair {
     model: Side,
     other: Side,
-    seen: Seen,
+    seen: DiffCounts,
 }
 
 impl Pair {

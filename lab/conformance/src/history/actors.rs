@@ -5,7 +5,7 @@ use super::{ROWS, Tally, now_ms};
 use lineside_column::host::ColumnHost;
 use lineside_column::native::{self, Ask, Rows, Sender};
 use lineside_column::paper::{PaperAnswer, PaperRequest};
-use lineside_column::table::{Change, Changed, ColumnName, Nonce, ScanRange, Table};
+use lineside_column::table::{Change, ChangeOutcome, ColumnName, Nonce, ScanRange, Table};
 use lineside_fastpath::{FastPath, Host, Reader, Readers, Reply, Source, Verdict, lease};
 use lineside_testkit::Random;
 use lineside_wire::{COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, ColumnCode, NativeHeader, Status};
@@ -107,7 +107,7 @@ impl Scene<'_> {
         let (key, name) = (rows::key(row), &self.columns[column]);
         if straight {
             let changed = self.table.change(&key, name, &change, Nonce::default());
-            return changed.is_ok_and(|changed| changed != Changed::Mismatch);
+            return changed.is_ok_and(|changed| changed != ChangeOutcome::Mismatch);
         }
         let ask = Ask::Change(key, *name, change, Sender::default());
         let Some(request) = native::request(1, &ask, 0) else {

@@ -18,7 +18,7 @@ const LEASE_NS: u64 = 60_000_000;
 /// Maximum lag of the fast path's clock in nanoseconds.
 pub(super) const SLACK_NS: u64 = 20_000_000;
 /// Number of attempts of a begin-write notification (PRE) before the server waits for the lease to end.
-const TRIES: u32 = 3;
+const NOTICE_ATTEMPTS: u32 = 3;
 
 #[derive(Debug)]
 struct State {
@@ -118,7 +118,7 @@ impl ChangeListener for LossyServer {
             return number;
         };
         let touched: [ColumnRange; 1] = [(ColumnId(id as u16), Interval::of_row(key))];
-        for _ in 0..TRIES {
+        for _ in 0..NOTICE_ATTEMPTS {
             let mut state = self.state();
             let (asks, answers, progress) = (
                 !state.is_lost(self.lost),

@@ -3,7 +3,7 @@
 use super::{FAR_MAC, FAR_PORT, FAR_V4, FAR_V6, NEAR_MAC, NEAR_V4, NEAR_V6, endpoint, unframe};
 use crate::column::FrameDatapath;
 use crate::frames::{Datapath, DatapathKind};
-use crate::history::{self, Options, Place, Report};
+use crate::history::{self, Options, Report, TestedFastPath};
 use crossbeam_channel::{Sender, bounded};
 use lineside_column::fastpath::ColumnFastPath;
 use lineside_column::store::Store;
@@ -26,8 +26,8 @@ enum Fault {
 }
 
 /// Frame, and the channel for the result.
-type Job = (Vec<u8>, Sender<Ran>);
-type Ran = Result<(FrameVerdict, Vec<u8>), XdpError>;
+type Job = (Vec<u8>, Sender<FrameResult>);
+type FrameResult = Result<(FrameVerdict, Vec<u8>), XdpError>;
 
 /// Datapath that processes whole frames, in the form of a fast path. It stays in its own thread, as the native one
 /// requires.
@@ -69,7 +69,7 @@ impl Framed {
         Ok((framed, store))
     }
 
-    fn run(&self, frame: &[u8]) -> Ran {
+    fn run(&self, frame: &[u8]) -> FrameResult {
         let ended = || XdpError::System {
             what: "the datapath".into(),
             source: io::Error::other("the datapath's thread has ended"),
@@ -125,7 +125,7 @@ pub fn run(kind: DatapathKind, options: &Options, progress: &mut dyn FnMut(u64))
         if kind == DatapathKind::Socket {
             let store = Arc::new(Store::anonymous(&history::geometry())?);
             let fastpath = Box::new(ColumnFastPath::new(Arc::clone(&store)));
-            return Ok(Place { store, fastpath });
+            return Ok(TestedFastPath { store, fastpath });
         }
         let (fastpath, store) = Framed::open(kind, &broken).map_err(|error| {
             let said = io::Error::other(error.to_string());
@@ -133,7 +133,7 @@ pub fn run(kind: DatapathKind, options: &Options, progress: &mut dyn FnMut(u64))
             said
         })?;
         let fastpath = Box::new(fastpath);
-        Ok(Place { store, fastpath })
+        Ok(TestedFastPath { store, fastpath })
     };
     let checked = history::run_at(options, &mut place, progress);
     let fault = broken.lock().unwrap_or_else(PoisonError::into_inner).take();

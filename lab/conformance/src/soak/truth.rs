@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum length of the chain, and the length that it keeps.
 pub const HEIGHTS: usize = 24;
-const KEPT: usize = 8;
+const KEPT_BLOCKS: usize = 8;
 /// Number of transactions that belong to one height.
 pub const POSITIONS: u32 = 32;
 /// Position of two transactions of each height with the same first eight bytes, which the fast path compares first.
@@ -210,12 +210,12 @@ impl State {
         let mut next = *self;
         next.number += 1;
         let leave = random.below(4) as usize;
-        next.len -= leave.min(next.len.saturating_sub(KEPT));
+        next.len -= leave.min(next.len.saturating_sub(KEPT_BLOCKS));
         let room = HEIGHTS - next.len;
         let come = 1 + random.below(leave as u64 + 2) as usize;
         let come = if room == 0 { 0 } else { come.min(room) };
         if come == 0 {
-            next.len = KEPT;
+            next.len = KEPT_BLOCKS;
         }
         for _ in 0..come.max(1) {
             next.born[next.len] = next.number;

@@ -22,7 +22,7 @@ pub struct File {
     pub rows: Vec<Row>,
     /// Parts of the table in the fast path.
     #[serde(default)]
-    pub held: Vec<Held>,
+    pub held: Vec<HeldRange>,
     /// Vectors in order.
     #[serde(rename = "vector")]
     pub vectors: Vec<Vector>,
@@ -94,7 +94,7 @@ pub struct Row {
 /// Part of the table that the fast path holds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Held {
+pub struct HeldRange {
     /// `family:qualifier`.
     pub column: String,
     /// Lowest key.

@@ -1,6 +1,6 @@
 //! Vectors of `vectors/transfer`: sequences of requests, each of which changes the state for the next ones.
 
-use crate::vectors::{Bytes, Endpoint, Lease, Said};
+use crate::vectors::{Bytes, Endpoint, ExpectedVerdict, Lease};
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -90,7 +90,7 @@ pub struct Vector {
     #[serde(default)]
     pub trailer: Bytes,
     /// Expected verdict of the fast path.
-    pub fastpath: Said,
+    pub fastpath: ExpectedVerdict,
     /// Counters of the service that increase by one; all others stay the same.
     #[serde(default)]
     pub counts: Vec<String>,
@@ -100,7 +100,7 @@ pub struct Vector {
     pub reply: Option<Bytes>,
     /// Expected verdict of the host on a payload that the fast path forwards, and in `durable` on every payload. If it
     /// is missing, the vector is about the frame, or about the fast path.
-    pub host: Option<Said>,
+    pub host: Option<ExpectedVerdict>,
     /// Time in seconds since the first vector.
     #[serde(default)]
     pub at_s: u64,
@@ -157,8 +157,8 @@ impl Vector {
     }
 
     fn fault(&self) -> Option<&'static str> {
-        let fastpath_replies = self.fastpath == Said::Reply;
-        let host_replies = self.host == Some(Said::Reply);
+        let fastpath_replies = self.fastpath == ExpectedVerdict::Reply;
+        let host_replies = self.host == Some(ExpectedVerdict::Reply);
         let within = |bytes: &Bytes, list: &[[usize; 2]]| {
             ranges(list).all(|range| range.start < range.end && range.end <= bytes.0.len())
         };
@@ -169,8 +169,8 @@ impl Vector {
             _ if (fastpath_replies || host_replies) != self.reply.is_some() => {
                 Some("`reply` needs fastpath or host = \"reply\", and the reverse")
             }
-            _ if self.host == Some(Said::Forward) => Some("the host cannot forward"),
-            _ if matches!(self.fastpath, Said::Drop(_))
+            _ if self.host == Some(ExpectedVerdict::Forward) => Some("the host cannot forward"),
+            _ if matches!(self.fastpath, ExpectedVerdict::Drop(_))
                 && self.host.is_some()
                 && self.host != Some(self.fastpath.clone()) =>
             {

@@ -16,12 +16,12 @@ pub const CHECK: usize = UDP + 6;
 
 /// Encapsulation of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Way {
+pub struct Encapsulation {
     pub v6: bool,
     pub vlan: bool,
 }
 
-pub const PLAIN: Way = Way {
+pub const PLAIN: Encapsulation = Encapsulation {
     v6: false,
     vlan: false,
 };
@@ -42,7 +42,7 @@ pub fn behind_a_tap(virtio: bool) -> Option<(Namespace, Tap)> {
 
 pub fn datagram(
     macs: [[u8; 6]; 2],
-    way: Way,
+    way: Encapsulation,
     to_fastpath: bool,
     ttl: u8,
     ports: [u16; 2],
@@ -55,19 +55,19 @@ pub fn datagram(
     let link = PacketBuilder::ethernet2(macs[0], macs[1]);
     let tag = VlanId::try_new(7).expect("a VLAN");
     let packet = match way {
-        Way {
+        Encapsulation {
             v6: false,
             vlan: false,
         } => link.ipv4(v4[0], v4[1], ttl),
-        Way {
+        Encapsulation {
             v6: false,
             vlan: true,
         } => link.single_vlan(tag).ipv4(v4[0], v4[1], ttl),
-        Way {
+        Encapsulation {
             v6: true,
             vlan: false,
         } => link.ipv6(v6[0], v6[1], ttl),
-        Way { v6: true, vlan: true } => link.single_vlan(tag).ipv6(v6[0], v6[1], ttl),
+        Encapsulation { v6: true, vlan: true } => link.single_vlan(tag).ipv6(v6[0], v6[1], ttl),
     };
     let packet = packet.udp(ports[0], ports[1]);
     let mut frame = Vec::with_capacity(packet.size(payload.len()));
@@ -75,7 +75,7 @@ pub fn datagram(
     frame
 }
 
-pub fn request(port: u16, way: Way, payload: &[u8]) -> Vec<u8> {
+pub fn request(port: u16, way: Encapsulation, payload: &[u8]) -> Vec<u8> {
     datagram(
         [FAR_MAC, NEAR_MAC],
         way,
@@ -87,7 +87,7 @@ pub fn request(port: u16, way: Way, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the expected reply of the fast path to [`request`] with this payload.
-pub fn reply(port: u16, way: Way, payload: &[u8]) -> Vec<u8> {
+pub fn reply(port: u16, way: Encapsulation, payload: &[u8]) -> Vec<u8> {
     let is_native = payload.len() >= 16 && payload.starts_with(b"LS");
     let ttl = if is_native { 64 } else { REQUEST_TTL - 1 };
     datagram([NEAR_MAC, FAR_MAC], way, false, ttl, [port, FAR_PORT], payload)

@@ -14,7 +14,7 @@ pub const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 pub const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub const NAME: &str = "t0";
 /// Time-out for an expected frame; it is not used for measurements.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of struct virtio_net_hdr.
 const VIRTIO_BYTES: usize = 10;
 const VIRTIO_NEEDS_CHECKSUM: u8 = 1;
@@ -90,7 +90,7 @@ impl Tap {
     /// Returns the next frame that leaves the interface and for which `wanted` is true; the kernel sends some frames of
     /// its own.
     pub fn receive(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + FRAME_TIMEOUT;
         while Instant::now() < until {
             match self.poll() {
                 Some(frame) if wanted(&frame) => return frame,
@@ -98,7 +98,7 @@ impl Tap {
                 None => wait_readable(&self.file),
             }
         }
-        panic!("no frame left the interface within {PATIENCE:?}");
+        panic!("no frame left the interface within {FRAME_TIMEOUT:?}");
     }
 
     /// Returns a frame that has already left the interface, if any.
@@ -157,7 +157,7 @@ impl Observer {
 
     /// Returns the next incoming frame.
     pub fn receive(&mut self) -> Vec<u8> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + FRAME_TIMEOUT;
         while Instant::now() < until {
             match self.next(libc::MSG_DONTWAIT) {
                 Some((frame, libc::PACKET_OUTGOING)) => drop(frame),
@@ -165,7 +165,7 @@ impl Observer {
                 None => wait_readable(&self.0),
             }
         }
-        panic!("no frame reached the stack within {PATIENCE:?}");
+        panic!("no frame reached the stack within {FRAME_TIMEOUT:?}");
     }
 
     /// Returns a frame and its packet type, such as incoming or outgoing.

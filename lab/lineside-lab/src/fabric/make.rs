@@ -4,7 +4,7 @@ use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use flate2::{Compression, write::GzEncoder};
 use lineside::say;
-use lineside_fabric_maker::{Blocks, Chaincode, Made, Network, Options, Workload};
+use lineside_fabric_maker::{Blocks, Chaincode, MadeBlock, Network, Options, Workload};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::Write;
@@ -120,7 +120,7 @@ pub fn make(arguments: &Make, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write_block(folder: &Path, block: &Made) -> std::io::Result<()> {
+fn write_block(folder: &Path, block: &MadeBlock) -> std::io::Result<()> {
     if block.number == 0 {
         fs::write(folder.join("genesis.block"), &block.bytes)?;
     }
@@ -132,7 +132,7 @@ fn write_block(folder: &Path, block: &Made) -> std::io::Result<()> {
 }
 
 /// Returns the entry of a block in the manifest.
-fn recorded(block: &Made) -> Value {
+fn recorded(block: &MadeBlock) -> Value {
     let codes = block.codes.iter();
     let txs: Vec<_> = codes.map(|&code| json!({"code_num": code as u8})).collect();
     json!({"number": block.number, "txs": txs})

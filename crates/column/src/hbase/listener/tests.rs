@@ -20,7 +20,7 @@ const EPOCH: u64 = 7;
 /// Number of the server's first change.
 const FIRST: u64 = 10;
 /// Time limit for everything that is expected to happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn key() -> NoticeKey {
     NoticeKey::new(&[7; 32]).unwrap()
@@ -28,7 +28,7 @@ fn key() -> NoticeKey {
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(WAIT_TIMEOUT)).unwrap();
     socket
 }
 
@@ -106,7 +106,7 @@ impl Rig {
         from.send_to(bytes, self.listener.local_addr()).unwrap();
         let began = Instant::now();
         while self.listener.counts() == before {
-            assert!(began.elapsed() < PATIENCE, "the notice was not counted");
+            assert!(began.elapsed() < WAIT_TIMEOUT, "the notice was not counted");
             std::thread::yield_now();
         }
         let counts = self.listener.counts();

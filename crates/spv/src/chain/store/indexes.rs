@@ -2,7 +2,7 @@
 
 use super::super::disk_index::{DiskIndex, Truth};
 use super::super::files::Files;
-use super::super::index::{Place, TxidIndex};
+use super::super::index::{IndexedTx, TxidIndex};
 use super::super::types::{ChainError, IndexKind, IndexRebuilt};
 use super::{ChainStore, Entry};
 use std::io;
@@ -68,7 +68,7 @@ impl Truth for Witnessed<'_> {
 }
 
 #[inline]
-fn id_at<T: Truth>(truth: &T, place: Place) -> &[u8; 32] {
+fn id_at<T: Truth>(truth: &T, place: IndexedTx) -> &[u8; 32] {
     &truth.txids(place.block)[place.position as usize]
 }
 
@@ -118,7 +118,7 @@ impl Index {
         &self,
         id: &[u8; 32],
         truth: &impl Truth,
-        mut each: impl FnMut(Place),
+        mut each: impl FnMut(IndexedTx),
     ) -> Result<(), ChainError> {
         match self {
             Index::Memory(index) => {
