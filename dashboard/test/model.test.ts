@@ -179,25 +179,25 @@ test("a service that the page does not know is shown by its metrics", () => {
     unit,
     kind,
     help: `meaning of ${key}`,
-    service: "odometer",
+    service: "barometer",
   });
-  const odometer = view(
-    { name: "odometer" },
+  const barometer = view(
+    { name: "barometer" },
     { trips: [10, 14], wheels: [4, 4], "stage=turn": [1, 1.5] },
     [
-      metric("lineside_odometer_trips_total", "trips", "counter"),
-      metric("lineside_odometer_wheels", "wheels", "gauge"),
-      metric("lineside_odometer_stage_seconds_total", "stage", "counter", "seconds"),
+      metric("lineside_barometer_trips_total", "trips", "counter"),
+      metric("lineside_barometer_wheels", "wheels", "gauge"),
+      metric("lineside_barometer_stage_seconds_total", "stage", "counter", "seconds"),
     ],
   );
-  assert.equal(lastOf(odometer, "metric-trips", "trips"), 4);
-  assert.equal(lastOf(odometer, "metric-wheels", "wheels"), 4);
-  assert.equal(lastOf(odometer, "metric-stage", "turn"), 0.5);
+  assert.equal(lastOf(barometer, "metric-trips", "trips"), 4);
+  assert.equal(lastOf(barometer, "metric-wheels", "wheels"), 4);
+  assert.equal(lastOf(barometer, "metric-stage", "turn"), 0.5);
   assert.deepEqual(
-    odometer.tables.find((table) => table.id === "all")?.rows.slice(0, 2),
+    barometer.tables.find((table) => table.id === "all")?.rows.slice(0, 2),
     [
-      ["lineside_odometer_trips_total", "14", "4", "meaning of trips"],
-      ["lineside_odometer_wheels", "4", "–", "meaning of wheels"],
+      ["lineside_barometer_trips_total", "14", "4", "meaning of trips"],
+      ["lineside_barometer_wheels", "4", "–", "meaning of wheels"],
     ],
   );
 });

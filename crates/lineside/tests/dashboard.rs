@@ -1,6 +1,6 @@
 //! The dashboard page in Chromium, over one real process with all services and clients that keep them busy.
-//! `scripts/test-dashboard.sh` builds the page and sets LINESIDE_CHROMIUM; `make screenshots` sets LINESIDE_SCREENSHOTS,
-//! too. Without them the tests are skipped.
+//! `scripts/test-dashboard.sh` builds the page and sets LINESIDE_CHROMIUM; `make screenshots` sets
+//! LINESIDE_SCREENSHOTS, too. Without them the tests are skipped.
 
 mod load;
 mod replica;

@@ -45,7 +45,7 @@ pub struct WriterCounts {
     pub tree_evictions: u64,
 }
 
-/// Number of lines that are counted for [`Writer::occupancy`].
+/// Number of lines that are counted for [`SpvFill::occupancy`].
 const OCCUPANCY_LINES: usize = 4096;
 
 /// Interface by which the host writes into the fast-path table of `spv`.
@@ -72,6 +72,10 @@ pub trait SpvFill {
     fn drop_block(&mut self, hash: &Hash) -> bool;
     /// Returns the counters.
     fn counts(&self) -> WriterCounts;
+    /// Returns an estimate of the number of valid lines, and the number of all lines; zeros if they are not known.
+    fn occupancy(&self) -> (u64, u64) {
+        (0, 0)
+    }
 }
 
 /// Writer of a [`Store`] in shared memory: anonymous memory or BPF maps.
@@ -186,16 +190,6 @@ impl StoreWriter {
 
     fn block(&self, slot: u32) -> &SpvBlock {
         &self.store.blocks.as_slice()[slot as usize]
-    }
-
-    /// Returns an estimate of the number of valid lines, and the number of all lines. The estimate is from the first
-    /// lines of the table: TXIDs are spread evenly over it.
-    pub fn occupancy(&self) -> (u64, u64) {
-        let lines = self.store.lines.as_slice();
-        let looked = &lines[..lines.len().min(OCCUPANCY_LINES)];
-        let valid = looked.iter().filter(|line| self.is_valid(line)).count() as u64;
-        let all = lines.len() as u64;
-        (valid * all / (looked.len() as u64).max(1), all)
     }
 
     fn is_valid(&self, line: &SpvLine) -> bool {
@@ -400,5 +394,14 @@ impl SpvFill for StoreWriter {
 
     fn counts(&self) -> WriterCounts {
         self.counts
+    }
+
+    // The estimate is from the first lines of the table: TXIDs are spread evenly over it.
+    fn occupancy(&self) -> (u64, u64) {
+        let lines = self.store.lines.as_slice();
+        let looked = &lines[..lines.len().min(OCCUPANCY_LINES)];
+        let valid = looked.iter().filter(|line| self.is_valid(line)).count() as u64;
+        let all = lines.len() as u64;
+        (valid * all / (looked.len() as u64).max(1), all)
     }
 }
