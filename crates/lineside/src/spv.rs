@@ -81,7 +81,7 @@ pub struct Get {
     #[arg(
         long,
         value_name = "ADDR:PORT",
-        value_parser = ids::server,
+        value_parser = crate::address::parse,
         default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, SPV_PORT))
     )]
     server: SocketAddr,

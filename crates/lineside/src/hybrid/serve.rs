@@ -35,14 +35,14 @@ pub struct Serve {
     #[arg(long, value_name = "N")]
     node: Option<u32>,
     /// Log that orders writes: `embedded` for this node alone, or `kafka://HOST:PORT[,…][/TOPIC]` for any number of
-    /// nodes (needs a build with the cargo feature `kafka`) [default: embedded]
+    /// nodes [default: embedded]
     #[arg(long, value_name = "LOG")]
     log: Option<LogName>,
     /// Accept a Kafka topic that may lose acknowledged messages; /status lists its weak settings.
     #[arg(long)]
     allow_weak_kafka: bool,
     /// Address and TCP port for gRPC [default: 127.0.0.1:7705]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse)]
     listen: Option<SocketAddr>,
     /// Address and port for requests over UDP, or `off` [default: the address of gRPC, or off if gRPC uses TLS]
     #[arg(long, value_name = "ADDR:PORT")]
@@ -59,7 +59,7 @@ pub struct Serve {
     client_ca: Option<PathBuf>,
     /// Address and TCP port of the console: /status, /healthz, /metrics. Without this option and without a
     /// configuration file, there is no console.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::console)]
     console: Option<SocketAddr>,
 }
 

@@ -1,0 +1,301 @@
+//! Table of verbs for `verbs.rs`: one command line for each verb that fails for a reason of its own, such as a missing
+//! directory, or a verb that cannot fail in an empty folder.
+
+/// Command line of a verb, and its exit code.
+pub struct Row<'a> {
+    /// Verb, such as `hybrid key new`.
+    pub verb: &'a str,
+    /// Arguments, which clap accepts. `file` exists and holds a word; `missing` and `new` do not exist. No server runs
+    /// at port 9.
+    pub arguments: &'a [&'a str],
+    /// Exit code.
+    pub code: i32,
+}
+
+/// Transaction id or hash of a block.
+const ID: &str = "1111111111111111111111111111111111111111111111111111111111111111";
+/// Number and hash of a block.
+const BLOCK: &str = "1:1111111111111111111111111111111111111111111111111111111111111111";
+/// Public key of the curve secp256k1: its generator.
+const PUBLIC: &str = "secp256k1:0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798";
+
+const fn row<'a>(verb: &'a str, arguments: &'a [&'a str], code: i32) -> Row<'a> {
+    Row {
+        verb,
+        arguments,
+        code,
+    }
+}
+
+/// One row for each verb.
+pub const ROWS: &[Row<'static>] = &[
+    row("run", &["--config", "missing.toml"], 2),
+    row("check-config", &["missing.toml"], 2),
+    row("status", &["--console", "127.0.0.1:9"], 1),
+    row("xdp status", &["--pin-dir", "missing"], 0),
+    row("xdp detach", &["lo", "--pin-dir", "missing"], 1),
+    row("journal verify", &["missing"], 1),
+    row("journal repair", &["missing"], 1),
+    row("journal dump", &["missing"], 1),
+    row("completions", &["bash"], 0),
+    row("man", &["missing"], 1),
+    row("spv init", &["--data", "file", "--network", "regtest"], 1),
+    row(
+        "spv import",
+        &["--data", "new", "--network", "regtest", "missing.raw"],
+        1,
+    ),
+    row("spv serve", &["--data", "missing", "--datapath", "socket"], 1),
+    row(
+        "spv get",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", ID],
+        1,
+    ),
+    row(
+        "spv sync",
+        &[
+            "--headers",
+            "new",
+            "--network",
+            "regtest",
+            "--server",
+            "127.0.0.1:9",
+            "--timeout-ms",
+            "100",
+        ],
+        1,
+    ),
+    row(
+        "spv verify",
+        &[
+            "--headers",
+            "missing",
+            "--network",
+            "regtest",
+            "--server",
+            "127.0.0.1:9",
+            "--timeout-ms",
+            "100",
+            ID,
+        ],
+        1,
+    ),
+    row("spv locate", &["--data", "missing", ID], 1),
+    row(
+        "transfer serve",
+        &[
+            "--data",
+            "file",
+            "--datapath",
+            "socket",
+            "--listen",
+            "127.0.0.1:0",
+            "--console",
+            "127.0.0.1:0",
+        ],
+        1,
+    ),
+    row(
+        "transfer create",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "1"],
+        1,
+    ),
+    row(
+        "transfer issue",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "1", "1"],
+        1,
+    ),
+    row("transfer transfer", &["--sign", "missing", "1", "2", "1"], 2),
+    row(
+        "transfer freeze",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "1"],
+        1,
+    ),
+    row(
+        "transfer unfreeze",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "1"],
+        1,
+    ),
+    row(
+        "transfer refer",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "1"],
+        1,
+    ),
+    row(
+        "transfer session open",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "new"],
+        1,
+    ),
+    row("transfer session show", &["missing"], 1),
+    row("transfer session close", &["missing"], 1),
+    row("transfer sessions list", &["--data", "missing"], 1),
+    row("transfer sessions close", &["--data", "missing", "1"], 1),
+    row("transfer key new", &["file"], 1),
+    row("transfer key show", &["missing"], 2),
+    row("transfer batch", &["missing"], 1),
+    row("transfer prove", &["--data", "missing", "1"], 1),
+    row("transfer verify-proof", &["missing"], 1),
+    row("transfer audit", &["--data", "missing"], 1),
+    row("transfer top", &["--console", "127.0.0.1:9"], 1),
+    row(
+        "column serve",
+        &[
+            "--data",
+            "file",
+            "--datapath",
+            "socket",
+            "--listen",
+            "127.0.0.1:0",
+            "--console",
+            "127.0.0.1:0",
+        ],
+        1,
+    ),
+    row(
+        "column get",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "k"],
+        1,
+    ),
+    row(
+        "column put",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "k", "v"],
+        1,
+    ),
+    row(
+        "column delete",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "k"],
+        1,
+    ),
+    row(
+        "column scan",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100"],
+        1,
+    ),
+    row(
+        "column increment",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "k"],
+        1,
+    ),
+    row(
+        "column append",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "k", "v"],
+        1,
+    ),
+    row(
+        "column check-and-put",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "k", "v"],
+        1,
+    ),
+    row(
+        "column switch",
+        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "off"],
+        1,
+    ),
+    row("column repair", &["missing"], 1),
+    row("fabric replay", &["missing"], 1),
+    row("fabric import", &["--data", "new", "missing"], 1),
+    row("fabric join", &["--data", "new", "missing"], 1),
+    row("fabric snapshot", &["--data", "missing", "new"], 1),
+    row("fabric status", &["--data", "missing"], 1),
+    row("fabric block", &["--data", "missing", "1"], 1),
+    row("fabric tx", &["--data", "missing", "a"], 1),
+    row("fabric state", &["--data", "missing", "ns"], 1),
+    row("fabric history", &["--data", "missing", "ns"], 1),
+    row("fabric verify-ledger", &["--data", "missing"], 1),
+    row("fabric verify-peer", &["missing"], 1),
+    row(
+        "fabric serve",
+        &[
+            "--orderer",
+            "127.0.0.1:9",
+            "--msp-id",
+            "Org1MSP",
+            "--msp",
+            "missing",
+            "--data",
+            "new",
+        ],
+        2,
+    ),
+    row(
+        "fabric send",
+        &[
+            "--orderer",
+            "127.0.0.1:9",
+            "--msp-id",
+            "Org1MSP",
+            "--msp",
+            "missing",
+            "--channel",
+            "lab",
+            "--to",
+            "127.0.0.1:9",
+            "--udp-key",
+            "missing",
+        ],
+        2,
+    ),
+    row("fabric send-paper", &["--to", "127.0.0.1:9", "missing"], 1),
+    row(
+        "fabric follow",
+        &[
+            "lab",
+            "--peer",
+            "127.0.0.1:9",
+            "--msp-id",
+            "Org1MSP",
+            "--msp",
+            "missing",
+        ],
+        2,
+    ),
+    row(
+        "hybrid init",
+        &["--genesis", "file", "--member", "a=file:admin"],
+        1,
+    ),
+    row("hybrid key new", &["file"], 1),
+    row("hybrid key show", &["missing"], 2),
+    row("hybrid serve", &["--data", "new", "--genesis", "missing"], 2),
+    row("hybrid get", &["--key", "missing", "k"], 2),
+    row("hybrid set", &["--key", "missing", "k", "v"], 2),
+    row("hybrid delete", &["--key", "missing", "k"], 2),
+    row("hybrid range", &["--key", "missing"], 2),
+    row("hybrid history", &["--key", "missing", "k"], 2),
+    row("hybrid watch", &["--key", "missing"], 2),
+    row("hybrid head", &["--key", "missing"], 2),
+    row("hybrid outcome", &["--key", "missing", ID], 2),
+    row("hybrid prove", &["--key", "missing", "k"], 2),
+    row("hybrid paper get", &["--key", "missing", "k"], 2),
+    row("hybrid paper set", &["--key", "missing", "k", "v"], 2),
+    row("hybrid paper verify", &["--key", "missing", "k"], 2),
+    row(
+        "hybrid verify-proof",
+        &["--name", "n", "--head", "missing", "missing"],
+        1,
+    ),
+    row(
+        "hybrid change add-member",
+        &["--key", "missing", "2", "bob", PUBLIC],
+        2,
+    ),
+    row("hybrid change revoke-member", &["--key", "missing", "2"], 2),
+    row(
+        "hybrid change add-key",
+        &["--key", "missing", "1", "2", PUBLIC],
+        2,
+    ),
+    row("hybrid change revoke-key", &["--key", "missing", "1", "2"], 2),
+    row("hybrid change rule", &["--key", "missing", "a", "1", "rw"], 2),
+    row("hybrid change add-node", &["--key", "missing", "2", PUBLIC], 2),
+    row("hybrid change revoke-node", &["--key", "missing", "2"], 2),
+    row("hybrid change quorum", &["--key", "missing", "1"], 2),
+    row("hybrid audit", &["--data", "missing"], 1),
+    row("hybrid snapshot", &["--data", "missing"], 1),
+    row("hybrid vouch", &["--key", "missing", "--block", BLOCK], 2),
+    row("hybrid join", &["--data", "new"], 1),
+];
+
+/// Options without a default: without them a feature is off, a filter lets everything pass, or the value comes from the
+/// configuration file.
+pub const OPTIONAL: &[&str] = &[];
