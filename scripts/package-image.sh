@@ -19,7 +19,7 @@ cleanup() {
 trap cleanup EXIT
 
 files=$work/files
-mkdir -p "$files"/{usr/bin,etc/lineside,etc/ssl/certs,var/lib/lineside,tmp,usr/share/doc/lineside}
+mkdir -p "$files"/{usr/bin,etc/lineside,etc/ssl/certs,var/lib,tmp,usr/share/doc/lineside}
 install -m 755 "$root/usr/bin/lineside" "$files/usr/bin"
 cp packaging/deb/copyright "$root"/usr/share/doc/lineside/* "$files/usr/share/doc/lineside"
 cp lineside.toml "$files/etc/lineside"
@@ -35,11 +35,12 @@ printf 'root:x:0:0:root:/:/sbin/nologin\nlineside:x:%s:%s::/var/lib/lineside:/sb
 printf 'root:x:0:\nlineside:x:%s:\n' $USER_ID >"$files/etc/group"
 printf 'hosts: files dns\n' >"$files/etc/nsswitch.conf"
 chmod 1777 "$files/tmp"
-chmod 700 "$files/var/lib/lineside"
-chown -R $USER_ID:$USER_ID "$files/var/lib/lineside"
+mkdir "$work/data"
 
 container=$(buildah from scratch)
 buildah copy --quiet "$container" "$files" / >/dev/null
+# `copy` gives every file to root.
+buildah copy --quiet --chown $USER_ID:$USER_ID "$container" "$work/data" /var/lib/lineside >/dev/null
 buildah config --user "$USER_ID:$USER_ID" --workingdir /var/lib/lineside --entrypoint '["/usr/bin/lineside"]' \
     --cmd '["run","--config","/etc/lineside/lineside.toml"]' --stop-signal SIGTERM \
     --label "org.opencontainers.image.title=lineside" --label "org.opencontainers.image.version=$version" \

@@ -40,10 +40,13 @@ stage_program() {
     [ -n "$program" ] || program=$(bash scripts/build-release.sh)
     rm -rf "$out"
     mkdir -p "$root/usr/bin"
-    install -m 755 "$program" "$root/usr/bin/lineside"
-    bash scripts/split-debug.sh "$root/usr/bin/lineside"
-    xz --threads=1 -6 --stdout "$root/usr/bin/lineside.debug" >"$out/$name.debug.xz"
-    rm "$root/usr/bin/lineside.debug"
+    # The debug information and the symbols go into a file of their own, which the program names.
+    objcopy --only-keep-debug "$program" "$out/lineside.debug"
+    strip --strip-all -o "$root/usr/bin/lineside" "$program"
+    (cd "$out" && objcopy --add-gnu-debuglink=lineside.debug root/usr/bin/lineside)
+    chmod 755 "$root/usr/bin/lineside"
+    xz --threads=1 -6 --stdout "$out/lineside.debug" >"$out/$name.debug.xz"
+    rm "$out/lineside.debug"
 }
 
 stage_documents() {
@@ -55,7 +58,7 @@ stage_documents() {
     "$lineside" completions fish >"$share/fish/vendor_completions.d/lineside.fish"
     python3 scripts/third-party-licenses.py kafka,static | gzip -9n >"$share/doc/lineside/third-party-licenses.txt.gz"
     gzip -9nc THIRD-PARTY-NOTICES >"$share/doc/lineside/THIRD-PARTY-NOTICES.gz"
-    gzip -9nc CHANGELOG.md >"$share/doc/lineside/CHANGELOG.md.gz"
+    gzip -9nc CHANGELOG.md >"$share/doc/lineside/changelog.gz"
     cp NOTICE README.md "$share/doc/lineside"
 }
 

@@ -17,6 +17,7 @@ await() {
     done
 }
 is_restarted() { [ "$(show NRestarts)" = "$1" ] && [ "$(show ActiveState)" = active ]; }
+is_stopped() { [ "$(show ActiveState)" = inactive ]; }
 balance() { lineside transfer refer 1 --json; }
 
 export DEBIAN_FRONTEND=noninteractive
@@ -70,7 +71,7 @@ systemctl restart lineside
 check "restarted"
 
 kill -HUP "$(show MainPID)"
-await test "$(systemctl is-active lineside || true)" = inactive
+await is_stopped
 [ "$(show Result)" = success ]
 check "SIGHUP: ended in order"
 

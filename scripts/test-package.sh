@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 MIRROR=${MIRROR:-http://deb.debian.org/debian}
 COMPOSE_GO=v2.16.2
-BOOT_SECONDS_MAX=240
+BOOT_SECONDS_MAX=180
 
 out=$PWD/target/package
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
@@ -64,8 +64,9 @@ test_deb() {
     fields=$(dpkg-deb --field "$deb")
     depends=$(sed -n 's/^Depends: //p' <<<"$fields")
     # Nothing but the C library and the compiler's run-time library.
-    [[ -z "$(tr ',' '\n' <<<"$depends" | grep -v '^ *\(libc6\|libgcc-s1\) ')" ]] || say "deb: depends on $depends"
-    [[ "$depends" == *libc6* ]] || fail "deb: Depends: $depends"
+    [[ "$depends" == libc6* ]] || fail "deb: Depends: $depends"
+    [[ -z "$(tr ',' '\n' <<<"$depends" | grep -v '^ *\(libc6\|libgcc-s1\) ')" ]] ||
+        fail "deb: depends on $depends; was the program built by scripts/build-release.sh?"
     files=$(dpkg-deb --contents "$deb" | awk '{print $6}')
     for file in usr/bin/lineside etc/lineside/lineside.toml usr/lib/systemd/system/lineside.service \
         usr/lib/sysusers.d/lineside.conf usr/share/man/man1/lineside.1.gz usr/share/man/man1/lineside-spv-get.1.gz \
@@ -76,7 +77,8 @@ test_deb() {
     done
     dpkg-deb --info "$deb" conffiles | grep -qx /etc/lineside/lineside.toml || fail "deb: lineside.toml is no conffile"
     if ! lacks "deb (lintian)" lintian; then
-        lintian --fail-on error --suppress-tags-from-file packaging/deb/lintian-suppressed "$deb" >&2 ||
+        # There is no bug of Debian that the first version closes.
+        lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$deb" >&2 ||
             fail "lintian"
     fi
     say "deb: passed"
@@ -119,16 +121,14 @@ test_image() {
         say "image: not run: only root can chroot"
         return
     fi
-    mkdir -p "$work/image/dev" && mknod -m 666 "$work/image/dev/null" c 1 3 && mknod -m 444 "$work/image/dev/urandom" c 1 9
-    try_program chroot --userspec=7700:7700 "$work/image" /usr/bin/env -C /var/lib/lineside /usr/bin/lineside 2>/dev/null ||
-        try_program chroot "$work/image" /usr/bin/lineside
+    try_program unshare --root="$work/image" --wd=/var/lib/lineside --setgid=7700 --setuid=7700 /usr/bin/lineside
     say "image: passed ($(du -sh "$work/image" | cut -f1))"
 }
 
 test_compose() {
     local file model service
     for file in lineside ledger; do
-        (cd packaging/compose && "$out/root/usr/bin/lineside" check-config "$file.toml") >"$work/$file.log" 2>&1 ||
+        (cd packaging/compose && LINESIDE_NODE_PASSWORD=simnet "$out/root/usr/bin/lineside" check-config "$file.toml") >"$work/$file.log" 2>&1 ||
             fail "compose: $file.toml: $(cat "$work/$file.log")"
     done
     if docker compose version >/dev/null 2>&1; then

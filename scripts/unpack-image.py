@@ -43,6 +43,8 @@ def main() -> None:
             assert "sha256:" + hashlib.sha256(content).hexdigest() == expected, f"{expected}: another layer"
             with tarfile.open(fileobj=io.BytesIO(content)) as files:
                 members = files.getmembers()
+                [data] = [member for member in members if member.name.strip("./") == "var/lib/lineside"]
+                assert (data.uid, data.gid) == (7700, 7700), "the folder for data"
                 assert len({member.mtime for member in members}) == 1, "files have different times"
                 files.extractall(folder, members, filter="tar")
 

@@ -14,6 +14,17 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// Parses `auto`, `off`, ADDR:PORT or NAME:PORT.
+fn udp(text: &str) -> Result<UdpName, String> {
+    let is_word = ["auto", "off"].contains(&text);
+    let address = if is_word {
+        text.to_owned()
+    } else {
+        crate::address::parse(text)?.to_string()
+    };
+    UdpName::try_from(address)
+}
+
 /// Serve a database by gRPC and UDP until SIGINT, SIGTERM or SIGHUP.
 ///
 /// Only the service `hybrid` runs, even if the configuration file enables others. Options replace values of the file.
@@ -45,7 +56,7 @@ pub struct Serve {
     #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse)]
     listen: Option<SocketAddr>,
     /// Address and port for requests over UDP, or `off` [default: the address of gRPC, or off if gRPC uses TLS]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = udp)]
     udp: Option<UdpName>,
     /// File with the server's certificate [default: no TLS]
     #[arg(long, value_name = "FILE", requires = "key")]
