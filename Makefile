@@ -4,7 +4,12 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
-.PHONY: setup dashboard screenshots build run test test-fresh test-kernels bench papers fuzz soak hbase spec cli docs lint deny fmt
+.PHONY: setup dashboard screenshots build run test test-fresh test-kernels bench papers fuzz soak hbase spec cli docs \
+	lint deny fmt package test-package test-reproducible
+
+# `lineside --version` shows the commit. The targets that build for release set it, so that they do not build for each
+# other again.
+build run bench papers soak package: export LINESIDE_COMMIT ?= $(shell bash scripts/commit.sh)
 
 setup:
 	@bash scripts/setup.sh
@@ -31,7 +36,6 @@ test: setup
 	@bash scripts/dashboard.sh --if-possible
 	cargo test --workspace --locked
 	cargo test -p lineside-verify --no-default-features --locked
-	@bash scripts/test-kafka.sh
 	@bash scripts/test-btcd.sh
 	@bash scripts/test-spv-peers.sh
 	@bash scripts/test-dashboard.sh
@@ -39,6 +43,18 @@ test: setup
 # The screenshots of README.md, in docs/images. Needs Chromium; as root, `spv` and `transfer` run on XDP.
 screenshots: dashboard
 	@bash scripts/test-dashboard.sh docs/images
+
+# The files of a release, in target/package: .deb, tarball, image, compose file, SBOM, checksums. See docs/install.md.
+package: setup
+	@bash scripts/package.sh
+
+# Tests what `make package` made: installs it, and runs the service under systemd in a container. Needs root for that.
+test-package:
+	@bash scripts/test-package.sh
+
+# Builds the program of a release in two folders and compares the bytes. Takes a quarter of an hour on two cores.
+test-reproducible: setup
+	@bash scripts/test-reproducible.sh
 
 # `make run` and `make test` on a fresh system: DISTRO=bookworm or noble, see scripts/test-fresh.sh.
 test-fresh:

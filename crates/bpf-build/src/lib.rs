@@ -39,12 +39,19 @@ pub fn compile(source: &Path, name: &str) -> PathBuf {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
     let object = out.join(format!("{name}.bpf.o"));
     let include = format!("-I/usr/include/{}-linux-gnu", env::consts::ARCH);
+    // The line information of the program (BTF) is part of the binary: without the folder of the repository in it, two
+    // builds in different folders have the same bytes.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let named = root.canonicalize().unwrap_or_else(|_| root.clone());
+    let maps = [&root, &named].map(|root| format!("-ffile-prefix-map={}=/lineside", root.display()));
     println!("cargo:rerun-if-changed={}", source.display());
     libbpf_cargo::SkeletonBuilder::new()
         .source(source)
         .clang(compiler())
         .clang_args([
             include.as_str(),
+            maps[0].as_str(),
+            maps[1].as_str(),
             "-mcpu=v3",
             "-Wall",
             "-Werror",

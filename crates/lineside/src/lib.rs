@@ -6,16 +6,18 @@
 #[macro_use]
 pub mod out;
 
+mod address;
 pub mod check_config;
 mod column;
 pub mod config;
 pub mod daemon;
 mod doctor;
 mod fabric;
-
+mod failure;
 mod hybrid;
 mod journal;
 mod key_file;
+mod manual;
 pub mod notify;
 mod privileges;
 pub mod process;
@@ -30,16 +32,16 @@ mod spv;
 mod status;
 mod top;
 mod transfer;
+pub mod version;
 pub mod wrong;
 mod xdp;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use out::Unwritten;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
-use wrong::Wrong;
 
 /// Exit code for wrong arguments or a wrong configuration.
 const EXIT_WRONG_ARGUMENTS: u8 = 2;
@@ -51,13 +53,14 @@ const EXIT_CLOSED_PIPE: u8 = 141;
 const HELP_END: &str = "\
 Operation: run, check-config, doctor, status, top, xdp, journal
 Services:  spv, transfer, column, fabric, hybrid (each has `serve`, and commands for its clients and operators)
+Program:   completions, man
 
 Exit codes: 0 done; 1 failed, refused or not found; 2 wrong arguments or configuration; 141 standard output was closed";
 
 #[derive(Parser)]
-#[command(version, about, after_help = HELP_END)]
+#[command(version, long_version = version::long(), about, after_help = HELP_END)]
 struct Cli {
-    /// Print results as JSON, one object a line; errors stay text on standard error.
+    /// Print results as JSON, one object a line; an error is one object on standard error.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -132,20 +135,23 @@ Exit codes: 0 done; 1 refused or failed; 2 wrong arguments")]
         #[command(subcommand)]
         verb: hybrid::Verb,
     },
-    /// Print that `lineside-lab bench` runs the benchmarks.
-    #[command(hide = true, disable_help_flag = true)]
-    Bench {
-        /// Arguments for `lineside-lab bench`.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
+    Completions(manual::Completions),
+    Man(manual::Man),
+}
+
+/// Returns the whole command line, with every verb and option, for tests and documents.
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the command given by the arguments of the process.
 pub fn main() -> ExitCode {
     init_logging();
     match Cli::try_parse() {
-        Ok(cli) => ended(run(cli)),
+        Ok(cli) => {
+            let as_json = cli.json;
+            ended(run(cli), as_json)
+        }
         Err(told) => usage(&told),
     }
 }
@@ -164,37 +170,40 @@ pub fn init_logging() {
 
 /// Prints the help that was requested, or clap's error, and returns the exit code.
 pub fn usage(told: &clap::Error) -> ExitCode {
-    match told.print() {
-        Err(error) if !told.use_stderr() => ended(Err(Unwritten::from(error).into())),
-        _ => ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(EXIT_WRONG_ARGUMENTS)),
+    if !told.use_stderr() {
+        return match told.print() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => ended(Err(Unwritten::from(error).into()), false),
+        };
     }
+    if failure::asks_for_json(std::env::args_os()) {
+        tell!("{}", failure::usage_object(&told.render().to_string()));
+    } else {
+        // A full standard error leaves no place to report this to.
+        let _ = told.print();
+    }
+    ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(EXIT_WRONG_ARGUMENTS))
 }
 
 /// Prints the error of a command that failed, and returns the exit code of the process.
-pub fn ended(ended: anyhow::Result<()>) -> ExitCode {
+pub fn ended(ended: anyhow::Result<()>, as_json: bool) -> ExitCode {
     let Err(error) = ended else {
         return ExitCode::SUCCESS;
     };
     if error.downcast_ref().is_some_and(Unwritten::is_closed) {
         return ExitCode::from(EXIT_CLOSED_PIPE);
     }
-    tell!("lineside: {}", words(&error));
-    match error.is::<config::ConfigError>() || error.is::<Wrong>() {
-        true => ExitCode::from(EXIT_WRONG_ARGUMENTS),
-        false => ExitCode::FAILURE,
+    let code = failure::code(&error);
+    let words = failure::words(&error);
+    if as_json {
+        tell!("{}", failure::object(code, &words, None));
+    } else {
+        tell!("lineside: {words}");
     }
-}
-
-/// Returns the text of an error and its causes, without causes whose text the message already contains.
-fn words(error: &anyhow::Error) -> String {
-    error.chain().skip(1).fold(error.to_string(), |told, cause| {
-        let cause = cause.to_string();
-        if told.contains(&cause) {
-            told
-        } else {
-            format!("{told}: {cause}")
-        }
-    })
+    match code {
+        failure::Code::Failed => ExitCode::FAILURE,
+        failure::Code::Usage | failure::Code::Configuration => ExitCode::from(EXIT_WRONG_ARGUMENTS),
+    }
 }
 
 fn run(cli: Cli) -> anyhow::Result<()> {
@@ -208,14 +217,11 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Fabric { verb } => fabric::run(verb, as_json),
         Command::Hybrid { verb } => hybrid::run(verb, as_json),
         Command::Xdp { verb } => xdp::run(&verb, as_json),
-        Command::Bench { arguments } => Err(Wrong(format!(
-            "benchmarks are in another program: run `lineside-lab bench {}`",
-            arguments.join(" ")
-        ))
-        .into()),
         Command::Status(arguments) => status::run(&arguments, as_json),
         Command::Top(arguments) => top::run(&arguments, as_json),
         Command::CheckConfig(arguments) => check_config::run(&arguments, as_json),
         Command::Doctor(arguments) => doctor::run(arguments, as_json),
+        Command::Completions(arguments) => manual::completions(&arguments, command(), as_json),
+        Command::Man(arguments) => manual::man(&arguments, command(), as_json),
     }
 }

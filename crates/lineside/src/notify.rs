@@ -1,6 +1,7 @@
 //! Notifications to systemd (`sd_notify`). Without systemd, when `NOTIFY_SOCKET` is not set, they do nothing.
 
 use sd_notify::{NotifyState, notify};
+use std::time::Duration;
 
 /// Reports that all services listen; `systemctl status` shows `status`.
 pub fn ready(status: &str) {
@@ -10,6 +11,18 @@ pub fn ready(status: &str) {
 /// Reports that the process has begun to stop.
 pub fn stopping() {
     say(&[NotifyState::Stopping]);
+}
+
+/// Reports that the process is alive and can read its own status.
+pub fn alive() {
+    say(&[NotifyState::Watchdog]);
+}
+
+/// Returns the time between two calls of [`alive`]: half of the unit's `WatchdogSec`; `None` without a watchdog.
+pub fn watchdog_interval() -> Option<Duration> {
+    sd_notify::watchdog_enabled()
+        .map(|limit| limit / 2)
+        .filter(|interval| !interval.is_zero())
 }
 
 fn say(state: &[NotifyState<'_>]) {

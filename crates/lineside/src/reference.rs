@@ -16,7 +16,7 @@ const HEAD: &str = "\
 Generated from the program's own help by `make cli`. `lineside help VERB` prints the same.
 
 `--json`, before or after any verb, prints JSON objects instead of text, one a line. Placeholders say what they take:
-`DIR` a directory, `FILE` a file, `ADDR:PORT` an address and a port. The exit codes are in
+`DIR` a directory, `FILE` a file, `ADDR:PORT` an IP address or host name, and a port. The exit codes are in
 [operations](operations.md#exit-codes), the benches and tests of `lineside-lab` in [the laboratory](lab.md).
 ";
 

@@ -6,6 +6,7 @@ use crate::daemon::Daemon;
 use crate::notify;
 use anyhow::Context;
 use lineside_console::Console;
+use lineside_service::Snapshot;
 use rustix::fs::Mode;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -92,8 +93,10 @@ impl Session {
     /// # Errors
     /// A service ended with an error.
     pub fn serve(mut self) -> anyhow::Result<()> {
+        let observe = self.daemon.observed();
         self.runtime.block_on(async {
             tokio::select! {
+                () = report_alive(observe) => {}
                 _ = self.terminate.recv() => {}
                 _ = self.interrupt.recv() => {}
                 _ = self.hangup.recv() => {}
@@ -111,5 +114,22 @@ impl Session {
         let stopped = self.daemon.stop();
         drop(self.console);
         stopped
+    }
+}
+
+/// Reports to systemd's watchdog that the process is alive, each time after the status of every service was read: a
+/// service that holds its locks for ever ends the reports. Never returns.
+async fn report_alive(observe: Arc<dyn Fn() -> Snapshot + Send + Sync>) {
+    let Some(interval) = notify::watchdog_interval() else {
+        return std::future::pending().await;
+    };
+    let mut ticks = tokio::time::interval(interval);
+    loop {
+        ticks.tick().await;
+        let observe = Arc::clone(&observe);
+        // In another thread, so that signals are handled while a service does not answer.
+        if tokio::task::spawn_blocking(move || observe()).await.is_ok() {
+            notify::alive();
+        }
     }
 }

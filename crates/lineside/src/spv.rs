@@ -10,7 +10,7 @@ mod serve;
 use crate::out::Unwritten;
 use crate::progress;
 use crate::wrong::Wrong;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use ids::Id;
 use lineside_spv::chain::{ChainStore, ImportOptions, ImportReport, Network};
@@ -81,7 +81,7 @@ pub struct Get {
     #[arg(
         long,
         value_name = "ADDR:PORT",
-        value_parser = ids::server,
+        value_parser = crate::address::parse,
         default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, SPV_PORT))
     )]
     server: SocketAddr,
@@ -162,6 +162,10 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
              blocks of a running node"
                 .into()
         ));
+    }
+    // Before a store is created, which a failed command must not leave.
+    for path in &arguments.paths {
+        path.metadata().with_context(|| path.display().to_string())?;
     }
     let mut chain = arguments.store.open()?;
     if arguments.keep_blocks {

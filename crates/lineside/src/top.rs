@@ -30,7 +30,7 @@ const KEY_WAIT: Duration = Duration::from_millis(100);
 #[derive(Args)]
 pub struct Top {
     /// Address and TCP port of the server's console.
-    #[arg(long, value_name = "ADDR:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, CONSOLE_PORT)))]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::console, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, CONSOLE_PORT)))]
     console: SocketAddr,
     /// Seconds between two updates, 1 to 3600.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -48,13 +48,13 @@ struct Reading {
 /// # Errors
 /// Standard input or output is not a terminal, or the terminal cannot be used.
 pub fn run(arguments: &Top, as_json: bool) -> anyhow::Result<()> {
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        bail!("`top` needs a terminal: use `lineside status` to print the state once");
+    }
     if as_json {
         bail!(Wrong(
             "`top` draws on a terminal and has no JSON: use `lineside status --json`".into()
         ));
-    }
-    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        bail!("`top` needs a terminal: use `lineside status` to print the state once");
     }
     let (sender, readings) = sync_channel(1);
     let (console, interval) = (arguments.console, Duration::from_secs(arguments.interval));

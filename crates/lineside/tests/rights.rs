@@ -101,6 +101,35 @@ fn sandbox_off_is_said_and_leaves_capabilities_given_up() {
     assert!(said.contains("[process] sandbox = \"off\""), "{said}");
 }
 
+/// A server in a working directory that its user cannot enter once recursed without end to create its data directory.
+#[test]
+fn a_working_directory_that_cannot_be_entered_is_an_error() {
+    // SAFETY: geteuid only reads the id of the process.
+    if unsafe { libc::geteuid() } != 0 {
+        return println!("skipped: only root can become another user");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = |mode| fs::Permissions::from_mode(mode);
+    fs::set_permissions(folder.path(), open(0o755)).expect("opened");
+    let program = folder.path().join("lineside");
+    fs::copy(env!("CARGO_BIN_EXE_lineside"), &program).expect("copied");
+    fs::set_permissions(&program, open(0o755)).expect("opened");
+    let closed = folder.path().join("closed");
+    fs::create_dir(&closed).expect("made");
+    fs::set_permissions(&closed, open(0o700)).expect("closed");
+    let output = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+        .arg(&program)
+        .args(["transfer", "serve", "--data", "ledger", "--datapath", "socket"])
+        .args(["--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"])
+        .current_dir(&closed)
+        .output()
+        .expect("setpriv runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("Permission denied"), "{stderr}");
+}
+
 #[test]
 fn a_failed_start_leaves_nothing_behind() {
     let place = ServiceFiles::new();

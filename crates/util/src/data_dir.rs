@@ -292,9 +292,11 @@ pub fn check_kind(path: &Path, kind: &Kind) -> Result<(), DataDirError> {
 fn make(path: &Path) -> io::Result<PathBuf> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
-    let made_above = match parent.is_dir() {
-        true => None,
-        false => Some(make(parent)?),
+    let made_above = match parent.metadata() {
+        Ok(_) => None,
+        // The parent of `.` is `.` itself, which may be a directory that this user cannot enter.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && parent != path => Some(make(parent)?),
+        Err(error) => return Err(error),
     };
     DirBuilder::new().mode(0o700).create(path)?;
     File::open(parent)?.sync_all()?;

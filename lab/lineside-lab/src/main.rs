@@ -48,7 +48,10 @@ enum Command {
 fn main() -> ExitCode {
     lineside::init_logging();
     match Cli::try_parse() {
-        Ok(cli) => lineside::ended(run(cli)),
+        Ok(cli) => {
+            let as_json = cli.json;
+            lineside::ended(run(cli), as_json)
+        }
         Err(told) => lineside::usage(&told),
     }
 }

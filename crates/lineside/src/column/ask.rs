@@ -2,6 +2,7 @@
 
 use super::paper::{self, GetResult};
 use super::text;
+use crate::address;
 use crate::out::Unwritten;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -10,7 +11,7 @@ use lineside_column::native::{Answer, LeftOut, Rows};
 use lineside_column::table::{Change, ColumnName, ROW_BYTES_MAX};
 use lineside_wire::{COLUMN_PORT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_SOURCE_FASTPATH};
 use serde_json::{Map, Value, json};
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ struct Server {
     #[arg(
         long,
         value_name = "ADDR:PORT",
-        value_parser = server,
+        value_parser = address::parse,
         default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, COLUMN_PORT))
     )]
     server: SocketAddr,
@@ -37,12 +38,6 @@ impl Server {
             Duration::from_millis(self.timeout_ms),
         )?)
     }
-}
-
-/// Parses ADDR:PORT or NAME:PORT; of several addresses of a name, returns the first.
-fn server(text: &str) -> Result<SocketAddr, String> {
-    let mut found = text.to_socket_addrs().map_err(|error| error.to_string())?;
-    found.next().ok_or_else(|| "this name has no address".to_owned())
 }
 
 /// Row key from the command line.

@@ -25,7 +25,7 @@ pub struct Serve {
     #[arg(long, value_name = "STORE", value_parser = |text: &str| TableName::try_from(text.to_owned()))]
     store: Option<TableName>,
     /// Address and UDP port to listen on [default: 127.0.0.1:7703]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse)]
     listen: Option<SocketAddr>,
     /// Column that the fast path may cache, as family:qualifier; may be given more than once [default: entry:foo]
     #[arg(long = "column", value_name = "FAMILY:QUALIFIER")]

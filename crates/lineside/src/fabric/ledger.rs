@@ -160,7 +160,7 @@ pub struct Status {
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Address and TCP port of the console of a running replica.
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "data")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::console, conflicts_with = "data")]
     console: Option<SocketAddr>,
 }
 

@@ -41,10 +41,10 @@ pub struct Send {
     #[arg(long, value_name = "NAME")]
     channel: String,
     /// Address and UDP port of the replica (its --udp-listen).
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse)]
     to: SocketAddr,
     /// Local address and port to send from [default: any free port]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse)]
     bind: Option<SocketAddr>,
     /// File with the key that is shared with the replica, at least 64 hex digits; only its owner may be able to read
     /// it.

@@ -26,10 +26,10 @@ pub struct SendPaper {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// Address and UDP port of the replica (its --udp-listen).
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse)]
     to: SocketAddr,
     /// Local address and port to send from [default: any free port]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse)]
     bind: Option<SocketAddr>,
     /// File with the papers' configuration (fabric_machine.yaml), which numbers identities [default: none]
     #[arg(long, value_name = "FILE")]

@@ -41,7 +41,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
     /// Address and TCP port at which blocks are served (Deliver) [default: 127.0.0.1:7051]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse)]
     listen: Option<SocketAddr>,
     /// File with the server's certificate [default: no TLS]
     #[arg(long, value_name = "FILE", requires = "key")]
@@ -57,7 +57,7 @@ pub struct Serve {
     results: Option<PathBuf>,
     /// Address and TCP port of the console: /status, /healthz, /metrics. Without this option and without a
     /// configuration file, there is no console.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::console)]
     console: Option<SocketAddr>,
 }
 
@@ -103,7 +103,7 @@ struct ServeFollowing {
 struct Udp {
     /// Address and port to receive blocks over UDP; orderers are asked for blocks that the sender no longer has
     /// [default: none]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse)]
     udp_listen: Option<SocketAddr>,
     /// File with the key that is shared with `lineside fabric send`, at least 64 hex digits; only its owner may be able
     /// to read it.

@@ -2,7 +2,6 @@
 
 use super::member::block;
 use crate::progress::CountBar;
-use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_hybrid::audit::{Options, Progress, audit};
@@ -38,7 +37,7 @@ impl Audit {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
         let shown = self.data.display();
         if !self.data.is_dir() {
-            bail!(Wrong(format!("{shown}: there is no such directory")));
+            bail!("{shown}: there is no such directory");
         }
         let mut options = Options {
             tip: self.tip,

@@ -39,7 +39,7 @@ impl Snapshot {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
         let shown = self.data.display();
         if !self.data.is_dir() {
-            bail!(Wrong(format!("{shown}: there is no such directory")));
+            bail!("{shown}: there is no such directory");
         }
         let (_, genesis) = read_genesis(&self.genesis)?;
         let has_ledger = fs::read_dir(&self.data)?.flatten().any(|entry| {
@@ -47,7 +47,7 @@ impl Snapshot {
             Path::new(&name).extension().is_some_and(|found| found == "log")
         });
         if !has_ledger {
-            bail!(Wrong(format!("{shown}: this directory holds no ledger")));
+            bail!("{shown}: this directory holds no ledger");
         }
         let disk = FsDisk::claim_existing(&self.data, &KIND)
             .with_context(|| format!("cannot open the ledger in {shown} (stop a node that uses it first)"))?;

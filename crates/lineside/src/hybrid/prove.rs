@@ -130,7 +130,7 @@ impl VerifyProof {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
         let (key, value) = (&self.name.0, self.value.as_ref().map(|value| value.0.as_slice()));
         let file = self.proof.display();
-        let bytes = fs::read(&self.proof).map_err(|error| Wrong(format!("{file}: {error}")))?;
+        let bytes = fs::read(&self.proof).with_context(|| file.to_string())?;
         let proof = StateProof::decode(&bytes, value).with_context(|| file.to_string())?;
         let hash = match (&self.block_hash, &self.head) {
             (Some(hash), _) => *hash,
@@ -162,7 +162,7 @@ impl VerifyProof {
     /// Returns the block hash in a node's signed statement, after checking the signature.
     fn word(&self, file: &Path, proof: &StateProof) -> anyhow::Result<[u8; 32]> {
         let shown = file.display();
-        let bytes = fs::read(file).map_err(|error| Wrong(format!("{shown}: {error}")))?;
+        let bytes = fs::read(file).with_context(|| shown.to_string())?;
         let bytes = bytes[..]
             .try_into()
             .map_err(|_| Wrong(format!("{shown}: this file holds no signed head")))?;

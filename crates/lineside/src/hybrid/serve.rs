@@ -14,6 +14,17 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// Parses `auto`, `off`, ADDR:PORT or NAME:PORT.
+fn udp(text: &str) -> Result<UdpName, String> {
+    let is_word = ["auto", "off"].contains(&text);
+    let address = if is_word {
+        text.to_owned()
+    } else {
+        crate::address::parse(text)?.to_string()
+    };
+    UdpName::try_from(address)
+}
+
 /// Serve a database by gRPC and UDP until SIGINT, SIGTERM or SIGHUP.
 ///
 /// Only the service `hybrid` runs, even if the configuration file enables others. Options replace values of the file.
@@ -35,17 +46,17 @@ pub struct Serve {
     #[arg(long, value_name = "N")]
     node: Option<u32>,
     /// Log that orders writes: `embedded` for this node alone, or `kafka://HOST:PORT[,…][/TOPIC]` for any number of
-    /// nodes (needs a build with the cargo feature `kafka`) [default: embedded]
+    /// nodes [default: embedded]
     #[arg(long, value_name = "LOG")]
     log: Option<LogName>,
     /// Accept a Kafka topic that may lose acknowledged messages; /status lists its weak settings.
     #[arg(long)]
     allow_weak_kafka: bool,
     /// Address and TCP port for gRPC [default: 127.0.0.1:7705]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse)]
     listen: Option<SocketAddr>,
     /// Address and port for requests over UDP, or `off` [default: the address of gRPC, or off if gRPC uses TLS]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = udp)]
     udp: Option<UdpName>,
     /// File with the server's certificate [default: no TLS]
     #[arg(long, value_name = "FILE", requires = "key")]
@@ -59,7 +70,7 @@ pub struct Serve {
     client_ca: Option<PathBuf>,
     /// Address and TCP port of the console: /status, /healthz, /metrics. Without this option and without a
     /// configuration file, there is no console.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::console)]
     console: Option<SocketAddr>,
 }
 

@@ -2,7 +2,7 @@
 //! asks a server for a proof, recomputes the Merkle root, and compares it with the root in its own header. It therefore
 //! does not have to trust the server.
 
-use super::ids::{Id, server};
+use super::ids::Id;
 use crate::wrong::Wrong;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
@@ -41,7 +41,7 @@ pub struct Light {
     #[arg(
         long,
         value_name = "ADDR:PORT",
-        value_parser = server,
+        value_parser = crate::address::parse,
         default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, SPV_PORT))
     )]
     server: SocketAddr,

@@ -23,7 +23,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address and UDP port to listen on [default: 127.0.0.1:7701]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse)]
     listen: Option<SocketAddr>,
     /// Directory of the chain store (`spv init` creates one); needed here or in the configuration file.
     #[arg(long, value_name = "DIR")]
@@ -92,10 +92,10 @@ pub struct Serve {
     #[arg(long, value_name = "N", help_heading = "Full node")]
     min_confirmations: Option<u32>,
     /// Address and TCP port for wallets that use the Electrum protocol [default: none]
-    #[arg(long, value_name = "ADDR:PORT", help_heading = "Wallets and explorers")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse, help_heading = "Wallets and explorers")]
     electrum: Option<SocketAddr>,
     /// Address and TCP port for wallets that use the Electrum protocol over TLS [default: none]
-    #[arg(long, value_name = "ADDR:PORT", help_heading = "Wallets and explorers")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse, help_heading = "Wallets and explorers")]
     electrum_tls: Option<SocketAddr>,
     /// Certificate for --electrum-tls, as PEM.
     #[arg(long, value_name = "FILE", help_heading = "Wallets and explorers")]
@@ -115,7 +115,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", help_heading = "Wallets and explorers")]
     electrum_upstream_ca: Option<PathBuf>,
     /// Address and TCP port for block explorers that use Esplora's HTTP paths [default: none]
-    #[arg(long, value_name = "ADDR:PORT", help_heading = "Wallets and explorers")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse, help_heading = "Wallets and explorers")]
     http: Option<SocketAddr>,
     /// Requests of one client a second, on average; after a pause, five times this number at once [default: 2000]
     #[arg(long, value_name = "N", help_heading = "Wallets and explorers")]

@@ -22,8 +22,8 @@ use zerocopy::FromZeros;
 /// Server that requests go to, and how long to wait for a reply.
 #[derive(Args)]
 pub struct Server {
-    /// IP address and UDP port of the server.
-    #[arg(long, value_name = "ADDR:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, TRANSFER_PORT)))]
+    /// Address or name of the server, and its UDP port.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, TRANSFER_PORT)))]
     server: SocketAddr,
     /// Milliseconds to wait for a reply, up to 3600000 (one hour).
     #[arg(

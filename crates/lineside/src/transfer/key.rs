@@ -1,7 +1,7 @@
 //! Keys that sign operations, each in a file that only its owner may read.
 
 use crate::key_file::{self, CurveName};
-use anyhow::Context;
+use crate::wrong::Wrong;
 use clap::{Args, Subcommand};
 use lineside_transfer::signed::Signer;
 use serde_json::json;
@@ -41,8 +41,10 @@ impl Sign {
 }
 
 fn read(file: &Path) -> anyhow::Result<Signer> {
-    key_file::read_signing(file, Signer::from_bytes)
-        .context("cannot read the key (`lineside transfer key new` creates one)")
+    key_file::read_signing(file, Signer::from_bytes).map_err(|error| {
+        let why = format!("cannot read the key (`lineside transfer key new` creates one): {error:#}");
+        Wrong(why).into()
+    })
 }
 
 impl KeyVerb {

@@ -22,7 +22,7 @@ pub struct Serve {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Address and port to listen on, for UDP and TCP [default: 127.0.0.1:7702]
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse)]
     listen: Option<SocketAddr>,
     /// Part that executes operations: the host, which answers when they are on disk (durable), or the fast path, which
     /// answers at once and journals later (express). A data directory keeps its mode [default: durable]

@@ -1,0 +1,56 @@
+//! Rules for a release: every file that names the version names that of the workspace.
+
+mod common;
+
+use common::root;
+
+fn text(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Returns the version in `[workspace.package]` of Cargo.toml.
+fn version() -> String {
+    let manifest = text("Cargo.toml");
+    let section = manifest.split("[workspace.package]").nth(1).expect("the section");
+    let line = section
+        .lines()
+        .find(|line| line.starts_with("version = "))
+        .expect("a version");
+    line.split('"').nth(1).expect("a quoted version").to_owned()
+}
+
+#[test]
+fn every_file_names_the_version_of_the_workspace() {
+    let version = version();
+    let heading = format!("## [{version}] - ");
+    let is_dated = |line: &str| {
+        let date = line.strip_prefix(&heading).unwrap_or_default();
+        date.len() == 10 && date.chars().all(|one| one.is_ascii_digit() || one == '-')
+    };
+    assert!(
+        text("CHANGELOG.md").lines().any(is_dated),
+        "CHANGELOG.md has no section `{heading}DATE`"
+    );
+    for (path, expected) in [
+        ("packaging/deb/changelog", format!("lineside ({version}-1) ")),
+        (
+            "packaging/compose.yaml",
+            format!("image: docker.io/library/lineside:{version}\n"),
+        ),
+        (
+            "packaging/compose.yaml",
+            format!("lineside-{version}-x86_64-linux.oci.tar\n"),
+        ),
+        ("docs/install.md", format!("lineside_{version}-1_amd64.deb")),
+        (
+            "docs/install.md",
+            format!("lineside-{version}-x86_64-linux.tar.xz"),
+        ),
+        ("README.md", format!("lineside_{version}-1_amd64.deb")),
+    ] {
+        assert!(
+            text(path).contains(&expected),
+            "{path} does not name {expected:?}"
+        );
+    }
+}
