@@ -1,6 +1,7 @@
 //! The daemon: runs all services that a configuration enables in one process and on one network interface. It uses only
 //! the traits of `lineside-service` and names no service.
 
+use crate::build_info;
 use crate::config::Checked;
 use crate::privileges::{XDP, drop_all_but};
 use crate::process::ProcessConfig;
@@ -12,6 +13,7 @@ use lineside_service::{
     StartContext, StatusBuilder, XdpAttachment,
 };
 use lineside_util::data_dir::{self, Watch};
+use lineside_util::process_use::ProcessUse;
 use lineside_xdp::Pins;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -170,14 +172,19 @@ impl Daemon {
                 ..StatusBuilder::default()
             };
             out.problems.extend(data_dir::problems());
-            statuses.iter().for_each(|status| status(&mut out));
-            Snapshot {
-                version: env!("CARGO_PKG_VERSION").into(),
+            statuses.iter().for_each(|status| out.collect(|out| status(out)));
+            let mut snapshot = Snapshot {
+                version: build_info::VERSION.into(),
+                commit: build_info::COMMIT.into(),
+                features: build_info::FEATURES.iter().map(|name| (*name).into()).collect(),
                 uptime_s: started.elapsed().as_secs(),
                 services: out.services,
                 problems: out.problems,
                 warnings: out.warnings,
-            }
+                ..Snapshot::default()
+            };
+            snapshot.set_process(&ProcessUse::read());
+            snapshot
         })
     }
 

@@ -6,6 +6,7 @@
 #[macro_use]
 pub mod out;
 
+mod build_info;
 pub mod check_config;
 mod column;
 pub mod config;
@@ -33,7 +34,6 @@ mod xdp;
 
 use clap::{Parser, Subcommand};
 use out::Unwritten;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;

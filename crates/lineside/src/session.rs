@@ -37,6 +37,7 @@ impl Session {
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let checked = config.check()?;
         let listen = with_console.then_some(checked.console.listen);
+        let allowed_hosts = checked.console.allowed_hosts.clone();
         // An address that is in use is found before services start, because a start that fails must not leave new
         // directories. The console itself listens when the services have started.
         if let Some(listen) = listen {
@@ -59,7 +60,8 @@ impl Session {
         })?;
         let console = listen.map(|listen| {
             let observe = daemon.observed();
-            Console::start(listen, Arc::new(move || observe())).with_context(|| cannot_listen(listen))
+            Console::start_for_hosts(listen, &allowed_hosts, Arc::new(move || observe()))
+                .with_context(|| cannot_listen(listen))
         });
         let console = console.transpose()?;
         let serving = daemon.serving();

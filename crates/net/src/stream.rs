@@ -397,13 +397,15 @@ fn answer(
     if count == 0 {
         return parsed;
     }
-    shared.progress.add_forwarded(count as u64, lease::now_ns());
+    let now_ns = lease::now_ns();
+    shared.progress.add_forwarded(count as u64, now_ns);
     writer.pending.fetch_add(count, Relaxed);
     let mut waiting = QueuedRequests {
         from: *from,
         transport: Transport::Stream(Arc::clone(writer)),
         bytes,
         count,
+        received_ns: now_ns,
     };
     // A TCP stream waits for room instead of getting a `busy` reply.
     while let Err(error) = host.send_timeout(waiting, STOP_CHECK_INTERVAL) {

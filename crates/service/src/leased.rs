@@ -6,7 +6,7 @@ use lineside_fastpath::{FastPath, Host, Readers, lease};
 use lineside_net::SocketDatapath;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Functions of a service that [`RunningLeased`] calls.

@@ -45,4 +45,4 @@ pub use leased::{Leased, RunningLeased, cannot_listen};
 pub use optional_address::OptionalAddress;
 pub use renewal::LeaseRenewal;
 pub use rights::{CallGroup, Rights};
-pub use status::{ServiceStatus, Snapshot, StatusBuilder, Tip};
+pub use status::{HistogramCounts, ServiceStatus, Snapshot, StatusBuilder, Tip};

@@ -233,6 +233,10 @@ impl Leased for SpvState {
         status.summary = self.frontends.summary(height);
         self.frontends.metrics(height, &mut status);
         let written = self.host.writer_counts();
+        let [lines, slots, nodes] = self.store.capacities();
+        status.set_table("lines", self.store.used_lines(), lines);
+        status.set_table("blocks", written.used_blocks, slots);
+        status.set_table("tree_nodes", written.used_nodes, nodes);
         let (blocks, transactions) = self.host.size();
         for (metric, value) in [
             (metric::SPV_FILLS, written.fills),

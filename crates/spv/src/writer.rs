@@ -43,6 +43,10 @@ pub struct WriterCounts {
     pub tree_fills: u64,
     /// Trees overwritten by another one.
     pub tree_evictions: u64,
+    /// Slots of the block table that are in use now.
+    pub used_blocks: u64,
+    /// Nodes of trees that are in use now.
+    pub used_nodes: u64,
 }
 
 /// Interface by which the host writes into the fast-path table of `spv`.
@@ -386,6 +390,10 @@ impl SpvFill for StoreWriter {
     }
 
     fn counts(&self) -> WriterCounts {
-        self.counts
+        WriterCounts {
+            used_blocks: self.slots.len() as u64,
+            used_nodes: self.ring.used(),
+            ..self.counts
+        }
     }
 }

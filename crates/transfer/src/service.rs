@@ -21,6 +21,7 @@ use lineside_service::{
     Counted, DatapathConfig, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork, Rights,
     Running, Service, ServiceDef, StartContext, StatusBuilder, cannot_listen,
 };
+use lineside_util::histogram::Histogram;
 use lineside_wire::{TRANSFER_SLOT, TransferCounter, metric};
 use lineside_xdp::{Pins, ProgramSpec};
 use settling::Settling;
@@ -74,6 +75,10 @@ struct Shared {
     store: Arc<Store>,
     fastpath: Arc<TransferFastPath>,
     report: Arc<Mutex<Report>>,
+    /// Durations of fdatasync of the journal.
+    sync_times: Arc<Histogram>,
+    /// Number of accounts and of sessions that the fast-path table has room for.
+    capacities: [u64; 2],
     settled: Arc<AtomicU64>,
     frontend: Frontend,
 }
@@ -162,6 +167,7 @@ impl Service for TransferService {
         } = *self;
         let disk = disk.context("the ledger's directory was not claimed before the start")?;
         let mut new_directory = disk.new_directory();
+        let sync_times = disk.sync_times();
         let uses_xdp = context.attachment.has_programs();
         let readers = Readers::new(uses_xdp);
         let tag = ledger_tag(&config.data)?;
@@ -202,6 +208,8 @@ impl Service for TransferService {
             store,
             fastpath,
             report,
+            sync_times,
+            capacities: [1 << geometry.account_bits, u64::from(geometry.sessions)],
             settled: settling.as_ref().map(Settling::settled).unwrap_or_default(),
             frontend: Frontend::new(socket, context),
         });
@@ -465,6 +473,10 @@ impl Shared {
         ] {
             status.set_host(metric, value);
         }
+        let [accounts, sessions] = self.capacities;
+        status.set_table("accounts", report.accounts, accounts);
+        status.set_table("sessions", report.sessions, sessions);
+        status.set_histogram(metric::FDATASYNC, self.sync_times.read());
         out.services.push(status);
     }
 }

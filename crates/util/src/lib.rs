@@ -6,6 +6,8 @@
 pub mod data_dir;
 pub mod fjall_files;
 pub mod hex;
+pub mod histogram;
 pub mod key_file;
 pub mod network;
+pub mod process_use;
 pub mod tls_text;
