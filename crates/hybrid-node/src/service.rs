@@ -164,6 +164,8 @@ impl Service for HybridService {
         let node = Node::start(disk, &genesis, Arc::new(key), options, open_log(&config)?);
         let node = node.with_context(|| format!("cannot open the ledger in {}", config.data.display()))?;
         let node = Arc::new(node);
+        let (height, keys) = (node.status().height, node.status().keys);
+        tracing::info!(height, keys, "hybrid: the ledger was recovered");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("hybrid-grpc")

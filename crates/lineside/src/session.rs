@@ -1,8 +1,10 @@
 //! A daemon that runs in the foreground of a command: prints warnings, starts the console, notifies the service
 //! manager, and stops on a signal.
 
+use crate::build_info::{COMMIT, VERSION};
 use crate::config::Config;
 use crate::daemon::Daemon;
+use crate::logging;
 use crate::notify;
 use anyhow::Context;
 use lineside_console::Console;
@@ -46,7 +48,7 @@ impl Session {
         // A thread has its own capabilities, so the daemon drops them before it starts another thread.
         let daemon = Daemon::start(checked)?;
         for warning in daemon.warnings() {
-            tell!("lineside: {warning}");
+            logging::warn(warning);
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -68,6 +70,11 @@ impl Session {
         let lines = serving
             .iter()
             .map(|one| format!("{} on {} ({})", one.name, one.listen, one.datapath));
+        for one in &serving {
+            tracing::info!(service = one.name, listen = %one.listen, datapath = one.datapath, "serving");
+        }
+        let console_at = console.as_ref().map(|console| console.local_addr().to_string());
+        tracing::info!(version = VERSION, commit = COMMIT, console = console_at, "started");
         notify::ready(&lines.collect::<Vec<_>>().join("; "));
         Ok(Self {
             daemon,
@@ -102,7 +109,10 @@ impl Session {
             }
         });
         notify::stopping();
-        self.stop()
+        tracing::info!("a signal arrived: stopping");
+        self.stop()?;
+        tracing::info!("stopped");
+        Ok(())
     }
 
     /// Stops the services.

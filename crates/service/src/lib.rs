@@ -41,7 +41,7 @@ pub use datapath::{DatapathConfig, DatapathKind, XdpModeName};
 pub use definition::{Endpoint, Listen, PinnedWork, Running, Service, ServiceDef, StartContext};
 pub use descriptors::raise_open_files_limit;
 pub use frontend::{Counted, Frontend, set_socket_counts, stall_problem};
-pub use leased::{Leased, RunningLeased, cannot_listen};
+pub use leased::{Leased, RunningLeased, cannot_listen, report_lost_lease};
 pub use optional_address::OptionalAddress;
 pub use renewal::LeaseRenewal;
 pub use rights::{CallGroup, Rights};

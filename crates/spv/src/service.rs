@@ -159,6 +159,9 @@ impl Service for SpvService {
             .with_tree_cache(config.memory_max.bytes() / 8)
             .with_witness_tree_cache(config.memory_max.bytes() / 16);
         let host = Arc::new(host);
+        let (blocks, transactions) = host.size();
+        let height = host.tip().map(|tip| tip.height);
+        tracing::info!(blocks, transactions, height, "spv: the chain store was recovered");
         host.prefill(config.prefill.blocks());
         let fastpath = Arc::new(SpvFastPath::new(Arc::clone(&store)));
         let options = context.socket_options(config.listen);

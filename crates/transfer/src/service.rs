@@ -20,6 +20,7 @@ use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
     Counted, DatapathConfig, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork, Rights,
     Running, Service, ServiceDef, StartContext, StatusBuilder, cannot_listen,
+    report_lost_lease,
 };
 use lineside_util::histogram::Histogram;
 use lineside_wire::{TRANSFER_SLOT, TransferCounter, metric};
@@ -186,6 +187,7 @@ impl Service for TransferService {
             .transpose()?;
         let (mut server, opened) = open_ledger(&config, disk, &store, &readers, claims)?;
         context.warnings.extend(recovery_warnings(&opened));
+        log_recovery(&opened, &server);
         let report = server.report();
         let settling = config
             .settle_to()
@@ -298,7 +300,13 @@ fn listen(
 fn renew_lease(config: &TransferConfig, shared: &Arc<Shared>) -> std::io::Result<LeaseRenewal> {
     let length = config.lease();
     let (length_ns, renewed) = (length.as_nanos() as u64, Arc::clone(shared));
-    let renew = move || lease::renew(&renewed.store.control().lease_until_ns, length_ns);
+    let renew = move || {
+        let until_ns = &renewed.store.control().lease_until_ns;
+        if until_ns.load(Relaxed) > 0 {
+            report_lost_lease(DEF.name, until_ns);
+        }
+        lease::renew(until_ns, length_ns);
+    };
     renew();
     LeaseRenewal::start(length, renew)
 }
@@ -364,6 +372,24 @@ fn ledger_tag(data: &Path) -> anyhow::Result<u64> {
     let mut tag = [0; 8];
     tag.copy_from_slice(&point.as_bytes()[1..9]);
     Ok(u64::from_le_bytes(tag).max(1))
+}
+
+/// Logs what the start found in the ledger.
+fn log_recovery(opened: &host::Opened, server: &Server) {
+    let report = server.report();
+    let (accounts, blocks) = {
+        let report = lock(&report);
+        (report.accounts, report.blocks)
+    };
+    tracing::info!(
+        snapshot = opened.snapshot,
+        replayed = opened.replayed,
+        last_record = opened.recovery.last_lsn,
+        cut_bytes = opened.recovery.cut_bytes,
+        accounts,
+        blocks,
+        "transfer: the ledger was recovered"
+    );
 }
 
 /// Returns warnings about what the recovery of the ledger found.
