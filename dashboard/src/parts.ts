@@ -212,23 +212,24 @@ export function leaseFigure({ status }: ServiceInput): Figure | null {
   return figure("Lease left", seconds(left_ms / 1000));
 }
 
-/** Use of a table as the status has it: `tables` in the details of a service. */
-interface TableUse {
-  name: string;
-  used: number | null;
-  capacity: number;
-}
-
-/** Returns how full the tables of the service are, as far as the status has that. */
-export function occupancy({ status }: ServiceInput): Figure[] {
-  const tables = Array.isArray(status["tables"]) ? (status["tables"] as TableUse[]) : [];
-  return tables.map(({ name, used, capacity }) => {
-    if (used === null) return figure(name, `${short(capacity)} places`);
+/** Returns how full the tables of the service are, from the gauges of used entries and of capacity. */
+export function occupancy({ series }: ServiceInput): Figure[] {
+  const tables = series.names().filter((name) => name.key === "table_entries" && name.label !== null);
+  return tables.flatMap(({ label }) => {
+    const used = series.values("table_entries", null, label).at(-1) ?? null;
+    const capacity = series.values("table_capacity", null, label).at(-1) ?? null;
+    if (label === null || used === null || capacity === null) return [];
     const share = capacity > 0 ? (100 * used) / capacity : 0;
     const exact = `${whole(used)} of ${whole(capacity)}`;
     const text = `${short(used)} of ${short(capacity)} (${percent(share)})`;
-    return { label: name, value: text, detail: exact, isBad: share >= 90 };
+    return [{ label: tableTitle(label), value: text, detail: exact, isBad: share >= 90 }];
   });
+}
+
+/** Returns the title of a table, such as `Tree nodes` for `tree_nodes`. */
+function tableTitle(label: string): string {
+  const words = label.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 /** Returns the value of a series in the unit that `spec/` gives it. */

@@ -203,11 +203,19 @@ test("a service that the page does not know is shown by its metrics", () => {
 });
 
 test("tables that are nearly full are marked", () => {
-  const tables = [
-    { name: "Accounts", used: 95, capacity: 100 },
-    { name: "Lines", used: 1, capacity: 4_194_304 },
-  ];
-  const spv = view({ tables }, {});
+  const spv = view(
+    {},
+    {
+      "table_entries=accounts": [90, 95],
+      "table_capacity=accounts": [100, 100],
+      "table_entries=tree_nodes": [1, 1],
+      "table_capacity=tree_nodes": [4_194_304, 4_194_304],
+    },
+  );
+  assert.equal(figure(spv, "Accounts"), "95 of 100 (95 %)");
+  assert.equal(spv.figures.find((one) => one.label === "Accounts")?.isBad, true);
+  assert.equal(figure(spv, "Tree nodes"), "1 of 4.19 M (< 0.1 %)");
+});
   assert.equal(figure(spv, "Accounts"), "95 of 100 (95 %)");
   assert.equal(spv.figures.find((one) => one.label === "Accounts")?.isBad, true);
   assert.equal(figure(spv, "Lines"), "1 of 4.19 M (< 0.1 %)");

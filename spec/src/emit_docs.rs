@@ -1,6 +1,6 @@
 //! Writes `docs/wire-formats.md` and `docs/metrics.md`.
 
-use crate::model::{Field, MetricKind, Spec};
+use crate::model::{Field, Spec};
 use std::fmt::Write;
 
 pub fn emit(spec: &Spec) -> String {
@@ -75,8 +75,12 @@ pub fn emit(spec: &Spec) -> String {
 /// Returns the text of `docs/metrics.md`.
 pub fn emit_metrics(spec: &Spec) -> String {
     let mut out = String::from(
-        "# Metrics\n\nGenerated from `spec/*.toml` by `cargo run -p lineside-spec`. The console serves them at \
-         `/metrics` in the OpenMetrics text format; see [operations.md](operations.md).\n",
+        "# Metrics\n\nGenerated from `spec/*.toml` by `cargo run -p lineside-spec`. The console serves them at\n\
+         `/metrics` in the formats OpenMetrics 1.0 and Prometheus text 0.0.4; see [operations.md](operations.md#metrics).\n\n\
+         The sum of a metric over all its labels counts every request, packet or event once. XDP passes requests to the\n\
+         socket datapath, which counts them again; a counter of requests that a fast path passes on therefore has only\n\
+         the count of the socket datapath, and `lineside_xdp_passed_total` has that of XDP, by reason. A histogram has\n\
+         the series `_bucket`, `_sum` and `_count`. A label `channel` is there for services with channels only.\n",
     );
     let mut section = None;
     for (service, metric) in spec.metrics() {
@@ -88,20 +92,17 @@ pub fn emit_metrics(spec: &Spec) -> String {
             );
             section = Some(service);
         }
-        let kind = match metric.kind {
-            MetricKind::Counter => "counter",
-            MetricKind::Gauge => "gauge",
-        };
         let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
         let _ = writeln!(
             out,
-            "| `{}` | {kind} | {} | {} |",
+            "| `{}` | {} | {} | {} |",
             metric.full_name(service),
+            metric.kind.name(),
             labels.join(", "),
             metric.help
         );
     }
-    let datapaths = "\n`datapath` is where the fast path runs: `socket` or `xdp`. `reason` is one of the drops in \
+    let datapaths = "\n`datapath` is where the fast path runs: `socket` or `xdp`. `reason` of `lineside_drops_total` is one of the drops in \
                   [wire-formats.md](wire-formats.md#drops).\n";
     out + datapaths
 }

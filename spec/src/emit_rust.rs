@@ -1,6 +1,6 @@
 //! Writes `crates/wire/src/generated.rs` and the `layout.rs` of the services.
 
-use crate::model::{Code, Field, MetricKind, Named, Spec, Struct, camel};
+use crate::model::{Code, Field, Named, Spec, Struct, camel};
 use std::fmt::Write;
 
 pub fn emit(spec: &Spec) -> String {
@@ -115,26 +115,22 @@ fn metrics(w: &mut String, spec: &Spec) {
     );
     let mut names = Vec::new();
     for (service, metric) in spec.metrics() {
-        let name = format!(
-            "{}{}",
-            service.map_or(String::new(), |name| format!("{name}_")),
-            metric.name
-        );
-        let name = name.to_uppercase();
-        let kind = match metric.kind {
-            MetricKind::Counter => "Counter",
-            MetricKind::Gauge => "Gauge",
+        let key = metric.key();
+        let name = match service {
+            Some(service) => format!("{service}_{key}").to_uppercase(),
+            None => key.to_uppercase(),
         };
+        let kind = camel(metric.kind.name());
         let _ = writeln!(
             w,
-            "    /// {}\n    pub const {name}: Metric = Metric {{\n        name: {:?},\n        key: {:?},\n        \
+            "    /// {}\n    pub const {name}: Metric = Metric {{\n        name: {:?},\n        key: {key:?},\n        \
              service: {service:?},\n        kind: MetricKind::{kind},\n        unit: {:?},\n        \
-             labels: &{:?},\n        help: {:?},\n    }};",
+             labels: &{:?},\n        passes: {},\n        help: {:?},\n    }};",
             metric.help,
             metric.full_name(service),
-            metric.name,
             metric.unit,
             metric.labels,
+            metric.passes,
             metric.help
         );
         assert!(!names.contains(&name), "spec: two metrics are called {name}");

@@ -1,8 +1,10 @@
-//! Reads `spec/*.toml` and generates Rust types and constants, the C header of the XDP programs, and the tables of the
-//! documentation. `lineside-spec --check` writes nothing, and fails if a generated file is stale.
+//! Reads `spec/*.toml` and generates Rust types and constants, the C header of the XDP programs, the tables of the
+//! documentation, the alert rules of Prometheus and the Grafana dashboard. `lineside-spec --check` writes nothing, and
+//! fails if a generated file is stale.
 
 mod emit_c;
 mod emit_docs;
+mod emit_monitoring;
 mod emit_rust;
 mod model;
 
@@ -17,6 +19,14 @@ fn main() -> ExitCode {
         ("xdp/generated.h".to_owned(), emit_c::emit(&spec)),
         ("docs/wire-formats.md".to_owned(), emit_docs::emit(&spec)),
         ("docs/metrics.md".to_owned(), emit_docs::emit_metrics(&spec)),
+        (
+            "packaging/prometheus/lineside.rules.yml".to_owned(),
+            emit_monitoring::emit_rules(&spec),
+        ),
+        (
+            "packaging/grafana/lineside.json".to_owned(),
+            emit_monitoring::emit_dashboard(&spec),
+        ),
     ];
     let with_layouts = spec
         .services

@@ -17,6 +17,10 @@ pub struct Common {
     pub status: Vec<Code>,
     pub drop: Vec<Named>,
     pub metric: Vec<Metric>,
+    #[serde(default)]
+    pub panel: Vec<Panel>,
+    #[serde(default)]
+    pub alert: Vec<Alert>,
 }
 
 #[derive(Deserialize)]
@@ -53,6 +57,10 @@ pub struct Code {
 pub struct Named {
     pub name: String,
     pub doc: String,
+    /// True: a counter of requests that the fast path passes on. XDP passes them to the socket datapath, which counts
+    /// them again; the metric therefore leaves XDP's count out.
+    #[serde(default)]
+    pub passes: bool,
 }
 
 #[derive(Deserialize)]
@@ -74,6 +82,10 @@ pub struct Service {
     pub counter: Vec<Named>,
     #[serde(default)]
     pub metric: Vec<Metric>,
+    #[serde(default)]
+    pub panel: Vec<Panel>,
+    #[serde(default)]
+    pub alert: Vec<Alert>,
 }
 
 #[derive(Deserialize)]
@@ -93,24 +105,55 @@ pub struct Constant {
 pub enum MetricKind {
     Counter,
     Gauge,
+    Histogram,
+}
+
+impl MetricKind {
+    /// Returns the name in the text formats of metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
     pub name: String,
+    /// Prefix of the full name: `lineside`, or `process` for the names that all client libraries of Prometheus use.
+    #[serde(default = "own_prefix")]
+    pub prefix: String,
     pub kind: MetricKind,
     #[serde(default)]
     pub unit: String,
     #[serde(default)]
     pub labels: Vec<String>,
     pub help: String,
+    /// See [`Named::passes`].
+    #[serde(skip)]
+    pub passes: bool,
+}
+
+fn own_prefix() -> String {
+    "lineside".into()
 }
 
 impl Metric {
+    /// Returns the name in `/status`, which is unique among the metrics of the process.
+    pub fn key(&self) -> String {
+        if self.prefix == own_prefix() {
+            self.name.clone()
+        } else {
+            format!("{}_{}", self.prefix, self.name)
+        }
+    }
+
     /// Returns the full name, such as `lineside_spv_fills_total`.
     pub fn full_name(&self, service: Option<&str>) -> String {
-        let mut name = String::from("lineside_");
+        let mut name = format!("{}_", self.prefix);
         for part in service.iter().copied().chain([self.name.as_str()]) {
             name.push_str(part);
             name.push('_');
@@ -121,6 +164,43 @@ impl Metric {
         }
         name.replace("__", "_").trim_end_matches('_').to_owned()
     }
+}
+
+/// Panel of the Grafana dashboard.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Panel {
+    pub title: String,
+    /// Unit as Grafana names it, such as `reqps`, `s`, `bytes` or `percentunit`.
+    pub unit: String,
+    pub query: Vec<Query>,
+}
+
+/// Query of a panel: an expression of PromQL, in which `$SELECT` is the selector of the chosen jobs and instances.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Query {
+    pub expr: String,
+    /// Legend, with labels such as `{{datapath}}`.
+    pub legend: String,
+}
+
+/// Alert rule of Prometheus.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alert {
+    /// Name, in camel case.
+    pub name: String,
+    pub expr: String,
+    /// Time for which the expression must hold before the alert fires, such as `5m`.
+    #[serde(rename = "for")]
+    pub hold: String,
+    /// `critical`: requests are refused or data is at risk; `warning`: an operator should look at it today.
+    pub severity: String,
+    /// One sentence that says what is wrong.
+    pub summary: String,
+    /// What the operator should do.
+    pub action: String,
 }
 
 #[derive(Deserialize)]
@@ -233,8 +313,10 @@ impl Spec {
                 name: counter.name.clone(),
                 kind: MetricKind::Counter,
                 unit: String::new(),
+                prefix: own_prefix(),
                 labels: vec!["datapath".into()],
                 help: counter.doc.clone(),
+                passes: counter.passes,
             });
             let others = service.metric.iter().cloned();
             all.extend(fastpath.chain(others).map(|metric| (Some(name.as_str()), metric)));

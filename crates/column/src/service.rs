@@ -23,6 +23,7 @@ use lineside_service::{
     Counted, DatapathConfig, Frontend, Leased, Listen, Rights, Running, RunningLeased, Service, ServiceDef,
     ServiceStatus, StartContext, StatusBuilder, cannot_listen,
 };
+use lineside_util::histogram::Histogram;
 use lineside_util::key_file::read_shared_key;
 use lineside_wire::{COLUMN_NOTICE_KEY_BYTES_MIN, COLUMN_SLOT, ColumnCounter, metric};
 use lineside_xdp::{Pins, ProgramSpec};
@@ -73,6 +74,8 @@ struct ColumnState {
     host: Arc<ColumnHost>,
     /// The embedded table, and one of its columns: read before the lease is renewed.
     embedded: Option<Arc<Embedded>>,
+    /// Durations of fdatasync of the embedded table's journal.
+    sync_times: Option<Arc<Histogram>>,
     column: ColumnName,
     subscription: Option<HBaseSubscription>,
 }
@@ -161,6 +164,7 @@ impl Service for ColumnService {
             notify_key,
         } = *self;
         let mut new_directory = disk.as_ref().and_then(FsDisk::new_directory);
+        let sync_times = disk.as_ref().map(FsDisk::sync_times);
         let columns = names(&config)?;
         let readers = Readers::new(context.attachment.has_programs());
         let store = Arc::new(open_table(&config, &readers, context)?);
@@ -214,6 +218,7 @@ impl Service for ColumnService {
             coherence,
             host,
             embedded,
+            sync_times,
             column,
             subscription,
         });
@@ -332,10 +337,16 @@ impl Leased for ColumnState {
                 "column: the table takes no changes until the next start: {why}"
             ));
         }
+        status.set_table(
+            "blocks",
+            counts.fastpath.blocks,
+            self.store.blocks.as_slice().len() as u64,
+        );
+        if let Some(times) = &self.sync_times {
+            status.set_histogram(metric::FDATASYNC, times.read());
+        }
         let sessions = self.host.session_use();
         status.set_host(metric::COLUMN_SESSIONS, sessions.open as u64);
-        let blocks = self.store.blocks.as_slice().len();
-        status.add_table("Table blocks", counts.fastpath.blocks, blocks as u64);
         session_status(&sessions, out);
         if let Some(subscription) = &self.subscription {
             subscription.status(&mut status, &mut out.problems);

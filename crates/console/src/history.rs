@@ -216,6 +216,7 @@ fn described(metric: &lineside_wire::Metric) -> Value {
     let kind = match metric.kind {
         MetricKind::Counter => "counter",
         MetricKind::Gauge => "gauge",
+        MetricKind::Histogram => "histogram",
     };
     json!({
         "name": metric.name, "key": metric.key, "unit": metric.unit, "kind": kind, "help": metric.help,

@@ -5,9 +5,10 @@
 //! | `/` | the dashboard page, which `build.rs` embeds |
 //! | `/events` | server-sent events: the last five minutes, then one sample each second |
 //! | `/history` | the last five minutes, JSON |
-//! | `/metrics` | every metric of `spec/`, OpenMetrics text |
-//! | `/healthz` | 200 `ok`, or 503 and the reasons; then warnings |
+//! | `/metrics` | every metric of `spec/`: OpenMetrics or Prometheus text, as `Accept` asks |
+//! | `/healthz` | [`Health`] as JSON; 200, or 503 if a service cannot do its work |
 //! | `/status` | the whole [`Snapshot`], JSON |
+//! | `/version` | version, commit and features of the program, JSON |
 //!
 //! The console only reads, through [`Observed`]; nothing can be changed through it. It has no authentication: every
 //! client that can connect can read.
@@ -16,14 +17,17 @@
 mod client;
 mod deadline;
 mod events;
+mod health;
 mod history;
 mod metrics;
 mod page;
+mod series;
 mod server;
 
 pub use client::{fetch_status, read_status};
+pub use health::{Health, HealthStatus, ServiceHealth};
 pub use lineside_service::{ServiceStatus, Snapshot, Tip};
-pub use metrics::{CONTENT_TYPE, render};
+pub use metrics::{Format, render};
 pub use page::has_dashboard;
 pub use server::{Console, Limits};
 

@@ -2,7 +2,7 @@
 
 use crate::deadline::WriteDeadline;
 use crate::history::{self, History};
-use crate::{CONTENT_TYPE, Observed, Snapshot, events, page, render};
+use crate::{Format, Health, HealthStatus, Observed, Snapshot, events, page, render};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -71,14 +71,21 @@ impl Console {
     /// # Errors
     /// The system's error of binding the address, or of starting the thread or its runtime.
     pub fn start(listen: SocketAddr, observed: Arc<dyn Observed>) -> io::Result<Self> {
-        Self::start_with(listen, observed, Limits::default())
+        Self::start_with(listen, &[], observed, Limits::default())
     }
 
-    /// Like [`Console::start`], with other limits.
+    /// Like [`Console::start`], with other limits. Also answers requests whose `Host` is one of `allowed_hosts`, with
+    /// any port.
     ///
     /// # Errors
-    /// As [`Console::start`].
-    pub fn start_with(listen: SocketAddr, observed: Arc<dyn Observed>, limits: Limits) -> io::Result<Self> {
+    /// See [`Console::start`].
+    pub fn start_with(
+        listen: SocketAddr,
+        allowed_hosts: &[String],
+        observed: Arc<dyn Observed>,
+        limits: Limits,
+    ) -> io::Result<Self> {
+        let allowed: Arc<[String]> = allowed_hosts.into();
         let listener = TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
         let local = listener.local_addr()?;
@@ -96,7 +103,7 @@ impl Console {
             .name("lineside-console".into())
             .spawn(move || {
                 let history = Arc::new(History::new());
-                let router = router(Arc::clone(&observed), Arc::clone(&history), limits);
+                let router = router(Arc::clone(&observed), Arc::clone(&history), allowed, limits);
                 let sampler = history::sample(history, observed, limits.sample_time, stopped.clone());
                 runtime.block_on(async {
                     tokio::join!(serve(listener, router, limits, stopped), sampler);
@@ -184,20 +191,27 @@ async fn serve(
     .await;
 }
 
-fn router(observed: Arc<dyn Observed>, history: Arc<History>, limits: Limits) -> Router {
+fn router(
+    observed: Arc<dyn Observed>,
+    history: Arc<History>,
+    allowed: Arc<[String]>,
+    limits: Limits,
+) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/status", get(status))
+        .route("/version", get(version))
         .with_state(observed)
         .merge(page::routes())
         .merge(events::routes(history, limits.sample_time, limits.event_clients))
-        .layer(middleware::from_fn(guard))
+        .layer(middleware::from_fn_with_state(allowed, guard))
 }
 
-/// Refuses requests that are not plain GET or HEAD requests with an address or `localhost` as their host.
-async fn guard(request: Request, next: Next) -> Response {
-    let mut response = match refuse(request.method(), request.headers()) {
+/// Refuses requests that are not plain GET or HEAD requests with an address, `localhost` or an allowed name as their
+/// host.
+async fn guard(State(allowed): State<Arc<[String]>>, request: Request, next: Next) -> Response {
+    let mut response = match refuse(request.method(), request.headers(), &allowed) {
         Some(refusal) => refusal,
         None => next.run(request).await,
     };
@@ -212,7 +226,7 @@ async fn guard(request: Request, next: Next) -> Response {
     response
 }
 
-fn refuse(method: &Method, headers: &HeaderMap) -> Option<Response> {
+fn refuse(method: &Method, headers: &HeaderMap, allowed: &[String]) -> Option<Response> {
     if method != Method::GET && method != Method::HEAD {
         let allow = [(header::ALLOW, "GET, HEAD")];
         return Some((StatusCode::METHOD_NOT_ALLOWED, allow, "GET and HEAD only\n").into_response());
@@ -224,8 +238,8 @@ fn refuse(method: &Method, headers: &HeaderMap) -> Option<Response> {
         return Some((StatusCode::PAYLOAD_TOO_LARGE, "no request body\n").into_response());
     }
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    if !host.is_some_and(is_no_name) {
-        let why = "the Host header must be an IP address or localhost\n";
+    if !host.is_some_and(|host| is_no_name(host) || is_allowed(host, allowed)) {
+        let why = "the Host header must be an IP address, localhost, or a name in [console] allowed_hosts\n";
         return Some((StatusCode::FORBIDDEN, why).into_response());
     }
     None
@@ -234,12 +248,22 @@ fn refuse(method: &Method, headers: &HeaderMap) -> Option<Response> {
 /// Returns true for a Host header with an IP address or `localhost`. A web page whose host name was made to resolve to
 /// this machine (DNS rebinding) still sends that name, so all names are refused except the one that is never looked up.
 fn is_no_name(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if !port.contains(']') && port.parse::<u16>().is_ok() => name,
-        _ => host,
-    };
+    let name = without_port(host);
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     name.eq_ignore_ascii_case("localhost") || bare.unwrap_or(name).parse::<IpAddr>().is_ok()
+}
+
+/// Returns true if the name in a Host header is one of the allowed names.
+fn is_allowed(host: &str, allowed: &[String]) -> bool {
+    let name = without_port(host);
+    allowed.iter().any(|other| other.eq_ignore_ascii_case(name))
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') && port.parse::<u16>().is_ok() => name,
+        _ => host,
+    }
 }
 
 type Stuck = (StatusCode, &'static str);
@@ -258,23 +282,40 @@ async fn snapshot(observed: Arc<dyn Observed>) -> Result<Snapshot, Stuck> {
     }
 }
 
-async fn metrics(State(observed): State<Arc<dyn Observed>>) -> Result<Response, Stuck> {
-    let text = render(snapshot(observed).await?)
+async fn metrics(State(observed): State<Arc<dyn Observed>>, headers: HeaderMap) -> Result<Response, Stuck> {
+    let accept = headers.get_all(header::ACCEPT).into_iter();
+    let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
+    let format = Format::accepted(&accept.join(","));
+    let text = render(snapshot(observed).await?, format)
         .map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, "writing the metrics failed\n"))?;
-    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
+    let kind = [
+        (header::CONTENT_TYPE, format.content_type()),
+        (header::VARY, "Accept"),
+    ];
+    Ok((kind, text).into_response())
 }
 
 async fn healthz(State(observed): State<Arc<dyn Observed>>) -> Result<Response, Stuck> {
-    let snapshot = snapshot(observed).await?;
-    let mut lines = snapshot.faults();
-    let mut code = StatusCode::SERVICE_UNAVAILABLE;
-    if lines.is_empty() {
-        code = StatusCode::OK;
-        lines.push("ok".into());
-    }
-    let warnings = snapshot.warnings.iter();
-    lines.extend(warnings.map(|warning| format!("warning: {warning}")));
-    Ok((code, lines.join("\n") + "\n").into_response())
+    let health = Health::from(&snapshot(observed).await?);
+    let code = match health.status {
+        HealthStatus::Ok => StatusCode::OK,
+        HealthStatus::Failed => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let object = serde_json::to_string(&health)
+        .map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, "writing the health failed\n"))?;
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    Ok((code, kind, object + "\n").into_response())
+}
+
+async fn version(State(observed): State<Arc<dyn Observed>>) -> Result<Response, Stuck> {
+    let Snapshot {
+        version,
+        commit,
+        features,
+        ..
+    } = snapshot(observed).await?;
+    let object = serde_json::json!({"version": version, "commit": commit, "features": features});
+    Ok(axum::Json(object).into_response())
 }
 
 async fn status(State(observed): State<Arc<dyn Observed>>) -> Result<Response, Stuck> {
@@ -283,7 +324,7 @@ async fn status(State(observed): State<Arc<dyn Observed>>) -> Result<Response, S
 
 #[cfg(test)]
 mod tests {
-    use super::is_no_name;
+    use super::{is_allowed, is_no_name};
 
     #[test]
     fn only_addresses_and_localhost_are_answered() {
@@ -306,5 +347,29 @@ mod tests {
         ] {
             assert!(!is_no_name(host), "{host}");
         }
+    }
+
+    #[test]
+    fn an_allowed_name_is_answered_at_any_port_and_no_other_name() {
+        let allowed = ["lineside-1".to_owned(), "db.example".to_owned()];
+        for host in [
+            "lineside-1",
+            "lineside-1:7700",
+            "LINESIDE-1:80",
+            "db.example:7700",
+        ] {
+            assert!(is_allowed(host, &allowed), "{host}");
+        }
+        for host in [
+            "",
+            "example",
+            "db.example.evil.example",
+            "x.db.example",
+            "db.example:7700:7700",
+            "db.example:x",
+        ] {
+            assert!(!is_allowed(host, &allowed), "{host}");
+        }
+        assert!(!is_allowed("", &[]));
     }
 }

@@ -1,221 +1,67 @@
 //! The console over real sockets.
 
-use lineside_console::{Console, ServiceStatus, Snapshot, Tip, fetch_status};
-use lineside_wire::{DropReason, SpvCounter, metric};
+mod support;
+
+use lineside_console::{Console, Health, HealthStatus, Limits, ServiceStatus, Snapshot, fetch_status};
+use lineside_service::StatusBuilder;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-fn example() -> Snapshot {
-    let mut spv = ServiceStatus {
-        name: "spv".into(),
-        datapath: "xdp".into(),
-        listen: "127.0.0.1:7701".into(),
-        interface: Some("lo".into()),
-        mode: Some("generic".into()),
-        lease_left_ms: Some(58_250),
-        tip: Some(Tip {
-            hash: "ab".repeat(32),
-            height: 1234,
-        }),
-        ..ServiceStatus::default()
-    };
-    for (datapath, first) in [("socket", 10), ("xdp", 100)] {
-        spv.set_counters(
-            datapath,
-            SpvCounter::ALL.map(SpvCounter::name).into_iter().zip(first..),
-        );
-        spv.set_fastpath_replies(datapath, first);
-        spv.set_drops(datapath, [1, 0, 2, 0, 3, 0]);
-    }
-    let host = [
-        metric::HOST_REPLIES,
-        metric::QUEUE_FULL,
-        metric::OVERSIZE,
-        metric::AMPLIFICATION,
-        metric::SPV_FILLS,
-        metric::SPV_CONFLICTS,
-        metric::SPV_INVALIDATIONS,
-        metric::SPV_LATE_FILLS,
-        metric::SPV_TREE_FILLS,
-        metric::SPV_TREE_EVICTIONS,
-        metric::SPV_BLOCKS,
-        metric::SPV_TRANSACTIONS,
-        metric::SPV_NODE_UP,
-        metric::SPV_NODE_HEIGHT,
-        metric::SPV_NODE_BLOCKS_BEHIND,
-        metric::SPV_NODE_RECONNECTS,
-        metric::SPV_NODE_REFUSED_BLOCKS,
-        metric::SPV_REORGANISATIONS,
-        metric::SPV_REORGANISATION_DEPTH_MAX,
-        metric::SPV_ELECTRUM_CLIENTS,
-        metric::SPV_ELECTRUM_FORWARDED,
-        metric::SPV_ELECTRUM_UPSTREAM_FAILURES,
-        metric::SPV_ELECTRUM_NOTIFICATIONS,
-        metric::SPV_ELECTRUM_THROTTLED,
-        metric::SPV_HTTP_CLIENTS,
-        metric::SPV_ELECTRUM_UPSTREAM_UP,
-        metric::UNSENT,
-        metric::CONNECTIONS,
-        metric::CONNECTIONS_REFUSED,
-    ];
-    for (value, metric) in (1000..).zip(host) {
-        spv.set_host(metric, value);
-    }
-    spv.set_labelled(metric::SPV_ELECTRUM_REQUESTS, "answered", 31);
-    spv.set_labelled(metric::SPV_ELECTRUM_REQUESTS, "error", 2);
-    spv.set_labelled(metric::SPV_CLIENTS_DROPPED, "idle", 3);
-    spv.set_labelled(metric::SPV_HTTP_REQUESTS, "throttled", 4);
-    Snapshot {
-        version: "1.2.3".into(),
-        uptime_s: 3725,
-        services: vec![
-            spv,
-            every_metric_of("transfer"),
-            every_metric_of("column"),
-            every_metric_of("fabric"),
-            every_metric_of("hybrid"),
-        ],
-        problems: vec![],
-        warnings: vec!["GRO is on".into()],
-    }
-}
-
-fn every_metric_of(service: &str) -> ServiceStatus {
-    let mut status = ServiceStatus {
-        name: service.into(),
-        datapath: "socket".into(),
-        instance: (service == "fabric").then(|| "assets".into()),
-        ..ServiceStatus::default()
-    };
-    for metric in metric::ALL
-        .iter()
-        .filter(|metric| metric.service == Some(service))
-    {
-        if metric.has_label("datapath") {
-            status.set_counters("socket", [(metric.key, 1)]);
-        } else if let [label] | ["channel", label] = metric.labels
-            && *label != "channel"
-        {
-            status.set_labelled(**metric, label, 1_500_000_000);
-        } else {
-            status.set_host(**metric, 1);
-        }
-    }
-    status
-}
-
-fn console(snapshot: Snapshot) -> Console {
-    let listen = "127.0.0.1:0".parse().unwrap();
-    Console::start(listen, Arc::new(move || snapshot.clone())).unwrap()
-}
-
-/// Sends `text` and reads until the server closes the connection. Returns the status code, the head and the body.
-fn send(to: SocketAddr, text: &str) -> (u16, String, String) {
-    let mut stream = TcpStream::connect(to).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    stream.write_all(text.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    let mut part = [0; 4096];
-    // A server that refuses a request before it has read all of it may reset the connection after its answer.
-    while let Ok(bytes @ 1..) = stream.read(&mut part) {
-        answer.extend_from_slice(&part[..bytes]);
-    }
-    let answer = String::from_utf8(answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let code = head
-        .split(' ')
-        .nth(1)
-        .and_then(|code| code.parse().ok())
-        .unwrap_or(0);
-    (code, head.to_lowercase(), body.into())
-}
-
-fn get(to: SocketAddr, path: &str) -> (u16, String, String) {
-    send(
-        to,
-        &format!("GET {path} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\r\n"),
-    )
-}
+use support::{console, example, get, send};
 
 #[test]
-fn no_two_series_are_equal_where_a_service_runs_twice() {
-    let mut snapshot = example();
-    let mut other = every_metric_of("fabric");
-    other.instance = Some("orders".into());
-    snapshot.services.push(other);
-    let console = console(snapshot);
-    let (_, _, body) = get(console.local_addr(), "/metrics");
-    let mut series: Vec<_> = body
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| line.rsplit_once(' '))
-        .map(|(series, _)| series)
-        .collect();
-    series.sort_unstable();
-    let twice: Vec<_> = series.windows(2).filter(|two| two[0] == two[1]).collect();
-    assert!(twice.is_empty(), "{twice:?}");
-    for channel in ["assets", "orders"] {
-        let height = format!("lineside_fabric_height{{channel=\"{channel}\"}}");
-        assert!(series.contains(&height.as_str()), "{series:?}");
-    }
-}
-
-#[test]
-fn metrics_are_all_there_and_nothing_else() {
+fn head_has_the_headers_of_get_and_no_body() {
     let console = console(example());
-    let (code, head, body) = get(console.local_addr(), "/metrics");
-    assert_eq!(code, 200);
-    assert!(
-        head.contains("content-type: application/openmetrics-text; version=1.0.0"),
-        "{head}"
-    );
-    assert!(body.ends_with("# EOF\n"), "{body}");
-    let has = |line: &str| {
-        assert!(
-            body.lines().any(|found| found == line),
-            "{line} is not in:\n{body}"
-        )
+    let to = console.local_addr();
+    for path in ["/metrics", "/healthz", "/status", "/version"] {
+        let (code, head, body) = get(to, path);
+        let request = format!("HEAD {path} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\r\n");
+        let (head_code, head_head, head_body) = send(to, &request);
+        assert_eq!((head_code, head_body.as_str()), (code, ""), "{path}");
+        let of = |head: &str, name: &str| {
+            let found = head.lines().find(|line| line.starts_with(name));
+            found.map(str::to_owned)
+        };
+        for name in ["content-length: ", "content-type: "] {
+            assert_eq!(of(&head_head, name), of(&head, name), "{path}");
+            assert!(of(&head, name).is_some(), "{path}: {head}");
+        }
+        assert!(!body.is_empty());
+    }
+}
+
+#[test]
+fn the_version_is_an_object() {
+    let console = console(example());
+    let (code, _, body) = get(console.local_addr(), "/version");
+    let json: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let expected =
+        serde_json::json!({"version": "1.2.3", "commit": "0123abcd", "features": ["kafka", "more"]});
+    assert_eq!((code, json), (200, expected));
+}
+
+#[test]
+fn a_name_is_answered_if_it_is_allowed() {
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let allowed = ["lineside-1".to_owned()];
+    let console = Console::start_with(listen, &allowed, Arc::new(example), Limits::default()).unwrap();
+    let code = |host: &str| {
+        let request = format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        send(console.local_addr(), &request).0
     };
-    has("# TYPE lineside_spv_hits counter");
-    has("# UNIT lineside_uptime_seconds seconds");
-    has("lineside_uptime_seconds 3725.0");
-    has("lineside_info{version=\"1.2.3\",service=\"spv\",datapath=\"xdp\"} 1");
-    has("lineside_spv_hits_total{datapath=\"socket\"} 10");
-    has("lineside_spv_misses_total{datapath=\"xdp\"} 101");
-    has("lineside_fastpath_replies_total{service=\"spv\",datapath=\"xdp\"} 100");
-    has("lineside_drops_total{service=\"spv\",datapath=\"socket\",reason=\"paper_refused\"} 3");
-    has("lineside_lease_left_seconds{service=\"spv\"} 58.25");
-    has("lineside_spv_tip_height 1234");
-    has("lineside_spv_fills_total 1004");
-    has("# TYPE lineside_spv_node_up gauge");
-    has("lineside_spv_electrum_requests_total{outcome=\"error\"} 2");
-    has("lineside_spv_clients_dropped_total{limit=\"idle\"} 3");
-    has("lineside_spv_http_requests_total{outcome=\"throttled\"} 4");
-    has("lineside_problems 0");
-    has("lineside_warnings 1");
-    for metric in metric::ALL {
-        let is_it = |line: &str| line.split([' ', '{']).next() == Some(metric.name);
-        assert!(body.lines().any(is_it), "{} is not in:\n{body}", metric.name);
+    for host in [
+        "lineside-1",
+        "lineside-1:7700",
+        "Lineside-1",
+        "127.0.0.1",
+        "localhost:1",
+    ] {
+        assert_eq!(code(host), 200, "{host}");
     }
-    for line in body.lines().filter(|line| !line.starts_with('#')) {
-        let name = line.split([' ', '{']).next().unwrap();
-        assert!(metric::ALL.iter().any(|metric| metric.name == name), "{line}");
+    for host in ["lineside-2", "lineside-1.evil.example", "evil.lineside-1", ""] {
+        assert_eq!(code(host), 403, "{host}");
     }
-    let snapshot = example();
-    let spv = &snapshot.services[0];
-    for key in spv
-        .host
-        .keys()
-        .chain(spv.counters.values().flat_map(|counters| counters.keys()))
-    {
-        assert!(
-            metric::ALL.iter().any(|metric| metric.key == key),
-            "{key} is in no metric"
-        );
-    }
-    assert_eq!(spv.drops["xdp"].len(), DropReason::ALL.len());
 }
 
 #[test]
@@ -256,32 +102,78 @@ fn health_follows_the_snapshot() {
     let listen = "127.0.0.1:0".parse().unwrap();
     let console = Console::start(listen, Arc::new(move || observed.lock().unwrap().clone())).unwrap();
     let health = || {
-        let (code, _, body) = get(console.local_addr(), "/healthz");
-        (code, body)
+        let (code, head, body) = get(console.local_addr(), "/healthz");
+        assert!(head.contains("content-type: application/json"), "{head}");
+        assert!(body.ends_with("}\n"), "{body}");
+        let health: Health = serde_json::from_str(&body).unwrap();
+        (code, health)
     };
-    let warnings = std::mem::take(&mut shared.lock().unwrap().warnings);
-    assert_eq!(health(), (200, "ok\n".into()));
-    shared.lock().unwrap().warnings = warnings;
-    assert_eq!(health(), (200, "ok\nwarning: GRO is on\n".into()));
+    let (code, seen) = health();
+    assert_eq!((code, seen.status), (200, HealthStatus::Ok));
+    assert_eq!(
+        (&seen.reasons, &seen.warnings),
+        (&vec![], &vec!["GRO is on".to_owned()])
+    );
+    let names: Vec<_> = seen.services.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["spv", "transfer", "column", "fabric", "hybrid"]);
+    assert_eq!(seen.services[3].instance.as_deref(), Some("assets"));
+
     shared.lock().unwrap().services[0].lease_left_ms = Some(0);
-    assert_eq!(
-        health(),
-        (
-            503,
-            "spv: the lease of the fast path has ended\nwarning: GRO is on\n".into()
-        )
+    let failed = |seen: &Health| {
+        let failed = seen
+            .services
+            .iter()
+            .filter(|one| one.status == HealthStatus::Failed);
+        failed
+            .map(|one| (one.name.clone(), one.reasons.clone()))
+            .collect::<Vec<_>>()
+    };
+    let lease = (
+        "spv".to_owned(),
+        vec!["spv: the lease of the fast path has ended".to_owned()],
     );
-    shared.lock().unwrap().warnings.clear();
-    shared.lock().unwrap().problems.push("writing has ended".into());
+    let (code, seen) = health();
+    assert_eq!((code, seen.status), (503, HealthStatus::Failed));
+    assert_eq!((failed(&seen), seen.reasons), (vec![lease.clone()], vec![]));
+
+    // A problem of one service is at this service, one of the process is at none.
+    let (own, general) = ("fabric: no source for 61 s", "writing has ended");
+    let mut snapshot = shared.lock().unwrap();
+    snapshot.problems = vec![own.into(), general.into()];
+    snapshot.services[3].problems = vec![own.into()];
+    drop(snapshot);
+    let (code, seen) = health();
+    assert_eq!(code, 503);
+    let expected = vec![lease, ("fabric".to_owned(), vec![own.to_owned()])];
     assert_eq!(
-        health(),
-        (
-            503,
-            "writing has ended\nspv: the lease of the fast path has ended\n".into()
-        )
+        (failed(&seen), seen.reasons),
+        (expected, vec![general.to_owned()])
     );
+
     *shared.lock().unwrap() = Snapshot::default();
-    assert_eq!(health(), (503, "no service runs\n".into()));
+    let (code, seen) = health();
+    assert_eq!((code, seen.status), (503, HealthStatus::Failed));
+    assert_eq!(seen.reasons, ["no service runs"]);
+}
+
+#[test]
+fn a_problem_is_noted_at_the_service_that_reports_it() {
+    let mut out = StatusBuilder::default();
+    out.problems.push("a directory was removed".into());
+    for name in ["a", "b"] {
+        out.collect(|out| {
+            if name == "b" {
+                out.problems.push("b: stuck".into());
+            }
+            out.services.push(ServiceStatus {
+                name: name.into(),
+                ..ServiceStatus::default()
+            });
+        });
+    }
+    assert_eq!(out.problems, ["a directory was removed", "b: stuck"]);
+    let of_service: Vec<_> = out.services.iter().map(|one| one.problems.clone()).collect();
+    assert_eq!(of_service, [vec![], vec!["b: stuck".to_owned()]]);
 }
 
 #[test]
@@ -317,7 +209,7 @@ fn requests_that_are_no_plain_reads_are_refused() {
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "BREW"] {
         let (code, head, _) = send(to, &format!("{method} /status HTTP/1.1\r\n{end}\r\n"));
         assert_eq!(code, 405, "{method}");
-        assert!(head.contains("allow: get"), "{head}");
+        assert!(head.contains("allow: get, head"), "{head}");
     }
     let with_body = format!("GET /status HTTP/1.1\r\n{end}Content-Length: 3\r\n\r\nabc");
     assert_eq!(send(to, &with_body).0, 413);

@@ -55,7 +55,7 @@ fn snapshot(number: u64) -> Snapshot {
 fn counting(limits: Limits) -> Console {
     let count = AtomicU64::new(0);
     let observed = move || snapshot(count.fetch_add(1, Relaxed));
-    Console::start_with("127.0.0.1:0".parse().unwrap(), Arc::new(observed), limits).unwrap()
+    Console::start_with("127.0.0.1:0".parse().unwrap(), &[], Arc::new(observed), limits).unwrap()
 }
 
 fn connect(to: SocketAddr) -> TcpStream {
@@ -313,7 +313,7 @@ fn series_beyond_the_limit_are_left_out() {
         snapshot.services[0].host.extend(names);
         snapshot
     };
-    let console = Console::start_with("127.0.0.1:0".parse().unwrap(), Arc::new(many), limits()).unwrap();
+    let console = Console::start_with("127.0.0.1:0".parse().unwrap(), &[], Arc::new(many), limits()).unwrap();
     let mut stream = Stream::open(console.local_addr()).unwrap();
     let (_, history) = stream.next().unwrap();
     let mut series = history["series"].as_array().unwrap().len();
@@ -328,7 +328,7 @@ fn a_new_series_is_announced_with_its_first_value() {
     let shared = Arc::new(Mutex::new(snapshot(1)));
     let observed = Arc::clone(&shared);
     let read = move || observed.lock().unwrap().clone();
-    let console = Console::start_with("127.0.0.1:0".parse().unwrap(), Arc::new(read), limits()).unwrap();
+    let console = Console::start_with("127.0.0.1:0".parse().unwrap(), &[], Arc::new(read), limits()).unwrap();
     let mut stream = Stream::open(console.local_addr()).unwrap();
     let (_, history) = stream.next().unwrap();
     let mut known = history["series"].as_array().unwrap().len();
@@ -357,7 +357,7 @@ fn a_state_that_cannot_be_read_leaves_a_gap() {
         counted.fetch_add(1, Relaxed);
         observed.lock().unwrap().clone()
     };
-    let console = Console::start_with("127.0.0.1:0".parse().unwrap(), Arc::new(read), limits()).unwrap();
+    let console = Console::start_with("127.0.0.1:0".parse().unwrap(), &[], Arc::new(read), limits()).unwrap();
     let mut stream = Stream::open(console.local_addr()).unwrap();
     stream.next().unwrap();
     let held = shared.lock().unwrap();
@@ -418,7 +418,7 @@ fn large(limits: Limits) -> Console {
             .insert("long".into(), Value::String("x".repeat(8 << 20)));
         snapshot
     };
-    Console::start_with("127.0.0.1:0".parse().unwrap(), Arc::new(observed), limits).unwrap()
+    Console::start_with("127.0.0.1:0".parse().unwrap(), &[], Arc::new(observed), limits).unwrap()
 }
 
 #[test]

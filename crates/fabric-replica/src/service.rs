@@ -161,6 +161,7 @@ impl Service for FabricService {
         let Self { config, files } = *self;
         let files = files.context("the replica's files are not read")?;
         let mut new_directory = files.disk.new_directory();
+        let sync_times = files.disk.sync_times();
         let udp = bind_udp(&config, files.udp)?;
         let watch = Watch::new(&files.results);
         let results = files.results.results();
@@ -175,6 +176,11 @@ impl Service for FabricService {
         let source: Arc<dyn CommittedSource> = ledger;
         let heights = source.heights();
         let channel = source.channel().to_owned();
+        tracing::info!(
+            channel,
+            height = replica.next(),
+            "fabric: the ledger was recovered"
+        );
         let server = start_server(
             config.listen,
             files.tls,
@@ -197,6 +203,7 @@ impl Service for FabricService {
             hash_at_start: last.map(|(hash, _)| hash),
             commit_hash_at_start: last.and_then(|(_, commit_hash)| commit_hash),
             health_after: Duration::from_secs(config.health_after_s),
+            sync_times,
         };
         if udp.is_none() {
             watch.expects_source();

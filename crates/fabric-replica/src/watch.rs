@@ -8,6 +8,7 @@ use lineside_fabric::ledger::totals::{STAGES, Totals};
 use lineside_fabric_grpc::client::{LeaveReason, OnEndpointLeft, OnRequestHeld};
 use lineside_service::{ServiceStatus, StatusBuilder, Tip};
 use lineside_util::hex::to_hex;
+use lineside_util::histogram::Histogram;
 use lineside_wire::metric;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -38,6 +39,8 @@ pub struct ReplicaInfo {
     pub commit_hash_at_start: Option<[u8; 32]>,
     /// Time without a source after which the service is unhealthy; zero: it never is for this reason.
     pub health_after: Duration,
+    /// Durations of fdatasync of the ledger's journal.
+    pub sync_times: Arc<Histogram>,
 }
 
 /// Events of a replica that its status shows.
@@ -209,9 +212,13 @@ impl Watch {
         for (code, count) in self.totals.transactions() {
             service.set_labelled(metric::FABRIC_TRANSACTIONS, code.name(), count);
         }
-        for (stage, ns) in STAGES.into_iter().zip(self.totals.stages_ns()) {
+        let stages = STAGES.into_iter().zip(self.totals.stages_ns());
+        // The last one is the sum of the others and of waiting: it is a histogram of its own.
+        for (stage, ns) in stages.take(STAGES.len() - 1) {
             service.set_labelled(metric::FABRIC_STAGE, stage, ns);
         }
+        service.set_histogram(metric::FABRIC_COMMIT, self.totals.commit_ns());
+        service.set_histogram(metric::FDATASYNC, about.sync_times.read());
         let named = |what: String| format!("fabric: channel {}: {what}", about.channel);
         if let Some(why) = &fabric.stopped {
             out.problems.push(named(format!("nothing more is taken: {why}")));
@@ -315,6 +322,7 @@ mod tests {
             hash_at_start: Some([0x1a; 32]),
             commit_hash_at_start: Some([0x2b; 32]),
             health_after,
+            sync_times: Arc::new(Histogram::of_times()),
         };
         let mut out = StatusBuilder::default();
         watch.status(&about, 3, &mut out);

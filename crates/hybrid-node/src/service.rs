@@ -21,6 +21,7 @@ use lineside_service::{
 };
 use lineside_util::data_dir::Kind;
 use lineside_util::hex::to_hex;
+use lineside_util::histogram::Histogram;
 use lineside_wire::metric;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -74,6 +75,8 @@ struct StatusShared {
     listen: SocketAddr,
     /// Limits that all clients of gRPC share.
     gate: Arc<grpc::Gate>,
+    /// Durations of fdatasync of the ledger's journal.
+    sync_times: Arc<Histogram>,
     /// Identifier of the database, in hex.
     database: String,
 }
@@ -156,10 +159,13 @@ impl Service for HybridService {
             disk,
         } = files.context("the node's files are not read")?;
         let mut new_directory = disk.new_directory();
+        let sync_times = disk.sync_times();
         let options = config.options();
         let node = Node::start(disk, &genesis, Arc::new(key), options, open_log(&config)?);
         let node = node.with_context(|| format!("cannot open the ledger in {}", config.data.display()))?;
         let node = Arc::new(node);
+        let (height, keys) = (node.status().height, node.status().keys);
+        tracing::info!(height, keys, "hybrid: the ledger was recovered");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("hybrid-grpc")
@@ -191,6 +197,7 @@ impl Service for HybridService {
             stall: context.datapath.stall(),
             listen: server.address,
             gate: Arc::clone(&server.gate),
+            sync_times,
             database: to_hex(&database_id(&genesis)),
         });
         Ok(Box::new(RunningHybrid {
@@ -353,11 +360,11 @@ impl StatusShared {
             service.set_labelled(metric::HYBRID_REQUESTS, code_name(*code), *count);
         }
         if let Some(udp) = &self.udp {
-            let counts = udp.counts();
-            set_socket_counts(&mut service, counts);
+            set_socket_counts(&mut service, udp);
             out.problems.extend(stall_problem(DEF.name, udp, self.stall));
-            service.set_host(metric::HYBRID_DATAGRAMS, counts.received.load(Relaxed));
+            service.set_host(metric::HYBRID_DATAGRAMS, udp.counts().received.load(Relaxed));
         }
+        service.set_histogram(metric::FDATASYNC, self.sync_times.read());
         service.details.insert("database".into(), json!(self.database));
         service.details.insert("paper".into(), json!(status.paper));
         let membership = json!({"members": status.members, "nodes": status.nodes, "quorum": status.quorum});

@@ -11,6 +11,7 @@ use crate::ticket::{Ticket, answer_all, answer_unknown};
 use crate::verify_worker::VerifiedRequest;
 use crossbeam_channel::{Receiver, Sender};
 use lineside_journal::{Disk, Error as JournalError};
+use lineside_util::log_limit::LogLimit;
 use lineside_wire::HybridCode as Code;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +26,15 @@ const FULL_DISK_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) struct PersistedGroup {
     pub own_messages: usize,
     pub post_head: Option<SignedHead>,
+}
+
+/// Logs a durable block, at most one in each second: a block can be as short as one request.
+fn log_commit(block: u64, requests: usize) {
+    static LIMIT: LogLimit = LogLimit::new(Duration::from_secs(1));
+    tracing::debug!(block, requests, "hybrid: committed");
+    if let Some(left_out) = LIMIT.admit() {
+        tracing::info!(block, requests, blocks_not_logged = left_out, "hybrid: committed");
+    }
 }
 
 pub(crate) struct Persister<D: Disk> {
@@ -128,6 +138,7 @@ impl<D: Disk> Persister<D> {
                     } = *block;
                     let header = executed.header;
                     let codes = executed.codes.clone();
+                    log_commit(header.number, codes.len());
                     self.apply(executed, &ids);
                     saved.own_messages += usize::from(own.is_some());
                     if self.shared.head_every > 0 && header.number.is_multiple_of(self.shared.head_every) {

@@ -149,8 +149,12 @@ impl Proposer {
             time_ms: (self.shared.clock)(),
         };
         let message = head_message(&self.shared.database, sender, &head, &*self.shared.signer);
-        if let Err(error) = self.shared.append(message) {
-            tracing::warn!("hybrid: the signed head was not posted: {error}");
+        match self.shared.append(message) {
+            Ok(_) => tracing::info!(
+                block = head.number,
+                "hybrid: posted a checkpoint, the signed head"
+            ),
+            Err(error) => tracing::warn!("hybrid: the signed head was not posted: {error}"),
         }
     }
 

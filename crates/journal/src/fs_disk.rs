@@ -5,12 +5,14 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::segment::lsn_of;
 use lineside_util::data_dir::{DataDir, Kept, Kind, NewDirectory, check_kind};
+use lineside_util::histogram::Histogram;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Name of the lock file.
 const LOCK: &str = "lock";
@@ -32,6 +34,7 @@ struct Inner {
     directory: File,
     /// Owner of the directory while a handle exists; `None` if it was opened only for reading.
     owner: Option<DataDir>,
+    sync_times: Arc<Histogram>,
 }
 
 impl FsDisk {
@@ -69,6 +72,7 @@ impl FsDisk {
             path: owner.path().to_path_buf(),
             directory,
             owner: Some(owner),
+            sync_times: Arc::new(Histogram::of_times()),
         };
         Ok(FsDisk {
             inner: Arc::new(inner),
@@ -86,6 +90,7 @@ impl FsDisk {
             path: path.to_path_buf(),
             directory,
             owner: None,
+            sync_times: Arc::new(Histogram::of_times()),
         };
         Ok(FsDisk {
             inner: Arc::new(inner),
@@ -115,6 +120,12 @@ impl FsDisk {
                 "the directory was opened for reading only",
             )),
         }
+    }
+
+    /// Returns the durations of the fdatasync calls of the directory's files, in nanoseconds. The histogram may outlive
+    /// the handle.
+    pub fn sync_times(&self) -> Arc<Histogram> {
+        Arc::clone(&self.inner.sync_times)
     }
 
     /// Returns the path of the directory.
@@ -287,7 +298,10 @@ impl DiskFile for FsFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        let started = Instant::now();
         self.file.sync_data()?;
+        let took_ns = started.elapsed().as_nanos() as u64;
+        self.disk.inner.sync_times.record(took_ns);
         self.disk.check()
     }
 }

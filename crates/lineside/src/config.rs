@@ -15,6 +15,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Maximum length of a host name in bytes (RFC 1035).
+const HOST_BYTES_MAX: usize = 253;
+
 /// Names of the sections that belong to no single service.
 const SHARED: [&str; 3] = ["console", "datapath", "process"];
 
@@ -48,12 +51,15 @@ struct ServiceSection {
 pub struct ConsoleConfig {
     /// Address and TCP port of the console.
     pub listen: SocketAddr,
+    /// Names that a request's `Host` may have, in addition to addresses and `localhost`.
+    pub allowed_hosts: Vec<String>,
 }
 
 impl Default for ConsoleConfig {
     fn default() -> Self {
         Self {
             listen: loopback(CONSOLE_PORT),
+            allowed_hosts: Vec::new(),
         }
     }
 }
@@ -282,6 +288,7 @@ impl Config {
             issues.extend(found);
             ConsoleConfig::default()
         });
+        issues.extend(wrong_hosts(&self.console, &console));
         let datapath = DatapathConfig::parse(&self.datapath).unwrap_or_else(|found| {
             issues.extend(found);
             DatapathConfig::default()
@@ -331,6 +338,23 @@ impl Config {
         let file = self.file.clone().unwrap_or_else(|| "the command line".into());
         Err(ConfigError { file, issues })
     }
+}
+
+/// Returns a mistake for each of `allowed_hosts` that no `Host` header can name.
+fn wrong_hosts(section: &Section, console: &ConsoleConfig) -> Vec<ConfigIssue> {
+    let is_name = |name: &str| {
+        let is_part = |part: &str| {
+            let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+            !part.is_empty() && part.bytes().all(is_letter)
+        };
+        name.len() <= HOST_BYTES_MAX && name.split('.').all(is_part)
+    };
+    let mut issues = Issues::new(section);
+    for name in console.allowed_hosts.iter().filter(|name| !is_name(name)) {
+        let what = format!("{name:?}: must be a host name without port, such as \"lineside-1\"");
+        issues.add("allowed_hosts", what);
+    }
+    issues.finish(()).err().unwrap_or_default()
 }
 
 /// Returns the mistake for a section that is an array of tables but must be a single table.

@@ -200,6 +200,26 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("console", "listen", "\"7700\"", "address"),
         ("console", "listen", "\"localhost:7700\"", "address"),
         ("console", "listen", "\"127.0.0.1:70000\"", "address"),
+        ("console", "allowed_hosts", "[\"\"]", "a host name without port"),
+        (
+            "console",
+            "allowed_hosts",
+            "[\"lineside-1:7700\"]",
+            "a host name without port",
+        ),
+        ("console", "allowed_hosts", "[\"*\"]", "a host name without port"),
+        (
+            "console",
+            "allowed_hosts",
+            "[\"a..b\"]",
+            "a host name without port",
+        ),
+        (
+            "console",
+            "allowed_hosts",
+            "\"lineside-1\"",
+            "expected a sequence",
+        ),
         ("datapath", "kind", "\"rtl\"", "`auto`, `socket`, `xdp`"),
         ("datapath", "interface", "\"\"", "1 to 15 bytes"),
         ("datapath", "interface", "\"a/b\"", "1 to 15 bytes"),
@@ -339,10 +359,12 @@ fn all_faults_are_said_in_the_order_of_their_lines() {
 
 #[test]
 fn what_is_set_is_taken() {
-    let text = "[console]\nlisten = \"[::1]:0\"\n[datapath]\nkind = \"xdp\"\nthreads = 3\n\
+    let text = "[console]\nlisten = \"[::1]:0\"\nallowed_hosts = [\"lineside-1\", \"a.b_c.example\"]\n\
+                [datapath]\nkind = \"xdp\"\nthreads = 3\n\
                 [spv]\ndata = \"/var/lib/lineside\"\nindex = \"disk\"\nnetwork = \"mainnet\"\nprefill = \"all\"\n";
     let checked = check(text).ok().unwrap();
     assert_eq!(checked.console.listen, "[::1]:0".parse().unwrap());
+    assert_eq!(checked.console.allowed_hosts, ["lineside-1", "a.b_c.example"]);
     assert_eq!(
         (checked.datapath.kind, checked.datapath.socket_threads()),
         (DatapathKind::Xdp, 3)

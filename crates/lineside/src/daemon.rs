@@ -5,6 +5,7 @@ use crate::config::CheckedConfig;
 use crate::privileges::{XDP, drop_all_but};
 use crate::process::ProcessConfig;
 use crate::sandbox::{self, KeptRights, Places};
+use crate::version;
 use anyhow::{Context, bail};
 use lineside_service::config::UsageError;
 use lineside_service::{
@@ -12,6 +13,7 @@ use lineside_service::{
     StartContext, StatusBuilder, XdpAttachment,
 };
 use lineside_util::data_dir::{self, Watch};
+use lineside_util::process_use::ProcessUse;
 use lineside_xdp::Pins;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -170,14 +172,19 @@ impl Daemon {
                 ..StatusBuilder::default()
             };
             out.problems.extend(data_dir::problems());
-            statuses.iter().for_each(|status| status(&mut out));
-            Snapshot {
-                version: env!("CARGO_PKG_VERSION").into(),
+            statuses.iter().for_each(|status| out.collect(|out| status(out)));
+            let mut snapshot = Snapshot {
+                version: version::SHORT.into(),
+                commit: version::COMMIT.into(),
+                features: version::FEATURES.iter().map(|name| (*name).into()).collect(),
                 uptime_s: started.elapsed().as_secs(),
                 services: out.services,
                 problems: out.problems,
                 warnings: out.warnings,
-            }
+                ..Snapshot::default()
+            };
+            snapshot.set_process(&ProcessUse::read());
+            snapshot
         })
     }
 

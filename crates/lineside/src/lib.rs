@@ -17,6 +17,7 @@ mod failure;
 mod hybrid;
 mod journal;
 mod key_file;
+pub mod logging;
 mod manual;
 pub mod notify;
 mod privileges;
@@ -37,11 +38,9 @@ pub mod wrong;
 mod xdp;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use logging::{LogFormat, LogLevel};
 use out::Unwritten;
-use std::io::IsTerminal;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
 
 /// Exit code for wrong arguments or a wrong configuration.
 const EXIT_WRONG_ARGUMENTS: u8 = 2;
@@ -63,6 +62,13 @@ struct Cli {
     /// Print results as JSON, one object a line; an error is one object on standard error.
     #[arg(long, global = true)]
     json: bool,
+    /// Lowest level of the log on standard error [default: what the variable RUST_LOG selects, otherwise info for
+    /// servers, warn for all other commands]
+    #[arg(long, global = true, value_enum, value_name = "LEVEL", help_heading = "Log")]
+    log_level: Option<LogLevel>,
+    /// Form of the log: lines for people, or one JSON object a line [default: text]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", help_heading = "Log")]
+    log_format: Option<LogFormat>,
     #[command(subcommand)]
     command: Command,
 }
@@ -144,28 +150,36 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
+impl Command {
+    /// Returns true for a command that serves until a signal ends it.
+    fn is_server(&self) -> bool {
+        match self {
+            Self::Run(_) => true,
+            Self::Spv { verb } => matches!(verb, spv::Verb::Serve(_)),
+            Self::Transfer { verb } => matches!(verb, transfer::Verb::Serve(_)),
+            Self::Column { verb } => matches!(verb, column::Verb::Serve(_)),
+            Self::Fabric { verb } => matches!(verb, fabric::Verb::Serve(_)),
+            Self::Hybrid { verb } => matches!(verb, hybrid::Verb::Serve(_)),
+            _ => false,
+        }
+    }
+}
+
 /// Runs the command given by the arguments of the process.
 pub fn main() -> ExitCode {
-    init_logging();
     match Cli::try_parse() {
         Ok(cli) => {
             let as_json = cli.json;
+            let default = if cli.command.is_server() {
+                LogLevel::Info
+            } else {
+                LogLevel::Warn
+            };
+            logging::start(cli.log_level, cli.log_format.unwrap_or_default(), default);
             ended(run(cli), as_json)
         }
         Err(told) => usage(&told),
     }
-}
-
-/// Sends log messages to standard error: warnings and errors, or those that the variable `RUST_LOG` selects.
-pub fn init_logging() {
-    let filter = EnvFilter::builder().with_default_directive(LevelFilter::WARN.into());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter.from_env_lossy())
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .without_time()
-        .log_internal_errors(false)
-        .init();
 }
 
 /// Prints the help that was requested, or clap's error, and returns the exit code.

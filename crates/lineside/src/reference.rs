@@ -6,6 +6,9 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use std::fmt::Write;
 use std::path::Path;
 
+/// Arguments that every verb has; [`HEAD`] describes them.
+const OF_EVERY_VERB: [&str; 5] = ["help", "version", "json", "log_level", "log_format"];
+
 /// Maximum number of columns of a line of text.
 const COLUMNS: usize = 120;
 
@@ -16,7 +19,9 @@ const HEAD: &str = "\
 Generated from the program's own help by `make cli`. `lineside help VERB` prints the same.
 
 `--json`, before or after any verb, prints JSON objects instead of text, one a line. Placeholders say what they take:
-`DIR` a directory, `FILE` a file, `ADDR:PORT` an IP address or host name, and a port. The exit codes are in
+`DIR` a directory, `FILE` a file, `ADDR:PORT` an IP address or host name, and a port. `--log-level
+error|warn|info|debug|trace` and `--log-format text|json` set the [log](operations.md#log) on standard error. The exit
+codes are in
 [operations](operations.md#exit-codes), the benches and tests of `lineside-lab` in [the laboratory](lab.md).
 ";
 
@@ -59,7 +64,7 @@ fn verbs(page: &mut String, command: &Command, level: usize) {
 
 /// Returns true for an argument of the verb itself: not hidden, and not one that every verb has.
 fn is_shown(argument: &Arg) -> bool {
-    !argument.is_hide_set() && !matches!(argument.get_id().as_str(), "help" | "version" | "json")
+    !argument.is_hide_set() && !OF_EVERY_VERB.contains(&argument.get_id().as_str())
 }
 
 /// Writes the list item of an argument: its form, its help, its default and its values.

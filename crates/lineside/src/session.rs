@@ -3,9 +3,11 @@
 
 use crate::config::Config;
 use crate::daemon::Daemon;
+use crate::logging;
 use crate::notify;
+use crate::version::{COMMIT, SHORT};
 use anyhow::Context;
-use lineside_console::Console;
+use lineside_console::{Console, Limits};
 use lineside_service::Snapshot;
 use rustix::fs::Mode;
 use std::net::{SocketAddr, TcpListener};
@@ -38,6 +40,7 @@ impl Session {
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let checked = config.check()?;
         let listen = with_console.then_some(checked.console.listen);
+        let allowed_hosts = checked.console.allowed_hosts.clone();
         // An address that is in use is found before services start, because a start that fails must not leave new
         // directories. The console itself listens when the services have started.
         if let Some(listen) = listen {
@@ -46,7 +49,7 @@ impl Session {
         // A thread has its own capabilities, so the daemon drops them before it starts another thread.
         let daemon = Daemon::start(checked)?;
         for warning in daemon.warnings() {
-            tell!("lineside: {warning}");
+            logging::warn(warning);
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -60,13 +63,20 @@ impl Session {
         })?;
         let console = listen.map(|listen| {
             let observe = daemon.observed();
-            Console::start(listen, Arc::new(move || observe())).with_context(|| cannot_listen(listen))
+            let observed = Arc::new(move || observe());
+            Console::start_with(listen, &allowed_hosts, observed, Limits::default())
+                .with_context(|| cannot_listen(listen))
         });
         let console = console.transpose()?;
         let serving = daemon.serving();
         let lines = serving
             .iter()
             .map(|one| format!("{} on {} ({})", one.name, one.listen, one.datapath));
+        for one in &serving {
+            tracing::info!(service = one.name, listen = %one.listen, datapath = one.datapath, "serving");
+        }
+        let console_at = console.as_ref().map(|console| console.local_addr().to_string());
+        tracing::info!(version = SHORT, commit = COMMIT, console = console_at, "started");
         notify::ready(&lines.collect::<Vec<_>>().join("; "));
         Ok(Self {
             daemon,
@@ -103,7 +113,10 @@ impl Session {
             }
         });
         notify::stopping();
-        self.stop()
+        tracing::info!("a signal arrived: stopping");
+        self.stop()?;
+        tracing::info!("stopped");
+        Ok(())
     }
 
     /// Stops the services.

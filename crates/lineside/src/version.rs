@@ -14,15 +14,22 @@ pub const COMMIT: &str = match option_env!("LINESIDE_COMMIT") {
     _ => "unknown",
 };
 
-/// Cargo features of the build, separated by commas; `none` without any.
-pub const FEATURES: &str = if cfg!(feature = "kafka") { "kafka" } else { "none" };
+/// Cargo features of the build.
+pub const FEATURES: &[&str] = &[
+    #[cfg(feature = "kafka")]
+    "kafka",
+];
 
 /// Returns the text that `lineside --version` prints after the name of the program.
 pub fn long() -> &'static str {
     static LONG: OnceLock<String> = OnceLock::new();
     LONG.get_or_init(|| {
         let services: Vec<_> = SERVICES.iter().map(|service| service.name).collect();
-        let mut text = format!("{SHORT}\ncommit:   {COMMIT}\nfeatures: {FEATURES}\n");
+        let features = match FEATURES {
+            [] => "none".into(),
+            features => features.join(", "),
+        };
+        let mut text = format!("{SHORT}\ncommit:   {COMMIT}\nfeatures: {features}\n");
         let _ = write!(text, "services: {}", services.join(", "));
         text
     })

@@ -647,7 +647,18 @@ fn the_console_of_a_replica() {
     );
 
     let (code, body) = get(console, "/healthz");
-    assert_eq!((code.as_str(), body.trim()), ("HTTP/1.1 200 OK", "ok"));
+    assert_eq!(code, "HTTP/1.1 200 OK");
+    let health: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(health["status"], "ok", "{body}");
+    let replica_health = &health["services"][0];
+    assert_eq!(
+        (
+            &replica_health["name"],
+            &replica_health["instance"],
+            &replica_health["status"]
+        ),
+        (&"fabric".into(), &service["fabric"]["channel"], &"ok".into())
+    );
     let (_, metrics) = get(console, "/metrics");
     let valid = of_codes("VALID") + 1;
     let channel = format!("channel={}", service["fabric"]["channel"]);
@@ -665,6 +676,24 @@ fn the_console_of_a_replica() {
     assert!(metrics.contains(&format!(
         "lineside_fabric_stage_seconds_total{{{channel},stage=\"verify\"}}"
     )));
+    // Every block is in the histogram once, and was made durable by one or more calls.
+    let number = |name: &str| -> u64 {
+        let line = metrics.lines().find(|line| line.starts_with(name));
+        let value = line
+            .and_then(|line| line.rsplit_once(' '))
+            .unwrap_or_else(|| panic!("{name}: {metrics}"));
+        value.1.parse().unwrap()
+    };
+    let committed = number(&format!("lineside_fabric_blocks_total{{{channel}}}"));
+    assert_eq!(
+        number(&format!("lineside_fabric_commit_seconds_count{{{channel}}}")),
+        committed
+    );
+    assert!(
+        number(&format!(
+            "lineside_fdatasync_seconds_count{{service=\"fabric\",{channel}}}"
+        )) > 0
+    );
 
     // The orderer stops: the console reports it, and the replica keeps serving.
     assert!(orderer.end());

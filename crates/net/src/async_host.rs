@@ -38,8 +38,8 @@ impl AsyncDispatch {
         true
     }
 
-    /// Hands the gathered batch to the host.
-    pub fn submit(&mut self) {
+    /// Hands the gathered batch to the host. `now_ns` is the time at which it was received.
+    pub fn submit(&mut self, now_ns: u64) {
         let ReceivedBatch {
             reply_limits,
             requests,
@@ -48,14 +48,15 @@ impl AsyncDispatch {
             return;
         }
         self.shared.open.fetch_add(requests.len(), Relaxed);
-        self.shared
-            .progress
-            .add_forwarded(requests.len() as u64, lease::now_ns());
+        let count = requests.len() as u64;
+        self.shared.progress.add_forwarded(count, now_ns);
+        self.shared.counts.host_batch.record(count);
         let responder = BatchResponder {
             socket: Arc::clone(&self.socket),
             shared: Arc::clone(&self.shared),
             open: AtomicUsize::new(reply_limits.len()),
             reply_limits,
+            received_ns: now_ns,
         };
         self.host.take(requests, Arc::new(responder));
     }
@@ -69,6 +70,8 @@ struct BatchResponder {
     reply_limits: Vec<(ReplyAddress, usize)>,
     /// Number of requests that are not answered yet.
     open: AtomicUsize,
+    /// CLOCK_MONOTONIC time in ns at which the batch was received.
+    received_ns: u64,
 }
 
 impl BatchResponder {
@@ -80,7 +83,11 @@ impl BatchResponder {
         let closed = closed.unwrap_or_default().min(count);
         if closed > 0 {
             self.shared.open.fetch_sub(closed, Relaxed);
-            self.shared.progress.finish(closed as u64, lease::now_ns());
+            let now_ns = lease::now_ns();
+            let latency_ns = now_ns.saturating_sub(self.received_ns);
+            let latency = &self.shared.counts.host_latency;
+            latency.record_many(latency_ns, closed as u64);
+            self.shared.progress.finish(closed as u64, now_ns);
         }
     }
 }

@@ -17,6 +17,9 @@ const BATCH_REQUESTS_MAX: usize = 512;
 /// Maximum number of executed batches that wait for the disk.
 const EXECUTED_BATCHES_MAX: usize = 16;
 
+/// Executed batch that waits for the disk, with the CLOCK_MONOTONIC time of its execution in ns.
+type ExecutedBatch = (u64, Vec<QueuedRequests>);
+
 /// Answers requests one at a time, until the datapath stops.
 pub(super) fn serve_one_by_one(
     socket: &UdpSocket,
@@ -41,7 +44,7 @@ pub(super) fn serve_one_by_one(
             }
             sender.unpin();
         }
-        shared.progress.finish(forwarded.count as u64, lease::now_ns());
+        finish(shared, [&forwarded]);
     }
 }
 
@@ -54,7 +57,7 @@ pub(super) fn serve_in_batches(
     forwarded: &Receiver<QueuedRequests>,
 ) {
     let wait = host.call_interval_max().min(STOP_CHECK_INTERVAL);
-    let mut waiting: VecDeque<Vec<QueuedRequests>> = VecDeque::new();
+    let mut waiting: VecDeque<ExecutedBatch> = VecDeque::new();
     loop {
         let (mut batch, mut count) = (Vec::new(), 0);
         if waiting.is_empty() {
@@ -84,13 +87,17 @@ pub(super) fn serve_in_batches(
                     payload,
                 }));
             }
+            shared.counts.host_batch.record(count as u64);
+            let executed_ns = lease::now_ns();
             host.execute(&asked);
-            waiting.push_back(batch);
+            waiting.push_back((executed_ns, batch));
+            note_oldest(shared, &waiting);
         }
         // Does not wait for the disk while there is more to execute.
         let mut waits = forwarded.is_empty() || waiting.len() >= EXECUTED_BATCHES_MAX;
         while let Some(said) = host.take(waits) {
-            let batch = waiting.pop_front().unwrap_or_default();
+            let (_, batch) = waiting.pop_front().unwrap_or_default();
+            note_oldest(shared, &waiting);
             let asked = batch.iter().flat_map(|forwarded| {
                 let transport = &forwarded.transport;
                 forwarded
@@ -101,11 +108,28 @@ pub(super) fn serve_in_batches(
                 .zip(said)
                 .map(|((transport, bytes), said)| (transport, bytes, said));
             send_all(socket, shared, answers);
-            let count: usize = batch.iter().map(|forwarded| forwarded.count).sum();
-            shared.progress.finish(count as u64, lease::now_ns());
+            finish(shared, &batch);
             waits = false;
         }
     }
+}
+
+/// Publishes the time since which the oldest of the executed batches waits for the disk.
+fn note_oldest(shared: &Shared, waiting: &VecDeque<ExecutedBatch>) {
+    let since_ns = waiting.front().map_or(0, |(executed_ns, _)| *executed_ns);
+    shared.undurable_since_ns.store(since_ns, Relaxed);
+}
+
+/// Counts requests that the host has finished, and records their latency.
+fn finish<'a>(shared: &Shared, requests: impl IntoIterator<Item = &'a QueuedRequests>) {
+    let (now_ns, mut count) = (lease::now_ns(), 0);
+    for forwarded in requests {
+        let latency_ns = now_ns.saturating_sub(forwarded.received_ns);
+        let latency = &shared.counts.host_latency;
+        latency.record_many(latency_ns, forwarded.count as u64);
+        count += forwarded.count as u64;
+    }
+    shared.progress.finish(count, now_ns);
 }
 
 /// Sends each reply by the transport that its request came by. An item of `answers` is that transport, the length of

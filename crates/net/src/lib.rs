@@ -31,6 +31,7 @@ use crossbeam_channel::{Sender, TrySendError};
 use lineside_fastpath::{
     AsyncHost, BatchHost, DropReason, FastPath, Host, Reader, Readers, Reply, Source, Verdict, lease,
 };
+use lineside_util::histogram::Histogram;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{NativeHeader, Status, native};
 use neighbours::Unresolved;
@@ -59,7 +60,7 @@ const DISCARD_PORT: u16 = 9;
 const PORTS_TRIED: usize = 16;
 
 /// Counters of a socket datapath.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct SocketCounts {
     /// Datagrams received.
     pub received: AtomicU64,
@@ -82,6 +83,29 @@ pub struct SocketCounts {
     pub unsent: AtomicU64,
     /// Drops by [`DropReason`].
     pub drops: [AtomicU64; DropReason::ALL.len()],
+    /// Time in ns from a request's way into the host's queue until the host has finished it.
+    pub host_latency: Histogram,
+    /// Number of requests of each batch that the host executed; empty for a host that answers one by one.
+    pub host_batch: Histogram,
+}
+
+impl Default for SocketCounts {
+    fn default() -> Self {
+        Self {
+            received: AtomicU64::default(),
+            fastpath_replies: AtomicU64::default(),
+            host_replies: AtomicU64::default(),
+            queue_full: AtomicU64::default(),
+            oversize: AtomicU64::default(),
+            amplification: AtomicU64::default(),
+            connections: AtomicU64::default(),
+            connections_refused: AtomicU64::default(),
+            unsent: AtomicU64::default(),
+            drops: Default::default(),
+            host_latency: Histogram::of_times(),
+            host_batch: Histogram::of_counts(),
+        }
+    }
 }
 
 impl SocketCounts {
@@ -107,6 +131,8 @@ struct QueuedRequests {
     transport: Transport,
     bytes: Vec<u8>,
     count: usize,
+    /// CLOCK_MONOTONIC time in ns at which the requests were received.
+    received_ns: u64,
 }
 
 impl QueuedRequests {
@@ -154,6 +180,8 @@ struct Shared {
     has_streams: bool,
     /// Addresses to which nothing is sent at the moment.
     unresolved: Unresolved,
+    /// CLOCK_MONOTONIC time in ns at which the oldest batch that is not durable was executed; 0 if there is none.
+    undurable_since_ns: AtomicU64,
     /// Number of requests that a [`AsyncHost`] has not answered yet.
     open: AtomicUsize,
     stop: AtomicBool,
@@ -282,6 +310,7 @@ impl SocketDatapath {
             refused_ns: AtomicU64::new(0),
             has_streams: streams,
             unresolved: Unresolved::default(),
+            undurable_since_ns: AtomicU64::new(0),
             open: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
             local,
@@ -383,6 +412,21 @@ impl SocketDatapath {
         self.shared.progress.waiting()
     }
 
+    /// Returns the number of requests that were passed to the host.
+    pub fn passed_to_host(&self) -> u64 {
+        self.shared.progress.forwarded_count()
+    }
+
+    /// Returns the age of the oldest batch that the host has executed and that is not durable yet, or zero if there is
+    /// none; `None` if the host does not answer in batches.
+    pub fn durability_lag(&self) -> Option<Duration> {
+        let lag_ns = match self.shared.undurable_since_ns.load(Relaxed) {
+            0 => 0,
+            since_ns => lease::now_ns().saturating_sub(since_ns),
+        };
+        self.shared.has_streams.then(|| Duration::from_nanos(lag_ns))
+    }
+
     /// Returns the time for which the host has finished none of its waiting requests, or could send none of its
     /// replies. Returns zero while it makes progress or has nothing to do.
     pub fn stalled(&self) -> Duration {
@@ -475,12 +519,13 @@ fn bind_host(local: SocketAddr) -> io::Result<UdpSocket> {
 impl Dispatch {
     /// Passes a request on to the host. Returns `Some(false)` if the host or its queue has no room, and `None` if the
     /// host has ended.
-    fn take(&mut self, reply_address: ReplyAddress, request: &[u8]) -> Option<bool> {
+    fn take(&mut self, reply_address: ReplyAddress, request: &[u8], now_ns: u64) -> Option<bool> {
         let forwarded = |reply_address: ReplyAddress| QueuedRequests {
             from: Source::from(reply_address.peer),
             transport: Transport::Datagram(reply_address),
             bytes: request.to_vec(),
             count: 1,
+            received_ns: now_ns,
         };
         match self {
             Self::Async(async_host) => Some(async_host.add_request(reply_address, request)),
@@ -502,7 +547,7 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut dispatch: Dispatch, re
         shared.counts.received.fetch_add(count as u64, Relaxed);
         let now_ns = lease::now_ns();
         replies.clear();
-        let mut forwarded_count = 0;
+        let (mut forwarded_count, mut busy_count) = (0, 0);
         reader.pin();
         for index in 0..count {
             let Some((reply_address, request)) = batch.get(index) else {
@@ -521,12 +566,13 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut dispatch: Dispatch, re
                 Verdict::Reply if reply.as_bytes().len() <= request.len() => replies.push((index, reply)),
                 Verdict::Reply => _ = shared.counts.amplification.fetch_add(1, Relaxed),
                 Verdict::Drop(reason) => shared.counts.drop(reason),
-                Verdict::Forward => match dispatch.take(reply_address, request) {
+                Verdict::Forward => match dispatch.take(reply_address, request, now_ns) {
                     Some(true) => forwarded_count += 1,
                     Some(false) => {
                         shared.counts.queue_full.fetch_add(1, Relaxed);
                         if busy(request, &mut reply) {
                             replies.push((index, reply));
+                            busy_count += 1;
                         }
                     }
                     None => return,
@@ -540,12 +586,13 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut dispatch: Dispatch, re
         }
         let sent = batch.send(socket, &replies);
         reader.unpin();
-        shared.counts.fastpath_replies.fetch_add(sent as u64, Relaxed);
+        let answered = sent.saturating_sub(busy_count) as u64;
+        shared.counts.fastpath_replies.fetch_add(answered, Relaxed);
         if sent < ready {
             shared.counts.unsent.fetch_add((ready - sent) as u64, Relaxed);
         }
         match &mut dispatch {
-            Dispatch::Async(async_host) => async_host.submit(),
+            Dispatch::Async(async_host) => async_host.submit(now_ns),
             Dispatch::Single(_) | Dispatch::Batched(_) => {
                 shared.progress.add_forwarded(forwarded_count, now_ns);
             }

@@ -37,6 +37,11 @@ impl Progress {
         }
     }
 
+    /// Returns the number of requests that were handed to the host.
+    pub fn forwarded_count(&self) -> u64 {
+        self.forwarded_count.load(Relaxed)
+    }
+
     /// Returns the number of requests that the host has received and not finished.
     pub fn waiting(&self) -> u64 {
         let done = self.done.load(Relaxed);

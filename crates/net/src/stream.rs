@@ -9,6 +9,7 @@ use super::admission::{self, Admission, OpenConnection};
 use super::{QueuedRequests, STOP_CHECK_INTERVAL, Shared, Transport};
 use crossbeam_channel::{SendTimeoutError, Sender};
 use lineside_fastpath::{PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
+use lineside_util::log_limit::LogLimit;
 use lineside_util::network::network_of;
 use lineside_wire::{NATIVE_MAGIC, NativeHeader};
 use mio::net::{TcpListener, TcpStream};
@@ -249,12 +250,17 @@ impl Streams {
             match admission::admit(&connections, network_of(peer.ip()), Instant::now()) {
                 Admission::Free => {}
                 Admission::Replace(token) => self.close(token),
-                Admission::NetworkLimit => continue,
+                Admission::NetworkLimit => {
+                    log_refusal(peer, "its network has as many as it may have");
+                    continue;
+                }
                 Admission::FairShareReached => {
+                    log_refusal(peer, "all places are taken, and its network has some of them");
                     self.shared.counts.connections_refused.fetch_add(1, Relaxed);
                     continue;
                 }
                 Admission::Full => {
+                    log_refusal(peer, "all places are taken");
                     self.shared.counts.connections_refused.fetch_add(1, Relaxed);
                     self.shared.refused_ns.store(lease::now_ns(), Relaxed);
                     continue;
@@ -322,6 +328,15 @@ impl Streams {
             // The client notices the end of its connection; it is not reported here.
             Ok(ReadOutcome::Bytes | ReadOutcome::End) | Err(_) => self.close(token),
         }
+    }
+}
+
+/// Logs that a TCP connection was refused, at most once in ten seconds.
+fn log_refusal(peer: SocketAddr, why: &str) {
+    static LIMIT: LogLimit = LogLimit::new(Duration::from_secs(10));
+    if let Some(left_out) = LIMIT.admit() {
+        let address = peer.ip();
+        tracing::info!(%address, not_logged = left_out, "a TCP connection is refused: {why}");
     }
 }
 
@@ -397,13 +412,15 @@ fn answer(
     if count == 0 {
         return parsed;
     }
-    shared.progress.add_forwarded(count as u64, lease::now_ns());
+    let now_ns = lease::now_ns();
+    shared.progress.add_forwarded(count as u64, now_ns);
     writer.pending.fetch_add(count, Relaxed);
     let mut waiting = QueuedRequests {
         from: *from,
         transport: Transport::Stream(Arc::clone(writer)),
         bytes,
         count,
+        received_ns: now_ns,
     };
     // A TCP stream waits for room instead of getting a `busy` reply.
     while let Err(error) = host.send_timeout(waiting, STOP_CHECK_INTERVAL) {

@@ -2,7 +2,7 @@
 
 use crate::{ServiceStatus, StartContext, StatusBuilder, XdpAttachment};
 use lineside_fastpath::lease;
-use lineside_net::{SocketCounts, SocketDatapath};
+use lineside_net::SocketDatapath;
 use lineside_wire::metric;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -72,7 +72,7 @@ impl Frontend {
             ..ServiceStatus::default()
         };
         status.set_counters("socket", counted.names.into_iter().zip(counted.socket));
-        set_socket_counts(&mut status, self.socket.counts());
+        set_socket_counts(&mut status, &self.socket);
         out.problems
             .extend(stall_problem(service, &self.socket, self.stall));
         add_connections(&mut status, &self.socket, out);
@@ -123,8 +123,9 @@ fn add_connections(status: &mut ServiceStatus, socket: &SocketDatapath, out: &mu
     );
 }
 
-/// Adds the counters of a socket datapath to a status.
-pub fn set_socket_counts(status: &mut ServiceStatus, counts: &SocketCounts) {
+/// Adds the counters and histograms of a socket datapath to a status.
+pub fn set_socket_counts(status: &mut ServiceStatus, socket: &SocketDatapath) {
+    let counts = socket.counts();
     status.set_fastpath_replies("socket", counts.fastpath_replies.load(Relaxed));
     status.set_drops("socket", counts.drops.each_ref().map(|count| count.load(Relaxed)));
     for (metric, count) in [
@@ -135,5 +136,14 @@ pub fn set_socket_counts(status: &mut ServiceStatus, counts: &SocketCounts) {
         (metric::AMPLIFICATION, &counts.amplification),
     ] {
         status.set_host(metric, count.load(Relaxed));
+    }
+    status.passed_to_host = Some(socket.passed_to_host());
+    status.set_histogram(metric::HOST_LATENCY, counts.host_latency.read());
+    let batches = counts.host_batch.read();
+    if batches.counts.iter().any(|count| *count > 0) {
+        status.set_histogram(metric::HOST_BATCH, batches);
+    }
+    if let Some(lag) = socket.durability_lag() {
+        status.durability_lag_ns = Some(lag.as_nanos() as u64);
     }
 }

@@ -6,7 +6,7 @@ use lineside_fastpath::{FastPath, Host, Readers, lease};
 use lineside_net::SocketDatapath;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Functions of a service that [`RunningLeased`] calls.
@@ -87,6 +87,7 @@ impl<T: Leased> RunningLeased<T> {
         lease::renew(state.lease_until_ns(), length_ns);
         let renewal = LeaseRenewal::start(length, move || {
             if is_well() {
+                report_lost_lease(T::NAME, renewed.lease_until_ns());
                 lease::renew(renewed.lease_until_ns(), length_ns);
             }
         })?;
@@ -96,6 +97,18 @@ impl<T: Leased> RunningLeased<T> {
             renewal: Some(renewal),
             has_stopped: false,
         }))
+    }
+}
+
+/// Logs that a lease which is about to be renewed had ended, and for how long.
+pub fn report_lost_lease(service: &str, until_ns: &AtomicU64) {
+    let lost_ms = lease::now_ns().saturating_sub(until_ns.load(Relaxed)) / 1_000_000;
+    if lost_ms > 0 {
+        tracing::warn!(
+            service,
+            lost_ms,
+            "the lease of the fast path had ended, because its host was stuck"
+        );
     }
 }
 

@@ -2,9 +2,10 @@
 
 mod text;
 
+use lineside_util::histogram::Buckets;
+use lineside_util::process_use::ProcessUse;
 use lineside_wire::{DropReason, Metric, metric};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::collections::BTreeMap;
 
 /// Status of the process at one moment.
@@ -12,8 +13,17 @@ use std::collections::BTreeMap;
 pub struct Snapshot {
     /// Version of the binary.
     pub version: String,
+    /// Commit that the binary was built from; empty if unknown.
+    #[serde(default)]
+    pub commit: String,
+    /// Cargo features of the binary.
+    #[serde(default)]
+    pub features: Vec<String>,
     /// Seconds since the process began to serve.
     pub uptime_s: u64,
+    /// Use of resources by the process, by [`Metric::key`]: memory in bytes, times in milliseconds.
+    #[serde(default)]
+    pub process: BTreeMap<String, u64>,
     /// All running services.
     pub services: Vec<ServiceStatus>,
     /// Reasons why the process cannot do its work. If there are any, `/healthz` answers 503.
@@ -40,6 +50,13 @@ pub struct ServiceStatus {
     pub mode: Option<String>,
     /// Milliseconds until the lease of the fast path ends; `None` if the service has no lease.
     pub lease_left_ms: Option<u64>,
+    /// Nanoseconds since the host executed the oldest batch that is not durable, 0 if there is none; `None` if the
+    /// service does not measure it.
+    #[serde(default)]
+    pub durability_lag_ns: Option<u64>,
+    /// Number of requests that the socket datapath passed to the host; `None` without a socket datapath.
+    #[serde(default)]
+    pub passed_to_host: Option<u64>,
     /// Best block, if the service has a chain.
     pub tip: Option<Tip>,
     /// Counters with the label `datapath`: by datapath, then by [`Metric::key`].
@@ -52,12 +69,35 @@ pub struct ServiceStatus {
     /// nanoseconds here.
     #[serde(default)]
     pub labelled: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Histograms, by [`Metric::key`]. Times are in nanoseconds.
+    #[serde(default)]
+    pub histograms: BTreeMap<String, HistogramCounts>,
+    /// Reasons why this service cannot do its work; [`Snapshot::problems`] has them, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
     /// Lines of text about the state that only this service has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub summary: Vec<String>,
     /// Values that only this service has, by name. They become further keys of the service's JSON object.
     #[serde(flatten)]
     pub details: BTreeMap<String, serde_json::Value>,
+}
+
+/// Content of a histogram.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistogramCounts {
+    /// Upper bounds of the buckets, each bound included in its bucket, in ascending order.
+    pub bounds: Vec<u64>,
+    /// Number of values of each bucket, and of the values above the last bound.
+    pub counts: Vec<u64>,
+    /// Sum of all values.
+    pub sum: u64,
+}
+
+impl From<Buckets> for HistogramCounts {
+    fn from(Buckets { bounds, counts, sum }: Buckets) -> Self {
+        Self { bounds, counts, sum }
+    }
 }
 
 /// Best block of a chain.
@@ -74,18 +114,48 @@ impl Snapshot {
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.problems.clone();
         if self.services.is_empty() {
-            faults.push("no service runs".into());
+            faults.push(NO_SERVICE.into());
         }
-        let ended = self
-            .services
-            .iter()
-            .filter(|service| service.lease_left_ms == Some(0));
-        faults.extend(ended.map(|service| format!("{}: the lease of the fast path has ended", service.name)));
+        faults.extend(self.services.iter().filter_map(ServiceStatus::ended_lease));
         faults
+    }
+
+    /// Returns the reasons among [`Snapshot::faults`] that are of no single service.
+    pub fn process_faults(&self) -> Vec<String> {
+        let is_of_process = |fault: &String| !self.services.iter().any(|one| one.faults().contains(fault));
+        self.faults().into_iter().filter(is_of_process).collect()
+    }
+
+    /// Sets the use of resources by the process. Values that the system does not show are left out.
+    pub fn set_process(&mut self, used: &ProcessUse) {
+        let values = [
+            (metric::PROCESS_CPU, used.cpu_ms),
+            (metric::PROCESS_RESIDENT_MEMORY, used.resident_memory_bytes),
+            (metric::PROCESS_VIRTUAL_MEMORY, used.virtual_memory_bytes),
+            (metric::PROCESS_OPEN_FDS, used.open_fds),
+            (metric::PROCESS_MAX_FDS, used.max_fds),
+            (metric::PROCESS_START_TIME, used.start_time_ms),
+        ];
+        let known = values
+            .into_iter()
+            .filter_map(|(metric, value)| Some((metric, value?)));
+        self.process = known.map(|(metric, value)| (metric.key.into(), value)).collect();
     }
 }
 
+const NO_SERVICE: &str = "no service runs";
+
 impl ServiceStatus {
+    /// Returns the reasons why this service cannot do its work. Empty if it can.
+    pub fn faults(&self) -> Vec<String> {
+        self.problems.iter().cloned().chain(self.ended_lease()).collect()
+    }
+
+    fn ended_lease(&self) -> Option<String> {
+        let has_ended = self.lease_left_ms == Some(0);
+        has_ended.then(|| format!("{}: the lease of the fast path has ended", self.name))
+    }
+
     /// Sets counters of one datapath. `counted` has the order of a generated list such as
     /// `SpvCounter::ALL.map(SpvCounter::name)`.
     pub fn set_counters<'a>(&mut self, datapath: &str, counted: impl IntoIterator<Item = (&'a str, u64)>) {
@@ -115,23 +185,30 @@ impl ServiceStatus {
         self.host.insert(metric.key.into(), value);
     }
 
-    /// Adds how full a table is: `used` of `capacity` places. `name` is shown to people. The list is `tables` in the
-    /// service's JSON object.
-    pub fn add_table(&mut self, name: &str, used: u64, capacity: u64) {
-        let tables = self.details.entry("tables".into()).or_insert_with(|| json!([]));
-        if let Some(tables) = tables.as_array_mut() {
-            tables.push(json!({"name": name, "used": used, "capacity": capacity}));
-        }
-    }
-
     /// Sets one series of a metric with one label of its own, such as `(metric::FABRIC_TRANSACTIONS, "VALID", 7)`.
     /// Metrics in seconds are given in nanoseconds.
     pub fn set_labelled(&mut self, metric: Metric, label: &str, value: u64) {
-        let own = metric.labels.iter().filter(|label| **label != "channel");
+        let own = metric.labels.iter().filter(|label| !is_of_service(label));
         debug_assert_eq!(own.count(), 1, "{} has one label of its own", metric.name);
         let series = self.labelled.entry(metric.key.into()).or_default();
         series.insert(label.into(), value);
     }
+
+    /// Sets a histogram, such as the durations of fdatasync.
+    pub fn set_histogram(&mut self, metric: Metric, histogram: impl Into<HistogramCounts>) {
+        self.histograms.insert(metric.key.into(), histogram.into());
+    }
+
+    /// Sets the number of used entries of a table that the fast path reads, and the number that it has room for.
+    pub fn set_table(&mut self, table: &str, used: u64, capacity: u64) {
+        self.set_labelled(metric::TABLE_ENTRIES, table, used);
+        self.set_labelled(metric::TABLE_CAPACITY, table, capacity);
+    }
+}
+
+/// Returns true for a label whose value is the same for all series of one service.
+fn is_of_service(label: &str) -> bool {
+    matches!(label, "service" | "channel")
 }
 
 /// Collects the status of every service.
@@ -143,4 +220,15 @@ pub struct StatusBuilder {
     pub problems: Vec<String>,
     /// Warnings for the operator, although everything works.
     pub warnings: Vec<String>,
+}
+
+impl StatusBuilder {
+    /// Calls `status`, which adds one running service, and notes the problems that it reports at that service.
+    pub fn collect(&mut self, status: impl FnOnce(&mut Self)) {
+        let (services, problems) = (self.services.len(), self.problems.len());
+        status(self);
+        for service in &mut self.services[services..] {
+            service.problems.extend_from_slice(&self.problems[problems..]);
+        }
+    }
 }

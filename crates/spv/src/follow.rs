@@ -28,6 +28,7 @@ use lineside_bitcoin_node::{
     NodeFault,
 };
 use lineside_util::hex::to_display;
+use lineside_util::log_limit::LogLimit;
 use local::{Branch, ChainView, UnconnectedBlock, bits_of};
 pub use state::{NodeState, blocks_behind};
 use std::collections::VecDeque;
@@ -220,6 +221,22 @@ enum StepError {
     Chain(#[from] ChainError),
 }
 
+/// Logs that blocks were connected, the last of which is `last`: at most one line in each second, because a new chain
+/// store connects thousands of blocks.
+fn log_connected(last: &Held, blocks: usize) {
+    static LIMIT: LogLimit = LogLimit::new(Duration::from_secs(1));
+    if let Some(left_out) = LIMIT.admit() {
+        let (height, hash) = (last.height, to_display(&last.hash));
+        tracing::info!(
+            height,
+            hash,
+            blocks,
+            not_logged = left_out,
+            "spv: connected blocks"
+        );
+    }
+}
+
 impl Following {
     /// Waits for one event and handles it.
     fn turn(&mut self, is_over: &AtomicBool) {
@@ -394,6 +411,9 @@ impl Following {
         if count > 0 {
             let hashes: Vec<_> = self.held.iter().take(count).map(|held| held.hash).collect();
             self.host.connect(&hashes)?;
+            if let Some(last) = self.held.get(count - 1) {
+                log_connected(last, count);
+            }
             self.held.drain(..count);
             self.unfilled = self.unfilled.saturating_add(count as u32);
         }

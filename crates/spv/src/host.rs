@@ -165,11 +165,6 @@ impl SpvHost {
         self.writer().counts()
     }
 
-    /// Returns an estimate of the number of valid lines of the fast-path table, and the number of all lines.
-    pub fn occupancy(&self) -> (u64, u64) {
-        self.writer().occupancy()
-    }
-
     /// Makes every accepted block durable.
     ///
     /// # Errors

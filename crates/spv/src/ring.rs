@@ -38,6 +38,12 @@ impl Ring {
         self.nodes
     }
 
+    /// Returns the number of nodes that are in use.
+    pub fn used(&self) -> u64 {
+        let regions = self.regions.iter();
+        regions.map(|(start, region)| u64::from(region.end - start)).sum()
+    }
+
     /// Allocates a region of `length` nodes, a multiple of [`TREE_ALIGN`]. Returns its reference (see
     /// [`Region::word`]) and the removed regions, which it overwrites; `None` if the table is too small.
     pub fn take(&mut self, length: u32, slot: u32) -> Option<(u64, Vec<Region>)> {

@@ -159,6 +159,9 @@ impl Service for SpvService {
             .with_tree_cache(config.memory_max.bytes() / 8)
             .with_witness_tree_cache(config.memory_max.bytes() / 16);
         let host = Arc::new(host);
+        let (blocks, transactions) = host.size();
+        let height = host.tip().map(|tip| tip.height);
+        tracing::info!(blocks, transactions, height, "spv: the chain store was recovered");
         host.prefill(config.prefill.blocks());
         let fastpath = Arc::new(SpvFastPath::new(Arc::clone(&store)));
         let options = context.socket_options(config.listen);
@@ -233,6 +236,10 @@ impl Leased for SpvState {
         status.summary = self.frontends.summary(height);
         self.frontends.metrics(height, &mut status);
         let written = self.host.writer_counts();
+        let [lines, slots, nodes] = self.store.capacities();
+        status.set_table("lines", self.store.used_lines(), lines);
+        status.set_table("blocks", written.used_blocks, slots);
+        status.set_table("tree_nodes", written.used_nodes, nodes);
         let (blocks, transactions) = self.host.size();
         for (metric, value) in [
             (metric::SPV_FILLS, written.fills),
@@ -246,8 +253,6 @@ impl Leased for SpvState {
         ] {
             status.set_host(metric, value);
         }
-        let (used, lines) = self.host.occupancy();
-        status.add_table("Table lines, about", used, lines);
         out.services.push(status);
     }
 }

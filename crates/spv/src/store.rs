@@ -19,6 +19,9 @@ pub type Hash = [u8; 32];
 /// Version of the layout below; memory with another version is not adopted.
 pub const LAYOUT_VERSION: u32 = 3;
 
+/// Maximum number of lines that an estimate of the table's use reads.
+const SAMPLES: usize = 1 << 15;
+
 /// Size of a store, and placement of TXIDs in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -180,6 +183,32 @@ impl Store {
     /// Returns true if requests in the paper's format are answered.
     pub fn paper_format(&self) -> bool {
         self.control().paper_format.load(Relaxed) != 0
+    }
+
+    /// Returns the number of lines that a request can be answered from, estimated from [`SAMPLES`] lines at equal
+    /// distances if the table has more. The hash spreads lines evenly, so the error is below 1 % of the table.
+    pub fn used_lines(&self) -> u64 {
+        let (lines, blocks) = (self.lines.as_slice(), self.blocks.as_slice());
+        let step = lines.len().div_ceil(SAMPLES).max(1);
+        let is_used = |line: &&SpvLine| {
+            let generation = line.generation.load(Relaxed);
+            let block = blocks.get(line.block.load(Relaxed) as usize);
+            generation != 0 && block.is_some_and(|block| block.generation.load(Relaxed) == generation)
+        };
+        // Sets have 1, 2 or 4 lines that fill unevenly: an odd distance visits each place of a set equally often.
+        let samples = || lines.iter().step_by(if step > 1 { step | 1 } else { 1 });
+        let (used, all) = (samples().filter(is_used).count(), samples().count());
+        (used as u64 * lines.len() as u64) / (all as u64).max(1)
+    }
+
+    /// Returns the number of lines, of block slots, and of nodes for trees.
+    pub fn capacities(&self) -> [u64; 3] {
+        let control = self.control();
+        [
+            self.lines.as_slice().len() as u64,
+            u64::from(control.block_mask.load(Relaxed)) + 1,
+            u64::from(control.tree_nodes.load(Relaxed)),
+        ]
     }
 
     /// Returns the lines of the set that `txid` belongs to. The hash covers the first 16 bytes: finding two TXIDs that

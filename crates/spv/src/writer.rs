@@ -43,10 +43,11 @@ pub struct WriterCounts {
     pub tree_fills: u64,
     /// Trees overwritten by another one.
     pub tree_evictions: u64,
+    /// Slots of the block table that are in use now.
+    pub used_blocks: u64,
+    /// Nodes of trees that are in use now.
+    pub used_nodes: u64,
 }
-
-/// Number of lines that are counted for [`SpvFill::occupancy`].
-const OCCUPANCY_LINES: usize = 4096;
 
 /// Interface by which the host writes into the fast-path table of `spv`.
 pub trait SpvFill {
@@ -72,10 +73,6 @@ pub trait SpvFill {
     fn drop_block(&mut self, hash: &Hash) -> bool;
     /// Returns the counters.
     fn counts(&self) -> WriterCounts;
-    /// Returns an estimate of the number of valid lines, and the number of all lines; zeros if they are not known.
-    fn occupancy(&self) -> (u64, u64) {
-        (0, 0)
-    }
 }
 
 /// Writer of a [`Store`] in shared memory: anonymous memory or BPF maps.
@@ -393,15 +390,10 @@ impl SpvFill for StoreWriter {
     }
 
     fn counts(&self) -> WriterCounts {
-        self.counts
-    }
-
-    // The estimate is from the first lines of the table: TXIDs are spread evenly over it.
-    fn occupancy(&self) -> (u64, u64) {
-        let lines = self.store.lines.as_slice();
-        let looked = &lines[..lines.len().min(OCCUPANCY_LINES)];
-        let valid = looked.iter().filter(|line| self.is_valid(line)).count() as u64;
-        let all = lines.len() as u64;
-        (valid * all / (looked.len() as u64).max(1), all)
+        WriterCounts {
+            used_blocks: self.slots.len() as u64,
+            used_nodes: self.ring.used(),
+            ..self.counts
+        }
     }
 }

@@ -151,7 +151,9 @@ impl Server {
             return;
         }
         // A failed snapshot is repeated later; the journal has everything.
-        let _ = self.host.snapshot();
+        if self.host.snapshot().is_ok() {
+            tracing::info!(operation = number, "transfer: wrote a snapshot");
+        }
         self.snapshot_at = number + SNAPSHOT_OPERATIONS;
         self.snapshot_bytes_at = bytes + SNAPSHOT_BYTES;
         let settled = self

@@ -19,8 +19,9 @@ use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
     Counted, DatapathConfig, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork, Rights,
-    Running, Service, ServiceDef, StartContext, StatusBuilder, cannot_listen,
+    Running, Service, ServiceDef, StartContext, StatusBuilder, cannot_listen, report_lost_lease,
 };
+use lineside_util::histogram::Histogram;
 use lineside_wire::{TRANSFER_SLOT, TransferCounter, metric};
 use lineside_xdp::{Pins, ProgramSpec};
 use settling::Settling;
@@ -74,6 +75,10 @@ struct StatusShared {
     store: Arc<Store>,
     fastpath: Arc<TransferFastPath>,
     report: Arc<Mutex<Report>>,
+    /// Durations of fdatasync of the journal.
+    sync_times: Arc<Histogram>,
+    /// Number of accounts and of sessions that the fast-path table has room for.
+    capacities: [u64; 2],
     settled: Arc<AtomicU64>,
     frontend: Frontend,
 }
@@ -164,6 +169,7 @@ impl Service for TransferService {
         } = *self;
         let disk = disk.context("the ledger's directory was not claimed before the start")?;
         let mut new_directory = disk.new_directory();
+        let sync_times = disk.sync_times();
         let uses_xdp = context.attachment.has_programs();
         let readers = Readers::new(uses_xdp);
         let tag = ledger_tag(&config.data)?;
@@ -183,6 +189,7 @@ impl Service for TransferService {
             .transpose()?;
         let (mut server, opened) = open_ledger(&config, disk, &store, &readers, claims)?;
         context.warnings.extend(recovery_warnings(&opened));
+        log_recovery(&opened, &server);
         let report = server.report();
         let settling = config
             .settle_to()
@@ -205,6 +212,8 @@ impl Service for TransferService {
             store,
             fastpath,
             report,
+            sync_times,
+            capacities: [1 << geometry.account_bits, u64::from(geometry.sessions)],
             settled: settling.as_ref().map(Settling::settled).unwrap_or_default(),
             frontend: Frontend::new(socket, context),
         });
@@ -293,7 +302,13 @@ fn listen(
 fn renew_lease(config: &TransferConfig, shared: &Arc<StatusShared>) -> std::io::Result<LeaseRenewal> {
     let length = config.lease();
     let (length_ns, renewed) = (length.as_nanos() as u64, Arc::clone(shared));
-    let renew = move || lease::renew(&renewed.store.control().lease_until_ns, length_ns);
+    let renew = move || {
+        let until_ns = &renewed.store.control().lease_until_ns;
+        if until_ns.load(Relaxed) > 0 {
+            report_lost_lease(DEF.name, until_ns);
+        }
+        lease::renew(until_ns, length_ns);
+    };
     renew();
     LeaseRenewal::start(length, renew)
 }
@@ -359,6 +374,24 @@ fn ledger_tag(data: &Path) -> anyhow::Result<u64> {
     let mut tag = [0; 8];
     tag.copy_from_slice(&point.as_bytes()[1..9]);
     Ok(u64::from_le_bytes(tag).max(1))
+}
+
+/// Logs what the start found in the ledger.
+fn log_recovery(opened: &host::Opened, server: &Server) {
+    let report = server.report();
+    let (accounts, blocks) = {
+        let report = lock(&report);
+        (report.accounts, report.blocks)
+    };
+    tracing::info!(
+        snapshot = opened.snapshot,
+        replayed = opened.replayed,
+        last_record = opened.recovery.last_lsn,
+        cut_bytes = opened.recovery.cut_bytes,
+        accounts,
+        blocks,
+        "transfer: the ledger was recovered"
+    );
 }
 
 /// Returns warnings about what the recovery of the ledger found.
@@ -468,15 +501,12 @@ impl StatusShared {
         ] {
             status.set_host(metric, value);
         }
-        // Cells are kept a quarter full, so that accounts find a place.
-        status.add_table(
-            "Accounts",
-            report.accounts,
-            self.store.cells.as_slice().len() as u64 / 4,
-        );
-        let (sessions, (pendings, pendings_max)) = (report.session_use, report.pendings);
-        status.add_table("Sessions", sessions.open.into(), sessions.most.into());
-        status.add_table("Pending transfers", pendings, pendings_max);
+        let [accounts, sessions] = self.capacities;
+        status.set_table("accounts", report.accounts, accounts);
+        status.set_table("sessions", report.sessions, sessions);
+        let (pendings, pendings_max) = report.pendings;
+        status.set_table("pending_transfers", pendings, pendings_max);
+        status.set_histogram(metric::FDATASYNC, self.sync_times.read());
         out.services.push(status);
     }
 }

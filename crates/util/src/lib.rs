@@ -1,11 +1,15 @@
 //! Small helpers that several crates share: hexadecimal text ([`hex`]), files with secret keys ([`key_file`]),
 //! ownership of data directories ([`data_dir`]), verification of a fjall database before it is opened
-//! ([`fjall_files`]), networks that limits count as one client ([`network`]), and sentences for TLS errors
-//! ([`tls_text`]).
+//! ([`fjall_files`]), histograms for hot paths ([`histogram`]), a limit for log lines ([`log_limit`]), networks that
+//! limits count as one client ([`network`]), use of resources by the process ([`process_use`]), and sentences for TLS
+//! errors ([`tls_text`]).
 
 pub mod data_dir;
 pub mod fjall_files;
 pub mod hex;
+pub mod histogram;
 pub mod key_file;
+pub mod log_limit;
 pub mod network;
+pub mod process_use;
 pub mod tls_text;

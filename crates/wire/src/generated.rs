@@ -1774,7 +1774,7 @@ const _: () = assert!(size_of::<OdometerNumber>() == 8);
 pub enum OdometerCounter {
     /// requests answered by the fast path
     Reads = 0,
-    /// requests left to the host: all but `read`, and those while there is no lease
+    /// requests left to the host: all but `read`, and those without a lease
     Forwarded = 1,
 }
 
@@ -1798,15 +1798,27 @@ impl OdometerCounter {
 pub mod metric {
     use crate::{Metric, MetricKind};
 
-    /// 1; version of the program, and the datapath of each service
-    pub const INFO: Metric = Metric {
-        name: "lineside_info",
-        key: "info",
+    /// 1; version, commit and cargo features of the program
+    pub const BUILD_INFO: Metric = Metric {
+        name: "lineside_build_info",
+        key: "build_info",
         service: None,
         kind: MetricKind::Gauge,
         unit: "",
-        labels: &["version", "service", "datapath"],
-        help: "1; version of the program, and the datapath of each service",
+        labels: &["version", "commit", "features"],
+        passes: false,
+        help: "1; version, commit and cargo features of the program",
+    };
+    /// 1 for each running service; datapath is where its fast path answers first
+    pub const SERVICE_INFO: Metric = Metric {
+        name: "lineside_service_info",
+        key: "service_info",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &["service", "channel", "datapath"],
+        passes: false,
+        help: "1 for each running service; datapath is where its fast path answers first",
     };
     /// time since the process began to serve
     pub const UPTIME: Metric = Metric {
@@ -1816,6 +1828,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "seconds",
         labels: &[],
+        passes: false,
         help: "time since the process began to serve",
     };
     /// number of reasons for which /healthz returns 503 now
@@ -1826,6 +1839,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "number of reasons for which /healthz returns 503 now",
     };
     /// number of warnings that `lineside status` shows now
@@ -1836,6 +1850,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "number of warnings that `lineside status` shows now",
     };
     /// time for which the fast path may answer without renewal by the host; 0: all requests are forwarded
@@ -1846,7 +1861,30 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "seconds",
         labels: &["service"],
+        passes: false,
         help: "time for which the fast path may answer without renewal by the host; 0: all requests are forwarded",
+    };
+    /// requests by the datapath that had the last word on them; outcome is answered (by its fast path), host (passed to the host) or refused (the host's queue was full)
+    pub const REQUESTS: Metric = Metric {
+        name: "lineside_requests_total",
+        key: "requests",
+        service: None,
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["service", "datapath", "outcome"],
+        passes: false,
+        help: "requests by the datapath that had the last word on them; outcome is answered (by its fast path), host (passed to the host) or refused (the host's queue was full)",
+    };
+    /// requests that the XDP program passed to the socket datapath, which counts them, too
+    pub const XDP_PASSED: Metric = Metric {
+        name: "lineside_xdp_passed_total",
+        key: "xdp_passed",
+        service: None,
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["service", "reason"],
+        passes: false,
+        help: "requests that the XDP program passed to the socket datapath, which counts them, too",
     };
     /// requests answered by the fast path
     pub const FASTPATH_REPLIES: Metric = Metric {
@@ -1856,6 +1894,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service", "datapath"],
+        passes: false,
         help: "requests answered by the fast path",
     };
     /// requests answered by the host
@@ -1866,6 +1905,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service"],
+        passes: false,
         help: "requests answered by the host",
     };
     /// requests that arrived with a full host queue: native ones are answered busy, others dropped
@@ -1876,6 +1916,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service"],
+        passes: false,
         help: "requests that arrived with a full host queue: native ones are answered busy, others dropped",
     };
     /// open TCP connections
@@ -1886,6 +1927,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &["service"],
+        passes: false,
         help: "open TCP connections",
     };
     /// TCP connections refused because the limit was reached
@@ -1896,6 +1938,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service"],
+        passes: false,
         help: "TCP connections refused because the limit was reached",
     };
     /// replies that could not be sent: full send buffer, or a neighbour that does not resolve
@@ -1906,6 +1949,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service"],
+        passes: false,
         help: "replies that could not be sent: full send buffer, or a neighbour that does not resolve",
     };
     /// datagrams dropped because they are longer than any request
@@ -1916,6 +1960,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service"],
+        passes: false,
         help: "datagrams dropped because they are longer than any request",
     };
     /// replies withheld because they were longer than the request
@@ -1926,6 +1971,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service"],
+        passes: false,
         help: "replies withheld because they were longer than the request",
     };
     /// dropped packets by reason
@@ -1936,7 +1982,140 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service", "datapath", "reason"],
+        passes: false,
         help: "dropped packets by reason",
+    };
+    /// time from the arrival of a forwarded request until the host has finished it, with queue and fdatasync
+    pub const HOST_LATENCY: Metric = Metric {
+        name: "lineside_host_latency_seconds",
+        key: "host_latency",
+        service: None,
+        kind: MetricKind::Histogram,
+        unit: "seconds",
+        labels: &["service"],
+        passes: false,
+        help: "time from the arrival of a forwarded request until the host has finished it, with queue and fdatasync",
+    };
+    /// requests of each batch that the host executed
+    pub const HOST_BATCH: Metric = Metric {
+        name: "lineside_host_batch_requests",
+        key: "host_batch",
+        service: None,
+        kind: MetricKind::Histogram,
+        unit: "requests",
+        labels: &["service"],
+        passes: false,
+        help: "requests of each batch that the host executed",
+    };
+    /// duration of each fdatasync of the journal
+    pub const FDATASYNC: Metric = Metric {
+        name: "lineside_fdatasync_seconds",
+        key: "fdatasync",
+        service: None,
+        kind: MetricKind::Histogram,
+        unit: "seconds",
+        labels: &["service", "channel"],
+        passes: false,
+        help: "duration of each fdatasync of the journal",
+    };
+    /// age of the oldest batch that the host has executed and that is not durable; 0: there is none
+    pub const DURABILITY_LAG: Metric = Metric {
+        name: "lineside_durability_lag_seconds",
+        key: "durability_lag",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "seconds",
+        labels: &["service"],
+        passes: false,
+        help: "age of the oldest batch that the host has executed and that is not durable; 0: there is none",
+    };
+    /// entries in use of a table that the fast path reads
+    pub const TABLE_ENTRIES: Metric = Metric {
+        name: "lineside_table_entries",
+        key: "table_entries",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &["service", "table"],
+        passes: false,
+        help: "entries in use of a table that the fast path reads",
+    };
+    /// entries for which a table that the fast path reads has room
+    pub const TABLE_CAPACITY: Metric = Metric {
+        name: "lineside_table_capacity",
+        key: "table_capacity",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &["service", "table"],
+        passes: false,
+        help: "entries for which a table that the fast path reads has room",
+    };
+    /// CPU time of the process, in user space and in the kernel
+    pub const PROCESS_CPU: Metric = Metric {
+        name: "process_cpu_seconds_total",
+        key: "process_cpu",
+        service: None,
+        kind: MetricKind::Counter,
+        unit: "seconds",
+        labels: &[],
+        passes: false,
+        help: "CPU time of the process, in user space and in the kernel",
+    };
+    /// memory of the process in RAM; the maps of XDP programs belong to the kernel
+    pub const PROCESS_RESIDENT_MEMORY: Metric = Metric {
+        name: "process_resident_memory_bytes",
+        key: "process_resident_memory",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "bytes",
+        labels: &[],
+        passes: false,
+        help: "memory of the process in RAM; the maps of XDP programs belong to the kernel",
+    };
+    /// address space of the process
+    pub const PROCESS_VIRTUAL_MEMORY: Metric = Metric {
+        name: "process_virtual_memory_bytes",
+        key: "process_virtual_memory",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "bytes",
+        labels: &[],
+        passes: false,
+        help: "address space of the process",
+    };
+    /// open file descriptors
+    pub const PROCESS_OPEN_FDS: Metric = Metric {
+        name: "process_open_fds",
+        key: "process_open_fds",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        passes: false,
+        help: "open file descriptors",
+    };
+    /// maximum number of open file descriptors
+    pub const PROCESS_MAX_FDS: Metric = Metric {
+        name: "process_max_fds",
+        key: "process_max_fds",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        passes: false,
+        help: "maximum number of open file descriptors",
+    };
+    /// start of the process, in seconds since 1970
+    pub const PROCESS_START_TIME: Metric = Metric {
+        name: "process_start_time_seconds",
+        key: "process_start_time",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "seconds",
+        labels: &[],
+        passes: false,
+        help: "start of the process, in seconds since 1970",
     };
     /// requests answered by the fast path
     pub const SPV_HITS: Metric = Metric {
@@ -1946,6 +2125,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: false,
         help: "requests answered by the fast path",
     };
     /// requests forwarded because the TXID, or the tree of its block, was not cached or was being written
@@ -1956,6 +2136,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: true,
         help: "requests forwarded because the TXID, or the tree of its block, was not cached or was being written",
     };
     /// requests forwarded because the lease had ended or the chain was changing
@@ -1966,6 +2147,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: true,
         help: "requests forwarded because the lease had ended or the chain was changing",
     };
     /// native requests that only the host answers
@@ -1976,6 +2158,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: true,
         help: "native requests that only the host answers",
     };
     /// lines that the host wrote into the fast path
@@ -1986,6 +2169,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "lines that the host wrote into the fast path",
     };
     /// fills that replaced a valid line of another TXID
@@ -1996,6 +2180,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "fills that replaced a valid line of another TXID",
     };
     /// lines cleared and blocks dropped
@@ -2006,6 +2191,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "lines cleared and blocks dropped",
     };
     /// fills refused because their block had been dropped
@@ -2016,6 +2202,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "fills refused because their block had been dropped",
     };
     /// Merkle trees that the host wrote into the fast path
@@ -2026,6 +2213,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "Merkle trees that the host wrote into the fast path",
     };
     /// Merkle trees replaced by another one
@@ -2036,6 +2224,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "Merkle trees replaced by another one",
     };
     /// height of the best block
@@ -2046,6 +2235,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "height of the best block",
     };
     /// blocks in the chain store, including side branches and detached ones
@@ -2056,6 +2246,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "blocks in the chain store, including side branches and detached ones",
     };
     /// transactions that can be found
@@ -2066,6 +2257,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "transactions that can be found",
     };
     /// 1: the followed node answers; 0: it does not, or its data is refused
@@ -2076,6 +2268,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "1: the followed node answers; 0: it does not, or its data is refused",
     };
     /// height of the node's best block when it was last asked
@@ -2086,6 +2279,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "height of the node's best block when it was last asked",
     };
     /// blocks of the node that are not used for answers, including those without min_confirmations
@@ -2096,6 +2290,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "blocks of the node that are not used for answers, including those without min_confirmations",
     };
     /// times that the node answered again after an outage
@@ -2106,6 +2301,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "times that the node answered again after an outage",
     };
     /// blocks of the node that were refused; a block that is offered repeatedly counts once
@@ -2116,6 +2312,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "blocks of the node that were refused; a block that is offered repeatedly counts once",
     };
     /// reorganisations of the node's chain that Lineside followed
@@ -2126,6 +2323,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "reorganisations of the node's chain that Lineside followed",
     };
     /// blocks that the longest reorganisation since the start disconnected
@@ -2136,6 +2334,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "blocks that the longest reorganisation since the start disconnected",
     };
     /// connected clients of the Electrum protocol
@@ -2146,6 +2345,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "connected clients of the Electrum protocol",
     };
     /// requests of Electrum clients by outcome: result or error, local or from the upstream server
@@ -2156,6 +2356,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["outcome"],
+        passes: false,
         help: "requests of Electrum clients by outcome: result or error, local or from the upstream server",
     };
     /// requests of Electrum clients that were sent to the upstream server
@@ -2166,6 +2367,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "requests of Electrum clients that were sent to the upstream server",
     };
     /// forwarded requests that failed because the upstream server did not answer in time
@@ -2176,6 +2378,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "forwarded requests that failed because the upstream server did not answer in time",
     };
     /// 1: the upstream Electrum server answers; 0: it does not
@@ -2186,6 +2389,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "1: the upstream Electrum server answers; 0: it does not",
     };
     /// notifications sent to Electrum clients
@@ -2196,6 +2400,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "notifications sent to Electrum clients",
     };
     /// times that an Electrum client was delayed because of its request rate
@@ -2206,6 +2411,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "times that an Electrum client was delayed because of its request rate",
     };
     /// clients refused or disconnected by a limit: clients, line, idle, stalled, memory, handshake (TLS)
@@ -2216,6 +2422,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["limit"],
+        passes: false,
         help: "clients refused or disconnected by a limit: clients, line, idle, stalled, memory, handshake (TLS)",
     };
     /// open HTTP connections
@@ -2226,6 +2433,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "open HTTP connections",
     };
     /// HTTP requests by outcome: answered, or throttled because of the client's request rate
@@ -2236,6 +2444,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["outcome"],
+        passes: false,
         help: "HTTP requests by outcome: answered, or throttled because of the client's request rate",
     };
     /// requests answered by the fast path
@@ -2246,6 +2455,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: false,
         help: "requests answered by the fast path",
     };
     /// requests forwarded to the host
@@ -2256,6 +2466,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: true,
         help: "requests forwarded to the host",
     };
     /// requests forwarded because the lease had ended
@@ -2266,6 +2477,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: true,
         help: "requests forwarded because the lease had ended",
     };
     /// answered requests whose code, or first code, is not 0
@@ -2276,6 +2488,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: false,
         help: "answered requests whose code, or first code, is not 0",
     };
     /// stored replies sent again for repeated requests
@@ -2286,6 +2499,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: false,
         help: "stored replies sent again for repeated requests",
     };
     /// requests answered busy: a lock was held, or the ring was full
@@ -2296,6 +2510,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: false,
         help: "requests answered busy: a lock was held, or the ring was full",
     };
     /// requests answered busy because the ring was full
@@ -2306,6 +2521,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: false,
         help: "requests answered busy because the ring was full",
     };
     /// number of accounts
@@ -2316,6 +2532,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "number of accounts",
     };
     /// number of open sessions
@@ -2326,6 +2543,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "number of open sessions",
     };
     /// operations that had an effect
@@ -2336,6 +2554,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "operations that had an effect",
     };
     /// operations refused by the host
@@ -2346,6 +2565,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "operations refused by the host",
     };
     /// operations that the fast path has executed and that are not journaled yet
@@ -2356,6 +2576,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "operations that the fast path has executed and that are not journaled yet",
     };
     /// batches of requests made durable by one fdatasync each
@@ -2366,6 +2587,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "batches of requests made durable by one fdatasync each",
     };
     /// bytes written to the journal
@@ -2376,6 +2598,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "bytes",
         labels: &[],
+        passes: false,
         help: "bytes written to the journal",
     };
     /// settlement blocks sealed
@@ -2386,6 +2609,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "settlement blocks sealed",
     };
     /// requests refused because the journal could not be written
@@ -2396,6 +2620,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "requests refused because the journal could not be written",
     };
     /// signatures of packets checked
@@ -2406,6 +2631,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "signatures of packets checked",
     };
     /// times that the fast path was paused so that the host could execute (express mode)
@@ -2416,6 +2642,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "times that the fast path was paused so that the host could execute (express mode)",
     };
     /// batches that the host executed while the fast path ran, on accounts and sessions it had locked
@@ -2426,6 +2653,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "batches that the host executed while the fast path ran, on accounts and sessions it had locked",
     };
     /// blocks exported to the settlement log
@@ -2436,6 +2664,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "blocks exported to the settlement log",
     };
     /// requests answered by the fast path
@@ -2446,6 +2675,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: false,
         help: "requests answered by the fast path",
     };
     /// requests forwarded because the fast path does not hold all of their range
@@ -2456,6 +2686,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: true,
         help: "requests forwarded because the fast path does not hold all of their range",
     };
     /// requests forwarded because a row in a block of their range may have changed
@@ -2466,6 +2697,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: true,
         help: "requests forwarded because a row in a block of their range may have changed",
     };
     /// requests forwarded because the fast path's lease or a server's lease had ended, or a row had expired
@@ -2476,6 +2708,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: true,
         help: "requests forwarded because the fast path's lease or a server's lease had ended, or a row had expired",
     };
     /// requests forwarded because the host was changing their range
@@ -2486,6 +2719,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: true,
         help: "requests forwarded because the host was changing their range",
     };
     /// requests that only the host answers, including changes
@@ -2496,6 +2730,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: true,
         help: "requests that only the host answers, including changes",
     };
     /// blocks that the fast path invalidated itself
@@ -2506,6 +2741,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
+        passes: false,
         help: "blocks that the fast path invalidated itself",
     };
     /// blocks that the fast path holds
@@ -2516,6 +2752,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "blocks that the fast path holds",
     };
     /// rows that the fast path holds
@@ -2526,6 +2763,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "rows that the fast path holds",
     };
     /// intervals that the host wrote into the fast path
@@ -2536,6 +2774,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "intervals that the host wrote into the fast path",
     };
     /// fills skipped because the fast path is full and most of their rows were read once
@@ -2546,6 +2785,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "fills skipped because the fast path is full and most of their rows were read once",
     };
     /// fills discarded because the table changed during the read
@@ -2556,6 +2796,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "fills discarded because the table changed during the read",
     };
     /// misses that the host answered with rows of another concurrent read of the table
@@ -2566,6 +2807,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "misses that the host answered with rows of another concurrent read of the table",
     };
     /// blocks invalidated by the host
@@ -2576,6 +2818,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "blocks invalidated by the host",
     };
     /// blocks evicted
@@ -2586,6 +2829,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "blocks evicted",
     };
     /// intervals that must not be filled now
@@ -2596,6 +2840,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "intervals that must not be filled now",
     };
     /// 1 while the fast path is switched off
@@ -2606,6 +2851,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "1 while the fast path is switched off",
     };
     /// open sessions
@@ -2616,6 +2862,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "open sessions",
     };
     /// servers of the table whose lease is held
@@ -2626,6 +2873,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "servers of the table whose lease is held",
     };
     /// accepted notifications of the table's servers
@@ -2636,6 +2884,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "accepted notifications of the table's servers",
     };
     /// rejected notifications: a wrong tag, table or format, or a server that grants no lease
@@ -2646,6 +2895,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "rejected notifications: a wrong tag, table or format, or a server that grants no lease",
     };
     /// 1 while an unconfigured server holds rows; none of its rows are cached, over Thrift 2 no rows at all
@@ -2656,6 +2906,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "1 while an unconfigured server holds rows; none of its rows are cached, over Thrift 2 no rows at all",
     };
     /// blocks in the ledger, all of them durable
@@ -2666,6 +2917,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &["channel"],
+        passes: false,
         help: "blocks in the ledger, all of them durable",
     };
     /// blocks committed since the start
@@ -2676,6 +2928,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["channel"],
+        passes: false,
         help: "blocks committed since the start",
     };
     /// transactions committed since the start, by validation code
@@ -2686,9 +2939,10 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["channel", "code"],
+        passes: false,
         help: "transactions committed since the start, by validation code",
     };
-    /// time of the stages of blocks; total is from the complete block until it was durable, with waiting
+    /// time that blocks spent in each stage; stages of different blocks run at the same time
     pub const FABRIC_STAGE: Metric = Metric {
         name: "lineside_fabric_stage_seconds_total",
         key: "stage",
@@ -2696,7 +2950,19 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "seconds",
         labels: &["channel", "stage"],
-        help: "time of the stages of blocks; total is from the complete block until it was durable, with waiting",
+        passes: false,
+        help: "time that blocks spent in each stage; stages of different blocks run at the same time",
+    };
+    /// time from the complete block until it was durable, with waiting
+    pub const FABRIC_COMMIT: Metric = Metric {
+        name: "lineside_fabric_commit_seconds",
+        key: "commit",
+        service: Some("fabric"),
+        kind: MetricKind::Histogram,
+        unit: "seconds",
+        labels: &["channel"],
+        passes: false,
+        help: "time from the complete block until it was durable, with waiting",
     };
     /// 1 while an orderer sends blocks or holds the request for the next one, else 0
     pub const FABRIC_FOLLOWING: Metric = Metric {
@@ -2706,6 +2972,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &["channel"],
+        passes: false,
         help: "1 while an orderer sends blocks or holds the request for the next one, else 0",
     };
     /// switches to the next source: broken connections, streams that ended, refused blocks
@@ -2716,6 +2983,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["channel"],
+        passes: false,
         help: "switches to the next source: broken connections, streams that ended, refused blocks",
     };
     /// 1 if no more blocks are accepted; /status has the reason
@@ -2726,6 +2994,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &["channel"],
+        passes: false,
         help: "1 if no more blocks are accepted; /status has the reason",
     };
     /// transactions received by UDP and verified before their block was complete
@@ -2736,6 +3005,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["channel"],
+        passes: false,
         help: "transactions received by UDP and verified before their block was complete",
     };
     /// transactions among them that were not verified again with their block
@@ -2746,6 +3016,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["channel"],
+        passes: false,
         help: "transactions among them that were not verified again with their block",
     };
     /// transactions verified with their block instead, for lack of room or time
@@ -2756,6 +3027,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["channel"],
+        passes: false,
         help: "transactions verified with their block instead, for lack of room or time",
     };
     /// blocks in the ledger without genesis, all durable
@@ -2766,6 +3038,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "blocks in the ledger without genesis, all durable",
     };
     /// requests answered since the start, by code
@@ -2776,6 +3049,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["code"],
+        passes: false,
         help: "requests answered since the start, by code",
     };
     /// signatures verified since the start
@@ -2786,6 +3060,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "signatures verified since the start",
     };
     /// batches of signatures verified since the start
@@ -2796,6 +3071,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "batches of signatures verified since the start",
     };
     /// keys that have a value
@@ -2806,6 +3082,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "keys that have a value",
     };
     /// 1 if no writes are accepted; /status has the reason
@@ -2816,6 +3093,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
+        passes: false,
         help: "1 if no writes are accepted; /status has the reason",
     };
     /// datagrams received by UDP; host_replies has the number that the node has answered
@@ -2826,16 +3104,20 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
+        passes: false,
         help: "datagrams received by UDP; host_replies has the number that the node has answered",
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 103] = [
-        &INFO,
+    pub const ALL: [&Metric; 119] = [
+        &BUILD_INFO,
+        &SERVICE_INFO,
         &UPTIME,
         &PROBLEMS,
         &WARNINGS,
         &LEASE_LEFT,
+        &REQUESTS,
+        &XDP_PASSED,
         &FASTPATH_REPLIES,
         &HOST_REPLIES,
         &QUEUE_FULL,
@@ -2845,6 +3127,18 @@ pub mod metric {
         &OVERSIZE,
         &AMPLIFICATION,
         &DROPS,
+        &HOST_LATENCY,
+        &HOST_BATCH,
+        &FDATASYNC,
+        &DURABILITY_LAG,
+        &TABLE_ENTRIES,
+        &TABLE_CAPACITY,
+        &PROCESS_CPU,
+        &PROCESS_RESIDENT_MEMORY,
+        &PROCESS_VIRTUAL_MEMORY,
+        &PROCESS_OPEN_FDS,
+        &PROCESS_MAX_FDS,
+        &PROCESS_START_TIME,
         &SPV_HITS,
         &SPV_MISSES,
         &SPV_NOT_LEASED,
@@ -2921,6 +3215,7 @@ pub mod metric {
         &FABRIC_BLOCKS,
         &FABRIC_TRANSACTIONS,
         &FABRIC_STAGE,
+        &FABRIC_COMMIT,
         &FABRIC_FOLLOWING,
         &FABRIC_SOURCES_LEFT,
         &FABRIC_STOPPED,

@@ -7,6 +7,19 @@ pub enum MetricKind {
     Counter,
     /// Increases and decreases.
     Gauge,
+    /// Counts values in buckets, from 0 at the start of the process.
+    Histogram,
+}
+
+impl MetricKind {
+    /// Returns the name in the text formats of metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
 }
 
 /// One metric of `spec/`.
@@ -18,12 +31,15 @@ pub struct Metric {
     pub key: &'static str,
     /// Only service that has the metric; `None` if all services or the process have it.
     pub service: Option<&'static str>,
-    /// Kind: counter or gauge.
+    /// Kind: counter, gauge or histogram.
     pub kind: MetricKind,
     /// Unit, such as `seconds`; empty for plain numbers.
     pub unit: &'static str,
     /// Names of the labels.
     pub labels: &'static [&'static str],
+    /// True for a counter of requests that the fast path passes on. XDP passes them to the socket datapath, which
+    /// counts them again, so `/metrics` has XDP's count in `lineside_xdp_passed_total` only.
+    pub passes: bool,
     /// Description for people, shown as `# HELP`.
     pub help: &'static str,
 }

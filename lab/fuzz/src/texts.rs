@@ -137,6 +137,8 @@ pub fn console_request_seeds() -> Vec<Vec<u8>> {
         "GET /status HTTP/1.1\r\nHost: 127.0.0.1",
         "GET /metrics HTTP/1.1\r\nHost: [::1]:7700",
         "GET /healthz HTTP/1.1\r\nhost: localhost:1\r\nAccept: */*",
+        "HEAD /version HTTP/1.1\r\nHost: 127.0.0.1",
+        "GET /metrics HTTP/1.1\r\nHost: ::1\r\nAccept: application/openmetrics-text;q=0.5,*/*",
         "GET /nowhere HTTP/1.1\r\nHost: localhost",
         "GET /status HTTP/1.0",
         "GET /status HTTP/1.1\r\nHost: evil.example",
@@ -148,7 +150,7 @@ pub fn console_request_seeds() -> Vec<Vec<u8>> {
 }
 
 /// For any request, the console keeps running and answers the next request. A request that it answers with 200 was a
-/// GET whose host is an address or localhost.
+/// GET or HEAD whose host is an address or localhost.
 pub fn console_request(data: &[u8]) {
     let address = CONSOLE.with_borrow_mut(|console| {
         let started = || Console::start(([127, 0, 0, 1], 0).into(), Arc::new(snapshot)).expect("listening");
@@ -162,7 +164,8 @@ pub fn console_request(data: &[u8]) {
     );
     if answer.starts_with(b"HTTP/1.1 200") || answer.starts_with(b"HTTP/1.0 200") {
         let sent = String::from_utf8_lossy(data);
-        assert!(sent.trim_start().starts_with("GET "), "{sent:?}");
+        let method = sent.split_whitespace().next();
+        assert!(matches!(method, Some("GET" | "HEAD")), "{sent:?}");
         assert!(names_no_one(&sent), "{sent:?}");
     }
     if data.len().is_multiple_of(16) {

@@ -11,6 +11,7 @@ mod replay;
 mod soak;
 
 use clap::{Parser, Subcommand};
+use lineside::logging::{self, LogFormat, LogLevel};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -46,7 +47,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    lineside::init_logging();
+    logging::start(None, LogFormat::Text, LogLevel::Warn);
     match Cli::try_parse() {
         Ok(cli) => {
             let as_json = cli.json;

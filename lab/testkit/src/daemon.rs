@@ -18,13 +18,16 @@ pub struct Daemon {
 impl Daemon {
     /// Starts `command` and waits until the server reports that it serves.
     ///
+    /// The command logs warnings and errors only, because nothing reads its standard error before it ends.
+    ///
     /// # Errors
     /// Standard error of the command, if it ends before that.
     ///
     /// # Panics
     /// The output is not UTF-8.
     pub fn start(command: &mut Command) -> Result<Self, String> {
-        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let command = command.env("RUST_LOG", "warn").stdout(Stdio::piped());
+        let command = command.stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let output = child.stdout.take().expect("standard output is piped");
         let mut errors = child.stderr.take().expect("standard error is piped");

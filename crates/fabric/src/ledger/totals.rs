@@ -1,6 +1,7 @@
 //! Totals over all blocks that a replica has committed since it started, for metrics.
 
 use crate::code::TxCode;
+use lineside_util::histogram::{Buckets, Histogram};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Names of the stages of a block, in the order of [`Totals::stages_ns`].
@@ -12,6 +13,7 @@ pub struct Totals {
     blocks: AtomicU64,
     by_code: [AtomicU64; 256],
     stages_ns: [AtomicU64; STAGES.len()],
+    commit_ns: Histogram,
 }
 
 impl Default for Totals {
@@ -20,6 +22,7 @@ impl Default for Totals {
             blocks: AtomicU64::new(0),
             by_code: [const { AtomicU64::new(0) }; 256],
             stages_ns: [const { AtomicU64::new(0) }; STAGES.len()],
+            commit_ns: Histogram::of_times(),
         }
     }
 }
@@ -35,6 +38,8 @@ impl Totals {
         for (sum, ns) in self.stages_ns.iter().zip(stages_ns) {
             sum.fetch_add(ns, Ordering::Relaxed);
         }
+        let [.., total_ns] = stages_ns;
+        self.commit_ns.record(total_ns);
     }
 
     /// Returns the number of blocks.
@@ -49,6 +54,11 @@ impl Totals {
         counts
             .filter_map(|(code, count)| Some((code?, count)).filter(|_| count > 0))
             .collect()
+    }
+
+    /// Returns the times in ns from the arrival of complete blocks until they were durable, with waiting.
+    pub fn commit_ns(&self) -> Buckets {
+        self.commit_ns.read()
     }
 
     /// Returns the total nanoseconds of each of [`STAGES`]. The last covers the time from the block's arrival until it

@@ -35,6 +35,7 @@ impl Server {
             .args(["--account-bits", "10", "--listen", listen, "--data"])
             .arg(data);
         let mut child = command
+            .env("RUST_LOG", "warn")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

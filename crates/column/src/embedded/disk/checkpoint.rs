@@ -125,6 +125,7 @@ fn checkpoint(shared: &Shared, lsn: Lsn) -> Result<(), String> {
     let text = b"The files of rows in `tables` hold all changes up to this one.";
     let written = snapshots.write(lsn, |file| io::Write::write_all(file, text));
     written.map_err(|error| error.to_string())?;
+    tracing::info!(change = lsn, "column: wrote a checkpoint of the table");
     if let Some(older) = older {
         let pruned = shared.lock_log().journal.prune(older.lsn);
         pruned.map_err(|error| error.to_string())?;

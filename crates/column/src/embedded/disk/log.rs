@@ -136,6 +136,9 @@ fn open_checked(
     let mark = tables.mark().map_err(damaged_tables)?;
     check_mark(mark, saved_lsn.unwrap_or(0), recovery.last_lsn)?;
     replay(&journal, &tables, mark + 1)?;
+    let last_change = recovery.last_lsn;
+    let replayed = last_change.saturating_sub(mark);
+    tracing::info!(last_change, replayed, "column: the table was recovered");
     Ok(OpenedTable {
         log: Log { journal },
         tables,

@@ -1,0 +1,250 @@
+//! The log of a server: its forms, its levels, and a line for each event that an operator asks about.
+
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A server of `transfer` whose standard error goes to a file.
+struct Logged {
+    child: Child,
+    console: String,
+    listen: String,
+    file: std::path::PathBuf,
+}
+
+impl Logged {
+    fn start(folder: &Path, options: &[&str], environment: &[(&str, &str)]) -> Self {
+        let file = folder.join("log");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+        command
+            .args([
+                "--json",
+                "run",
+                "--datapath",
+                "socket",
+                "--console",
+                "127.0.0.1:0",
+            ])
+            .args([
+                "--set",
+                "transfer.enabled=true",
+                "--set",
+                "transfer.listen=127.0.0.1:0",
+                "--set",
+            ])
+            .arg(format!("transfer.data={}", folder.join("ledger").display()))
+            .args(options)
+            .env_remove("RUST_LOG")
+            .envs(environment.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&file).expect("create"));
+        let mut child = command.spawn().expect("run");
+        let mut line = String::new();
+        let mut lines = BufReader::new(child.stdout.take().expect("piped"));
+        lines.read_line(&mut line).expect("announced");
+        let started: Value = serde_json::from_str(&line).expect("JSON");
+        let text = |key: &str| started[key].as_str().expect(key).to_owned();
+        let console = text("console").replace("http://", "");
+        Self {
+            child,
+            console,
+            listen: text("listen"),
+            file,
+        }
+    }
+
+    /// Ends the server by SIGTERM, and returns its log.
+    fn end(mut self) -> String {
+        // SAFETY: the child was started here and was not waited for, so its id is its own.
+        unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+        assert!(self.child.wait().expect("ends").success());
+        std::fs::read_to_string(&self.file).expect("read")
+    }
+
+    fn client(&self, arguments: &[&str]) {
+        let output = Command::new(env!("CARGO_BIN_EXE_lineside"))
+            .arg("transfer")
+            .args(arguments)
+            .args(["--server", &self.listen])
+            .output()
+            .expect("run");
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+#[test]
+fn a_line_of_text_has_time_level_target_and_fields() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Logged::start(folder.path(), &[], &[]);
+    let log = server.end();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(" INFO ")).collect();
+    for said in [
+        "serving service=\"transfer\"",
+        "started version=",
+        "the ledger was recovered",
+        "stopped",
+    ] {
+        assert!(
+            lines.iter().any(|line| line.contains(said)),
+            "{said} is not in:\n{log}"
+        );
+    }
+    for line in lines {
+        // 2026-11-26T04:30:36.123456Z  INFO lineside::session: serving service="transfer" …
+        let mut words = line.split_whitespace();
+        let time = words.next().expect("a time");
+        let digits = time.replace(|c: char| c.is_ascii_digit(), "0");
+        assert_eq!(digits, "0000-00-00T00:00:00.000000Z", "{line}");
+        assert_eq!(words.next(), Some("INFO"), "{line}");
+        assert!(
+            words
+                .next()
+                .is_some_and(|target| target.starts_with("lineside") && target.ends_with(':'))
+        );
+    }
+}
+
+#[test]
+fn every_line_of_json_is_an_object() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Logged::start(
+        folder.path(),
+        &["--log-format", "json", "--set", "transfer.block_operations=1"],
+        &[],
+    );
+    for account in ["1", "2"] {
+        server.client(&["create", account]);
+    }
+    let log = server.end();
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    for line in &lines {
+        assert!(
+            line["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')),
+            "{line}"
+        );
+        assert!(
+            ["WARN", "INFO"].contains(&line["level"].as_str().unwrap_or_default()),
+            "{line}"
+        );
+        assert!(
+            line["target"]
+                .as_str()
+                .is_some_and(|target| target.starts_with("lineside")),
+            "{line}"
+        );
+        assert!(line["fields"]["message"].is_string(), "{line}");
+        assert_eq!(line.as_object().map(|object| object.len()), Some(4), "{line}");
+    }
+    let of = |message: &str| lines.iter().find(|line| line["fields"]["message"] == message);
+    let serving = of("serving").unwrap_or_else(|| panic!("{log}"));
+    assert_eq!(serving["fields"]["service"], "transfer");
+    let sealed = of("transfer: sealed a block").unwrap_or_else(|| panic!("{log}"));
+    assert_eq!(sealed["fields"]["block"], 1);
+    let recovered = of("transfer: the ledger was recovered").unwrap_or_else(|| panic!("{log}"));
+    assert_eq!(recovered["fields"]["accounts"], 0);
+    // The warning about signatures that are not required is an event, too.
+    assert!(lines.iter().any(|line| line["level"] == "WARN"), "{log}");
+}
+
+#[test]
+fn the_level_comes_from_the_option_then_from_the_variable() {
+    let levels = |options: &[&str], environment: &[(&str, &str)]| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = [&["--log-format", "json"], options].concat();
+        let log = Logged::start(folder.path(), &options, environment).end();
+        let mut levels: Vec<String> = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            .filter_map(|line| line["level"].as_str().map(str::to_owned))
+            .collect();
+        levels.sort();
+        levels.dedup();
+        levels
+    };
+    assert_eq!(levels(&[], &[]), ["INFO", "WARN"]);
+    assert_eq!(levels(&["--log-level", "error"], &[]), [""; 0]);
+    assert_eq!(
+        levels(&["--log-level", "warn"], &[("RUST_LOG", "info")]),
+        ["WARN"]
+    );
+    assert_eq!(levels(&[], &[("RUST_LOG", "warn")]), ["WARN"]);
+    assert_eq!(levels(&[], &[("RUST_LOG", "lineside::session=info")]), ["INFO"]);
+}
+
+/// A client command says nothing but its result.
+#[test]
+fn a_client_has_no_lines_of_normal_operation() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Logged::start(folder.path(), &[], &[]);
+    let output = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args(["status", "--console", &server.console])
+        .env_remove("RUST_LOG")
+        .output()
+        .expect("run");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    server.end();
+}
+
+#[test]
+fn the_console_of_a_server_has_its_build_and_its_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Logged::start(folder.path(), &[], &[]);
+    server.client(&["create", "1"]);
+    let page = |path: &str| {
+        let mut stream = TcpStream::connect(&server.console).expect("connects");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        answer.split_once("\r\n\r\n").expect("HTTP").1.to_owned()
+    };
+    let version: Value = serde_json::from_str(&page("/version")).expect("JSON");
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    assert!(version["features"].is_array() && version["commit"].is_string());
+    let metrics = page("/metrics");
+    let value = |series: &str| -> f64 {
+        let line = metrics.lines().find(|line| line.starts_with(series));
+        let value = line.and_then(|line| line.rsplit_once(' '));
+        value
+            .unwrap_or_else(|| panic!("no {series}: {metrics}"))
+            .1
+            .parse()
+            .expect("a number")
+    };
+    assert_eq!(value("lineside_build_info{"), 1.0);
+    assert!(value("process_resident_memory_bytes ") > 1e6);
+    assert!(value("process_open_fds ") > 5.0 && value("process_max_fds ") > 5.0);
+    assert!(value("process_start_time_seconds ") > 1.7e9);
+    // The request passed through the host, which made it durable.
+    let of_service = "{service=\"transfer\"}";
+    let requests = value(&format!("lineside_host_latency_seconds_count{of_service}"));
+    assert!(requests >= 1.0);
+    assert_eq!(
+        value(&format!("lineside_host_batch_requests_sum{of_service}")),
+        requests
+    );
+    assert!(value(&format!("lineside_fdatasync_seconds_count{of_service}")) >= 1.0);
+    assert_eq!(
+        value(&format!("lineside_durability_lag_seconds{of_service}")),
+        0.0
+    );
+    assert_eq!(
+        value("lineside_requests_total{service=\"transfer\",datapath=\"socket\",outcome=\"host\"}"),
+        requests
+    );
+    assert_eq!(
+        value("lineside_table_entries{service=\"transfer\",table=\"accounts\"}"),
+        1.0
+    );
+    assert_eq!(
+        value("lineside_table_capacity{service=\"transfer\",table=\"accounts\"}"),
+        1_048_576.0
+    );
+    server.end();
+}
