@@ -6,7 +6,7 @@ use crate::store::Store;
 use crate::writer::StoreWriter;
 use k256::ecdsa::SigningKey;
 use lineside_fastpath::{BatchHost, BatchRequest, RequestOutcome};
-use lineside_journal::{Error as JournalError, FsDisk, Options, dump_over_gaps};
+use lineside_journal::{Disk, Error as JournalError, FsDisk, Options, dump_over_gaps};
 use lineside_util::data_dir::Kind;
 use lineside_util::hex::{array_from_hex, to_hex};
 use lineside_util::key_file::{KeyFileError, read_owner_only};
@@ -104,6 +104,7 @@ impl Server {
     /// # Errors
     /// Those of [`Server::open`].
     pub fn open_on(disk: FsDisk, setup: Setup, store: Arc<Store>) -> Result<(Self, OpenedLedger), OpenError> {
+        refuse_emptied(&disk)?;
         let data = disk.path().to_owned();
         let key = ledger_key(&data)?;
         let public = to_hex(key.verifying_key().to_encoded_point(true).as_bytes());
@@ -259,6 +260,29 @@ fn random() -> u64 {
     match getrandom::fill(&mut bytes) {
         Ok(()) => u64::from_ne_bytes(bytes),
         Err(error) => panic!("the kernel returned no random number: {error}"),
+    }
+}
+
+/// Refuses a directory that a server used before and that has no file of its journal. The opening of the journal would
+/// refuse it, too, but only after a new key was made.
+///
+/// # Errors
+/// [`JournalError::Emptied`]; the system's error.
+pub fn refuse_emptied(disk: &FsDisk) -> Result<(), JournalError> {
+    let Some(path) = disk.used_before() else {
+        return Ok(());
+    };
+    let list = |source| JournalError::Io {
+        op: "list",
+        file: ".".into(),
+        source,
+    };
+    let names = disk.list().map_err(list)?;
+    let is_of_journal =
+        |name: &String| name == "acknowledged" || name.ends_with(".log") || name.ends_with(".snap");
+    match names.iter().any(is_of_journal) {
+        true => Ok(()),
+        false => Err(JournalError::Emptied { path }),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::datapath::{self, LineClaims};
 use crate::fastpath::TransferFastPath;
 use crate::host::{self, Executing, Setup};
 use crate::ring::Ring;
-use crate::server::{KIND, Report, Server, ledger_key, lock};
+use crate::server::{KIND, Report, Server, ledger_key, lock, refuse_emptied};
 use crate::store::{Geometry, Mode, Store};
 use anyhow::{Context, bail};
 use attach_record::AttachRecord;
@@ -141,6 +141,7 @@ impl Service for TransferService {
         mode_as_pinned(config, &context.datapath)?;
         let disk = FsDisk::claim(&config.data, &KIND)
             .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
+        refuse_emptied(&disk)?;
         self.disk = Some(disk);
         if context.datapath.kind == DatapathKind::Socket {
             // Reading pinned maps needs capabilities that a server on this datapath gives up next.
@@ -377,7 +378,7 @@ fn ledger_tag(data: &Path) -> anyhow::Result<u64> {
 }
 
 /// Logs what the start found in the ledger.
-fn log_recovery(opened: &host::Opened, server: &Server) {
+fn log_recovery(opened: &host::OpenedLedger, server: &Server) {
     let report = server.report();
     let (accounts, blocks) = {
         let report = lock(&report);
