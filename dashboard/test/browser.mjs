@@ -221,7 +221,7 @@ async function check(browser, sections) {
 
 async function shots(browser, folder) {
   for (const colorScheme of ["light", "dark"]) {
-    const page = await open(browser, { viewport: { width: 1280, height: 980 }, colorScheme });
+    const page = await open(browser, { viewport: { width: 1280, height: 1600 }, colorScheme });
     // Two samples, so that the numbers are those of a page in use.
     await changes(page, "#transfer .legend b");
     await page.screenshot({ path: join(folder, `dashboard-${colorScheme}.png`) });
