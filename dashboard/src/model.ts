@@ -64,7 +64,9 @@ export function serviceView(input: ServiceInput): ServiceView {
     );
     panels.push(...requestPanels(input), ...[verdictPanel(input), leasePanel(input)].filter(isPresent));
   }
-  figures.push(...occupancy(input), ...own.figures);
+  const tablesUse = occupancy(input);
+  const isTable = (one: Figure) => tablesUse.some((table) => table.label === one.label);
+  figures.push(...tablesUse, ...own.figures.filter((one) => !isTable(one)));
   panels.push(...own.panels);
   const tables: Table[] = [verdictTable(input), ...own.tables].filter(isPresent);
   tables.push(chartTable(panels), allValues(input));

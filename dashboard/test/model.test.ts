@@ -215,4 +215,11 @@ test("tables that are nearly full are marked", () => {
   assert.equal(figure(spv, "Accounts"), "95 of 100 (95 %)");
   assert.equal(spv.figures.find((one) => one.label === "Accounts")?.isBad, true);
   assert.equal(figure(spv, "Tree nodes"), "1 of 4.19 M (< 0.1 %)");
+  // The number of accounts is shown once.
+  const full: Values = { "table_entries=accounts": [95, 95], "table_capacity=accounts": [100, 100] };
+  const transfer = view({ name: "transfer" }, { ...full, accounts: [95, 95] });
+  assert.deepEqual(
+    transfer.figures.filter((one) => one.label === "Accounts").map((one) => one.value),
+    ["95 of 100 (95 %)"],
+  );
 });

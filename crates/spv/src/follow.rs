@@ -223,7 +223,7 @@ enum StepError {
 
 /// Logs that blocks were connected, the last of which is `last`: at most one line in each second, because a new chain
 /// store connects thousands of blocks.
-fn log_connected(last: &Held, blocks: usize) {
+fn log_connected(last: &UnconnectedBlock, blocks: usize) {
     static LIMIT: LogLimit = LogLimit::new(Duration::from_secs(1));
     if let Some(left_out) = LIMIT.admit() {
         let (height, hash) = (last.height, to_display(&last.hash));
