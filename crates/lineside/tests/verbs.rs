@@ -1,5 +1,5 @@
-//! Rules that every verb keeps: exit codes, errors in one line or as one JSON object, no files left by a failed command,
-//! defaults in the help, and host names where addresses are expected. A new verb needs a row in the table.
+//! Rules that every verb keeps: exit codes, errors in one line or as one JSON object, no files left by a failed
+//! command, defaults in the help, and host names where addresses are expected. A new verb needs a row in the table.
 
 mod verbs_table;
 
