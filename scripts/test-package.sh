@@ -75,7 +75,7 @@ test_deb() {
         usr/share/doc/lineside/changelog.Debian.gz usr/share/doc/lineside/third-party-licenses.txt.gz; do
         grep -qE "^(\./)?(${file}|${file/usr\/lib/lib})$" <<<"$files" || fail "deb: no $file"
     done
-    dpkg-deb --info "$deb" conffiles | grep -qx /etc/lineside/lineside.toml || fail "deb: lineside.toml is no conffile"
+    dpkg-deb --info "$deb" conffiles | grep -qx /etc/lineside/lineside.toml || fail "deb: lineside.toml is not a conffile"
     if ! lacks "deb (lintian)" lintian; then
         # There is no bug of Debian that the first version closes.
         lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$deb" >&2 ||

@@ -46,7 +46,7 @@ fn words<'a>(row: &Row<'a>) -> Vec<&'a str> {
     row.verb.split(' ').chain(row.arguments.iter().copied()).collect()
 }
 
-/// Returns a folder with the one file that rows may name, `file`, which is no key, no journal and no block.
+/// Returns a folder with the one file that rows may name, `file`, which is neither a key nor a journal nor a block.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("file"), "text\n").expect("written");
