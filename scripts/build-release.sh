@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the program that `make package` packs, into target/reproducible: of the same commit, compiler and system
-# libraries it has the same bytes in every folder. libelf and zlib are linked statically. Prints the path of the program.
+# Builds the program that `make package` packs, into target/reproducible, and prints its path. libelf and zlib are
+# linked statically. Of the same commit, compiler and system libraries, the program has the same bytes in every folder.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,7 +9,7 @@ crates=${CARGO_HOME:-$HOME/.cargo}
 triple=$(rustc -vV | sed -n 's/^host: //p')
 folder=$(gcc -print-multiarch 2>/dev/null || echo x86_64-linux-gnu)
 
-# Paths of this machine are replaced in Rust and in C, and in the line information of the XDP programs (crates/bpf-build).
+# Paths of this machine are replaced in Rust and C. crates/bpf-build does that for the XDP programs.
 maps=("$here=/lineside" "$crates=/cargo")
 for map in "${maps[@]}"; do
     RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$map"

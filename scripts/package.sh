@@ -51,7 +51,8 @@ stage_program() {
 
 stage_documents() {
     local share=$root/usr/share lineside=$root/usr/bin/lineside
-    mkdir -p "$share"/{man/man1,bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d,doc/lineside}
+    mkdir -p "$share"/{man/man1,doc/lineside} \
+        "$share"/{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
     "$lineside" man "$share/man/man1" >&2
     "$lineside" completions bash >"$share/bash-completion/completions/lineside"
     "$lineside" completions zsh >"$share/zsh/vendor-completions/_lineside"

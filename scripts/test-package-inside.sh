@@ -36,7 +36,8 @@ journalctl --unit=lineside | grep -q 'no service is enabled'
 systemctl reset-failed lineside
 check "a configuration without a service is refused, and not tried again"
 
-sed -i '/^\[transfer\]/,/^\[/{s/^enabled = false/enabled = true/;s/^data = ""/data = "ledger"/}' /etc/lineside/lineside.toml
+sed -i '/^\[transfer\]/,/^\[/{s/^enabled = false/enabled = true/;s/^data = ""/data = "ledger"/}' \
+    /etc/lineside/lineside.toml
 mkdir -p /etc/systemd/system/lineside.service.d
 # Shorter times, for the test of the watchdog only.
 printf '[Service]\nWatchdogSec=3\nTimeoutAbortSec=2\n' >/etc/systemd/system/lineside.service.d/test.conf

@@ -75,7 +75,7 @@ test_deb() {
         usr/share/doc/lineside/changelog.Debian.gz usr/share/doc/lineside/third-party-licenses.txt.gz; do
         grep -qE "^(\./)?(${file}|${file/usr\/lib/lib})$" <<<"$files" || fail "deb: no $file"
     done
-    dpkg-deb --info "$deb" conffiles | grep -qx /etc/lineside/lineside.toml || fail "deb: lineside.toml is no conffile"
+    dpkg-deb --info "$deb" conffiles | grep -qx /etc/lineside/lineside.toml || fail "deb: lineside.toml is not a conffile"
     if ! lacks "deb (lintian)" lintian; then
         # There is no bug of Debian that the first version closes.
         lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$deb" >&2 ||
@@ -128,11 +128,12 @@ test_image() {
 test_compose() {
     local file model service
     for file in lineside ledger; do
-        (cd packaging/compose && LINESIDE_NODE_PASSWORD=simnet "$out/root/usr/bin/lineside" check-config "$file.toml") >"$work/$file.log" 2>&1 ||
-            fail "compose: $file.toml: $(cat "$work/$file.log")"
+        LINESIDE_NODE_PASSWORD=simnet "$out/root/usr/bin/lineside" check-config "packaging/compose/$file.toml" \
+            >"$work/$file.log" 2>&1 || fail "compose: $file.toml: $(cat "$work/$file.log")"
     done
     if docker compose version >/dev/null 2>&1; then
-        model=$(docker compose --file packaging/compose.yaml config --format json) || fail "compose: docker compose config"
+        model=$(docker compose --file packaging/compose.yaml config --format json) ||
+            fail "compose: docker compose config"
     elif ! lacks compose go; then
         # The loader and the schema of `docker compose`, without Docker.
         model=$(GOFLAGS=-mod=mod GOTOOLCHAIN=local go run \
@@ -197,7 +198,10 @@ UNIT
         "${bpf[@]}" --boot \
         </dev/null >"$work/console" 2>&1 || true
     if ! grep -qx 'all checks passed' "$system/root/check.log" 2>/dev/null; then
-        [ -e "$system/root/check.log" ] || { tail -20 "$work/console" >&2 && fail "systemd: the container did not boot"; }
+        if [ ! -e "$system/root/check.log" ]; then
+            tail -20 "$work/console" >&2
+            fail "systemd: the container did not boot"
+        fi
         cat "$system/root/check.log" >&2
         fail "systemd"
     fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Unpacks the only image of an OCI archive into a new folder, and checks it: every blob has the digest and size by which
-it is named, and every layer the digest in the configuration.
+"""Unpacks the only image of an OCI archive into a new folder, and checks it: every blob has the digest and size by
+which it is named, and every layer the digest in the configuration.
 
     scripts/unpack-image.py ARCHIVE FOLDER"""
 

@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn an_error_of_clap_has_a_message_and_a_hint() {
-        let text = "error: unexpected argument '--x' found\n\nUsage: lineside run\n\nFor more information, try '--help'.";
+        let text = "error: unexpected argument '--x' found\n\nUsage: lineside run\n\n\
+                    For more information, try '--help'.";
         let expected = json!({"error": {
             "code": "usage",
             "message": "unexpected argument '--x' found",

@@ -53,7 +53,12 @@ pub struct Overrides {
     #[arg(long, value_name = "DIR", help_heading = "Datapath and console")]
     pin_dir: Option<PathBuf>,
     /// Address and TCP port of the console: /status, /healthz, /metrics [default: 127.0.0.1:7700]
-    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::console, help_heading = "Datapath and console")]
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        value_parser = crate::address::console,
+        help_heading = "Datapath and console"
+    )]
     console: Option<SocketAddr>,
 }
 

@@ -10,7 +10,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 #[derive(Args)]
 pub struct Status {
     /// Address and TCP port of the server's console.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::console, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, CONSOLE_PORT)))]
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        value_parser = crate::address::console,
+        default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, CONSOLE_PORT))
+    )]
     console: SocketAddr,
 }
 

@@ -1,5 +1,5 @@
-//! Two nodes of the shipped program that share an order through a real broker. Their sandbox is strict: a system call of
-//! librdkafka that the filter does not allow would end them.
+//! Two nodes of the shipped program that share an order through a real broker. Their sandbox is strict: a system call
+//! of librdkafka that the filter does not allow would end them.
 
 #![cfg(feature = "kafka")]
 

@@ -1,5 +1,5 @@
-//! Rules that every verb keeps: exit codes, errors in one line or as one JSON object, no files left by a failed command,
-//! defaults in the help, and host names where addresses are expected. A new verb needs a row in the table.
+//! Rules that every verb keeps: exit codes, errors in one line or as one JSON object, no files left by a failed
+//! command, defaults in the help, and host names where addresses are expected. A new verb needs a row in the table.
 
 mod verbs_table;
 
@@ -46,7 +46,7 @@ fn words<'a>(row: &Row<'a>) -> Vec<&'a str> {
     row.verb.split(' ').chain(row.arguments.iter().copied()).collect()
 }
 
-/// Returns a folder with the one file that rows may name, `file`, which is no key, no journal and no block.
+/// Returns a folder with the one file that rows may name, `file`, which is neither a key nor a journal nor a block.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("file"), "text\n").expect("written");

@@ -25,8 +25,8 @@ licence's words, is in its source, which is the archive of that version at https
 Besides, the packages with a name that ends in -sys contain libraries in C: libbpf-sys has libbpf (used under
 BSD-2-Clause), rdkafka-sys has librdkafka (BSD-2-Clause; with the feature `kafka` only), secp256k1-sys has libsecp256k1
 (MIT). With the feature `static`, which the packages of `make package` have, the system's libelf (used under
-LGPL-3.0-or-later) and zlib (Zlib) are part of the binary. Without it they are linked dynamically, as the C library is in
-every build.
+LGPL-3.0-or-later) and zlib (Zlib) are part of the binary. Without it they are linked dynamically, as the C library is
+in every build.
 
 The dashboard page contains the packages whose source is at https://www.npmjs.com, according to
 dashboard/package-lock.json; the page has the text of their licences.

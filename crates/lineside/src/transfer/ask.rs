@@ -23,7 +23,12 @@ use zerocopy::FromZeros;
 #[derive(Args)]
 pub struct Server {
     /// Address or name of the server, and its UDP port.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, TRANSFER_PORT)))]
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        value_parser = crate::address::parse,
+        default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, TRANSFER_PORT))
+    )]
     server: SocketAddr,
     /// Milliseconds to wait for a reply, up to 3600000 (one hour).
     #[arg(
