@@ -176,7 +176,11 @@ impl Service for FabricService {
         let source: Arc<dyn Source> = ledger;
         let heights = source.heights();
         let channel = source.channel().to_owned();
-        tracing::info!(channel, height = replica.next(), "fabric: the ledger was recovered");
+        tracing::info!(
+            channel,
+            height = replica.next(),
+            "fabric: the ledger was recovered"
+        );
         let server = start_server(
             config.listen,
             files.tls,

@@ -150,7 +150,10 @@ impl Proposer {
         };
         let message = head_message(&self.shared.database, sender, &head, &*self.shared.signer);
         match self.shared.append(message) {
-            Ok(_) => tracing::info!(block = head.number, "hybrid: posted a checkpoint, the signed head"),
+            Ok(_) => tracing::info!(
+                block = head.number,
+                "hybrid: posted a checkpoint, the signed head"
+            ),
             Err(error) => tracing::warn!("hybrid: the signed head was not posted: {error}"),
         }
     }

@@ -200,12 +200,7 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("console", "listen", "\"7700\"", "address"),
         ("console", "listen", "\"localhost:7700\"", "address"),
         ("console", "listen", "\"127.0.0.1:70000\"", "address"),
-        (
-            "console",
-            "allowed_hosts",
-            "[\"\"]",
-            "a host name without port",
-        ),
+        ("console", "allowed_hosts", "[\"\"]", "a host name without port"),
         (
             "console",
             "allowed_hosts",

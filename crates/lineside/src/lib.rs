@@ -163,7 +163,11 @@ impl Command {
 pub fn main() -> ExitCode {
     match Cli::try_parse() {
         Ok(cli) => {
-            let default = if cli.command.is_server() { LogLevel::Info } else { LogLevel::Warn };
+            let default = if cli.command.is_server() {
+                LogLevel::Info
+            } else {
+                LogLevel::Warn
+            };
             logging::start(cli.log_level, cli.log_format.unwrap_or_default(), default);
             ended(run(cli))
         }

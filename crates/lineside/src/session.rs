@@ -74,7 +74,12 @@ impl Session {
             tracing::info!(service = one.name, listen = %one.listen, datapath = one.datapath, "serving");
         }
         let console_at = console.as_ref().map(|console| console.local_addr().to_string());
-        tracing::info!(version = VERSION, commit = COMMIT, console = console_at, "started");
+        tracing::info!(
+            version = VERSION,
+            commit = COMMIT,
+            console = console_at,
+            "started"
+        );
         notify::ready(&lines.collect::<Vec<_>>().join("; "));
         Ok(Self {
             daemon,

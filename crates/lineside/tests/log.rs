@@ -20,8 +20,21 @@ impl Logged {
         let file = folder.join("log");
         let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
         command
-            .args(["--json", "run", "--datapath", "socket", "--console", "127.0.0.1:0"])
-            .args(["--set", "transfer.enabled=true", "--set", "transfer.listen=127.0.0.1:0", "--set"])
+            .args([
+                "--json",
+                "run",
+                "--datapath",
+                "socket",
+                "--console",
+                "127.0.0.1:0",
+            ])
+            .args([
+                "--set",
+                "transfer.enabled=true",
+                "--set",
+                "transfer.listen=127.0.0.1:0",
+                "--set",
+            ])
             .arg(format!("transfer.data={}", folder.join("ledger").display()))
             .args(options)
             .env_remove("RUST_LOG")
@@ -68,8 +81,16 @@ fn a_line_of_text_has_time_level_target_and_fields() {
     let server = Logged::start(folder.path(), &[], &[]);
     let log = server.end();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains(" INFO ")).collect();
-    for said in ["serving service=\"transfer\"", "started version=", "the ledger was recovered", "stopped"] {
-        assert!(lines.iter().any(|line| line.contains(said)), "{said} is not in:\n{log}");
+    for said in [
+        "serving service=\"transfer\"",
+        "started version=",
+        "the ledger was recovered",
+        "stopped",
+    ] {
+        assert!(
+            lines.iter().any(|line| line.contains(said)),
+            "{said} is not in:\n{log}"
+        );
     }
     for line in lines {
         // 2026-11-26T04:30:36.123456Z  INFO lineside::session: serving service="transfer" …
@@ -78,14 +99,22 @@ fn a_line_of_text_has_time_level_target_and_fields() {
         let digits = time.replace(|c: char| c.is_ascii_digit(), "0");
         assert_eq!(digits, "0000-00-00T00:00:00.000000Z", "{line}");
         assert_eq!(words.next(), Some("INFO"), "{line}");
-        assert!(words.next().is_some_and(|target| target.starts_with("lineside") && target.ends_with(':')));
+        assert!(
+            words
+                .next()
+                .is_some_and(|target| target.starts_with("lineside") && target.ends_with(':'))
+        );
     }
 }
 
 #[test]
 fn every_line_of_json_is_an_object() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Logged::start(folder.path(), &["--log-format", "json", "--set", "transfer.block_operations=1"], &[]);
+    let server = Logged::start(
+        folder.path(),
+        &["--log-format", "json", "--set", "transfer.block_operations=1"],
+        &[],
+    );
     for account in ["1", "2"] {
         server.client(&["create", account]);
     }
@@ -95,9 +124,20 @@ fn every_line_of_json_is_an_object() {
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect();
     for line in &lines {
-        assert!(line["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{line}");
-        assert!(["WARN", "INFO"].contains(&line["level"].as_str().unwrap_or_default()), "{line}");
-        assert!(line["target"].as_str().is_some_and(|target| target.starts_with("lineside")), "{line}");
+        assert!(
+            line["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')),
+            "{line}"
+        );
+        assert!(
+            ["WARN", "INFO"].contains(&line["level"].as_str().unwrap_or_default()),
+            "{line}"
+        );
+        assert!(
+            line["target"]
+                .as_str()
+                .is_some_and(|target| target.starts_with("lineside")),
+            "{line}"
+        );
         assert!(line["fields"]["message"].is_string(), "{line}");
         assert_eq!(line.as_object().map(|object| object.len()), Some(4), "{line}");
     }
@@ -129,7 +169,10 @@ fn the_level_comes_from_the_option_then_from_the_variable() {
     };
     assert_eq!(levels(&[], &[]), ["INFO", "WARN"]);
     assert_eq!(levels(&["--log-level", "error"], &[]), [""; 0]);
-    assert_eq!(levels(&["--log-level", "warn"], &[("RUST_LOG", "info")]), ["WARN"]);
+    assert_eq!(
+        levels(&["--log-level", "warn"], &[("RUST_LOG", "info")]),
+        ["WARN"]
+    );
     assert_eq!(levels(&[], &[("RUST_LOG", "warn")]), ["WARN"]);
     assert_eq!(levels(&[], &[("RUST_LOG", "lineside::session=info")]), ["INFO"]);
 }
@@ -168,7 +211,11 @@ fn the_console_of_a_server_has_its_build_and_its_process() {
     let value = |series: &str| -> f64 {
         let line = metrics.lines().find(|line| line.starts_with(series));
         let value = line.and_then(|line| line.rsplit_once(' '));
-        value.unwrap_or_else(|| panic!("no {series}: {metrics}")).1.parse().expect("a number")
+        value
+            .unwrap_or_else(|| panic!("no {series}: {metrics}"))
+            .1
+            .parse()
+            .expect("a number")
     };
     assert_eq!(value("lineside_build_info{"), 1.0);
     assert!(value("process_resident_memory_bytes ") > 1e6);
@@ -178,14 +225,26 @@ fn the_console_of_a_server_has_its_build_and_its_process() {
     let of_service = "{service=\"transfer\"}";
     let requests = value(&format!("lineside_host_latency_seconds_count{of_service}"));
     assert!(requests >= 1.0);
-    assert_eq!(value(&format!("lineside_host_batch_requests_sum{of_service}")), requests);
+    assert_eq!(
+        value(&format!("lineside_host_batch_requests_sum{of_service}")),
+        requests
+    );
     assert!(value(&format!("lineside_fdatasync_seconds_count{of_service}")) >= 1.0);
-    assert_eq!(value(&format!("lineside_durability_lag_seconds{of_service}")), 0.0);
+    assert_eq!(
+        value(&format!("lineside_durability_lag_seconds{of_service}")),
+        0.0
+    );
     assert_eq!(
         value("lineside_requests_total{service=\"transfer\",datapath=\"socket\",outcome=\"host\"}"),
         requests
     );
-    assert_eq!(value("lineside_table_entries{service=\"transfer\",table=\"accounts\"}"), 1.0);
-    assert_eq!(value("lineside_table_capacity{service=\"transfer\",table=\"accounts\"}"), 1_048_576.0);
+    assert_eq!(
+        value("lineside_table_entries{service=\"transfer\",table=\"accounts\"}"),
+        1.0
+    );
+    assert_eq!(
+        value("lineside_table_capacity{service=\"transfer\",table=\"accounts\"}"),
+        1_048_576.0
+    );
     server.end();
 }

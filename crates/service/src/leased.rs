@@ -104,7 +104,11 @@ impl<T: Leased> RunningLeased<T> {
 pub fn report_lost_lease(service: &str, until_ns: &AtomicU64) {
     let lost_ms = lease::now_ns().saturating_sub(until_ns.load(Relaxed)) / 1_000_000;
     if lost_ms > 0 {
-        tracing::warn!(service, lost_ms, "the lease of the fast path had ended, because its host was stuck");
+        tracing::warn!(
+            service,
+            lost_ms,
+            "the lease of the fast path had ended, because its host was stuck"
+        );
     }
 }
 

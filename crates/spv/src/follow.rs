@@ -227,7 +227,13 @@ fn log_connected(last: &Held, blocks: usize) {
     static LIMIT: LogLimit = LogLimit::new(Duration::from_secs(1));
     if let Some(left_out) = LIMIT.admit() {
         let (height, hash) = (last.height, to_display(&last.hash));
-        tracing::info!(height, hash, blocks, not_logged = left_out, "spv: connected blocks");
+        tracing::info!(
+            height,
+            hash,
+            blocks,
+            not_logged = left_out,
+            "spv: connected blocks"
+        );
     }
 }
 

@@ -656,7 +656,12 @@ impl<D: Disk> Host<D> {
         self.append(&Entry::Block(block));
         self.chain.passed(&block);
         self.filling_since_s = now_s;
-        tracing::info!(block = self.chain.blocks(), operations = waiting, accounts, "transfer: sealed a block");
+        tracing::info!(
+            block = self.chain.blocks(),
+            operations = waiting,
+            accounts,
+            "transfer: sealed a block"
+        );
     }
 
     fn no_room(&mut self, asked: &BatchRequest<'_>) -> RequestOutcome {

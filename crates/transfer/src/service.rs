@@ -19,8 +19,7 @@ use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
     Counted, DatapathConfig, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork, Rights,
-    Running, Service, ServiceDef, StartContext, StatusBuilder, cannot_listen,
-    report_lost_lease,
+    Running, Service, ServiceDef, StartContext, StatusBuilder, cannot_listen, report_lost_lease,
 };
 use lineside_util::histogram::Histogram;
 use lineside_wire::{TRANSFER_SLOT, TransferCounter, metric};
