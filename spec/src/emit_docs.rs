@@ -76,11 +76,13 @@ pub fn emit(spec: &Spec) -> String {
 pub fn emit_metrics(spec: &Spec) -> String {
     let mut out = String::from(
         "# Metrics\n\nGenerated from `spec/*.toml` by `cargo run -p lineside-spec`. The console serves them at\n\
-         `/metrics` in the formats OpenMetrics 1.0 and Prometheus text 0.0.4; see [operations.md](operations.md#metrics).\n\n\
-         The sum of a metric over all its labels counts every request, packet or event once. XDP passes requests to the\n\
-         socket datapath, which counts them again; a counter of requests that a fast path passes on therefore has only\n\
-         the count of the socket datapath, and `lineside_xdp_passed_total` has that of XDP, by reason. A histogram has\n\
-         the series `_bucket`, `_sum` and `_count`. A label `channel` is there for services with channels only.\n",
+         `/metrics` in the formats OpenMetrics 1.0 and Prometheus text 0.0.4; see\n\
+         [operations.md](operations.md#metrics).\n\n\
+         The sum of a metric over all its labels counts every request, packet or event once. XDP passes\n\
+         requests to the socket datapath, which counts them again; a counter of requests that a fast path passes\n\
+         on therefore has only the count of the socket datapath, and `lineside_xdp_passed_total` has that of XDP,\n\
+         by reason. A histogram has the series `_bucket`, `_sum` and `_count`. Only services with channels have\n\
+         the label `channel`.\n",
     );
     let mut section = None;
     for (service, metric) in spec.metrics() {
@@ -102,8 +104,9 @@ pub fn emit_metrics(spec: &Spec) -> String {
             metric.help
         );
     }
-    let datapaths = "\n`datapath` is where the fast path runs: `socket` or `xdp`. `reason` of `lineside_drops_total` is one of the drops in \
-                  [wire-formats.md](wire-formats.md#drops).\n";
+    let datapaths = "\n`datapath` is where the fast path runs: `socket` or `xdp`. `reason` of \
+                     `lineside_drops_total` is one of\nthe drops in \
+                     [wire-formats.md](wire-formats.md#drops).\n";
     out + datapaths
 }
 

@@ -23,17 +23,18 @@ pub fn emit_rules(spec: &Spec) -> String {
         }
         let _ = writeln!(out, "  - name: lineside-{section}\n    rules:");
         for alert in alerts {
-            let _ = writeln!(
-                out,
-                "      - alert: {}\n        expr: {}\n        for: {}\n        labels:\n          severity: {}\n        \
-                 annotations:\n          summary: {}\n          description: {}",
-                alert.name,
-                quoted(&alert.expr),
-                alert.hold,
-                alert.severity,
-                quoted(&alert.summary),
-                quoted(&alert.action)
-            );
+            let lines = [
+                format!("    - alert: {}", alert.name),
+                format!("      expr: {}", quoted(&alert.expr)),
+                format!("      for: {}", alert.hold),
+                format!("      labels:\n          severity: {}", alert.severity),
+                format!(
+                    "      annotations:\n          summary: {}",
+                    quoted(&alert.summary)
+                ),
+                format!("        description: {}", quoted(&alert.action)),
+            ];
+            let _ = writeln!(out, "  {}", lines.join("\n  "));
         }
     }
     out
@@ -93,7 +94,8 @@ fn one_panel(panel: &Panel, id: u32, x: usize, y: usize) -> Value {
     let target = |(index, query): (usize, &Query)| {
         let letter = char::from(b'A' + index as u8).to_string();
         json!({
-            "refId": letter, "datasource": datasource(), "expr": query.expr.replace("$SELECT", SELECT), "legendFormat": query.legend,
+            "refId": letter, "datasource": datasource(),
+            "expr": query.expr.replace("$SELECT", SELECT), "legendFormat": query.legend,
         })
     };
     let targets: Vec<Value> = panel.query.iter().enumerate().map(target).collect();

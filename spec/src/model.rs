@@ -199,7 +199,7 @@ pub struct Alert {
     pub severity: String,
     /// One sentence that says what is wrong.
     pub summary: String,
-    /// What the operator should do.
+    /// Advice to the operator.
     pub action: String,
 }
 

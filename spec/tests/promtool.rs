@@ -92,15 +92,15 @@ fn alerts_fire_when_they_should_and_only_then() {
             "7x20",
         ),
         (
-            "lineside_fdatasync_seconds_bucket{job=\"lineside\",instance=\"a\",service=\"transfer\",le=\"0.067108864\"}",
+            "lineside_fdatasync_seconds_bucket{instance=\"a\",service=\"transfer\",le=\"0.067108864\"}",
             "0+100x30",
         ),
         (
-            "lineside_fdatasync_seconds_bucket{job=\"lineside\",instance=\"a\",service=\"transfer\",le=\"1.073741824\"}",
+            "lineside_fdatasync_seconds_bucket{instance=\"a\",service=\"transfer\",le=\"1.073741824\"}",
             "0+200x30",
         ),
         (
-            "lineside_fdatasync_seconds_bucket{job=\"lineside\",instance=\"a\",service=\"transfer\",le=\"+Inf\"}",
+            "lineside_fdatasync_seconds_bucket{instance=\"a\",service=\"transfer\",le=\"+Inf\"}",
             "0+200x30",
         ),
     ];

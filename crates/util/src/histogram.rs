@@ -122,14 +122,4 @@ mod tests {
         assert_eq!(read.counts.iter().sum::<u64>(), 10_000);
         assert_eq!(read.sum, 10 * 999 * 1000 / 2);
     }
-
-    /// Prints the cost of a record: `cargo test -p lineside-util --release -- --ignored --nocapture record`.
-    #[test]
-    #[ignore = "prints a time, which depends on the machine"]
-    fn cost_of_a_record() {
-        let histogram = Histogram::of_times();
-        let (started, records) = (std::time::Instant::now(), 100_000_000u64);
-        (0..records).for_each(|value| histogram.record(std::hint::black_box(value)));
-        println!("{:.1} ns", started.elapsed().as_nanos() as f64 / records as f64);
-    }
 }

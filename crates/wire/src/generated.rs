@@ -1864,7 +1864,7 @@ pub mod metric {
         passes: false,
         help: "time for which the fast path may answer without renewal by the host; 0: all requests are forwarded",
     };
-    /// requests by the datapath that had the last word on them; outcome is answered (by its fast path), host (passed to the host) or refused (the host's queue was full)
+    /// requests by the last datapath that had them; outcome: answered, host or refused (queue full)
     pub const REQUESTS: Metric = Metric {
         name: "lineside_requests_total",
         key: "requests",
@@ -1873,7 +1873,7 @@ pub mod metric {
         unit: "",
         labels: &["service", "datapath", "outcome"],
         passes: false,
-        help: "requests by the datapath that had the last word on them; outcome is answered (by its fast path), host (passed to the host) or refused (the host's queue was full)",
+        help: "requests by the last datapath that had them; outcome: answered, host or refused (queue full)",
     };
     /// requests that the XDP program passed to the socket datapath, which counts them, too
     pub const XDP_PASSED: Metric = Metric {
