@@ -2,6 +2,13 @@
 //! ownership of data directories ([`data_dir`]), verification of a fjall database before it is opened
 //! ([`fjall_files`]), networks that limits count as one client ([`network`]), and sentences for TLS errors
 //! ([`tls_text`]).
+//!
+//! ```
+//! use lineside_util::hex::{from_hex, to_hex};
+//!
+//! assert_eq!(to_hex(&[0xca, 0xfe]), "cafe");
+//! assert_eq!(from_hex("cafe"), Some(vec![0xca, 0xfe]));
+//! ```
 
 pub mod data_dir;
 pub mod fjall_files;
