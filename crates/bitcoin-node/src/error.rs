@@ -49,7 +49,10 @@ pub enum SetupError {
     )]
     NoUser,
     /// A password file is configured without a user.
-    #[error("node: a password file is given, but the URL names no user; write USER@HOST:PORT")]
+    #[error(
+        "node: a password file (--node-password, `node_password`) is given, but the URL names no user; write \
+         USER@HOST:PORT"
+    )]
     PasswordWithoutUser,
     /// The password file is empty.
     #[error("node: {}: the first line is empty; write the password there", path.display())]
@@ -62,8 +65,8 @@ pub enum SetupError {
     PasswordFile(#[from] KeyFileError),
     /// No certificate is configured by which btcd can be authenticated.
     #[error(
-        "node: btcd:// uses TLS and needs btcd's own certificate: give its rpc.cert as the CA file \
-         (btcd's directory, ~/.btcd on Linux), or write btcd+notls:// if btcd runs with --notls"
+        "node: btcd:// uses TLS and needs btcd's own certificate: give its rpc.cert (in btcd's directory, ~/.btcd on \
+         Linux) with --node-ca FILE or `node_ca`, or write btcd+notls:// if btcd runs with --notls"
     )]
     NoCertificate,
     /// The CA file cannot be read.
@@ -118,7 +121,7 @@ pub enum NodeFault {
     },
     /// The TLS handshake failed.
     #[error(
-        "TLS: {why}; give the node's own certificate (btcd: rpc.cert) as the CA file, \
+        "TLS: {why}; give the node's own certificate (btcd: rpc.cert) with --node-ca FILE or `node_ca`, \
          or btcd+notls:// if the node runs without TLS"
     )]
     Tls {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_is_read() {
+    fn every_form_of_url_is_parsed() {
         let url = parsed("bitcoind://alice:p%40ss:w@rd@node-1.example:8332").unwrap();
         let endpoint = url.endpoint().unwrap();
         assert_eq!(endpoint.user.as_deref(), Some("alice"));

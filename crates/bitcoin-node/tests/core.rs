@@ -238,7 +238,7 @@ fn lies_about_a_block_are_named() {
 }
 
 #[test]
-fn floods_are_cut_off() {
+fn an_answer_without_end_is_cut_off() {
     let options = quick();
     let announced = b"HTTP/1.1 200 OK\r\nContent-Length: 1099511627776\r\n\r\n{".to_vec();
     let found = block_from(|_| Reply::Cut(announced.clone()), &options);
@@ -423,7 +423,7 @@ fn a_lost_publisher_is_subscribed_to_again() {
 }
 
 #[test]
-fn what_is_not_wanted_is_not_asked_for() {
+fn a_transport_that_is_switched_off_is_not_used() {
     let fake = Fake::start(&["core.txt"], 1);
     let options = NodeOptions {
         notifications: Use::Never,

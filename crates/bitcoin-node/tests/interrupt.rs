@@ -46,7 +46,7 @@ fn interrupted<T: 'static>(
 }
 
 #[test]
-fn a_call_by_rpc_ends() {
+fn an_interrupt_ends_a_call_by_rpc() {
     let fake = Fake::start(&["core.txt"], 1);
     fake.trick(|_| Some(Reply::Silence));
     let url = format!("bitcoind://u:p@127.0.0.1:{}", fake.port);
@@ -54,7 +54,7 @@ fn a_call_by_rpc_ends() {
 }
 
 #[test]
-fn a_block_by_rest_ends() {
+fn an_interrupt_ends_a_block_request_by_rest() {
     let fake = Fake::start(&["core.txt"], 1);
     fake.trick(|(method, path)| (method == "GET" && path.contains("/block/")).then_some(Reply::Silence));
     let block = BlockHash::of_block(&fake.block(2)).unwrap();
@@ -64,7 +64,7 @@ fn a_block_by_rest_ends() {
 }
 
 #[test]
-fn a_subscription_by_zmq_ends() {
+fn an_interrupt_ends_a_subscription_by_zmq() {
     let publisher = Publisher::start(Some(Vec::new()));
     let fake = Fake::start(&["core.txt"], publisher.port);
     let url = format!("bitcoind://u:p@127.0.0.1:{}", fake.port);
@@ -73,7 +73,7 @@ fn a_subscription_by_zmq_ends() {
 }
 
 #[test]
-fn a_wait_for_notifications_ends() {
+fn an_interrupt_ends_a_wait_for_notifications() {
     let publisher = Publisher::start(None);
     let fake = Fake::start(&["core.txt"], publisher.port);
     let best = BlockHash::of_block(&fake.block(5)).unwrap();
@@ -83,7 +83,7 @@ fn a_wait_for_notifications_ends() {
 }
 
 #[test]
-fn a_handshake_of_a_web_socket_ends() {
+fn an_interrupt_ends_the_handshake_of_a_web_socket() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("btcd+notls://u:p@{}", listener.local_addr().unwrap());
     let (sent, received) = mpsc::channel();

@@ -1,4 +1,10 @@
 //! Compiles BPF programs in build scripts, so that every crate with a program uses the same compiler and flags.
+//!
+//! ```no_run
+//! // In the build script of a crate with an XDP program: compiles `xdp/spv.bpf.c` into `$OUT_DIR`.
+//! let object = lineside_bpf_build::compile_xdp_program("spv");
+//! assert!(object.ends_with("spv.bpf.o"));
+//! ```
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -24,6 +24,18 @@
 //! one of HBase by the crate `lineside-hbase-client`. [`coherence`] decides what may be written into the fast-path
 //! table; [`servers`] and [`hbase`] handle the changes of others. [`client`] sends requests in the [`native`] or the
 //! [`paper`] format.
+//!
+//! ```
+//! use lineside_column::embedded::{Embedded, system_clock};
+//! use lineside_column::table::{Change, ColumnName, Nonce, Table};
+//!
+//! let table = Embedded::in_memory(system_clock());
+//! let column = ColumnName::new(b"entry:foo").expect("the name has a family");
+//! table.change(b"row 1", &column, &Change::Put(b"value".to_vec(), None), Nonce::default())?;
+//! let cells = table.get(b"row 1", &[column])?;
+//! assert_eq!(cells[0].as_ref().map(|cell| cell.value.as_slice()), Some(&b"value"[..]));
+//! # Ok::<(), lineside_column::table::TableError>(())
+//! ```
 
 pub mod client;
 pub mod coherence;

@@ -12,6 +12,19 @@
 //!
 //! The console only reads, through [`Observed`]; nothing can be changed through it. It has no authentication: every
 //! client that can connect can read.
+//!
+//! ```
+//! use lineside_console::{Console, Snapshot, fetch_status};
+//! use std::sync::Arc;
+//!
+//! let status = || Snapshot {
+//!     version: "0.1.0".into(),
+//!     ..Snapshot::default()
+//! };
+//! let console = Console::start("127.0.0.1:0".parse().expect("it is an address"), Arc::new(status))?;
+//! assert_eq!(fetch_status(console.local_addr())?.version, "0.1.0");
+//! # Ok::<(), std::io::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod client;

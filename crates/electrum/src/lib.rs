@@ -17,6 +17,16 @@
 //! the new tip is known. Merkle trees are cached by block hash, so they stay valid after reorganisations.
 //!
 //! [`Server::start`] runs everything on its own threads. [`Limits`] bounds the resources that one client can use.
+//!
+//! ```
+//! use lineside_electrum::request::{RequestLine, parse};
+//!
+//! let line = br#"{"id":7,"method":"blockchain.block.header","params":[0]}"#;
+//! let Ok(RequestLine::One(request)) = parse(line, 100) else {
+//!     panic!("it is one request");
+//! };
+//! assert_eq!((request.id, &*request.method), (Some("7"), "blockchain.block.header"));
+//! ```
 
 mod answers;
 mod chain;

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_stays_and_the_rest_goes() {
+    fn the_least_recently_used_trees_are_evicted() {
         let one = tree(0).memory_bytes() + ENTRY_BYTES;
         let cache = TreeCache::new(20 * one);
         let hot = tree(0);

@@ -55,7 +55,7 @@ fn check(client: &mut Client, blocks: &[Block], height: usize, cp_height: usize)
 
 /// Tests the example of the protocol's documentation; its branch is folded as in `leads`.
 #[test]
-fn the_documented_example_is_folded_so() {
+fn the_documented_example_of_a_merkle_path_is_reproduced() {
     let header = "0100000085144a84488ea88d221c8bd6c059da090e88f8a2c99690ee55dbba4e00000000e11c48fecdd9e72510ca84f02\
                   3370c9a38bf91ac5cae88019bee94d24528526344c36649ffff001d1d03e477";
     let branch = [

@@ -21,7 +21,7 @@ fn connect(server: &Server) -> Client {
 }
 
 #[test]
-fn a_line_has_its_length_and_its_time() {
+fn a_line_is_limited_in_length_and_time() {
     let chain = TestChain::new(1, &[1]);
     let server = serve(&chain, |config| {
         config.limits.line_bytes = 10_000;
@@ -110,7 +110,7 @@ fn clients_are_bounded_in_all_and_by_network() {
 }
 
 #[test]
-fn a_client_has_its_rate_and_loses_nothing() {
+fn a_client_above_its_rate_is_delayed_and_loses_nothing() {
     let chain = TestChain::new(5, &[1]);
     let server = serve(&chain, |config| {
         config.limits.requests_per_second = 200;
@@ -255,7 +255,7 @@ fn all_honest(address: std::net::SocketAddr, chain: &Arc<TestChain>) -> Vec<Dura
 }
 
 #[test]
-fn a_thousand_clients_of_which_ten_are_hostile() {
+fn honest_clients_are_served_while_ten_of_a_thousand_are_hostile() {
     let mut sizes = vec![1; 2100];
     sizes.extend([300; 20]);
     let chain = TestChain::new(8, &sizes);

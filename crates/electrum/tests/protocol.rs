@@ -13,7 +13,7 @@ const TSC: &str = "blockchain.transaction.get_tsc_merkle";
 const MERKLE: &str = "blockchain.transaction.get_merkle";
 
 #[test]
-fn the_client_of_others_is_served_and_believes_each_proof() {
+fn an_independent_client_accepts_every_proof() {
     let chain = TestChain::new(1, &[1, 1000, 7, 2048, 3]);
     let server = serve(&chain, |_| {});
     let client = RawClient::new(server.tcp().expect("TCP"), None, None).expect("a client");
@@ -48,7 +48,7 @@ fn the_client_of_others_is_served_and_believes_each_proof() {
 }
 
 #[test]
-fn conversations_are_as_they_were_recorded() {
+fn recorded_conversations_are_reproduced() {
     for (name, version) in [("1.4", r#""1.4""#), ("1.6", r#"["1.4", "1.7"], "more""#)] {
         let chain = TestChain::new(7, &[1, 5, 4]);
         let blocks = chain.blocks();

@@ -8,6 +8,21 @@
 //! [`replica::committed`] makes the source of a ledger that is being written.
 //!
 //! `docs/fabric-serving.md` describes the services, and the differences from a peer.
+//!
+//! ```no_run
+//! use lineside_fabric_grpc::{Follower, Signer, client};
+//! use std::path::Path;
+//! use std::sync::Arc;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let signer = Signer::from_msp_folder("Org1MSP", Path::new("msp"))?;
+//! let orderers = vec![client::endpoint("orderer.example.com:7050")?];
+//! let mut follower = Follower::new(client::Options::new(orderers, Arc::new(signer), "channel", 0));
+//! let genesis = follower.next().await;
+//! assert_eq!((genesis.number, follower.next_number()), (0, 1));
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod client;
 mod deliver;

@@ -12,6 +12,16 @@
 //! [`config`] is the section `[fabric]`, [`files`] reads identities and keys, [`ledger`] opens the ledger, [`intake`]
 //! takes blocks, [`udp_source`] receives them over UDP, [`watch`] and [`status`] are the state for the console, and
 //! [`service`] starts a replica.
+//!
+//! ```
+//! use lineside_fabric_replica::config::FabricConfig;
+//! use lineside_service::config::Section;
+//! use std::sync::Arc;
+//!
+//! let text: Arc<str> = "[fabric]\nenabled = true\ndata = \"ledger\"\norderers = [\"no port\"]\n".into();
+//! let issues = FabricConfig::parse(&Section::new("fabric", &text, None)).expect_err("it has mistakes");
+//! assert!(issues[0].what.contains("orderers"));
+//! ```
 
 pub mod config;
 pub mod files;

@@ -221,7 +221,8 @@ impl Watch {
         service.set_histogram(metric::FDATASYNC, about.sync_times.read());
         let named = |what: String| format!("fabric: channel {}: {what}", about.channel);
         if let Some(why) = &fabric.stopped {
-            out.problems.push(named(format!("nothing more is taken: {why}")));
+            out.problems
+                .push(named(format!("the replica takes no further block: {why}")));
         } else if let Some(time) = fabric.without_source_ms.map(Duration::from_millis) {
             let left = fabric.left.as_deref().unwrap_or("none was reached yet");
             let what = named(format!("no source for {} s; {left}", time.as_secs()));
@@ -388,7 +389,8 @@ mod tests {
         on_left("orderer:7050", &LeaveReason::Status(503));
         watch.record_stop("a configuration without signatures");
         let stopped = snapshot(&watch);
-        let why = "fabric: channel lab: nothing more is taken: a configuration without signatures";
+        let why =
+            "fabric: channel lab: the replica takes no further block: a configuration without signatures";
         assert_eq!(stopped.faults(), [why]);
         assert_eq!(stopped.services[0].host[metric::FABRIC_STOPPED.key], 1);
         let text = stopped.to_string();

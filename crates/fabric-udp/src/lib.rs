@@ -8,6 +8,43 @@
 //! [`Sender`] and [`Receiver`] do no I/O and have no clock: datagrams and times are inputs, datagrams and blocks are
 //! outputs. [`driver`] connects them with sockets. [`paper`] supports the papers' packets. `docs/wire-formats.md` has
 //! the form of datagrams, and `docs/fabric-udp.md` the rules.
+//!
+//! ```
+//! use lineside_fabric::proto::wire::{put_bytes, put_number};
+//! use lineside_fabric_udp::{BlockSink, PollResult, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey};
+//! use sha2::{Digest, Sha256};
+//!
+//! struct LastBlock(Option<u64>);
+//! impl BlockSink for LastBlock {
+//!     fn on_block(&mut self, number: u64, _bytes: Vec<u8>) {
+//!         self.0 = Some(number);
+//!     }
+//!     fn on_gap(&mut self, _from: u64, _to: u64) {}
+//! }
+//!
+//! let (mut header, mut data, mut block) = (Vec::new(), Vec::new(), Vec::new());
+//! put_bytes(&mut header, 3, &Sha256::digest(b"envelope"));
+//! put_bytes(&mut data, 1, b"envelope");
+//! put_bytes(&mut block, 1, &header);
+//! put_bytes(&mut block, 2, &data);
+//!
+//! let key = || SharedKey::new(&[7; 32]).expect("32 bytes are enough");
+//! let mut sender = Sender::new(key(), [1; 16], SenderOptions::default());
+//! let mut receiver = Receiver::new(key(), [2; 16], 0, ReceiverOptions::default());
+//! let (mut blocks, mut datagram) = (LastBlock(None), Vec::new());
+//! sender.push(0, block.into());
+//! for now_ns in (0..100).map(|step| step * 1_000_000) {
+//!     datagram.clear();
+//!     while sender.poll(now_ns, &mut datagram) == PollResult::Datagram {
+//!         receiver.datagram(now_ns, &datagram, &mut blocks);
+//!         datagram.clear();
+//!     }
+//!     if receiver.write_request(now_ns, &mut datagram) {
+//!         sender.datagram(now_ns, &datagram);
+//!     }
+//! }
+//! assert_eq!(blocks.0, Some(0));
+//! ```
 
 mod assembly;
 mod batch;

@@ -23,6 +23,22 @@
 //! after a restart.
 //!
 //! `docs/fabric-validation.md` lists what is checked, and what is refused.
+//!
+//! ```
+//! use lineside_fabric::Options;
+//! use lineside_fabric::replay::replay;
+//! use std::path::Path;
+//!
+//! let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
+//! let mut blocks = 0;
+//! replay(&recorded, Options::default(), &mut |block| {
+//!     assert!(block.differences.is_empty(), "the peer gave other codes");
+//!     blocks += 1;
+//!     true
+//! })?;
+//! assert_eq!(blocks, 14);
+//! # Ok::<(), lineside_fabric::replay::ReplayError>(())
+//! ```
 
 pub mod access;
 mod ahead;

@@ -10,6 +10,26 @@
 //!                              +-> Verdict::Forward -> Host, BatchHost or AsyncHost --> reply
 //!                              +-> Verdict::Drop -------------------------------------> counted
 //! ```
+//!
+//! ```
+//! use lineside_fastpath::{FastPath, Reply, Source, Verdict};
+//!
+//! /// Answers `ping`, and forwards everything else to the host.
+//! struct Ping;
+//! impl FastPath for Ping {
+//!     fn answer(&self, _from: Source, _now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict {
+//!         match request == b"ping" && reply.put(b"pong") {
+//!             true => Verdict::Reply,
+//!             false => Verdict::Forward,
+//!         }
+//!     }
+//! }
+//!
+//! let from = Source { address: [127, 0, 0, 1].into(), port: 5000 };
+//! let mut reply = Reply::default();
+//! assert_eq!(Ping.answer(from, 0, b"ping", &mut reply), Verdict::Reply);
+//! assert_eq!(reply.as_bytes(), b"pong");
+//! ```
 
 pub mod challenge;
 mod contract;

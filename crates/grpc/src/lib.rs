@@ -2,6 +2,13 @@
 //! limits, accounting for calls and their bytes, and running a server in a task of its own.
 //!
 //! A [`Gate`] holds the limits of one server: [`accept`] asks it for each connection, and the server for each call.
+//!
+//! ```
+//! use lineside_grpc::{Gate, Limits};
+//!
+//! let gate = Gate::new(Limits { connections: 8, ..Limits::default() });
+//! assert_eq!((gate.limits().connections, gate.bytes_under_way()), (8, 0));
+//! ```
 
 pub mod accept;
 mod call;

@@ -75,7 +75,7 @@ fn now(changed: Result<ChangeOutcome, TableError>) -> Cell {
 }
 
 #[test]
-fn everything_over_one_real_hbase() {
+fn every_operation_works_over_a_real_hbase() {
     let jars = match Jars::build() {
         Err(error @ Error::NotHere(_)) => {
             eprintln!("skipped: {error}");

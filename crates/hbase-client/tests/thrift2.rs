@@ -305,7 +305,7 @@ fn memory() -> Arc<Embedded> {
 }
 
 #[test]
-fn through_a_gateway_a_table_is_the_same() {
+fn a_table_behaves_the_same_through_a_gateway() {
     let gateway = gateway(memory(), Manner::Plain);
     let table = Thrift2::connect(&gateway, b"t", TIMEOUT).unwrap();
     assert_eq!(table.family_ttl_ms(&name("a:x")), None);
@@ -314,7 +314,7 @@ fn through_a_gateway_a_table_is_the_same() {
 }
 
 #[test]
-fn through_a_real_gateway_too() {
+fn a_table_behaves_the_same_through_a_real_gateway() {
     let Ok(place) = std::env::var("LINESIDE_THRIFT2") else {
         return eprintln!("skipped: LINESIDE_THRIFT2 names no gateway (host:port/table)");
     };
@@ -324,7 +324,7 @@ fn through_a_real_gateway_too() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_what_is_not_known_is_said() {
+fn impossible_requests_are_refused_and_unknown_outcomes_reported() {
     let table = memory();
     let refused = Thrift2::connect(&gateway(Arc::clone(&table), Manner::Plain), b"other", TIMEOUT);
     assert!(matches!(refused, Err(TableError::Refused(_))), "{refused:?}");

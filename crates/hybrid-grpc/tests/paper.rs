@@ -52,7 +52,7 @@ fn refusal<T: std::fmt::Debug>(answer: Result<T, AskError>) -> Code {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_papers_client_gets_what_it_expects() {
+async fn the_paper_client_gets_the_documented_answers() {
     let (node, running) = serve(true).await;
     let client = client(&running, member_key(5)).await;
     assert_eq!(refusal(client.get(client.sign_get("a")).await), Code::Unknown);
@@ -101,7 +101,7 @@ async fn the_papers_client_gets_what_it_expects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_such_request_is_refused() {
+async fn malformed_requests_are_refused() {
     let (node, running) = serve(true).await;
     let five = client(&running, member_key(5)).await;
     let good = five.sign_get("a");

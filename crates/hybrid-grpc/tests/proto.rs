@@ -161,7 +161,7 @@ fn every_message_has_the_fields_that_the_proto_file_declares() {
 }
 
 #[test]
-fn so_have_the_papers() {
+fn every_message_of_the_paper_service_has_its_declared_fields() {
     use lineside_hybrid_grpc::paper::messages as paper;
     let text = || "x".to_owned();
     let (code, version) = (3, 4);

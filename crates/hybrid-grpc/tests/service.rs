@@ -242,7 +242,7 @@ async fn a_watcher_hears_of_writes_and_of_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_lets_in_whom_its_ca_knows() {
+async fn tls_accepts_only_clients_of_its_ca() {
     let ca_key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -12,6 +12,17 @@
 //! [`request`] has the signed requests, [`execute`] decides their outcomes, [`node`] runs both, and [`udp`] serves
 //! them as datagrams.
 //! `docs/hybrid.md` has the rules in words.
+//!
+//! ```
+//! use lineside_hybrid::map::{Change, Proof, Tree};
+//!
+//! // The state of a database is a map whose root every block carries, so a client can check the value of a key.
+//! let mut tree = Tree::new();
+//! tree.update(&mut vec![Change { key: [7; 32], value: Some([1; 32]) }]);
+//! let proof = Proof::decode(&tree.prove(&[7; 32]).encode())?;
+//! assert_eq!(proof.check(&tree.root(), &[7; 32])?, Some([1; 32]));
+//! # Ok::<(), lineside_hybrid::map::ProofError>(())
+//! ```
 
 pub mod answer;
 pub mod attestation;

@@ -12,7 +12,7 @@ mod serve;
 mod state;
 mod verify_peer;
 
-use crate::out::Unwritten;
+use crate::out::{Unwritten, counted};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lineside_fabric::replay::{ReplayedBlock, replay};
@@ -107,7 +107,9 @@ fn run_replay(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
         });
         say!("{summary}")?;
     } else {
-        say!("{blocks} blocks, {transactions} transactions; {compared} compared, {differences} differences")?;
+        let (blocks, transactions) = (counted(blocks, "block"), counted(transactions, "transaction"));
+        let differences = counted(differences, "difference");
+        say!("{blocks}, {transactions}; {compared} compared, {differences}")?;
     }
     if differences > 0 {
         bail!("{differences} differences from the recorded results");

@@ -2,6 +2,15 @@
 //!
 //! The binary calls [`main`]. The laboratory (`lab/`) uses the parts that are public: it starts daemons, reads
 //! configurations and prints in the same way.
+//!
+//! ```
+//! use lineside::config::Config;
+//! use lineside::services::SERVICES;
+//!
+//! let config = Config::parse("[column]\nenabled = true\n", SERVICES).expect("`column` is a service");
+//! assert!(config.check().is_ok());
+//! assert!(Config::parse("[colum]\nenabled = true\n", SERVICES).is_err());
+//! ```
 
 #[macro_use]
 pub mod out;

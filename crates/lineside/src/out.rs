@@ -64,6 +64,13 @@ pub fn said_by_server(said: Result<(), Unwritten>) {
     }
 }
 
+/// Returns a number with the noun that it counts, such as `1 block` or `2 blocks`. `what` is the singular.
+pub fn counted(number: impl Display, what: &str) -> String {
+    let number = number.to_string();
+    let plural = if number == "1" { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 /// Writes a line to standard error. If the write fails, the line is lost.
 pub fn tell(words: Arguments<'_>) {
     // No other place is left to report this to.

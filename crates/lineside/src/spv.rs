@@ -7,7 +7,7 @@ mod init;
 mod light;
 mod serve;
 
-use crate::out::Unwritten;
+use crate::out::{Unwritten, counted};
 use crate::progress;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
@@ -213,16 +213,8 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     }
     match report.refused.len() {
         0 => Ok(()),
-        refused => bail!(
-            "{} refused; nothing of them is stored",
-            counted(refused as u64, "block")
-        ),
+        refused => bail!("{} refused; nothing of them is stored", counted(refused, "block")),
     }
-}
-
-fn counted(number: u64, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
 }
 
 fn report_object(report: &ImportReport) -> Value {

@@ -149,7 +149,7 @@ fn an_operator_lists_and_closes_sessions_beside_a_server_and_without_one() {
     };
     let (done, said) = sessions(&["list"]);
     assert!(
-        done && said.contains("session 1 of 127.0.0.1: 1 packets") && said.contains("3 of 4096 sessions"),
+        done && said.contains("session 1 of 127.0.0.1: 1 packet,") && said.contains("3 of 4096 sessions"),
         "{said}"
     );
     let (done, said) = sessions(&["close", "1", "--server", &address]);

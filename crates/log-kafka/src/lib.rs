@@ -5,6 +5,16 @@
 //! and their limits.
 //!
 //! Without the cargo feature `kafka` the build has no librdkafka, and [`open`] returns an error.
+//!
+//! ```
+//! use lineside_log_kafka::{Address, BadAddress, Options};
+//!
+//! let address: Address = "kafka://a:9092,b:9092/orders".parse()?;
+//! assert_eq!((address.brokers.as_str(), address.topic.as_deref()), ("a:9092,b:9092", Some("orders")));
+//! let options = Options::new(address);
+//! assert!(!options.allow_weak_kafka);
+//! # Ok::<(), BadAddress>(())
+//! ```
 
 mod address;
 #[cfg(feature = "kafka")]

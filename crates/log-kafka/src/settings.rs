@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_is_made_of_what_the_cluster_has() {
+    fn a_new_topic_has_up_to_three_replicas() {
         assert_eq!(
             [0, 1, 2, 3, 9].map(replication),
             [(1, 1), (1, 1), (2, 1), (3, 2), (3, 2)]

@@ -202,7 +202,7 @@ fn replace(round: usize, broker: &Broker, disks: &mut [SimDisk], nodes: &mut Vec
 }
 
 #[test]
-fn three_nodes_have_one_ledger_whatever_is_killed() {
+fn three_nodes_keep_one_ledger_while_any_part_is_killed() {
     let Some(mut broker) = broker() else { return };
     let transactions = std::env::var("LINESIDE_HYBRID_TRANSACTIONS").ok();
     let transactions: usize = transactions.map_or(12_000, |count| count.parse().unwrap());

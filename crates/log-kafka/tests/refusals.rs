@@ -81,7 +81,7 @@ fn waits() -> AdminOptions {
 }
 
 #[test]
-fn a_node_goes_on_only_with_what_its_ledger_has() {
+fn a_node_refuses_a_topic_that_does_not_match_its_ledger() {
     let Some(broker) = broker() else { return };
     let mut other = OtherWriter(broker);
     weak_settings_are_refused(&other);

@@ -15,6 +15,35 @@
 //! TCP port -> thread `streams`: FastPath::answer, or the queue of the BatchHost --------------------------> replies
 //! thread `neighbours`: withholds replies to addresses that do not resolve
 //! ```
+//!
+//! ```
+//! use lineside_fastpath::{FastPath, Host, Reader, Readers, Reply, Source, Verdict};
+//! use lineside_net::{SocketDatapath, SocketOptions};
+//! use std::sync::Arc;
+//!
+//! /// Fast path that forwards everything, and host that sends each request back.
+//! struct Echo;
+//! impl FastPath for Echo {
+//!     fn answer(&self, _: Source, _now_ns: u64, _: &[u8], _: &mut Reply) -> Verdict {
+//!         Verdict::Forward
+//!     }
+//! }
+//! impl Host for Echo {
+//!     fn serve(&self, _: Source, request: &[u8], reply: &mut Reply, _: &Reader) -> Verdict {
+//!         if reply.put(request) { Verdict::Reply } else { Verdict::Forward }
+//!     }
+//! }
+//!
+//! let listen = "127.0.0.1:0".parse().expect("it is an address");
+//! let options = SocketOptions { listen, threads: 1, queue: 64 };
+//! let datapath = SocketDatapath::start(options, Arc::new(Echo), Arc::new(Echo), &Readers::default())?;
+//! let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
+//! client.send_to(b"ping", datapath.local_addr())?;
+//! let mut reply = [0; 16];
+//! let bytes = client.recv(&mut reply)?;
+//! assert_eq!(&reply[..bytes], b"ping");
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 mod admission;
 mod async_host;

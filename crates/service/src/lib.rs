@@ -21,6 +21,23 @@
 //! [`config`] reads sections and reports all issues with line numbers. [`status`] holds the data that the console
 //! shows. [`XdpAttachment`] and [`Frontend`] connect a service to the datapaths. [`LeaseRenewal`] renews a lease.
 //! [`RunningLeased`] implements [`Running`] for a service with one fast path under a lease and one host.
+//!
+//! ```
+//! use lineside_service::ByteSize;
+//! use lineside_service::config::Section;
+//! use std::sync::Arc;
+//!
+//! #[derive(Default, serde::Serialize, serde::Deserialize)]
+//! #[serde(default)]
+//! struct Config {
+//!     enabled: bool,
+//!     memory_max: Option<ByteSize>,
+//! }
+//!
+//! let text: Arc<str> = "[example]\nenabled = true\nmemory_max = \"64 MiB\"\n".into();
+//! let config: Config = Section::new("example", &text, None).read().expect("the keys are right");
+//! assert!(config.enabled && config.memory_max == Some(ByteSize::mib(64)));
+//! ```
 
 mod attachment;
 mod byte_size;

@@ -26,6 +26,18 @@
 //! from it. [`follow`] keeps the chain in step with a full node, and [`wallets`] presents it to the Electrum server.
 //! [`client`] sends requests and [`reply`] parses replies. [`datapath`] describes the service to the
 //! datapaths.
+//!
+//! ```no_run
+//! use lineside_spv::client::Client;
+//! use std::time::Duration;
+//!
+//! let server = "127.0.0.1:7701".parse()?;
+//! let mut client = Client::connect(server, Duration::from_secs(1))?;
+//! let txid = [0; 32];
+//! let proof = client.proof(&txid)?;
+//! # let _ = proof;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod chain;
 pub mod client;

@@ -27,7 +27,7 @@ fn mine(block: &mut bitcoin::Block) {
 }
 
 #[test]
-fn locates_every_transaction_of_a_chain() {
+fn every_transaction_of_a_chain_is_located() {
     let mut store = regtest(None);
     let blocks: Vec<DemoBlock> = DemoChain::new(7, 33).take(8).collect();
     for block in &blocks {
@@ -125,7 +125,7 @@ fn reorg_goes_step_by_step_and_duplicates_are_restored() {
 }
 
 #[test]
-fn detached_blocks_answer_at_once() {
+fn transactions_of_detached_blocks_are_found_at_once() {
     let mut store = regtest(None);
     let shared = DemoChain::new(99, 2).payment(1);
     let mut chain = DemoChain::branch(5, 3, [7; 32], 100);
@@ -156,7 +156,7 @@ fn detached_blocks_answer_at_once() {
 }
 
 #[test]
-fn every_refusal_keeps_nothing() {
+fn a_refused_block_leaves_nothing_in_the_store() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = regtest(Some(dir.path()));
     let mut chain = DemoChain::new(3, 3);
@@ -235,7 +235,7 @@ fn every_refusal_keeps_nothing() {
 }
 
 #[test]
-fn reopening_rebuilds_everything() {
+fn a_reopened_store_has_every_block_and_transaction() {
     let dir = tempfile::tempdir().unwrap();
     let blocks: Vec<DemoBlock> = DemoChain::new(11, 5).take(6).collect();
     let side = DemoChain::branch(12, 5, blocks[2].hash, 3).next().unwrap();

@@ -30,7 +30,7 @@ fn import(store: &mut ChainStore, path: &Path, detached: bool) -> ImportReport {
 }
 
 #[test]
-fn node_directory_out_of_order_with_stale_branch_key_and_padding() {
+fn a_nodes_block_files_are_read_in_any_order_with_stale_branches_key_and_padding() {
     let chain: Vec<DemoBlock> = DemoChain::new(31, 9).take(8).collect();
     let stale: Vec<DemoBlock> = DemoChain::branch(32, 9, chain[3].hash, 4).take(2).collect();
     let orphan = DemoChain::branch(33, 9, [6; 32], 4).next().unwrap();
@@ -166,7 +166,7 @@ fn another_body_under_a_known_header_is_refused() {
 }
 
 #[test]
-fn what_is_no_block_file_is_said() {
+fn a_file_without_blocks_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = ChainStore::open(None, Network::Regtest).unwrap();
     let mut attempt = |path: &Path| {

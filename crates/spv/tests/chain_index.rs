@@ -283,7 +283,7 @@ fn filled(dir: &Path, seed: u64) -> Model {
 }
 
 #[test]
-fn an_index_of_other_blocks_is_made_anew_and_said() {
+fn an_index_of_other_blocks_is_rebuilt_and_reported() {
     let dir = tempfile::tempdir().unwrap();
     let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
     let model = filled(&ours, 1);
@@ -333,7 +333,7 @@ fn an_index_of_other_blocks_is_made_anew_and_said() {
 }
 
 #[test]
-fn an_older_index_catches_up_and_a_lost_one_is_made() {
+fn an_older_index_catches_up_and_a_lost_one_is_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
     let (data, old) = (dir.path().join("data"), dir.path().join("old"));
     let mut model = filled(&data, 1);
@@ -440,7 +440,7 @@ fn a_damaged_index_never_answers_wrongly() {
 /// Damage that the samples at opening do not hit is reported as an error by lookups that read it, and repaired by the
 /// next opening.
 #[test]
-fn damage_behind_the_samples_is_an_error_when_read() {
+fn damage_that_opening_does_not_sample_is_an_error_when_read() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let mut store = open(&data, IndexKind::Disk);

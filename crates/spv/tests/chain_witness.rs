@@ -199,7 +199,7 @@ fn a_transaction_is_found_by_its_wtxid_while_its_block_is_connected() {
 }
 
 #[test]
-fn a_store_is_made_with_witness_data_or_without_for_good() {
+fn a_store_keeps_its_choice_of_witness_data() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path()).unwrap();
     take(&mut store, &blocks());
@@ -303,7 +303,7 @@ fn witness_data_that_ends_before_its_records_is_refused_and_nothing_is_cut() {
 }
 
 #[test]
-fn a_missing_file_is_named_and_not_made() {
+fn a_missing_file_is_named_and_not_created() {
     let blocks = blocks();
     for name in ["wtxids.dat", "coinbases.dat"] {
         let (dir, _) = filled(&blocks);

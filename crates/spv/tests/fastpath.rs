@@ -66,7 +66,7 @@ fn ask(fastpath: &SpvFastPath, request: &[u8]) -> Result<Vec<u8>, Verdict> {
 }
 
 #[test]
-fn hit_miss_and_the_end_of_the_lease() {
+fn a_lookup_hits_misses_and_ends_with_the_lease() {
     let mut rig = rig(small());
     let ticket = rig.writer.admit(&block(1));
     assert!(rig.writer.fill(&hash(9, 1), ticket, 0));
@@ -221,7 +221,7 @@ proptest! {
     /// After any sequence of steps, an answer equals that of a plain map: the cache may lose entries but must not be
     /// wrong.
     #[test]
-    fn never_wrong(ways in 0u32..3, steps in steps()) {
+    fn an_answer_equals_the_model_or_is_missing(ways in 0u32..3, steps in steps()) {
         let mut rig = rig(Geometry { line_bits: 5, ways: 1 << ways, ..small() });
         let mut truth: HashMap<u32, u32> = HashMap::new();
         for step in steps {
@@ -254,7 +254,7 @@ proptest! {
 
 /// Eight TXIDs in eight lines, a continuous writer, two readers: every answer is a root that the TXID had at some time.
 #[test]
-fn no_torn_answer_beside_a_writer() {
+fn a_concurrent_writer_causes_no_torn_answer() {
     let mut rig = rig(Geometry {
         line_bits: 3,
         ways: 4,
@@ -289,7 +289,7 @@ fn no_torn_answer_beside_a_writer() {
 }
 
 #[test]
-fn adoption_clears_lines_that_stand_for_no_block() {
+fn adoption_clears_lines_without_a_block() {
     let adopted = |slot: u32, generation: u32, of_block: u32| {
         let store = Arc::new(Store::anonymous(&small()).unwrap());
         drop(StoreWriter::new(Arc::clone(&store)));

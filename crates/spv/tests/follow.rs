@@ -24,7 +24,7 @@ fn variable(name: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn competing_chains_restarts_and_lost_notices_give_no_stale_answer() {
+fn competing_chains_restarts_and_lost_notices_cause_no_stale_answer() {
     let seed = variable("LINESIDE_SEED", 1);
     let answers = variable("LINESIDE_FOLLOW_ANSWERS", ANSWERS);
     let start = Instant::now();
@@ -51,7 +51,7 @@ fn competing_chains_restarts_and_lost_notices_give_no_stale_answer() {
 }
 
 #[test]
-fn each_broken_rule_is_found() {
+fn every_sabotaged_rule_is_detected() {
     for fault in Sabotage::ALL {
         let mut simulation = Simulation::new(7, Some(fault));
         let Err(found) = simulation.run(SABOTAGE_ANSWERS) else {

@@ -175,7 +175,7 @@ fn agree(rig: &Rig, txid: &Hash, root: Hash) {
 }
 
 #[test]
-fn reorganisations_of_depth_1_to_6_and_back() {
+fn reorganisations_of_depth_1_to_6_and_back_are_followed() {
     for depth in 1..=6u32 {
         let rig = rig();
         let shared = DemoChain::new(99, 2).payment(1);
@@ -221,7 +221,7 @@ fn reorganisations_of_depth_1_to_6_and_back() {
 }
 
 #[test]
-fn a_restart_in_the_middle_of_a_reorganisation() {
+fn a_restart_during_a_reorganisation_continues_it() {
     for kind in [IndexKind::Memory, IndexKind::Disk] {
         for steps in 0..=5usize {
             let dir = tempfile::tempdir().unwrap();

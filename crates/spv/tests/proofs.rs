@@ -216,7 +216,7 @@ fn a_reorganisation_leaves_no_proof_of_the_old_branch() {
 }
 
 #[test]
-fn a_table_without_room_for_trees_or_with_little_leaves_proofs_to_the_host() {
+fn a_table_with_little_or_no_room_for_trees_forwards_proofs() {
     let blocks: Vec<_> = DemoChain::new(1, 20).take(6).collect();
     let whole = |tree_bits| {
         let rig = rig(tree_bits);

@@ -204,7 +204,7 @@ fn a_proof_has_exactly_the_room_it_needs_or_is_told_how_much_that_is() {
 }
 
 #[test]
-fn without_witness_data_without_a_commitment_and_unknown_are_told_apart() {
+fn a_missing_witness_proof_has_its_reason() {
     let with = DemoChain::new(1, 5).with_witness().next().unwrap();
     let without = rig(Network::Regtest, false);
     without.host.submit(&with.raw, false).unwrap();
@@ -315,7 +315,7 @@ fn every_changed_reply_is_refused_or_says_the_same() {
 }
 
 #[test]
-fn lying_lengths_are_no_answer() {
+fn a_reply_with_a_wrong_length_is_no_answer() {
     let rig = rig(Network::Regtest, true);
     let block = DemoChain::new(4, 5).with_witness().next().unwrap();
     rig.host.submit(&block.raw, false).unwrap();

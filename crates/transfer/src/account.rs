@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_papers_id_is_a_native_one_behind_zeros() {
+    fn an_id_of_the_paper_format_is_a_native_id_with_leading_zeros() {
         let id = AccountId::from_paper(0x0102_0304);
         assert_eq!(id.0, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]);
         assert_eq!(AccountId::from_words(id.words()), id);

@@ -24,6 +24,18 @@
 //! [`rules`] defines the effect of an operation on balances. [`paper`] and [`native`] are the formats. [`store`] is
 //! the fast-path table, shared by host, sockets and XDP; [`fastpath`] answers from it. [`ledger`] is the host's state
 //! and [`entry`] its journal records. [`settle`] writes sealed blocks to their destination, in its own thread.
+//!
+//! ```no_run
+//! use lineside_transfer::AccountId;
+//! use lineside_transfer::client::Client;
+//! use std::time::Duration;
+//!
+//! let server = "127.0.0.1:7702".parse()?;
+//! let mut client = Client::connect(server, Duration::from_secs(1))?;
+//! let balances = client.refer(&[AccountId([1; 16])])?;
+//! assert_eq!(balances.len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![deny(unsafe_code)]
 

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_a_bad_command() {
+    fn malformed_operations_are_bad_commands() {
         for command in [0u32, 5, 6, 256, 0x4000_0003] {
             let mut packet = PACKET;
             packet[..4].copy_from_slice(&command.to_be_bytes());

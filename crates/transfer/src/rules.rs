@@ -152,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn money_is_neither_made_nor_lost(from in holding(), to in holding(), amount: u64, limit in prop_oneof![
+        fn the_sum_of_all_balances_is_conserved(from in holding(), to in holding(), amount: u64, limit in prop_oneof![
             Just(u64::MAX), Just(PAPER_LIMIT)
         ]) {
             let (mut a, mut b) = (from, to);

@@ -361,7 +361,7 @@ fn what_cannot_be_claimed_is_executed_while_fastpath_rests() {
 }
 
 #[test]
-fn a_chain_longer_than_a_step_rests_and_many_short_ones_do_not() {
+fn only_a_chain_longer_than_a_claim_step_pauses_the_fast_path() {
     let disk = SimDisk::new(4);
     let mut line = start(&disk);
     let session = line.open(1);

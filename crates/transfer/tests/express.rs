@@ -355,7 +355,7 @@ fn who_may_not_is_refused_by_both() {
 }
 
 #[test]
-fn threads_of_fastpath_and_a_host_that_interrupts_them() {
+fn fast_path_threads_and_a_host_that_claims_accounts_agree() {
     let disk = SimDisk::new(5);
     let mut line = start(&disk);
     for account in 1..=ACCOUNTS {

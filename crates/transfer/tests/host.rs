@@ -37,7 +37,7 @@ fn refused(command: u8, code: Code) -> (u32, u32) {
 }
 
 #[test]
-fn the_papers_commands_and_each_refusal() {
+fn every_paper_command_and_refusal_is_answered() {
     let (_, mut server) = server();
     assert_eq!(server.paper(CREATE, 0, 1, 0, 100), (1, 100));
     assert_eq!(server.paper(CREATE, 0, 2, 0, 0), (1, 0));

@@ -444,7 +444,7 @@ fn an_audit_finds_a_signature_that_is_not_of_its_packet() {
 }
 
 #[test]
-fn a_signer_signs_as_is_done_here() {
+fn our_client_signs_as_documented() {
     for curve in [Curve::P256, Curve::Secp256k1] {
         let ours = Signer::from_bytes(curve, &[5; 32]).unwrap();
         let theirs = if curve == Curve::P256 { p256(5) } else { k256(5) };

@@ -77,17 +77,17 @@ fn run_all(is_express: bool) {
 }
 
 #[test]
-fn nobody_gets_what_is_not_theirs() {
+fn no_source_executes_operations_on_accounts_of_others() {
     run_all(false);
 }
 
 #[test]
-fn nor_at_the_line() {
+fn no_source_executes_operations_on_accounts_of_others_with_the_fast_path() {
     run_all(true);
 }
 
 #[test]
-fn a_seed_is_repeatable() {
+fn the_same_seed_gives_the_same_run() {
     for seed in [3, 4] {
         assert_eq!(run(seed, false), run(seed, false), "seed {seed}");
         assert_eq!(run(seed, true), run(seed, true), "seed {seed}");

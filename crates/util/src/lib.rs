@@ -3,6 +3,13 @@
 //! ([`fjall_files`]), histograms for hot paths ([`histogram`]), a limit for log lines ([`log_limit`]), networks that
 //! limits count as one client ([`network`]), use of resources by the process ([`process_use`]), and sentences for TLS
 //! errors ([`tls_text`]).
+//!
+//! ```
+//! use lineside_util::hex::{from_hex, to_hex};
+//!
+//! assert_eq!(to_hex(&[0xca, 0xfe]), "cafe");
+//! assert_eq!(from_hex("cafe"), Some(vec![0xca, 0xfe]));
+//! ```
 
 pub mod data_dir;
 pub mod fjall_files;

@@ -2,6 +2,17 @@
 //!
 //! No I/O, no clock, no allocation. This code is the executable specification of the frame handling in the XDP
 //! programs; `lineside-lab diff` compares the two frame by frame.
+//!
+//! ```
+//! use lineside_wire::{NativeHeader, SPV_OP_ROOT, Status, native};
+//! use zerocopy::IntoBytes;
+//!
+//! let request = native::request_header(SPV_OP_ROOT, 7, 0);
+//! let (header, body) = native::parse_request(request.as_bytes()).expect("it is a request");
+//! assert_eq!((header.request_id.get(), body.len()), (7, 0));
+//! let reply: NativeHeader = native::reply_header(header, Status::Ok, 0);
+//! assert!(native::parse_request(reply.as_bytes()).is_err());
+//! ```
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

@@ -4,6 +4,20 @@
 //! One root program owns the interface. It parses each frame, finds the service by own address and port, and tail-calls
 //! the service's program through a program array. The maps and the link can be pinned ([`Pins`]), so that they outlive
 //! the process and a later one can take them over.
+//!
+//! ```no_run
+//! use lineside_xdp::{Interface, ProgramSpec, XdpDatapath, XdpMode};
+//!
+//! # fn example(object: &'static [u8]) -> Result<(), lineside_xdp::XdpError> {
+//! let program = ProgramSpec::new(object, "spv", 1, 7701);
+//! let mut datapath = XdpDatapath::load(vec![program], None)?;
+//! let interface = Interface::find("eth0")?;
+//! let mode = datapath.attach(&interface, XdpMode::Auto)?;
+//! println!("attached: {mode:?}");
+//! datapath.detach()?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod error;
 mod interface;

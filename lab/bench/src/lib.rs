@@ -4,6 +4,14 @@
 //! [`spv`] runs in one process tree on one machine: namespaces of a client and a server joined by a veth pair, with the
 //! generator on core 0 and the server on core 1. [`verify`] runs in one thread and [`fabric`] in a few; both need
 //! neither root nor BPF. Only ratios within one run are meaningful.
+//!
+//! ```no_run
+//! use lineside_bench::verify::{Options, run};
+//!
+//! let report = run(&Options::quick(), &mut |_| {});
+//! println!("{}", report.to_json());
+//! assert!(report.failures().is_empty());
+//! ```
 
 mod af_xdp;
 mod bpf;

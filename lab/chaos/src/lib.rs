@@ -13,6 +13,20 @@
 //! | `forged` | source addresses that no host has, on a link | at least 95 % of honest requests are answered |
 //! | `memory` | requests that make a service allocate memory | it survives in 512 MiB and answers the honest client |
 //! | `full` | a full disk, then free space again | no acknowledged change is lost; changes are refused with an error |
+//!
+//! ```no_run
+//! use lineside_chaos::{CASES, Scale, Scene};
+//!
+//! let scene = Scene {
+//!     program: "target/release/lineside".into(),
+//!     seed: 1,
+//!     scale: Scale::Short,
+//!     disk_forgets: false,
+//! };
+//! for case in CASES.iter().filter(|case| case.attack == "kill") {
+//!     assert!(case.run(&scene).held(), "{} failed", case.target);
+//! }
+//! ```
 
 mod cgroup;
 mod channel;

@@ -5,6 +5,14 @@
 //! checks replies while a chain or table changes, and [`replay`] answers a capture that [`pcap`] reads. [`vectors`]
 //! reads the recorded cases of `vectors/`, with which [`hold`] compares a datapath, and [`history`] checks that the
 //! `column` cache is never stale.
+//!
+//! ```
+//! use lineside_conformance::vectors;
+//!
+//! let files = vectors::load("spv")?;
+//! assert!(files.iter().all(|file| !file.vectors.is_empty()));
+//! # Ok::<(), String>(())
+//! ```
 
 pub mod column;
 pub mod diff;

@@ -82,7 +82,7 @@ fn refer_never_sees_money_in_flight() {
 }
 
 #[test]
-fn money_is_conserved_beside_a_host_that_claims() {
+fn the_sum_is_conserved_while_a_host_claims_accounts() {
     with_program(|store, ask, claims| common::conserve_beside_claims(store, ask, claims, 20_000));
 }
 

@@ -3,6 +3,15 @@
 //!
 //! [`Blocks`] generates them one after the other from the genesis block on, with the validation code that a real peer
 //! gives to each transaction. Everything is derived from a seed. [`cache`] stores generated blocks.
+//!
+//! ```
+//! use lineside_fabric_maker::{Blocks, Network, Options, Workload};
+//! use std::sync::Arc;
+//!
+//! let network = Arc::new(Network::new(1, Options::default()));
+//! let genesis = Blocks::new(network, Workload::default(), 1).next().expect("there is always a next block");
+//! assert_eq!(genesis.number, 0);
+//! ```
 
 mod block;
 mod blocks;

@@ -1,6 +1,13 @@
 //! Fuzz targets: each is a plain function that panics if one of its assertions fails.
 //!
 //! `make fuzz` runs them under libFuzzer; `cargo test` runs each over its seeds and a fixed number of mutations.
+//!
+//! ```
+//! let target = lineside_fuzz::find("request");
+//! for seed in (target.seeds)() {
+//!     (target.run)(&seed);
+//! }
+//! ```
 
 mod bitcoin_node;
 mod blocks;

@@ -5,6 +5,14 @@
 //! [`spv`] covers the paper on a cache in a network card for light clients, and [`fabric`] the paper on Hyperledger
 //! Fabric within a SmartNIC. The contestants are those of `lineside-bench`; this crate has the models, the tables and
 //! the plots. It is not linked into the daemon.
+//!
+//! ```
+//! use lineside_papers::table::Table;
+//!
+//! let mut table = Table::new(&["block", "time, us"]);
+//! table.push(["1".into(), "2.5".into()]);
+//! assert_eq!(table.to_csv(), "block,\"time, us\"\n1,2.5\n");
+//! ```
 
 mod error;
 pub mod fabric;

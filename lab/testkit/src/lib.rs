@@ -2,6 +2,14 @@
 //! network namespaces ([`netns`]), frames with any source address ([`PacketSocket`]), BPF file systems ([`bpffs`]), the
 //! CPUs of a thread ([`cpu`]), servers as processes ([`Daemon`]), generated chains of Bitcoin blocks ([`DemoChain`],
 //! [`RegtestChain`]), and a node that serves such a chain ([`CoreMini`]). This crate is not linked into the daemon.
+//!
+//! ```
+//! use lineside_testkit::Random;
+//!
+//! let (mut first, mut second) = (Random(7), Random(7));
+//! assert_eq!(first.next(), second.next());
+//! assert!(first.below(10) < 10);
+//! ```
 
 mod binary;
 pub mod bpffs;

@@ -89,6 +89,8 @@ fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
                 ));
             }
             users[role_place] += 1;
+            // Number of the published code: bits 0 to 3 are the role, bits 4 to 7 the organisation, and the bits above
+            // count the organisation's identities of that role.
             let id = (role_place + (place << 4) + (user << 8)) as u16;
             if id == UNKNOWN_IDENTITY {
                 return Err(format!(

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_learned_takes_the_place_of_what_it_overlaps() {
+    fn a_new_region_replaces_the_regions_it_overlaps() {
         let regions = Regions::default();
         regions.learn(&region("", "", "a"));
         let daughter = region("m", "", "b");

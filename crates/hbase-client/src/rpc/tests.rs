@@ -73,7 +73,7 @@ fn calls_of_many_threads_share_a_connection_and_are_told_apart() {
 }
 
 #[test]
-fn what_will_fail_again_is_refused_at_once() {
+fn a_permanent_error_is_not_retried() {
     let fake = fake::start(|_, _| Act::Answer);
     let hbase = open(&fake);
     fake.now(|method, _| match method {
@@ -93,7 +93,7 @@ fn what_will_fail_again_is_refused_at_once() {
 }
 
 #[test]
-fn what_was_not_done_is_tried_again_where_the_region_is() {
+fn a_call_that_was_not_executed_is_repeated_at_the_regions_server() {
     for (class, looks) in [
         ("NotServingRegionException", 1),
         ("exceptions.RegionOpeningException", 1),
@@ -115,7 +115,7 @@ fn what_was_not_done_is_tried_again_where_the_region_is() {
 }
 
 #[test]
-fn a_busy_server_is_not_asked_for_ever() {
+fn calls_to_an_overloaded_server_end_at_the_deadline() {
     let fake = fake::start(|method, _| match method {
         "Get" | "Mutate" => Act::Throw("RegionTooBusyException", false, None),
         _ => Act::Answer,
@@ -129,7 +129,7 @@ fn a_busy_server_is_not_asked_for_ever() {
 }
 
 #[test]
-fn what_another_server_answered_is_not_the_holders() {
+fn an_answer_of_another_server_is_not_used() {
     let one_row = |method: &str, _| match method {
         "Scan" => Act::Message(
             ScanResponse {
@@ -197,7 +197,7 @@ fn a_region_that_moved_is_followed_to_where_it_is() {
 }
 
 #[test]
-fn lies_about_frames_cost_a_connection_and_no_truth() {
+fn a_malformed_frame_closes_the_connection_and_gives_no_wrong_answer() {
     let answer = GetResponse {
         result: Some(row(vec![cell(b"a", b"lie")])),
     }
@@ -283,7 +283,7 @@ fn an_answer_to_something_else_is_an_error() {
 }
 
 #[test]
-fn a_scan_is_held_to_its_stretch_and_order() {
+fn rows_outside_the_range_or_order_of_a_scan_are_refused() {
     let range = |reverse| ScanRange {
         low: b"b".to_vec(),
         high: Some(b"e".to_vec()),
@@ -379,7 +379,7 @@ fn an_increment_is_not_repeated_on_another_server() {
 }
 
 #[test]
-fn a_late_answer_is_for_nobody_and_harms_nobody() {
+fn a_late_answer_is_discarded() {
     let fake = fake::start(first("Get", Act::Late));
     let hbase = open(&fake);
     let is_answered = AtomicBool::new(false);
@@ -398,7 +398,7 @@ fn a_late_answer_is_for_nobody_and_harms_nobody() {
 }
 
 #[test]
-fn a_server_that_is_gone_is_said_to_be_and_found_again() {
+fn a_lost_server_is_reported_and_found_again() {
     let fake = fake::start(|_, _| Act::Answer);
     let hbase = open(&fake);
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -422,7 +422,7 @@ fn a_server_that_is_gone_is_said_to_be_and_found_again() {
 }
 
 #[test]
-fn a_secure_server_is_refused_with_a_word() {
+fn a_server_that_requires_authentication_is_refused_with_a_reason() {
     let denied = fake::exception("security.AccessDeniedException", true, None);
     let fake = fake::start(move |_, _| Act::Raw(fake::response(u32::MAX, Some(denied.clone()), b"")));
     let error = HBase::connect(&[&fake.address], b"t", TIMEOUT).unwrap_err();
@@ -445,7 +445,7 @@ fn the_next_server_is_asked_where_one_is_gone() {
 }
 
 #[test]
-fn meta_is_held_to_what_it_must_say() {
+fn malformed_rows_of_meta_are_refused() {
     let meta = |rows: Vec<Row>| ScanResponse {
         results: rows,
         more_results_in_region: Some(false),

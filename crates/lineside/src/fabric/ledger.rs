@@ -1,6 +1,7 @@
 //! `lineside fabric import`, `status`, `block`, `tx` and `verify-ledger`: verbs on the ledger in a directory.
 
 use crate::out;
+use crate::out::counted;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use lineside_fabric::ledger::results::Publisher;
@@ -244,7 +245,11 @@ pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
             json!({ "imported": blocks, "transactions": transactions, "blocks": next })
         )?;
     } else {
-        say!("{blocks} blocks with {transactions} transactions imported; the ledger has {next} blocks")?;
+        let (blocks, transactions) = (counted(blocks, "block"), counted(transactions, "transaction"));
+        say!(
+            "{blocks} with {transactions} imported; the ledger has {}",
+            counted(next, "block")
+        )?;
     }
     Ok(())
 }
@@ -294,10 +299,11 @@ pub fn status(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let keys = match (keys, stateless) {
-        (Some(keys), _) => format!("{keys} keys"),
+        (Some(keys), _) => counted(keys, "key"),
         (None, why) => format!("keys not counted: {}", why.unwrap_or_default()),
     };
-    say!("channel {channel}: {blocks} blocks, {transactions} transactions, {keys}")?;
+    let (blocks, transactions) = (counted(blocks, "block"), counted(transactions, "transaction"));
+    say!("channel {channel}: {blocks}, {transactions}, {keys}")?;
     if first > 0 {
         say!(
             "joined from a snapshot of block {}: the first block here is {first}",
@@ -440,7 +446,7 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
             say!("the snapshot after block {last}, from which the ledger was joined, was read again")?;
         }
         if let Some(keys) = report.state_keys {
-            say!("{keys} keys of the state on disk compared")?;
+            say!("{} of the state on disk compared", counted(keys, "key"))?;
         }
         if report.state_in_use {
             say!("the state on disk was not compared: another process has it open")?;

@@ -1,6 +1,7 @@
 //! `lineside fabric verify-peer`: audits the block files or a snapshot of a Fabric peer.
 
 use super::ledger::options_with;
+use crate::out::counted;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -121,7 +122,8 @@ fn show(audited: &AuditReport, as_json: bool) -> anyhow::Result<()> {
         });
         say!("{line}")?;
     } else {
-        say!("{blocks} blocks with {transactions} transactions agree")?;
+        let (blocks, transactions) = (counted(*blocks, "block"), counted(*transactions, "transaction"));
+        say!("{blocks} with {transactions} agree")?;
         if *without_commit_hash > 0 {
             say!("{without_commit_hash} of them have no commit hash at the peer; their codes agree")?;
         }
@@ -178,6 +180,6 @@ fn snapshot(arguments: &VerifyPeer, look: &ReadOnlyLedger<FsDisk>, as_json: bool
     match (count, first_block) {
         (0, _) => Ok(()),
         (count, Some(block)) => bail!("{count} differences, the first in block {block}"),
-        (count, None) => bail!("{count} differences"),
+        (count, None) => bail!(counted(count, "difference")),
     }
 }

@@ -83,7 +83,7 @@ pub struct Vouch {
     /// Number and hash of the block, from `lineside hybrid head` of your own node.
     #[arg(long, value_name = "NUMBER:HASH", value_parser = block)]
     block: (u64, [u8; 32]),
-    /// File for the signed statement, which must not exist.
+    /// File for the admin's signed statement about the block, for `join --word`. The file must not exist.
     #[arg(long, value_name = "FILE", default_value = "word.bin")]
     out: PathBuf,
 }
@@ -121,8 +121,9 @@ impl Vouch {
 
 /// Begin the ledger of a new node from a snapshot.
 ///
-/// The snapshot's block must be trusted: give its number and hash (--block), or the statements of a quorum of admins
-/// (--word). `lineside hybrid serve` then serves the directory as any other.
+/// The snapshot's block must be trusted: give its number and hash (--block), or statements of a quorum of admins
+/// (--word), each of which an admin has signed with `lineside hybrid vouch`. `lineside hybrid serve` then serves the
+/// directory as any other.
 #[derive(Args)]
 pub struct Join {
     /// Data directory of the new node, empty or missing; it is created if missing.
@@ -137,8 +138,8 @@ pub struct Join {
     /// Number and hash of the snapshot's block, from a source that you trust.
     #[arg(long, value_name = "NUMBER:HASH", value_parser = block, required_unless_present = "word")]
     block: Option<(u64, [u8; 32])>,
-    /// File with an admin's statement for the block, from `vouch`; may be given more than once. A quorum of the
-    /// genesis' admins is needed.
+    /// File with an admin's signed statement about the block, from `lineside hybrid vouch`; may be given more than
+    /// once. A quorum of the genesis' admins is needed.
     #[arg(long, value_name = "FILE", conflicts_with = "block")]
     word: Vec<PathBuf>,
 }

@@ -134,7 +134,7 @@ impl VerifyProof {
         let proof = StateProof::decode(&bytes, value).with_context(|| file.to_string())?;
         let hash = match (&self.block_hash, &self.head) {
             (Some(hash), _) => *hash,
-            (None, Some(file)) => self.word(file, &proof)?,
+            (None, Some(file)) => self.hash_of_head(file, &proof)?,
             (None, None) => bail!(Wrong("give --block-hash HEX or --head FILE".into())),
         };
         proof.check(&hash, key, value).with_context(|| file.to_string())?;
@@ -160,7 +160,7 @@ impl VerifyProof {
     }
 
     /// Returns the block hash in a node's signed statement, after checking the signature.
-    fn word(&self, file: &Path, proof: &StateProof) -> anyhow::Result<[u8; 32]> {
+    fn hash_of_head(&self, file: &Path, proof: &StateProof) -> anyhow::Result<[u8; 32]> {
         let shown = file.display();
         let bytes = fs::read(file).with_context(|| shown.to_string())?;
         let bytes = bytes[..]

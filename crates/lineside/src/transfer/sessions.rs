@@ -5,6 +5,7 @@
 
 use super::ask::Server;
 use super::prove::read_key;
+use crate::out::counted;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lineside_journal::{Error as JournalError, FsDisk, Options};
@@ -111,7 +112,8 @@ impl List {
                     json!({"slot": slot, "opener": opener, "packets": packets, "idle_s": idle_s})
                 )?;
             } else {
-                say!("session {slot} of {opener}: {packets} packets, the last {idle_s} s ago")?;
+                let packets = counted(packets, "packet");
+                say!("session {slot} of {opener}: {packets}, the last {idle_s} s ago")?;
             }
         }
         if !as_json {

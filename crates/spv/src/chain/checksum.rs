@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_value_and_both_ways_equal() {
+    fn the_hash_has_its_known_value_in_both_implementations() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(by_table(b"123456789"), 0xe306_9283);
         let bytes: Vec<u8> = (0..1000u32).map(|i| (i * 7 + i / 13) as u8).collect();

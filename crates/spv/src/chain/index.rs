@@ -116,13 +116,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn siphash_is_the_library_s(k0: u64, k1: u64, txid: [u8; 32]) {
+        fn our_siphash_equals_the_librarys(k0: u64, k1: u64, txid: [u8; 32]) {
             prop_assert_eq!(siphash([k0, k1], &txid), siphash24::Hash::hash_to_u64_with_keys(k0, k1, &txid));
         }
     }
 
     #[test]
-    fn duplicates_and_absent() {
+    fn duplicate_and_absent_transactions_are_told_apart() {
         let stored = [[1u8; 32], [2; 32], [1; 32]];
         let at = |place: IndexedTx| &stored[place.position as usize];
         let mut index = TxidIndex::new().unwrap();

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_two_lines() {
+    fn an_account_slot_has_two_cache_lines() {
         assert_eq!(size_of::<Slot>(), 128);
     }
 }

@@ -252,7 +252,7 @@ const SOMETIMES: [(&str, Op); 6] = [
 ];
 
 #[test]
-fn each_fdatasync_is_missed() {
+fn every_omitted_fdatasync_is_detected() {
     // The number of syncs of each kind, and how many of them were missed.
     let mut all: HashMap<(&str, Op), (u32, u32)> = HashMap::new();
     let mut kept = 0;

@@ -75,7 +75,8 @@ pub const CASES: [Case; 8] = [
     Case::new(Ask::Scan8, 8, 20),
 ];
 
-/// Cost of a packet in ns, without the cost of writing the frame.
+/// Processor time that the program needs for one packet, in ns. The time in which the generator writes the request
+/// into the frame is measured separately and subtracted.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PerPacket {
     /// Case that was measured.
@@ -84,7 +85,8 @@ pub struct PerPacket {
     pub min_ns: f64,
     /// Median of the rounds.
     pub median_ns: f64,
-    /// Cost that was subtracted (median): writing the frame, and a tail call to a program that only returns XDP_TX.
+    /// Time that was subtracted, as a median: the generator writes the frame and makes a tail call to a program that
+    /// only returns XDP_TX.
     pub rewriting_ns: f64,
     /// Bytes of the request, and of the reply.
     pub payload_bytes: usize,

@@ -63,9 +63,9 @@ impl Ask {
 /// Fault of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The parts never belonged together: half-written hashes, or two states of the chain.
+    /// The parts of the reply never belonged together: it mixes the hashes of two writes, or two states of the chain.
     Torn,
-    /// The reply was true once, but no longer when the request or the reply was sent.
+    /// The reply was true in an earlier state of the chain, but in none between the request and the reply.
     Stale,
     /// The reply was never true, or is not an answer to this request.
     Wrong,
@@ -76,18 +76,18 @@ pub enum Fault {
 pub enum Checked {
     /// The reply is true in a state that could be visible.
     True,
-    /// The states that it must be compared with are no longer stored.
+    /// The states with which the reply must be compared are no longer stored.
     TooLate,
     /// The reply has a fault.
     Fault(Fault, String),
 }
 
-/// States that a reply may be of.
+/// Range of the states of the chain in which a reply may be true, by number.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// Oldest state: the change to it had returned.
+    /// Oldest state: the change to it had returned before the request was sent.
     pub oldest: u32,
-    /// Newest state: the change to it had begun.
+    /// Newest state: the change to it had begun before the reply arrived.
     pub newest: u32,
 }
 
@@ -96,8 +96,8 @@ pub struct Checker<'a> {
     names: &'a Names,
     history: &'a History,
     recent: State,
-    /// Merkle roots of the TXIDs of blocks, by the Merkle root in the block's header, which is only a name in this
-    /// chain.
+    /// Merkle roots computed from the TXIDs of blocks. The key is the root in the block's header, which in this
+    /// generated chain only identifies the block.
     roots: HashMap<Hash, Hash>,
 }
 

@@ -50,7 +50,10 @@ pub fn run(arguments: &MockOrderer, as_json: bool) -> anyhow::Result<()> {
                 "{}",
                 json!({ "channel": channel, "blocks": count, "listen": listen })
             ),
-            false => say!("channel {channel}: {count} blocks on {listen}"),
+            false => say!(
+                "channel {channel}: {} on {listen}; Ctrl-C ends it",
+                out::counted(count, "block")
+            ),
         });
         tokio::select! {
             _ = terminate.recv() => {}
