@@ -1,7 +1,7 @@
 //! Checks of the kernel, the processor, memory and limits.
 
 use super::Finding;
-use crate::config::Checked;
+use crate::config::CheckedConfig;
 use crate::sandbox;
 use lineside_service::ByteSize;
 use lineside_verify::Backend;
@@ -15,7 +15,7 @@ const OPEN_FILES_MIN: u64 = 4096;
 /// Memory that a server takes besides the `memory_max` of its services: program, stacks and buffers.
 const MEMORY_BASE: u64 = 64 << 20;
 
-pub(super) fn check(config: &Checked) -> Vec<Finding> {
+pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let nohz = fs::read_to_string("/sys/devices/system/cpu/nohz_full").unwrap_or_default();
     let mut findings = vec![
@@ -103,7 +103,7 @@ fn open_files(maximum: Option<u64>) -> Finding {
 
 /// Compares the available memory with the `memory_max` of the enabled services. The fast path's tables come on top and
 /// are checked when the programs are loaded.
-fn memory(config: &Checked) -> Finding {
+fn memory(config: &CheckedConfig) -> Finding {
     let limits = config.enabled().filter_map(|service| {
         let section = service.section();
         let text = section.get("memory_max")?.as_str()?.to_owned();

@@ -1,7 +1,7 @@
 //! Checks of the interface, and of BPF: rights, file system for pins, and whether the kernel accepts the programs.
 
 use super::{Finding, Level};
-use crate::config::Checked;
+use crate::config::CheckedConfig;
 use crate::privileges;
 use caps::CapSet;
 use lineside_service::{DatapathConfig, DatapathKind, Service};
@@ -12,7 +12,7 @@ use std::path::Path;
 /// Remedy where XDP cannot be used but is not required.
 const OR_SOCKET: &str = "or set kind = \"socket\" in [datapath], which needs none of it";
 
-pub(super) fn check(config: &Checked) -> Vec<Finding> {
+pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
     let datapath = &config.datapath;
     if datapath.kind == DatapathKind::Socket {
         return vec![Finding::ok(
@@ -61,7 +61,7 @@ fn pin_dir(dir: &Path) -> Finding {
 }
 
 /// Loads the XDP programs of the enabled services with their tables, as the server would, and discards them.
-fn programs(config: &Checked) -> Finding {
+fn programs(config: &CheckedConfig) -> Finding {
     let datapath = &config.datapath;
     let is_served = Pins::is_owned(&datapath.pin_dir, &datapath.interface);
     // The tables of a running server exist already; a second copy might not fit the memory.

@@ -1,7 +1,7 @@
 //! Checks of the ports and data directories of the console and of the enabled services.
 
 use super::Finding;
-use crate::config::Checked;
+use crate::config::CheckedConfig;
 use lineside_service::Service;
 use rustix::fs::{Access, FsWord, access, statfs, statvfs};
 use rustix::process::geteuid;
@@ -23,7 +23,7 @@ const UNSAFE_FILE_SYSTEMS: [(FsWord, &str); 3] = [
     ),
 ];
 
-pub(super) fn check(config: &Checked) -> Vec<Finding> {
+pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
     let console = config.console.listen;
     let mut findings = vec![port("console", console, TcpListener::bind(console).err())];
     for service in config.enabled() {
