@@ -48,7 +48,11 @@ fn rows_of_page(lock: &str) -> Vec<String> {
     let packages = lock["packages"].as_object().expect("packages");
     let row = |(path, package): (&String, &serde_json::Value)| {
         let (_, name) = path.rsplit_once("node_modules/")?;
-        let text = |key: &str| package[key].as_str().unwrap_or_else(|| panic!("{name} has no {key}"));
+        let text = |key: &str| {
+            package[key]
+                .as_str()
+                .unwrap_or_else(|| panic!("{name} has no {key}"))
+        };
         (package["dev"] != true).then(|| {
             let (version, licence) = (text("version"), text("license"));
             format!("{name} | {version} | {licence} | https://www.npmjs.com/package/{name}\n")
@@ -80,7 +84,8 @@ fn notices(tree: &str, lock: &str) -> String {
 
 #[test]
 fn the_list_of_packages_is_as_the_lock_file_has_it() {
-    let lock = std::fs::read_to_string(root().join("dashboard/package-lock.json")).expect("package-lock.json");
+    let lock =
+        std::fs::read_to_string(root().join("dashboard/package-lock.json")).expect("package-lock.json");
     let (path, expected) = (root().join(NOTICES), notices(&tree(), &lock));
     if std::env::var_os("LINESIDE_WRITE_NOTICES").is_some() {
         std::fs::write(&path, &expected).expect("written");

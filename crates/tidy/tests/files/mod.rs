@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Extensions of the files that [`repository`] returns.
-pub const TEXT: &[&str] = &["rs", "c", "h", "toml", "sh", "md", "py", "sv", "v", "html", "ts", "mjs", "css"];
+pub const TEXT: &[&str] = &[
+    "rs", "c", "h", "toml", "sh", "md", "py", "sv", "v", "html", "ts", "mjs", "css",
+];
 
 /// Text file of the repository.
 pub struct File {
