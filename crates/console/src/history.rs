@@ -178,8 +178,11 @@ impl Kept {
     }
 }
 
-/// Calls `add` with each number of a service: key of the metric, datapath, label, and value in the metric's unit.
-fn numbers(service: &ServiceStatus, add: &mut dyn FnMut(&str, Option<&str>, Option<&str>, f64)) {
+/// Receiver of a number: key of the metric, datapath, label, and value in the metric's unit.
+type Add<'a> = dyn FnMut(&str, Option<&str>, Option<&str>, f64) + 'a;
+
+/// Calls `add` with each number of a service.
+fn numbers(service: &ServiceStatus, add: &mut Add<'_>) {
     if let Some(left_ms) = service.lease_left_ms {
         add(metric::LEASE_LEFT.key, None, None, left_ms as f64 / 1e3);
     }
@@ -242,7 +245,8 @@ fn status(mut snapshot: Snapshot) -> Value {
 fn shorten(value: &mut Value) {
     match value {
         Value::String(text) if text.len() > TEXT_BYTES_MAX => {
-            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+            let end = (0..=TEXT_BYTES_MAX).rev().find(|&end| text.is_char_boundary(end));
+            text.truncate(end.unwrap_or_default());
             text.push('…');
         }
         Value::Array(list) => {
