@@ -73,9 +73,10 @@ test_deb() {
         usr/share/bash-completion/completions/lineside usr/share/zsh/vendor-completions/_lineside \
         usr/share/fish/vendor_completions.d/lineside.fish usr/share/doc/lineside/copyright \
         usr/share/doc/lineside/changelog.Debian.gz usr/share/doc/lineside/third-party-licenses.txt.gz; do
-        grep -qE "^(\./)?(${file}|${file/usr\/lib/lib})$" <<<"$files" || fail "deb: no $file"
+        grep -qE "^(\./)?$file$" <<<"$files" || fail "deb: no $file"
     done
-    dpkg-deb --info "$deb" conffiles | grep -qx /etc/lineside/lineside.toml || fail "deb: lineside.toml is not a conffile"
+    dpkg-deb --info "$deb" conffiles | grep -qx /etc/lineside/lineside.toml ||
+        fail "deb: lineside.toml is not a conffile"
     if ! lacks "deb (lintian)" lintian; then
         # There is no bug of Debian that the first version closes.
         lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$deb" >&2 ||

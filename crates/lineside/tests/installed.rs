@@ -1,4 +1,4 @@
-//! What an installation consists of: version, completions, manual pages, and the reports to systemd's watchdog.
+//! Parts of an installation: version, completions, manual pages, and the reports to systemd's watchdog.
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixDatagram;
