@@ -129,7 +129,7 @@ mod tests {
     use std::path::Path;
 
     fn spec() -> Spec {
-        Spec::read(&Path::new(env!("CARGO_MANIFEST_DIR")))
+        Spec::read(Path::new(env!("CARGO_MANIFEST_DIR")))
     }
 
     /// Returns the names of metrics in an expression of PromQL.
