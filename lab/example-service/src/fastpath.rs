@@ -6,8 +6,7 @@ use lineside_fastpath::{Counters, FastPath, Reply, Source, Verdict, lease};
 use lineside_wire::{
     NativeHeader, ODOMETER_OP_ADD, ODOMETER_OP_READ, OdometerCounter, OdometerNumber, Status, native,
 };
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::{Arc, atomic::Ordering::Acquire};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Fast-path table: one control record, in this process's memory or in a BPF map.
@@ -30,9 +29,8 @@ pub fn parse(payload: &[u8]) -> Result<(&NativeHeader, u64), Status> {
 /// Writes the reply to a request, which is as long as the request.
 pub fn put_number(reply: &mut Reply, request: &NativeHeader, number: u64) -> bool {
     let header = native::reply_header(request, Status::Ok, size_of::<OdometerNumber>() as u16);
-    let body = OdometerNumber {
-        number: number.into(),
-    };
+    let number = number.into();
+    let body = OdometerNumber { number };
     reply.put(header.as_bytes()) && reply.put(body.as_bytes())
 }
 

@@ -44,8 +44,7 @@ impl Default for OdometerConfig {
 }
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
-    let config: OdometerConfig = section.read()?;
-    Ok(Box::new(config))
+    Ok(Box::new(section.read::<OdometerConfig>()?))
 }
 
 /// Returns the XDP program that answers at the UDP port `port`.
@@ -78,10 +77,8 @@ impl Service for OdometerConfig {
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
         let store: Arc<Store> = Arc::new(context.attachment.table("odometer_control", 1)?);
         let host = Arc::new(OdometerHost::new(Arc::clone(&store)));
-        let fastpath = Arc::new(OdometerFastPath {
-            store,
-            counters: Counters::default(),
-        });
+        let counters = Counters::default();
+        let fastpath = Arc::new(OdometerFastPath { store, counters });
         let asked = Arc::clone(&host);
         let is_well = move || asked.add(0).is_some();
         RunningLeased::start(context, self.listen, LEASE, (fastpath, host), is_well)

@@ -179,7 +179,7 @@ fn snapshot(arguments: &VerifyPeer, look: &ReadOnlyLedger<FsDisk>, as_json: bool
     }
     match (count, first_block) {
         (0, _) => Ok(()),
-        (count, Some(block)) => bail!("{count} differences, the first in block {block}"),
+        (count, Some(block)) => bail!("{}, the first in block {block}", counted(count, "difference")),
         (count, None) => bail!(counted(count, "difference")),
     }
 }
