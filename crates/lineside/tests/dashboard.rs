@@ -9,7 +9,7 @@ mod served;
 use lineside_testkit::netns::Namespace;
 use lineside_testkit::{Daemon, skipped};
 use load::Load;
-use served::Place;
+use served::ServiceFiles;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -29,7 +29,7 @@ fn address(daemon: &Daemon, start: &str) -> String {
 }
 
 /// Starts `lineside run` with these sections of a configuration.
-fn start(place: &Place, kind: &str, sections: &[String]) -> Daemon {
+fn start(place: &ServiceFiles, kind: &str, sections: &[String]) -> Daemon {
     let file = place.path("lineside.toml");
     let text = format!(
         "[console]\nlisten = \"127.0.0.1:0\"\n[datapath]\nkind = \"{kind}\"\nthreads = 1\npin_dir = \
@@ -58,7 +58,7 @@ fn the_page_shows_every_service_in_a_browser() {
     if environment("LINESIDE_CHROMIUM").is_none() {
         return skipped("scripts/test-dashboard.sh runs it");
     }
-    let place = Place::new();
+    let place = ServiceFiles::new();
     let (_orderer, fabric) = load::channel(&place);
     let data = |service: &str| place.path(&format!("{service}-data"));
     let txids = load::chain(&data("spv"), 2, 64);
@@ -93,7 +93,7 @@ fn screenshots_are_made() {
 }
 
 fn screenshots(folder: &Path, kind: &str) {
-    let place = Place::new();
+    let place = ServiceFiles::new();
     let data = |service: &str| place.path(&format!("{service}-data"));
     let txids = load::chain(&data("spv"), 16, 512);
     let section = |service: &str| {

@@ -2,7 +2,7 @@
 
 mod house;
 
-use house::{HybridDatabase, Server, TWO_SERVICES, page};
+use house::{HybridDatabase, Server, TWO_MEMBERS, page};
 use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use std::process::Stdio;
 
 #[test]
 fn a_database_from_its_genesis_to_its_audit() {
-    let house = HybridDatabase::new(&[&TWO_SERVICES[..], &["--rule", "bob/=bob:rw"]].concat());
+    let house = HybridDatabase::new(&[&TWO_MEMBERS[..], &["--rule", "bob/=bob:rw"]].concat());
     assert_eq!(
         fs::metadata(house.path("alice.key"))
             .unwrap()
@@ -358,7 +358,7 @@ fn a_genesis_comes_from_a_file_and_wrong_ones_are_refused() {
 
 #[test]
 fn the_console_has_metrics_and_status() {
-    let house = HybridDatabase::new(&TWO_SERVICES);
+    let house = HybridDatabase::new(&TWO_MEMBERS);
     let server = house.serve(&["--console", "127.0.0.1:0"]);
     server.done(&house, "set", "alice.key", &["a", "b"]);
     let console = server.started["console"].as_str().unwrap();
@@ -378,8 +378,8 @@ fn the_console_has_metrics_and_status() {
 
 #[test]
 fn a_proof_of_another_database_with_the_same_node_is_refused() {
-    let house = HybridDatabase::new(&TWO_SERVICES);
-    let other = house.hybrid(&[&["init", "--genesis", "other.bin"], &TWO_SERVICES[..]].concat());
+    let house = HybridDatabase::new(&TWO_MEMBERS);
+    let other = house.hybrid(&[&["init", "--genesis", "other.bin"], &TWO_MEMBERS[..]].concat());
     assert_eq!(other.code, 0, "{}", other.error);
     let server = house.serve(&["--genesis", "other.bin"]);
     let of_other = ["--genesis", "other.bin"];
@@ -416,7 +416,7 @@ fn a_proof_of_another_database_with_the_same_node_is_refused() {
 
 #[test]
 fn a_node_joins_from_a_snapshot_that_its_admins_vouch_for() {
-    let house = HybridDatabase::new(&TWO_SERVICES);
+    let house = HybridDatabase::new(&TWO_MEMBERS);
     let server = house.serve(&[]);
     for number in 0..5 {
         server.done(&house, "set", "bob.key", &[&format!("key {number}"), "value"]);

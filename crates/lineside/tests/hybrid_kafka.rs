@@ -5,11 +5,11 @@
 
 mod house;
 
-use house::{House, Server, TWO};
+use house::{HybridDatabase, Server, TWO_MEMBERS};
 use lineside_kafka_mini::{Error, Jars};
 
 /// Starts node `number` with the data directory `ledger<number>`.
-fn node(house: &House, number: u32, broker: &str) -> Server {
+fn node(house: &HybridDatabase, number: u32, broker: &str) -> Server {
     let config = format!(
         "[process]\nsandbox = \"strict\"\n[console]\nlisten = \"127.0.0.1:0\"\n[hybrid]\nnode = {number}\n\
          node_key = \"node{number}.key\"\ndata = \"ledger{number}\"\nlisten = \"127.0.0.1:0\"\nudp = \"off\"\n\
@@ -28,7 +28,7 @@ fn two_nodes_share_an_order_under_a_strict_sandbox() {
         Err(failed) => panic!("{failed}"),
     };
     let nodes = ["--node", "node1.key", "--node", "node2.key"];
-    let house = House::new(&[&TWO[..], &nodes].concat());
+    let house = HybridDatabase::new(&[&TWO_MEMBERS[..], &nodes].concat());
     let one = node(&house, 1, &broker.address());
     let two = node(&house, 2, &broker.address());
     one.done(&house, "set", "alice.key", &["from", "one"]);

@@ -2,7 +2,7 @@
 
 mod house;
 
-use house::{CommandOutput, HybridDatabase, Server, TWO_SERVICES, page};
+use house::{CommandOutput, HybridDatabase, Server, TWO_MEMBERS, page};
 use lineside_util::key_file::write_owner_only;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::Value;
@@ -29,7 +29,7 @@ fn done_by_udp(house: &HybridDatabase, udp: &str, verb: &str, rest: &[&str]) -> 
 
 #[test]
 fn every_verb_goes_by_udp() {
-    let house = HybridDatabase::new(&TWO_SERVICES);
+    let house = HybridDatabase::new(&TWO_MEMBERS);
     let server = house.serve(&["--console", "127.0.0.1:0"]);
     let udp = server.started["udp"].as_str().unwrap();
     let done = |verb: &str, rest: &[&str]| done_by_udp(&house, udp, verb, rest);
@@ -122,7 +122,7 @@ fn lineside(house: &HybridDatabase, arguments: &[&str]) -> Command {
 
 #[test]
 fn run_serves_what_the_configuration_says() {
-    let house = HybridDatabase::new(&TWO_SERVICES);
+    let house = HybridDatabase::new(&TWO_MEMBERS);
     config(&house, "");
     let check = lineside(&house, &["check-config"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&check.stdout), "lineside.toml: ok\n");
@@ -204,7 +204,7 @@ fn health(console: &str, is_wanted: impl Fn(&str) -> bool) {
 
 #[test]
 fn a_crowded_server_warns_in_its_health() {
-    let house = HybridDatabase::new(&TWO_SERVICES);
+    let house = HybridDatabase::new(&TWO_MEMBERS);
     config(&house, "");
     let run = ["run", "--config", "lineside.toml", "--json"];
     let server = Server::start(lineside(&house, &run));
@@ -229,7 +229,7 @@ fn a_crowded_server_warns_in_its_health() {
 
 #[test]
 fn what_is_wrong_with_the_configuration_is_said() {
-    let house = HybridDatabase::new(&TWO_SERVICES);
+    let house = HybridDatabase::new(&TWO_MEMBERS);
     let check = |more: &str| {
         config(&house, more);
         let output = lineside(&house, &["check-config", "--json"]).output().unwrap();
@@ -270,7 +270,7 @@ fn what_is_wrong_with_the_configuration_is_said() {
 
 #[test]
 fn tls_lets_in_who_has_a_certificate() {
-    let house = HybridDatabase::new(&TWO_SERVICES);
+    let house = HybridDatabase::new(&TWO_MEMBERS);
     let ca_key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -118,7 +118,7 @@ fn remove(path: &Path) {
 }
 
 /// Checks that a server refuses to start with `reason`, and changes no file.
-fn refuses(place: &Place, service: &'static str, data: &Path, reason: &str) {
+fn refuses(place: &ServiceFiles, service: &'static str, data: &Path, reason: &str) {
     let left = names(data);
     let start = place.command(service, data, "127.0.0.1:0").output().expect("run");
     let said = served::text(&start);
@@ -174,7 +174,7 @@ fn a_directory_whose_journal_was_removed_begins_no_new_one() {
 /// A table of which only the file `acknowledged` is left starts empty after a repair that named the loss.
 #[test]
 fn a_table_without_its_journal_begins_again_after_a_repair() {
-    let place = Place::new();
+    let place = ServiceFiles::new();
     let data = place.path("column-repaired");
     let server = place.serve("column", &data);
     server.write(1).expect("a write");

@@ -3,9 +3,11 @@
 //!
 //! Each rule is a function from the output of cargo to findings. The last tests give each rule a bad example.
 
+mod cargo;
 mod common;
 
-use common::{cargo, root};
+use cargo::cargo;
+use common::root;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -3,9 +3,11 @@
 //!
 //! `scripts/notices.sh` writes the list.
 
+mod cargo;
 mod common;
 
-use common::{cargo, root};
+use cargo::cargo;
+use common::root;
 use std::collections::BTreeSet;
 use std::process::Command;
 

@@ -107,7 +107,7 @@ impl Server {
     }
 }
 
-pub const TWO_SERVICES: [&str; 6] = [
+pub const TWO_MEMBERS: [&str; 6] = [
     "--member",
     "alice=alice.key:admin",
     "--member",

@@ -1,7 +1,7 @@
 //! Clients that keep the services of a process busy, at rates that rise and fall.
 
 use crate::replica::Running;
-use crate::served::Place;
+use crate::served::ServiceFiles;
 use lineside_column::table::{Change, ColumnName};
 use lineside_spv::chain::{ChainStore, Network};
 use lineside_testkit::{DemoChain, binary};
@@ -106,7 +106,7 @@ impl Load {
     }
 
     /// Sets keys of the database.
-    pub fn hybrid(&self, server: &str, place: &Place) {
+    pub fn hybrid(&self, server: &str, place: &ServiceFiles) {
         let file = |name: &str| place.path(name).display().to_string();
         let fixed = [
             "--server".to_owned(),
@@ -148,7 +148,7 @@ pub fn chain(data: &Path, blocks: usize, transactions: u32) -> Vec<[u8; 32]> {
 }
 
 /// Makes a channel, and returns its orderer and the section `[fabric]` that follows it.
-pub fn channel(place: &Place) -> (Running, String) {
+pub fn channel(place: &ServiceFiles) -> (Running, String) {
     let folder = place.path("channel");
     let made = Command::new(binary("lineside-lab"))
         .args([

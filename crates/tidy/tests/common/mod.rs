@@ -1,31 +1,9 @@
-//! Runs cargo in the repository, for the tests that read the dependencies.
+//! Path of the repository, for the tests that read its files.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Returns the path of the repository.
 pub fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.canonicalize().expect("the path of the repository resolves")
-}
-
-/// Runs cargo with `--locked --offline`, and again without `--offline` if that fails because a package of the lock file
-/// is not on this machine yet. Returns its standard output.
-pub fn cargo(arguments: &[&str]) -> String {
-    let run = |more: &[&str]| {
-        Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
-            .args(arguments)
-            .arg("--locked")
-            .args(more)
-            .current_dir(root())
-            .output()
-            .expect("cargo runs")
-    };
-    let mut output = run(&["--offline"]);
-    if !output.status.success() {
-        output = run(&[]);
-    }
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "cargo {arguments:?}: {error}");
-    String::from_utf8(output.stdout).expect("names are UTF-8")
 }
