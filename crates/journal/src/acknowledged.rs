@@ -158,7 +158,8 @@ impl<F: DiskFile> Acknowledged<F> {
     }
 }
 
-/// Writes a new mark with the first slot; its content is durable. It counts once [`name_new_mark`] has given it its name.
+/// Writes a new mark with the first slot; its content is durable. It counts once [`name_new_mark`] has given it its
+/// name.
 ///
 /// # Errors
 /// [`Error::Full`], [`Error::Io`].

@@ -167,8 +167,8 @@ fn describe(plan: &Plan<'_>, before: &VerifyReport, newest: Lsn, report: &mut Re
     }
     if before.acknowledged_lsn.is_none() {
         report.notes.push(format!(
-            "the file `acknowledged` is missing or damaged: more records after record {last} may have been acknowledged \
-             than the files show"
+            "the file `acknowledged` is missing or damaged: more records after record {last} may have been \
+             acknowledged than the files show"
         ));
     }
 }

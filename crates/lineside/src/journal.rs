@@ -265,7 +265,8 @@ fn repaired(done: &RepairReport) -> serde_json::Value {
     json!({
         "last_lsn": done.last_lsn, "dropped_from": done.dropped_from,
         "lost": done.lost.map(span), "gaps": done.gaps.iter().map(|gap| span(*gap)).collect::<Vec<_>>(),
-        "rewritten": done.rewritten, "made": done.made, "dropped_whole_records": done.dropped_whole_records, "dropped_bytes": done.dropped_bytes,
+        "rewritten": done.rewritten, "made": done.made,
+        "dropped_whole_records": done.dropped_whole_records, "dropped_bytes": done.dropped_bytes,
         "moved": moved.collect::<Vec<_>>(), "notes": done.notes
     })
 }

@@ -30,7 +30,12 @@ const KEY_WAIT: Duration = Duration::from_millis(100);
 #[derive(Args)]
 pub struct Top {
     /// Address and TCP port of the server's console.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::console, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, CONSOLE_PORT)))]
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        value_parser = crate::address::console,
+        default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, CONSOLE_PORT))
+    )]
     console: SocketAddr,
     /// Seconds between two updates, 1 to 3600.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]

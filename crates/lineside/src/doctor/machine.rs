@@ -151,7 +151,10 @@ fn ticks(nohz_full: &str) -> Option<Finding> {
     is_used.then(|| {
         Finding::warning(
             "ticks",
-            format!("the processors {list} run without ticks (nohz_full); a change of the chain does not wait for XDP programs on them"),
+            format!(
+                "the processors {list} run without ticks (nohz_full); a change of the chain does not wait for XDP \
+                 programs on them"
+            ),
             "do not let these processors receive packets for `spv`",
         )
     })

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 /// Remedy where XDP cannot be used but is not required.
-const OR_SOCKET: &str = "or set kind = \"socket\" in [datapath], which needs none of it";
+const OR_SOCKET: &str = "or set kind = \"socket\" in [datapath], which does not need that";
 
 pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
     let datapath = &config.datapath;

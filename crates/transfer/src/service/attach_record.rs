@@ -16,8 +16,8 @@ const FILE: &str = "fastpath";
 pub struct AttachRecord(PathBuf);
 
 /// Checks whether a fast path of the ledger `tag` in `data` may still be attached elsewhere. `at_line` is true if this
-/// server uses the interface of `datapath`. `is_express` is true if the fast path of this ledger executes operations; in
-/// `durable` it only has copies, and nothing is lost with it.
+/// server uses the interface of `datapath`. `is_express` is true if the fast path of this ledger executes operations;
+/// in `durable` it only has copies, and nothing is lost with it.
 ///
 /// # Errors
 /// Interface where it is attached, and the remedy.
