@@ -122,7 +122,7 @@ impl<D: Disk> BlockIntake<D> {
     }
 
     fn take(&mut self, received: Received) -> Result<(), LedgerError> {
-        let added = self.replica.finish_after(received.bytes.into())?;
+        let added = self.replica.finish_after(received.bytes)?;
         if let Some(added) = &added {
             self.tell(added);
         }

@@ -8,6 +8,7 @@
 //! Only the counts are visible from outside. Results are kept until their block is read or dropped, or the ledger is
 //! past it.
 
+use crate::hashes::Hashes;
 use crate::limits::EARLY_BYTES_MAX;
 use crate::proto::Arena;
 use crate::read::{Reader, Setting};
@@ -297,6 +298,7 @@ fn find_out(reader: &Reader, batch: Vec<Came>) -> Vec<(Came, Found)> {
         &reader.channel,
         &arena,
         reader.rules,
+        &mut Hashes::default(),
         &|_| &[],
         &mut made,
     );

@@ -14,7 +14,7 @@ use crate::parts::Parts;
 use crate::proto::Arena;
 use crate::read::{Reader, Setting};
 use crate::rules::Rules;
-use crate::state::{Height, State, TxIds, Updates};
+use crate::state::{Height, State, TxIds};
 use crate::tx::{Known, Next, parse};
 use crate::validate::{Options, Times, Validated, Validator};
 use std::sync::Arc;
@@ -75,11 +75,7 @@ impl Validator {
         if number != self.last + 1 || block.previous_hash != self.last_hash {
             return Err(wrong("its previous hash is not the hash of the block before it"));
         }
-        let mut checker = Checker {
-            state: &self.state,
-            updates: Updates::default(),
-            rules: self.reader.rules,
-        };
+        let mut checker = Checker::new(&self.state, self.reader.rules);
         let (mut codes, mut ids, mut config) = (Vec::with_capacity(stored.codes.len()), Vec::new(), None);
         let all = parse(
             &block.transactions,

@@ -14,6 +14,7 @@ use crate::history::prints;
 use crate::state::{Disk as StateDisk, State};
 use crate::tables::Tables;
 use crate::validate::{Options, Times, Validated, Validator};
+use bytes::Bytes;
 use lineside_journal::{Disk, Options as JournalOptions, Snapshots};
 use std::collections::VecDeque;
 use std::io;
@@ -57,7 +58,7 @@ const CHECKPOINT_KEYS: usize = 2_048;
 const CHECKPOINT_KEYS_SHARE: usize = 256;
 
 /// Maximum number of blocks that [`Replica::finish_after`] reads ahead, and of their total bytes.
-const AHEAD_MAX: usize = 4;
+const AHEAD_MAX: usize = 8;
 const AHEAD_BYTES_MAX: usize = 32 << 20;
 
 /// A block that was validated and passed to the ledger. It is durable after [`Replica::wait`].
@@ -122,6 +123,7 @@ impl<D: Disk> Replica<D> {
         let committer = Committer::start(begun.writer, results, setup.history.clone())?;
         let transactions = blocks.transactions();
         let tables = Tables::start(setup.validation.verifier.clone())?;
+        let ahead = Ahead::start(setup.validation.threads)?;
         let replica = Self {
             validator,
             founding: begun.founding,
@@ -134,7 +136,7 @@ impl<D: Disk> Replica<D> {
             snapshots: begun.snapshots,
             taking: None,
             checkpoint: None,
-            ahead: Ahead::start()?,
+            ahead,
             early: None,
             tables,
             begun: VecDeque::new(),
@@ -166,7 +168,8 @@ impl<D: Disk> Replica<D> {
     /// [`LedgerError::Validation`]: the block is not accepted. [`LedgerError::Full`]: the disk is full, and the call
     /// may be repeated later. After other errors the ledger must be opened again. Nothing changes on error. If blocks
     /// were begun, they are finished first; on their errors, see [`Self::finish`], `bytes` is not examined.
-    pub fn add(&mut self, bytes: Vec<u8>) -> Result<Added, LedgerError> {
+    pub fn add(&mut self, bytes: impl Into<Bytes>) -> Result<Added, LedgerError> {
+        let bytes = bytes.into();
         while self.finish()?.is_some() {}
         if self.validator.is_none() {
             return self.found(bytes);
@@ -183,7 +186,8 @@ impl<D: Disk> Replica<D> {
     ///
     /// # Errors
     /// [`LedgerError::Validation`]: there is no genesis block yet.
-    pub fn begin(&mut self, bytes: Vec<u8>) -> Result<(), LedgerError> {
+    pub fn begin(&mut self, bytes: impl Into<Bytes>) -> Result<(), LedgerError> {
+        let bytes = bytes.into();
         let Some(validator) = &self.validator else {
             let refused = Refused::Number {
                 found: 1,
@@ -207,7 +211,7 @@ impl<D: Disk> Replica<D> {
     ///
     /// # Errors
     /// The errors of [`Self::begin`] and [`Self::finish`].
-    pub fn finish_after(&mut self, next: Vec<u8>) -> Result<Option<Added>, LedgerError> {
+    pub fn finish_after(&mut self, next: impl Into<Bytes>) -> Result<Option<Added>, LedgerError> {
         self.begin(next)?;
         let bytes: usize = self.begun.iter().map(|begun| begun.bytes).sum();
         if self.begun.len() > AHEAD_MAX || (self.begun.len() > 1 && bytes > AHEAD_BYTES_MAX) {
@@ -272,7 +276,7 @@ impl<D: Disk> Replica<D> {
         Ok(Some(worker.handle()))
     }
 
-    fn found(&mut self, bytes: Vec<u8>) -> Result<Added, LedgerError> {
+    fn found(&mut self, bytes: Bytes) -> Result<Added, LedgerError> {
         let received = Instant::now();
         let failed = |source| LedgerError::Validation { number: 0, source };
         let started = Validator::new(&bytes, self.setup.validation.clone()).map_err(failed)?;
@@ -307,7 +311,7 @@ impl<D: Disk> Replica<D> {
     fn add_validated(
         &mut self,
         begun: Instant,
-        validate: impl FnOnce(&mut Validator) -> (Vec<u8>, Result<Validated, Error>),
+        validate: impl FnOnce(&mut Validator) -> (Bytes, Result<Validated, Error>),
     ) -> Result<Added, LedgerError> {
         let number = self.next();
         let Some(validator) = &mut self.validator else {

@@ -212,7 +212,7 @@ fn reading_ahead_changes_nothing() {
 
     for depth in 1..=4 {
         let mut again = Validator::new(&genesis, Options::default()).unwrap();
-        let mut ahead = Ahead::start().unwrap();
+        let mut ahead = Ahead::start(2).unwrap();
         let (mut begun, mut left) = (0, blocks.iter());
         for (number, codes) in codes.iter().enumerate() {
             for block in left.by_ref().take(number + depth - begun) {
@@ -237,7 +237,7 @@ fn a_refused_block_spoils_none_behind_it() {
     let bad = with_signatures(&network.block(&[b"no transaction".to_vec()]), b"");
     let tx = network.tx(CC, &writing("a")).build();
     let good = network.block(&[tx]);
-    let mut ahead = Ahead::start().unwrap();
+    let mut ahead = Ahead::start(1).unwrap();
     ahead.begin(bad, &validator);
     ahead.begin(good, &validator);
     let (_, refused) = ahead.take().unwrap().decide(&mut validator);
