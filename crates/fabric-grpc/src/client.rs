@@ -1,6 +1,6 @@
 //! Following a channel: receives blocks in order from an orderer or a peer, and reconnects after any failure.
 
-use crate::foreign::without_foreign_bytes;
+use crate::foreign::without_foreign;
 pub use crate::left::LeaveReason;
 use crate::left::with_remedy;
 use crate::messages::{DeliverContent, DeliverResponse, Envelope, FilteredBlock};
@@ -272,8 +272,11 @@ impl Follower {
         let (bytes, found) = match response.delivered {
             Some(DeliverContent::Block(bytes)) if self.options.service != Service::PeerFiltered => {
                 let arena = Arena::new();
-                let found = Block::read(&bytes, &arena).map(|block| block.number);
-                (bytes, found.map_err(|error| not_next(error.to_string()))?)
+                let block = Block::read(&bytes, &arena).map_err(|error| not_next(error.to_string()))?;
+                let found = block.number;
+                let is_ordered = self.options.service == Service::Orderer && found == number;
+                let own = is_ordered.then(|| without_foreign(&block, &bytes)).flatten();
+                (own.unwrap_or(bytes), found)
             }
             Some(DeliverContent::FilteredBlock(bytes)) if self.options.service == Service::PeerFiltered => {
                 let found = FilteredBlock::decode(bytes.clone()).map(|block| block.number);
@@ -285,10 +288,6 @@ impl Follower {
         if found != number {
             return Err(not_next(format!("block {found}")));
         }
-        let bytes = match self.options.service {
-            Service::Orderer => without_foreign_bytes(bytes),
-            Service::Peer | Service::PeerFiltered => bytes,
-        };
         Ok(ReceivedBlock { number, bytes })
     }
 

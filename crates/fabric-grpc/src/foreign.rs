@@ -9,15 +9,22 @@ use lineside_fabric::proto::Arena;
 /// cannot be parsed is returned unchanged, and the validator refuses it.
 pub fn without_foreign_bytes(bytes: Bytes) -> Bytes {
     let arena = Arena::new();
-    let canonical = match Block::read(&bytes, &arena) {
-        Ok(block) if block.canonical_len() != bytes.len() => block.canonical_bytes(),
-        _ => return bytes,
-    };
+    let canonical = Block::read(&bytes, &arena).map(|block| without_foreign(&block, &bytes));
+    canonical.ok().flatten().unwrap_or(bytes)
+}
+
+/// Returns `block`, which was parsed from `bytes`, without bytes that no signature covers; `None` if it has no such
+/// bytes.
+pub(crate) fn without_foreign(block: &Block<'_>, bytes: &[u8]) -> Option<Bytes> {
+    if block.canonical_len() == bytes.len() {
+        return None;
+    }
+    let canonical = block.canonical_bytes();
     tracing::warn!(
         "{} bytes that do not belong to the block were removed from an orderer's message",
         bytes.len().saturating_sub(canonical.len())
     );
-    canonical.into()
+    Some(canonical.into())
 }
 
 #[cfg(test)]

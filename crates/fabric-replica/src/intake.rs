@@ -124,7 +124,7 @@ impl<D: Disk> BlockIntake<D> {
     }
 
     fn take(&mut self, received: ReceivedBlock) -> Result<(), LedgerError> {
-        let added = self.replica.finish_after(received.bytes.into())?;
+        let added = self.replica.finish_after(received.bytes)?;
         if let Some(added) = &added {
             self.report_block(added);
         }

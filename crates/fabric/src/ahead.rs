@@ -1,15 +1,17 @@
-//! Read-ahead: a thread parses blocks and verifies their signatures while earlier blocks are being executed. The
-//! transactions of blocks that wait together are hashed together.
+//! Read-ahead: threads parse blocks and verify their signatures while earlier blocks are being executed. One block is
+//! shared by all threads; of several blocks, each thread reads one. The transactions of blocks that wait together are
+//! hashed together.
 
-use crate::block::data_digests;
+use crate::block::{data_digests, tip_of};
 use crate::error::{Error, Refused};
 use crate::read::{Arenas, ChannelContext, Read, Reader, Tip};
 use crate::validate::{ValidatedBlock, Validator};
+use bytes::Bytes;
 use self_cell::{MutBorrow, self_cell};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ use std::time::Duration;
 const BLOCKS_HASHED_TOGETHER_MAX: usize = 4;
 
 struct BlockSource {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     arenas: Arenas,
 }
 
@@ -42,7 +44,7 @@ pub(crate) struct PrefetchedBlock {
 impl PrefetchedBlock {
     /// Decides the block; returns its bytes and the result. If the assumed configuration or predecessor turned out to
     /// be wrong, the block is read again.
-    pub fn decide(mut self, validator: &mut Validator) -> (Vec<u8>, Result<ValidatedBlock, Error>) {
+    pub fn decide(mut self, validator: &mut Validator) -> (Bytes, Result<ValidatedBlock, Error>) {
         let stands =
             self.tip == Some(validator.tip()) && Arc::ptr_eq(&self.setting, &validator.reader.setting);
         let decided = self.cell.with_dependent_mut(|_, outcome| {
@@ -55,125 +57,164 @@ impl PrefetchedBlock {
     }
 }
 
+/// A block to read.
 struct ReadJob {
     reader: Reader,
-    bytes: Vec<u8>,
-    /// The predecessor; `None` if it is the block that was read before.
+    bytes: Bytes,
+    /// The predecessor; `None` if the header of the block begun before cannot be parsed.
     tip: Option<Tip>,
     /// Hash of the transactions, if it is known.
     data: Option<[u8; 32]>,
+    done: SyncSender<PrefetchedBlock>,
 }
 
-/// Blocks that wait to be read, oldest first.
+/// Blocks that no thread reads yet, oldest first.
+#[derive(Default)]
 struct ReadQueue {
-    jobs: Receiver<ReadJob>,
-    taken: VecDeque<ReadJob>,
+    jobs: VecDeque<ReadJob>,
+    /// Number of threads that hash or read blocks.
+    working: usize,
+    ended: bool,
 }
 
 impl ReadQueue {
-    /// Waits for the next block. If more blocks wait, the hashes of all of them are computed together.
-    fn next(&mut self) -> Option<ReadJob> {
-        if self.taken.is_empty() {
-            self.taken.push_back(self.jobs.recv().ok()?);
-        }
-        while self.taken.len() < BLOCKS_HASHED_TOGETHER_MAX
-            && let Ok(job) = self.jobs.try_recv()
-        {
-            self.taken.push_back(job);
-        }
-        let is_first_known = self.taken.front().is_some_and(|job| job.data.is_some());
-        if !is_first_known && self.taken.len() > 1 {
-            let unknown = self.taken.iter_mut().filter(|job| job.data.is_none());
-            let mut unknown: Vec<&mut ReadJob> = unknown.collect();
-            let blocks: Vec<&[u8]> = unknown.iter().map(|job| job.bytes.as_slice()).collect();
-            let digests = data_digests(&blocks);
-            for (job, digest) in unknown.iter_mut().zip(digests) {
-                job.data = digest;
-            }
-        }
-        self.taken.pop_front()
+    /// Removes the blocks to be hashed together: the oldest ones, or only the oldest one if its hash is known.
+    fn take(&mut self) -> VecDeque<ReadJob> {
+        let oldest = self.jobs.iter().take(BLOCKS_HASHED_TOGETHER_MAX);
+        let unknown = oldest.take_while(|job| job.data.is_none()).count();
+        self.jobs.drain(..unknown.max(1).min(self.jobs.len())).collect()
     }
 }
 
-/// Callback that the reading thread calls after each block.
+/// Callback that a reading thread calls after each block.
 type OnBlockRead = Box<dyn Fn() + Send + Sync>;
 
-/// Handle of the thread that reads ahead.
+/// State that the reading threads and their handle share.
+#[derive(Default)]
+struct Shared {
+    waiting: Mutex<ReadQueue>,
+    came: Condvar,
+    told: OnceLock<OnBlockRead>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, ReadQueue> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the oldest block that no thread reads. If more blocks wait, the hashes of all of them are computed
+    /// together first. Returns the block with the number of threads that may share its work; `None` after the end.
+    fn next(&self) -> Option<(ReadJob, usize)> {
+        let idle = |waiting: &mut ReadQueue| waiting.jobs.is_empty() && !waiting.ended;
+        let waiting = self.came.wait_while(self.lock(), idle);
+        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+        if waiting.ended {
+            return None;
+        }
+        waiting.working += 1;
+        let mut taken = waiting.take();
+        if taken.len() > 1 {
+            drop(waiting);
+            let blocks: Vec<&[u8]> = taken.iter().map(|job| &*job.bytes).collect();
+            let digests = data_digests(&blocks);
+            for (job, digest) in taken.iter_mut().zip(digests) {
+                job.data = digest;
+            }
+            waiting = self.lock();
+        }
+        let job = taken.pop_front()?;
+        for job in taken.into_iter().rev() {
+            waiting.jobs.push_front(job);
+            self.came.notify_one();
+        }
+        // Several blocks are read by one thread each, which costs less than sharing each block among threads.
+        let blocks = waiting.working + waiting.jobs.len();
+        let threads = job.reader.options.threads / blocks;
+        Some((job, threads.max(1)))
+    }
+
+    /// Reads blocks until the end.
+    fn work(&self) {
+        while let Some((mut job, threads)) = self.next() {
+            job.reader.options.threads = threads;
+            let done = job.done.clone();
+            // If the handle was dropped, no caller waits for the block.
+            let _ = done.send(read(job));
+            self.lock().working -= 1;
+            if let Some(tell) = self.told.get() {
+                tell();
+            }
+        }
+    }
+}
+
+/// Handle of the threads that read ahead.
 pub(crate) struct BlockReadAhead {
-    told: Arc<OnceLock<OnBlockRead>>,
-    jobs: Option<Sender<ReadJob>>,
-    done: Receiver<PrefetchedBlock>,
-    /// The oldest block that was not taken, if [`Self::wait`] has received it.
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    /// Results of the blocks that were begun and not taken, oldest first.
+    begun: VecDeque<Receiver<PrefetchedBlock>>,
+    /// The oldest of them, if [`Self::wait`] has received it.
     read: Option<PrefetchedBlock>,
-    thread: Option<JoinHandle<()>>,
-    under_way: usize,
+    /// Number and header hash of the block that was begun last, if its header can be parsed.
+    last: Option<Tip>,
 }
 
 impl BlockReadAhead {
-    /// Starts the thread.
-    pub fn start() -> io::Result<Self> {
-        let (jobs, waiting) = channel();
-        let mut waiting = ReadQueue {
-            jobs: waiting,
-            taken: VecDeque::new(),
-        };
-        let (finished, done) = channel();
-        let told = Arc::new(OnceLock::<OnBlockRead>::new());
-        let tell = Arc::clone(&told);
-        let work = move || {
-            let mut last = None;
-            while let Some(mut job) = waiting.next() {
-                job.tip = job.tip.or(last);
-                let early = read(job, &mut last);
-                if finished.send(early).is_err() {
-                    return;
-                }
-                if let Some(tell) = tell.get() {
-                    tell();
-                }
-            }
-        };
-        Ok(Self {
-            told,
-            jobs: Some(jobs),
-            done,
+    /// Starts the threads: at most `threads`, and no more than blocks are hashed together.
+    pub fn start(threads: usize) -> io::Result<Self> {
+        let mut ahead = Self {
+            shared: Arc::default(),
+            threads: Vec::new(),
+            begun: VecDeque::new(),
             read: None,
-            thread: Some(Builder::new().name("ahead".into()).spawn(work)?),
-            under_way: 0,
-        })
+            last: None,
+        };
+        for _ in 0..threads.clamp(1, BLOCKS_HASHED_TOGETHER_MAX) {
+            let shared = Arc::clone(&ahead.shared);
+            let thread = Builder::new().name("ahead".into());
+            ahead.threads.push(thread.spawn(move || shared.work())?);
+        }
+        Ok(ahead)
     }
 
     /// Begins to read the block after those that were begun, or after the validator's last block.
-    pub fn begin(&mut self, bytes: Vec<u8>, validator: &Validator) {
-        let tip = (self.under_way == 0).then(|| validator.tip());
-        let job = ReadJob {
+    pub fn begin(&mut self, bytes: impl Into<Bytes>, validator: &Validator) {
+        let bytes = bytes.into();
+        let tip = match self.begun.is_empty() {
+            true => Some(validator.tip()),
+            false => self.last,
+        };
+        self.last = tip_of(&bytes);
+        let (done, read) = sync_channel(1);
+        self.begun.push_back(read);
+        self.shared.lock().jobs.push_back(ReadJob {
             reader: validator.reader.clone(),
             bytes,
             tip,
             data: None,
-        };
-        if let Some(jobs) = &self.jobs
-            && jobs.send(job).is_ok()
-        {
-            self.under_way += 1;
-        }
+            done,
+        });
+        self.shared.came.notify_one();
     }
 
     /// Registers a function, which is called whenever a block is read. Only the first registration counts.
     pub fn on_block_read(&self, tell: OnBlockRead) {
-        let _ = self.told.set(tell);
+        let _ = self.shared.told.set(tell);
     }
 
     /// Waits for the oldest block that was begun and not taken, and returns it; `None` if there is none.
     pub fn take(&mut self) -> Option<PrefetchedBlock> {
-        self.under_way = self.under_way.checked_sub(1)?;
-        self.read.take().or_else(|| self.done.recv().ok())
+        let oldest = self.begun.pop_front()?;
+        self.read.take().or_else(|| oldest.recv().ok())
     }
 
     /// Waits up to `time` until the oldest begun block is read. Returns whether [`Self::take`] would not wait.
     pub fn wait(&mut self, time: Duration) -> bool {
-        if self.read.is_none() && self.under_way > 0 {
-            match self.done.recv_timeout(time) {
+        if self.read.is_none()
+            && let Some(oldest) = self.begun.front()
+        {
+            match oldest.recv_timeout(time) {
                 Ok(early) => self.read = Some(early),
                 Err(RecvTimeoutError::Timeout) => return false,
                 Err(RecvTimeoutError::Disconnected) => {}
@@ -185,31 +226,31 @@ impl BlockReadAhead {
 
 impl Drop for BlockReadAhead {
     fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            // The thread ends when the channel is closed. A panic was already reported.
+        self.shared.lock().ended = true;
+        self.shared.came.notify_all();
+        for thread in self.threads.drain(..) {
+            // A panic was already reported.
             let _ = thread.join();
         }
     }
 }
 
-fn read(job: ReadJob, last: &mut Option<Tip>) -> PrefetchedBlock {
+fn read(job: ReadJob) -> PrefetchedBlock {
     let ReadJob {
         reader,
         bytes,
         tip,
         data,
+        ..
     } = job;
     let arenas = Arenas::new(&reader.options);
     let source = MutBorrow::new(BlockSource { bytes, arenas });
     let cell = Cell::new(source, |source| {
         let BlockSource { bytes, arenas } = source.borrow_mut();
-        let read = match tip {
+        Outcome(Some(match tip {
             Some(tip) => reader.read(bytes, arenas, tip, data),
             None => Err(Refused::PreviousHash.into()),
-        };
-        *last = read.as_ref().ok().map(|read| read.tips[1]);
-        Outcome(Some(read))
+        }))
     });
     PrefetchedBlock {
         cell,

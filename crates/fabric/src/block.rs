@@ -4,9 +4,10 @@ use crate::der;
 use crate::error::{Error, Refused};
 use crate::limits::{BLOCK_BYTES_MAX, SIGNATURES_BYTES_MAX, SIGNATURES_MAX, TRANSACTIONS_MAX};
 use crate::proto::{
-    self, Arena, ChannelHeader, Envelope, IdentifierHeader, Malformed, Metadata, Payload, SignatureHeader,
-    wire,
+    self, Arena, BlockHeader, ChannelHeader, Envelope, IdentifierHeader, Malformed, Message, Metadata,
+    Payload, SignatureHeader, wire,
 };
+use crate::read::Tip;
 use lineside_verify::hash::sha256_streams;
 use sha2::{Digest, Sha256};
 
@@ -98,6 +99,27 @@ pub(crate) fn data_digests(blocks: &[&[u8]]) -> Vec<Option<[u8; 32]>> {
     known
         .map(|(transactions, digest)| (!transactions.is_empty()).then_some(digest))
         .collect()
+}
+
+/// Returns the number and the header hash of a block without parsing its transactions; `None` if the block does not
+/// begin with a header. Further headers, which make a block malformed, are ignored.
+pub(crate) fn tip_of(bytes: &[u8]) -> Option<Tip> {
+    let mut rest = bytes;
+    if wire::tag(&mut rest).ok()? != (1, wire::BYTES) {
+        return None;
+    }
+    let header = BlockHeader::walk(wire::length_delimited(&mut rest).ok()?).ok()?;
+    let block = Block {
+        number: header.number,
+        previous_hash: header.previous_hash,
+        data_hash: header.data_hash,
+        transactions: Vec::new(),
+        metadata: Vec::new(),
+    };
+    Some(Tip {
+        number: block.number,
+        hash: block.hash(),
+    })
 }
 
 impl<'a> Block<'a> {
@@ -310,8 +332,27 @@ fn channel_header<'a>(envelope: &'a [u8], arena: &'a Arena) -> Option<ChannelHea
     proto::decode(payload.header?.channel_header, arena).ok()
 }
 
+/// Returns the bytes after the field `number`, if `bytes` begin with it in the shortest encoding and with content.
+fn after_field(bytes: &[u8], number: u8) -> Option<&[u8]> {
+    let (&tag, mut rest) = bytes.split_first()?;
+    let content = wire::length_delimited(&mut rest).ok()?;
+    let header_len = field_len(content.len()) - content.len();
+    let is_shortest = bytes.len() - rest.len() == header_len + content.len();
+    (tag == number << 3 | wire::BYTES && is_shortest && !content.is_empty()).then_some(rest)
+}
+
 /// Checks that an envelope has the encoding that Go writes: payload, signature, then unknown fields in their order.
 fn well_formed(bytes: &[u8]) -> Result<(), &'static str> {
+    // Nearly all envelopes have only the two fields. Then the contents, which are long, need not be read.
+    let after = after_field(bytes, 1).and_then(|rest| after_field(rest, 2));
+    match after {
+        Some([]) => Ok(()),
+        _ => well_formed_with_others(bytes),
+    }
+}
+
+/// Does the check of [`well_formed`] for any envelope.
+fn well_formed_with_others(bytes: &[u8]) -> Result<(), &'static str> {
     const MALFORMED: &str = "it is malformed";
     let mut rest = bytes;
     let (mut payload, mut signature, mut unknown) = (None, None, Vec::new());
@@ -358,5 +399,67 @@ fn well_formed(bytes: &[u8]) -> Result<(), &'static str> {
         _ => Err(
             "its envelope is not encoded as orderers encode it (payload, signature, unknown fields, in this order)",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::network::Network;
+    use lineside_testkit::Random;
+
+    /// The quick check of an envelope has the same result as the complete one, also for encodings that Go does not
+    /// write.
+    #[test]
+    fn the_quick_check_of_an_envelope_is_the_complete_one() {
+        let mut random = Random(1);
+        let (mut accepted, mut rejected, mut quick) = (0, 0, 0);
+        for _ in 0..20_000 {
+            let mut envelope = Vec::new();
+            for number in [[1, 2, 3], [1, 2, 2], [2, 1, 3], [1, 1, 2]][random.below(8).min(3) as usize % 4] {
+                if random.below(8) == 0 || number == 3 && random.below(4) > 0 {
+                    continue;
+                }
+                let content = vec![b'c'; [0, 1, 127, 128, 200][random.below(5) as usize]];
+                wire::put_varint(&mut envelope, number << 3 | u64::from(wire::BYTES));
+                wire::put_varint(&mut envelope, content.len() as u64);
+                if random.below(20) == 0 {
+                    // A longer encoding of the same length.
+                    let last = envelope.pop().unwrap();
+                    envelope.extend([last | 0x80, 0]);
+                }
+                envelope.extend(content);
+            }
+            if random.below(20) == 0 {
+                envelope.pop();
+            }
+            let complete = well_formed_with_others(&envelope);
+            assert_eq!(well_formed(&envelope), complete, "{envelope:?}");
+            *(if complete.is_ok() {
+                &mut accepted
+            } else {
+                &mut rejected
+            }) += 1;
+            let after = after_field(&envelope, 1).and_then(|rest| after_field(rest, 2));
+            quick += u32::from(after == Some(&[]));
+        }
+        assert!(
+            quick > 1_000 && accepted > quick && rejected > 1_000,
+            "{quick} {accepted} {rejected}"
+        );
+    }
+
+    #[test]
+    fn the_tip_of_a_block_is_found_in_its_header() {
+        let mut network = Network::new();
+        let blocks = [network.genesis(), network.block(&[b"no transaction".to_vec()])];
+        for bytes in &blocks {
+            let arena = Arena::new();
+            let block = Block::read(bytes, &arena).unwrap();
+            let tip = tip_of(bytes).unwrap();
+            assert_eq!((tip.number, tip.hash), (block.number, block.hash()));
+        }
+        assert_eq!(tip_of(&blocks[1][..20]), None);
+        assert_eq!(tip_of(b"no block"), None);
     }
 }

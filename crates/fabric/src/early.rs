@@ -8,6 +8,7 @@
 //! Only the counts are visible from outside. Results are kept until their block is read or dropped, or the ledger is
 //! past it.
 
+use crate::hashes::Hashes;
 use crate::limits::EARLY_BYTES_MAX;
 use crate::proto::Arena;
 use crate::read::{ChannelContext, Reader};
@@ -305,6 +306,7 @@ fn verify_batch(reader: &Reader, batch: Vec<PendingTx>) -> Vec<(PendingTx, TxVer
         &reader.channel,
         &arena,
         reader.rules,
+        &mut Hashes::default(),
         &|_| &[],
         &mut made,
     );

@@ -90,7 +90,7 @@ impl Endorser<'_> {
             what: what.to_owned(),
         };
         let (mut undefined, mut failed) = (false, Vec::new());
-        for &namespace in &tx.namespaces {
+        for namespace in std::iter::once(tx.chaincode).chain(tx.others.iter().copied()) {
             let Some(definition) = self.definition(namespace)? else {
                 undefined |= self.rules.hold(Rule::DefinedChaincode);
                 continue;
@@ -111,7 +111,7 @@ impl Endorser<'_> {
             (false, true) => Verdict::Endorsed,
             (false, false) => Verdict::NotEndorsed,
         };
-        let several = tx.namespaces.len() > 1;
+        let several = !tx.others.is_empty();
         for of in &tx.rwset {
             for (collection, key) in metadata_writes(of) {
                 let key = (of.namespace.to_owned(), collection.to_owned(), key.to_vec());

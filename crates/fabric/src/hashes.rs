@@ -26,6 +26,11 @@ enum Message<'a> {
 }
 
 impl<'a> Hashes<'a> {
+    /// Allocates memory for `joined_bytes` bytes of messages in several parts.
+    pub fn reserve(&mut self, joined_bytes: usize) {
+        self.joined.reserve(joined_bytes);
+    }
+
     /// Sets the known digests of the next messages, in place of earlier ones.
     pub fn preset(&mut self, digests: &[[u8; 32]]) {
         self.known.clear();

@@ -7,9 +7,11 @@ use crate::proto::{KvMetadataEntry, KvRead, RangeQueryInfo, wire};
 use crate::rules::{Rule, Rules};
 use crate::rwset::{Collection, NsRwSet, height};
 use crate::state::{Height, State, Update, Updates, range};
+use hashbrown::{DefaultHashBuilder, HashSet};
 use lineside_verify::hash::sha256;
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// Name of the only metadata entry that the state keeps.
@@ -19,10 +21,31 @@ pub const VALIDATION_PARAMETER: &str = "VALIDATION_PARAMETER";
 pub(crate) struct MvccChecker<'s> {
     pub state: &'s State,
     pub updates: Updates,
-    pub rules: Rules,
+    /// Hashes of the keys in `updates`. Most keys that a transaction reads or writes were not written by the block
+    /// before; that is found out without comparing keys.
+    keys: HashSet<u64>,
+    hasher: DefaultHashBuilder,
+    rules: Rules,
 }
 
-impl MvccChecker<'_> {
+impl<'s> MvccChecker<'s> {
+    /// Returns a checker without updates.
+    pub fn new(state: &'s State, rules: Rules) -> Self {
+        Self {
+            state,
+            updates: Updates::default(),
+            keys: HashSet::new(),
+            hasher: DefaultHashBuilder::default(),
+            rules,
+        }
+    }
+
+    /// Returns the change of a key by earlier transactions of the block.
+    fn written(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<&Update> {
+        let is_maybe = self.keys.contains(&self.hasher.hash_one(key));
+        is_maybe.then(|| self.updates.get(namespace, collection, key))?
+    }
+
     /// Returns the code of an endorsed transaction; an error if a peer would crash or halt on it.
     pub fn check(&self, rwset: &[NsRwSet<'_>]) -> Result<TxCode, &'static str> {
         for of in rwset {
@@ -51,7 +74,7 @@ impl MvccChecker<'_> {
     }
 
     fn holds(&self, namespace: &str, collection: &str, key: &[u8], version: Option<Height>) -> bool {
-        let in_block = self.updates.get(namespace, collection, key).is_some();
+        let in_block = self.written(namespace, collection, key).is_some();
         if in_block && self.rules.hold(Rule::ReadsInBlock) {
             return false;
         }
@@ -160,6 +183,7 @@ impl MvccChecker<'_> {
             {
                 continue;
             }
+            self.keys.insert(self.hasher.hash_one(key));
             self.updates
                 .put(namespace, collection, key, Update { value, version });
         }
@@ -174,7 +198,7 @@ impl MvccChecker<'_> {
         key: &[u8],
         take: impl Fn(&Arc<[u8]>, Option<&Arc<[u8]>>) -> T,
     ) -> Option<T> {
-        let written = self.updates.get(namespace, collection, key);
+        let written = self.written(namespace, collection, key);
         if let Some((value, metadata)) = written.and_then(|update| update.value.as_ref()) {
             return Some(take(value, metadata.as_ref()));
         }

@@ -8,6 +8,10 @@ use crate::proto::{
 };
 use crate::rules::{Rule, Rules};
 use lineside_verify::Verifier;
+use smallvec::{SmallVec, smallvec};
+
+/// Flag for each of the identities that signed: whether it was counted already. More than eight identities are rare.
+type Used = SmallVec<[bool; 8]>;
 
 /// Class of identities that a policy can require.
 #[derive(Clone, Debug, PartialEq)]
@@ -208,11 +212,11 @@ impl CompiledPolicy {
     /// Returns whether these identities, each of which signed, satisfy the policy. Rules are evaluated from left to
     /// right without backtracking, and each identity counts once.
     pub(crate) fn evaluate(&self, identities: &[&Identity], rules: Rules) -> bool {
-        let mut used = vec![false; identities.len()];
+        let mut used: Used = smallvec![false; identities.len()];
         self.node(&self.root, identities, &mut used, rules)
     }
 
-    fn node(&self, node: &Node, identities: &[&Identity], used: &mut Vec<bool>, rules: Rules) -> bool {
+    fn node(&self, node: &Node, identities: &[&Identity], used: &mut Used, rules: Rules) -> bool {
         match node {
             Node::SignedBy(by) => {
                 let Some(principal) = self.principals.get(*by) else {

@@ -8,16 +8,19 @@ use crate::block::{Block, data_digest};
 use crate::config::{BLOCK_VALIDATION, Config};
 use crate::early;
 use crate::error::{Error, Refused, Stop};
+use crate::hashes::Hashes;
 use crate::identity::{BlockIdentities, Cache};
 use crate::msp::{Identity, Resolution};
 use crate::parts::BlockParts;
 use crate::proto::Arena;
 use crate::rules::{Rule, Rules};
 use crate::signature::{Key, UnverifiedSignature, verify_all, verify_ed25519};
-use crate::tx::{Parsed, ParsedTx, SignedOutcome, parse_with};
+use crate::tx::{Parsed, ParsedTx, SignedOutcome, TXS_HASHED_TOGETHER, parse_with};
 use crate::update;
 use crate::validate::Options;
+use smallvec::SmallVec;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
@@ -267,26 +270,45 @@ impl Reader {
         if first {
             block.check_data_of(data.unwrap_or_else(|| data_digest(&block.transactions)))?;
         }
-        let share = block.transactions.len().div_ceil(arenas.len().max(1)).max(1);
-        let read_share = |((number, of_share), arena): ((usize, &[&'a [u8]]), &'a mut Arena)| {
-            let digests = |index: usize| match known.get(number * share + index) {
-                Some(Some(known)) => &*known.digests,
-                _ => &[],
-            };
-            parse_with(of_share, channel, arena, rules, &digests, &mut |_| ())
+        // Several threads take one part after the other, because one of them first checks the hash of all transactions.
+        let size = match arenas.len() {
+            0 | 1 => block.transactions.len().max(1),
+            _ => TXS_HASHED_TOGETHER,
         };
+        let (parts, next) = (block.transactions.chunks(size), AtomicUsize::new(0));
+        let read_parts = |arena: &'a mut Arena| {
+            let (mut parsed, mut hashes) = (Vec::new(), Hashes::default());
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(part) = parts.clone().nth(number) else {
+                    return parsed;
+                };
+                let digests = |index: usize| match known.get(number * size + index) {
+                    Some(Some(known)) => &*known.digests,
+                    _ => &[],
+                };
+                let read = parse_with(part, channel, arena, rules, &mut hashes, &digests, &mut |_| ());
+                parsed.push((number, read));
+            }
+        };
+        let read_parts = &read_parts;
         std::thread::scope(|scope| {
-            let mut shares = block.transactions.chunks(share).enumerate().zip(arenas);
-            let own = shares.next();
-            let others: Vec<_> = shares
-                .map(|share| scope.spawn(move || read_share(share)))
+            let mut arenas = arenas.iter_mut();
+            let own = arenas.next();
+            let others: Vec<_> = arenas
+                .map(|arena| scope.spawn(move || read_parts(arena)))
                 .collect();
             let data = if first { Ok(()) } else { block.check_data() };
-            let mut parsed = own.map(read_share).unwrap_or_default();
+            let mut parsed = own.map(read_parts).unwrap_or_default();
             for other in others {
                 parsed.extend(joined(other));
             }
-            data.map(|()| parsed)
+            data?;
+            parsed.sort_unstable_by_key(|(number, _)| *number);
+            let mut parsed = parsed.into_iter().map(|(_, read)| read);
+            let mut all = parsed.next().unwrap_or_default();
+            parsed.for_each(|read| all.extend(read));
+            Ok(all)
         })
     }
 
@@ -309,7 +331,6 @@ impl Reader {
             };
             let mut claim = |identity, digest, signature, message| {
                 let place = identities.index_of(identity);
-                note(identity, place);
                 claims.push(Claim {
                     place,
                     digest,
@@ -320,16 +341,19 @@ impl Reader {
             };
             let message = [signed.payload, &[]];
             let creator = claim(signed.creator, signed.digest, signed.signature, message);
+            note(signed.creator, creator);
             if let SignedOutcome::Endorser(endorser) = &signed.next
                 && let Ok(dispatched) = &endorser.dispatched
             {
-                for by in &dispatched.endorsements {
-                    let message = [dispatched.response, by.endorser];
-                    claim(by.endorser, by.digest, by.signature, message);
-                }
-                // The creator occurs twice in the transaction: in its header and in the header of its action.
+                // The creator occurs twice in the transaction: in its header and in the header of its action, before
+                // the endorsements. If occurrences are noted in the order of their bytes, sorting them costs little.
                 if endorser.creator == signed.creator {
                     note(endorser.creator, creator);
+                }
+                for by in &dispatched.endorsements {
+                    let message = [dispatched.response, by.endorser];
+                    let place = claim(by.endorser, by.digest, by.signature, message);
+                    note(by.endorser, place);
                 }
             }
         }
@@ -500,8 +524,8 @@ impl VerifiedSignatures<'_> {
         count: usize,
         index: usize,
         rules: Rules,
-    ) -> Result<Vec<&Identity>, Stop> {
-        let mut signers: Vec<&Identity> = Vec::with_capacity(count);
+    ) -> Result<SmallVec<[&Identity; 4]>, Stop> {
+        let mut signers: SmallVec<[&Identity; 4]> = SmallVec::with_capacity(count);
         for claim in from..from + count {
             let Some(of) = self.claims.get(claim) else {
                 continue;

@@ -13,6 +13,7 @@ use crate::rules::{Rule, Rules};
 use crate::rwset::{self, NsRwSet};
 use crate::state::TxId;
 use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
 
 /// A parsed transaction.
 #[derive(Debug)]
@@ -115,8 +116,10 @@ pub(crate) struct Endorser<'a> {
 /// Content of an endorser transaction whose code depends on its endorsements.
 #[derive(Debug)]
 pub(crate) struct EndorsedTx<'a> {
-    /// The chaincode's namespace, then the other namespaces that it writes, each once.
-    pub namespaces: Vec<&'a str>,
+    /// Namespace of the chaincode.
+    pub chaincode: &'a str,
+    /// Other namespaces that it writes, each once. Most transactions have none, and need no memory for them.
+    pub others: Vec<&'a str>,
     pub rwset: Vec<NsRwSet<'a>>,
     /// The part of the signed bytes that all endorsers share; each appends its own identity.
     pub response: &'a [u8],
@@ -132,8 +135,10 @@ pub(crate) struct Endorsement<'a> {
     pub signature: &'a [u8],
 }
 
+/// Maximum number of bytes for which memory is reserved before a transaction is parsed.
+const EXPECTED_BYTES_MAX: usize = 8 << 10;
 /// Number of transactions whose messages are hashed together.
-const TXS_HASHED_TOGETHER: usize = 64;
+pub(crate) const TXS_HASHED_TOGETHER: usize = 64;
 /// Maximum size of a response, in bytes, that is copied for each endorser and hashed in the batch. A longer response is
 /// hashed once, and the state of the hasher is cloned.
 const RESPONSE_BYTES_MAX: usize = 4 << 10;
@@ -142,20 +147,24 @@ const COPIED_RESPONSES_MAX: usize = 16;
 
 /// Parses transactions of `channel`.
 pub(crate) fn parse<'a>(all: &[&'a [u8]], channel: &str, arena: &'a Arena, rules: Rules) -> Vec<Parsed<'a>> {
-    parse_with(all, channel, arena, rules, &|_| &[], &mut |_| ())
+    let mut hashes = Hashes::default();
+    parse_with(all, channel, arena, rules, &mut hashes, &|_| &[], &mut |_| ())
 }
 
 /// Parses transactions of `channel`, and calls `made` with the digests of each. `known` returns the digests of a
-/// transaction that an earlier call made of the same bytes, or an empty slice.
+/// transaction that an earlier call made of the same bytes, or an empty slice. `hashes` is empty; its memory is reused.
 pub(crate) fn parse_with<'a, 'k>(
     all: &[&'a [u8]],
     channel: &str,
     arena: &'a Arena,
     rules: Rules,
+    hashes: &mut Hashes<'a>,
     known: &dyn Fn(usize) -> &'k [[u8; 32]],
     made: &mut dyn FnMut(&[[u8; 32]]),
 ) -> Vec<Parsed<'a>> {
-    let mut hashes = Hashes::default();
+    // The messages that are joined have about as many bytes as the transactions.
+    let expected = |bytes: &&[u8]| bytes.len().min(EXPECTED_BYTES_MAX);
+    hashes.reserve(all.iter().take(TXS_HASHED_TOGETHER).map(expected).sum());
     let mut done = Vec::with_capacity(all.len());
     let mut owing = Vec::with_capacity(all.len().min(TXS_HASHED_TOGETHER));
     for (chunk, together) in all.chunks(TXS_HASHED_TOGETHER).enumerate() {
@@ -166,7 +175,7 @@ pub(crate) fn parse_with<'a, 'k>(
                 channel,
                 arena,
                 rules,
-                hashes: &mut hashes,
+                hashes: &mut *hashes,
                 owed: DigestIndices::default(),
             };
             let parsed = read(bytes, &mut reading).unwrap_or_else(|fault| Parsed {
@@ -415,7 +424,7 @@ fn endorser<'a>(
     ];
     reading.owed.proposal = Some((reading.hashes.add(&proposed), response.proposal_hash));
     let dispatched = match dispatch(channel_header, &response, arena, rules) {
-        Ok((namespaces, rwset)) => {
+        Ok((chaincode, others, rwset)) => {
             let taken = endorsed.endorsements.len().min(ENDORSEMENTS_MAX);
             let endorsements = endorsed.endorsements.get(..taken).unwrap_or_default();
             reading.hash_endorsements(signed, endorsements);
@@ -425,7 +434,8 @@ fn endorser<'a>(
                 signature: endorsement.signature,
             });
             Ok(EndorsedTx {
-                namespaces,
+                chaincode,
+                others,
                 rwset,
                 response: signed,
                 endorsements: endorsements.collect(),
@@ -460,7 +470,8 @@ impl<'a> TxParser<'_, 'a> {
     }
 }
 
-type NamespacesAndWrites<'a> = (Vec<&'a str>, Vec<NsRwSet<'a>>);
+/// The chaincode's namespace, the other namespaces that it writes, and the read-write set.
+type NamespacesAndWrites<'a> = (&'a str, Vec<&'a str>, Vec<NsRwSet<'a>>);
 
 /// Applies the peer's checks between the transaction id and the endorsement policies. Returns the namespaces and the
 /// read-write set.
@@ -493,15 +504,14 @@ fn dispatch<'a>(
             return Err(ParseStop::Code(TxCode::InvalidOtherReason));
         }
     }
-    let mut all: Vec<&str> = rwset.iter().map(|of| of.namespace).collect();
+    let mut all: SmallVec<[&str; 4]> = rwset.iter().map(|of| of.namespace).collect();
     all.sort_unstable();
     if all.is_sorted_by(|a, b| a < b) || !rules.hold(Rule::DuplicateNamespace) {
-        let mut namespaces = vec![asked.name];
         let written = rwset
             .iter()
             .filter(|of| of.writes() && of.namespace != asked.name);
-        namespaces.extend(written.map(|of| of.namespace));
-        return Ok((namespaces, rwset));
+        let others = written.map(|of| of.namespace).collect();
+        return Ok((asked.name, others, rwset));
     }
     Err(ParseStop::Code(TxCode::IllegalWriteset))
 }

@@ -391,7 +391,7 @@ impl Validator {
                 },
             });
         }
-        let mut seen = HashSet::new();
+        let mut seen = HashSet::with_capacity(parsed.len());
         for (tx, code) in parsed.iter().zip(&mut codes) {
             if let (TxCode::Valid, ParsedTx::Signed(signed)) = (*code, &tx.known)
                 && let SignedOutcome::Endorser(tx) = &signed.next
@@ -406,11 +406,7 @@ impl Validator {
 
     /// Checks the reads of each transaction in block order, and collects the writes of valid ones.
     fn execute(&self, number: u64, parsed: &[Parsed<'_>], codes: &mut [TxCode]) -> Result<Updates, Error> {
-        let mut checker = MvccChecker {
-            state: &self.state,
-            updates: Updates::default(),
-            rules: self.reader.rules,
-        };
+        let mut checker = MvccChecker::new(&self.state, self.reader.rules);
         for (index, (tx, code)) in parsed.iter().zip(codes).enumerate() {
             if let ParsedTx::Signed(signed) = &tx.known
                 && let SignedOutcome::Endorser(tx) = &signed.next

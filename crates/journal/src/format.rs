@@ -200,8 +200,8 @@ pub(crate) fn parse(seed: u32, bytes: &[u8], room: u64) -> Parsed {
     Parsed::Record(head)
 }
 
-/// Appends a record. The caller has checked that the payload is not too long.
-pub(crate) fn encode(seed: u32, head: Head, payload: &[u8], out: &mut Vec<u8>) {
+/// Appends a record, whose payload is given in parts. The caller has checked that the payload is not too long.
+pub(crate) fn encode(seed: u32, head: Head, payload: &[&[u8]], out: &mut Vec<u8>) {
     let start = out.len();
     let mut header = [0; RECORD];
     header[4..8].copy_from_slice(&head.payload_bytes.to_le_bytes());
@@ -209,7 +209,7 @@ pub(crate) fn encode(seed: u32, head: Head, payload: &[u8], out: &mut Vec<u8>) {
     header[16..20].copy_from_slice(&head.group_index.to_le_bytes());
     header[20] = head.kind;
     out.extend_from_slice(&header);
-    out.extend_from_slice(payload);
+    payload.iter().for_each(|part| out.extend_from_slice(part));
     out.resize(out.len().next_multiple_of(8).max(start + RECORD), 0);
     let crc = crc32c::crc32c_append(seed, &out[start + 4..]);
     out[start..start + 4].copy_from_slice(&crc.to_le_bytes());

@@ -31,13 +31,14 @@ impl Group {
         self.bytes.len() as u64
     }
 
-    pub(crate) fn push(&mut self, seed: u32, kind: u8, payload: &[u8]) -> Lsn {
+    /// Adds a record, whose payload is given in parts.
+    pub(crate) fn push(&mut self, seed: u32, kind: u8, payload: &[&[u8]]) -> Lsn {
         let lsn = self.next_lsn();
         let head = Head {
             lsn,
             group_index: self.records,
             kind,
-            payload_bytes: payload.len() as u32,
+            payload_bytes: payload.iter().map(|part| part.len()).sum::<usize>() as u32,
         };
         encode(seed, head, payload, &mut self.bytes);
         self.records += 1;
@@ -68,9 +69,9 @@ impl Group {
 }
 
 /// Returns an error if a payload is too long.
-pub(crate) fn check_payload(payload: &[u8], max_bytes: u32) -> Result<()> {
-    if payload.len() as u64 > u64::from(max_bytes) {
-        let (bytes, max_bytes) = (payload.len() as u64, u64::from(max_bytes));
+pub(crate) fn check_payload(payload_bytes: usize, max_bytes: u32) -> Result<()> {
+    if payload_bytes as u64 > u64::from(max_bytes) {
+        let (bytes, max_bytes) = (payload_bytes as u64, u64::from(max_bytes));
         return Err(Error::RecordTooLarge { bytes, max_bytes });
     }
     Ok(())

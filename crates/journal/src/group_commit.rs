@@ -119,7 +119,7 @@ impl<D: Disk> GroupCommit<D> {
         let shared = &*self.shared;
         let mut bytes = 0;
         for (_, payload) in records {
-            check_payload(payload, shared.record_bytes_max)?;
+            check_payload(payload.len(), shared.record_bytes_max)?;
             bytes += record_bytes(payload.len());
         }
         if bytes > shared.group_bytes_max {
@@ -139,7 +139,7 @@ impl<D: Disk> GroupCommit<D> {
         let was_empty = filling.group.records == 0;
         let mut last = 0;
         for (kind, payload) in records {
-            last = filling.group.push(shared.seed, *kind, payload);
+            last = filling.group.push(shared.seed, *kind, &[*payload]);
         }
         if was_empty {
             shared.work.notify_one();

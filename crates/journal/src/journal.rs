@@ -174,9 +174,18 @@ impl<D: Disk> Journal<D> {
     /// # Errors
     /// [`Error::RecordTooLarge`], and those of [`Self::reserve`], which this calls if the caller has not.
     pub fn append(&mut self, kind: u8, payload: &[u8]) -> Result<Lsn> {
+        self.append_parts(kind, &[payload])
+    }
+
+    /// Adds a record like [`Self::append`]. Its payload is given in parts, which need not be copied together before.
+    ///
+    /// # Errors
+    /// Those of [`Self::append`].
+    pub fn append_parts(&mut self, kind: u8, payload: &[&[u8]]) -> Result<Lsn> {
         self.alive()?;
-        check_payload(payload, self.options.record_bytes_max)?;
-        self.reserve(record_bytes(payload.len()))?;
+        let payload_bytes = payload.iter().map(|part| part.len()).sum();
+        check_payload(payload_bytes, self.options.record_bytes_max)?;
+        self.reserve(record_bytes(payload_bytes))?;
         Ok(self.group.push(self.seed, kind, payload))
     }
 

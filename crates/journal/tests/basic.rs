@@ -1,6 +1,6 @@
 //! The journal on a disk without faults, and on a full one.
 
-use lineside_journal::{Disk, Error, Journal, Lsn, Op, Options, SimDisk, record_bytes};
+use lineside_journal::{Disk, DiskFile, Error, Journal, Lsn, Op, Options, SimDisk, record_bytes};
 use std::io::{Read, Write};
 
 fn payload(lsn: Lsn) -> Vec<u8> {
@@ -29,6 +29,34 @@ fn check(journal: &Journal<SimDisk>, from: Lsn) {
         expected += 1;
     }
     assert_eq!(expected, journal.durable_lsn() + 1);
+}
+
+/// A record whose payload is given in parts has the same bytes as one whose payload is given at once.
+#[test]
+fn a_payload_in_parts_is_one_payload() {
+    let (whole, parts) = (SimDisk::new(1), SimDisk::new(1));
+    let mut journal = Journal::create(whole.clone(), 9, Options::small()).unwrap();
+    let mut other = Journal::create(parts.clone(), 9, Options::small()).unwrap();
+    for lsn in 1..60 {
+        let payload = payload(lsn);
+        let (first, rest) = payload.split_at(payload.len() / 3);
+        assert_eq!(journal.append(7, &payload).unwrap(), lsn);
+        assert_eq!(other.append_parts(7, &[first, &[], rest]).unwrap(), lsn);
+        assert_eq!(journal.commit().unwrap(), other.commit().unwrap());
+    }
+    let long = vec![0; Options::small().record_bytes_max as usize];
+    let too_large = other.append_parts(7, &[&long, b"1"]);
+    assert!(matches!(too_large, Err(Error::RecordTooLarge { .. })));
+    assert_eq!(whole.list().unwrap(), parts.list().unwrap());
+    for name in whole.list().unwrap() {
+        let files = [&whole, &parts].map(|disk| {
+            let file = disk.open_read(&name).unwrap();
+            let mut bytes = vec![0; file.len().unwrap() as usize];
+            file.read_at(0, &mut bytes).unwrap();
+            bytes
+        });
+        assert_eq!(files[0], files[1], "{name}");
+    }
 }
 
 #[test]

@@ -12,8 +12,10 @@ use hashbrown::HashMap;
 use lineside_journal::{Disk, Lsn};
 use std::io::{self, Read, Write};
 
-/// Number of transactions that are written under one lock of the index.
+/// Number of transactions whose codes, then ids, are written together.
 const CHUNK: usize = 1 << 16;
+/// Number of transactions that are copied under one lock of the index. Blocks that are being committed wait for it.
+const LOCKED: usize = 1 << 10;
 /// Flag in the number of blocks: a snapshot precedes the first block.
 const HAS_BASE: u64 = 1 << 63;
 /// Maximum length of a text, key or value, in bytes.
@@ -122,17 +124,18 @@ fn write_tail<D: Disk>(blocks: &Blocks<D>, transactions: u64, out: &mut impl Wri
 
 /// Returns ids and codes of durable transactions.
 fn records<D: Disk>(blocks: &Blocks<D>, from: usize, end: usize) -> io::Result<Vec<Record>> {
-    let view = blocks.view();
-    let records = (from..end).map(|number| view.index.ids.record(number));
-    let records: Option<Vec<Record>> = records.collect();
-    records.ok_or_else(|| {
-        let what = view
-            .index
-            .ids
-            .failure()
-            .unwrap_or("a transaction has no id and code");
-        io::Error::other(what.to_owned())
-    })
+    let mut records = Vec::with_capacity(end.saturating_sub(from));
+    for from in (from..end).step_by(LOCKED) {
+        let view = blocks.view();
+        let ids = &view.index.ids;
+        for number in from..end.min(from + LOCKED) {
+            records.push(ids.record(number).ok_or_else(|| {
+                let what = ids.failure().unwrap_or("a transaction has no id and code");
+                io::Error::other(what.to_owned())
+            })?);
+        }
+    }
+    Ok(records)
 }
 
 /// Content of a checkpoint.

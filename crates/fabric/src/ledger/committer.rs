@@ -5,6 +5,7 @@ use super::results::{BlockTimes, Publisher};
 use super::store::{BlockMeta, Blocks, Writer};
 use crate::history::Index;
 use crate::parts::BlockParts;
+use bytes::Bytes;
 use lineside_journal::{Disk, Error as JournalError, Lsn};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ const DISK_FULL_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A block to commit.
 pub(crate) struct Job {
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
     pub meta: BlockMeta,
     /// Positions of the identities in `bytes`, if they are known.
     pub parts: Option<BlockParts>,

@@ -32,21 +32,21 @@ pub(crate) const PART_BYTES: usize = 12;
 const END_BYTES: usize = 77;
 const LAYOUT: u8 = 1;
 
-pub(crate) fn begin(number: u64, stream_bytes: usize, part: &[u8]) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(BEGIN_BYTES + part.len());
-    payload.push(LAYOUT);
-    payload.extend_from_slice(&number.to_le_bytes());
-    payload.extend_from_slice(&(stream_bytes as u64).to_le_bytes());
-    payload.extend_from_slice(part);
-    payload
+/// Returns the bytes before the part in a record of the kind BEGIN.
+pub(crate) fn begin(number: u64, stream_bytes: usize) -> Vec<u8> {
+    let mut head = Vec::with_capacity(BEGIN_BYTES);
+    head.push(LAYOUT);
+    head.extend_from_slice(&number.to_le_bytes());
+    head.extend_from_slice(&(stream_bytes as u64).to_le_bytes());
+    head
 }
 
-pub(crate) fn part(number: u64, index: u32, part: &[u8]) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(PART_BYTES + part.len());
-    payload.extend_from_slice(&number.to_le_bytes());
-    payload.extend_from_slice(&index.to_le_bytes());
-    payload.extend_from_slice(part);
-    payload
+/// Returns the bytes before the part in a record of the kind PART.
+pub(crate) fn part(number: u64, index: u32) -> Vec<u8> {
+    let mut head = Vec::with_capacity(PART_BYTES);
+    head.extend_from_slice(&number.to_le_bytes());
+    head.extend_from_slice(&index.to_le_bytes());
+    head
 }
 
 pub(crate) fn end(number: u64, parts: u32, hash: &[u8; 32], commit_hash: Option<&[u8; 32]>) -> Vec<u8> {

@@ -14,7 +14,7 @@ use crate::parts::BlockParts;
 use crate::proto::Arena;
 use crate::read::{ChannelContext, Reader};
 use crate::rules::Rules;
-use crate::state::{Height, State, TxIds, Updates};
+use crate::state::{Height, State, TxIds};
 use crate::tx::{ParsedTx, SignedOutcome, parse};
 use crate::validate::{Options, StageTimes, ValidatedBlock, Validator};
 use std::sync::Arc;
@@ -83,11 +83,7 @@ impl Validator {
         if number != self.last + 1 || block.previous_hash != self.last_hash {
             return Err(wrong("its previous hash is not the hash of the block before it"));
         }
-        let mut checker = MvccChecker {
-            state: &self.state,
-            updates: Updates::default(),
-            rules: self.reader.rules,
-        };
+        let mut checker = MvccChecker::new(&self.state, self.reader.rules);
         let (mut codes, mut ids, mut config) = (Vec::with_capacity(stored.codes.len()), Vec::new(), None);
         let all = parse(
             &block.transactions,

@@ -14,6 +14,7 @@ use crate::history::fingerprints;
 use crate::state::{Disk as StateDisk, State};
 use crate::tables::Tables;
 use crate::validate::{Options, StageTimes, ValidatedBlock, Validator};
+use bytes::Bytes;
 use lineside_journal::{Disk, Options as JournalOptions, Snapshots};
 use std::collections::VecDeque;
 use std::io;
@@ -57,7 +58,7 @@ const CHECKPOINT_KEYS: usize = 2_048;
 const CHECKPOINT_KEYS_SHARE: usize = 256;
 
 /// Maximum number of blocks that [`Replica::finish_after`] reads ahead, and of their total bytes.
-const READ_AHEAD_BLOCKS_MAX: usize = 4;
+const READ_AHEAD_BLOCKS_MAX: usize = 8;
 const READ_AHEAD_BYTES_MAX: usize = 32 << 20;
 
 /// A block that was validated and passed to the ledger. It is durable after [`Replica::wait`].
@@ -126,6 +127,7 @@ impl<D: Disk> Replica<D> {
         let committer = Committer::start(begun.writer, results, setup.history.clone())?;
         let transactions = blocks.transactions();
         let tables = Tables::start(setup.validation.verifier.clone())?;
+        let ahead = BlockReadAhead::start(setup.validation.threads)?;
         let replica = Self {
             validator,
             founding: begun.founding,
@@ -138,7 +140,7 @@ impl<D: Disk> Replica<D> {
             snapshots: begun.snapshots,
             taking: None,
             checkpoint: None,
-            ahead: BlockReadAhead::start()?,
+            ahead,
             early: None,
             tables,
             begun: VecDeque::new(),
@@ -170,7 +172,8 @@ impl<D: Disk> Replica<D> {
     /// [`LedgerError::Validation`]: the block is not accepted. [`LedgerError::Full`]: the disk is full, and the call
     /// may be repeated later. After other errors the ledger must be opened again. Nothing changes on error. If blocks
     /// were begun, they are finished first; on their errors, see [`Self::finish`], `bytes` is not examined.
-    pub fn add(&mut self, bytes: Vec<u8>) -> Result<AddedBlock, LedgerError> {
+    pub fn add(&mut self, bytes: impl Into<Bytes>) -> Result<AddedBlock, LedgerError> {
+        let bytes = bytes.into();
         while self.finish()?.is_some() {}
         if self.validator.is_none() {
             return self.found(bytes);
@@ -187,7 +190,8 @@ impl<D: Disk> Replica<D> {
     ///
     /// # Errors
     /// [`LedgerError::Validation`]: there is no genesis block yet.
-    pub fn begin(&mut self, bytes: Vec<u8>) -> Result<(), LedgerError> {
+    pub fn begin(&mut self, bytes: impl Into<Bytes>) -> Result<(), LedgerError> {
+        let bytes = bytes.into();
         let Some(validator) = &self.validator else {
             let refused = Refused::Number {
                 found: 1,
@@ -211,7 +215,7 @@ impl<D: Disk> Replica<D> {
     ///
     /// # Errors
     /// The errors of [`Self::begin`] and [`Self::finish`].
-    pub fn finish_after(&mut self, next: Vec<u8>) -> Result<Option<AddedBlock>, LedgerError> {
+    pub fn finish_after(&mut self, next: impl Into<Bytes>) -> Result<Option<AddedBlock>, LedgerError> {
         self.begin(next)?;
         let bytes: usize = self.begun.iter().map(|begun| begun.bytes).sum();
         if self.begun.len() > READ_AHEAD_BLOCKS_MAX || (self.begun.len() > 1 && bytes > READ_AHEAD_BYTES_MAX)
@@ -277,7 +281,7 @@ impl<D: Disk> Replica<D> {
         Ok(Some(worker.handle()))
     }
 
-    fn found(&mut self, bytes: Vec<u8>) -> Result<AddedBlock, LedgerError> {
+    fn found(&mut self, bytes: Bytes) -> Result<AddedBlock, LedgerError> {
         let received = Instant::now();
         let failed = |source| LedgerError::Validation { number: 0, source };
         let started = Validator::new(&bytes, self.setup.validation.clone()).map_err(failed)?;
@@ -312,7 +316,7 @@ impl<D: Disk> Replica<D> {
     fn add_validated(
         &mut self,
         begun: Instant,
-        validate: impl FnOnce(&mut Validator) -> (Vec<u8>, Result<ValidatedBlock, Error>),
+        validate: impl FnOnce(&mut Validator) -> (Bytes, Result<ValidatedBlock, Error>),
     ) -> Result<AddedBlock, LedgerError> {
         let number = self.next();
         let Some(validator) = &mut self.validator else {

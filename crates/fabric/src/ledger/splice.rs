@@ -115,14 +115,30 @@ impl<'a> Finder<'a> {
 }
 
 /// Appends an encoded block: its length, the codes, the records that hold its identities, then the bytes between these.
-/// `spans` are the position of each identity and the record that holds it.
-pub(crate) fn encode(bytes: &[u8], codes: &[u8], spans: &[(Range<usize>, Lsn)], out: &mut Vec<u8>) {
+/// `spans` are the position of each occurrence of an identity and the identity's index in `lsns`, which are the records
+/// that hold the identities. An identity without a record stays in the bytes.
+pub(crate) fn encode(
+    bytes: &[u8],
+    codes: &[u8],
+    spans: &[(Range<usize>, usize)],
+    lsns: &[Option<Lsn>],
+    out: &mut Vec<u8>,
+) {
     wire::put_varint(out, bytes.len() as u64);
     wire::put_varint(out, codes.len() as u64);
     out.extend_from_slice(codes);
-    let mut table: Vec<Lsn> = spans.iter().map(|(_, lsn)| *lsn).collect();
+    let mut used = vec![false; lsns.len()];
+    for (_, identity) in spans {
+        if let Some(used) = used.get_mut(*identity) {
+            *used = true;
+        }
+    }
+    let held = lsns.iter().zip(used).filter(|(_, used)| *used);
+    let mut table: Vec<Lsn> = held.filter_map(|(lsn, _)| *lsn).collect();
     table.sort_unstable();
     table.dedup();
+    let place_of = |lsn: &Option<Lsn>| table.binary_search(&(*lsn)?).ok();
+    let places: Vec<Option<usize>> = lsns.iter().map(place_of).collect();
     wire::put_varint(out, table.len() as u64);
     let mut before = 0;
     for lsn in &table {
@@ -130,8 +146,10 @@ pub(crate) fn encode(bytes: &[u8], codes: &[u8], spans: &[(Range<usize>, Lsn)], 
         before = *lsn;
     }
     let mut done = 0;
-    for (at, lsn) in spans {
-        let place = table.binary_search(lsn).unwrap_or_default();
+    for (at, identity) in spans {
+        let Some(place) = places.get(*identity).copied().flatten() else {
+            continue;
+        };
         wire::put_varint(out, (at.start - done) as u64);
         out.extend_from_slice(bytes.get(done..at.start).unwrap_or_default());
         wire::put_varint(out, place as u64);

@@ -17,6 +17,9 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
+/// Maximum size of an encoded block whose memory is reused for the next one, in bytes.
+const STREAM_BYTES_KEPT: usize = 16 << 20;
+
 /// Returns the default sizes of a ledger's journal.
 pub fn journal_options() -> Options {
     Options {
@@ -319,6 +322,8 @@ pub struct Writer<D: Disk> {
     known: IdentityCache,
     blocks: Blocks<D>,
     staged: Vec<StagedBlock>,
+    /// Encoded block that was appended last; its memory is reused.
+    stream: Vec<u8>,
 }
 
 struct StagedBlock {
@@ -339,6 +344,7 @@ impl<D: Disk> Writer<D> {
             known,
             blocks,
             staged: Vec::new(),
+            stream: Vec::new(),
         }
     }
 
@@ -411,16 +417,19 @@ impl<D: Disk> Writer<D> {
         let lsns: Vec<Option<Lsn>> = parts.identities.iter().map(&mut lsn_of).collect();
         let spans = parts.spans.iter().filter_map(|(at, place)| {
             let length = parts.identities.get(*place)?.len();
-            Some((*at..at + length, lsns.get(*place).copied().flatten()?))
+            Some((*at..at + length, *place))
         });
-        let mut stream = Vec::with_capacity(bytes.len() / 3);
-        splice::encode(bytes, &meta.codes, &spans.collect::<Vec<_>>(), &mut stream);
-        let mut records: Vec<(u8, Vec<u8>)> = Vec::new();
-        let (head, rest) = stream.split_at(stream.len().min(record_bytes_max.saturating_sub(BEGIN_BYTES)));
-        records.push((kind::BEGIN, record::begin(number, stream.len(), head)));
+        let mut stream = std::mem::take(&mut self.stream);
+        stream.clear();
+        splice::encode(bytes, &meta.codes, &spans.collect::<Vec<_>>(), &lsns, &mut stream);
+        // Kind of each record, and its payload in two parts.
+        let mut records: Vec<(u8, Vec<u8>, &[u8])> = Vec::new();
+        let (first_part, rest) =
+            stream.split_at(stream.len().min(record_bytes_max.saturating_sub(BEGIN_BYTES)));
+        records.push((kind::BEGIN, record::begin(number, stream.len()), first_part));
         for part in rest.chunks(record_bytes_max.saturating_sub(PART_BYTES).max(1)) {
             let index = records.len() as u32;
-            records.push((kind::PART, record::part(number, index, part)));
+            records.push((kind::PART, record::part(number, index), part));
         }
         let end = record::end(
             number,
@@ -428,21 +437,25 @@ impl<D: Disk> Writer<D> {
             &meta.hash,
             meta.commit_hash.as_ref(),
         );
-        records.push((kind::END, end));
+        records.push((kind::END, end, &[]));
 
         let begin = first + new.len() as u64;
         let payloads = new.iter().map(|identity| identity.len());
-        let payloads = payloads.chain(records.iter().map(|(_, payload)| payload.len()));
+        let payloads = payloads.chain(records.iter().map(|(_, head, part)| head.len() + part.len()));
         let all_bytes: u64 = payloads.map(record_bytes).sum();
         if all_bytes <= self.options.group_bytes_max {
             // Reserve space for the whole block, so that it is appended completely or not at all.
             self.reserve(all_bytes)?;
         }
         for identity in new {
-            self.push(kind::IDENTITY, identity)?;
+            let lsn = self.push(kind::IDENTITY, &[identity])?;
+            self.known.add(identity, lsn);
         }
-        for (kind, payload) in &records {
-            self.push(*kind, payload)?;
+        for (kind, head, part) in &records {
+            self.push(*kind, &[head, part])?;
+        }
+        if stream.capacity() <= STREAM_BYTES_KEPT {
+            self.stream = stream;
         }
         self.staged.push(StagedBlock {
             entry: Entry {
@@ -468,13 +481,11 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    fn push(&mut self, of: u8, payload: &[u8]) -> Result<(), LedgerError> {
-        self.reserve(record_bytes(payload.len()))?;
-        let lsn = self.journal.append(of, payload)?;
-        if of == kind::IDENTITY {
-            self.known.add(payload, lsn);
-        }
-        Ok(())
+    /// Appends a record, whose payload is given in parts.
+    fn push(&mut self, of: u8, payload: &[&[u8]]) -> Result<Lsn, LedgerError> {
+        let payload_bytes = payload.iter().map(|part| part.len()).sum();
+        self.reserve(record_bytes(payload_bytes))?;
+        Ok(self.journal.append_parts(of, payload)?)
     }
 
     /// Makes all appended blocks durable with one write and one fdatasync, and shows them to readers. Returns the

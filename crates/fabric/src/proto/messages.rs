@@ -5,6 +5,11 @@
 use super::plain::{Field, Kind, Schema};
 use super::{Message, WalkError, wire};
 use crate::limits::REPEATED_ENTRIES_MAX;
+use smallvec::{Array, SmallVec};
+
+/// Entries of a field that has at most four in nearly all messages. Those are stored in place: they are allocated by
+/// the thread that parses and freed by another one, which is the most expensive case for the allocator.
+pub type Few<T> = SmallVec<[T; 4]>;
 
 /// Expands to the Rust type of a field.
 macro_rules! field_type {
@@ -24,6 +29,7 @@ macro_rules! field_type {
     ($life:lifetime, message $inner:ident) => { Option<$inner<$life>> };
     ($life:lifetime, lazy $inner:ident) => { Option<&$life [u8]> };
     ($life:lifetime, repeated $inner:ident) => { Vec<$inner<$life>> };
+    ($life:lifetime, few $inner:ident) => { Few<$inner<$life>> };
     ($life:lifetime, repeated_lazy $inner:ident) => { Vec<&$life [u8]> };
 }
 
@@ -54,6 +60,9 @@ macro_rules! field_kind {
         Kind::Message(<$inner<'static> as Message<'static>>::schema)
     };
     (repeated $inner:ident) => {
+        Kind::ManyMessages(<$inner<'static> as Message<'static>>::schema)
+    };
+    (few $inner:ident) => {
         Kind::ManyMessages(<$inner<'static> as Message<'static>>::schema)
     };
     (repeated_lazy $inner:ident) => {
@@ -101,6 +110,9 @@ macro_rules! field_many {
         true
     };
     (repeated $inner:ident) => {
+        true
+    };
+    (few $inner:ident) => {
         true
     };
     (repeated_lazy $inner:ident) => {
@@ -160,6 +172,9 @@ macro_rules! field_read {
     };
     ($place:expr, $bytes:ident, repeated $inner:ident) => {
         push(&mut $place, $inner::walk(wire::length_delimited(&mut $bytes)?)?)?
+    };
+    ($place:expr, $bytes:ident, few $inner:ident) => {
+        push_few(&mut $place, $inner::walk(wire::length_delimited(&mut $bytes)?)?)?
     };
     ($place:expr, $bytes:ident, repeated_lazy $inner:ident) => {
         push(&mut $place, wire::length_delimited(&mut $bytes)?)?
@@ -237,6 +252,15 @@ fn push<T>(entries: &mut Vec<T>, entry: T) -> Result<(), WalkError> {
     Ok(())
 }
 
+#[inline]
+fn push_few<A: Array>(entries: &mut SmallVec<A>, entry: A::Item) -> Result<(), WalkError> {
+    if entries.len() >= REPEATED_ENTRIES_MAX {
+        return Err(WalkError::TooLarge);
+    }
+    entries.push(entry);
+    Ok(())
+}
+
 fn text<'a>(bytes: &mut &'a [u8]) -> Result<&'a str, WalkError> {
     std::str::from_utf8(wire::length_delimited(bytes)?).map_err(|_| WalkError::Malformed)
 }
@@ -282,13 +306,13 @@ messages! {
     /// `peer.ChaincodeID`
     ChaincodeId { 1 path: string; 2 name: string; 3 version: string; }
     /// `peer.Transaction`
-    Transaction { 1 actions: repeated TransactionAction; }
+    Transaction { 1 actions: few TransactionAction; }
     /// `peer.TransactionAction`
     TransactionAction { 1 header: bytes; 2 payload: bytes; }
     /// `peer.ChaincodeActionPayload`
     ChaincodeActionPayload { 1 chaincode_proposal_payload: bytes; 2 action: message ChaincodeEndorsedAction; }
     /// `peer.ChaincodeEndorsedAction`
-    ChaincodeEndorsedAction { 1 proposal_response_payload: bytes; 2 endorsements: repeated Endorsement; }
+    ChaincodeEndorsedAction { 1 proposal_response_payload: bytes; 2 endorsements: few Endorsement; }
     /// `peer.Endorsement`
     Endorsement { 1 endorser: bytes; 2 signature: bytes; }
     /// `peer.ProposalResponsePayload`
@@ -305,7 +329,7 @@ messages! {
     /// `peer.ChaincodeEvent`
     ChaincodeEvent { 1 chaincode_id: string; 2 tx_id: string; 3 event_name: string; 4 payload: bytes; }
     /// `rwset.TxReadWriteSet`
-    TxReadWriteSet { 1 data_model: int32; 2 ns_rwset: repeated NsReadWriteSet; }
+    TxReadWriteSet { 1 data_model: int32; 2 ns_rwset: few NsReadWriteSet; }
     /// `rwset.NsReadWriteSet`
     NsReadWriteSet { 1 namespace: string; 2 rwset: bytes; 3 collections: repeated CollectionHashedReadWriteSet; }
     /// `rwset.CollectionHashedReadWriteSet`

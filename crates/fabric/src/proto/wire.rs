@@ -27,6 +27,13 @@ pub fn varint(bytes: &mut &[u8]) -> Result<u64, Malformed> {
         *bytes = rest;
         return Ok(u64::from(first));
     }
+    // Most lengths have two bytes.
+    if let Some((&second, rest)) = rest.split_first()
+        && second < 0x80
+    {
+        *bytes = rest;
+        return Ok(u64::from(first & 0x7f) | u64::from(second) << 7);
+    }
     long_varint(bytes)
 }
 

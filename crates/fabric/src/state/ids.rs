@@ -1,6 +1,6 @@
 //! Index of transaction ids. Ids that the ledger on the disk does not index yet are kept in memory.
 
-use std::collections::HashSet;
+use hashbrown::HashSet;
 use std::sync::Arc;
 
 /// The ids of every transaction in the ledger, valid or not.
@@ -46,6 +46,11 @@ impl TxIdSet {
             TxId::Hash(hash) => drop(self.hashes.insert(hash)),
             TxId::Other(text) => drop(self.others.insert(text)),
         }
+    }
+
+    fn clear(&mut self) {
+        self.hashes.clear();
+        self.others.clear();
     }
 
     fn len(&self) -> usize {
@@ -123,7 +128,9 @@ impl TxIds {
         if let Some(ledger) = &self.ledger
             && ledger.durable() > self.older_last
         {
-            self.older = std::mem::take(&mut self.recent);
+            // The sets keep their memory: they hold about as many ids each time.
+            std::mem::swap(&mut self.older, &mut self.recent);
+            self.recent.clear();
             self.older_last = last;
         }
     }

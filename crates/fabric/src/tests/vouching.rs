@@ -216,7 +216,7 @@ fn reading_ahead_gives_the_same_results() {
 
     for depth in 1..=4 {
         let mut again = Validator::new(&genesis, Options::default()).unwrap();
-        let mut ahead = BlockReadAhead::start().unwrap();
+        let mut ahead = BlockReadAhead::start(2).unwrap();
         let (mut begun, mut left) = (0, blocks.iter());
         for (number, codes) in codes.iter().enumerate() {
             for block in left.by_ref().take(number + depth - begun) {
@@ -241,7 +241,7 @@ fn a_refused_block_does_not_affect_later_blocks() {
     let bad = with_signatures(&network.block(&[b"no transaction".to_vec()]), b"");
     let tx = network.tx(CC, &writing("a")).build();
     let good = network.block(&[tx]);
-    let mut ahead = BlockReadAhead::start().unwrap();
+    let mut ahead = BlockReadAhead::start(1).unwrap();
     ahead.begin(bad, &validator);
     ahead.begin(good, &validator);
     let (_, refused) = ahead.take().unwrap().decide(&mut validator);

@@ -1,5 +1,6 @@
 //! Delivers blocks by a Deliver stream: gRPC over loopback, from an orderer whose processor time is measured.
 
+use super::feeder::{Give, Given};
 use crate::error::{Result, io, void};
 use crate::sys::ThreadClock;
 use bytes::Bytes;
@@ -10,9 +11,8 @@ use lineside_fabric_grpc::client::{Follower, Options};
 use lineside_fabric_grpc::serve::{Limits, Role};
 use lineside_fabric_grpc::source::Unavailable;
 use lineside_fabric_grpc::{CommittedSource, Signer, start};
-use lineside_fabric_maker::{MadeBlock, Network, Options as Members, cache};
+use lineside_fabric_maker::{Network, Options as Members, cache};
 use std::collections::VecDeque;
-use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -151,7 +151,7 @@ pub(super) struct Following {
 
 impl Following {
     /// Passes on all blocks, or as many as the receiver takes.
-    pub(super) fn run(self, give: &SyncSender<std::io::Result<MadeBlock>>) -> std::io::Result<()> {
+    pub(super) fn run(self, give: &Give) -> std::io::Result<()> {
         // The worker keeps receiving while this thread is blocked.
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
@@ -162,12 +162,12 @@ impl Following {
             let mut follower = Follower::new(self.options);
             while follower.next_number() < self.stream.end {
                 let received = follower.next().await;
-                let made = MadeBlock {
+                let given = Given {
                     number: received.number,
-                    bytes: received.bytes.into(),
+                    bytes: received.bytes,
                     codes: lock(&self.stream.codes).pop_front().unwrap_or_default(),
                 };
-                if give.send(Ok(made)).is_err() {
+                if give.send(Ok(given)).is_err() {
                     break;
                 }
             }

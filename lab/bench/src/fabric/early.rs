@@ -103,7 +103,7 @@ pub(super) fn run(
     let mut running = RunningPipeline::new(replica, results, first, &mut measured);
     let taken = loop {
         let done = match events.recv() {
-            Ok(Event::Whole(made, whole)) => running.begin(made, whole),
+            Ok(Event::Whole(made, whole)) => running.begin(made.into(), whole),
             Ok(Event::Read) => running.finish_read(),
             Ok(Event::Failed(error)) => Err(io("reading blocks")(error)),
             Ok(Event::End) | Err(_) => break running.end(),

@@ -3,6 +3,8 @@
 
 use super::deliver::{RunningOrderer, Stream};
 use crate::error::{BenchError, Result, io};
+use bytes::Bytes;
+use lineside_fabric::TxCode;
 use lineside_fabric_maker::{MadeBlock, cache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,10 +23,27 @@ pub(super) enum Feed {
     Deliver,
 }
 
-type Give = SyncSender<std::io::Result<MadeBlock>>;
+/// A block with its expected codes.
+pub(super) struct Given {
+    pub(super) number: u64,
+    pub(super) bytes: Bytes,
+    pub(super) codes: Vec<TxCode>,
+}
+
+impl From<MadeBlock> for Given {
+    fn from(made: MadeBlock) -> Self {
+        Self {
+            number: made.number,
+            bytes: made.bytes.into(),
+            codes: made.codes,
+        }
+    }
+}
+
+pub(super) type Give = SyncSender<std::io::Result<Given>>;
 
 pub(super) struct Feeder {
-    blocks: Option<Receiver<std::io::Result<MadeBlock>>>,
+    blocks: Option<Receiver<std::io::Result<Given>>>,
     thread: Option<JoinHandle<()>>,
     spent: Spent,
 }
@@ -67,7 +86,7 @@ impl Feeder {
     }
 
     /// Returns the next block.
-    pub(super) fn next(&self) -> Result<Option<MadeBlock>> {
+    pub(super) fn next(&self) -> Result<Option<Given>> {
         let blocks = self.blocks.as_ref().and_then(|blocks| blocks.recv().ok());
         blocks.transpose().map_err(io("reading blocks"))
     }
@@ -107,7 +126,7 @@ fn read(reader: cache::Reader, end: u64, give: &Give, spent_ns: &AtomicU64) {
         }
         let failed = block.is_err();
         spent_ns.store(crate::sys::thread_ns(), Relaxed);
-        if give.send(block).is_err() || failed {
+        if give.send(block.map(Given::from)).is_err() || failed {
             return;
         }
     }

@@ -1,7 +1,7 @@
 //! One run of the pipeline: blocks are read, validated, committed, appended to a ledger on the disk and synced while
 //! the next block is validated.
 
-use super::feeder::{Feed, Feeder};
+use super::feeder::{Feed, Feeder, Given};
 use super::others::Since;
 use super::workload::Blocks;
 use crate::error::{BenchError, Result};
@@ -9,7 +9,6 @@ use crate::sys;
 use lineside_fabric::ledger::results::{Publisher, Results};
 use lineside_fabric::ledger::{AddedBlock, Replica, Setup, StateStore};
 use lineside_fabric::{Options, TxCode};
-use lineside_fabric_maker::MadeBlock;
 use lineside_journal::FsDisk;
 use lineside_verify::{Backend, Builds, Verifier};
 use std::collections::VecDeque;
@@ -187,14 +186,14 @@ pub(super) fn run(blocks: &Blocks<'_>, transactions: u64, how: How, folder: &Pat
     let begun = |feeder: &Feeder| (sys::process_ns(), feeder.spent_ns());
     let mut before = begun(&feeder);
     let mut since = None;
-    while let Some(made) = feeder.next()? {
-        if made.number == first {
+    while let Some(given) = feeder.next()? {
+        if given.number == first {
             running.replica.flush()?;
             since = Since::now();
             before = begun(&feeder);
             running.began = Instant::now();
         }
-        running.take(made, how.pace)?;
+        running.take(given, how.pace)?;
     }
     running.finish()?;
     running.replica.flush()?;
@@ -242,10 +241,10 @@ impl<'a> RunningPipeline<'a> {
         Ok(self.replica.stop()?)
     }
 
-    fn take(&mut self, made: MadeBlock, pace: Pace) -> Result<()> {
-        if made.number < self.first {
-            let added = self.replica.add(made.bytes)?;
-            self.measured.wrong += differences(&added.codes, &made.codes);
+    fn take(&mut self, given: Given, pace: Pace) -> Result<()> {
+        if given.number < self.first {
+            let added = self.replica.add(given.bytes)?;
+            self.measured.wrong += differences(&added.codes, &given.codes);
             return Ok(());
         }
         let mut whole = Instant::now();
@@ -253,18 +252,18 @@ impl<'a> RunningPipeline<'a> {
             whole = self.began + Duration::from_secs_f64(self.given as f64 / tps);
             self.wait_until(whole)?;
         }
-        self.given += made.codes.len() as u64;
-        self.begin(made, whole)
+        self.given += given.codes.len() as u64;
+        self.begin(given, whole)
     }
 
     /// Begins a block that arrived at `whole`, and finishes an earlier one, as a follower of a stream does.
-    pub(super) fn begin(&mut self, made: MadeBlock, whole: Instant) -> Result<()> {
+    pub(super) fn begin(&mut self, given: Given, whole: Instant) -> Result<()> {
         self.came.push(BlockArrival {
             whole,
             begun: Instant::now(),
         });
-        self.meant.push_back(made.codes);
-        if let Some(added) = self.replica.finish_after(made.bytes)? {
+        self.meant.push_back(given.codes);
+        if let Some(added) = self.replica.finish_after(given.bytes)? {
             self.count(&added);
         }
         Ok(())
