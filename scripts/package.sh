@@ -60,7 +60,7 @@ stage_documents() {
     python3 scripts/third-party-licenses.py kafka,static | gzip -9n >"$share/doc/lineside/third-party-licenses.txt.gz"
     gzip -9nc THIRD-PARTY-NOTICES >"$share/doc/lineside/THIRD-PARTY-NOTICES.gz"
     gzip -9nc CHANGELOG.md >"$share/doc/lineside/changelog.gz"
-    cp NOTICE README.md "$share/doc/lineside"
+    cp NOTICE README.md packaging/grafana/lineside.json packaging/prometheus/lineside.rules.yml "$share/doc/lineside"
 }
 
 package_deb() {
@@ -88,9 +88,7 @@ package_tarball() {
 package_compose() {
     local folder=$out/lineside-$version-compose
     mkdir -p "$folder"
-    cp -r packaging/compose.yaml packaging/compose "$folder"
-    [ ! -d packaging/grafana ] || cp -r packaging/grafana packaging/prometheus "$folder" 2>/dev/null || true
-    mkdir -p "$folder/grafana"
+    cp -r packaging/compose.yaml packaging/compose packaging/grafana packaging/prometheus "$folder"
     archive "$out" "$(basename "$folder")" | xz --threads=1 -6 >"$folder.tar.xz"
     rm -r "$folder"
 }

@@ -72,7 +72,8 @@ test_deb() {
         usr/lib/sysusers.d/lineside.conf usr/share/man/man1/lineside.1.gz usr/share/man/man1/lineside-spv-get.1.gz \
         usr/share/bash-completion/completions/lineside usr/share/zsh/vendor-completions/_lineside \
         usr/share/fish/vendor_completions.d/lineside.fish usr/share/doc/lineside/copyright \
-        usr/share/doc/lineside/changelog.Debian.gz usr/share/doc/lineside/third-party-licenses.txt.gz; do
+        usr/share/doc/lineside/changelog.Debian.gz usr/share/doc/lineside/third-party-licenses.txt.gz \
+        usr/share/doc/lineside/lineside.json usr/share/doc/lineside/lineside.rules.yml; do
         grep -qE "^(\./)?$file$" <<<"$files" || fail "deb: no $file"
     done
     dpkg-deb --info "$deb" conffiles | grep -qx /etc/lineside/lineside.toml ||
