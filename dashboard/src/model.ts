@@ -11,6 +11,7 @@ import {
   occupancy,
   requestPanels,
   requests,
+  timePanels,
   verdictPanel,
   verdictTable,
   type Figure,
@@ -67,7 +68,7 @@ export function serviceView(input: ServiceInput): ServiceView {
   const tablesUse = occupancy(input);
   const isTable = (one: Figure) => tablesUse.some((table) => table.label === one.label);
   figures.push(...tablesUse, ...own.figures.filter((one) => !isTable(one)));
-  panels.push(...own.panels);
+  panels.push(...timePanels(input), ...own.panels);
   const tables: Table[] = [verdictTable(input), ...own.tables].filter(isPresent);
   tables.push(chartTable(panels), allValues(input));
   return {

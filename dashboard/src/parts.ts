@@ -130,6 +130,21 @@ export function requestPanels(input: ServiceInput): Panel[] {
   ];
 }
 
+/** Returns the panels of the histograms of times: median and 99th percentile of the values of each second. */
+export function timePanels({ series }: ServiceInput): Panel[] {
+  const histograms: [string, string][] = [
+    ["host_latency", "Latency of the host"],
+    ["fdatasync", "Time of an fdatasync"],
+    ["commit", "Time until a block is committed"],
+  ];
+  return histograms
+    .filter(([key]) => series.has(key))
+    .map(([key, title]) => {
+      const values = (label: string) => ({ label, values: series.values(key, null, label) });
+      return panel(key, title, "seconds", [values("p99"), values("p50")]);
+    });
+}
+
 /** Returns the hit ratio over the whole window in percent, or null without requests. */
 export function hitRatio(input: ServiceInput): number | null {
   const { fastpath, host } = requests(input);

@@ -223,3 +223,10 @@ test("tables that are nearly full are marked", () => {
     ["95 of 100 (95 %)"],
   );
 });
+
+test("a service with histograms has panels of its latency", () => {
+  const spv = view({}, { "host_latency=p50": [0.000_001, 0.000_002], "host_latency=p99": [0.001, 0.004] });
+  assert.equal(lastOf(spv, "host_latency", "p50"), 0.000_002);
+  assert.equal(lastOf(spv, "host_latency", "p99"), 0.004);
+  assert.equal(lastOf(view({}, { hits: [1, 2] }), "host_latency", "p99"), undefined);
+});

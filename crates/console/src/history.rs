@@ -5,6 +5,7 @@
 //!                                  \--> broadcast ---------> next events of /events
 //! ```
 
+use crate::quantiles::{QUANTILES, quantile};
 use crate::{Observed, ServiceStatus, Snapshot};
 use lineside_wire::{MetricKind, metric};
 use serde::{Serialize, Serializer};
@@ -66,6 +67,8 @@ struct Sample {
 struct Kept {
     names: Vec<SeriesName>,
     places: HashMap<SeriesName, usize>,
+    /// Counts of each histogram at the last sample. The quantiles of a sample are those of the values since then.
+    histograms: HashMap<SeriesName, Vec<u64>>,
     samples: VecDeque<Sample>,
     /// Status without numbers, from the last sample.
     status: Value,
@@ -157,7 +160,8 @@ impl Kept {
     fn values(&mut self, snapshot: &Snapshot) -> Vec<Number> {
         let mut values = vec![Number(f64::NAN); self.names.len()];
         for service in &snapshot.services {
-            numbers(service, &mut |key, datapath, label, value| {
+            let quantiles = self.quantiles(service);
+            let mut add = |key: &str, datapath: Option<&str>, label: Option<&str>, value| {
                 let name = SeriesName {
                     service: service.name.clone(),
                     instance: service.instance.clone(),
@@ -172,9 +176,43 @@ impl Kept {
                     self.names.push(name);
                     values.push(Number(value));
                 }
-            });
+            };
+            numbers(service, &mut add);
+            for (key, label, value) in quantiles {
+                add(key, None, Some(label), value);
+            }
         }
         values
+    }
+
+    /// Returns the quantiles of each histogram of a service, over the values since the last sample: key, name of the
+    /// quantile, value in the metric's unit. A histogram without new values has none.
+    fn quantiles<'a>(&mut self, service: &'a ServiceStatus) -> Vec<(&'a str, &'static str, f64)> {
+        let mut all = Vec::new();
+        for (key, histogram) in &service.histograms {
+            let name = SeriesName {
+                service: service.name.clone(),
+                instance: service.instance.clone(),
+                key: key.clone(),
+                datapath: None,
+                label: None,
+            };
+            if self.histograms.len() >= SERIES_MAX && !self.histograms.contains_key(&name) {
+                continue;
+            }
+            let before = self.histograms.insert(name, histogram.counts.clone());
+            let before = before.unwrap_or_else(|| vec![0; histogram.counts.len()]);
+            let new: Vec<u64> = (histogram.counts.iter().zip(before))
+                .map(|(now, before)| now.saturating_sub(before))
+                .collect();
+            let unit = unit_of(service, key);
+            let found = QUANTILES.iter().filter_map(|(name, part)| {
+                let value = quantile(&histogram.bounds, &new, *part)?;
+                Some((key.as_str(), *name, value / unit))
+            });
+            all.extend(found);
+        }
+        all
     }
 }
 
@@ -203,16 +241,21 @@ fn numbers(service: &ServiceStatus, add: &mut Add<'_>) {
         add(key, None, None, *value as f64);
     }
     for (key, series) in &service.labelled {
-        let is_time = metric::ALL.iter().any(|metric| {
-            metric.key == key
-                && metric.unit == "seconds"
-                && metric.service.is_none_or(|name| name == service.name)
-        });
-        let unit = if is_time { 1e9 } else { 1.0 };
+        let unit = unit_of(service, key);
         for (label, value) in series {
             add(key, None, Some(label), *value as f64 / unit);
         }
     }
+}
+
+/// Returns the divisor that turns a number of a status into the unit of its metric: times are in nanoseconds there.
+fn unit_of(service: &ServiceStatus, key: &str) -> f64 {
+    let is_time = metric::ALL.iter().any(|metric| {
+        metric.key == key
+            && metric.unit == "seconds"
+            && metric.service.is_none_or(|name| name == service.name)
+    });
+    if is_time { 1e9 } else { 1.0 }
 }
 
 fn described(metric: &lineside_wire::Metric) -> Value {

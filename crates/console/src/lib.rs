@@ -34,6 +34,7 @@ mod health;
 mod history;
 mod metrics;
 mod page;
+mod quantiles;
 mod series;
 mod server;
 

@@ -1,6 +1,7 @@
 //! The dashboard page and its data over real sockets: files, headers, history, streams, and clients that do not read.
 
 use lineside_console::{Console, Limits, ServiceStatus, Snapshot, Tip, has_dashboard};
+use lineside_service::HistogramCounts;
 use lineside_wire::metric;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -345,6 +346,53 @@ fn a_new_series_is_announced_with_its_first_value() {
             (&"spv".into(), &77.into())
         );
         Some(())
+    });
+}
+
+/// Returns the status of one service that has answered `fast` requests within 1 to 2 us, and `slow` within 2 to 4 ms.
+fn answered(fast: u64, slow: u64) -> Snapshot {
+    let mut spv = ServiceStatus {
+        name: "spv".into(),
+        ..ServiceStatus::default()
+    };
+    let latency = HistogramCounts {
+        bounds: vec![1000, 2000, 2_000_000, 4_000_000],
+        counts: vec![0, fast, 0, slow, 0],
+        sum: 0,
+    };
+    spv.set_histogram(metric::HOST_LATENCY, latency);
+    Snapshot {
+        services: vec![spv],
+        ..Snapshot::default()
+    }
+}
+
+#[test]
+fn the_quantiles_of_a_sample_are_those_of_the_values_since_the_last_one() {
+    let shared = Arc::new(Mutex::new(answered(1_000_000, 0)));
+    let observed = Arc::clone(&shared);
+    let read = move || observed.lock().unwrap().clone();
+    let console = Console::start_with("127.0.0.1:0".parse().unwrap(), &[], Arc::new(read), limits()).unwrap();
+    let mut stream = Stream::open(console.local_addr()).unwrap();
+    let (_, history) = stream.next().unwrap();
+    let mut names = history["series"].as_array().unwrap().clone();
+    // The many fast requests of before do not count: of the new ones, a tenth is slow.
+    *shared.lock().unwrap() = answered(1_000_090, 10);
+    let (p50, p99) = until("quantiles of the new requests", || {
+        let (_, sample) = stream.next()?;
+        names.extend(sample["added"].as_array()?.iter().cloned());
+        let value = |label: &str| {
+            let named = |name: &Value| name["key"] == "host_latency" && name["label"] == label;
+            sample["values"][names.iter().position(named)?].as_f64()
+        };
+        let found = (value("p50")?, value("p99")?);
+        (found.1 > 1e-3).then_some(found)
+    });
+    assert!((1e-6..2e-6).contains(&p50), "{p50}");
+    assert!((2e-3..4e-3).contains(&p99), "{p99}");
+    until("a sample without new requests", || {
+        let values = stream.next()?.1["values"].as_array()?.clone();
+        values.iter().all(Value::is_null).then_some(())
     });
 }
 
