@@ -6,9 +6,9 @@ use lineside_console::fetch_status;
 use lineside_wire::CONSOLE_PORT;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Print the status of a running server: services, addresses, counters, problems and warnings.
+/// Option of the commands that ask a running server.
 #[derive(Args)]
-pub struct Status {
+pub struct ConsoleAddress {
     /// Address and TCP port of the server's console.
     #[arg(
         long,
@@ -16,7 +16,14 @@ pub struct Status {
         value_parser = crate::address::console,
         default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, CONSOLE_PORT))
     )]
-    console: SocketAddr,
+    pub console: SocketAddr,
+}
+
+/// Print the status of a running server: services, addresses, counters, problems and warnings.
+#[derive(Args)]
+pub struct Status {
+    #[command(flatten)]
+    of: ConsoleAddress,
 }
 
 /// Reads the status from the console and prints it.
@@ -24,7 +31,7 @@ pub struct Status {
 /// # Errors
 /// The console does not answer.
 pub fn run(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
-    let console = arguments.console;
+    let console = arguments.of.console;
     let snapshot = fetch_status(console).with_context(|| {
         format!(
             "no status from {console}: start a server with `--console {console}`, or give the address of its console"

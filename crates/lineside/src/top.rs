@@ -6,16 +6,16 @@
 mod rates;
 mod view;
 
+use crate::status::ConsoleAddress;
 use crate::wrong::Wrong;
 use anyhow::bail;
 use clap::Args;
 use lineside_console::{Snapshot, fetch_status};
-use lineside_wire::CONSOLE_PORT;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use rates::History;
 use std::io::{self, IsTerminal};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,14 +29,8 @@ const KEY_WAIT: Duration = Duration::from_millis(100);
 /// Keys: up and down choose a service, p pauses, q quits.
 #[derive(Args)]
 pub struct Top {
-    /// Address and TCP port of the server's console.
-    #[arg(
-        long,
-        value_name = "ADDR:PORT",
-        value_parser = crate::address::console,
-        default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, CONSOLE_PORT))
-    )]
-    console: SocketAddr,
+    #[command(flatten)]
+    of: ConsoleAddress,
     /// Seconds between two updates, 1 to 3600.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
@@ -62,7 +56,7 @@ pub fn run(arguments: &Top, as_json: bool) -> anyhow::Result<()> {
         ));
     }
     let (sender, readings) = sync_channel(1);
-    let (console, interval) = (arguments.console, Duration::from_secs(arguments.interval));
+    let (console, interval) = (arguments.of.console, Duration::from_secs(arguments.interval));
     // The thread ends when it finds that the receiver is gone, or with the process.
     thread::Builder::new()
         .name("lineside-top".into())
@@ -129,6 +123,7 @@ fn quits(view: &mut View, key: KeyEvent, services: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     fn key(code: KeyCode) -> KeyEvent {
         KeyEvent::new(code, KeyModifiers::NONE)

@@ -185,18 +185,6 @@ fn without_a_bpf_file_system_the_fast_path_ends_with_the_daemon() {
             assert_eq!(ask().expect("an answer"), Some(block.root));
         }
         assert_eq!(xdp_counter("hits"), 1);
-        // Without pins there is no lock of them either; the name of the program shows whose it is.
-        let listen = "spv.listen=127.0.0.1:17701";
-        let second = [
-            "--datapath",
-            "xdp",
-            "--console",
-            "127.0.0.1:7719",
-            "--set",
-            listen,
-        ];
-        let why = daemons::start(&second, None).err().expect("two on one interface");
-        assert!(why.contains("another lineside serves lo"), "{why}");
         let said = daemon.signal(libc::SIGTERM);
         assert!(said.contains("the fast path ends with this process"), "{said}");
         assert!(ask().is_err(), "the fast path answers after the daemon's end");

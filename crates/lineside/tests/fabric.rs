@@ -59,7 +59,7 @@ fn a_difference_ends_with_1() {
         text.contains("ENDORSEMENT_POLICY_FAILURE, recorded MVCC_READ_CONFLICT"),
         "{text}"
     );
-    assert!(text.ends_with("14 compared, 1 differences\n"), "{text}");
+    assert!(text.ends_with("14 compared, 1 difference\n"), "{text}");
 }
 
 #[test]
@@ -538,11 +538,17 @@ fn events_are_followed_from_a_checkpoint_on() {
     );
 }
 
-/// Asserts that a command failed with one line that begins with `said`, and without colours, as its output is no
-/// terminal.
+/// Asserts that a command failed with one line that begins with `said`, or with one object of this message, and without
+/// colours, as its output is no terminal.
 fn ended(output: &Output, said: &str) {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let text = String::from_utf8_lossy(&output.stderr);
+    let mut text = String::from_utf8_lossy(&output.stderr).into_owned();
+    if let Ok(object) = serde_json::from_str::<serde_json::Value>(&text) {
+        text = format!(
+            "lineside: {}",
+            object["error"]["message"].as_str().expect("a message")
+        );
+    }
     assert!(
         text.starts_with(said) && !text.contains('\x1b') && text.lines().count() == 1,
         "{text:?}"

@@ -87,9 +87,9 @@ fn hashed_keys_and_the_configuration_are_listed_and_unknown_names_are_errors() {
         (&["", "nosuch"], "there is no such key"),
     ] {
         let output = of(words);
-        let text = [&output.stdout[..], &output.stderr].concat();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{words:?}: {text}");
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");
+        let failure: serde_json::Value = serde_json::from_slice(&output.stderr).expect("an object");
+        let text = failure["error"]["message"].as_str().expect("a message");
         assert!(text.contains(said), "{words:?}: {text}");
     }
 }

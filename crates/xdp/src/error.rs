@@ -87,17 +87,6 @@ pub enum XdpError {
         /// Name of the program.
         name: String,
     },
-    /// The root program of another Lineside process, which could pin nothing, is attached.
-    #[error(
-        "another lineside serves {interface} (XDP program {id}), and could pin nothing: one owner per interface; end \
-         that one first"
-    )]
-    OwnedUnpinned {
-        /// The interface.
-        interface: String,
-        /// Id of the program.
-        id: u32,
-    },
     /// Another Lineside process owns the interface.
     #[error("another lineside serves {0}: one owner per interface; end that one first")]
     Owned(String),

@@ -9,9 +9,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Name of the root program. Only Lineside has one of this name.
-const ROOT: &str = "ls_root";
-
 /// Requested attachment mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
@@ -180,19 +177,11 @@ pub fn attached(interface: &Interface) -> Result<Option<(u32, AttachedMode)>, Xd
 fn refuse_foreign(interface: &Interface) -> Result<(), XdpError> {
     match attached(interface)? {
         None => Ok(()),
-        Some((id, _)) => {
-            let name = program_name(id).unwrap_or_else(|_| "of unknown name".into());
-            Err(other_program(interface.name.clone(), id, name))
-        }
-    }
-}
-
-/// Returns the error for a program on an interface that does not belong to the pins of this process.
-fn other_program(interface: String, id: u32, name: String) -> XdpError {
-    match name.as_str() {
-        // A server with pins holds their lock, which is tried before this.
-        ROOT => XdpError::OwnedUnpinned { interface, id },
-        _ => XdpError::ForeignProgram { interface, id, name },
+        Some((id, _)) => Err(XdpError::ForeignProgram {
+            interface: interface.name.clone(),
+            id,
+            name: program_name(id).unwrap_or_else(|_| "of unknown name".into()),
+        }),
     }
 }
 
