@@ -1,9 +1,10 @@
 //! `lineside journal` on a journal that is sound, damaged, in use, and missing.
 
-use lineside_journal::{FsDisk, Journal, Options};
+use lineside_journal::{Error, FsDisk, Journal, Options};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const RECORDS: u64 = 200;
@@ -25,6 +26,18 @@ fn json(words: &[&str], directory: &Path) -> serde_json::Value {
     let (_, said) = lineside(&[words, &["--json"]].concat(), directory);
     let first = said.lines().next().unwrap_or_default();
     serde_json::from_str(first).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+/// Opens the directory of a journal. The process that another test starts holds all open files of this one, with their
+/// locks, until it executes its program; so a directory that was closed just now may be locked for a moment.
+fn open_disk(directory: &Path) -> FsDisk {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        match FsDisk::open(directory) {
+            Err(Error::Locked { .. }) if Instant::now() < end => std::thread::yield_now(),
+            disk => return disk.expect("open"),
+        }
+    }
 }
 
 /// Makes a journal of several segments, with records of 64 bytes in groups.
@@ -161,7 +174,7 @@ fn damage_is_named_and_repair_says_what_it_costs() {
     assert!(sound && said.contains(&format!("{} records", from - 1)), "{said}");
 
     // The next record gets the number after the cut.
-    let disk = FsDisk::open(journal.path()).expect("open");
+    let disk = open_disk(journal.path());
     let (mut again, _) = Journal::open(disk, Options::small()).expect("open");
     assert_eq!(again.append(3, &[1; 64]).expect("append"), from);
     again.commit().expect("commit");
@@ -171,7 +184,7 @@ fn damage_is_named_and_repair_says_what_it_costs() {
 #[test]
 fn records_that_a_snapshot_replaces_are_named() {
     let journal = written();
-    let disk = FsDisk::open(journal.path()).expect("open");
+    let disk = open_disk(journal.path());
     let (mut opened, _) = Journal::open(disk, Options::small()).expect("open");
     let snapshot = opened.write_snapshot(120, |file| std::io::Write::write_all(file, b"state"));
     snapshot.expect("a snapshot");

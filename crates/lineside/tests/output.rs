@@ -53,8 +53,14 @@ fn a_closed_pipe_ends_quietly_and_a_full_device_is_an_error() {
         assert_eq!(lineside(words, closed()), (Some(141), String::new()), "{words:?}");
         let (code, said) = lineside(words, full());
         assert_eq!(code, Some(1), "{words:?}: {said}");
-        let why = "lineside: writing to standard output: No space left on device";
-        assert!(said.starts_with(why), "{words:?}: {said}");
+        let why = "writing to standard output: No space left on device";
+        let object = format!("{{\"error\":{{\"code\":\"failed\",\"hint\":null,\"message\":\"{why}");
+        let begin = if words.contains(&"--json") {
+            object
+        } else {
+            format!("lineside: {why}")
+        };
+        assert!(said.starts_with(&begin), "{words:?}: {said}");
     }
     // A full standard error does not cause a panic either.
     let mut refused = Command::new(env!("CARGO_BIN_EXE_lineside"));
