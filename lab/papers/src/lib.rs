@@ -9,9 +9,9 @@
 //! ```
 //! use lineside_papers::table::Table;
 //!
-//! let mut table = Table::new(&["block", "time, us"]);
-//! table.push(["1".into(), "2.5".into()]);
-//! assert_eq!(table.to_csv(), "block,\"time, us\"\n1,2.5\n");
+//! let mut table = Table::new(&["blocks", "time_us"]);
+//! table.push(["1, 2".into(), "2.5".into()]);
+//! assert_eq!(table.to_csv(), "blocks,time_us\n\"1, 2\",2.5\n");
 //! ```
 
 mod error;
