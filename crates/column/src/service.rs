@@ -23,6 +23,7 @@ use lineside_service::{
     Counted, DatapathConfig, Frontend, Leased, Listen, Rights, Running, RunningLeased, Service, ServiceDef,
     ServiceStatus, StartContext, StatusBuilder, cannot_listen,
 };
+use lineside_util::data_dir::NewDirectory;
 use lineside_util::histogram::Histogram;
 use lineside_util::key_file::read_shared_key;
 use lineside_wire::{COLUMN_NOTICE_KEY_BYTES_MIN, COLUMN_SLOT, ColumnCounter, metric};
@@ -54,6 +55,7 @@ fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
     Ok(Box::new(ColumnService {
         config,
         disk: None,
+        new_directory: None,
         notify_key: None,
     }))
 }
@@ -64,6 +66,8 @@ struct ColumnService {
     disk: Option<FsDisk>,
     /// Key shared with HBase's servers, once it was read.
     notify_key: Option<NoticeKey>,
+    /// Guard that removes what the start has created, until the service is used.
+    new_directory: Option<NewDirectory>,
 }
 
 /// State of the running service.
@@ -138,7 +142,9 @@ impl Service for ColumnService {
         }
         if config.store == TableName::Embedded {
             let claimed = FsDisk::claim(&config.data, &KIND);
-            self.disk = Some(claimed.with_context(|| format!("opening {}", config.data.display()))?);
+            let disk = claimed.with_context(|| format!("opening {}", config.data.display()))?;
+            self.new_directory = disk.new_directory();
+            self.disk = Some(disk);
         }
         Ok(())
     }
@@ -162,8 +168,8 @@ impl Service for ColumnService {
             config,
             disk,
             notify_key,
+            mut new_directory,
         } = *self;
-        let mut new_directory = disk.as_ref().and_then(FsDisk::new_directory);
         let sync_times = disk.as_ref().map(FsDisk::sync_times);
         let columns = names(&config)?;
         let readers = Readers::new(context.attachment.has_programs());

@@ -22,6 +22,7 @@ use lineside_service::{
     Endpoint, Listen, Rights, Running, Service, ServiceDef, StartContext, StatusBuilder,
     raise_open_files_limit,
 };
+use lineside_util::data_dir::NewDirectory;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -59,6 +60,8 @@ struct Files {
     genesis: Option<Vec<u8>>,
     results: Publisher,
     disk: FsDisk,
+    /// Guard that removes what the start has created, until the service is used.
+    new_directory: Option<NewDirectory>,
 }
 
 struct RunningFabric {
@@ -144,6 +147,7 @@ impl Service for FabricService {
             udp,
             genesis,
             results,
+            new_directory: disk.new_directory(),
             disk,
         });
         Ok(())
@@ -160,7 +164,7 @@ impl Service for FabricService {
     fn start(self: Box<Self>, _context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
         let Self { config, files } = *self;
         let files = files.context("the replica's files are not read")?;
-        let mut new_directory = files.disk.new_directory();
+        let mut new_directory = files.new_directory;
         let sync_times = files.disk.sync_times();
         let udp = bind_udp(&config, files.udp)?;
         let watch = Watch::new(&files.results);

@@ -19,7 +19,7 @@ use lineside_service::{
     Endpoint, Listen, Rights, Running, Service, ServiceDef, ServiceStatus, StartContext, StatusBuilder, Tip,
     raise_open_files_limit, set_socket_counts, stall_problem,
 };
-use lineside_util::data_dir::Kind;
+use lineside_util::data_dir::{Kind, NewDirectory};
 use lineside_util::hex::to_hex;
 use lineside_util::histogram::Histogram;
 use lineside_wire::metric;
@@ -62,6 +62,8 @@ struct Files {
     key: SecretKey,
     tls: Option<grpc::ServerTls>,
     disk: FsDisk,
+    /// Guard that removes what the start has created, until the service is used.
+    new_directory: Option<NewDirectory>,
 }
 
 /// Milliseconds by which the ledger's clock may be ahead of the machine's without a warning.
@@ -141,6 +143,7 @@ impl Service for HybridService {
             genesis,
             key,
             tls,
+            new_directory: disk.new_directory(),
             disk,
         });
         Ok(())
@@ -157,8 +160,8 @@ impl Service for HybridService {
             key,
             tls,
             disk,
+            mut new_directory,
         } = files.context("the node's files are not read")?;
-        let mut new_directory = disk.new_directory();
         let sync_times = disk.sync_times();
         let options = config.options();
         let node = Node::start(disk, &genesis, Arc::new(key), options, open_log(&config)?);

@@ -180,6 +180,69 @@ fn a_failed_start_leaves_nothing_behind() {
     assert!(!data.exists());
 }
 
+/// The directories are claimed before the interface is looked up, and before another service finds its files missing.
+#[test]
+fn a_start_that_fails_before_the_service_starts_leaves_nothing_behind() {
+    let place = ServiceFiles::new();
+    for service in ["transfer", "column"] {
+        let data = place.path("new");
+        let output = place
+            .command(service, &data, "127.0.0.1:0")
+            .args(["--datapath", "xdp", "--interface", "no-such-if0"])
+            .output()
+            .expect("run");
+        assert_eq!(output.status.code(), Some(1), "{service}: {}", text(&output));
+        assert!(
+            text(&output).contains("no-such-if0"),
+            "{service}: {}",
+            text(&output)
+        );
+        assert!(!data.exists(), "{service}");
+    }
+    let data = place.path("ledger");
+    let set = format!("transfer.data={}", data.display());
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args([
+            "run",
+            "--datapath",
+            "socket",
+            "--set",
+            "transfer.enabled=true",
+            "--set",
+            &set,
+        ])
+        .args([
+            "--set",
+            "transfer.listen=127.0.0.1:0",
+            "--set",
+            "console.listen=127.0.0.1:0",
+        ])
+        .args([
+            "--set",
+            "hybrid.enabled=true",
+            "--set",
+            "hybrid.listen=127.0.0.1:0",
+        ])
+        .args([
+            "--set",
+            "hybrid.genesis=no-such-file",
+            "--set",
+            "hybrid.node_key=no-such-file",
+        ])
+        .args([
+            "--set",
+            &format!("hybrid.data={}", place.path("database").display()),
+        ])
+        .output()
+        .expect("run");
+    assert!(
+        !output.status.success() && text(&output).contains("no-such-file"),
+        "{}",
+        text(&output)
+    );
+    assert!(!data.exists() && !place.path("database").exists());
+}
+
 /// Returns true if the service starts.
 fn command_over(place: &ServiceFiles, service: &str, data: &Path, listen: &str) -> bool {
     let mut command = place.command(service, data, listen);

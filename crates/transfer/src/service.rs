@@ -21,6 +21,7 @@ use lineside_service::{
     Counted, DatapathConfig, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork, Rights,
     Running, Service, ServiceDef, StartContext, StatusBuilder, cannot_listen, report_lost_lease,
 };
+use lineside_util::data_dir::NewDirectory;
 use lineside_util::histogram::Histogram;
 use lineside_wire::{TRANSFER_SLOT, TransferCounter, metric};
 use lineside_xdp::{Pins, ProgramSpec};
@@ -51,6 +52,7 @@ fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
         config,
         geometry,
         disk: None,
+        new_directory: None,
     }))
 }
 
@@ -68,6 +70,8 @@ struct TransferService {
     geometry: Geometry,
     /// The ledger's directory, once it is claimed.
     disk: Option<FsDisk>,
+    /// Guard that removes what the start has created, until the service is used.
+    new_directory: Option<NewDirectory>,
 }
 
 /// State that the status function shares with the running service.
@@ -142,6 +146,7 @@ impl Service for TransferService {
         let disk = FsDisk::claim(&config.data, &KIND)
             .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
         refuse_emptied(&disk)?;
+        self.new_directory = disk.new_directory();
         self.disk = Some(disk);
         if context.datapath.kind == DatapathKind::Socket {
             // Reading pinned maps needs capabilities that a server on this datapath gives up next.
@@ -167,9 +172,9 @@ impl Service for TransferService {
             config,
             geometry,
             disk,
+            mut new_directory,
         } = *self;
         let disk = disk.context("the ledger's directory was not claimed before the start")?;
-        let mut new_directory = disk.new_directory();
         let sync_times = disk.sync_times();
         let uses_xdp = context.attachment.has_programs();
         let readers = Readers::new(uses_xdp);
