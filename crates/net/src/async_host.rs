@@ -2,7 +2,8 @@
 
 use super::Shared;
 use super::batch::ReplyAddress;
-use lineside_fastpath::{AsyncHost, Responder, Source, lease};
+use super::clock::precise_ns;
+use lineside_fastpath::{AsyncHost, Responder, Source};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -83,7 +84,7 @@ impl BatchResponder {
         let closed = closed.unwrap_or_default().min(count);
         if closed > 0 {
             self.shared.open.fetch_sub(closed, Relaxed);
-            let now_ns = lease::now_ns();
+            let now_ns = precise_ns();
             let latency_ns = now_ns.saturating_sub(self.received_ns);
             let latency = &self.shared.counts.host_latency;
             latency.record_many(latency_ns, closed as u64);

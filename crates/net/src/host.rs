@@ -1,11 +1,12 @@
 //! Host threads: answer the requests that the fast path forwarded, one by one or in batches.
 
 use super::batch::ReplyAddress;
+use super::clock::precise_ns;
 use super::queue::QueueReceiver;
 use super::stream::Writer;
 use super::{QueuedRequests, STOP_CHECK_INTERVAL, Shared, Transport};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use lineside_fastpath::{BatchHost, BatchRequest, Host, Reader, Reply, RequestOutcome, Verdict, lease};
+use lineside_fastpath::{BatchHost, BatchRequest, Host, Reader, Reply, RequestOutcome, Verdict};
 use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -88,7 +89,7 @@ pub(super) fn serve_in_batches(
                 }));
             }
             shared.counts.host_batch.record(count as u64);
-            let executed_ns = lease::now_ns();
+            let executed_ns = precise_ns();
             host.execute(&asked);
             waiting.push_back((executed_ns, batch));
             note_oldest(shared, &waiting);
@@ -122,7 +123,7 @@ fn note_oldest(shared: &Shared, waiting: &VecDeque<ExecutedBatch>) {
 
 /// Counts requests that the host has finished, and records their latency.
 fn finish<'a>(shared: &Shared, requests: impl IntoIterator<Item = &'a QueuedRequests>) {
-    let (now_ns, mut count) = (lease::now_ns(), 0);
+    let (now_ns, mut count) = (precise_ns(), 0);
     for forwarded in requests {
         let latency_ns = now_ns.saturating_sub(forwarded.received_ns);
         let latency = &shared.counts.host_latency;

@@ -48,6 +48,7 @@
 mod admission;
 mod async_host;
 mod batch;
+mod clock;
 mod host;
 mod neighbours;
 mod progress;
@@ -56,6 +57,7 @@ mod stream;
 
 use async_host::{AsyncDispatch, ReceivedBatch};
 use batch::{BATCH, Batch, ReplyAddress};
+use clock::precise_ns;
 use crossbeam_channel::{Sender, TrySendError};
 use lineside_fastpath::{
     AsyncHost, BatchHost, DropReason, FastPath, Host, Reader, Readers, Reply, Source, Verdict, lease,
@@ -451,7 +453,7 @@ impl SocketDatapath {
     pub fn durability_lag(&self) -> Option<Duration> {
         let lag_ns = match self.shared.undurable_since_ns.load(Relaxed) {
             0 => 0,
-            since_ns => lease::now_ns().saturating_sub(since_ns),
+            since_ns => precise_ns().saturating_sub(since_ns),
         };
         self.shared.has_streams.then(|| Duration::from_nanos(lag_ns))
     }
@@ -574,7 +576,7 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut dispatch: Dispatch, re
     while !shared.stop.load(Relaxed) {
         let Ok(count) = batch.receive(socket) else { return };
         shared.counts.received.fetch_add(count as u64, Relaxed);
-        let now_ns = lease::now_ns();
+        let (now_ns, received_ns) = (lease::now_ns(), precise_ns());
         replies.clear();
         let (mut forwarded_count, mut busy_count) = (0, 0);
         reader.pin();
@@ -595,7 +597,7 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut dispatch: Dispatch, re
                 Verdict::Reply if reply.as_bytes().len() <= request.len() => replies.push((index, reply)),
                 Verdict::Reply => _ = shared.counts.amplification.fetch_add(1, Relaxed),
                 Verdict::Drop(reason) => shared.counts.drop(reason),
-                Verdict::Forward => match dispatch.take(reply_address, request, now_ns) {
+                Verdict::Forward => match dispatch.take(reply_address, request, received_ns) {
                     Some(true) => forwarded_count += 1,
                     Some(false) => {
                         shared.counts.queue_full.fetch_add(1, Relaxed);
@@ -621,9 +623,9 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut dispatch: Dispatch, re
             shared.counts.unsent.fetch_add((ready - sent) as u64, Relaxed);
         }
         match &mut dispatch {
-            Dispatch::Async(async_host) => async_host.submit(now_ns),
+            Dispatch::Async(async_host) => async_host.submit(received_ns),
             Dispatch::Single(_) | Dispatch::Batched(_) => {
-                shared.progress.add_forwarded(forwarded_count, now_ns);
+                shared.progress.add_forwarded(forwarded_count, received_ns);
             }
         }
     }

@@ -6,6 +6,7 @@
 //! sending side gets the replies to everything it has sent; then the connection ends.
 
 use super::admission::{self, Admission, OpenConnection};
+use super::clock::precise_ns;
 use super::{QueuedRequests, STOP_CHECK_INTERVAL, Shared, Transport};
 use crossbeam_channel::{SendTimeoutError, Sender};
 use lineside_fastpath::{PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
@@ -412,7 +413,7 @@ fn answer(
     if count == 0 {
         return parsed;
     }
-    let now_ns = lease::now_ns();
+    let now_ns = precise_ns();
     shared.progress.add_forwarded(count as u64, now_ns);
     writer.pending.fetch_add(count, Relaxed);
     let mut waiting = QueuedRequests {
