@@ -9,8 +9,10 @@ use lineside_xdp::{Interface, Pins, XdpDatapath, attached, harmful_offloads, nat
 use std::fs;
 use std::path::Path;
 
-/// Remedy where XDP cannot be used but is not required.
+/// Alternative to XDP.
 const OR_SOCKET: &str = "or set kind = \"socket\" in [datapath], which does not need that";
+/// Remedy where the kernel does not accept the programs; the error itself says what it lacks.
+const TAKE_SOCKET: &str = "do what the message says, or set kind = \"socket\" in [datapath]";
 
 pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
     let datapath = &config.datapath;
@@ -74,15 +76,15 @@ fn programs(config: &CheckedConfig) -> Finding {
         Ok(_) if is_served => Finding::ok(
             "programs",
             format!(
-                "a server runs on {}; the kernel accepts the root program",
+                "a server runs on {}; the kernel accepts XDP programs",
                 datapath.interface
             ),
         ),
         Ok(_) => Finding::ok(
             "programs",
-            format!("the kernel accepts the root program and those of {count} services, with their tables"),
+            format!("the kernel accepts the XDP programs of {count} enabled services, with their tables"),
         ),
-        Err(error) => Finding::failed("programs", error.to_string(), OR_SOCKET),
+        Err(error) => Finding::failed("programs", error.to_string(), TAKE_SOCKET),
     }
 }
 

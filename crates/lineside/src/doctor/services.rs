@@ -1,7 +1,7 @@
 //! Checks of the ports and data directories of the console and of the enabled services.
 
 use super::Finding;
-use crate::config::CheckedConfig;
+use crate::config::{CheckedConfig, ConfiguredService};
 use lineside_service::Service;
 use rustix::fs::{Access, FsWord, access, statfs, statvfs};
 use rustix::process::geteuid;
@@ -26,15 +26,30 @@ const UNSAFE_FILE_SYSTEMS: [(FsWord, &str); 3] = [
 pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
     let console = config.console.listen;
     let mut findings = vec![port("console", console, TcpListener::bind(console).err())];
-    for service in config.enabled() {
+    let enabled = config.services.iter().filter(|one| one.service.is_enabled());
+    for ConfiguredService { name, service } in enabled {
+        let service = &**service;
         for listen in service.listens() {
             let bound = match listen.has_fast_path {
                 true => UdpSocket::bind(listen.address).err(),
                 false => TcpListener::bind(listen.address).err(),
             };
-            findings.push(port(listen.key, listen.address, bound));
+            findings.push(port(&format!("{name}.{}", listen.key), listen.address, bound));
         }
-        if let Some(path) = data(service) {
+        let unusable = service.file_warnings().into_iter();
+        findings.extend(unusable.map(|what| {
+            let remedy = "correct the path in the configuration, or make the file";
+            Finding::failed("files", what, remedy)
+        }));
+        let Some(path) = data(service) else {
+            continue;
+        };
+        // The server of `spv` never creates its chain store.
+        if *name == "spv" && !path.exists() {
+            let what = format!("there is no chain store in {}", path.display());
+            let remedy = format!("lineside spv init --data {} --network NETWORK", path.display());
+            findings.push(Finding::failed("data", what, remedy));
+        } else {
             findings.push(data_dir(&path));
         }
     }
@@ -110,6 +125,13 @@ fn data_dir(path: &Path) -> Finding {
         );
     }
     let mode = about.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 && user != owner {
+        return Finding::failed(
+            "data",
+            format!("{shown} belongs to user {owner} and has mode {mode:03o}, so that others may read it"),
+            format!("chmod 700 {shown}, or run as user {owner}"),
+        );
+    }
     if mode & 0o077 != 0 {
         return Finding::warning(
             "data",
