@@ -11,6 +11,8 @@ use std::net::SocketAddr;
 
 /// Lines of the chart.
 const CHART_LINES: u16 = 5;
+/// Widths of the columns of the table of services.
+const WIDTHS: [u16; 8] = [12, 12, 11, 8, 7, 8, 8, 9];
 
 /// State of the display that is not in the statuses.
 pub struct View {
@@ -81,7 +83,7 @@ impl View {
         frame.render_widget(Paragraph::new(messages), problems);
         let chosen = self.chosen.min(services.len().saturating_sub(1));
         let mut state = TableState::default().with_selected(Some(chosen));
-        frame.render_stateful_widget(service_table(history), table, &mut state);
+        frame.render_stateful_widget(service_table(history, table.width), table, &mut state);
         if let Some(service) = services.get(chosen) {
             draw_details(frame, details, history, service);
         }
@@ -119,9 +121,13 @@ impl View {
     }
 }
 
-fn service_table(history: &History) -> Table<'static> {
+/// Returns the table of the services. A narrow terminal shows fewer columns, so that no number is cut.
+fn service_table(history: &History, width: u16) -> Table<'static> {
     let number = |text: &str| Cell::from(Line::from(text.to_owned()).right_aligned());
-    let header = Row::new([
+    // Each column has a space after it.
+    let fits = |count: &usize| WIDTHS[..*count].iter().map(|width| width + 1).sum::<u16>() <= width + 1;
+    let shown = (1..=WIDTHS.len()).rev().find(fits).unwrap_or(1);
+    let header = [
         Cell::from("service"),
         Cell::from("datapath"),
         number("fast path/s"),
@@ -130,7 +136,8 @@ fn service_table(history: &History) -> Table<'static> {
         number("drops/s"),
         number("lease s"),
         number("height"),
-    ]);
+    ];
+    let header = Row::new(header.into_iter().take(shown));
     let rows = history.services().iter().map(|service| {
         let rates = history.rates(service);
         let hits = rates.hit_percent().map(|percent| format!("{percent:.1}"));
@@ -139,7 +146,7 @@ fn service_table(history: &History) -> Table<'static> {
             .map(|left| format!("{:.1}", left as f64 / 1000.0));
         let height = service.tip.as_ref().map(|tip| tip.height.to_string());
         let optional = |text: Option<String>| number(text.as_deref().unwrap_or("-"));
-        Row::new([
+        let cells = [
             Cell::from(title(service)),
             Cell::from(service.mode.as_ref().map_or_else(
                 || service.datapath.clone(),
@@ -151,19 +158,10 @@ fn service_table(history: &History) -> Table<'static> {
             number(&short(rates.drops)),
             optional(lease),
             optional(height),
-        ])
+        ];
+        Row::new(cells.into_iter().take(shown))
     });
-    let widths = [
-        Constraint::Min(12),
-        Constraint::Length(12),
-        Constraint::Length(11),
-        Constraint::Length(8),
-        Constraint::Length(7),
-        Constraint::Length(8),
-        Constraint::Length(8),
-        Constraint::Length(9),
-    ];
-    Table::new(rows, widths)
+    Table::new(rows, WIDTHS[..shown].iter().map(|width| Constraint::Min(*width)))
         .header(header.style(Style::new().dim()))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
 }
@@ -311,6 +309,21 @@ mod tests {
         view.answered();
         assert!(!drawn(&view, &two_seconds(), 100, 24).contains("no answer"));
         assert!(drawn(&view, &History::default(), 100, 24).contains("lineside at 127.0.0.1:7700"));
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_fewer_columns_and_cuts_no_number() {
+        let wide = drawn(&view(), &two_seconds(), 82, 24);
+        assert!(wide.contains("height") && wide.contains("75.0"), "{wide}");
+        let narrow = drawn(&view(), &two_seconds(), 54, 24);
+        assert!(
+            !narrow.contains("height") && !narrow.contains("drops/s"),
+            "{narrow}"
+        );
+        for part in ["fast path/s", "3.00 M", "1.00 M", "hits %", "75.0"] {
+            assert!(narrow.contains(part), "{part}: {narrow}");
+        }
+        assert!(!drawn(&view(), &two_seconds(), 40, 24).contains("75.0"));
     }
 
     #[test]
