@@ -220,7 +220,6 @@ function fabric(input: ServiceInput): Special {
     ]),
     panel("blocks", "Blocks committed", "per_s", [{ label: "blocks", values: blocks }]),
     panel("stages", "Mean time of a block", "seconds", [
-      { label: "until durable", values: stage("total") },
       { label: "verify", values: stage("verify") },
       { label: "ledger", values: stage("ledger") },
     ]),
@@ -263,7 +262,7 @@ function hybrid(input: ServiceInput): Special {
   const membership = object(status["membership"]);
   const figures = [figure("Height", whole(series.now("height")))];
   figures.push(...tip(input).slice(1), ...counts(input, [["Keys", "keys"]]));
-  for (const [label, key] of [["Members", "members"], ["Nodes", "nodes"], ["Votes for a change", "quorum"]] as const) {
+  for (const [label, key] of [["Members", "members"], ["Nodes", "nodes"], ["Votes that a change needs", "quorum"]] as const) {
     const value = number(membership[key]);
     if (value !== null) figures.push(figure(label, whole(value)));
   }

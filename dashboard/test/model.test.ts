@@ -145,14 +145,14 @@ test("fabric: codes, and the time of the stages of a block", () => {
       blocks: [0, 2],
       "transactions=VALID": [0, 8],
       "transactions=MVCC_READ_CONFLICT": [0, 2],
-      "stage=total": [0, 0.003],
+      "stage=verify": [0, 0.003],
     },
   );
   assert.equal(fabric.title, "fabric: lab");
   assert.equal(figure(fabric, "Source"), "none");
   assert.equal(figure(fabric, "Last block came"), "2.50 s ago");
   assert.equal(lastOf(fabric, "transactions", "other codes"), 2);
-  assert.equal(lastOf(fabric, "stages", "until durable"), 0.0015);
+  assert.equal(lastOf(fabric, "stages", "verify"), 0.0015);
   const rows = (id: string) => fabric.tables.find((table) => table.id === id)?.rows;
   assert.deepEqual(rows("transactions"), [["VALID", "8", "8"], ["MVCC_READ_CONFLICT", "2", "2"]]);
   assert.deepEqual(rows("recent"), [["9", "5", "4", "1.5 ms", "–"]]);
@@ -164,7 +164,7 @@ test("hybrid: members, nodes, votes for a change and requests by code", () => {
     { height: [1, 4], "requests=done": [0, 9], "requests=conflict": [0, 1], verified: [0, 64], batches: [0, 8] },
   );
   assert.equal(figure(hybrid, "Members"), "2");
-  assert.equal(figure(hybrid, "Votes for a change"), "1");
+  assert.equal(figure(hybrid, "Votes that a change needs"), "1");
   assert.equal(figure(hybrid, "gRPC connections"), "3");
   assert.equal(lastOf(hybrid, "answers", "other codes"), 1);
   assert.equal(lastOf(hybrid, "batch", "mean"), 8);

@@ -376,6 +376,7 @@ fn the_quantiles_of_a_sample_are_those_of_the_values_since_the_last_one() {
     let mut stream = Stream::open(console.local_addr()).unwrap();
     let (_, history) = stream.next().unwrap();
     let mut names = history["series"].as_array().unwrap().clone();
+    let has_no_sample = names.is_empty();
     let mut quantiles = || {
         let (_, sample) = stream.next()?;
         names.extend(sample["added"].as_array()?.iter().cloned());
@@ -385,7 +386,7 @@ fn the_quantiles_of_a_sample_are_those_of_the_values_since_the_last_one() {
         };
         Some((value("p50")?, value("p99")?))
     };
-    if names.is_empty() {
+    if has_no_sample {
         until("the first sample", &mut quantiles);
     }
     // The many fast requests of before do not count: of the new ones, a tenth is slow.
