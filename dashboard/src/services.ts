@@ -262,7 +262,8 @@ function hybrid(input: ServiceInput): Special {
   const membership = object(status["membership"]);
   const figures = [figure("Height", whole(series.now("height")))];
   figures.push(...tip(input).slice(1), ...counts(input, [["Keys", "keys"]]));
-  for (const [label, key] of [["Members", "members"], ["Nodes", "nodes"], ["Votes that a change needs", "quorum"]] as const) {
+  const counted = [["Members", "members"], ["Nodes", "nodes"], ["Votes that a change needs", "quorum"]] as const;
+  for (const [label, key] of counted) {
     const value = number(membership[key]);
     if (value !== null) figures.push(figure(label, whole(value)));
   }
