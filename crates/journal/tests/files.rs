@@ -9,6 +9,17 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+/// Writes groups until one is refused; returns the reason. Panics after a minute.
+fn write_until_refused(journal: &mut Journal<FsDisk>) -> Error {
+    let began = Instant::now();
+    loop {
+        match journal.append(1, b"after").and_then(|_| journal.commit()) {
+            Ok(_) => assert!(began.elapsed() < Duration::from_secs(60), "never noticed"),
+            Err(error) => return error,
+        }
+    }
+}
+
 fn options() -> Options {
     Options {
         segment_bytes: 64 << 10,
@@ -167,14 +178,7 @@ fn a_journal_without_its_directory_or_one_of_its_files_stops_writing() {
         journal.commit().unwrap();
         assert!(matches!(FsDisk::open(&path), Err(Error::Locked { .. })));
         remove(&path).unwrap();
-        let began = Instant::now();
-        let refused = loop {
-            let done = journal.append(1, b"after").and_then(|_| journal.commit());
-            match done {
-                Ok(_) => assert!(began.elapsed() < Duration::from_secs(60), "never noticed"),
-                Err(error) => break error,
-            }
-        };
+        let refused = write_until_refused(&mut journal);
         assert!(
             refused.to_string().contains("was removed, moved or replaced"),
             "{refused}"
@@ -199,14 +203,7 @@ fn a_journal_whose_segment_is_truncated_stops_writing() {
         .open(path.join(FIRST_SEGMENT))
         .unwrap();
     segment.set_len(64).unwrap();
-    let began = Instant::now();
-    let refused = loop {
-        let done = journal.append(1, b"after").and_then(|_| journal.commit());
-        match done {
-            Ok(_) => assert!(began.elapsed() < Duration::from_secs(60), "never noticed"),
-            Err(error) => break error,
-        }
-    };
+    let refused = write_until_refused(&mut journal);
     assert!(
         refused.to_string().contains("was truncated while it was in use"),
         "{refused}"
