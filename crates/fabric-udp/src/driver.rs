@@ -110,8 +110,8 @@ impl Receiver {
             for (from, datagram) in incoming.datagrams() {
                 match self.datagram(now_ns(), datagram, blocks) {
                     DatagramOrigin::Sender => sender = Some(from),
-                    DatagramOrigin::Stranger => stranger = Some(from),
-                    DatagramOrigin::Nobody => {}
+                    DatagramOrigin::OtherSession => stranger = Some(from),
+                    DatagramOrigin::Unknown => {}
                 }
             }
             blocks.on_counters(&self.counters());

@@ -43,10 +43,10 @@ pub struct ReceiverOptions {
 /// Origin of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DatagramOrigin {
-    /// Unknown: it does not belong to this protocol, has a wrong MAC, or is a replay.
-    Nobody,
-    /// Another session than the current one, of an end that has, or once had, the key.
-    Stranger,
+    /// Not known: the datagram does not belong to this protocol, has a wrong MAC, or is a replay.
+    Unknown,
+    /// Another session than the current one, of a sender that has the key, or had it once.
+    OtherSession,
     /// The current session.
     Sender,
 }
@@ -222,7 +222,7 @@ impl Receiver {
         self.counters.bytes += datagram.len() as u64;
         let Some(packet) = Packet::read(datagram).filter(|packet| packet.op != OP_WANT) else {
             self.counters.bad_form += 1;
-            return DatagramOrigin::Nobody;
+            return DatagramOrigin::Unknown;
         };
         let heard = self.origin(now_ns, &packet, blocks);
         if heard == DatagramOrigin::Sender {
@@ -251,14 +251,14 @@ impl Receiver {
                         self.counters.other_session += 1;
                         let soon = now_ns + self.options.greet_interval_ns / 8;
                         self.greet_at_ns = self.greet_at_ns.min(soon);
-                        return DatagramOrigin::Stranger;
+                        return DatagramOrigin::OtherSession;
                     }
                     false => &mut self.counters.bad_mac,
                 }
             }
         };
         *refused += 1;
-        DatagramOrigin::Nobody
+        DatagramOrigin::Unknown
     }
 
     fn take(&mut self, now_ns: u64, packet: &Packet<'_>, blocks: &mut dyn BlockSink) {

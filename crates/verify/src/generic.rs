@@ -240,8 +240,9 @@ fn generator_points<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usi
     l.load_table_points(&table_points[..L::LANES], negate)
 }
 
-/// Prefetches the multiples that `generator_points` loads. A large table is not in the processor's cache, and one
-/// addition has so many instructions that the processor does not reach the loads of the next one early enough.
+/// Prefetches the multiples that `generator_points` loads. A large table does not fit the processor's cache. The
+/// processor would begin to load the multiples of the next addition only near the end of the current one, because an
+/// addition has more instructions than the processor reads ahead; a prefetch begins earlier.
 #[inline(always)]
 fn prefetch_generator<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usize) {
     let (indexes, _) = l.digits(digits, i, generator.width());
