@@ -9,7 +9,7 @@ mod limits;
 mod memory;
 mod nonces;
 
-pub use disk::{Repaired, repair};
+pub use disk::{Repaired, UnconfirmedRepair, repair};
 pub use limits::{CELL_BYTES_MAX, Limits};
 
 use crate::table::{

@@ -10,9 +10,9 @@ use crate::hbase::{self, Listener};
 use crate::host::{CLOCK_SLACK_NS, ChangeAnnouncer, CoherenceMode, ColumnHost, SessionUse, Setup};
 use crate::servers::Servers;
 use crate::store::Store;
-use crate::table::{ColumnName, Table};
+use crate::table::{ColumnName, Table, TableError};
 use crate::writer::ColumnWriter;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use lineside_fastpath::{Readers, lease};
 use lineside_hbase_client::rpc::HBase;
 use lineside_hbase_client::thrift2::Thrift2;
@@ -290,8 +290,11 @@ fn open_embedded(
         TableName::Memory => Embedded::in_memory_within(limits, system_clock()),
         TableName::Embedded => {
             let disk = disk.context("the data directory was not claimed")?;
-            Embedded::open_on(disk, limits, system_clock())
-                .with_context(|| format!("opening {}", config.data.display()))?
+            let opened = Embedded::open_on(disk, limits, system_clock()).map_err(|error| match error {
+                TableError::Refused(why) => anyhow!(why),
+                other => other.into(),
+            });
+            opened.with_context(|| format!("opening {}", config.data.display()))?
         }
         TableName::HBase { .. } | TableName::Thrift2 { .. } => return Ok(None),
     };

@@ -174,6 +174,9 @@ impl<D: Disk> Writer<D> {
         if let Some(cut) = &cut {
             tracing::warn!("{cut}");
         }
+        if recovery.began_again {
+            tracing::warn!("ledger: the directory was used before, but has no record: the ledger is empty");
+        }
         if journal.durable_lsn() == 0 {
             journal
                 .append(RECORD_GENESIS, genesis)

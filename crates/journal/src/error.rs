@@ -109,19 +109,22 @@ pub enum Error {
         /// Last acknowledged record.
         to: Lsn,
     },
-    /// A repair was interrupted.
-    #[error("a repair of this journal did not end; run it again")]
+    /// A repair was interrupted, or its report was not confirmed.
+    #[error("a repair of this journal did not end, or its report could not be written; run the repair again")]
     Unrepaired,
     /// Two files contain the same records.
-    #[error("{file} contains records that {other} contains too; remove one of them")]
+    #[error(
+        "{file}: {}; restore the right files, or run `lineside journal repair`, which keeps each record once",
+        of_other(other)
+    )]
     Duplicate {
-        /// The file to remove.
+        /// The file with the wrong name.
         file: String,
         /// The other file.
         other: String,
     },
     /// The file belongs to another journal.
-    #[error("{file} belongs to journal {found:016x}, not to {expected:016x}; remove it")]
+    #[error("{file} belongs to journal {found:016x}, not to {expected:016x}; move it to another directory")]
     Foreign {
         /// The file.
         file: String,
@@ -191,17 +194,27 @@ pub enum Error {
 }
 
 /// Returns the text for an operator: records `from` to `to` are in no segment, although `file` shows that they existed.
-fn missing(from: Lsn, to: Lsn, file: &str) -> String {
-    let records = match from == to {
-        true => format!("record {to} is missing"),
-        false => format!("records {from} to {to} are missing"),
+pub(crate) fn missing(from: Lsn, to: Lsn, file: &str) -> String {
+    let (records, them) = match from == to {
+        true => (format!("record {to} is missing"), "it"),
+        false => (format!("records {from} to {to} are missing"), "them"),
     };
     match lsn_of(file, ".log") {
-        Some(_) => format!("{records}: no segment before {file} contains them"),
+        Some(_) => format!("{records}: no segment before {file} contains {them}"),
         None => {
-            format!("{records}: no segment contains them, although the file `{file}` shows that they existed")
+            let existed = if from == to { "it" } else { "they" };
+            format!(
+                "{records}: no segment contains {them}, although the file `{file}` shows that {existed} existed"
+            )
         }
     }
+}
+
+/// Returns the text for an operator about a segment with records of the segment `other`.
+pub(crate) fn of_other(other: &str) -> String {
+    format!(
+        "it contains records that belong to {other}: one is a copy of the other, or their names were exchanged"
+    )
 }
 
 /// Returns the text for an operator: records `from` to `to` were acknowledged, but the journal no longer has all of

@@ -4,7 +4,7 @@ use crate::acknowledged::MARK;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::segment::lsn_of;
-use lineside_util::data_dir::{DataDir, Kept, Kind, NewDirectory, check_kind};
+use lineside_util::data_dir::{DataDir, Kept, Kind, NewDirectory, check_kind, is_marked};
 use lineside_util::histogram::Histogram;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{File, OpenOptions};
@@ -255,8 +255,11 @@ impl Disk for FsDisk {
     }
 
     fn used_before(&self) -> Option<PathBuf> {
-        let owner = self.inner.owner.as_ref().filter(|owner| owner.was_marked());
-        owner.map(|owner| owner.path().into())
+        let was_marked = match &self.inner.owner {
+            Some(owner) => owner.was_marked(),
+            None => is_marked(&self.inner.path),
+        };
+        was_marked.then(|| self.inner.path.clone())
     }
 
     fn sync_dir(&self) -> io::Result<()> {

@@ -39,6 +39,16 @@ pub struct Journal<D: Disk> {
     pub(crate) poison: Option<Arc<str>>,
 }
 
+/// Refuses a directory with segments or snapshots.
+fn refuse_existing<D: Disk>(disk: &D) -> Result<()> {
+    let names = disk.list().map_err(Error::io("list", "."))?;
+    let is_of_journal = |name: &String| lsn_of(name, ".log").or(lsn_of(name, ".snap")).is_some();
+    match names.into_iter().find(is_of_journal) {
+        Some(file) => Err(Error::Exists { file }),
+        None => Ok(()),
+    }
+}
+
 impl<D: Disk> Journal<D> {
     /// Creates a new journal. `journal_id` is a random number that is part of every CRC.
     ///
@@ -46,11 +56,7 @@ impl<D: Disk> Journal<D> {
     /// [`Error::Exists`]; [`Error::Full`]; [`Error::BadOptions`]; [`Error::Io`].
     pub fn create(disk: D, journal_id: u64, options: Options) -> Result<Journal<D>> {
         options.check()?;
-        let names = disk.list().map_err(Error::io("list", "."))?;
-        let ours = |name: &&String| lsn_of(name, ".log").or(lsn_of(name, ".snap")).is_some();
-        if let Some(file) = names.iter().find(ours) {
-            return Err(Error::Exists { file: file.clone() });
-        }
+        refuse_existing(&disk)?;
         if Mark::read(&disk)?.is_some_and(|found| found.mark.lsn > 0) {
             return Err(Error::Exists { file: MARK.into() });
         }
@@ -98,7 +104,36 @@ impl<D: Disk> Journal<D> {
     /// [`Error::Foreign`], [`Error::Version`] (nothing was changed); [`Error::Io`].
     pub fn open(disk: D, options: Options) -> Result<(Journal<D>, Recovery)> {
         options.check()?;
-        recover::open(disk, options)
+        recover::open(disk, options, true)
+    }
+
+    /// Opens the journal like [`Self::open`], although a repair was not confirmed. The service that repairs its own
+    /// files after those of the journal uses this.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`] except [`Error::Unrepaired`].
+    pub fn open_unconfirmed(disk: D, options: Options) -> Result<(Journal<D>, Recovery)> {
+        options.check()?;
+        recover::open(disk, options, false)
+    }
+
+    /// Creates a journal that begins after record `lsn`, which must not be 0; the snapshot that `write` writes replaces
+    /// the records up to there. A repair uses it where only the state is left of a journal.
+    ///
+    /// # Errors
+    /// Those of [`Self::create`], except that an existing mark is replaced; those of `write`.
+    pub fn create_after(
+        disk: D,
+        journal_id: u64,
+        options: Options,
+        lsn: Lsn,
+        write: impl FnOnce(&mut SnapshotWriter<'_, D::File>) -> io::Result<()>,
+    ) -> Result<Journal<D>> {
+        options.check()?;
+        refuse_existing(&disk)?;
+        let mut journal = Self::start(disk, journal_id, options, lsn + 1)?;
+        journal.write_snapshot(lsn, write)?;
+        Ok(journal)
     }
 
     /// Opens the journal with [`Self::open`], or creates one with [`Self::create`] if there are neither segments nor
@@ -110,15 +145,12 @@ impl<D: Disk> Journal<D> {
     pub fn open_or_create(disk: D, journal_id: u64, options: Options) -> Result<(Journal<D>, Recovery)> {
         match Self::open(disk.clone(), options) {
             Err(Error::NoJournal) => {
-                // The mark exists before the first segment, and says then that no record was acknowledged.
-                if let Some(path) = disk.used_before()
-                    && Mark::read(&disk)?.is_none()
-                {
-                    return Err(Error::Emptied { path });
-                }
+                recover::refuse_emptied(&disk)?;
+                let began_again = disk.used_before().is_some();
                 let journal = Self::create(disk, journal_id, options)?;
                 let recovery = Recovery {
                     created: true,
+                    began_again,
                     journal_id,
                     first_lsn: 1,
                     is_proved: true,

@@ -3,7 +3,7 @@
 use crate::Lsn;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::recover::find_end;
+use crate::recover::{check_empty, find_end};
 use crate::segment::{Scan, Segment, Step, load, segment_name};
 use std::collections::VecDeque;
 
@@ -213,7 +213,7 @@ fn dump_records<D: Disk>(
     let names = disk.list().map_err(Error::io("list", "."))?;
     let segments = load(disk, &names)?;
     let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
-        return Err(Error::NoJournal);
+        return check_empty(disk, &names);
     };
     // The records before damage at the end are shown first; then the damage is reported.
     let end = find_end(disk, last);

@@ -17,6 +17,9 @@ use std::sync::Arc;
 pub struct Recovery {
     /// True if the journal was created by this call.
     pub created: bool,
+    /// True if it was created in a directory that a server had used before: a repair found no record there, or the
+    /// first start did not end.
+    pub began_again: bool,
     /// The journal's id.
     pub journal_id: u64,
     /// First record (1, or later after pruning); `last_lsn + 1` if there is none.
@@ -38,16 +41,61 @@ pub struct Recovery {
     pub removed: Vec<String>,
 }
 
-/// Returns the error for a directory that has a mark but neither segments nor snapshots.
-pub(crate) fn without_segments(found: FoundMark) -> Error {
-    match found.mark.lsn {
-        // The first segment never got its name, so no record was acknowledged.
-        0 => Error::NoJournal,
-        to => Error::Missing {
+/// Checks a directory without segments. It is an empty journal if the mark says that no record was acknowledged: the
+/// first segment never got its name, or a repair found no record.
+///
+/// # Errors
+/// [`Error::NoJournal`] if there is no mark either; [`Error::Unrepaired`]; [`Error::Missing`] if a snapshot or the mark
+/// shows that there were records; [`Error::Damaged`] for the mark; [`Error::Io`].
+pub(crate) fn check_empty<D: Disk>(disk: &D, names: &[String]) -> Result<()> {
+    if names.iter().any(|name| name == RECORD) {
+        return Err(Error::Unrepaired);
+    }
+    let newest = names
+        .iter()
+        .filter_map(|name| Some((lsn_of(name, ".snap")?, name)));
+    if let Some((to, file)) = newest.max() {
+        let (from, file) = (1, file.clone());
+        return Err(Error::Missing { from, to, file });
+    }
+    match Mark::read(disk)?.ok_or(Error::NoJournal)?.mark.lsn {
+        0 => Ok(()),
+        to => Err(Error::Missing {
             from: 1,
             to,
             file: MARK.into(),
-        },
+        }),
+    }
+}
+
+/// Returns whether the directory contains a file of a journal: a segment, a snapshot, the mark, or the record of a
+/// repair.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn has_journal<D: Disk>(disk: &D) -> Result<bool> {
+    let names = disk.list().map_err(Error::io("list", "."))?;
+    let is_of_journal = |name: &String| {
+        [MARK, RECORD].contains(&name.as_str()) || lsn_of(name, ".log").or(lsn_of(name, ".snap")).is_some()
+    };
+    Ok(names.iter().any(is_of_journal))
+}
+
+/// Refuses a directory from which a journal was removed. A service calls this before it writes other files there.
+///
+/// # Errors
+/// Those of `Journal::open_or_create` about missing files: [`Error::Emptied`], [`Error::Missing`],
+/// [`Error::Unrepaired`], [`Error::Damaged`] for the file `acknowledged`; [`Error::Io`].
+pub fn refuse_emptied<D: Disk>(disk: &D) -> Result<()> {
+    let names = disk.list().map_err(Error::io("list", "."))?;
+    if names.iter().any(|name| lsn_of(name, ".log").is_some()) {
+        return Ok(());
+    }
+    match (check_empty(disk, &names), disk.used_before()) {
+        (Err(Error::NoJournal), None) => Ok(()),
+        // The mark exists before the first segment.
+        (Err(Error::NoJournal), Some(path)) => Err(Error::Emptied { path }),
+        (checked, _) => checked,
     }
 }
 
@@ -62,22 +110,20 @@ pub(crate) struct End {
     pub(crate) unfinished_bytes: u64,
 }
 
-pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Recovery)> {
-    let names = disk.list().map_err(Error::io("list", "."))?;
+/// Opens the journal. `is_confirmed`: a repair whose report was not confirmed is an error.
+pub(crate) fn open<D: Disk>(disk: D, options: Options, is_confirmed: bool) -> Result<(Journal<D>, Recovery)> {
+    let mut names = disk.list().map_err(Error::io("list", "."))?;
+    if !is_confirmed {
+        names.retain(|name| name != RECORD);
+    }
     if names.iter().any(|name| name == RECORD) {
         return Err(Error::Unrepaired);
     }
     let segments = load(&disk, &names)?;
     let found = Mark::read(&disk)?;
     let Some(last) = segments.last() else {
-        return match names.iter().find_map(|name| Some((name, lsn_of(name, ".snap")?))) {
-            Some((name, lsn)) => Err(Error::Missing {
-                from: 1,
-                to: lsn,
-                file: name.clone(),
-            }),
-            None => Err(found.map_or(Error::NoJournal, without_segments)),
-        };
+        check_empty(&disk, &names)?;
+        return Err(Error::NoJournal);
     };
     let end = find_end(&disk, last)?;
     check_snapshots(&names, &end)?;
@@ -97,6 +143,7 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Re
     let cut = end.unfinished_bytes > 0;
     let recovery = Recovery {
         created: false,
+        began_again: false,
         journal_id,
         first_lsn: segments.first().map_or(1, |first| first.header.lsn),
         last_lsn: end.last_lsn,

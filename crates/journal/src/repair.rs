@@ -4,14 +4,15 @@ mod plan;
 pub(crate) mod record;
 mod steps;
 
-use crate::acknowledged::{MARK, name_new_mark, write_new_mark};
+use crate::acknowledged::MARK;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::segment::lsn_of;
 use crate::survey::survey;
-use crate::verify::{VerifyReport, verify};
+use crate::verify::{Finding, VerifyReport, verify};
 use crate::{Lsn, Options};
 use plan::Plan;
+use record::RECORD;
 use steps::Steps;
 
 /// Result of [`repair`].
@@ -55,17 +56,34 @@ pub struct RepairReport {
 /// moved aside; the next opening creates a new one.
 ///
 /// # Errors
-/// [`Error::NoJournal`], [`Error::Full`] (nothing was changed), [`Error::Io`]. After any of them the call can be
-/// repeated.
+/// [`Error::NoJournal`] if the directory contains no file of a journal, and no server has used it;
+/// [`Error::Full`] (nothing was changed), [`Error::Io`]. After any of them the call can be repeated.
 pub fn repair<D: Disk>(disk: &D, options: Options) -> Result<RepairReport> {
+    let report = repair_unconfirmed(disk, options)?;
+    confirm_repair(disk)?;
+    Ok(report)
+}
+
+/// Repairs like [`repair`], but keeps the journal closed until [`confirm_repair`] is called: only then has the operator
+/// received the report. Until then, a further repair reports the same loss.
+///
+/// # Errors
+/// Those of [`repair`].
+pub fn repair_unconfirmed<D: Disk>(disk: &D, options: Options) -> Result<RepairReport> {
     options.check()?;
     let earlier = record::read(disk)?;
-    let before = match verify(disk) {
-        Err(Error::Missing { from, to, file }) if file == MARK => {
-            return begin_again(disk, Some((from, to)), earlier.as_ref());
-        }
-        Err(Error::NoJournal) if earlier.is_some() => return begin_again(disk, None, earlier.as_ref()),
-        before => before?,
+    if let Some(earlier) = earlier.as_ref().filter(|earlier| !earlier.written.is_empty()) {
+        steps::name_written_segments(disk, &earlier.written)?;
+        record::write(disk, &earlier.loss, &[])?;
+    }
+    let earlier = earlier.map(|earlier| earlier.loss);
+    let before = match (verify(disk), disk.used_before()) {
+        // Not even the file `acknowledged` is left.
+        (Err(Error::NoJournal), Some(path)) => VerifyReport {
+            findings: vec![Finding::of_file("", Error::Emptied { path }.to_string())],
+            ..VerifyReport::default()
+        },
+        (before, _) => before?,
     };
     let mut report = RepairReport {
         last_lsn: before.last_lsn,
@@ -75,19 +93,27 @@ pub fn repair<D: Disk>(disk: &D, options: Options) -> Result<RepairReport> {
         report.notes.push("nothing is wrong".into());
         return Ok(report);
     }
-    for finding in &before.findings {
-        let note = format!("{} at byte {}: {}", finding.file, finding.offset, finding.what);
-        report.notes.push(note);
-    }
+    let damage = before.findings.iter().filter(|finding| finding.file != RECORD);
+    report.notes.extend(damage.map(Finding::to_string));
     let names = disk.list().map_err(Error::io("list", "."))?;
     note_earlier(&names, &mut report);
     crate::recover::remove_unfinished(disk, &names)?;
     let all = survey(disk, &names, before.journal_id)?;
+    if before.acknowledged_lsn.is_none()
+        && all.iter().all(|one| one.content.is_none())
+        && before.journal_id != 0
+    {
+        report.notes.push(format!(
+            "no header shows the journal's id; {:016x} fits the checksums of its records",
+            before.journal_id
+        ));
+    }
     let newest = match options.keep_records {
         true => 0,
         false => before.covered_lsn(),
     };
-    let plan = Plan::make(&all, newest);
+    let earlier_gaps = earlier.as_ref().map_or(&[][..], |earlier| &earlier.gaps);
+    let plan = Plan::make(&all, newest, earlier_gaps);
     describe(&plan, &before, newest, &mut report);
     if let Some(earlier) = &earlier {
         report.add_earlier(earlier);
@@ -97,32 +123,16 @@ pub fn repair<D: Disk>(disk: &D, options: Options) -> Result<RepairReport> {
     Ok(report)
 }
 
-/// Repairs a directory in which nothing but perhaps the mark is left: afterwards the mark says that no record was
-/// acknowledged.
-fn begin_again<D: Disk>(
-    disk: &D,
-    lost: Option<(Lsn, Lsn)>,
-    earlier: Option<&RepairReport>,
-) -> Result<RepairReport> {
-    let found = crate::acknowledged::Mark::read(disk).ok().flatten();
-    write_new_mark(disk, found.map_or(0, |found| found.mark.journal_id), 0)?;
-    name_new_mark(disk)?;
-    disk.sync_dir().map_err(Error::io("sync", "."))?;
-    let mut report = RepairReport {
-        lost,
-        dropped_from: lost.map(|(from, _)| from),
-        notes: vec![nothing_left()],
-        ..RepairReport::default()
-    };
-    if let Some(earlier) = earlier {
-        report.add_earlier(earlier);
-        record::remove(disk)?;
-    }
-    Ok(report)
+/// Ends a repair whose report the operator has received: the journal can be opened from now on.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn confirm_repair<D: Disk>(disk: &D) -> Result<()> {
+    record::remove(disk)
 }
 
 fn nothing_left() -> String {
-    "no record and no snapshot is left; the journal begins again with record 1".into()
+    "no record and no snapshot is left: the journal is empty, and begins again with record 1".into()
 }
 
 /// Names the files that earlier repairs moved aside: if one of them did not end, its loss includes their records.
@@ -161,14 +171,14 @@ fn describe(plan: &Plan<'_>, before: &VerifyReport, newest: Lsn, report: &mut Re
     }
     if plan.drops_records || is_ahead || acknowledged.is_some() {
         report.dropped_from = Some(last + 1);
-        report.notes.push(format!(
-            "record {last} is the last; all later records are dropped"
-        ));
+        if last > 0 {
+            let note = format!("the last record that remains is {last}; all later records are dropped");
+            report.notes.push(note);
+        }
     }
     if before.acknowledged_lsn.is_none() {
-        report.notes.push(format!(
-            "the file `acknowledged` is missing or damaged: more records after record {last} may have been \
-             acknowledged than the files show"
-        ));
+        let note = "the file `acknowledged` is missing or damaged: more records may have been acknowledged than the \
+                    files show";
+        report.notes.push(note.into());
     }
 }

@@ -5,7 +5,8 @@ use crate::acknowledged::Mark;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::format::{Header, SEGMENT_HEADER_BYTES};
-use crate::segment::{Run, Scan, Segment, Step, Tail, follows, lsn_of, own_name, same_journal};
+use crate::lost_id::find_id;
+use crate::segment::{Run, Scan, Segment, Step, Tail, follows, lsn_of, same_journal, segment_name};
 use crate::snapshot::header_of;
 use crate::verify::Finding;
 
@@ -16,7 +17,7 @@ pub(crate) struct Surveyed {
     pub(crate) content: Option<Content>,
     /// Records of a file whose header is damaged.
     pub(crate) headless: Option<Headless>,
-    /// True if it is a segment of this journal under another name, and no file has its own name.
+    /// True if it is a segment of this journal under another name, and the file with its own name is not that segment.
     pub(crate) is_renamed: bool,
     /// First damage in it.
     pub(crate) finding: Option<Finding>,
@@ -47,7 +48,8 @@ pub(crate) struct Content {
 }
 
 /// Returns the id of the journal to which most files belong, so that a misplaced file does not make the others
-/// foreign. If no file can be read, returns the id from the mark.
+/// foreign. If no header can be read, returns the id from the mark; without a mark, one that fits the records' CRCs.
+/// 0 if nothing shows the id.
 pub(crate) fn journal_id<D: Disk>(disk: &D, names: &[String]) -> Result<u64> {
     let mut ids: Vec<u64> = Vec::new();
     for name in names {
@@ -64,10 +66,10 @@ pub(crate) fn journal_id<D: Disk>(disk: &D, names: &[String]) -> Result<u64> {
     let count = |id: &u64| ids.iter().filter(|other| *other == id).count();
     match ids.iter().rev().copied().max_by_key(count) {
         Some(id) => Ok(id),
-        None => Ok(Mark::read(disk)
-            .ok()
-            .flatten()
-            .map_or(0, |found| found.mark.journal_id)),
+        None => match Mark::read(disk) {
+            Ok(Some(found)) => Ok(found.mark.journal_id),
+            _ => Ok(find_id(disk, names)?.unwrap_or(0)),
+        },
     }
 }
 
@@ -87,24 +89,54 @@ pub(crate) fn survey<D: Disk>(disk: &D, names: &[String], journal_id: u64) -> Re
                 None
             }
         };
-        let mut is_renamed = false;
         if let Some(content) = &content {
-            let right =
-                same_journal(&content.segment, journal_id).and_then(|()| own_name(&content.segment, names));
-            is_renamed = matches!(right, Err(Error::Damaged { .. }));
+            let right = same_journal(&content.segment, journal_id);
             finding = right.err().map(Finding::of).or_else(|| content.short());
         }
         all.push(Surveyed {
             name: name.clone(),
             content,
             headless,
-            is_renamed,
+            is_renamed: false,
             finding,
             link: None,
         });
     }
+    find_renamed(&mut all, journal_id);
     connect(&mut all);
     Ok(all)
+}
+
+/// Finds the segments of this journal whose files have another name than their headers say.
+fn find_renamed(all: &mut [Surveyed], journal_id: u64) {
+    let ours = |one: &Surveyed| {
+        let header = one.content.as_ref().map(|content| content.segment.header);
+        header.filter(|header| header.journal_id == journal_id)
+    };
+    let is_in_place =
+        |one: &Surveyed| ours(one).map(|header| segment_name(header.lsn)) == Some(one.name.clone());
+    let in_place: Vec<String> = (all.iter().filter(|one| is_in_place(one)))
+        .map(|one| one.name.clone())
+        .collect();
+    for one in all.iter_mut() {
+        let Some(own) = ours(one).map(|header| segment_name(header.lsn)) else {
+            continue;
+        };
+        if own == one.name {
+            continue;
+        }
+        let file = one.name.clone();
+        one.is_renamed = !in_place.contains(&own);
+        one.finding = Some(match one.is_renamed {
+            true => Finding {
+                lsn: lsn_of(&file, ".log").unwrap_or(0),
+                what: format!("its header belongs to the segment {own}"),
+                offset: 0,
+                file,
+            },
+            false => Finding::of(Error::Duplicate { file, other: own }),
+        });
+    }
 }
 
 fn read<D: Disk>(disk: &D, name: &str) -> Result<Content> {

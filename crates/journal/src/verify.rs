@@ -3,12 +3,12 @@
 use crate::Lsn;
 use crate::acknowledged::{FoundMark, MARK, Mark};
 use crate::disk::Disk;
-use crate::error::{Error, Result, not_whole};
-use crate::recover::without_segments;
+use crate::error::{Error, Result, missing, not_whole, of_other};
 use crate::repair::record::RECORD;
 use crate::segment::lsn_of;
 use crate::snapshot::Snapshots;
 use crate::survey::{journal_id, survey};
+use std::fmt;
 
 /// Content of a journal's files, and all damage found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct VerifyReport {
     pub is_proved: bool,
     /// First and last record of each range that an earlier repair found lost and that a snapshot replaces.
     pub gaps: Vec<(Lsn, Lsn)>,
+    /// True if an earlier repair found records before `first_lsn` lost. A snapshot replaces them.
+    pub begins_after_gap: bool,
     /// Everything that is wrong. If empty, the journal opens and has every durable record.
     pub findings: Vec<Finding>,
 }
@@ -48,6 +50,11 @@ impl VerifyReport {
             true => 0,
             false => whole().map(|snapshot| snapshot.lsn).max().unwrap_or(0),
         }
+    }
+
+    /// Returns whether the file `acknowledged` says that no record was acknowledged, and there is no other file.
+    pub fn is_empty_journal(&self) -> bool {
+        self.is_sound() && self.segments.is_empty() && self.snapshots.is_empty()
     }
 
     /// Returns whether nothing is wrong.
@@ -89,17 +96,50 @@ pub struct SnapshotReport {
 /// Damage or inconsistency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// File name.
+    /// File name; empty if it concerns the directory.
     pub file: String,
     /// Offset in the file in bytes.
     pub offset: u64,
-    /// Record that belongs there; for a snapshot, the last one that it includes.
+    /// Record that belongs there; for a snapshot, the last one that it includes; 0 for another file.
     pub lsn: Lsn,
     /// Description.
     pub what: String,
 }
 
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            file,
+            offset,
+            lsn,
+            what,
+        } = self;
+        match (file.as_str(), lsn_of(file, ".log")) {
+            ("", _) => write!(f, "{what}"),
+            (_, None) => write!(f, "{file}: {what}"),
+            (_, Some(_)) => write!(f, "{file} at byte {offset}, record {lsn}: {what}"),
+        }
+    }
+}
+
 impl Finding {
+    /// Returns a finding about a whole segment or snapshot.
+    fn of_whole(file: String, what: String) -> Finding {
+        Finding {
+            lsn: lsn_of(&file, ".log").or(lsn_of(&file, ".snap")).unwrap_or(0),
+            ..Finding::of_file(&file, what)
+        }
+    }
+
+    pub(crate) fn of_file(file: &str, what: String) -> Finding {
+        Finding {
+            file: file.into(),
+            offset: 0,
+            lsn: 0,
+            what,
+        }
+    }
+
     pub(crate) fn of(error: Error) -> Finding {
         let what = error.to_string();
         match error {
@@ -114,11 +154,11 @@ impl Finding {
                 lsn,
                 what: what.into(),
             },
-            Error::Missing { file, from: lsn, .. } => Finding {
+            Error::Missing { file, from, to } => Finding {
+                what: missing(from, to, &file),
                 file,
                 offset: 0,
-                lsn,
-                what,
+                lsn: from,
             },
             Error::EndLost {
                 file,
@@ -131,20 +171,17 @@ impl Finding {
                 lsn: from,
                 what: not_whole(from, to),
             },
-            Error::Foreign { file, .. } | Error::Version { file, .. } | Error::Duplicate { file, .. } => {
-                Finding {
-                    lsn: lsn_of(&file, ".log").or(lsn_of(&file, ".snap")).unwrap_or(0),
-                    file,
-                    offset: 0,
-                    what,
-                }
-            }
-            _ => Finding {
-                file: String::new(),
-                offset: 0,
-                lsn: 0,
-                what,
-            },
+            Error::Foreign {
+                file,
+                found,
+                expected,
+            } => Finding::of_whole(
+                file,
+                format!("it belongs to journal {found:016x}, not to {expected:016x}"),
+            ),
+            Error::Duplicate { file, other } => Finding::of_whole(file, of_other(&other)),
+            Error::Version { file, .. } => Finding::of_whole(file, what),
+            _ => Finding::of_file("", what),
         }
     }
 }
@@ -180,6 +217,7 @@ pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
             first.get_or_insert(begins);
             if surveyed.follows_gap() {
                 unbroken = begins;
+                report.begins_after_gap |= next.is_none();
                 report
                     .gaps
                     .extend(next.filter(|next| *next < begins).map(|next| (next, begins - 1)));
@@ -199,17 +237,14 @@ pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
         report.unfinished_bytes = if torn { last.tail.used_bytes } else { 0 };
     }
     check_snapshots(disk, &names, unbroken.max(report.first_lsn), &mut report)?;
-    if all.is_empty() && report.snapshots.is_empty() {
-        return Err(mark?.map_or(Error::NoJournal, without_segments));
+    let is_unrepaired = names.iter().any(|name| name == RECORD);
+    if all.is_empty() && report.snapshots.is_empty() && !is_unrepaired && matches!(mark, Ok(None)) {
+        return Err(Error::NoJournal);
     }
     check_mark(mark, &mut report)?;
-    if names.iter().any(|name| name == RECORD) {
-        report.findings.push(Finding {
-            file: RECORD.into(),
-            offset: 0,
-            lsn: 0,
-            what: Error::Unrepaired.to_string(),
-        });
+    if is_unrepaired {
+        let what = Error::Unrepaired.to_string();
+        report.findings.push(Finding::of_file(RECORD, what));
     }
     Ok(report)
 }
@@ -224,9 +259,16 @@ fn check_mark(mark: Result<Option<FoundMark>>, report: &mut VerifyReport) -> Res
             return Ok(());
         }
     };
-    let (file, offset) =
-        (report.segments.last()).map_or((MARK, 0), |last| (last.file.as_str(), last.used_bytes));
-    let wrong = mark.check(report.journal_id, report.last_lsn, file, offset).err();
+    let wrong = match report.segments.last() {
+        Some(last) => mark.check(report.journal_id, report.last_lsn, &last.file, last.used_bytes),
+        None if report.snapshots.is_empty() && mark.lsn > 0 => Err(Error::Missing {
+            from: 1,
+            to: mark.lsn,
+            file: MARK.into(),
+        }),
+        None => Ok(()),
+    };
+    let wrong = wrong.err();
     if mark.journal_id == report.journal_id {
         report.acknowledged_lsn = Some(mark.lsn);
         report.is_proved = is_whole;

@@ -400,15 +400,48 @@ fn a_mark_without_segments_is_missed() {
     group(&mut journal, &mut ReceivedResults::default(), 3).unwrap();
     drop(journal);
     disk.put("00000000000000000001.log", None);
-    for opened in [opens(&disk).err(), verify(&disk).err()] {
-        let missing = matches!(&opened, Some(Error::Missing { from: 1, to: 3, .. }));
-        assert!(missing, "{opened:?}");
-    }
+    let opened = opens(&disk).err();
+    assert!(
+        matches!(opened, Some(Error::Missing { from: 1, to: 3, .. })),
+        "{opened:?}"
+    );
+    let found = verify(&disk).unwrap();
+    assert_eq!(
+        (found.findings.len(), found.acknowledged_lsn),
+        (1, Some(3)),
+        "{found:?}"
+    );
     let made = Journal::create(disk.fork(1), 78, Options::small());
     assert!(matches!(made, Err(Error::Exists { .. })));
     assert_eq!(repair(&disk, Options::small()).unwrap().lost, Some((1, 3)));
     assert!(matches!(opens(&disk), Err(Error::NoJournal)));
+    // The empty journal is sound, and has no record.
+    assert_eq!(
+        repair(&disk, Options::small()).unwrap().notes,
+        ["nothing is wrong"]
+    );
+    assert!(verify(&disk).unwrap().is_sound());
+    dump(&disk, 1, |record| panic!("record {}", record.lsn)).unwrap();
     Journal::create(disk, 78, Options::small()).unwrap();
+}
+
+/// A damaged mark without segments shows no loss in numbers, but is damage all the same.
+#[test]
+fn a_damaged_mark_without_segments_is_repaired() {
+    let disk = SimDisk::new(5);
+    drop(Journal::create(disk.clone(), 77, Options::small()).unwrap());
+    disk.put("00000000000000000001.log", None);
+    disk.put("acknowledged", Some(Vec::new()));
+    assert!(matches!(opens(&disk), Err(Error::Damaged { .. })));
+    assert!(!verify(&disk).unwrap().is_sound());
+    let report = repair(&disk, Options::small()).unwrap();
+    assert_eq!((report.last_lsn, report.lost), (0, None));
+    assert_eq!(
+        report.moved,
+        [("acknowledged".into(), "acknowledged.damaged".into())]
+    );
+    assert!(verify(&disk).unwrap().is_sound());
+    assert!(matches!(opens(&disk), Err(Error::NoJournal)));
 }
 
 /// A mark that is damaged or belongs to another journal is refused; a repair removes it without losing records.

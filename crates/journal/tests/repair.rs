@@ -5,7 +5,8 @@ mod common;
 
 use common::{ReceivedResults, check, goes_on, group, payload, snapshot};
 use lineside_journal::{
-    Disk, Error, Journal, Lsn, Op, Options, RepairReport, SimDisk, dump, dump_over_gaps, repair, verify,
+    Disk, Error, Journal, Lsn, Op, Options, RepairReport, SimDisk, confirm_repair, dump, dump_over_gaps,
+    repair, repair_unconfirmed, verify,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -139,6 +140,9 @@ impl Whole {
         let begins = seen.first().copied().unwrap_or(newest + 1).min(newest + 1);
         let absent = (begins..=newest).filter(|lsn| !seen.contains(lsn)).count() as u64;
         assert_eq!(in_gaps, absent, "{at}: {found:?}");
+        if report.gaps.iter().any(|(_, to)| to + 1 == begins) {
+            assert!(found.begins_after_gap, "{at}: {report:?} {found:?}");
+        }
 
         let before = repaired.counts().changes();
         let again = repair(repaired, Options::small()).unwrap();
@@ -351,6 +355,95 @@ fn a_repair_that_is_interrupted_at_any_step_is_repeated() {
             }
         }
     }
+}
+
+#[test]
+fn segments_whose_names_were_exchanged_lose_no_record() {
+    let whole = Whole::new();
+    let all: BTreeSet<Lsn> = whole.places.keys().copied().collect();
+    let logs = whole.logs();
+    let pairs = (0..logs.len()).flat_map(|one| (one + 1..logs.len()).map(move |other| (one, other)));
+    for (one, other) in pairs.map(|(one, other)| (&logs[one], &logs[other])) {
+        let exchanged = whole.disk.fork(1);
+        exchanged.put(one, whole.disk.content(other));
+        exchanged.put(other, whole.disk.content(one));
+        assert!(Journal::open(exchanged.clone(), Options::small()).is_err());
+        let once = exchanged.fork(1);
+        let before = once.counts();
+        let at = format!("{one} and {other}");
+        let report = repair(&once, Options::small()).unwrap();
+        assert_eq!(
+            (report.lost, report.dropped_from),
+            (None, None),
+            "{at}: {report:?}"
+        );
+        let steps = once.counts().changes() - before.changes();
+        whole.is_right(&once, &all, &at, &report);
+        for (seed, step) in (0..2).flat_map(|seed| (1..=steps).map(move |step| (seed, step))) {
+            let cut = exchanged.fork(seed * 1000 + step);
+            cut.cut_at(step);
+            repair(&cut, Options::small()).unwrap_err();
+            cut.power_cut();
+            let at = format!("{at}, step {step} of {steps}, seed {seed}");
+            repeats(&whole, &cut, &all, &report, &at);
+        }
+    }
+}
+
+/// The checksums of the records show what the headers, the mark and the snapshot no longer say.
+#[test]
+fn records_remain_although_every_header_the_mark_and_the_snapshot_are_gone() {
+    let whole = Whole::new();
+    let damaged = whole.disk.fork(1);
+    for name in whole.disk.list().unwrap() {
+        match name.ends_with(".log") {
+            true => assert!(damaged.rot(&name, 17, 1)),
+            false => damaged.put(&name, None),
+        }
+    }
+    let report = repair(&damaged, Options::small()).unwrap();
+    assert_eq!(
+        (report.last_lsn, report.dropped_from),
+        (whole.received.durable, None),
+        "{report:?}"
+    );
+    let (mut seen, mut number) = (BTreeSet::new(), 0);
+    dump(&damaged, 1, |record| {
+        assert_eq!(record.payload, payload(record.lsn));
+        number += 1;
+        seen.insert(record.lsn);
+    })
+    .unwrap();
+    assert!(seen.iter().eq(whole.places.keys()) && number == seen.len());
+    let (mut journal, _) = Journal::open(damaged, Options::small()).unwrap();
+    group(&mut journal, &mut ReceivedResults::default(), 3).unwrap();
+}
+
+#[test]
+fn a_journal_stays_closed_until_its_repair_is_confirmed() {
+    let whole = Whole::new();
+    let damaged = whole.disk.fork(1);
+    let last = whole.received.durable;
+    let (file, range) = &whole.places[&last];
+    assert!(damaged.rot(file, range.start + 4, 1));
+    let first = repair_unconfirmed(&damaged, Options::small()).unwrap();
+    assert_eq!(first.lost, Some((last, last)));
+    for _ in 0..3 {
+        assert!(matches!(
+            Journal::open(damaged.clone(), Options::small()),
+            Err(Error::Unrepaired)
+        ));
+        assert!(!verify(&damaged).unwrap().is_sound());
+        let again = repair_unconfirmed(&damaged, Options::small()).unwrap();
+        assert_eq!(
+            (again.lost, again.last_lsn),
+            (first.lost, first.last_lsn),
+            "{again:?}"
+        );
+    }
+    confirm_repair(&damaged).unwrap();
+    let (_, recovery) = Journal::open(damaged, Options::small()).unwrap();
+    assert_eq!(recovery.last_lsn, last - 1);
 }
 
 /// Repairs again, and compares the result with that of a repair that was not interrupted.

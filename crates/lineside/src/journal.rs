@@ -4,7 +4,8 @@ use crate::out::Unwritten;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lineside_journal::{
-    FsDisk, Lsn, Options, Record, RepairReport, VerifyReport, dump_over_gaps, repair, verify,
+    Disk, Error, FsDisk, Lsn, Options, Record, RepairReport, VerifyReport, confirm_repair, dump_over_gaps,
+    has_journal, repair_unconfirmed, verify,
 };
 use lineside_util::hex::to_hex;
 use serde_json::json;
@@ -67,8 +68,19 @@ impl JournalDir {
         FsDisk::look(&self.directory).with_context(|| self.directory.display().to_string())
     }
 
+    /// Refuses a directory without any file of a journal.
+    fn refuse_other(&self, disk: &FsDisk) -> anyhow::Result<()> {
+        match (has_journal(disk)?, disk.used_before()) {
+            (true, _) => Ok(()),
+            (false, Some(path)) => Err(Error::Emptied { path }.into()),
+            (false, None) => Err(Error::NoJournal).with_context(|| self.directory.display().to_string()),
+        }
+    }
+
     fn verify(&self, as_json: bool) -> anyhow::Result<()> {
-        let found = verify(&self.look()?).with_context(|| self.directory.display().to_string())?;
+        let disk = self.look()?;
+        self.refuse_other(&disk)?;
+        let found = verify(&disk).with_context(|| self.directory.display().to_string())?;
         if as_json {
             say!("{}", verified(&found))?;
         } else {
@@ -88,13 +100,7 @@ impl JournalDir {
                 say!("{file}: the state after record {lsn}, {bytes} bytes, {state}")?;
             }
             for finding in &found.findings {
-                say!(
-                    "{} at byte {}, record {}: {}",
-                    finding.file,
-                    finding.offset,
-                    finding.lsn,
-                    finding.what
-                )?;
+                say!("{finding}")?;
             }
             if found.unfinished_bytes > 0 && found.is_sound() {
                 let (bytes, last) = (found.unfinished_bytes, found.last_lsn);
@@ -114,76 +120,102 @@ impl JournalDir {
             for (from, to) in &found.gaps {
                 say!("records {from} to {to} are lost since a repair; a snapshot replaces them")?;
             }
-            say!(
-                "journal {:016x}: {} records, {} to {}, {} bytes of payload{}",
-                found.journal_id,
-                found.records,
-                found.first_lsn,
-                found.last_lsn,
-                found.payload_bytes,
-                if found.is_sound() {
-                    "; nothing is wrong"
-                } else {
-                    ""
-                }
-            )?;
+            if found.begins_after_gap {
+                let first = found.first_lsn;
+                say!(
+                    "records before {first} are lost since a repair, or were pruned; a snapshot replaces them"
+                )?;
+            }
+            let is_sound = if found.is_sound() {
+                "; nothing is wrong"
+            } else {
+                ""
+            };
+            match found.records {
+                0 => say!("journal {:016x}: no records{is_sound}", found.journal_id)?,
+                records => say!(
+                    "journal {:016x}: {records} records, {} to {}, {} bytes of payload{is_sound}",
+                    found.journal_id,
+                    found.first_lsn,
+                    found.last_lsn,
+                    found.payload_bytes
+                )?,
+            }
         }
         match found.findings.len() {
             0 => Ok(()),
-            1 => bail!("1 thing is wrong"),
-            count => bail!("{count} things are wrong"),
+            1 => bail!(
+                "1 thing is wrong: restore the file from a copy, or see `lineside journal repair --help`"
+            ),
+            count => bail!(
+                "{count} things are wrong: restore the files from a copy, or see `lineside journal repair --help`"
+            ),
         }
     }
 
     fn repair(&self, as_json: bool) -> anyhow::Result<()> {
-        // Opening would create a missing directory.
-        self.look()?;
+        let looked = self.look()?;
+        // Opening would change a directory that is not a journal's.
+        if looked.used_before().is_none() {
+            self.refuse_other(&looked)?;
+        }
         let shown = || self.directory.display().to_string();
         let disk = FsDisk::open(&self.directory).with_context(shown)?;
-        let done = repair(&disk, Options::default()).with_context(shown)?;
-        if as_json {
-            say!("{}", repaired(&done))?;
-            return Ok(());
+        let done = repair_unconfirmed(&disk, Options::default()).with_context(shown)?;
+        match as_json {
+            true => say!("{}", repaired(&done))?,
+            false => print(&done)?,
         }
-        for note in &done.notes {
-            say!("{note}")?;
-        }
-        if let Some(from) = done.dropped_from {
-            say!(
-                "dropped: everything from record {from} on, {} whole records among it; {} bytes are kept in the files \
-                 that were renamed",
-                done.dropped_whole_records,
-                done.dropped_bytes
-            )?;
-        } else if !done.moved.is_empty() {
-            say!(
-                "no {} was dropped; {} bytes are in the files that were renamed",
-                match done.gaps.is_empty() {
-                    true => "record",
-                    false => "record that the state needs",
-                },
-                done.dropped_bytes
-            )?;
-        }
-        for (from, to) in &done.gaps {
-            say!(
-                "gone from the history: records {from} to {to}; a snapshot replaces them, so no state is lost"
-            )?;
-        }
-        if let Some((from, to)) = done.lost {
-            match from == to {
-                true => say!("lost: the acknowledged record {to}")?,
-                false => say!("lost: the acknowledged records {from} to {to}")?,
-            }
-        }
-        say!("the journal ends with record {}", done.last_lsn)?;
-        Ok(())
+        // If the report could not be printed, the next repair prints it.
+        confirm_repair(&disk).with_context(shown)
     }
+}
+
+/// Prints the report of a repair for people.
+fn print(done: &RepairReport) -> anyhow::Result<()> {
+    for note in &done.notes {
+        say!("{note}")?;
+    }
+    if let Some(from) = done.dropped_from {
+        say!(
+            "dropped: everything from record {from} on{}; {} bytes are kept in the files that were renamed",
+            match done.dropped_whole_records {
+                0 => String::new(),
+                1 => ", with 1 intact record".into(),
+                count => format!(", with {count} intact records"),
+            },
+            done.dropped_bytes
+        )?;
+    } else if !done.moved.is_empty() {
+        say!(
+            "no {} was dropped; {} bytes are in the files that were renamed",
+            match done.gaps.is_empty() {
+                true => "record",
+                false => "record that the state needs",
+            },
+            done.dropped_bytes
+        )?;
+    }
+    for (from, to) in &done.gaps {
+        say!("gone from the history: records {from} to {to}; a snapshot replaces them, so no state is lost")?;
+    }
+    if let Some((from, to)) = done.lost {
+        match from == to {
+            true => say!("lost: the acknowledged record {to}")?,
+            false => say!("lost: the acknowledged records {from} to {to}")?,
+        }
+    }
+    match done.last_lsn {
+        0 => say!("the journal has no record")?,
+        last => say!("the journal ends with record {last}")?,
+    }
+    Ok(())
 }
 
 impl Dump {
     fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let disk = self.place.look()?;
+        self.place.refuse_other(&disk)?;
         let mut out = BufWriter::new(std::io::stdout().lock());
         let (mut written, mut left) = (Ok(()), self.limit.unwrap_or(u64::MAX));
         let read = dump_over_gaps(&disk, self.from, |record| {
@@ -248,6 +280,7 @@ fn verified(found: &VerifyReport) -> serde_json::Value {
         "segments": segments.collect::<Vec<_>>(), "snapshots": snapshots.collect::<Vec<_>>(),
         "unfinished_bytes": found.unfinished_bytes, "acknowledged_lsn": found.acknowledged_lsn,
         "gaps": found.gaps.iter().map(|gap| span(*gap)).collect::<Vec<_>>(),
+        "begins_after_gap": found.begins_after_gap,
         "proved": found.is_proved, "sound": found.is_sound(),
         "findings": findings.collect::<Vec<_>>()
     })

@@ -160,8 +160,11 @@ fn damage_is_named_and_repair_says_what_it_costs() {
     assert!(done, "{said}");
     let behind = RECORDS - from;
     for wanted in [
-        format!("record {} is the last; all later records are dropped", from - 1),
-        format!("everything from record {from} on, {behind} whole records among it"),
+        format!(
+            "the last record that remains is {}; all later records are dropped",
+            from - 1
+        ),
+        format!("everything from record {from} on, with {behind} intact records"),
         format!(
             "was moved to {}.damaged",
             all[2].file_name().expect("a name").to_str().expect("text")
@@ -236,6 +239,92 @@ fn a_journal_of_which_only_the_mark_is_left_is_described() {
         done && said.contains("lost: the acknowledged records 1 to 200"),
         "{said}"
     );
+    is_empty(journal.path());
+}
+
+/// Checks that the commands find a journal without records and nothing wrong.
+fn is_empty(directory: &Path) {
+    let (sound, said) = lineside(&["verify"], directory);
+    assert!(sound && said.contains("no records; nothing is wrong"), "{said}");
+    let (done, said) = lineside(&["dump"], directory);
+    assert!(done && said.is_empty(), "{said}");
+    let (done, said) = lineside(&["repair"], directory);
+    assert!(
+        done && said == "nothing is wrong\nthe journal has no record\n",
+        "{said}"
+    );
+}
+
+/// The journal was removed, but the marker shows that a server used the directory: a repair makes it usable again.
+#[test]
+fn a_directory_of_which_only_the_marker_is_left_becomes_an_empty_journal() {
+    let directory = TempDir::new().expect("a directory");
+    let marker = directory.path().join("lineside.dir");
+    std::fs::write(marker, "service transfer\nformat 1\n").expect("written");
+    let (sound, said) = lineside(&["verify"], directory.path());
+    assert!(!sound && said.contains("its files were removed"), "{said}");
+    let (done, said) = lineside(&["repair"], directory.path());
+    assert!(done && said.contains("its files were removed"), "{said}");
+    is_empty(directory.path());
+}
+
+/// A repair whose report is not printed is not over: the journal stays closed, and the next repair prints the loss.
+#[test]
+fn a_repair_whose_report_cannot_be_printed_is_repeated() {
+    let journal = written();
+    let last = segments(journal.path()).pop().expect("a segment");
+    let from = damage(&last);
+    let lost = format!("lost: the acknowledged records {from} to {RECORDS}");
+    for as_json in [false, true] {
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .expect("open");
+        let (reader, closed) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        for stdout in [Stdio::from(full), Stdio::from(closed)] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+            command.args(["journal", "repair"]).arg(journal.path());
+            command.args(as_json.then_some("--json")).stdout(stdout);
+            command.output().expect("run");
+            let opened = Journal::open(open_disk(journal.path()), Options::small());
+            assert!(matches!(opened, Err(Error::Unrepaired)), "{:?}", opened.err());
+        }
+    }
+    let (done, said) = lineside(&["repair"], journal.path());
+    assert!(done && said.contains(&lost), "{said}");
+    let (done, said) = lineside(&["repair"], journal.path());
+    assert!(done && said.starts_with("nothing is wrong\n"), "{said}");
+}
+
+/// A directory that has nothing to do with Lineside keeps its mode and its files.
+#[test]
+fn a_directory_without_a_journal_is_not_changed() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = TempDir::new().expect("a directory");
+    std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).expect("chmod");
+    for names in [vec![], vec!["index.html"]] {
+        for name in &names {
+            std::fs::write(directory.path().join(name), "").expect("written");
+        }
+        for command in [["journal", "repair"], ["column", "repair"]] {
+            let run = Command::new(env!("CARGO_BIN_EXE_lineside"))
+                .args(command)
+                .arg(directory.path())
+                .output();
+            assert!(!run.expect("run").status.success());
+            let entries = std::fs::read_dir(directory.path()).expect("read");
+            let left: Vec<_> = entries
+                .map(|entry| entry.expect("an entry").file_name())
+                .collect();
+            assert_eq!(left, names, "{command:?}");
+            let mode = std::fs::metadata(directory.path())
+                .expect("metadata")
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o777, 0o755, "{command:?}");
+        }
+    }
 }
 
 #[test]

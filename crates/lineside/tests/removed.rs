@@ -149,7 +149,12 @@ fn a_directory_whose_journal_was_removed_begins_no_new_one() {
             }
         }
         if service == "column" {
-            refuses(&place, service, &data, "restore the journal from a copy");
+            refuses(
+                &place,
+                service,
+                &data,
+                "restore the journal from a copy, or run `lineside column repair`",
+            );
             remove(&data.join("tables"));
         }
         refuses(&place, service, &data, "Bring the files back");
@@ -180,12 +185,80 @@ fn a_table_without_its_journal_begins_again_after_a_repair() {
     server.write(1).expect("a write");
     drop(server);
     remove(&data.join("00000000000000000001.log"));
-    refuses(&place, "column", &data, "its journal (*.log) is missing");
+    refuses(
+        &place,
+        "column",
+        &data,
+        "record 1 is missing: no segment contains it",
+    );
     let repaired = served::lineside(&["column", "repair", &data.display().to_string()]);
     let said = served::text(&repaired);
     assert!(repaired.status.success(), "{said}");
-    assert!(said.contains("lost: the acknowledged changes 1 to 1"), "{said}");
+    assert!(said.contains("lost: the acknowledged change 1\n"), "{said}");
     place.serve("column", &data).write(2).expect("a write");
+}
+
+/// A ledger without its segments is refused before a new key is made, and one without its marker, too.
+#[test]
+fn a_start_that_is_refused_makes_no_settlement_key() {
+    let place = ServiceFiles::new();
+    let data = place.path("transfer-keyless");
+    let server = place.serve("transfer", &data);
+    server.write(1).expect("a write");
+    drop(server);
+    for name in ["00000000000000000001.log", "settlement.key", "settlement.pub"] {
+        remove(&data.join(name));
+    }
+    refuses(
+        &place,
+        "transfer",
+        &data,
+        "although the file `acknowledged` shows",
+    );
+
+    let data = place.path("transfer-unmarked");
+    drop(place.serve("transfer", &data));
+    for name in names(&data) {
+        if name != "lock" && !name.starts_with("settlement.") {
+            remove(&data.join(name));
+        }
+    }
+    refuses(&place, "transfer", &data, "no marker `lineside.dir`");
+}
+
+/// After a repair that found no record, the start says that the ledger is empty.
+#[test]
+fn a_ledger_that_begins_again_after_a_repair_says_so() {
+    let place = ServiceFiles::new();
+    for left in [&["acknowledged", "lineside.dir"][..], &["lineside.dir"]] {
+        let data = place.path(&format!("transfer-again-{}", left.len()));
+        let server = place.serve("transfer", &data);
+        server.write(1).expect("a write");
+        drop(server);
+        for name in names(&data) {
+            if !left.contains(&name.as_str()) {
+                remove(&data.join(name));
+            }
+        }
+        let start = place
+            .command("transfer", &data, "127.0.0.1:0")
+            .output()
+            .expect("run");
+        assert!(!start.status.success());
+        // An emptied file is as good as none.
+        if left.len() > 1 {
+            fs::write(data.join("acknowledged"), "").expect("written");
+        }
+        let repaired = served::lineside(&["journal", "repair", &data.display().to_string()]);
+        assert!(repaired.status.success(), "{}", served::text(&repaired));
+        let server = place.serve("transfer", &data);
+        assert!(
+            server.page("/status").contains("has no record of a ledger"),
+            "{}",
+            server.page("/status")
+        );
+        server.write(2).expect("a write");
+    }
 }
 
 #[test]

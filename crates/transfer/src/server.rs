@@ -6,7 +6,7 @@ use crate::store::Store;
 use crate::writer::StoreWriter;
 use k256::ecdsa::SigningKey;
 use lineside_fastpath::{BatchHost, BatchRequest, RequestOutcome};
-use lineside_journal::{Disk, Error as JournalError, FsDisk, Options, dump_over_gaps};
+use lineside_journal::{Error as JournalError, FsDisk, Options, dump_over_gaps, refuse_emptied};
 use lineside_util::data_dir::Kind;
 use lineside_util::hex::{array_from_hex, to_hex};
 use lineside_util::key_file::{KeyFileError, read_owner_only};
@@ -263,29 +263,6 @@ fn random() -> u64 {
     }
 }
 
-/// Refuses a directory that a server used before and that has no file of its journal. The opening of the journal would
-/// refuse it, too, but only after a new key was made.
-///
-/// # Errors
-/// [`JournalError::Emptied`]; the system's error.
-pub fn refuse_emptied(disk: &FsDisk) -> Result<(), JournalError> {
-    let Some(path) = disk.used_before() else {
-        return Ok(());
-    };
-    let list = |source| JournalError::Io {
-        op: "list",
-        file: ".".into(),
-        source,
-    };
-    let names = disk.list().map_err(list)?;
-    let is_of_journal =
-        |name: &String| name == "acknowledged" || name.ends_with(".log") || name.ends_with(".snap");
-    match names.iter().any(is_of_journal) {
-        true => Ok(()),
-        false => Err(JournalError::Emptied { path }),
-    }
-}
-
 /// Returns the key of the ledger in `data`; creates one if the ledger never had one.
 ///
 /// # Errors
@@ -313,9 +290,9 @@ pub fn ledger_key(data: &Path) -> io::Result<SigningKey> {
         })
     });
     match looked {
-        // Damage of the journal itself is reported when it is opened.
-        Ok(()) | Err(JournalError::NoJournal | JournalError::Damaged { .. }) => {}
-        Err(error) => return Err(io::Error::other(error)),
+        Ok(()) | Err(JournalError::NoJournal) => {}
+        // A damaged journal may have blocks that this does not find.
+        Err(error) => return Err(io::Error::other(format!("{}: {error}", data.display()))),
     }
     if has_blocks {
         let what = format!(
@@ -371,7 +348,10 @@ pub fn load_key(file: &Path) -> io::Result<SigningKey> {
         .ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("{} holds no key", file.display()),
+                format!(
+                    "{} contains no private key (64 hex digits): restore the file from a copy",
+                    file.display()
+                ),
             )
         })
 }

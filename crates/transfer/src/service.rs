@@ -9,12 +9,12 @@ use crate::datapath::{self, LineClaims};
 use crate::fastpath::TransferFastPath;
 use crate::host::{self, Executing, Setup};
 use crate::ring::Ring;
-use crate::server::{KIND, Report, Server, ledger_key, lock, refuse_emptied};
+use crate::server::{KIND, Report, Server, ledger_key, lock};
 use crate::store::{Geometry, Mode, Store};
 use anyhow::{Context, bail};
 use attach_record::AttachRecord;
 use lineside_fastpath::{Readers, lease};
-use lineside_journal::FsDisk;
+use lineside_journal::{FsDisk, refuse_emptied};
 use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
@@ -145,7 +145,7 @@ impl Service for TransferService {
         mode_as_pinned(config, &context.datapath)?;
         let disk = FsDisk::claim(&config.data, &KIND)
             .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
-        refuse_emptied(&disk)?;
+        refuse_emptied(&disk).with_context(|| config.data.display().to_string())?;
         self.new_directory = disk.new_directory();
         self.disk = Some(disk);
         if context.datapath.kind == DatapathKind::Socket {
@@ -415,7 +415,11 @@ fn recovery_warnings(opened: &host::OpenedLedger) -> Vec<String> {
     let unproved = (!recovery.is_proved).then(|| {
         "the file `acknowledged` was missing or damaged: newest records could be missing unnoticed".to_owned()
     });
-    cut.into_iter().chain(removed).chain(unproved).collect()
+    let empty = (recovery.began_again).then(|| {
+        "the directory was used before, but has no record of a ledger: the ledger is empty, and begins with record 1"
+            .to_owned()
+    });
+    (cut.into_iter().chain(removed).chain(unproved).chain(empty)).collect()
 }
 
 impl Running for RunningTransfer {

@@ -70,6 +70,20 @@ pub enum DataDirError {
         /// Text of the marker, as `printf` takes it.
         text: String,
     },
+    /// The marker of the directory is damaged.
+    #[error(
+        "{}/{MARKER}, the file that says which service the directory belongs to, cannot be read. If the directory holds \
+         {expected}, write the file again: printf '{text}' > {}/{MARKER}",
+        path.display(), path.display()
+    )]
+    BadMarker {
+        /// The directory.
+        path: PathBuf,
+        /// Kind that was requested.
+        expected: String,
+        /// Text of the marker, as `printf` takes it.
+        text: String,
+    },
     /// Group or others may use the directory, and this process may not change that because another user owns it.
     #[error(
         "{} has mode {mode:04o}, so that other users may read it or hold its lock, and belongs to user {owner}: chmod \
@@ -177,7 +191,10 @@ impl DataDir {
     fn take_made(path: &Path, kind: Option<&Kind>, made: Option<PathBuf>) -> Result<Self, DataDirError> {
         let directory = File::open(path).map_err(DataDirError::io("opening", path))?;
         lock(&directory, path)?;
-        let was_marked = kind.map_or(Ok(false), |kind| marker::check_marked(path, kind))?;
+        let was_marked = match kind {
+            Some(kind) => marker::check_marked(path, kind)?,
+            None => is_marked(path),
+        };
         let was_empty = marker::check(path, kind)?;
         secure(&directory, path)?;
         if let Some(kind) = kind {
@@ -239,7 +256,7 @@ impl DataDir {
         files.unwrap_or_else(PoisonError::into_inner).push((path, file));
     }
 
-    /// Returns whether the directory had the marker of its service when it was taken, so that a server has used it.
+    /// Returns whether the directory had a marker when it was taken, so that a server has used it.
     pub fn was_marked(&self) -> bool {
         self.inner.was_marked
     }
@@ -277,6 +294,11 @@ impl DataDir {
             Some(why) => Err(io::Error::new(io::ErrorKind::NotFound, why.clone())),
         }
     }
+}
+
+/// Returns whether the directory has a marker, of any service.
+pub fn is_marked(path: &Path) -> bool {
+    path.join(MARKER).exists()
 }
 
 /// Refuses a directory that has the marker of another service. Reads only.

@@ -16,7 +16,7 @@ mod record;
 mod repair;
 mod tables;
 
-pub use repair::{Repaired, repair};
+pub use repair::{Repaired, UnconfirmedRepair, repair};
 
 use super::{CellStore, Limits, View, Visit};
 use crate::table::TableError;

@@ -4,6 +4,7 @@ use crate::format::{Header, SEGMENT_HEADER_BYTES};
 use crate::segment::{Run, lsn_of};
 use crate::survey::Surveyed;
 use crate::{Lsn, Options};
+use std::cmp::Reverse;
 
 /// Maximum size of a segment in bytes.
 const SEGMENT_BYTES_MAX: u64 = 1 << 32;
@@ -31,6 +32,8 @@ pub(super) struct Plan<'a> {
     pub(super) dropped_records: u64,
     /// True if a segment shows that records after the last one existed.
     pub(super) drops_records: bool,
+    /// First record of a lost range directly before the first segment that remains; a snapshot replaces the range.
+    lost_before: Option<Lsn>,
     /// Files without remaining records that have records, or places for records, up to the last one that remains.
     pub(super) useless: Vec<&'a Surveyed>,
     /// Files that only have records after the last one that remains, oldest first.
@@ -39,7 +42,8 @@ pub(super) struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Plans the repair of the segments `all`. The state up to record `newest` is in a snapshot; 0: there is none.
-    pub(super) fn make(all: &'a [Surveyed], newest: Lsn) -> Plan<'a> {
+    /// `earlier_gaps` were found by a repair that was not confirmed.
+    pub(super) fn make(all: &'a [Surveyed], newest: Lsn, earlier_gaps: &[(Lsn, Lsn)]) -> Plan<'a> {
         let wanted = newest + 1;
         let mut kept = disjoint(all, wanted);
         let is_state = |part: &Part<'_>| part.run.first <= wanted && part.run.next >= wanted;
@@ -76,10 +80,15 @@ impl<'a> Plan<'a> {
         };
         let later_records = |part: &Part<'_>| part.run.next.saturating_sub(part.run.first.max(end));
         let dropped_records = dropped.iter().map(later_records).sum();
+        let gaps = gaps(all, &kept, new_lsn);
+        let first = kept.first().map(|part| part.run.first).or(new_lsn);
+        let is_before = |gap: &&(Lsn, Lsn)| first == Some(gap.1 + 1);
+        let lost_before = gaps.first().into_iter().chain(earlier_gaps).find(is_before);
         Plan {
             last_lsn,
             new_lsn,
-            gaps: gaps(all, &kept, new_lsn),
+            lost_before: lost_before.map(|(from, _)| *from),
+            gaps,
             dropped_records,
             drops_records: dropped_records > 0 || all.iter().any(shows),
             useless,
@@ -92,11 +101,17 @@ impl<'a> Plan<'a> {
     pub(super) fn header(&self, index: usize, journal_id: u64) -> Header {
         let part = &self.kept[index];
         let before = index.checked_sub(1).map(|index| self.kept[index].run);
-        let follows_gap = before.is_some_and(|before| before.next < part.run.first);
-        let previous = before.map_or(0, |before| before.first);
+        let follows_gap = match before {
+            Some(before) => before.next < part.run.first,
+            None => self.lost_before.is_some(),
+        };
+        let previous = before
+            .map(|before| before.first)
+            .or(self.lost_before)
+            .unwrap_or(0);
         let own = part.header();
         let fits = |own: &Header| {
-            before.is_none() || (own.previous == previous && (own.follows_gap || !follows_gap))
+            (before.is_none() || own.previous == previous) && (own.follows_gap || !follows_gap)
         };
         own.filter(fits).unwrap_or(Header {
             journal_id,
@@ -110,7 +125,12 @@ impl<'a> Plan<'a> {
 
     /// Returns the header of the new, empty segment.
     pub(super) fn new_header(&self, lsn: Lsn, journal_id: u64, options: &Options) -> Header {
-        let previous = self.kept.last().map_or(0, |part| part.run.first);
+        let previous = self
+            .kept
+            .last()
+            .map(|part| part.run.first)
+            .or(self.lost_before)
+            .unwrap_or(0);
         Header {
             journal_id,
             lsn,
@@ -130,8 +150,9 @@ impl Part<'_> {
     }
 }
 
-/// Returns the complete records of all segments, by number. Where two files have the same records, those of an intact
-/// segment count. An empty segment counts only if it begins with record `wanted`.
+/// Returns the complete records of all segments, by number. Where two files have the same records, the longer run
+/// counts, and of equal runs the one that can stay in its file. An empty segment counts only if it begins with record
+/// `wanted`.
 fn disjoint(all: &[Surveyed], wanted: Lsn) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = all.iter().flat_map(Surveyed::parts).collect();
     parts.retain(|part| part.run.first < part.run.next || part.run.first == wanted);
@@ -140,7 +161,7 @@ fn disjoint(all: &[Surveyed], wanted: Lsn) -> Vec<Part<'_>> {
         .collect();
     let reaches_into = |run: &Run| intact.iter().any(|first| run.first < *first && *first < run.next);
     parts.retain(|part| part.in_place || !reaches_into(&part.run));
-    parts.sort_by_key(|part| (part.run.first, !part.in_place));
+    parts.sort_by_key(|part| (part.run.first, Reverse(part.run.next), !part.in_place));
     let mut next = 0;
     parts.retain(|part| {
         let is_new = part.run.first >= next;
@@ -175,7 +196,7 @@ impl Surveyed {
 
     /// Returns whether the file is a segment of this journal, although perhaps a damaged one.
     fn is_ours(&self) -> bool {
-        self.headless.is_some() || (self.content.is_some() && !self.is_misplaced())
+        self.headless.is_some() || (self.content.is_some() && (!self.is_misplaced() || self.is_renamed))
     }
 
     /// Returns whether an intact header does not belong to this file: it is of another journal, or of another segment.

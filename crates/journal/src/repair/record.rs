@@ -1,5 +1,5 @@
-//! Record of a repair that is under way: a file with the loss that it has found. While the file exists, the journal
-//! does not open, and the next repair reports that loss, too, even if the files no longer show it.
+//! Record of a repair that is not confirmed yet: a file with the loss that it has found. While the file exists, the
+//! journal does not open, and the next repair reports that loss, too, even if the files no longer show it.
 
 use super::RepairReport;
 use crate::Lsn;
@@ -12,12 +12,23 @@ pub(crate) const RECORD: &str = "repair";
 /// Name of the file while it is written.
 pub(crate) const NEW_RECORD: &str = "repair.tmp";
 
-/// Writes the record with the loss in `report`. It is durable when this returns.
+/// Content of the record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Recorded {
+    /// Report of which only the loss is filled in.
+    pub(super) loss: RepairReport,
+    /// First records of the segments that the repair has written under temporary names, all of which are durable.
+    pub(super) written: Vec<Lsn>,
+}
+
+/// Writes the record with the loss in `report`, and with the segments `written`. It is durable when this returns.
 ///
 /// # Errors
 /// [`Error::Full`], [`Error::Io`].
-pub(super) fn write<D: Disk>(disk: &D, report: &RepairReport) -> Result<()> {
-    let text = text_of(report);
+pub(super) fn write<D: Disk>(disk: &D, report: &RepairReport, written: &[Lsn]) -> Result<()> {
+    let text = text_of(report, written);
+    // The names of the segments that the record lists must be durable before its own.
+    disk.sync_dir().map_err(Error::io("sync", "."))?;
     let write = || {
         let file = match disk.create(NEW_RECORD) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -41,71 +52,76 @@ pub(super) fn write<D: Disk>(disk: &D, report: &RepairReport) -> Result<()> {
     disk.sync_dir().map_err(Error::io("sync", "."))
 }
 
-/// Removes the record, if there is one: the repair has ended.
+/// Removes the record, if there is one: the repair is confirmed.
 ///
 /// # Errors
 /// [`Error::Io`].
 pub(super) fn remove<D: Disk>(disk: &D) -> Result<()> {
-    match disk.remove(RECORD) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        removed => removed.map_err(Error::io("remove", RECORD))?,
+    let names = disk.list().map_err(Error::io("list", "."))?;
+    if !names.iter().any(|name| name == RECORD) {
+        return Ok(());
     }
+    disk.remove(RECORD).map_err(Error::io("remove", RECORD))?;
     disk.sync_dir().map_err(Error::io("sync", "."))
 }
 
-/// Returns the loss that a repair has recorded which did not end; `None` if there is no such record.
+/// Returns the record of a repair that is not confirmed; `None` if there is none.
 ///
 /// # Errors
 /// [`Error::Io`].
-pub(super) fn read<D: Disk>(disk: &D) -> Result<Option<RepairReport>> {
+pub(super) fn read<D: Disk>(disk: &D) -> Result<Option<Recorded>> {
     let file = match disk.open_read(RECORD) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(Error::io("open", RECORD))?,
     };
     let mut bytes = vec![0; file.len().map_err(Error::io("read the length of", RECORD))? as usize];
     read_full(&file, 0, &mut bytes).map_err(Error::io("read", RECORD))?;
-    Ok(Some(report_of(&String::from_utf8_lossy(&bytes))))
+    Ok(Some(recorded_in(&String::from_utf8_lossy(&bytes))))
 }
 
-fn text_of(report: &RepairReport) -> String {
+fn text_of(report: &RepairReport, written: &[Lsn]) -> String {
     let lost = report.lost.map(|(from, to)| format!("lost {from} {to}\n"));
     let dropped = report
         .dropped_from
         .map(|from| format!("dropped {from} {}\n", report.dropped_whole_records));
     let gaps = report.gaps.iter().map(|(from, to)| format!("gap {from} {to}\n"));
-    let head = "This repair did not end; run it again.\n".to_owned();
+    let written = written.iter().map(|lsn| format!("written {lsn}\n"));
+    let head = "This repair did not end, or its report was not confirmed; run it again.\n".to_owned();
     std::iter::once(head)
         .chain(lost)
         .chain(dropped)
         .chain(gaps)
+        .chain(written)
         .collect()
 }
 
-fn report_of(text: &str) -> RepairReport {
-    let mut report = RepairReport::default();
+fn recorded_in(text: &str) -> Recorded {
+    let mut recorded = Recorded::default();
     for line in text.lines() {
         let mut words = line.split(' ');
         let (key, mut number) = (words.next(), || {
             words.next().and_then(|word| word.parse::<Lsn>().ok())
         });
-        let (Some(key), Some(from), Some(to)) = (key, number(), number()) else {
-            continue;
-        };
-        match key {
-            "lost" => report.lost = Some((from, to)),
-            "dropped" => (report.dropped_from, report.dropped_whole_records) = (Some(from), to),
-            "gap" => report.gaps.push((from, to)),
+        let loss = &mut recorded.loss;
+        match (key, number(), number()) {
+            (Some("lost"), Some(from), Some(to)) => loss.lost = Some((from, to)),
+            (Some("dropped"), Some(from), Some(count)) => {
+                (loss.dropped_from, loss.dropped_whole_records) = (Some(from), count);
+            }
+            (Some("gap"), Some(from), Some(to)) => loss.gaps.push((from, to)),
+            (Some("written"), Some(lsn), None) => recorded.written.push(lsn),
             _ => {}
         }
     }
-    report
+    recorded
 }
 
 impl RepairReport {
     /// Adds the loss that an earlier repair has recorded which did not end.
     pub(super) fn add_earlier(&mut self, earlier: &RepairReport) {
-        self.notes
-            .push("an earlier repair did not end; its loss is included".into());
+        self.notes.push(
+            "an earlier repair did not end, or its report could not be written; its loss is included".into(),
+        );
         self.lost = match (self.lost, earlier.lost) {
             (Some((from, to)), Some((first, last))) => Some((from.min(first), to.max(last))),
             (lost, earlier) => lost.or(earlier),
@@ -134,9 +150,9 @@ mod tests {
             gaps: vec![(1, 1), (4, 6)],
             ..RepairReport::default()
         };
-        for report in [RepairReport::default(), report] {
-            write(&disk, &report).unwrap();
-            assert_eq!(read(&disk).unwrap().as_ref(), Some(&report));
+        for (loss, written) in [(RepairReport::default(), vec![]), (report, vec![1, 18])] {
+            write(&disk, &loss, &written).unwrap();
+            assert_eq!(read(&disk).unwrap(), Some(Recorded { loss, written }));
         }
         remove(&disk).unwrap();
         assert_eq!(read(&disk).unwrap(), None);

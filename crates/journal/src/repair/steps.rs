@@ -96,8 +96,7 @@ impl<'a, D: Disk> Steps<'a, D> {
             self.sync_dir()?;
         }
         self.sync_dir()?;
-        self.settle_mark(mark)?;
-        record::remove(self.disk)
+        self.settle_mark(mark)
     }
 
     /// Writes, under temporary names, everything that needs space.
@@ -126,7 +125,16 @@ impl<'a, D: Disk> Steps<'a, D> {
         if missing > 0 {
             drop(take_space(self.disk, missing)?);
         }
-        record::write(self.disk, self.report)
+        record::write(self.disk, self.report, &self.new_segments())
+    }
+
+    /// Returns the first records of the segments that the repair writes.
+    fn new_segments(&self) -> Vec<Lsn> {
+        let copied = self.plan.kept.iter().filter(|part| !part.in_place);
+        copied
+            .map(|part| part.run.first)
+            .chain(self.plan.new_lsn)
+            .collect()
     }
 
     /// Gives the new files their names.
@@ -138,8 +146,7 @@ impl<'a, D: Disk> Steps<'a, D> {
                 .push(format!("all of {name} was copied to {aside}"));
             self.report.moved.push((name.clone(), aside.clone()));
         }
-        let copied = self.plan.kept.iter().filter(|part| !part.in_place);
-        for lsn in copied.map(|part| part.run.first).chain(self.plan.new_lsn) {
+        for lsn in self.new_segments() {
             let name = segment_name(lsn);
             // A useless file may have the name.
             if self.names()?.contains(&name) {
@@ -244,7 +251,7 @@ impl<'a, D: Disk> Steps<'a, D> {
         }
         Ok(Some(Cut {
             name: surveyed.name.clone(),
-            aside: self.free_name(&surveyed.name)?,
+            aside: free_name(&surveyed.name, &self.names()?),
             bytes: part.run.end..part.run.end + tail.used_bytes,
         }))
     }
@@ -312,25 +319,12 @@ impl<'a, D: Disk> Steps<'a, D> {
         self.disk.open_read(name).and_then(|file| file.len()).unwrap_or(0)
     }
 
-    /// Returns the first name `*.damaged` that does not exist yet.
-    fn free_name(&self, name: &str) -> Result<String> {
-        let names = self.names()?;
-        let candidates = (1u32..).map(|n| match n {
-            1 => format!("{name}.damaged"),
-            n => format!("{name}.damaged.{n}"),
-        });
-        Ok(candidates
-            .into_iter()
-            .find(|c| !names.contains(c))
-            .unwrap_or_default())
-    }
-
     /// Moves a file aside unless that was done already.
     fn move_aside(&mut self, name: &str) -> Result<()> {
         if self.report.moved.iter().any(|(from, _)| from == name) {
             return Ok(());
         }
-        let aside = self.free_name(name)?;
+        let aside = free_name(name, &self.names()?);
         let file = self.disk.open_read(name).map_err(Error::io("open", name))?;
         self.report.dropped_bytes += file.len().map_err(Error::io("read the length of", name))?;
         self.rename(name, &aside)?;
@@ -361,6 +355,41 @@ impl<'a, D: Disk> Steps<'a, D> {
         copy_bytes(&source, 0..source.len()?, &target, 0)?;
         target.sync_data()
     }
+}
+
+/// Gives their names to those of the segments `written` that a repair left under temporary names. A file that has such
+/// a name already is moved aside, as the repair would have done: the records that remain of it are in one of these
+/// segments.
+pub(super) fn name_written_segments<D: Disk>(disk: &D, written: &[Lsn]) -> Result<()> {
+    let sync = || disk.sync_dir().map_err(Error::io("sync", "."));
+    for name in written.iter().map(|lsn| segment_name(*lsn)) {
+        let (unfinished, names) = (
+            format!("{name}.tmp"),
+            disk.list().map_err(Error::io("list", "."))?,
+        );
+        if !names.contains(&unfinished) {
+            continue;
+        }
+        if names.contains(&name) {
+            disk.rename(&name, &free_name(&name, &names))
+                .map_err(Error::io("rename", &name))?;
+            sync()?;
+        }
+        disk.rename(&unfinished, &name)
+            .map_err(Error::io("rename", &unfinished))?;
+        sync()?;
+    }
+    Ok(())
+}
+
+/// Returns the first name `*.damaged` that is not among `names`.
+fn free_name(name: &str, names: &[String]) -> String {
+    let candidates = (1u32..).map(|n| match n {
+        1 => format!("{name}.damaged"),
+        n => format!("{name}.damaged.{n}"),
+    });
+    let mut free = candidates.filter(|candidate| !names.contains(candidate));
+    free.next().unwrap_or_default()
 }
 
 /// Copies the bytes `from` of `source` to offset `to` of `target`.

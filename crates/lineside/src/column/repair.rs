@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use clap::Args;
-use lineside_column::embedded::repair;
+use lineside_column::embedded::{Repaired, repair};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -23,22 +23,34 @@ impl Repair {
     /// # Errors
     /// The directory holds no table, is in use, or cannot be written.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
-        let done = repair(&self.directory).map_err(|why| anyhow!("{}: {why}", self.directory.display()))?;
-        if as_json {
-            let lost = done.lost.map(|(from, to)| json!({"from": from, "to": to}));
-            say!(
-                "{}",
-                json!({"last": done.last_lsn, "lost": lost, "notes": done.notes})
-            )?;
-            return Ok(());
-        }
-        for note in &done.notes {
-            say!("{note}")?;
-        }
-        if let Some((from, to)) = done.lost {
-            say!("lost: the acknowledged changes {from} to {to}")?;
-        }
-        say!("the table ends with change {}", done.last_lsn)?;
-        Ok(())
+        let failed = |why| anyhow!("{}: {why}", self.directory.display());
+        let (done, unconfirmed) = repair(&self.directory).map_err(failed)?;
+        print(&done, as_json)?;
+        // If the report could not be printed, the next repair prints it.
+        unconfirmed.confirm().map_err(failed)
     }
+}
+
+fn print(done: &Repaired, as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        let lost = done.lost.map(|(from, to)| json!({"from": from, "to": to}));
+        say!(
+            "{}",
+            json!({"last": done.last_lsn, "lost": lost, "notes": done.notes})
+        )?;
+        return Ok(());
+    }
+    for note in &done.notes {
+        say!("{note}")?;
+    }
+    match done.lost {
+        Some((from, to)) if from == to => say!("lost: the acknowledged change {to}")?,
+        Some((from, to)) => say!("lost: the acknowledged changes {from} to {to}")?,
+        None => {}
+    }
+    match done.last_lsn {
+        0 => say!("the table has no change")?,
+        last => say!("the table ends with change {last}")?,
+    }
+    Ok(())
 }

@@ -10,8 +10,10 @@ use std::path::Path;
 pub const MARKER: &str = "lineside.dir";
 /// Name of a marker file that is being written.
 const UNFINISHED: &str = "lineside.dir.new";
+/// Lock file of a service, which it creates after the marker.
+const LOCK: &str = "lock";
 /// Names that an empty directory may contain: files of an interrupted claim, and what file systems create.
-const EMPTY: &[&str] = &["lock", "lost+found", UNFINISHED];
+const EMPTY: &[&str] = &[LOCK, "lost+found", UNFINISHED];
 
 /// Kind of a data directory, as stated in its marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +34,8 @@ impl Kind {
         }
     }
 
-    /// Allows files of these names in a directory that has no marker yet, such as a key that the operator provides.
+    /// Allows files of these names in a directory that has neither a marker nor a lock file yet, such as a key that the
+    /// operator provides.
     #[must_use]
     pub const fn beside(mut self, names: &'static [&'static str]) -> Self {
         self.beside = names;
@@ -41,6 +44,11 @@ impl Kind {
 
     fn text(&self) -> String {
         format!("service {}\nformat {}\n", self.service, self.format)
+    }
+
+    /// Returns the text as `printf` takes it.
+    fn shell_text(&self) -> String {
+        self.text().replace('\n', "\\n")
     }
 
     fn words(&self) -> String {
@@ -64,15 +72,18 @@ pub(super) fn check_marked(path: &Path, kind: &Kind) -> Result<bool, DataDirErro
     }
     let text = String::from_utf8_lossy(&text);
     let value = |line: usize, key: &str| text.lines().nth(line)?.strip_prefix(key)?.strip_prefix(' ');
-    let found = match (value(0, "service"), value(1, "format")) {
-        (Some(service), Some(format)) => words(service, format),
-        _ => format!("a marker `{MARKER}` that cannot be read"),
-    };
-    Err(DataDirError::OtherKind {
-        path: path.into(),
-        found,
-        expected: kind.words(),
-    })
+    match (value(0, "service"), value(1, "format")) {
+        (Some(service), Some(format)) => Err(DataDirError::OtherKind {
+            path: path.into(),
+            found: words(service, format),
+            expected: kind.words(),
+        }),
+        _ => Err(DataDirError::BadMarker {
+            path: path.into(),
+            expected: kind.words(),
+            text: kind.shell_text(),
+        }),
+    }
 }
 
 /// Refuses a directory that has the marker of another kind, or files but no marker. Returns true if it contains no data
@@ -85,7 +96,9 @@ pub(super) fn check(path: &Path, kind: Option<&Kind>) -> Result<bool, DataDirErr
         return Ok(false);
     }
     let names = names(path).map_err(DataDirError::io("reading", path))?;
-    let is_known = |name: &str| EMPTY.contains(&name) || kind.beside.contains(&name);
+    // A server has used a directory with a lock file, and the marker was removed since.
+    let was_used = names.iter().any(|name| name == LOCK);
+    let is_known = |name: &str| EMPTY.contains(&name) || (kind.beside.contains(&name) && !was_used);
     let is_kept = names.iter().any(|name| kind.beside.contains(&name.as_str()));
     match names.into_iter().find(|name| !is_known(name)) {
         None => Ok(!is_kept),
@@ -93,7 +106,7 @@ pub(super) fn check(path: &Path, kind: Option<&Kind>) -> Result<bool, DataDirErr
             path: path.into(),
             file,
             expected: kind.words(),
-            text: kind.text().replace('\n', "\\n"),
+            text: kind.shell_text(),
         }),
     }
 }

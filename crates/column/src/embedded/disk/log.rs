@@ -72,12 +72,9 @@ impl Log {
 pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<OpenedTable, String> {
     let directory = &disk.path().to_path_buf();
     match verify(&disk) {
+        Ok(report) if report.is_empty_journal() => make(directory, disk, limits),
         Ok(report) => open_checked(directory, disk, &report, limits),
         Err(Error::NoJournal) => make(directory, disk, limits),
-        Err(Error::Missing { to, .. }) => Err(format!(
-            "its journal (*.log) is missing, although change {to} was acknowledged: restore the files from \
-             a copy"
-        )),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -93,15 +90,20 @@ fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<OpenedTable, 
     }
     if directory.join(tables::FOLDER).exists() {
         return Err(
-            "its journal (*.log) is missing, although its files in `tables` exist: restore the journal \
-             from a copy"
+            "its journal (*.log) is missing, although its files in `tables` exist: restore the journal from a copy, \
+             or run `lineside column repair` on the directory, which continues with the changes that are in `tables`"
                 .into(),
         );
     }
     let journal_id = getrandom::u64().map_err(|error| error.to_string())?;
     // This refuses a directory that a server used before, unless the file `acknowledged` says that nothing was.
     let opened = Journal::open_or_create(disk, journal_id, options());
-    let (journal, _) = opened.map_err(|error| error.to_string())?;
+    let (journal, recovery) = opened.map_err(|error| error.to_string())?;
+    if recovery.began_again {
+        tracing::warn!(
+            "column: the directory was used before, but has no change of a table: the table is empty"
+        );
+    }
     Ok(OpenedTable {
         log: Log { journal },
         tables: open_tables(directory, journal_id, limits, true)?,
@@ -160,9 +162,8 @@ fn check_journal(report: &VerifyReport) -> Result<(), String> {
         return Ok(());
     };
     Err(format!(
-        "{} is damaged at byte {}, change {}: {}. Restore the file from a copy, or run `lineside column \
-         repair` on the directory, which reports what is lost",
-        finding.file, finding.offset, finding.lsn, finding.what
+        "its journal is damaged: {finding}. Restore the files from a copy, or run `lineside column repair` on the \
+         directory, which reports what is lost"
     ))
 }
 

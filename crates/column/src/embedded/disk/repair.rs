@@ -3,12 +3,16 @@
 use super::log::{damaged_tables, open_tables, options};
 use super::{record, tables};
 use crate::embedded::{KIND, Limits};
-use lineside_journal::{Error, FsDisk, Journal, Lsn, RepairReport, VerifyReport, verify};
+use lineside_journal::{
+    Disk, Error, FsDisk, Journal, Lsn, VerifyReport, confirm_repair, has_journal, repair_unconfirmed, verify,
+};
 use std::fs;
 use std::path::Path;
 
 /// Maximum number of filler records in one group.
 const GROUP_RECORDS: u64 = 4096;
+/// Content of the snapshots that a repair writes.
+const SNAPSHOT_TEXT: &[u8] = b"The files of rows in `tables` hold all changes up to this one.";
 
 /// Result of [`repair`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +25,21 @@ pub struct Repaired {
     pub notes: Vec<String>,
 }
 
+/// Repair whose report the operator has not received yet. The table stays closed until [`UnconfirmedRepair::confirm`]
+/// is called; without that, the next repair reports the same loss.
+#[derive(Debug)]
+pub struct UnconfirmedRepair(FsDisk);
+
+impl UnconfirmedRepair {
+    /// Ends the repair.
+    ///
+    /// # Errors
+    /// A text about a file that cannot be removed.
+    pub fn confirm(self) -> Result<(), String> {
+        confirm_repair(&self.0).map_err(|error| error.to_string())
+    }
+}
+
 /// Truncates a damaged journal of the table in `directory` before the damage, keeps the removed part as `*.damaged`,
 /// and reports which acknowledged changes are lost. Does nothing to an undamaged table. The table never calls this by
 /// itself.
@@ -28,56 +47,78 @@ pub struct Repaired {
 /// # Errors
 /// The reason why no repair is possible: there is no table, another process has it open, or the files in `tables` are
 /// damaged and the journal does not hold all of their changes. Nothing was changed then.
-pub fn repair(directory: &Path) -> Result<Repaired, String> {
+pub fn repair(directory: &Path) -> Result<(Repaired, UnconfirmedRepair), String> {
     let text = |error: Error| error.to_string();
+    let looked = FsDisk::look_at(directory, &KIND).map_err(text)?;
+    if looked.used_before().is_none() && !has_journal(&looked).map_err(text)? {
+        return Err("there is no table here".into());
+    }
     let disk = FsDisk::claim_existing(directory, &KIND).map_err(text)?;
-    // A file `acknowledged` without a journal says that no change was acknowledged: a repair left it.
-    let begins_again = directory.join("acknowledged").exists();
     let before = match verify(&disk) {
-        Err(Error::NoJournal) if begins_again => VerifyReport::default(),
-        // Only the file `acknowledged` is left of the journal.
-        Err(Error::Missing { to, .. }) => VerifyReport {
-            acknowledged_lsn: Some(to),
-            ..VerifyReport::default()
-        },
-        before => before.map_err(text)?,
+        Err(Error::NoJournal) => None,
+        before => Some(before.map_err(text)?),
     };
-    let saved = before.snapshots.iter().any(|snapshot| snapshot.whole);
+    let was_sound = before.as_ref().is_some_and(VerifyReport::is_sound);
+    let before = before.unwrap_or_default();
     let are_sound = tables::check(&directory.join(tables::FOLDER));
-    if saved {
+    if before.snapshots.iter().any(|snapshot| snapshot.whole) {
         are_sound.clone().map_err(damaged_tables)?;
     }
     let mut repaired = Repaired::default();
-    let journal = match lineside_journal::repair(&disk, options()) {
-        Err(Error::NoJournal) if begins_again => RepairReport::default(),
-        done => done.map_err(text)?,
-    };
-    if !before.is_sound() || journal.lost.is_some() {
+    let journal = repair_unconfirmed(&disk, options()).map_err(text)?;
+    if !was_sound {
         repaired.notes.extend(journal.notes);
     }
-    let acknowledged_lsn = acknowledged_by(&before);
-    let last_lsn = match Journal::open(disk, options()) {
+    let opened = Journal::open_unconfirmed(disk.clone(), options());
+    let last_lsn = match opened {
         Ok((journal, _)) => settle(directory, journal, are_sound.is_ok(), &mut repaired.notes)?,
-        Err(Error::NoJournal) => {
-            repaired.notes.push("the table is empty now".into());
-            if directory.join(tables::FOLDER).exists() {
-                let aside = free_name(directory, tables::FOLDER);
-                let moved = fs::rename(directory.join(tables::FOLDER), directory.join(&aside));
-                moved.map_err(|error| format!("{}: {error}", tables::FOLDER))?;
-                repaired.notes.push(format!("its former files are in `{aside}`"));
-            }
-            0
-        }
+        Err(Error::NoJournal) => begin_again(directory, &disk, are_sound.is_ok(), &mut repaired.notes)?,
         Err(error) => return Err(error.to_string()),
     };
+    let lost_to = journal.lost.map_or(0, |(_, to)| to);
+    let acknowledged_lsn = acknowledged_by(&before).max(lost_to);
     if acknowledged_lsn > last_lsn {
         repaired.lost = Some((last_lsn + 1, acknowledged_lsn));
     }
-    if before.is_sound() && repaired.notes.is_empty() {
+    if was_sound && repaired.notes.is_empty() {
         repaired.notes.push("nothing is wrong".into());
     }
     repaired.last_lsn = last_lsn;
-    Ok(repaired)
+    Ok((repaired, UnconfirmedRepair(disk)))
+}
+
+/// Repairs a table without a journal. The files in `tables` remain if they are sound and hold changes; a new journal
+/// then continues after these. Otherwise they are moved aside. Returns the number of the last change.
+fn begin_again(
+    directory: &Path,
+    disk: &FsDisk,
+    are_sound: bool,
+    notes: &mut Vec<String>,
+) -> Result<Lsn, String> {
+    let folder = directory.join(tables::FOLDER);
+    let last = match are_sound {
+        true => tables::last_change(&folder, &Limits::default()).map_err(damaged_tables)?,
+        false => None,
+    };
+    if let Some((journal_id, last_lsn)) = last {
+        notes.push(format!(
+            "the journal is gone; the files in `{}` hold all changes up to {last_lsn}, which are kept",
+            tables::FOLDER
+        ));
+        let made = Journal::create_after(disk.clone(), journal_id, options(), last_lsn, |file| {
+            std::io::Write::write_all(file, SNAPSHOT_TEXT)
+        });
+        made.map_err(|error| error.to_string())?;
+        return Ok(last_lsn);
+    }
+    notes.push("the table is empty now".into());
+    if folder.exists() {
+        let aside = free_name(directory, tables::FOLDER);
+        let moved = fs::rename(&folder, directory.join(&aside));
+        moved.map_err(|error| format!("{}: {error}", tables::FOLDER))?;
+        notes.push(format!("its former files are in `{aside}`"));
+    }
+    Ok(0)
 }
 
 /// Returns the number of the last change that is known to have been acknowledged.
@@ -114,8 +155,7 @@ fn settle(
                 }
                 last_lsn = journal.commit().map_err(text)?;
             }
-            let said = b"The files of rows in `tables` hold all changes up to this one.";
-            let written = journal.write_snapshot(mark, |file| std::io::Write::write_all(file, said));
+            let written = journal.write_snapshot(mark, |file| std::io::Write::write_all(file, SNAPSHOT_TEXT));
             written.map_err(text)?;
         }
     }

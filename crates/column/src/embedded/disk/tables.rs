@@ -44,6 +44,14 @@ pub(super) fn check(folder: &Path) -> Result<(), String> {
     fjall_files::check_tables(folder).map_err(|error| error.to_string())
 }
 
+/// Returns the id of the journal whose changes are in `folder`, which was checked, and the number of the last one;
+/// `None` if there is no change.
+pub(super) fn last_change(folder: &Path, limits: &Limits) -> Result<Option<(u64, Lsn)>, String> {
+    let tables = Tables::open(folder, 0, limits).map_err(|error| error.to_string())?;
+    let last = tables.journal_and_mark()?;
+    Ok(last.filter(|(_, lsn)| *lsn > 0))
+}
+
 impl Tables {
     /// Opens the database, or creates it.
     pub(super) fn open(folder: &Path, journal_id: u64, limits: &Limits) -> Result<Self, fjall::Error> {
@@ -70,21 +78,24 @@ impl Tables {
         })
     }
 
-    /// Returns the number of the last record whose change was applied.
+    /// Returns the number of the last record whose change was applied; 0 if none was.
     pub(super) fn mark(&self) -> Result<Lsn, String> {
-        let Some(mark) = self.cells.get(MARK).map_err(|error| error.to_string())? else {
-            return Ok(0);
-        };
-        let (journal_id, lsn) = mark
-            .split_first_chunk()
-            .ok_or("their record of the last change is malformed")?;
-        if u64::from_le_bytes(*journal_id) != self.journal_id {
-            return Err("they belong to another journal".into());
+        match self.journal_and_mark()? {
+            None => Ok(0),
+            Some((journal_id, lsn)) if journal_id == self.journal_id => Ok(lsn),
+            Some(_) => Err("they belong to another journal".into()),
         }
-        let lsn = lsn
-            .try_into()
-            .map_err(|_| "their record of the last change is malformed")?;
-        Ok(u64::from_le_bytes(lsn))
+    }
+
+    /// Returns the id of the journal whose changes were applied, and the number of the last one.
+    fn journal_and_mark(&self) -> Result<Option<(u64, Lsn)>, String> {
+        let Some(mark) = self.cells.get(MARK).map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
+        let malformed = "their record of the last change is malformed";
+        let (journal_id, lsn) = mark.split_first_chunk().ok_or(malformed)?;
+        let lsn = lsn.try_into().map_err(|_| malformed)?;
+        Ok(Some((u64::from_le_bytes(*journal_id), u64::from_le_bytes(lsn))))
     }
 
     /// Applies changes of different places atomically, together with the number of their last record.

@@ -15,6 +15,13 @@ const LIMITS: Limits = Limits {
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// Repairs the table and confirms the repair.
+fn repaired(directory: &Path) -> Repaired {
+    let (done, unconfirmed) = repair(directory).unwrap();
+    unconfirmed.confirm().unwrap();
+    done
+}
+
 fn place(row: u32) -> Vec<u8> {
     [&[b'c'; 32][..], &row.to_be_bytes()].concat()
 }
@@ -262,7 +269,7 @@ fn a_damaged_last_group_is_refused_until_it_is_repaired() {
         "a second start truncates nothing either"
     );
 
-    let done = repair(directory.path()).unwrap();
+    let done = repaired(directory.path());
     assert_eq!(
         done.lost,
         Some((done.last_lsn + 1, done.last_lsn + 1)),
@@ -275,7 +282,7 @@ fn a_damaged_last_group_is_refused_until_it_is_repaired() {
         .filter(|place| !rows.contains_key(*place))
         .collect();
     assert!(missing.len() <= 1, "{missing:?}");
-    let again = repair(directory.path()).unwrap();
+    let again = repaired(directory.path());
     assert_eq!(
         (again.lost, again.notes),
         (None, vec!["nothing is wrong".to_owned()])
@@ -292,11 +299,17 @@ fn a_missing_journal_is_refused_until_it_is_repaired() {
     let marked = killed.copy();
     fs::remove_file(marked.path().join(format!("{:020}.log", 1))).unwrap();
     fs::remove_file(directory.path().join("acknowledged")).unwrap();
-    for without in [directory.path(), marked.path()] {
+    for (without, what) in [
+        (directory.path(), "its journal (*.log) is missing"),
+        (marked.path(), "acknowledged: records 1 to"),
+    ] {
         let why = open(without).unwrap_err().to_string();
-        assert!(why.contains("its journal (*.log) is missing"), "{why}");
+        assert!(
+            why.contains(what) && why.contains("lineside column repair"),
+            "{why}"
+        );
     }
-    let done = repair(marked.path()).unwrap();
+    let done = repaired(marked.path());
     assert!(
         done.lost.is_some_and(|(from, to)| from == 1 && to > 1),
         "{done:?}"
@@ -305,14 +318,103 @@ fn a_missing_journal_is_refused_until_it_is_repaired() {
     let tables = marked.path().join("tables");
     fs::rename(marked.path().join("tables.damaged"), &tables).unwrap();
     assert_eq!(reopened(marked.path()), None);
-    let again = repair(marked.path()).unwrap();
+    let again = repaired(marked.path());
     assert_eq!((again.last_lsn, tables.exists()), (0, false), "{again:?}");
     assert_eq!(
-        repair(marked.path()).unwrap().lost,
+        repaired(marked.path()).lost,
         None,
         "a third repair finds an empty table"
     );
     assert_eq!(reopened(marked.path()), Some(Rows::new()));
+}
+
+/// Of a directory that has only its marker left, a repair makes an empty table; a directory of others stays as it is.
+#[test]
+fn only_a_directory_of_a_table_is_repaired() {
+    let directory = Killed::new(false).copy();
+    for entry in fs::read_dir(directory.path()).unwrap() {
+        let path = entry.unwrap().path();
+        match (path.ends_with("lineside.dir"), path.is_dir()) {
+            (true, _) => {}
+            (false, true) => fs::remove_dir_all(path).unwrap(),
+            (false, false) => fs::remove_file(path).unwrap(),
+        }
+    }
+    assert_eq!(reopened(directory.path()), None);
+    let done = repaired(directory.path());
+    assert_eq!((done.last_lsn, done.lost), (0, None), "{done:?}");
+    assert_eq!(reopened(directory.path()), Some(Rows::new()));
+
+    let other = new_home();
+    for names in [&[][..], &["index.html"]] {
+        for name in names {
+            fs::write(other.path().join(name), "").unwrap();
+        }
+        assert!(repair(other.path()).is_err());
+        assert_eq!(fs::read_dir(other.path()).unwrap().count(), names.len());
+    }
+}
+
+/// If only the files in `tables` are left, a repair keeps the changes in them, and the table goes on after these.
+#[test]
+fn rows_remain_although_the_whole_journal_is_gone() {
+    let killed = Killed::new(true);
+    for keeps_mark in [false, true] {
+        let directory = killed.copy();
+        for name in killed.files() {
+            let is_of_journal = name.extension().is_some_and(|end| end == "log" || end == "snap");
+            if is_of_journal || (name.ends_with("acknowledged") && !keeps_mark) {
+                fs::remove_file(directory.path().join(name)).unwrap();
+            }
+        }
+        assert_eq!(reopened(directory.path()), None);
+        let done = repaired(directory.path());
+        assert!(done.last_lsn > 1_000, "{done:?}");
+        let rows = reopened(directory.path()).expect("a repaired table opens");
+        let lost = done.lost.map_or(0, |(from, to)| to - from + 1);
+        if keeps_mark {
+            let missing = killed
+                .rows
+                .iter()
+                .filter(|(place, value)| rows.get(*place) != Some(value));
+            assert!(missing.count() as u64 <= lost, "{done:?}");
+        }
+        let mut now = rows;
+        let table = open(directory.path()).unwrap();
+        change(&table, &mut now, 100_000, 400);
+        drop(table);
+        assert_eq!(reopened(directory.path()), Some(now));
+    }
+}
+
+/// A repair whose report was not received keeps the table closed, and is repeated with the same loss.
+#[test]
+fn a_repair_that_is_not_confirmed_is_reported_again() {
+    for has_checkpoints in [false, true] {
+        let killed = Killed::new(has_checkpoints);
+        let directory = killed.copy();
+        let mut names = killed.files();
+        names.retain(|name| name.extension().is_some_and(|end| end == "log"));
+        let segment = directory.path().join(names.last().unwrap());
+        let bytes = fs::read(&segment).unwrap();
+        let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        assert!(flip(&segment, used as u64, 0));
+        let (first, unconfirmed) = repair(directory.path()).unwrap();
+        drop(unconfirmed);
+        for _ in 0..2 {
+            let why = open(directory.path()).unwrap_err().to_string();
+            assert!(why.contains("its report could not be written"), "{why}");
+            let (again, unconfirmed) = repair(directory.path()).unwrap();
+            drop(unconfirmed);
+            assert_eq!(
+                (again.lost, again.last_lsn),
+                (first.lost, first.last_lsn),
+                "{again:?}"
+            );
+        }
+        assert_eq!(repaired(directory.path()).lost, first.lost);
+        reopened(directory.path()).expect("a repaired table opens");
+    }
 }
 
 #[test]
@@ -327,7 +429,7 @@ fn after_a_repair_in_the_middle_changes_are_made_and_kept() {
         let segment = directory.path().join(last.unwrap());
         assert!(flip(&segment, SEGMENT_HEADER_BYTES + 40, 3));
         let is_refused = reopened(directory.path()).is_none();
-        let done = repair(directory.path()).unwrap();
+        let done = repaired(directory.path());
         // A damaged journal is refused even if the files in `tables` hold all of its changes.
         assert!(done.lost.is_none() || is_refused, "{done:?}");
         let mut now = reopened(directory.path()).expect("a repaired table opens");

@@ -1,0 +1,93 @@
+//! Id of a journal of which neither a header nor a mark nor a snapshot is left, found from the checksums of its
+//! records.
+//!
+//! The id is part of each record's CRC. A CRC is an affine function over GF(2) of the value that it starts from, so the
+//! starting value follows from one intact record. Of the ids that give this value, any one serves: only the records
+//! refer to the id, and they refer to it by this value.
+
+use crate::disk::{Disk, DiskFile, read_full};
+use crate::error::{Error, Result};
+use crate::format::{
+    LARGEST_PAYLOAD_BYTES, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, long, record_bytes, seed, word,
+};
+use crate::segment::lsn_of;
+
+/// Returns an id with which the first records of the segments `names` are intact; of several, the one that fits most
+/// segments. `None` if no segment begins with a record.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn find_id<D: Disk>(disk: &D, names: &[String]) -> Result<Option<u64>> {
+    let mut seeds = Vec::new();
+    for name in names {
+        if let Some(lsn) = lsn_of(name, ".log") {
+            let file = disk.open_read(name).map_err(Error::io("open", name))?;
+            seeds.extend(seed_of_first(&file, lsn).map_err(Error::io("read", name))?);
+        }
+    }
+    let count = |seed: &u32| seeds.iter().filter(|other| *other == seed).count();
+    let likely = seeds.iter().copied().max_by_key(count);
+    Ok(likely.map(|likely| u64::from(preimage(|id| seed(id.into()), likely))))
+}
+
+/// Returns the starting value of the CRC with which the first record of a segment is intact, if it is record `lsn`.
+fn seed_of_first(file: &impl DiskFile, lsn: u64) -> std::io::Result<Option<u32>> {
+    let mut header = [0; RECORD_HEADER_BYTES as usize];
+    let read = read_full(file, SEGMENT_HEADER_BYTES, &mut header)?;
+    let payload_bytes = word(&header, 4);
+    let is_first = long(&header, 8) == lsn && header[21..] == [0; 3];
+    if read < header.len() || !is_first || payload_bytes > LARGEST_PAYLOAD_BYTES {
+        return Ok(None);
+    }
+    let mut record = vec![0; record_bytes(payload_bytes as usize) as usize];
+    if read_full(file, SEGMENT_HEADER_BYTES, &mut record)? < record.len() {
+        return Ok(None);
+    }
+    let crc_from = |seed| crc32c::crc32c_append(seed, &record[4..]);
+    Ok(Some(preimage(crc_from, word(&record, 0))))
+}
+
+/// Solves `f(x) = image` for a function that is affine and invertible over GF(2), by Gaussian elimination.
+fn preimage(f: impl Fn(u32) -> u32, image: u32) -> u32 {
+    let constant = f(0);
+    // Pairs of a linear image and the value that it belongs to.
+    let mut pairs: Vec<(u32, u32)> = (0..32).map(|bit| (f(1 << bit) ^ constant, 1 << bit)).collect();
+    let (mut rest, mut solution) = (image ^ constant, 0);
+    for bit in (0..32).map(|bit| 1u32 << bit) {
+        let Some(at) = pairs.iter().position(|(linear, _)| linear & bit != 0) else {
+            continue;
+        };
+        let (linear, value) = pairs.swap_remove(at);
+        for pair in pairs.iter_mut().filter(|pair| pair.0 & bit != 0) {
+            *pair = (pair.0 ^ linear, pair.1 ^ value);
+        }
+        if rest & bit != 0 {
+            (rest, solution) = (rest ^ linear, solution ^ value);
+        }
+    }
+    solution
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Head, encode};
+
+    #[test]
+    fn the_starting_value_follows_from_one_record() {
+        for (id, bytes) in [(0, 0), (1, 1), (0x0123_4567_89ab_cdef, 40), (u64::MAX, 70_000)] {
+            let (payload, mut record) = (vec![0x5a; bytes], Vec::new());
+            let head = Head {
+                lsn: 9,
+                group_index: 0,
+                kind: 3,
+                payload_bytes: bytes as u32,
+            };
+            encode(seed(id), head, &[&payload], &mut record);
+            let found = preimage(|from| crc32c::crc32c_append(from, &record[4..]), word(&record, 0));
+            assert_eq!(found, seed(id), "id {id:x}, {bytes} bytes");
+            let equal = preimage(|id| seed(id.into()), found);
+            assert_eq!(seed(equal.into()), seed(id));
+        }
+    }
+}
