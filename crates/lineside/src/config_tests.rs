@@ -464,7 +464,7 @@ fn an_hbase_url_is_parsed_and_only_ttl_allows_stale_reads() {
     let memory: ColumnConfig = read("[column]\ncoherence = \"ttl\"\n", "column");
     assert!(
         !memory.geometry().may_be_stale,
-        "the table tells of its own changes"
+        "the table reports its own changes"
     );
 }
 

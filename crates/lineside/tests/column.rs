@@ -193,7 +193,7 @@ fn repeated_reads_are_answered_by_the_fast_path_and_never_with_replaced_values()
     assert_eq!(
         server.get("d\\x00"),
         held("4\\xff", "fastpath"),
-        "the rows behind came with it"
+        "a read of one row also fills the rows after it"
     );
     // The next read sees every change, and the host answers it, because a write does not fill the fast path.
     server.done(&["put", "b", "20"]);
@@ -507,7 +507,7 @@ fn an_xdp_fast_path_answers_after_a_kill_until_its_lease_ends_and_a_new_server_e
         assert_eq!(
             server.get("a"),
             held("2", "fastpath"),
-            "nobody can change it meanwhile"
+            "no process can change the row meanwhile"
         );
         // A server on the socket datapath would change rows that the pinned XDP fast path keeps answering.
         let socket = [&["--datapath", "socket"], &common[..]].concat();

@@ -220,7 +220,7 @@ fn a_daemon_without_privileges_serves_from_user_space_and_says_why() {
         &pins,
     ];
     let daemon = daemons::start(&listen, user).expect("daemon");
-    assert!(!Path::new(&pins).exists(), "pins are left behind");
+    assert!(!Path::new(&pins).exists(), "the pins remain");
     assert_eq!(daemon.said[0], "spv on 127.0.0.1:17701 (socket datapath)");
     let server: SocketAddr = "127.0.0.1:17701".parse().expect("address");
     let block = demo_block();

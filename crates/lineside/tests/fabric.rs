@@ -539,7 +539,7 @@ fn events_are_followed_from_a_checkpoint_on() {
 }
 
 /// Asserts that a command failed with one line that begins with `said`, or with one object of this message, and without
-/// colours, as its output is no terminal.
+/// colours, because its output is not a terminal.
 fn ended(output: &Output, said: &str) {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let mut text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -48,8 +48,8 @@ struct Network {
 }
 
 impl Network {
-    /// Starts a network that drops 5 % of the datagrams, duplicates 5 %, and delays 10 % behind up to 20 others. `seed`
-    /// chooses them.
+    /// Starts a network that drops 5 % of the datagrams, duplicates 5 %, and delays 10 % until up to 20 later ones have
+    /// passed. `seed` chooses them.
     fn start(receiver: SocketAddr, seed: u64) -> Self {
         let front = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
         let back = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -349,7 +349,7 @@ fn a_sender_with_a_wrong_key_delivers_nothing() {
         assert!(began.elapsed() < WAIT_TIMEOUT);
         std::thread::yield_now();
     }
-    assert_eq!(network.passed[1].load(Relaxed), 0, "nobody is answered");
+    assert_eq!(network.passed[1].load(Relaxed), 0, "a sender with a wrong key gets no answer");
     assert_eq!(place.blocks("ledger"), 1, "the genesis block");
     assert!(deaf.end());
     let replica = place.receive("ledger", udp, "key");

@@ -423,7 +423,7 @@ fn a_server_catches_up_over_several_connections() {
     until("the further connections are closed", || {
         !fetches(&server) && node.clients().0 == 1
     });
-    // The server is behind again, so the further connections are opened again.
+    // The server lacks blocks again, so it opens the further connections again.
     let before = node.clients().1;
     let mut base = RegtestChain::new(3);
     (0..20).for_each(|_| drop(base.next(&[], 0)));

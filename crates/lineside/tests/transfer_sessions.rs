@@ -74,7 +74,7 @@ fn concurrent_commands_use_one_session_in_turn() {
     assert_eq!(
         numbers.len() as u64,
         COMMANDS,
-        "each is told what became of its own"
+        "each command prints the outcome of its own operation"
     );
     let balances = server.client().refer(&[AccountId::from_paper(2)]).unwrap();
     assert_eq!(balances[0].unwrap().balance, COMMANDS);

@@ -441,7 +441,7 @@ fn a_changed_vector_fails() {
     broken(hit, &|vector| vector.request.0[0] ^= 1, "verdict");
     broken(hit, &|vector| vector.counts = Some("misses".into()), "counters");
     broken(hit, &|vector| vector.counts = None, "counters");
-    let zero = "paper, TXID all zero: the reply unknown is no request, IPv4";
+    let zero = "paper, TXID all zero: the reply unknown is not a request, IPv4";
     broken(
         zero,
         &|vector| vector.fastpath = ExpectedVerdict::Drop("reply_bit".into()),

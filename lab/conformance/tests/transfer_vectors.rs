@@ -627,7 +627,7 @@ fn a_changed_vector_fails() {
         &|vector| at(&mut vector.reply, 51),
         "the host's reply",
     );
-    let short = "19 bytes are no packet of the paper's, nor native";
+    let short = "19 bytes are neither a packet of the paper nor a native one";
     let other = ExpectedVerdict::Drop("paper_refused".into());
     broken(
         hosts,
