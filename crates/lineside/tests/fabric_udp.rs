@@ -349,7 +349,11 @@ fn a_sender_with_a_wrong_key_delivers_nothing() {
         assert!(began.elapsed() < WAIT_TIMEOUT);
         std::thread::yield_now();
     }
-    assert_eq!(network.passed[1].load(Relaxed), 0, "a sender with a wrong key gets no answer");
+    assert_eq!(
+        network.passed[1].load(Relaxed),
+        0,
+        "a sender with a wrong key gets no answer"
+    );
     assert_eq!(place.blocks("ledger"), 1, "the genesis block");
     assert!(deaf.end());
     let replica = place.receive("ledger", udp, "key");
