@@ -261,7 +261,7 @@ def payloads():
         file.forward(f"paper, not cached: the host knows it, {family}", txid(21), "misses", BLOCKS[2][0]["root"], v6=v6)
         file.forward(f"paper, unknown: 32 zero bytes from the host, {family}", txid(UNKNOWN), "misses", PAPER_UNKNOWN,
                      v6=v6)
-        file.drop(f"paper, TXID all zero: the reply unknown is no request, {family}", ZERO, "not_a_request", True,
+        file.drop(f"paper, TXID all zero: the reply unknown is not a request, {family}", ZERO, "not_a_request", True,
                   v6=v6)
         file.hit(f"root, cached, {family}", root_request(2), root_reply(2), v6=v6)
         file.hit(f"roots, one cached, {family}", roots_request([3]), roots_reply([3]), v6=v6)

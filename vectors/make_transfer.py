@@ -257,11 +257,12 @@ def paper_commands(file):
         paper(f"REFER with {filler.hex()} behind it", REFER, 9, 1, 2, 5, code=BAD, filler=filler)
     for bytes_more in (0, 2):
         reply = struct.pack(">IIIII", 0x80000003, 1, 1, 2, 3) + bytes(bytes_more)
-        file.drop(f"a refusal of {20 + bytes_more} bytes is no request", reply, "reply_bit", True)
+        file.drop(f"a refusal of {20 + bytes_more} bytes is not a request", reply, "reply_bit", True)
     file.drop("bit 31 alone", struct.pack(">IIIII", 0x80000000, 0, 0, 0, 0), "reply_bit", True)
     whole = struct.pack(">IIIII", MOVE, 0, 1, 2, 5) + bytes(13)
     for size in (0, 1, 15, 16, 19, 23, 32):
-        file.drop(f"{size} bytes are no packet of the paper's, nor native", whole[:size], "not_a_request", True)
+        what = f"{size} bytes are neither a packet of the paper nor a native one"
+        file.drop(what, whole[:size], "not_a_request", True)
     paper("nothing of that moved anything: 1", REFER, 0, 1, 0, 0, 110)
     paper("nothing of that moved anything: 2", REFER, 0, 2, 0, 0, 10)
 

@@ -198,8 +198,8 @@ impl ColumnHost {
         Ok(ReadResult { found, more })
     }
 
-    /// Reads a range and neighbouring rows, and puts them into the fast path. Returns `None` if the fast path can hold
-    /// none of it, or if too few rows were read.
+    /// Reads a range and neighbouring rows, and puts them into the fast path. Returns `None` if the fast path cannot
+    /// hold any of these rows, or if too few rows were read.
     fn read_and_fill(
         &self,
         range: &ScanRange,

@@ -58,8 +58,8 @@ pub trait Table: Send + Sync + fmt::Debug {
         Ok((self.scan(range, columns)?, true))
     }
 
-    /// Tells the table that the owner it returned is unknown to the caller, so that the table looks up the owner
-    /// again next time.
+    /// Discards the cached owner of a region, because the caller does not know the server that the table returned. The
+    /// table looks up the owner again next time.
     fn forget_owner(&self) {}
 
     /// Returns the time to live of cells in `column` in milliseconds, or `None` if only the cells themselves set one.
@@ -67,7 +67,7 @@ pub trait Table: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Tells the table that its description, such as times to live, may have changed, so that it is read again.
+    /// Discards the cached description of the table, such as times to live, because it may have changed.
     fn forget_description(&self) {}
 
     /// Returns the time in milliseconds since 1970 of the clock of the cells' timestamps.

@@ -13,7 +13,7 @@ fn check(reads: u64, sabotage: Option<Sabotage>) -> Report {
 }
 
 #[test]
-fn no_read_is_stale() {
+fn no_read_is_stale_while_the_table_changes() {
     let report = check(1_000_000, None);
     assert_eq!((report.stale, report.wrong), (0, 0), "{:#?}", report.told);
     assert!(
@@ -36,7 +36,7 @@ fn no_read_is_stale() {
 }
 
 #[test]
-fn a_violation_of_coherence_is_found() {
+fn an_injected_violation_of_coherence_is_detected() {
     for sabotage in [Sabotage::Untold, Sabotage::Hasty, Sabotage::NoClock] {
         let report = check(5_000_000, Some(sabotage));
         assert!(report.stale > 0, "{sabotage:?} goes unnoticed: {report:#?}");

@@ -164,7 +164,7 @@ fn joining_does_not_change_an_existing_directory() {
     let held = FsDisk::claim(&building, &ledger::KIND).unwrap();
     joined(&data).unwrap_err();
     drop(held);
-    // A damaged snapshot leaves nothing behind.
+    // A join from a damaged snapshot leaves no directory.
     let damaged = from.join("txids.data");
     let bytes = std::fs::read(&damaged).unwrap();
     std::fs::write(&damaged, [&bytes[..], b"x"].concat()).unwrap();

@@ -703,7 +703,7 @@ fn a_ledger_of_many_transactions_restarts() {
     let stored = begun.writer.blocks();
     assert!(stored.block(stored.count() / 2).unwrap().codes.len() == 500);
     println!(
-        "open: {opened:?} with {} blocks behind the checkpoint; a block from the middle: {:?}",
+        "open: {opened:?} with {} blocks after the checkpoint; a block from the middle: {:?}",
         found.replayed,
         from.elapsed()
     );

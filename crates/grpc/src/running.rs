@@ -47,7 +47,7 @@ impl Running {
         })
     }
 
-    /// Tells the server to stop, and waits until it has stopped.
+    /// Stops the server, and waits until it has stopped.
     ///
     /// # Errors
     /// The transport's error.

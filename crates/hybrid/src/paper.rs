@@ -21,8 +21,8 @@ use lineside_wire::{
 };
 
 /// Returns true if a database in the paper's mode takes this native request. It takes changes of the membership, and
-/// requests that show that the ledger is right, because the paper has none of these. It takes no native request that
-/// reads or writes a key, so that each key has one way of access.
+/// requests that show that the ledger is right, because the paper defines no such requests. It takes no native request
+/// that reads or writes a key, so that each key has one way of access.
 pub fn takes_native(body: &request::Body<'_>) -> bool {
     use request::Body;
     match body {

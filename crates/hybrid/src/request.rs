@@ -152,7 +152,7 @@ pub enum Body<'a> {
         /// The prefix.
         prefix: &'a [u8],
     },
-    /// A transaction: makes all its writes if every version that it read is still the newest, or none of them.
+    /// A transaction: makes all its writes if every version that it read is still the newest, and otherwise no write.
     Write {
         /// 0 to 1,000 keys, in ascending order.
         reads: Vec<Read<'a>>,

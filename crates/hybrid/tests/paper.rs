@@ -155,7 +155,7 @@ fn every_refusal_has_its_code() {
     }
     let longer = [&whole[..], b"x"].concat();
     assert_eq!(code(&node, longer.into()), Code::Malformed);
-    // None of these was the request, so it is still unused.
+    // No variant was the request itself, so the request is still unused.
     assert_eq!(code(&node, whole.clone()), Code::Done);
     // When sent again, it gets its first outcome, though its version is now too low.
     let first = one(&node, whole.clone());

@@ -33,7 +33,7 @@ mod tests {
     use super::{console, parse};
 
     #[test]
-    fn addresses_names_and_urls_are_read() {
+    fn addresses_host_names_and_urls_are_parsed() {
         let local = "127.0.0.1:7700".parse().unwrap();
         for text in [
             "127.0.0.1:7700",

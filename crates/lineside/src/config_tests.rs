@@ -63,7 +63,7 @@ fn only_issue(text: &str) -> ConfigIssue {
 }
 
 #[test]
-fn the_shown_file_has_every_key_with_its_default() {
+fn the_example_file_has_every_key_with_its_default() {
     assert_eq!(check(EXAMPLE_CONFIG).ok().unwrap().sections(), defaults());
     let shown: toml::Table = EXAMPLE_CONFIG.parse().unwrap();
     let config = Config::parse(EXAMPLE_CONFIG, SERVICES).unwrap();
@@ -86,7 +86,7 @@ fn the_shown_file_has_every_key_with_its_default() {
 }
 
 #[test]
-fn the_defaults_are_those_of_the_parts() {
+fn the_defaults_are_those_of_the_libraries() {
     let spv = SpvConfig::default();
     assert_eq!(spv.geometry(), Geometry::default());
     assert_eq!((spv.lease(), spv.data()), (Duration::from_secs(60), None));
@@ -103,7 +103,7 @@ fn the_defaults_are_those_of_the_parts() {
 }
 
 #[test]
-fn a_value_of_the_command_line_goes_before_the_file() {
+fn a_value_of_the_command_line_overrides_the_file() {
     let mut config = Config::parse("[spv]\nways = 2\nlease_s = 5\n", SERVICES).unwrap();
     for assignment in [
         "spv.ways=1",
@@ -138,7 +138,7 @@ fn a_value_of_the_command_line_goes_before_the_file() {
 }
 
 #[test]
-fn enabled_services_have_ports_of_their_own() {
+fn two_enabled_services_on_one_port_are_refused() {
     let with = |more: &str| only_issue(&format!("{SPV}{more}")).what;
     assert!(with("listen = \"127.0.0.1:7700\"\n").contains("another port than the console"));
     for more in [
@@ -155,7 +155,7 @@ fn enabled_services_have_ports_of_their_own() {
 }
 
 #[test]
-fn unknown_keys_are_refused_everywhere() {
+fn unknown_keys_are_refused_in_every_section() {
     for section in [
         "console", "datapath", "process", "spv", "transfer", "column", "hybrid",
     ] {
@@ -195,7 +195,7 @@ fn wrong_types_are_refused_for_every_key() {
 }
 
 #[test]
-fn values_out_of_range_are_refused_with_what_is_allowed() {
+fn values_out_of_range_are_refused_with_the_allowed_range() {
     let cases = [
         ("console", "listen", "\"7700\"", "address"),
         ("console", "listen", "\"localhost:7700\"", "address"),
@@ -300,7 +300,7 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
 }
 
 #[test]
-fn what_is_named_twice_is_refused() {
+fn a_server_or_column_listed_twice_is_refused() {
     for (key, name) in [("servers", "[::1]:1"), ("columns", "entry:foo")] {
         let issue = only_issue(&format!("[column]\n{key} = [\"{name}\", \"{name}\"]\n"));
         assert_eq!(issue.line, Some(2), "{issue:?}");
@@ -311,7 +311,7 @@ fn what_is_named_twice_is_refused() {
 }
 
 #[test]
-fn servers_must_be_able_to_name_where_notices_are_heard() {
+fn a_wildcard_address_for_notifications_is_refused() {
     let told = |listen: &str| {
         format!(
             "[column]\nstore = \"hbase://host:1/t\"\ncoherence = \"coprocessor\"\nservers = [\"127.0.0.1:1\"]\n\
@@ -325,7 +325,7 @@ fn servers_must_be_able_to_name_where_notices_are_heard() {
 }
 
 #[test]
-fn the_limits_are_the_stores() {
+fn a_geometry_is_refused_exactly_where_the_store_refuses_it() {
     for line_bits in 0..40 {
         for (ways, block_bits) in [(1, 1), (2, 24), (3, 8), (4, 0), (4, 25), (8, 8)] {
             let text = format!("[spv]\nline_bits = {line_bits}\nways = {ways}\nblock_bits = {block_bits}\n");
@@ -341,7 +341,7 @@ fn the_limits_are_the_stores() {
 }
 
 #[test]
-fn all_faults_are_said_in_the_order_of_their_lines() {
+fn all_issues_are_reported_in_the_order_of_their_lines() {
     let text = "[spv]\nways = 3\nlease_s = 0\n[datapath]\nqueue = 0\n";
     let error = ConfigError {
         file: "a.toml".into(),
@@ -358,7 +358,7 @@ fn all_faults_are_said_in_the_order_of_their_lines() {
 }
 
 #[test]
-fn what_is_set_is_taken() {
+fn values_of_the_file_replace_the_defaults() {
     let text = "[console]\nlisten = \"[::1]:0\"\nallowed_hosts = [\"lineside-1\", \"a.b_c.example\"]\n\
                 [datapath]\nkind = \"xdp\"\nthreads = 3\n\
                 [spv]\ndata = \"/var/lib/lineside\"\nindex = \"disk\"\nnetwork = \"mainnet\"\nprefill = \"all\"\n";
@@ -376,7 +376,7 @@ fn what_is_set_is_taken() {
 }
 
 #[test]
-fn warnings_say_what_is_risky() {
+fn risky_settings_are_warned_of() {
     let text = format!("[console]\nlisten = \"0.0.0.0:7700\"\n{SPV}paper_index = true\n");
     let warnings = check(&text).ok().unwrap().warnings();
     let keys = ["[console] listen", "[spv] paper_index"];
@@ -387,7 +387,7 @@ fn warnings_say_what_is_risky() {
 }
 
 #[test]
-fn a_node_without_credentials_is_refused_with_the_ways_to_give_them() {
+fn a_node_without_credentials_is_refused_and_the_message_says_how_to_give_them() {
     let issue = only_issue("[spv]\nnode = \"bitcoind://localhost:8332\"\n");
     assert_eq!(issue.line, Some(2));
     for way in ["`node_cookie`", "`node_password`", "LINESIDE_NODE_PASSWORD"] {
@@ -422,7 +422,7 @@ fn a_password_in_a_file_that_others_may_read_is_warned_of() {
 }
 
 #[test]
-fn columns_and_the_papers_parameters_are_checked() {
+fn column_names_and_the_papers_parameters_are_checked() {
     let cases = [
         ("columns = []", "[column] columns = there must be a column"),
         ("columns = [\"a:b\", \"a:b\"]", "\"a:b\" is listed twice"),
@@ -444,7 +444,7 @@ fn columns_and_the_papers_parameters_are_checked() {
 }
 
 #[test]
-fn a_table_in_hbase_is_taken_apart_and_may_be_stale_only_by_ttl() {
+fn an_hbase_url_is_parsed_and_only_ttl_allows_stale_reads() {
     let text = "[column]\nenabled = true\nstore = \"thrift2://[::1]:9090/ns:t\"\n";
     let column: ColumnConfig = read(text, "column");
     let (gateway, table) = ("[::1]:9090".into(), "ns:t".into());
@@ -464,12 +464,12 @@ fn a_table_in_hbase_is_taken_apart_and_may_be_stale_only_by_ttl() {
     let memory: ColumnConfig = read("[column]\ncoherence = \"ttl\"\n", "column");
     assert!(
         !memory.geometry().may_be_stale,
-        "the table tells of its own changes"
+        "the table reports its own changes"
     );
 }
 
 #[test]
-fn udp_of_hybrid_goes_with_grpc_but_not_beside_tls() {
+fn hybrid_serves_udp_by_default_only_with_grpc_without_tls() {
     let text = "[hybrid]\nenabled = true\ndata = \"d\"\n";
     let plain: HybridConfig = read(text, "hybrid");
     assert_eq!(plain.udp(), Some(plain.listen));
@@ -488,7 +488,7 @@ fn udp_of_hybrid_goes_with_grpc_but_not_beside_tls() {
 }
 
 #[test]
-fn an_address_that_strangers_reach_is_warned_of() {
+fn an_address_outside_the_loopback_is_warned_of() {
     let text = "[console]\nlisten = \"0.0.0.0:7700\"\n[fabric]\nenabled = true\ndata = \"d\"\norderers = [\"o:7050\"]\n\
                 msp_id = \"Org1MSP\"\nmsp = \"m\"\n";
     let warnings = |text: &str| check(text).ok().unwrap().warnings();

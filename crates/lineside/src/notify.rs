@@ -39,7 +39,7 @@ mod tests {
     const CHILD: &str = "LINESIDE_NOTIFY_TEST_CHILD";
 
     #[test]
-    fn systemd_hears_both() {
+    fn systemd_is_notified_of_start_and_stop() {
         if std::env::var_os(CHILD).is_some() {
             super::ready("spv on 127.0.0.1:7701");
             return super::stopping();
@@ -49,7 +49,7 @@ mod tests {
         let socket = UnixDatagram::bind(&path).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "notify::tests::systemd_hears_both"])
+            .args(["--exact", "notify::tests::systemd_is_notified_of_start_and_stop"])
             .envs([("NOTIFY_SOCKET", path.as_os_str()), (CHILD, "1".as_ref())])
             .output()
             .unwrap();

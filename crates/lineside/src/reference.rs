@@ -144,7 +144,7 @@ fn escaped(text: &str) -> String {
 }
 
 #[test]
-fn the_page_of_commands_is_what_the_help_says() {
+fn the_page_of_commands_agrees_with_the_help() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
     let expected = reference(crate::Cli::command());
     if std::env::var_os("LINESIDE_WRITE_CLI").is_some() {
@@ -162,7 +162,7 @@ fn the_page_of_commands_is_what_the_help_says() {
 }
 
 #[test]
-fn a_command_is_described() {
+fn a_command_is_described_with_its_arguments_and_options() {
     let verb = Command::new("get")
         .about("Ask for a key")
         .arg(Arg::new("key").required(true).help("The <key>"))

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_quit_pause_and_choose() {
+    fn keys_quit_pause_and_choose_a_service() {
         let mut view = View::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
         assert!(!quits(&mut view, key(KeyCode::Char('x')), 2));
         assert!(!quits(&mut view, key(KeyCode::Char('c')), 2));

@@ -105,7 +105,7 @@ fn ask(socket: &UdpSocket, request: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn writes_need_one_unless_it_is_said() {
+fn writes_without_a_udp_checksum_are_dropped_unless_the_option_allows_them() {
     for (mode, listen) in [
         ("durable", "127.0.0.1:0"),
         ("express", "127.0.0.1:0"),

@@ -15,7 +15,7 @@ fn display(hash: &[u8; 32]) -> String {
 }
 
 #[test]
-fn import_then_locate() {
+fn imported_transactions_are_located_and_unknown_ones_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let data = data.to_str().unwrap();

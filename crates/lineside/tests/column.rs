@@ -183,7 +183,7 @@ fn held(value: &str, source: &str) -> (Option<String>, String) {
 }
 
 #[test]
-fn what_is_asked_again_is_answered_by_fastpath_and_never_after_a_change() {
+fn repeated_reads_are_answered_by_the_fast_path_and_never_with_replaced_values() {
     let mut server = Server::start(&[]).expect("it starts");
     for (key, value) in [("a", "1"), ("b", "2"), ("c", "3"), ("d\\x00", "4\\xff")] {
         assert_eq!(server.done(&["put", key, value])["done"], true);
@@ -193,7 +193,7 @@ fn what_is_asked_again_is_answered_by_fastpath_and_never_after_a_change() {
     assert_eq!(
         server.get("d\\x00"),
         held("4\\xff", "fastpath"),
-        "the rows behind came with it"
+        "a read of one row also fills the rows after it"
     );
     // The next read sees every change, and the host answers it, because a write does not fill the fast path.
     server.done(&["put", "b", "20"]);
@@ -255,7 +255,7 @@ fn what_is_asked_again_is_answered_by_fastpath_and_never_after_a_change() {
 }
 
 #[test]
-fn scans_are_whole_in_order_and_of_the_range_that_was_asked_for() {
+fn scans_return_all_rows_of_the_requested_range_in_order() {
     let server = Server::start(&["--column", "entry:foo", "--column", "entry:bar"]).expect("it starts");
     for key in ["a", "b", "c", "d"] {
         server.done(&["put", key, &format!("of {key}")]);
@@ -304,7 +304,7 @@ fn scans_are_whole_in_order_and_of_the_range_that_was_asked_for() {
 }
 
 #[test]
-fn a_row_that_fits_no_packet_is_named_and_the_scan_goes_on() {
+fn a_row_larger_than_a_packet_is_named_and_the_scan_continues() {
     let server = Server::start(&[]).expect("it starts");
     for key in ["a", "b", "c"] {
         server.done(&["put", key, "1"]);
@@ -342,7 +342,7 @@ fn a_row_that_fits_no_packet_is_named_and_the_scan_goes_on() {
 }
 
 #[test]
-fn the_papers_format_is_spoken_too() {
+fn requests_in_the_papers_format_are_answered() {
     let server = Server::start(&[]).expect("it starts");
     assert_eq!(server.done(&["put", "--paper", "key1", "one"])["done"], true);
     server.done(&["put", "--paper", "k2", "two"]);
@@ -386,7 +386,7 @@ fn the_papers_format_is_spoken_too() {
 }
 
 #[test]
-fn rows_outlive_a_kill_and_fastpath_starts_empty() {
+fn rows_survive_a_kill_and_the_fast_path_starts_empty() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("new");
     let mut server = Server::with_data(&data);
@@ -435,7 +435,7 @@ fn rows_outlive_a_kill_and_fastpath_starts_empty() {
 }
 
 #[test]
-fn when_the_disk_has_failed_nothing_is_written_until_the_next_start_and_health_says_so() {
+fn after_a_failed_write_to_the_disk_writes_are_refused_until_a_restart_and_health_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::with_data(&folder.path().join("data"));
     server.done(&["put", "a", "1"]);
@@ -473,7 +473,7 @@ fn when_the_disk_has_failed_nothing_is_written_until_the_next_start_and_health_s
 }
 
 #[test]
-fn at_the_line_fastpath_ends_with_its_lease_and_a_server_after_a_kill_starts_it_empty() {
+fn an_xdp_fast_path_answers_after_a_kill_until_its_lease_ends_and_a_new_server_empties_it() {
     alone(|| {
         let Some(bpf) = Bpf::new("column") else { return };
         let folder = tempfile::tempdir().unwrap();
@@ -507,7 +507,7 @@ fn at_the_line_fastpath_ends_with_its_lease_and_a_server_after_a_kill_starts_it_
         assert_eq!(
             server.get("a"),
             held("2", "fastpath"),
-            "nobody can change it meanwhile"
+            "no process can change the row meanwhile"
         );
         // A server on the socket datapath would change rows that the pinned XDP fast path keeps answering.
         let socket = [&["--datapath", "socket"], &common[..]].concat();
@@ -548,7 +548,7 @@ fn at_the_line_fastpath_ends_with_its_lease_and_a_server_after_a_kill_starts_it_
 }
 
 #[test]
-fn run_serves_it_beside_another_where_the_configuration_says_so() {
+fn run_serves_column_and_transfer_in_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.toml");
     let text = "[console]\nlisten = \"127.0.0.1:0\"\n[datapath]\nkind = \"socket\"\n\
@@ -569,7 +569,7 @@ fn run_serves_it_beside_another_where_the_configuration_says_so() {
 }
 
 #[test]
-fn wrong_arguments_are_told() {
+fn wrong_arguments_are_refused_with_a_message_that_names_them() {
     let cases: [(&[&str], &str); 10] = [
         (&["get"], "<KEYS>"),
         (&["get", ""], "at least 1 byte"),
@@ -639,7 +639,7 @@ fn wrong_arguments_are_told() {
 
 /// Damages the last change in the journal, which then looks like one that was never acknowledged.
 #[test]
-fn a_damaged_table_is_refused_until_repair_has_said_what_is_lost() {
+fn a_damaged_table_is_refused_until_repair_has_listed_the_lost_records() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut server = Server::with_data(&data);

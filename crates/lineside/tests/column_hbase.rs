@@ -62,7 +62,7 @@ fn serve(folder: &Path, store: &str, listen: u16, console: u16, coherence: &str)
 }
 
 #[test]
-fn what_others_write_into_hbase_is_seen_at_once() {
+fn the_next_read_returns_what_another_client_wrote_into_hbase() {
     let jars = match Jars::build() {
         Err(error @ Error::NotHere(_)) => {
             eprintln!("skipped: {error}");

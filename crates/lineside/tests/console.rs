@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn status_says_what_the_console_says() {
+fn status_prints_what_the_console_reports() {
     let snapshot = || Snapshot {
         version: "9.8.7".into(),
         services: vec![ServiceStatus {
@@ -49,7 +49,7 @@ fn status_says_what_the_console_says() {
 }
 
 #[test]
-fn check_config_says_ok_or_where_not() {
+fn check_config_accepts_a_good_file_and_names_the_wrong_lines_of_a_bad_one() {
     let shown = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lineside.toml");
     let output = lineside(&["check-config", shown]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");

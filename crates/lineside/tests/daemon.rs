@@ -34,7 +34,7 @@ fn xdp_counter(name: &str) -> u64 {
 }
 
 #[test]
-fn killed_fastpath_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
+fn after_a_kill_the_fast_path_answers_until_its_lease_ends_and_a_restart_takes_it_over() {
     alone(|| {
         let Some(bpf) = Bpf::new("kill") else { return };
         let arguments = [
@@ -131,7 +131,7 @@ fn killed_fastpath_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
 }
 
 #[test]
-fn keep_fast_path_leaves_it_and_detach_takes_it_away() {
+fn keep_fast_path_leaves_the_fast_path_attached_and_detach_removes_it() {
     alone(|| {
         let Some(bpf) = Bpf::new("keep") else { return };
         let arguments = ["--datapath", "xdp", "--pin-dir", bpf.path(), "--keep-fast-path"];
@@ -192,7 +192,7 @@ fn without_a_bpf_file_system_the_fast_path_ends_with_the_daemon() {
 }
 
 #[test]
-fn without_rights_it_serves_from_user_space_and_says_why() {
+fn a_daemon_without_privileges_serves_from_user_space_and_says_why() {
     // SAFETY: geteuid has no preconditions.
     let user = (unsafe { libc::geteuid() } == 0).then_some(65534);
     let may_run = Command::new(env!("CARGO_BIN_EXE_lineside"))
@@ -220,7 +220,7 @@ fn without_rights_it_serves_from_user_space_and_says_why() {
         &pins,
     ];
     let daemon = daemons::start(&listen, user).expect("daemon");
-    assert!(!Path::new(&pins).exists(), "pins are left behind");
+    assert!(!Path::new(&pins).exists(), "the pins remain");
     assert_eq!(daemon.said[0], "spv on 127.0.0.1:17701 (socket datapath)");
     let server: SocketAddr = "127.0.0.1:17701".parse().expect("address");
     let block = demo_block();

@@ -80,7 +80,7 @@ fn the_page_shows_every_service_in_a_browser() {
 }
 
 #[test]
-fn screenshots_are_made() {
+fn screenshots_of_the_dashboard_are_written() {
     let Some(folder) = environment("LINESIDE_SCREENSHOTS") else {
         return skipped("`make screenshots` runs it");
     };

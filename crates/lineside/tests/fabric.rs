@@ -22,7 +22,7 @@ fn replay(directory: &Path, more: &[&str]) -> Output {
 }
 
 #[test]
-fn recorded_blocks_without_differences() {
+fn a_replay_of_recorded_blocks_has_no_differences() {
     let output = replay(&recorded(), &["--json", "--threads", "2"]);
     assert!(output.status.success(), "{output:?}");
     let objects = objects(&output);
@@ -39,7 +39,7 @@ fn recorded_blocks_without_differences() {
 }
 
 #[test]
-fn a_difference_ends_with_1() {
+fn a_replay_with_a_difference_ends_with_exit_code_1() {
     let directory = tempfile::tempdir().unwrap();
     for file in std::fs::read_dir(recorded()).unwrap() {
         let file = file.unwrap();
@@ -63,7 +63,7 @@ fn a_difference_ends_with_1() {
 }
 
 #[test]
-fn a_hole_is_a_difference() {
+fn a_missing_block_counts_as_a_difference() {
     let directory = tempfile::tempdir().unwrap();
     for file in std::fs::read_dir(recorded()).unwrap() {
         let file = file.unwrap();
@@ -93,7 +93,7 @@ fn a_hole_is_a_difference() {
 }
 
 #[test]
-fn a_folder_without_blocks_or_with_a_broken_one() {
+fn a_folder_without_blocks_or_with_a_damaged_one_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let output = replay(directory.path(), &[]);
     assert_eq!(output.status.code(), Some(1));
@@ -131,7 +131,7 @@ fn last_commit_hash() -> String {
 }
 
 #[test]
-fn the_verbs_of_a_ledger() {
+fn import_status_and_block_agree_about_a_ledger() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("ledger");
     let data = data.to_str().unwrap();
@@ -176,7 +176,7 @@ fn damage(data: &str) {
 }
 
 #[test]
-fn a_damaged_ledger_is_repaired_up_to_the_damage_and_goes_on() {
+fn a_damaged_ledger_is_repaired_up_to_the_damage_and_then_extended() {
     let directory = tempfile::tempdir().unwrap();
     let (data, folder) = (directory.path().to_str().unwrap(), recorded());
     let folder = folder.to_str().unwrap();
@@ -208,7 +208,7 @@ fn make(folder: &Path, more: &[&str]) -> Value {
 }
 
 #[test]
-fn a_made_channel_is_replayed_and_served() {
+fn a_generated_channel_is_replayed_and_served() {
     let directory = tempfile::tempdir().unwrap();
     let small = ["--blocks", "4", "--transactions", "40", "--keys", "200"];
     let drm = [&small[..], &["--chaincode", "drm", "--endorsements", "3"]].concat();
@@ -539,7 +539,7 @@ fn events_are_followed_from_a_checkpoint_on() {
 }
 
 /// Asserts that a command failed with one line that begins with `said`, or with one object of this message, and without
-/// colours, as its output is no terminal.
+/// colours, because its output is not a terminal.
 fn ended(output: &Output, said: &str) {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let mut text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -605,7 +605,7 @@ fn run_serves_two_channels_and_refuses_one_channel_twice() {
 }
 
 #[test]
-fn the_console_of_a_replica() {
+fn the_console_of_a_replica_shows_height_and_metrics() {
     let made = GeneratedChannel::new();
     let [orderer, replica] = made.serve();
     let console = replica.said["console"].as_str().unwrap();
@@ -722,7 +722,7 @@ fn the_console_of_a_replica() {
 }
 
 #[test]
-fn a_replica_follows_an_orderer_and_comes_back() {
+fn a_replica_follows_an_orderer_and_resumes_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let (data, genesis) = (directory.path().join("ledger"), directory.path().join("genesis"));
     let (data, genesis) = (data.to_str().unwrap(), genesis.to_str().unwrap());

@@ -84,7 +84,7 @@ fn refused(words: &[&str]) -> String {
 }
 
 #[test]
-fn a_ledger_after_a_snapshot() {
+fn a_ledger_that_begins_with_a_snapshot_has_the_state_of_a_complete_one() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (whole, few, some) = (at("whole"), at("few"), at("some"));
@@ -160,7 +160,7 @@ fn a_ledger_after_a_snapshot() {
 }
 
 #[test]
-fn the_history_of_a_key() {
+fn the_history_lists_every_write_of_a_key() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("ledger");
     let data = data.to_str().unwrap();
@@ -209,7 +209,7 @@ fn the_history_of_a_key() {
 }
 
 #[test]
-fn a_peers_block_files() {
+fn the_block_files_of_a_peer_are_imported() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (data, peer) = (at("ledger"), at("peer"));

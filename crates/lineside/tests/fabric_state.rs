@@ -113,7 +113,7 @@ fn in_memory(directory: &Path) -> (String, String) {
 }
 
 #[test]
-fn a_replica_that_is_killed_again_and_again_has_what_one_in_memory_has() {
+fn a_replica_killed_repeatedly_has_the_state_of_one_in_memory() {
     let directory = tempfile::tempdir().unwrap();
     let (memory, genesis) = in_memory(directory.path());
     let data = directory.path().join("ledger");
@@ -215,7 +215,7 @@ fn the_state_moves_to_the_disk_and_back() {
 }
 
 #[test]
-fn a_spoiled_state_is_made_anew_and_what_is_no_state_stays() {
+fn a_damaged_state_is_rebuilt_and_a_directory_of_other_files_is_not_touched() {
     let directory = tempfile::tempdir().unwrap();
     let (memory, _) = in_memory(directory.path());
     let import = |data: &Path, state: &[&str]| {

@@ -48,8 +48,8 @@ struct Network {
 }
 
 impl Network {
-    /// Starts a network that drops 5 % of the datagrams, duplicates 5 %, and delays 10 % behind up to 20 others. `seed`
-    /// chooses them.
+    /// Starts a network that drops 5 % of the datagrams, duplicates 5 %, and delays 10 % until up to 20 later ones have
+    /// passed. `seed` chooses them.
     fn start(receiver: SocketAddr, seed: u64) -> Self {
         let front = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
         let back = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -294,7 +294,7 @@ fn sets() -> Vec<PathBuf> {
 }
 
 #[test]
-fn recorded_blocks_come_through_a_bad_network() {
+fn recorded_blocks_arrive_complete_over_a_lossy_network() {
     for (seed, set) in sets().iter().enumerate() {
         let place = RecordedChannel::new(set);
         let udp = free();
@@ -308,7 +308,7 @@ fn recorded_blocks_come_through_a_bad_network() {
 }
 
 #[test]
-fn either_end_may_be_killed_in_the_middle() {
+fn a_transfer_completes_after_either_end_is_killed() {
     let place = RecordedChannel::new(&recorded());
     let udp = free();
     let network = Network::start(udp, 77);
@@ -337,7 +337,7 @@ fn either_end_may_be_killed_in_the_middle() {
 }
 
 #[test]
-fn a_wrong_key_gets_nothing() {
+fn a_sender_with_a_wrong_key_delivers_nothing() {
     let place = RecordedChannel::new(&recorded());
     let udp = free();
     let network = Network::start(udp, 5);
@@ -349,7 +349,11 @@ fn a_wrong_key_gets_nothing() {
         assert!(began.elapsed() < WAIT_TIMEOUT);
         std::thread::yield_now();
     }
-    assert_eq!(network.passed[1].load(Relaxed), 0, "nobody is answered");
+    assert_eq!(
+        network.passed[1].load(Relaxed),
+        0,
+        "a sender with a wrong key gets no answer"
+    );
     assert_eq!(place.blocks("ledger"), 1, "the genesis block");
     assert!(deaf.end());
     let replica = place.receive("ledger", udp, "key");
@@ -379,7 +383,7 @@ fn a_wrong_key_gets_nothing() {
 }
 
 #[test]
-fn what_the_sender_has_no_more_is_fetched_by_deliver() {
+fn blocks_that_the_sender_has_dropped_are_fetched_by_deliver() {
     let place = RecordedChannel::new(&recorded());
     let udp = free();
     let first = place.receive("first", udp, "key");
@@ -401,7 +405,7 @@ fn what_the_sender_has_no_more_is_fetched_by_deliver() {
 }
 
 #[test]
-fn transactions_are_verified_before_their_block_is_whole() {
+fn transactions_are_verified_before_their_block_is_complete() {
     let place = RecordedChannel::new(&recorded());
     let udp = free();
     let (key, console) = (place.path("key"), ["--console", "127.0.0.1:0"]);
@@ -443,7 +447,7 @@ fn wrongly_signed(folder: &Path, number: u64, into: &Path) {
 }
 
 #[test]
-fn a_block_that_nobody_signed_is_fetched_with_what_was_begun_behind_it() {
+fn an_unsigned_block_and_the_blocks_after_it_are_fetched_again() {
     const WRONG_PACKETS: u64 = 7;
     let place = RecordedChannel::new(&recorded());
     let lies = tempfile::tempdir().unwrap();
@@ -520,7 +524,7 @@ fn paper(block: &[u8]) -> Option<Vec<Vec<u8>>> {
 }
 
 #[test]
-fn wrong_arguments_end_with_2_before_anything_is_made() {
+fn wrong_arguments_end_with_exit_code_2_and_create_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     for (name, digits, mode) in [("open", 64, 0o644), ("short", 62, 0o600)] {
@@ -557,7 +561,7 @@ fn wrong_arguments_end_with_2_before_anything_is_made() {
 }
 
 #[test]
-fn the_papers_packets_are_taken_from_trusted_sources() {
+fn the_papers_packets_are_accepted_from_trusted_sources() {
     let place = RecordedChannel::new(&recorded());
     let udp = free();
     let stderr = place.path("stderr");

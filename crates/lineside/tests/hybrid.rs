@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 #[test]
-fn a_database_from_its_genesis_to_its_audit() {
+fn a_database_is_created_written_read_and_audited() {
     let house = HybridDatabase::new(&[&TWO_MEMBERS[..], &["--rule", "bob/=bob:rw"]].concat());
     assert_eq!(
         fs::metadata(house.path("alice.key"))
@@ -196,7 +196,7 @@ fn tamper(ledger: &Path) {
 }
 
 #[test]
-fn members_change_by_votes_and_a_watcher_hears_of_writes() {
+fn members_change_by_votes_and_a_watcher_receives_writes() {
     let admins = [
         "--member",
         "ann=ann.key:admin",
@@ -248,7 +248,7 @@ fn members_change_by_votes_and_a_watcher_hears_of_writes() {
 }
 
 #[test]
-fn a_genesis_comes_from_a_file_and_wrong_ones_are_refused() {
+fn a_genesis_is_read_from_a_file_and_wrong_ones_are_refused() {
     let house = HybridDatabase(tempfile::tempdir().unwrap());
     let text = "name = \"shop\"\nquorum = 1\n[[member]]\nname = \"ann\"\nkey = \"ann.key\"\nadmin = true\n\
                 [[node]]\nkey = \"node.key\"\n[[rule]]\nprefix = \"\"\nmember = \"ann\"\nrights = \"rw\"\n";
@@ -357,7 +357,7 @@ fn a_genesis_comes_from_a_file_and_wrong_ones_are_refused() {
 }
 
 #[test]
-fn the_console_has_metrics_and_status() {
+fn the_console_of_a_database_has_metrics_and_status() {
     let house = HybridDatabase::new(&TWO_MEMBERS);
     let server = house.serve(&["--console", "127.0.0.1:0"]);
     server.done(&house, "set", "alice.key", &["a", "b"]);
@@ -415,7 +415,7 @@ fn a_proof_of_another_database_with_the_same_node_is_refused() {
 }
 
 #[test]
-fn a_node_joins_from_a_snapshot_that_its_admins_vouch_for() {
+fn a_node_joins_from_a_snapshot_that_its_admins_attested() {
     let house = HybridDatabase::new(&TWO_MEMBERS);
     let server = house.serve(&[]);
     for number in 0..5 {
@@ -488,7 +488,7 @@ fn a_node_joins_from_a_snapshot_that_its_admins_vouch_for() {
 }
 
 #[test]
-fn a_database_of_the_papers_mode_says_so_and_takes_its_requests_alone() {
+fn a_database_in_the_papers_mode_reports_it_and_accepts_only_the_papers_requests() {
     let house = HybridDatabase(tempfile::tempdir().unwrap());
     let made = house.hybrid(&["init", "--paper", "--member", "alice=alice.key:admin"]);
     assert!(made.out.contains("the mode is the paper's"), "{}", made.error);

@@ -21,7 +21,7 @@ fn node(house: &HybridDatabase, number: u32, broker: &str) -> Server {
 }
 
 #[test]
-fn two_nodes_share_an_order_under_a_strict_sandbox() {
+fn two_nodes_apply_the_same_order_under_a_strict_sandbox() {
     let broker = match Jars::fetch().and_then(|jars| jars.start(&[])) {
         Ok(broker) => broker,
         Err(Error::NotHere(why)) => return println!("skipped: no Kafka here: {why}"),

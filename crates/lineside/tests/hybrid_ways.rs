@@ -28,7 +28,7 @@ fn done_by_udp(house: &HybridDatabase, udp: &str, verb: &str, rest: &[&str]) -> 
 }
 
 #[test]
-fn every_verb_goes_by_udp() {
+fn every_verb_works_over_udp() {
     let house = HybridDatabase::new(&TWO_MEMBERS);
     let server = house.serve(&["--console", "127.0.0.1:0"]);
     let udp = server.started["udp"].as_str().unwrap();
@@ -121,7 +121,7 @@ fn lineside(house: &HybridDatabase, arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn run_serves_what_the_configuration_says() {
+fn run_serves_the_database_of_the_configuration() {
     let house = HybridDatabase::new(&TWO_MEMBERS);
     config(&house, "");
     let check = lineside(&house, &["check-config"]).output().unwrap();
@@ -203,7 +203,7 @@ fn health(console: &str, is_wanted: impl Fn(&str) -> bool) {
 }
 
 #[test]
-fn a_crowded_server_warns_in_its_health() {
+fn a_server_near_its_limits_warns_in_its_health() {
     let house = HybridDatabase::new(&TWO_MEMBERS);
     config(&house, "");
     let run = ["run", "--config", "lineside.toml", "--json"];
@@ -228,7 +228,7 @@ fn a_crowded_server_warns_in_its_health() {
 }
 
 #[test]
-fn what_is_wrong_with_the_configuration_is_said() {
+fn wrong_settings_are_named_by_check_config() {
     let house = HybridDatabase::new(&TWO_MEMBERS);
     let check = |more: &str| {
         config(&house, more);
@@ -269,7 +269,7 @@ fn what_is_wrong_with_the_configuration_is_said() {
 }
 
 #[test]
-fn tls_lets_in_who_has_a_certificate() {
+fn tls_accepts_only_clients_with_a_certificate() {
     let house = HybridDatabase::new(&TWO_MEMBERS);
     let ca_key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();

@@ -29,7 +29,7 @@ fn import(data: &Path, blocks: &Path, index: &str) -> Command {
 }
 
 #[test]
-fn a_killed_import_goes_on_with_nothing_lost_and_nothing_twice() {
+fn a_killed_import_resumes_with_no_block_lost_or_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let nodes = folder.path().join("blocks");
     std::fs::create_dir(&nodes).unwrap();

@@ -18,7 +18,7 @@ fn printed(words: &[&str]) -> String {
 }
 
 #[test]
-fn the_version_has_commit_and_features() {
+fn the_version_names_commit_and_features() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(printed(&["-V"]), format!("lineside {version}\n"));
     let commit = option_env!("LINESIDE_COMMIT").unwrap_or("unknown");
@@ -72,7 +72,7 @@ fn bash_completes_verbs_options_and_values() {
 }
 
 #[test]
-fn the_scripts_of_other_shells_are_read_where_these_are_installed() {
+fn the_completion_scripts_of_other_shells_are_accepted_where_those_are_installed() {
     for (shell, check) in [("zsh", &["-n"][..]), ("fish", &["--no-execute"])] {
         let script = printed(&["completions", shell]);
         assert!(script.contains("verify-ledger"), "{shell}");
@@ -99,7 +99,7 @@ fn pages(command: &clap::Command, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_verb_has_a_manual_page_that_man_reads() {
+fn every_verb_has_a_manual_page_that_man_accepts() {
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().to_str().expect("UTF-8");
     let said = printed(&["man", directory]);

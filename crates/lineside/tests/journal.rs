@@ -74,7 +74,7 @@ fn damage(segment: &Path) -> u64 {
 }
 
 #[test]
-fn a_sound_one_is_shown() {
+fn verify_and_dump_describe_a_sound_journal() {
     let journal = written();
     let (sound, said) = lineside(&["verify"], journal.path());
     assert!(
@@ -122,7 +122,7 @@ fn a_sound_one_is_shown() {
 }
 
 #[test]
-fn damage_is_named_and_repair_says_what_it_costs() {
+fn damage_is_named_and_repair_lists_the_lost_records() {
     let journal = written();
     let all = segments(journal.path());
     let from = damage(&all[1]);
@@ -328,7 +328,7 @@ fn a_directory_without_a_journal_is_not_changed() {
 }
 
 #[test]
-fn nothing_is_repaired_under_a_server() {
+fn a_journal_in_use_is_not_repaired() {
     let journal = written();
     damage(&segments(journal.path())[1]);
     let before: Vec<_> = segments(journal.path());
@@ -343,7 +343,7 @@ fn nothing_is_repaired_under_a_server() {
 }
 
 #[test]
-fn a_ledgers_journal_beside_its_server() {
+fn the_journal_of_a_running_ledger_is_verified_and_not_repaired() {
     let data = TempDir::new().expect("a directory");
     let mut server = Server::start(data.path());
     let done = Command::new(env!("CARGO_BIN_EXE_lineside"))
@@ -361,7 +361,7 @@ fn a_ledgers_journal_beside_its_server() {
 }
 
 #[test]
-fn what_is_not_there_is_not_made() {
+fn the_verbs_create_no_journal() {
     let nowhere = TempDir::new().expect("a directory");
     for verb in ["verify", "repair", "dump"] {
         let (done, said) = lineside(&[verb], nowhere.path());

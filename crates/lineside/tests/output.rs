@@ -83,7 +83,7 @@ fn end(mut child: Child, console: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_server_serves_on() {
+fn a_server_keeps_serving_when_its_output_is_closed_or_full() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -131,7 +131,7 @@ fn refuses(place: &ServiceFiles, service: &'static str, data: &Path, reason: &st
 
 /// A directory with remaining files does not count as new, and neither does one of which only the marker remains.
 #[test]
-fn a_directory_whose_journal_was_removed_begins_no_new_one() {
+fn no_new_journal_is_begun_in_a_directory_whose_journal_was_removed() {
     let place = ServiceFiles::new();
     for service in served::SERVICES_WITH_DATA {
         let data = place.path(&format!("{service}-emptied"));
@@ -178,7 +178,7 @@ fn a_directory_whose_journal_was_removed_begins_no_new_one() {
 
 /// A table of which only the file `acknowledged` is left starts empty after a repair that named the loss.
 #[test]
-fn a_table_without_its_journal_begins_again_after_a_repair() {
+fn a_table_whose_journal_was_removed_starts_empty_after_a_repair() {
     let place = ServiceFiles::new();
     let data = place.path("column-repaired");
     let server = place.serve("column", &data);
@@ -262,7 +262,7 @@ fn a_ledger_that_begins_again_after_a_repair_says_so() {
 }
 
 #[test]
-fn a_settlement_key_that_is_gone_is_not_replaced() {
+fn a_removed_settlement_key_is_not_replaced() {
     let place = ServiceFiles::new();
     let data = place.path("transfer-key");
     let server = place.serve("transfer", &data);

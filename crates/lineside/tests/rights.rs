@@ -39,7 +39,7 @@ fn assert_closed(path: &Path) {
 /// Uses each service after its rights are dropped. The sandbox is "strict", so a forbidden system call would end the
 /// server with SIGSYS.
 #[test]
-fn every_service_does_its_work_without_rights_and_closes_its_files() {
+fn every_service_works_without_privileges_and_its_files_are_closed_to_other_users() {
     let mut place = ServiceFiles::new();
     let chain = place.path("spv");
     let txid = place.make_chain(&chain);
@@ -87,7 +87,7 @@ fn assert_closed_after(place: &ServiceFiles, service: &'static str, work: impl F
 }
 
 #[test]
-fn sandbox_off_is_said_and_leaves_capabilities_given_up() {
+fn a_sandbox_that_is_off_is_reported_and_capabilities_are_still_dropped() {
     let place = ServiceFiles::new();
     let mut command = place.command("transfer", &place.path("data"), "127.0.0.1:0");
     let file = place.path("transfer.toml");
@@ -250,7 +250,7 @@ fn command_over(place: &ServiceFiles, service: &str, data: &Path, listen: &str) 
 }
 
 #[test]
-fn a_directory_has_one_service() {
+fn a_directory_of_one_service_is_refused_by_all_others() {
     let place = ServiceFiles::new();
     for owner in SERVICES_WITH_DATA {
         let data = place.path(&format!("of-{owner}"));
@@ -287,7 +287,7 @@ fn a_directory_has_one_service() {
 }
 
 #[test]
-fn verbs_that_read_make_nothing() {
+fn verbs_that_read_create_no_files() {
     let place = ServiceFiles::new();
     let data = place.path("none").display().to_string();
     for verb in [

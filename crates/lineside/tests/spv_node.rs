@@ -158,7 +158,7 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
 }
 
 #[test]
-fn a_first_download_goes_on_and_another_network_is_refused() {
+fn an_interrupted_first_download_resumes_and_another_network_is_refused() {
     let Some((_, btcd, folder)) = started() else {
         return;
     };

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const END: Duration = Duration::from_secs(10);
 
 #[test]
-fn a_server_ends_while_its_node_is_silent() {
+fn a_server_stops_on_a_signal_while_its_node_does_not_answer() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -65,7 +65,7 @@ fn refused(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_node_without_credentials_or_with_a_wrong_cookie_file_is_refused_with_what_to_do() {
+fn missing_credentials_and_a_wrong_cookie_file_are_refused_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
     let data = data.to_str().unwrap();
@@ -152,7 +152,7 @@ fn a_cookie_that_the_node_writes_later_is_used() {
 }
 
 #[test]
-fn every_verb_takes_the_network_from_the_store_or_asks_for_it() {
+fn every_verb_reads_the_network_from_the_store_or_requires_the_option() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
     let data = data.to_str().unwrap();
@@ -189,7 +189,7 @@ fn every_verb_takes_the_network_from_the_store_or_asks_for_it() {
 }
 
 #[test]
-fn a_store_of_one_signet_takes_no_blocks_of_another() {
+fn a_store_of_one_signet_refuses_blocks_of_another() {
     let folder = tempfile::tempdir().unwrap();
     let (default, custom) = (folder.path().join("default"), folder.path().join("custom"));
     let init = |data: &Path, more: &[&str]| {
@@ -280,7 +280,7 @@ fn a_server_without_any_block_is_not_healthy() {
 }
 
 #[test]
-fn an_electrum_server_that_is_away_is_said_while_all_else_is_served() {
+fn an_unreachable_electrum_server_is_reported_while_the_rest_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
     let (node, _, _) = node(2);
@@ -330,7 +330,7 @@ fn an_electrum_server_that_is_away_is_said_while_all_else_is_served() {
 }
 
 #[test]
-fn what_is_wrong_on_the_command_line_is_said_and_leaves_nothing() {
+fn wrong_options_are_named_and_leave_no_files() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
     let (node, _, blocks) = node(4);
@@ -423,7 +423,7 @@ fn a_server_catches_up_over_several_connections() {
     until("the further connections are closed", || {
         !fetches(&server) && node.clients().0 == 1
     });
-    // The server is behind again, so the further connections are opened again.
+    // The server lacks blocks again, so it opens the further connections again.
     let before = node.clients().1;
     let mut base = RegtestChain::new(3);
     (0..20).for_each(|_| drop(base.next(&[], 0)));

@@ -125,7 +125,7 @@ fn wait_for_headers(wallet: &Wallet, node: &CoreMini) {
 }
 
 #[test]
-fn a_wallet_verifies_a_payment_and_undoes_that_after_a_reorganisation() {
+fn a_wallet_verifies_a_payment_and_withdraws_that_after_a_reorganisation() {
     let Some(program) = wallet_program() else { return };
     let mut wallet = Wallet::make(program);
     let script = script_of(&wallet.address());
@@ -180,7 +180,7 @@ fn a_wallet_verifies_a_payment_and_undoes_that_after_a_reorganisation() {
 }
 
 #[test]
-fn a_wallet_is_served_by_us_and_electrumx_together() {
+fn a_wallet_uses_lineside_and_electrumx_together() {
     let (Some(program), Some(electrumx)) = (wallet_program(), electrumx_program()) else {
         return;
     };
@@ -227,7 +227,7 @@ fn same_proofs(ours: SocketAddr, theirs: SocketAddr, height: usize, block: &Demo
 }
 
 #[test]
-fn electrumx_gives_the_same_proofs_and_answers_what_is_forwarded() {
+fn electrumx_gives_the_same_proofs_and_answers_forwarded_requests() {
     let Some(program) = electrumx_program() else {
         return;
     };
@@ -304,7 +304,7 @@ fn checked(python: &PathBuf, headers: &[String], proofs: &[(String, usize, Strin
 }
 
 #[test]
-fn python_bitcoinlib_accepts_headers_and_proofs_and_no_altered_one() {
+fn python_bitcoinlib_accepts_headers_and_proofs_and_refuses_altered_ones() {
     let Some(python) = python() else { return };
     let mut scene = Scene::new(6, 0);
     for spends in [1, 2, 3, 4, 7, 30, 100] {

@@ -97,7 +97,7 @@ fn audit(data: &TempDir) -> String {
 }
 
 #[test]
-fn both_at_the_line_of_one_interface() {
+fn two_services_share_the_xdp_program_of_one_interface() {
     for mode in ["express", "durable"] {
         alone(move || at_the_line(mode));
     }
@@ -199,13 +199,13 @@ fn at_the_line(mode: &str) {
     junk.connect(address(7702)).expect("connecting");
     junk.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a timeout");
     junk.send(&[0; 20]).expect("sending");
-    let refused = junk.recv(&mut [0; 64]).expect_err("nobody");
+    let refused = junk.recv(&mut [0; 64]).expect_err("no socket is open at the port");
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
     drop(daemon);
 }
 
 #[test]
-fn both_in_user_space() {
+fn two_services_run_in_user_space_in_one_process() {
     let data = TempDir::new().expect("a directory");
     let ports = "[console]\nlisten = \"127.0.0.1:17740\"\n";
     let file = config(&data, "durable", ports);
@@ -233,7 +233,7 @@ fn both_in_user_space() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_combinations_of_services_are_refused() {
     let data = TempDir::new().expect("a directory");
     let says = |config: &str, more: &[&str], said: &str| {
         let arguments = [&["--config", config][..], more].concat();

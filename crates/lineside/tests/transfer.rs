@@ -20,7 +20,7 @@ use transfer_server::{REPLY_TIMEOUT, Server, lineside, operation, text};
 use zerocopy::{FromBytes, IntoBytes};
 
 #[test]
-fn killed_again_and_again_nothing_is_lost_or_done_twice() {
+fn a_server_killed_repeatedly_loses_and_repeats_no_operation() {
     const ROUNDS: u64 = 8;
     let data = TempDir::new().unwrap();
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
@@ -102,7 +102,7 @@ fn killed_again_and_again_nothing_is_lost_or_done_twice() {
 }
 
 #[test]
-fn a_directory_has_one_server_and_a_key_of_its_own() {
+fn a_second_server_and_a_damaged_settlement_key_are_refused() {
     let data = TempDir::new().unwrap();
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
     let why = Server::start(data.path(), "127.0.0.1:0").err().unwrap();
@@ -119,7 +119,7 @@ fn a_directory_has_one_server_and_a_key_of_its_own() {
 }
 
 #[test]
-fn the_verbs_and_what_they_say() {
+fn the_verbs_print_their_outcomes_as_text_and_as_json() {
     let data = TempDir::new().unwrap();
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
     let says = |words: &[&str], expected: &str| {
@@ -192,7 +192,7 @@ fn the_verbs_and_what_they_say() {
 }
 
 #[test]
-fn signatures_are_required_where_they_are() {
+fn requests_without_a_required_signature_are_refused() {
     let data = TempDir::new().unwrap();
     let ledger = data.path().join("ledger");
     let key = |name: &str, curve: &str| {
@@ -267,7 +267,7 @@ fn signatures_are_required_where_they_are() {
 }
 
 #[test]
-fn blocks_are_settled_to_a_file_that_proofs_are_checked_with() {
+fn blocks_are_settled_to_a_file_and_proofs_are_checked_against_it() {
     let data = TempDir::new().unwrap();
     let (ledger, file) = (data.path().join("ledger"), data.path().join("blocks"));
     let config = data.path().join("lineside.toml");
@@ -310,7 +310,7 @@ fn blocks_are_settled_to_a_file_that_proofs_are_checked_with() {
 }
 
 #[test]
-fn a_proof_convinces_and_a_changed_one_does_not() {
+fn a_proof_is_accepted_and_a_changed_one_is_refused() {
     let data = TempDir::new().unwrap();
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
     let mut client = server.client();
@@ -443,7 +443,7 @@ fn batches_larger_than_a_datagram_go_over_tcp() {
 }
 
 #[test]
-fn devices_ask_with_the_c_header() {
+fn a_c_program_sends_requests_with_the_header_for_devices() {
     let data = TempDir::new().unwrap();
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/c/test");
@@ -484,7 +484,7 @@ fn devices_ask_with_the_c_header() {
 }
 
 #[test]
-fn express_is_killed_and_adds_up() {
+fn a_killed_express_server_conserves_the_sum_of_balances() {
     const MILLION: u64 = 1_000_000;
     let data = TempDir::new().unwrap();
     let express = ["--datapath", "socket", "--mode", "express"];

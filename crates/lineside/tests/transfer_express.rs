@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use transfer_server::{Server, lineside, move_ones, operation, text};
 
 #[test]
-fn express_at_the_line_goes_on_without_its_server_and_is_caught_up_with() {
+fn an_xdp_fast_path_in_express_mode_executes_without_its_server_which_journals_it_later() {
     let name = std::thread::current()
         .name()
         .map(String::from)

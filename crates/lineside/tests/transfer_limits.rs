@@ -54,7 +54,7 @@ fn session_with_accounts(server: &Server) -> (Session, [Operation; 2]) {
 
 /// Regression test: a packet like this once took 79 KB of journal, for all of its operations.
 #[test]
-fn the_refused_operations_of_a_large_packet_that_is_done_in_part_cost_little() {
+fn refused_operations_of_a_partly_executed_large_packet_cost_little_journal_space() {
     let data = TempDir::new().unwrap();
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
     let (session, _) = session_with_accounts(&server);
@@ -80,7 +80,7 @@ fn the_refused_operations_of_a_large_packet_that_is_done_in_part_cost_little() {
 }
 
 #[test]
-fn a_large_packet_refused_for_many_reasons_costs_96_bytes_and_has_one_answer() {
+fn a_large_packet_refused_for_many_reasons_costs_96_journal_bytes_and_has_one_answer() {
     let data = TempDir::new().unwrap();
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
     let (mut session, make) = session_with_accounts(&server);

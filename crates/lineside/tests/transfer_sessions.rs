@@ -42,7 +42,7 @@ fn refused_commands_leave_no_session() {
 }
 
 #[test]
-fn commands_at_once_use_a_session_one_after_the_other() {
+fn concurrent_commands_use_one_session_in_turn() {
     const COMMANDS: u64 = 24;
     let data = TempDir::new().unwrap();
     let mut server = Server::start(data.path(), "127.0.0.1:0").unwrap();
@@ -74,7 +74,7 @@ fn commands_at_once_use_a_session_one_after_the_other() {
     assert_eq!(
         numbers.len() as u64,
         COMMANDS,
-        "each is told what became of its own"
+        "each command prints the outcome of its own operation"
     );
     let balances = server.client().refer(&[AccountId::from_paper(2)]).unwrap();
     assert_eq!(balances[0].unwrap().balance, COMMANDS);
@@ -133,7 +133,7 @@ fn commands_at_once_use_a_session_one_after_the_other() {
 }
 
 #[test]
-fn an_operator_lists_and_closes_sessions_beside_a_server_and_without_one() {
+fn an_operator_lists_and_closes_sessions_with_and_without_a_running_server() {
     let data = TempDir::new().unwrap();
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
     let mut client = server.client();

@@ -139,7 +139,7 @@ fn the_table_has_a_row_for_every_verb_and_no_other() {
 }
 
 #[test]
-fn every_verb_keeps_exit_codes_and_forms_of_errors() {
+fn every_verb_follows_the_rules_for_exit_codes_and_errors() {
     let faults: Vec<_> = ROWS.iter().flat_map(faults).collect();
     assert!(
         faults.is_empty(),
@@ -205,7 +205,7 @@ fn the_help_shows_the_default_of_every_option() {
 }
 
 #[test]
-fn placeholders_say_what_they_take() {
+fn placeholders_name_the_kind_of_value() {
     for (path, verb) in leaves() {
         for argument in with_values(&verb) {
             let names = argument.get_value_names().unwrap_or_default();

@@ -458,8 +458,8 @@ impl SocketDatapath {
         self.shared.has_streams.then(|| Duration::from_nanos(lag_ns))
     }
 
-    /// Returns the time for which the host has finished none of its waiting requests, or could send none of its
-    /// replies. Returns zero while it makes progress or has nothing to do.
+    /// Returns the time for which the host has finished no waiting request, or could not send any reply. Returns zero
+    /// while it makes progress or has nothing to do.
     pub fn stalled(&self) -> Duration {
         Duration::from_nanos(self.shared.progress.stalled_ns(lease::now_ns()))
     }

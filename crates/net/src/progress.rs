@@ -48,8 +48,8 @@ impl Progress {
         self.forwarded_count.load(Relaxed).saturating_sub(done)
     }
 
-    /// Returns the time in ns for which the host has finished none of its waiting requests, or could send none of its
-    /// replies. Returns 0 while it makes progress or has nothing to do.
+    /// Returns the time in ns for which the host has finished no waiting request, or could not send any reply. Returns
+    /// 0 while it makes progress or has nothing to do.
     pub fn stalled_ns(&self, now_ns: u64) -> u64 {
         let unsent_since_ns = self.unsent_since_ns.load(Relaxed);
         let unsent_ns = match unsent_since_ns {

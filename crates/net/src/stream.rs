@@ -74,7 +74,7 @@ pub(super) struct Writer {
 struct Output {
     bytes: Vec<u8>,
     sent: usize,
-    /// Time since which the client has accepted none of the waiting output.
+    /// Time since which the client has not accepted any of the waiting output.
     stuck: Option<Instant>,
     /// True once the client has shut down its sending side: the connection ends after the last reply.
     is_last: bool,

@@ -79,7 +79,7 @@ pub enum Entry {
         now_s: u64,
         /// Checksum of its operations; see [`crate::native::sum`].
         sum: u64,
-        /// Codes of the first operations, as many as [`codes_kept`] says; none of them is `done`.
+        /// Codes of the first operations, as many as [`codes_kept`] says; never `done`.
         codes: Vec<Code>,
         /// Number of the operations after those, each of which was answered `busy`.
         rest: u16,
@@ -112,7 +112,7 @@ pub enum Entry {
         /// Version of the source account after this.
         version: u64,
     },
-    /// Time of the records that follow and have none of their own.
+    /// Time of the following records without a time field.
     Time {
         /// Seconds since 1970.
         now_s: u64,

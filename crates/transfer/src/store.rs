@@ -290,9 +290,9 @@ impl Store {
         })
     }
 
-    /// Takes one refusal of a numbered request in the paper's format from the host's credit. Returns `false` if there
-    /// is none; the request then counts as not received. CPUs that take the last credit at the same time may overdraw
-    /// it by one each.
+    /// Takes one refusal of a numbered request in the paper's format from the host's credit. Returns `false` if the
+    /// credit is used up; the request then counts as not received. CPUs that take the last credit at the same time may
+    /// overdraw it by one each.
     pub(crate) fn take_paper_refusal(&self) -> bool {
         let may = self.has_paper_refusals();
         if may {

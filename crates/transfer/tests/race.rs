@@ -36,7 +36,7 @@ fn money_is_conserved_and_duplicates_are_done_once() {
 }
 
 #[test]
-fn refer_never_sees_money_in_flight() {
+fn refer_never_sees_a_half_executed_transfer() {
     with_model(|store, ask, _| common::refer_while_moving(store, ask, None, 100_000));
 }
 
@@ -46,6 +46,6 @@ fn the_sum_is_conserved_while_a_host_claims_accounts() {
 }
 
 #[test]
-fn refer_never_sees_what_a_host_moves_in_flight() {
+fn refer_never_sees_a_half_executed_transfer_of_the_host() {
     with_model(|store, ask, claims| common::refer_while_moving(store, ask, Some(claims), 20_000));
 }

@@ -69,7 +69,7 @@ pub(crate) const HOT_USES: u64 = 64;
 
 /// Difference of levels above which a key is *much colder* than another one, where a level is the number of binary
 /// digits of the uses: it then has about 1/16 of the uses or less. The difference is small enough that 10,000 uses
-/// count for something next to 100, and large enough that keys with the same traffic never differ so much.
+/// count for something next to 100, and large enough that keys with the same traffic stay within it.
 const MUCH_COLDER_LEVELS: usize = 3;
 
 /// Number of signatures without a use after which a table is idle: about a second of work of one core.

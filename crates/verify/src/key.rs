@@ -66,7 +66,7 @@ impl PublicKey {
         bytes
     }
 
-    /// Creates a key for tests that only tell keys apart.
+    /// Creates a key for tests that only compare keys.
     #[cfg(test)]
     pub(crate) fn unchecked(curve: Curve, x: U256, y: U256) -> Self {
         Self { curve, x, y }

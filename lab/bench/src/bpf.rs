@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_where_the_program_puts_them() {
+    fn latency_buckets_agree_with_the_bpf_program() {
         for ns in [16u64, 17, 31, 32, 33, 1000, 65_535, 1 << 40] {
             let log = 63 - (ns | 16).leading_zeros() as usize;
             let bucket = (log - 3) * 16 + (ns >> (log - 4)) as usize % 16;

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_was_not_run_looks_once_more_before_he_gives_up() {
+    fn a_thread_that_was_not_scheduled_polls_once_more_before_it_times_out() {
         let mut wait = Wait::new(100);
         assert!(!wait.is_in_vain(110, 10));
         assert!(

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kept_share_is_the_percentage_and_grows_with_it() {
+    fn the_selected_share_equals_the_percentage_and_grows_with_it() {
         let kept = |percent| (0..100_000).filter(move |number| is_kept(*number, percent));
         for percent in [0, 10, 50, 90, 100] {
             let share = kept(percent).count() as f64 / 1000.0;

@@ -152,13 +152,13 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn answers_what_it_holds_and_zeros_for_the_rest() {
+    fn the_baseline_answers_known_transactions_and_zeros_for_others() {
         let index = BTreeMap::from([([1; 32], [2; 32]), ([3; 32], [4; 32])]);
         for listen in ["127.0.0.1:0", "[::1]:0"] {
             let server = match Software::start(listen.parse().unwrap(), index.clone()) {
                 Err(error) if listen.starts_with('[') => {
                     // `eprintln!` would not do: libtest captures it and shows it only if the test fails.
-                    let name = "answers_what_it_holds_and_zeros_for_the_rest";
+                    let name = "the_baseline_answers_known_transactions_and_zeros_for_others";
                     let _ = writeln!(io::stderr(), "skipped: {name}: IPv6 is not available ({error})");
                     continue;
                 }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_the_middle_one() {
+    fn the_median_is_the_middle_of_the_sorted_values() {
         let of = |micros: &[u64]| {
             let taken = micros.iter().copied().map(Duration::from_micros).collect();
             let seen = RoundTrips {

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_draws_the_same_and_every_entry_says_which_it_is() {
+    fn the_same_seed_draws_the_same_entries_and_each_encodes_its_number() {
         let every_third = |seed| {
             let mut count = 0;
             Workload::draw(seed, Shape::default(), |_, _| {

@@ -19,7 +19,7 @@ fn options() -> Options {
 }
 
 #[test]
-fn our_proofs_are_right_and_a_block_is_answered_by_the_fast_path() {
+fn proofs_are_right_and_requests_for_a_block_are_answered_by_the_fast_path() {
     let report = match run(&options(), &mut |_| ()) {
         Err(BenchError::TooFewCores) => return skipped("this needs two cores"),
         other => other.expect("the scenario runs"),

@@ -5,7 +5,7 @@ use lineside_bench::fabric::{Options, run};
 use std::path::Path;
 
 #[test]
-fn everybody_gives_the_codes_that_are_meant() {
+fn all_contestants_return_the_expected_validation_codes() {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let folder = root.join(format!("fabric-{}", std::process::id()));
     let options = Options {

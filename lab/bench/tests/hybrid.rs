@@ -45,7 +45,7 @@ fn has_figures(report: &Report, case: &str) {
 }
 
 #[test]
-fn everybody_answers_and_nobody_is_refused() {
+fn all_contestants_answer_and_no_request_is_refused() {
     let Some(report) = short("own", Options::quick()) else {
         return;
     };
@@ -82,7 +82,7 @@ fn everybody_answers_and_nobody_is_refused() {
 }
 
 #[test]
-fn what_ycsb_chooses_is_answered() {
+fn operations_that_ycsb_chose_are_answered() {
     let ycsb = Options {
         ycsb: true,
         ..Options::quick()
@@ -96,7 +96,7 @@ fn what_ycsb_chooses_is_answered() {
 }
 
 #[test]
-fn what_is_judged_can_be_had_alone() {
+fn the_cases_with_gates_can_be_run_alone() {
     let judged = Options {
         judged: true,
         ..Options::quick()

@@ -28,7 +28,7 @@ fn short() -> Option<Report> {
 }
 
 #[test]
-fn everybody_answers_and_nobody_wrongly() {
+fn all_contestants_answer_and_no_answer_is_wrong() {
     let Some(report) = short() else { return };
     eprintln!("{report}");
     assert_eq!(report.checks.wrong, 0);

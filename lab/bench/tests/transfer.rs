@@ -33,7 +33,7 @@ fn short(figure: Option<u8>) -> Option<Report> {
 }
 
 #[test]
-fn everybody_answers_and_the_money_stays() {
+fn all_contestants_answer_and_the_sum_of_balances_is_conserved() {
     let Some(report) = short(None) else { return };
     eprintln!("{report}");
     assert_eq!(report.failures(), Vec::<String>::new());
@@ -74,7 +74,7 @@ fn everybody_answers_and_the_money_stays() {
 }
 
 #[test]
-fn a_figure_of_the_papers_has_all_its_rows() {
+fn a_figure_of_the_paper_has_all_its_rows() {
     let Some(report) = short(Some(7)) else { return };
     let figure = report.figure.as_ref().expect("the figure was requested");
     assert_eq!(figure.rows.len(), 5);

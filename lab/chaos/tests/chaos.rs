@@ -53,7 +53,7 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
 }
 
 #[test]
-fn a_disk_that_forgets_is_found() {
+fn a_disk_that_loses_acknowledged_writes_is_detected() {
     let scene = Scene {
         disk_forgets: true,
         ..scene()

@@ -6,8 +6,6 @@
 //! directly from the table; each cell of each answer is checked. In a first phase, the table itself reports its
 //! changes; in a second phase, a server does so whose messages get lost, and leases end. Alternatively, the table is an
 //! external one ([`run_over`]) whose servers report changes.
-//! changes, in a second a server whose messages get lost does, and leases end. Or over a table that is somewhere else
-//! ([`run_over`]), whose servers tell.
 
 mod actors;
 mod rows;

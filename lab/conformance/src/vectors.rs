@@ -357,7 +357,7 @@ host = "reply"
 "#;
 
     #[test]
-    fn frames_are_put_together() {
+    fn frames_are_joined_from_headers_and_payload() {
         let file = parse("good", GOOD).unwrap();
         let vector = &file.vectors[0];
         assert_eq!(vector.frame(), [0, 1, 2, 3]);
@@ -365,7 +365,7 @@ host = "reply"
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn mistakes_in_a_vector_file_are_named() {
         let cases = [
             (
                 "tree = false\nfastpath",

@@ -45,7 +45,7 @@ fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
 }
 
 #[test]
-fn in_the_kernel() {
+fn the_xdp_programs_in_the_kernel_answer_like_the_model() {
     for (seed, case) in cases().iter().enumerate() {
         match run(case, DatapathKind::Xdp, COUNT, seed as u64) {
             Ok((seen, counts)) => check_reach(case, &seen, &counts),
@@ -59,7 +59,7 @@ fn in_the_kernel() {
 }
 
 #[test]
-fn natively() {
+fn the_xdp_programs_compiled_natively_answer_like_the_model() {
     for (seed, case) in cases().iter().enumerate() {
         let (seen, counts) = run(case, DatapathKind::Native, COUNT, 100 + seed as u64)
             .unwrap_or_else(|difference| panic!("{} seed {seed}: {difference}", case.name));
@@ -68,7 +68,7 @@ fn natively() {
 }
 
 #[test]
-fn the_verifiers_work_is_bounded() {
+fn the_number_of_verified_instructions_is_bounded() {
     for value_bits in [0, 5] {
         let geometry = Geometry {
             row_bits: 8,

@@ -24,7 +24,7 @@ fn check(kind: DatapathKind, reads: u64, sabotage: Option<Sabotage>) -> Option<R
 }
 
 #[test]
-fn no_read_is_stale() {
+fn no_read_is_stale_while_the_table_changes() {
     for kind in [DatapathKind::Native, DatapathKind::Xdp] {
         let Some(report) = check(kind, 100_000, None) else {
             return;
@@ -44,7 +44,7 @@ fn no_read_is_stale() {
 }
 
 #[test]
-fn a_violation_of_coherence_is_found() {
+fn an_injected_violation_of_coherence_is_detected() {
     for kind in [DatapathKind::Native, DatapathKind::Xdp] {
         // The rules about the table's servers take minutes here.
         let Some(report) = check(kind, 5_000_000, Some(Sabotage::Untold)) else {

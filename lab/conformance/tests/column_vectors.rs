@@ -401,23 +401,23 @@ fn all(name: &str, kind: DatapathKind) {
 }
 
 #[test]
-fn the_model() {
+fn the_model_answers_as_the_vectors_say() {
     all("the Rust model", DatapathKind::Socket);
 }
 
 #[test]
-fn the_xdp_programs_natively() {
+fn the_natively_compiled_xdp_programs_answer_as_the_vectors_say() {
     all("the XDP programs natively", DatapathKind::Native);
 }
 
 #[test]
-fn the_xdp_programs_in_the_kernel() {
+fn the_xdp_programs_in_the_kernel_answer_as_the_vectors_say() {
     all("the XDP programs in the kernel", DatapathKind::Xdp);
 }
 
 /// The host alone gives the same bytes as with the fast path.
 #[test]
-fn the_host_alone() {
+fn the_host_without_a_fast_path_answers_as_the_vectors_say() {
     let mut ran = 0;
     for file in files() {
         let behind = Behind::new(&file);
@@ -436,7 +436,7 @@ fn the_host_alone() {
 
 /// Runs in a namespace with the vectors' addresses; each request is sent from the source address of its vector.
 #[test]
-fn the_socket_datapath() {
+fn the_socket_datapath_answers_as_the_vectors_say() {
     let Some(alone) = lineside_testkit::netns::Namespace::new() else {
         return;
     };
@@ -535,7 +535,7 @@ fn client(from: Source) -> UdpSocket {
 
 /// Without this test, a check that inspects nothing would pass every vector.
 #[test]
-fn a_broken_vector_fails() {
+fn a_changed_vector_fails() {
     let files = files();
     let broken = |name: &str, what: &str, change: &dyn Fn(&mut Vector), said: &str| {
         let file = files.iter().find(|file| file.name == name);

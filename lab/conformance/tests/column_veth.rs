@@ -165,7 +165,7 @@ fn read(client: &mut Client, key: &[u8]) -> (Option<Vec<u8>>, u8) {
 }
 
 #[test]
-fn every_change_is_seen_at_once_and_every_second_read_is_fastpath_s() {
+fn the_next_read_sees_every_change_and_the_fast_path_answers_every_second_read() {
     for (xdp, attached) in MODES {
         let Some((wire, _pass)) = wire() else { return };
         let mut server = wire.server.run(move || Server::start("x1", xdp));
@@ -233,7 +233,7 @@ fn every_change_is_seen_at_once_and_every_second_read_is_fastpath_s() {
 }
 
 #[test]
-fn no_read_at_the_line_is_older_than_what_was_written_before() {
+fn no_xdp_read_returns_a_value_older_than_an_acknowledged_write() {
     for (xdp, _) in MODES {
         let Some((wire, _pass)) = wire() else { return };
         let mut server = wire.server.run(move || Server::start("x1", xdp));
@@ -297,7 +297,7 @@ fn answered(tap: &mut Tap, asked: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn behind_a_tap_on_every_way_to_the_byte() {
+fn replies_through_a_tap_are_correct_to_the_byte_in_every_encapsulation() {
     for (xdp, attached) in MODES {
         if !may_load_bpf() {
             return;

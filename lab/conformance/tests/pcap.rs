@@ -57,7 +57,7 @@ fn read(file: &[u8]) -> (Vec<Record>, Option<PcapError>) {
 }
 
 #[test]
-fn both_byte_orders_and_both_units() {
+fn both_byte_orders_and_both_time_units_are_read() {
     for big_endian in [false, true] {
         for (magic, unit) in [(MICROS, 1000), (NANOS, 1)] {
             let file = capture(
@@ -88,7 +88,7 @@ fn both_byte_orders_and_both_units() {
 }
 
 #[test]
-fn a_checksum_behind_the_frame_is_no_part_of_it() {
+fn a_frame_check_sequence_is_not_part_of_the_frame() {
     let link = 1 | 1 << 26 | 2 << 28;
     let (records, fault) = read(&capture(
         MICROS,
@@ -102,7 +102,7 @@ fn a_checksum_behind_the_frame_is_no_part_of_it() {
 }
 
 #[test]
-fn every_refusal_has_its_reason() {
+fn every_damaged_file_is_refused_with_its_reason() {
     let refused = |file: &[u8]| read(file).1.expect("an error");
     let good = capture(MICROS, false, 1, &[(1, 1, 4, b"abcd"), (1, 2, 4, b"efgh")]);
     assert!(matches!(refused(b""), PcapError::NoHeader));
@@ -158,7 +158,7 @@ fn every_refusal_has_its_reason() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused() {
+fn times_and_frames_too_large_for_the_format_are_refused() {
     let mut writer = Writer::new(Vec::new()).unwrap();
     assert!(writer.write(u64::MAX, b"a frame").is_err());
     assert!(writer.write(0, &vec![0; RECORD_BYTES_MAX + 1]).is_err());
@@ -169,7 +169,7 @@ fn what_cannot_be_written_is_refused() {
 
 proptest! {
     #[test]
-    fn what_was_written_is_read(
+    fn written_frames_are_read_back(
         frames in proptest::collection::vec((any::<u32>(), 0..1_000_000_000u64, any::<Vec<u8>>()), 0..20),
     ) {
         let mut writer = Writer::new(Vec::new()).unwrap();
@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn no_file_makes_it_panic(
+    fn no_file_makes_the_reader_panic(
         start in 0usize..4,
         mut file in proptest::collection::vec(any::<u8>(), 0..300),
         small: bool,

@@ -37,7 +37,7 @@ fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
 }
 
 #[test]
-fn in_the_kernel() {
+fn the_xdp_programs_in_the_kernel_answer_like_the_model() {
     for (seed, case) in cases().iter().enumerate() {
         match run(case, DatapathKind::Xdp, COUNT, seed as u64) {
             Ok((seen, counts)) => check_reach(case, &seen, &counts),
@@ -51,7 +51,7 @@ fn in_the_kernel() {
 }
 
 #[test]
-fn natively() {
+fn the_xdp_programs_compiled_natively_answer_like_the_model() {
     for (seed, case) in cases().iter().enumerate() {
         let (seen, counts) = run(case, DatapathKind::Native, COUNT, 100 + seed as u64)
             .unwrap_or_else(|difference| panic!("{case:?} seed {seed}: {difference}"));
@@ -60,7 +60,7 @@ fn natively() {
 }
 
 #[test]
-fn the_verifiers_work_is_bounded() {
+fn the_number_of_verified_instructions_is_bounded() {
     use lineside_spv::datapath as spv;
     use lineside_xdp::XdpDatapath;
     let geometry = lineside_spv::store::Geometry {

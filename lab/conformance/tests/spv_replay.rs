@@ -196,7 +196,7 @@ fn every_datapath_gives_the_same_replies() {
 }
 
 #[test]
-fn a_capture_that_breaks_off_is_replayed_up_to_there() {
+fn a_truncated_capture_is_replayed_up_to_the_cut() {
     let txids = blocks()[0].txids.clone();
     let (mut file, whole) = conversation(&txids);
     file.truncate(file.len() - 1);
@@ -217,7 +217,7 @@ fn target(frames: &[Vec<u8>], to: Option<&str>) -> Result<Target, ReplayError> {
 }
 
 #[test]
-fn whom_fastpath_stands_for() {
+fn the_server_of_a_capture_is_the_most_frequent_destination_unless_it_is_given() {
     let own = to_server(false, false);
     let with_port = |destination_port| Addressing {
         destination_port,

@@ -37,7 +37,7 @@ fn soak(replies: u64, change: impl Fn(&mut Options)) -> Report {
 }
 
 #[test]
-fn a_million_replies() {
+fn a_million_replies_are_correct_while_the_chain_changes() {
     let report = soak(1_000_000, |_| ());
     assert_eq!(report.faults(), 0, "{:#?}", report.told);
     assert!(report.replies() >= 1_000_000);
@@ -63,7 +63,7 @@ fn a_million_replies() {
 }
 
 #[test]
-fn every_sabotage_is_found() {
+fn every_sabotage_is_detected() {
     for sabotage in Sabotage::ALL {
         for datapaths in [&USER[..1], &USER[1..]] {
             let mut options = options(datapaths, 4_000_000);

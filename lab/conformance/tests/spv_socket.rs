@@ -57,7 +57,7 @@ fn client(bind: &str) -> UdpSocket {
 }
 
 #[test]
-fn the_first_answer_is_the_hosts_the_second_fastpaths() {
+fn the_host_gives_the_first_answer_and_the_fast_path_the_second() {
     for (listen, bind) in [("127.0.0.1:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0")] {
         let (datapath, txids, root) = serve(listen);
         let client = client(bind);
@@ -81,7 +81,7 @@ fn the_first_answer_is_the_hosts_the_second_fastpaths() {
 }
 
 #[test]
-fn no_answer_for_a_services_port_nor_for_noise() {
+fn datagrams_from_a_services_port_and_noise_get_no_answer() {
     let (datapath, txids, root) = serve_with("127.0.0.1:0", 1);
     let Ok(forger) = UdpSocket::bind("127.0.0.1:7705") else {
         skipped("port 7705 is in use");
@@ -106,7 +106,7 @@ fn no_answer_for_a_services_port_nor_for_noise() {
 }
 
 #[test]
-fn dropping_it_frees_the_port() {
+fn dropping_the_datapath_frees_the_port() {
     let (datapath, ..) = serve("127.0.0.1:0");
     let address = datapath.local_addr();
     drop(datapath);
@@ -114,7 +114,7 @@ fn dropping_it_frees_the_port() {
 }
 
 #[test]
-fn on_every_address_the_reply_leaves_from_the_one_that_was_asked() {
+fn a_reply_comes_from_the_address_that_received_the_request() {
     for (listen, asked) in [
         ("0.0.0.0:0", "127.0.0.7"),
         ("[::]:0", "::1"),
@@ -169,7 +169,7 @@ impl Host for Stuck {
 }
 
 #[test]
-fn a_full_queue_says_busy_natively() {
+fn a_full_queue_answers_busy_in_the_native_format() {
     let host = Arc::new(Stuck::default());
     let gate = host.gate.lock().unwrap();
     let options = SocketOptions {

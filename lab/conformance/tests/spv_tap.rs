@@ -256,7 +256,7 @@ fn miss_then_hit(tap: &mut Tap, server: &mut Server, known: &[ExpectedAnswer]) {
 }
 
 #[test]
-fn what_is_missed_fills_and_is_answered_at_the_line() {
+fn a_miss_fills_the_fast_path_which_answers_the_next_request() {
     for mode in MODES {
         let (chain, known) = demo();
         behind_a_tap(mode, false, chain, move |tap, server| {
@@ -266,7 +266,7 @@ fn what_is_missed_fills_and_is_answered_at_the_line() {
 }
 
 #[test]
-fn real_transactions() {
+fn transactions_of_a_real_block_are_answered() {
     for mode in MODES {
         let Some((chain, known)) = real() else { return };
         behind_a_tap(mode, false, chain, move |tap, server| {
@@ -292,7 +292,7 @@ fn warm(tap: &mut Tap, known: &[ExpectedAnswer]) {
 }
 
 #[test]
-fn every_way_that_a_request_travels() {
+fn requests_in_every_encapsulation_are_answered() {
     for (mode, virtio) in MODES.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
         let (chain, known) = demo();
         behind_a_tap(mode, virtio, chain, move |tap, server| {
@@ -331,7 +331,7 @@ fn every_way_that_a_request_travels() {
 }
 
 #[test]
-fn checksums_that_are_absent_partial_or_wrong() {
+fn requests_with_absent_partial_or_wrong_checksums_get_replies_with_right_ones() {
     for mode in MODES {
         let (chain, known) = demo();
         behind_a_tap(mode, true, chain, move |tap, server| {
@@ -453,7 +453,7 @@ fn untagged(frame: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_not_ours_reaches_the_stack_unchanged() {
+fn foreign_frames_reach_the_kernel_stack_unchanged() {
     for mode in MODES {
         let (chain, known) = demo();
         behind_a_tap(mode, false, chain, move |tap, server| {

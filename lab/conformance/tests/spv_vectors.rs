@@ -251,12 +251,12 @@ fn all(datapath: &str, each: impl Fn(&File) -> Result<usize, String>) {
 }
 
 #[test]
-fn the_model() {
+fn the_model_answers_as_the_vectors_say() {
     all("the Rust model", hold_model);
 }
 
 #[test]
-fn the_xdp_programs_natively() {
+fn the_natively_compiled_xdp_programs_answer_as_the_vectors_say() {
     all("the XDP programs natively", |file| {
         let store = Arc::new(Store::anonymous(&geometry(file)).expect("memory"));
         let _writer = fill(file, &store);
@@ -272,7 +272,7 @@ fn the_xdp_programs_natively() {
 }
 
 #[test]
-fn the_xdp_programs_in_the_kernel() {
+fn the_xdp_programs_in_the_kernel_answer_as_the_vectors_say() {
     let mut ran = 0;
     for file in files() {
         let geometry = geometry(&file);
@@ -297,7 +297,7 @@ fn host(file: &File, store: &Arc<Store>, readers: &Readers) -> SpvHost {
 }
 
 #[test]
-fn the_host_alone() {
+fn the_host_without_a_fast_path_answers_as_the_vectors_say() {
     all("the host alone", |file| {
         let store = Arc::new(Store::anonymous(&geometry(file)).expect("memory"));
         let readers = Readers::default();
@@ -330,7 +330,7 @@ fn the_host_alone() {
 
 /// Sends every request twice: the host answers first, and the fast path then answers with the same bytes.
 #[test]
-fn the_socket_datapath() {
+fn the_socket_datapath_answers_as_the_vectors_say() {
     for (listen, any) in [("127.0.0.1:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0")] {
         all(&format!("the socket datapath on {listen}"), |file| {
             let store = Arc::new(Store::anonymous(&geometry(file)).expect("memory"));
@@ -410,7 +410,7 @@ fn ask(datapath: &SocketDatapath, client: &UdpSocket, vector: &Vector) -> Result
 
 /// Without this test, a check that inspects nothing would pass every vector.
 #[test]
-fn a_broken_vector_fails() {
+fn a_changed_vector_fails() {
     let files = files();
     let file = files
         .iter()
@@ -441,7 +441,7 @@ fn a_broken_vector_fails() {
     broken(hit, &|vector| vector.request.0[0] ^= 1, "verdict");
     broken(hit, &|vector| vector.counts = Some("misses".into()), "counters");
     broken(hit, &|vector| vector.counts = None, "counters");
-    let zero = "paper, TXID all zero: the reply unknown is no request, IPv4";
+    let zero = "paper, TXID all zero: the reply unknown is not a request, IPv4";
     broken(
         zero,
         &|vector| vector.fastpath = ExpectedVerdict::Drop("reply_bit".into()),
@@ -451,7 +451,7 @@ fn a_broken_vector_fails() {
 
 /// The files are the output of `make.py`, without manual edits.
 #[test]
-fn the_files_are_those_that_are_derived() {
+fn the_vector_files_are_the_output_of_the_generator() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/make.py");
     match std::process::Command::new("python3")
         .args([script, "--check"])

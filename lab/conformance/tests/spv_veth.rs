@@ -153,7 +153,7 @@ fn ask_all(server: SocketAddr, block: &DemoBlock) {
 }
 
 #[test]
-fn both_families_both_modes_and_nothing_left_behind() {
+fn a_server_answers_over_ipv4_and_ipv6_in_both_modes_and_detaches_completely() {
     if !may_load_bpf() {
         return;
     }
@@ -193,7 +193,7 @@ fn both_families_both_modes_and_nothing_left_behind() {
 }
 
 #[test]
-fn generic_on_lo() {
+fn the_loopback_interface_takes_the_program_in_generic_mode() {
     if !may_load_bpf() {
         return;
     }
@@ -213,7 +213,7 @@ fn generic_on_lo() {
 }
 
 #[test]
-fn addresses_without_brd_and_with_a_label() {
+fn addresses_without_broadcast_or_with_a_label_are_read() {
     let Some(alone) = Namespace::new() else { return };
     alone.ip("link add v0 type veth peer name v1");
     alone.ip("address add 10.9.0.2/24 dev v0");
@@ -235,7 +235,7 @@ fn addresses_without_brd_and_with_a_label() {
 }
 
 #[test]
-fn a_veth_is_known_by_its_driver() {
+fn a_veth_is_recognised_by_its_driver() {
     let Some(alone) = Namespace::new() else { return };
     alone.ip("link add v0 type veth peer name v1");
     alone.run(|| {
@@ -249,7 +249,7 @@ fn a_veth_is_known_by_its_driver() {
 }
 
 #[test]
-fn two_services_on_one_interface_and_a_port_of_none() {
+fn two_services_share_an_interface_and_other_ports_are_not_answered() {
     if !may_load_bpf() {
         return;
     }
@@ -286,7 +286,7 @@ fn two_services_on_one_interface_and_a_port_of_none() {
 }
 
 #[test]
-fn a_foreign_program_is_named_and_left_alone() {
+fn a_foreign_program_is_named_and_not_replaced() {
     if !may_load_bpf() {
         return;
     }
@@ -352,7 +352,7 @@ fn own_pins(dir: &Path) -> Pins {
 }
 
 #[test]
-fn fastpath_answers_between_two_daemons_and_the_second_takes_over() {
+fn the_fast_path_answers_between_two_daemons_and_the_second_takes_it_over() {
     if !may_load_bpf() {
         return;
     }
@@ -470,7 +470,7 @@ fn no_reply_is_lost_while_programs_are_replaced() {
 }
 
 #[test]
-fn after_the_lease_the_host_answers() {
+fn the_host_answers_after_the_lease_has_ended() {
     if !may_load_bpf() {
         return;
     }
@@ -491,7 +491,7 @@ fn after_the_lease_the_host_answers() {
 }
 
 #[test]
-fn two_servers_pointed_at_each_other_stay_quiet() {
+fn two_servers_do_not_answer_each_other() {
     if !may_load_bpf() {
         return;
     }

@@ -55,7 +55,7 @@ fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
 }
 
 #[test]
-fn in_the_kernel() {
+fn the_xdp_programs_in_the_kernel_answer_like_the_model() {
     for (seed, case) in cases().expect("cases").iter().enumerate() {
         match run(case, DatapathKind::Xdp, COUNT, seed as u64) {
             Ok((seen, counts)) => check_reach(case, &seen, &counts),
@@ -69,7 +69,7 @@ fn in_the_kernel() {
 }
 
 #[test]
-fn natively() {
+fn the_xdp_programs_compiled_natively_answer_like_the_model() {
     for (seed, case) in cases().expect("cases").iter().enumerate() {
         let (seen, counts) = run(case, DatapathKind::Native, COUNT, 100 + seed as u64)
             .unwrap_or_else(|difference| panic!("{case:?} seed {seed}: {difference}"));
@@ -78,7 +78,7 @@ fn natively() {
 }
 
 #[test]
-fn the_verifiers_work_is_bounded() {
+fn the_number_of_verified_instructions_is_bounded() {
     for mode in [Mode::Durable, Mode::Express] {
         let geometry = Geometry {
             account_bits: 4,

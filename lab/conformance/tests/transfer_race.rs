@@ -77,7 +77,7 @@ fn money_is_conserved_and_duplicates_are_done_once() {
 }
 
 #[test]
-fn refer_never_sees_money_in_flight() {
+fn refer_never_sees_a_half_executed_transfer() {
     with_program(|store, ask, _| common::refer_while_moving(store, ask, None, 100_000));
 }
 
@@ -87,12 +87,12 @@ fn the_sum_is_conserved_while_a_host_claims_accounts() {
 }
 
 #[test]
-fn refer_never_sees_what_a_host_moves_in_flight() {
+fn refer_never_sees_a_half_executed_transfer_of_the_host() {
     with_program(|store, ask, claims| common::refer_while_moving(store, ask, Some(claims), 20_000));
 }
 
 #[test]
-fn what_is_locked_all_the_time_is_neither_claimed_nor_shown() {
+fn accounts_that_stay_locked_are_neither_claimed_nor_updated() {
     with_program(|store, ask, claims| {
         common::open(store, ask);
         let mut cells = [1, 2].map(|id| {

@@ -57,7 +57,7 @@ fn answered(tap: &mut Tap, asked: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn executed_on_every_way() {
+fn transfers_in_every_encapsulation_are_executed() {
     for xdp in MODES {
         behind(Mode::Express, xdp, false, |tap, server| {
             at_line(
@@ -89,7 +89,7 @@ fn executed_on_every_way() {
 }
 
 #[test]
-fn durable_writes_reach_the_host_and_its_reads_the_line() {
+fn durable_writes_are_executed_by_the_host_and_reads_answered_in_xdp() {
     for xdp in MODES {
         behind(Mode::Durable, xdp, false, |tap, server| {
             assert_eq!(
@@ -111,7 +111,7 @@ fn durable_writes_reach_the_host_and_its_reads_the_line() {
 }
 
 #[test]
-fn checksums_that_are_partial_or_wrong() {
+fn a_transfer_with_a_partial_checksum_is_executed_and_one_with_a_wrong_or_no_checksum_is_not() {
     for xdp in MODES {
         behind(Mode::Express, xdp, true, |tap, server| {
             for account in [1, 2] {

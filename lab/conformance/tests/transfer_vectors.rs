@@ -379,24 +379,24 @@ fn all(name: &str, kind: DatapathKind) {
 }
 
 #[test]
-fn the_model() {
+fn the_model_answers_as_the_vectors_say() {
     all("the Rust model", DatapathKind::Socket);
 }
 
 #[test]
-fn the_xdp_programs_natively() {
+fn the_natively_compiled_xdp_programs_answer_as_the_vectors_say() {
     all("the XDP programs natively", DatapathKind::Native);
 }
 
 #[test]
-fn the_xdp_programs_in_the_kernel() {
+fn the_xdp_programs_in_the_kernel_answer_as_the_vectors_say() {
     all("the XDP programs in the kernel", DatapathKind::Xdp);
 }
 
 /// The host alone gives the same bytes as with the fast path. This holds in `durable` mode, in which both answer from
 /// durable data.
 #[test]
-fn the_host_alone() {
+fn the_host_without_a_fast_path_answers_as_the_vectors_say() {
     let mut ran = 0;
     for file in files() {
         if file.state.mode == Mode::Express {
@@ -450,7 +450,7 @@ impl BatchHost for TimedHost {
 
 /// Runs in a namespace with the vectors' addresses; each request is sent from the source address of its vector.
 #[test]
-fn the_socket_datapath() {
+fn the_socket_datapath_answers_as_the_vectors_say() {
     let Some(alone) = lineside_testkit::netns::Namespace::new() else {
         return;
     };
@@ -568,7 +568,7 @@ fn client(from: Source) -> UdpSocket {
 
 /// Without this test, a check that inspects nothing would pass every vector.
 #[test]
-fn a_broken_vector_fails() {
+fn a_changed_vector_fails() {
     let files = files();
     let broken = |name: &str, what: &str, change: &dyn Fn(&mut Vector), said: &str| {
         let file = files.iter().find(|file| file.name == name);
@@ -627,7 +627,7 @@ fn a_broken_vector_fails() {
         &|vector| at(&mut vector.reply, 51),
         "the host's reply",
     );
-    let short = "19 bytes are no packet of the paper's, nor native";
+    let short = "19 bytes are neither a packet of the paper nor a native one";
     let other = ExpectedVerdict::Drop("paper_refused".into());
     broken(
         hosts,

@@ -111,7 +111,7 @@ const ASKED: u64 = 2 + 2 * MOVES as u64 + 1 + 2;
 const SERVERS: [(&str, u32); 2] = [("10.0.0.2:7702", 1), ("[fd00::2]:7702", 3)];
 
 #[test]
-fn express_is_executed_at_the_line_and_drained() {
+fn express_operations_are_executed_in_xdp_and_journaled_by_the_host() {
     let Some((wire, _pass)) = wire() else { return };
     let mut server = start(&wire, Mode::Express);
     for (round, (address, first)) in (1..).zip(SERVERS) {
@@ -184,7 +184,7 @@ fn packet(session: &Session, sequence: u64, operation: &Operation) -> Vec<u8> {
 }
 
 #[test]
-fn who_is_refused_too_often_at_the_line_is_the_hosts_and_others_stay_the_lines() {
+fn a_source_refused_too_often_is_sent_to_the_host_and_others_stay_in_xdp() {
     const GOOD: u64 = 100;
     // Number of packets that the host may not have charged yet.
     const BURST: u64 = 16;
@@ -250,7 +250,7 @@ fn who_is_refused_too_often_at_the_line_is_the_hosts_and_others_stay_the_lines()
 }
 
 #[test]
-fn durable_refers_at_the_line_and_the_host_executes() {
+fn in_durable_mode_xdp_answers_refer_and_the_host_executes() {
     let Some((wire, _pass)) = wire() else { return };
     let mut server = start(&wire, Mode::Durable);
     for (round, (address, first)) in (1..).zip(SERVERS) {
@@ -275,7 +275,7 @@ fn durable_refers_at_the_line_and_the_host_executes() {
 /// The paper's REFER of an empty account is answered with the bytes of the request. A server that received the answer
 /// would answer it again, and so on.
 #[test]
-fn one_forged_refer_between_two_servers_stops() {
+fn a_forged_refer_does_not_loop_between_two_servers() {
     // No service uses these ports; requests from a service's port are not answered.
     const PORTS: [u16; 2] = [7711, 7712];
     const EMPTY: u32 = 9;
@@ -338,7 +338,7 @@ fn one_forged_refer_between_two_servers_stops() {
 }
 
 #[test]
-fn what_does_not_come_whole_moves_nothing() {
+fn malformed_requests_move_no_money() {
     let Some((wire, _pass)) = wire() else { return };
     let mut server = start(&wire, Mode::Express);
     wire.client.run(|| {

@@ -134,7 +134,7 @@ fn payloads() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn random_frames_have_the_same_fate_in_c_and_in_the_model() {
+fn random_frames_have_the_same_verdict_in_c_and_in_the_model() {
     const COUNT: u64 = 20_000;
     let addresses = ["10.0.0.2", "fd00::2"].map(|text| text.parse().expect("an address"));
     let endpoint = endpoint([2, 0, 0, 0, 0, 2], &addresses);

@@ -38,7 +38,7 @@ fn start(text: &str) -> Daemon {
 }
 
 #[test]
-fn a_number_is_added_to_read_and_seen_in_the_status() {
+fn a_number_is_added_to_read_and_shown_in_the_status() {
     let text =
         "[datapath]\nkind = \"socket\"\nthreads = 1\n[odometer]\nenabled = true\nlisten = \"127.0.0.1:0\"\n";
     let daemon = start(text);
@@ -86,7 +86,7 @@ fn a_number_is_added_to_read_and_seen_in_the_status() {
 }
 
 #[test]
-fn a_key_that_the_section_does_not_have_is_refused_with_its_line() {
+fn an_unknown_key_of_the_section_is_refused_with_its_line() {
     let config = Config::parse("[odometer]\nenabled = true\nspeed = 3\n", SERVICES).expect("a text");
     let error = config.check().err().expect("a wrong configuration");
     assert_eq!(error.issues[0].line, Some(3), "{error}");

@@ -182,7 +182,7 @@ mod tests {
     use p256::ecdsa::{Signature as Other, VerifyingKey};
 
     #[test]
-    fn another_implementation_takes_them() {
+    fn signatures_are_accepted_by_another_implementation() {
         let keys = Key::all(7, TABLE + 3);
         let digest = |number: usize| -> [u8; 32] { Sha256::digest(number.to_be_bytes()).into() };
         let claims: Vec<_> = keys.iter().enumerate().map(|(n, key)| (key, digest(n))).collect();

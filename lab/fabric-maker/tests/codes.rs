@@ -47,7 +47,7 @@ fn codes(
 }
 
 #[test]
-fn every_fault_has_its_code() {
+fn every_fault_occurs_and_gives_its_code() {
     for seed in 1..=4 {
         for (chaincode, endorsements) in [(Chaincode::Smallbank, 2), (Chaincode::Drm, 4)] {
             let workload = Workload {
@@ -73,7 +73,7 @@ fn every_fault_has_its_code() {
 }
 
 #[test]
-fn each_fault_alone() {
+fn each_fault_alone_gives_its_code() {
     let network = network(9, 2, 1);
     for &fault in Fault::ALL {
         let workload = Workload {
@@ -96,7 +96,7 @@ fn each_fault_alone() {
 }
 
 #[test]
-fn one_to_four_endorsements_of_one_to_four_organisations() {
+fn one_to_four_endorsements_of_one_to_four_organisations_are_valid() {
     for orgs in 1..=4 {
         for endorsements in 1..=4usize {
             let network = network(20 + orgs as u64, orgs, endorsements.div_ceil(orgs));
@@ -116,7 +116,7 @@ fn one_to_four_endorsements_of_one_to_four_organisations() {
 
 /// If the channel's policy requires a majority of three organisations, one endorsement is not enough.
 #[test]
-fn a_majority_of_the_organisations() {
+fn a_majority_policy_refuses_one_endorsement_of_three() {
     let workload = Workload {
         keys: 10_000,
         transactions: 2_000,
@@ -130,7 +130,7 @@ fn a_majority_of_the_organisations() {
 }
 
 #[test]
-fn the_largest_block() {
+fn a_block_of_65535_transactions_is_valid() {
     let workload = Workload {
         keys: 20_000,
         endorsements: 1,
@@ -184,7 +184,7 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
-fn spoiled_blocks_are_refused() {
+fn damaged_blocks_are_refused() {
     let network = network(11, 2, 1);
     let workload = Workload {
         keys: 100,

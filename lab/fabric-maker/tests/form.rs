@@ -206,7 +206,7 @@ fn differences(ours: &BTreeSet<String>, theirs: &BTreeSet<String>) -> (Vec<Strin
 }
 
 #[test]
-fn genesis_lifecycle_and_config_blocks() {
+fn genesis_lifecycle_and_config_blocks_have_the_form_of_recorded_ones() {
     let made = made();
     let config = made.iter().rfind(|block| is_config(block)).unwrap();
     assert!(config.number > 3);
@@ -231,7 +231,7 @@ fn genesis_lifecycle_and_config_blocks() {
 }
 
 #[test]
-fn endorser_transactions() {
+fn endorser_transactions_have_the_form_of_recorded_ones() {
     let made = made();
     let config = made
         .iter()

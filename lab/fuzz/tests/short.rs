@@ -30,7 +30,7 @@ macro_rules! targets {
         })*
 
         #[test]
-        fn every_target_is_run_here_and_by_cargo_fuzz() {
+        fn every_target_is_run_by_this_test_and_by_cargo_fuzz() {
             let here = [$(stringify!($name)),*];
             assert_eq!(here.to_vec(), TARGETS.iter().map(|target| target.name).collect::<Vec<_>>());
             let root = concat!(env!("CARGO_MANIFEST_DIR"), "/libfuzzer");

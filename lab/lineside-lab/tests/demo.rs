@@ -18,7 +18,7 @@ fn display(hash: &[u8; 32]) -> String {
 }
 
 #[test]
-fn the_demonstration_needs_nothing_and_ends_with_once() {
+fn the_demonstration_needs_no_files_and_ends_after_one_round_with_once() {
     let free = "127.0.0.1:0";
     let asked = [
         "--datapath",

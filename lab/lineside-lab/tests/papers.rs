@@ -323,7 +323,7 @@ fn check_plots(folder: &Path, written: &BTreeSet<String>) {
 }
 
 #[test]
-fn the_quick_figures_hold_against_other_formulas_and_are_whole() {
+fn the_quick_figures_are_complete_and_agree_with_other_formulas() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("new/folder");
     let output = Command::new(env!("CARGO_BIN_EXE_lineside-lab"))

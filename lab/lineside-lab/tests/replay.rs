@@ -143,7 +143,7 @@ fn a_capture_is_answered_on_every_datapath() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_said() {
+fn captures_that_cannot_be_replayed_are_refused_with_the_reason() {
     let scene = Scene::new();
     let whole = std::fs::read(scene.path("in.pcap")).unwrap();
     std::fs::write(scene.path("cut.pcap"), &whole[..whole.len() - 1]).unwrap();

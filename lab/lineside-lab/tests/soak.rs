@@ -11,7 +11,7 @@ fn soak(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn a_short_one_says_what_it_saw() {
+fn a_short_soak_reports_its_counts() {
     let output = soak(&["--replies", "20000"]);
     assert!(output.status.success(), "{output:?}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
@@ -24,7 +24,7 @@ fn a_short_one_says_what_it_saw() {
 }
 
 #[test]
-fn a_broken_rule_ends_with_code_1() {
+fn a_sabotaged_soak_ends_with_exit_code_1() {
     let output = soak(&["--replies", "4000000", "--sabotage", "keep-dropped"]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr);
@@ -32,7 +32,7 @@ fn a_broken_rule_ends_with_code_1() {
 }
 
 #[test]
-fn column_is_soaked_too() {
+fn a_short_soak_of_column_reports_its_counts() {
     let soak = |arguments: &[&str]| {
         Command::new(env!("CARGO_BIN_EXE_lineside-lab"))
             .args([

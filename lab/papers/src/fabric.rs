@@ -356,7 +356,7 @@ mod tests {
     /// In a small run, every block is equal to the sent one. With each endorsement a packet grows by less than an
     /// identity, since identities are removed.
     #[test]
-    fn packets_grow_with_endorsements_by_a_signature() {
+    fn each_endorsement_adds_a_signature_to_a_packet() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             transactions: 60,

@@ -14,7 +14,7 @@ const LEGEND_LINE: i32 = 22;
 /// Maximum number of characters in one line of the legend.
 const LEGEND_CHARACTERS: usize = 34;
 const FONT: &str = "sans-serif";
-/// Colours that readers with any kind of colour vision can tell apart (Okabe and Ito).
+/// Colours that readers with any kind of colour vision can distinguish (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),

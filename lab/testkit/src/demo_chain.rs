@@ -238,7 +238,7 @@ fn assemble(prev: BlockHash, height: u32, txs: &[Transaction]) -> DemoBlock {
     }
 }
 
-/// Returns a well-mixed word for one position in the chain (the finaliser of SplitMix64).
+/// Returns a well-mixed 64-bit value of one position in the chain (the finaliser of SplitMix64).
 fn mix(seed: u64, height: u32, position: u32, word: u32) -> u64 {
     let mut z = Random(seed ^ Random((u64::from(height) << 32) | u64::from(position)).next()).next();
     z = Random(z.wrapping_add(u64::from(word))).next();

@@ -38,8 +38,8 @@ struct KeysByBlock {
 pub(super) struct Expiring(BTreeMap<String, BTreeMap<String, KeysByBlock>>);
 
 impl Expiring {
-    /// Moves a key from the block `before` that wrote it last to the block `after` that writes it now; `None` stands
-    /// for a missing key.
+    /// Moves a key from the block `before` that wrote it last to the block `after` that writes it now; `None`
+    /// means a missing key.
     pub fn rewrite(
         &mut self,
         (namespace, collection): (&str, &str),

@@ -314,7 +314,7 @@ pub(super) fn exception(class: &str, do_not_retry: bool, moved_to: Option<String
     ExceptionResponse {
         exception_class_name: Some(format!("org.apache.hadoop.hbase.{class}")),
         stack_trace: Some(format!(
-            "org.apache.hadoop.hbase.{class}: as it was told to\n\tat nowhere"
+            "org.apache.hadoop.hbase.{class}: requested by the test\n\tat nowhere"
         )),
         hostname,
         port,

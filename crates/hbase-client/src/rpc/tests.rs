@@ -85,7 +85,7 @@ fn a_permanent_error_is_not_retried() {
         put(&hbase, b"a", b"1").unwrap_err(),
     ] {
         assert!(
-            matches!(&error, TableError::UnknownFamily(why) if why.contains("as it was told to")),
+            matches!(&error, TableError::UnknownFamily(why) if why.contains("requested by the test")),
             "{error:?}"
         );
     }

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_is_said_and_meant() {
+    fn every_byte_is_printed_and_parsed_back_and_bad_escapes_are_refused() {
         let all: Vec<u8> = (0..=255).collect();
         assert_eq!(parse(&show(&all)), Ok(all));
         assert_eq!(parse("row\\x00\\xFf"), Ok(b"row\0\xff".to_vec()));

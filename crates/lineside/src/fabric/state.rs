@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_gets_no_control_characters() {
+    fn control_characters_are_escaped_for_a_terminal() {
         let plain = "{\"owner\":\"O'Neil\"} straße 銀";
         assert_eq!(escaped(plain), plain);
         let hostile = "\u{1b}]0;mine\u{7}\u{202e}\r\n\u{9b}2J\\";
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn hex_is_read_or_not() {
+    fn only_complete_hex_is_parsed() {
         assert_eq!(unhex("00fF"), Some(vec![0, 255]));
         assert_eq!(unhex(""), Some(vec![]));
         assert_eq!((unhex("0"), unhex("0g"), unhex("é")), (None, None, None));

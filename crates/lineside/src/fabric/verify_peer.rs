@@ -142,7 +142,9 @@ fn show(audited: &AuditReport, as_json: bool) -> anyhow::Result<()> {
     match difference {
         Some(difference) => bail!("block {} is the first that differs", difference.number),
         None if *blocks == 0 => {
-            bail!("no block was compared: the peer's directory has none, or the ledger has none of them")
+            bail!(
+                "no block was compared: the peer's directory has no blocks, or only blocks that the ledger lacks"
+            )
         }
         None => Ok(()),
     }

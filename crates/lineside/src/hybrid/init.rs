@@ -100,7 +100,7 @@ fn wrong(what: impl Into<String>) -> anyhow::Error {
 /// Parses rights: r, w, rw, or - for none.
 ///
 /// # Errors
-/// The text is none of these; the error lists them.
+/// The text is something else; the error lists the allowed values.
 pub fn rights(text: &str) -> Result<Rights, String> {
     let (read, write) = match text {
         "r" => (true, false),

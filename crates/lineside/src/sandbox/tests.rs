@@ -109,7 +109,7 @@ fn forbidden_calls_are_refused_also_on_threads_that_start_later() {
 }
 
 #[test]
-fn a_server_can_do_its_work() {
+fn the_calls_that_a_server_needs_are_allowed() {
     let folder = tempfile::tempdir().expect("a folder");
     within(&kept(folder.path()), || {
         let (send, receive) = channel();
@@ -133,7 +133,7 @@ fn a_server_can_do_its_work() {
 
 /// A service may make the calls of the groups that it names, and of no others.
 #[test]
-fn a_service_makes_the_calls_of_its_own_groups() {
+fn a_service_may_make_only_the_calls_of_its_own_groups() {
     if !has_seccomp() {
         println!("skipped: this kernel has no seccomp filters");
         return;
@@ -191,7 +191,7 @@ fn child_that_makes_a_forbidden_call() {
 }
 
 #[test]
-fn strict_kills() {
+fn a_strict_sandbox_kills_a_process_that_makes_a_forbidden_call() {
     if !has_seccomp() {
         println!("skipped: this kernel has no seccomp filters");
         return;
@@ -208,7 +208,7 @@ fn strict_kills() {
 }
 
 #[test]
-fn off_restricts_nothing_and_says_so() {
+fn a_sandbox_that_is_off_restricts_nothing_and_says_so() {
     let places = kept(Path::new("/tmp"));
     let said = std::thread::scope(|scope| {
         let act = || {
@@ -222,7 +222,7 @@ fn off_restricts_nothing_and_says_so() {
 }
 
 #[test]
-fn docs_show_the_table_of_calls() {
+fn the_documents_show_the_table_of_allowed_calls() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
     let page = std::fs::read_to_string(page).expect("docs/operations.md");
     let table = calls::table();

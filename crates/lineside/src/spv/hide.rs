@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_leaves_the_command_line() {
+    fn a_password_is_removed_from_the_command_line() {
         let (kept, password) =
             hidden(&["lineside", "spv", "serve", "--node", "btcd://u:p%40:@[::1]:8334"]).unwrap();
         assert_eq!(
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_leaves_an_assignment() {
+    fn a_password_is_removed_from_an_assignment() {
         for (argument, shown) in [
             ("spv.node=btcd://u:p@h:1", "spv.node=btcd://u@h:1"),
             ("spv.node = \"btcd://u:p@h:1\"", "spv.node = \"btcd://u@h:1\""),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn other_arguments_stay() {
+    fn other_arguments_are_not_changed() {
         for arguments in [
             &["lineside", "spv", "serve", "--node", "btcd://u@h:1"][..],
             &["lineside", "spv", "serve", "--node", "embedded"],

@@ -215,7 +215,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_counter_that_shrinks_has_started_again_and_a_restart_begins_a_new_history() {
+    fn a_counter_that_shrinks_counts_from_zero_and_a_restart_begins_a_new_history() {
         assert_eq!(per_second(50, 8, 2.0), 4.0);
         let mut history = History::default();
         let start = Instant::now();

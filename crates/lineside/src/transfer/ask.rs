@@ -309,7 +309,7 @@ fn say(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> a
     Ok(())
 }
 
-/// Returns the words for an operation's number in the ledger; empty for 0, because an operation that the fast path
+/// Returns the text of an operation's number in the ledger; empty for 0, because an operation that the fast path
 /// executed gets its number later.
 pub fn numbered(number: u64) -> String {
     match number {

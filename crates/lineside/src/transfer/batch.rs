@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_operations() {
+    fn lines_are_parsed_as_operations_and_wrong_ones_are_refused() {
         let pending = parse("linked pending rent 1 2 30 60").unwrap();
         assert_eq!(
             (pending.flags, pending.contract.get(), pending.timeout_s.get()),

@@ -9,7 +9,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// Payment to the script: the transaction, and its height in the best chain, or 0 if it is in none of its blocks.
+/// Payment to the script: the transaction, and its height in the best chain, or 0 if the best chain does not contain
+/// it.
 struct Payment {
     transaction: bitcoin::Transaction,
     height: usize,

@@ -5,7 +5,7 @@ use lineside_spv::client::Client;
 use serde_json::json;
 
 #[test]
-fn blocks_that_are_kept_make_another_store_without_the_node() {
+fn kept_blocks_are_imported_into_another_store_without_the_node() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
     let (node, _, _) = node(5);
@@ -68,7 +68,7 @@ fn damage(data: &std::path::Path, raw: &[u8], cut: bool) {
 }
 
 #[test]
-fn a_kept_block_is_read_again_and_not_asked_for_unless_it_is_damaged() {
+fn a_kept_block_is_read_from_the_disk_and_fetched_only_if_it_is_damaged() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
     let (node, _, mut blocks) = node(6);
@@ -123,7 +123,7 @@ fn a_kept_block_is_read_again_and_not_asked_for_unless_it_is_damaged() {
 }
 
 #[test]
-fn a_missing_kept_block_is_said_at_the_start_and_fetched() {
+fn a_missing_kept_block_is_reported_at_the_start_and_fetched() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
     let (node, mut chain, mut blocks) = node(5);
@@ -153,7 +153,7 @@ fn a_missing_kept_block_is_said_at_the_start_and_fetched() {
 }
 
 #[test]
-fn a_server_answers_the_kinds_of_requests_that_its_tables_name() {
+fn a_server_answers_the_kinds_of_requests_that_its_options_name() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
     let (node, _, blocks) = node(4);
@@ -211,7 +211,7 @@ fn a_server_answers_the_kinds_of_requests_that_its_tables_name() {
 }
 
 #[test]
-fn a_node_is_followed_again_when_a_full_disk_has_room() {
+fn a_node_is_followed_again_once_a_full_disk_has_room() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
     let (node, mut chain, _) = node(3);

@@ -38,7 +38,7 @@ pub trait HeaderStore {
     /// Adds headers. They need not be durable before [`HeaderStore::sync`] returns.
     ///
     /// # Errors
-    /// The system's reason; then none of `headers` is kept.
+    /// The system's reason; the store then holds the headers that it held before.
     fn append(&mut self, headers: &[[u8; HEADER_BYTES]]) -> Result<(), StoreError>;
 
     /// Makes everything that was appended durable.

@@ -6,7 +6,7 @@ use crate::table::Table;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// Returns a distinct key. The tests only tell keys apart, so these are not points of a curve.
+/// Returns a distinct key. The tests only compare keys, so these are not points of a curve.
 fn key(n: u64) -> PublicKey {
     PublicKey::unchecked(Curve::P256, [n, 1, 2, 3], [n, 0, 0, 0])
 }

@@ -182,7 +182,7 @@ fn different() -> Vec<Vector> {
         ("an INTEGER inside that is not minimal", "300a 020101 020101 02020001", 0, TrailingInside),
         ("a tag without a length inside", "3007 020101 020101 02", 0, TrailingInside),
         ("an element inside that is cut short", "3008 020101 020101 04ff", 0, TrailingInside),
-        ("bytes inside that are no element", "3009 020101 020101 5a5a5a", 0, TrailingInside),
+        ("bytes inside that are not an element", "3009 020101 020101 5a5a5a", 0, TrailingInside),
         ("127 bytes, the last short form", "307f 020101 020101", 121, TrailingInside),
         ("128 bytes, a long form", "308180 020101 020101", 122, TrailingInside),
         ("256 bytes, a longer form", "30820100 020101 020101", 250, TrailingInside),

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_rows_that_were_asked_for_are_right() {
+    fn only_the_requested_rows_are_counted_as_right() {
         for ask in Ask::ALL {
             let mut paper = Paper::new(ask);
             let mut reply = vec![COLUMN_PAPER_FOUND];

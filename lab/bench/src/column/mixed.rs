@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replaced_before_the_read_is_stale() {
+    fn a_version_replaced_before_the_read_is_stale() {
         let mut known = KnownVersions::default();
         // The requests are a put and three reads, all of one row.
         let draws = Draws(Arc::new(vec![5; DRAWS]));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn skewed_draws_have_a_most_wanted_row() {
+    fn skewed_draws_prefer_one_row() {
         let count = |draws: &Draws, row| draws.0.iter().filter(|drawn| **drawn == row).count();
         let (even, skewed) = (Draws::even(1), Draws::skewed(1));
         assert!(count(&skewed, 0) > 50 * count(&even, 0).max(1));

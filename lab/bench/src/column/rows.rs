@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rows_value_tells_its_version_and_no_other_rows_does() {
+    fn the_value_of_a_row_encodes_the_row_and_its_version() {
         for row in [0, 1, 4_999, ROWS - 1] {
             assert_eq!(row_of(&key(row)), Some(row));
             assert_ne!(key(row)[3], 0);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_stay_in_the_table_and_do_not_repeat_soon() {
+    fn generated_requests_are_for_existing_rows_and_do_not_repeat_soon() {
         for ask in Ask::ALL {
             let rows: Vec<u32> = (0..4096).map(|number| ask.row(number)).collect();
             assert!(rows.iter().all(|row| row + ask.rows() <= ROWS));

@@ -450,7 +450,7 @@ mod tests {
     use crate::gate::Outcome;
 
     #[test]
-    fn what_is_printed_is_read() {
+    fn the_output_of_ycsb_is_parsed() {
         let out = "[OVERALL], RunTime(ms), 100\n[OVERALL], Throughput(ops/sec), 1234.5\n\
                    LINESIDE reads=9 fastpath=6 host=3 stale=1 missing=2 errors=4\n";
         let said = YcsbOutput::read(out).unwrap();
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_what_misses_and_writes_leave() {
+    fn the_bound_follows_from_the_share_of_misses_and_writes() {
         let through = YcsbOutput {
             ops_per_s: 50.0,
             fastpath: 90.0,

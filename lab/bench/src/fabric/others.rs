@@ -59,7 +59,7 @@ mod tests {
     use super::busy_ticks;
 
     #[test]
-    fn idle_ticks_and_those_of_guests_do_not_count() {
+    fn idle_and_guest_ticks_are_not_counted() {
         let stat = "cpu  1 20 300 4000 50000 600000 7000000 80000000 9 9\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
         assert_eq!(busy_ticks(stat), Some(87_600_321));
         assert_eq!(busy_ticks("cpu  1 2 3\n"), None);

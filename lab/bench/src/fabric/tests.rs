@@ -6,7 +6,7 @@ use lineside_fabric::TxCode;
 use std::time::Duration;
 
 #[test]
-fn a_difference_is_noticed() {
+fn different_and_missing_codes_are_counted() {
     use TxCode::{MvccReadConflict, Valid};
     assert_eq!(
         differences(&[Valid, MvccReadConflict], &[Valid, MvccReadConflict]),
@@ -17,7 +17,7 @@ fn a_difference_is_noticed() {
 }
 
 #[test]
-fn tenths_are_of_the_time_between_blocks() {
+fn rates_of_tenths_are_computed_from_the_times_between_blocks() {
     let block = |number: u64| BlockTiming {
         transactions: 500,
         durable: Duration::from_millis(if number < 10 {
@@ -38,7 +38,7 @@ fn tenths_are_of_the_time_between_blocks() {
 }
 
 #[test]
-fn cases_have_names_of_their_own() {
+fn no_two_cases_have_the_same_name() {
     let mut names: Vec<String> = Case::others().iter().map(Case::name).collect();
     assert_eq!(GATE.name(), "");
     names.sort();
@@ -50,7 +50,7 @@ fn cases_have_names_of_their_own() {
 }
 
 #[test]
-fn a_deliver_stream_gives_the_same_blocks_and_its_cost_is_known() {
+fn a_deliver_stream_yields_the_same_blocks_and_reports_its_cost() {
     let name = format!("lineside-fabric-deliver-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     let blocks = Blocks {

@@ -115,7 +115,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_case_has_a_name_of_its_own_and_calls_for_every_worker() {
+    fn every_case_has_a_unique_name_and_enough_calls_for_every_worker() {
         for quick in [false, true] {
             let all = cases(quick);
             let names: BTreeSet<_> = all.iter().map(|case| &case.name).collect();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_run_has_what_the_paper_has() {
+    fn a_full_run_has_every_case_of_the_paper() {
         let all = cases(false);
         let has = |what: &dyn Fn(&Case) -> bool| all.iter().any(what);
         for sets_percent in [50, 5, 0] {

@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_often_drawn_are_drawn_as_often_as_zipf_says() {
+    fn frequent_items_are_drawn_at_the_frequency_of_zipfs_law() {
         let (zipfian, mut random) = (Zipfian::new(1000), Random(7));
         let mut counts = vec![0_u32; 1000];
         (0..200_000).for_each(|_| counts[zipfian.draw(&mut random) as usize] += 1);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_is_what_the_shape_says() {
+    fn signed_requests_have_the_shape_of_the_workload() {
         let maker = Maker::new(16, 1, 1_000, RECORDS);
         let calls = maker.requests(&GATE, 3, 16 * 1000);
         assert_eq!(calls.len(), 16);

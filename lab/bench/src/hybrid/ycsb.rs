@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_read_whole_or_not_at_all() {
+    fn a_damaged_trace_is_refused() {
         let operations: Vec<_> = (0..7).map(operation).collect();
         let mut bytes = Vec::new();
         for Operation { key, value } in &operations {

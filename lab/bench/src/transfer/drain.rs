@@ -206,7 +206,7 @@ mod tests {
     use crate::transfer::{plan, store};
 
     #[test]
-    fn every_record_is_in_the_journal_before_its_place_is_given_back() {
+    fn every_record_is_journaled_before_its_ring_slot_is_reused() {
         let fastpath = store::anonymous().unwrap();
         store::fill(&fastpath, plan::ACCOUNT_BITS).unwrap();
         let folder = std::env::temp_dir().join(format!("lineside-drain-{}", std::process::id()));

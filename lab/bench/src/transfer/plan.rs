@@ -194,7 +194,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn balances_are_what_a_model_says() {
+    fn expected_balances_agree_with_a_model() {
         for command in [Command::Issue, Command::Transfer, Command::Refer, Command::Mix] {
             let plan = Plan {
                 command,

@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_and_heard_is_as_the_protocol_has_it() {
+    fn messages_are_encoded_and_parsed_as_the_postgres_protocol_says() {
         let mut out = Vec::new();
         put_transfer(&mut out, 7, 258);
         let due = b"B\0\0\0\x21\0t\0\0\x01\0\x01\0\x02\0\0\0\x04\0\0\0\x07\0\0\0\x04\0\0\x01\x02\0\x01\0\x01\

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_and_heard_is_as_the_protocol_has_it() {
+    fn commands_and_replies_have_the_encoding_of_the_redis_protocol() {
         let mut out = Vec::new();
         put_command(&mut out, &["EVALSHA", "abc", "2", "a1", "a22", "1"]);
         let due = "*6\r\n$7\r\nEVALSHA\r\n$3\r\nabc\r\n$1\r\n2\r\n$2\r\na1\r\n$3\r\na22\r\n$1\r\n1\r\n";

@@ -175,7 +175,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn it_answers_like_the_model() {
+    fn the_software_baseline_answers_like_the_model() {
         let fastpath_store = store::anonymous().unwrap();
         store::clear(&fastpath_store);
         let fastpath = TransferFastPath::new(Arc::clone(&fastpath_store));

@@ -89,7 +89,7 @@ mod tests {
     use crate::transfer::plan::Command;
 
     #[test]
-    fn what_does_not_add_up_is_counted() {
+    fn sums_and_counts_that_do_not_agree_are_counted_as_faults() {
         let plan = Plan {
             command: Command::Transfer,
             bits: 4,

@@ -61,7 +61,7 @@ fn slice_of<'a>(work: Box<dyn Work + 'a>) -> SliceResults {
 }
 
 #[test]
-fn a_report_has_what_is_documented_and_nothing_wrong() {
+fn a_report_has_the_documented_keys_and_no_failure() {
     let mut steps = Vec::new();
     let report = run(&tiny(), &mut |at| steps.push((at.done, at.of)));
     assert_eq!(report.checks.mismatches, 0);
@@ -103,7 +103,7 @@ fn a_report_has_what_is_documented_and_nothing_wrong() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_signatures_and_some_are_spoilt() {
+fn the_same_seed_gives_the_same_signatures_and_some_are_invalid() {
     for curve in [Curve::P256, Curve::Secp256k1] {
         let [a, b] = [7, 7].map(|seed| Workload::new(curve, seed, small()));
         let other = Workload::new(curve, 8, small());
@@ -126,7 +126,7 @@ fn the_same_seed_gives_the_same_signatures_and_some_are_spoilt() {
 }
 
 #[test]
-fn everybody_says_what_is_expected() {
+fn all_contestants_return_the_expected_verdicts() {
     for curve in [Curve::P256, Curve::Secp256k1] {
         let workload = Workload::new(curve, 3, small());
         for (name, work) in everybody(curve, &workload.few, &workload.unknown) {
@@ -138,7 +138,7 @@ fn everybody_says_what_is_expected() {
 }
 
 #[test]
-fn everybody_is_found_out_who_says_what_is_not_expected() {
+fn unexpected_verdicts_of_every_contestant_are_counted() {
     for curve in [Curve::P256, Curve::Secp256k1] {
         let mut workload = Workload::new(curve, 3, small());
         // Inverts the expected verdicts.
@@ -169,7 +169,7 @@ fn everybody_is_found_out_who_says_what_is_not_expected() {
 }
 
 #[test]
-fn from_cold_is_all_of_it_and_unknown_keys_have_no_tables() {
+fn a_cold_run_verifies_the_complete_pool_and_unknown_keys_get_no_tables() {
     let workload = Workload::new(Curve::P256, 3, small());
     let mut cold = contestants::from_cold(Backend::Portable, &workload.few, 64, 200);
     for _ in 0..2 {
@@ -190,7 +190,7 @@ fn from_cold_is_all_of_it_and_unknown_keys_have_no_tables() {
 }
 
 #[test]
-fn a_wrong_digest_is_found_out() {
+fn a_wrong_digest_is_counted_as_a_mismatch() {
     let mut messages = Messages::new(Hash::Keccak256, 5);
     assert_eq!(slice_of(messages.by_crates()).mismatches, 0);
     messages.spoil_one();
@@ -222,7 +222,7 @@ fn outcomes(findings: Findings) -> impl Fn(&str) -> Outcome {
 }
 
 #[test]
-fn gates_are_judged_by_the_best_slices() {
+fn gates_are_judged_by_the_fastest_slices() {
     let outcome = outcomes(findings(25.0));
     assert_eq!(outcome("p256 ifma/aws-lc-rs"), Outcome::Passed);
     assert_eq!(outcome("p256 batch_8 ifma, us a batch"), Outcome::Passed);
@@ -237,7 +237,7 @@ fn gates_are_judged_by_the_best_slices() {
 }
 
 #[test]
-fn one_wrong_verdict_makes_all_void() {
+fn one_wrong_verdict_makes_all_gates_void() {
     let mut wrong = findings(25.0);
     wrong.mismatches = 1;
     let report = Report::new(1, Machine::read(), wrong);
@@ -248,7 +248,7 @@ fn one_wrong_verdict_makes_all_void() {
 }
 
 #[test]
-fn shares_are_of_the_full_tables_only() {
+fn shares_of_the_limit_are_computed_only_for_full_tables() {
     let rates = Rates {
         clock_ghz: Some(4.0),
         multiplications_per_ns: Some(4.0),
@@ -274,7 +274,7 @@ fn shares_are_of_the_full_tables_only() {
 }
 
 #[test]
-fn a_processor_does_some_work_in_a_ns() {
+fn the_clock_rate_and_the_instruction_counter_are_plausible() {
     if let Some(clock) = cpu::clock_ghz() {
         assert!(clock > 0.05 && clock < 20.0, "{clock} GHz");
     }

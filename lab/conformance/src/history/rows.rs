@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_lies_between_what_was_told_and_what_was_begun() {
+    fn a_correct_answer_lies_between_the_acknowledged_and_the_begun_version() {
         let row = Row::default();
         let check = |floor, shown| row.check(Kind::Turns, floor, shown);
         assert_eq!(check(0, None), Ok(()));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_is_not_shown() {
+    fn an_expired_version_is_stale() {
         let row = Row::default();
         row.begin(2);
         row.tell(1);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_row_or_of_parts_is_none() {
+    fn a_value_of_another_row_or_a_torn_value_has_no_version() {
         let bytes = value(7, 1, 300);
         assert_eq!((bytes.len(), version(7, 1, &bytes)), (VALUE_BYTES, Some(300)));
         assert_eq!(version(8, 1, &bytes), None);

@@ -273,7 +273,7 @@ chosen = [[1, 2], [2, 3]]
 "#;
 
     #[test]
-    fn what_the_server_chooses_is_kept() {
+    fn bytes_that_the_server_chose_are_reused_in_later_requests() {
         let file = parse("good", GOOD).unwrap();
         let vector = &file.vectors[0];
         let payload = vector.payload(&[9, 9, 9]);
@@ -288,7 +288,7 @@ chosen = [[1, 2], [2, 3]]
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn mistakes_in_a_transfer_vector_are_named() {
         let cases = [
             ("host = \"reply\"", "host = \"forward\"", "`reply` needs"),
             (

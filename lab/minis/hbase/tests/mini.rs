@@ -4,7 +4,7 @@ use lineside_hbase_mini::{Error, Jars, Options};
 use std::net::TcpStream;
 
 #[test]
-fn it_starts_does_what_it_is_told_and_ends() {
+fn a_mini_hbase_starts_runs_commands_and_stops() {
     let jars = match Jars::build() {
         Err(error @ Error::NotHere(_)) => {
             eprintln!("skipped: {error}");

@@ -221,7 +221,7 @@ mod tests {
     use lineside_testkit::Random;
 
     #[test]
-    fn the_closed_forms_are_those_of_known_cases() {
+    fn the_closed_forms_agree_with_known_cases() {
         // Two keys over two lines collide in half of the cases, and then one of the two is lost.
         let two = computed(2, 1, 1);
         assert!((two.lost_percent - 25.0).abs() < 1e-9, "{two:?}");
@@ -246,7 +246,7 @@ mod tests {
     /// Compares the closed forms with counters in an array, which is independent of stores, sets in memory and
     /// binomials.
     #[test]
-    fn the_closed_forms_agree_with_bins_and_balls() {
+    fn the_closed_forms_agree_with_a_simulation_of_balls_in_bins() {
         for (bits, ways, keys) in [(12, 1, 2000), (12, 2, 2000), (12, 4, 3000), (10, 4, 2000)] {
             let mut random = Random(7);
             let sets = (1usize << bits) / ways as usize;
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_real_table_loses_as_many_as_computed() {
+    fn the_real_table_loses_as_many_entries_as_computed() {
         for index in [Index::Keyed, Index::LowBits] {
             for ways in WAYS {
                 let keys = [2_000, 20_000];

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn all_models_meet_at_both_ends_and_order_between_them() {
+    fn all_models_agree_at_0_and_100_percent_and_are_ordered_between() {
         for model in [linear, harmonic, bottleneck] {
             assert!((model(0.0, 970.0, 490.0) - 490.0).abs() < 1e-9);
             assert!((model(100.0, 970.0, 490.0) - 970.0).abs() < 1e-9);

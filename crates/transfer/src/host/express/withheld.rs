@@ -47,8 +47,8 @@ impl Withheld {
         }
     }
 
-    /// Returns the slots to give back: those that were claimed for a batch and are not withheld, and those that are no
-    /// longer withheld.
+    /// Returns the slots to give back: those that were claimed for a batch and are not withheld, and those whose
+    /// withholding has ended.
     pub(super) fn take_given_back(&mut self, claimed: &[u32]) -> Vec<u32> {
         let mut slots = std::mem::take(&mut self.released);
         slots.extend(claimed);
