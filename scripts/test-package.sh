@@ -2,7 +2,8 @@
 # Tests the files that `make package` has written into target/package: the checksums, the Debian package (its content,
 # lintian, an installation), the tarball, the list of contents (SBOM), the image and the compose file. Then runs the
 # service under systemd in a container: start, crash, watchdog, stop, upgrade, removal.
-#   scripts/test-package.sh [STEP...]    STEP is deb, tarball, sbom, image, compose or systemd; all of them by default
+#   scripts/test-package.sh [STEP...]
+# STEP is deb, tarball, sbom, image, engine, compose or systemd; all of them by default.
 # Environment: MIRROR, source of the packages for the container; KEEP=1 keeps the work folder.
 # A step that needs a program or a right that is missing says so in one line and is skipped.
 set -euo pipefail
@@ -127,6 +128,44 @@ test_image() {
     say "image: passed ($(du -sh "$work/image" | cut -f1))"
 }
 
+# Runs the image with podman, with the rights that compose.yaml gives it: it serves, has its data again after kill -9
+# and a new start, and ends at SIGTERM with code 0.
+test_engine() {
+    lacks engine podman curl && return
+    [ "$(id -u)" -eq 0 ] || { say "engine: skipped: only root is tried"; return; }
+    [ -e "$out/$name.oci.tar" ] || { say "engine: skipped: make package made no image"; return; }
+    local runtime container address
+    local options=(--root "$work/podman" --runroot "$work/podman-run" --storage-driver vfs --cgroup-manager cgroupfs)
+    podman "${options[@]}" load --quiet --input "$out/$name.oci.tar" >/dev/null || fail "engine: podman load"
+    # Each of the two runtimes refuses some arrangements of control groups.
+    for runtime in crun runc; do
+        podman "${options[@]}" --runtime "$runtime" run --rm --ulimit nofile=1024:1024 --ulimit nproc=4096:4096 \
+            --network host "lineside:$version" --version >/dev/null 2>"$work/$runtime.log" && break
+        [ "$runtime" = crun ] || { say "engine: skipped: $(tail -1 "$work/runc.log")"; return; }
+    done
+    pod() { podman "${options[@]}" --runtime "$runtime" "$@"; }
+    container=$(pod create --ulimit nofile=1024:1024 --ulimit nproc=4096:4096 --network host --read-only \
+        --cap-drop all --security-opt no-new-privileges --volume data:/var/lib/lineside "lineside:$version" run \
+        --set 'transfer.enabled=true' --set 'transfer.data="ledger"' --set 'datapath.kind="socket"' \
+        --set 'transfer.listen="127.0.0.1:17702"' --set 'console.listen="127.0.0.1:17700"')
+    start() {
+        pod start "$container" >/dev/null
+        curl --silent --retry 40 --retry-connrefused --retry-delay 1 --fail http://127.0.0.1:17700/healthz >/dev/null ||
+            fail "engine: /healthz: $(pod logs "$container" 2>&1 | tail -5)"
+    }
+    address=(--server 127.0.0.1:17702)
+    start
+    "$out/root/usr/bin/lineside" transfer create 1 100 "${address[@]}" >/dev/null || fail "engine: create"
+    pod kill --signal KILL "$container" >/dev/null && pod wait "$container" >/dev/null
+    start
+    [[ $("$out/root/usr/bin/lineside" transfer refer 1 "${address[@]}") == "1: 100"* ]] ||
+        fail "engine: the balance after kill -9"
+    pod stop "$container" >/dev/null
+    [ "$(pod inspect --format '{{.State.ExitCode}}' "$container")" = 0 ] || fail "engine: exit code after SIGTERM"
+    pod rm "$container" >/dev/null
+    say "engine: passed (podman, $runtime)"
+}
+
 test_compose() {
     local file model service
     for file in lineside ledger; do
@@ -212,7 +251,7 @@ UNIT
 }
 
 test_sums
-for step in "${@:-deb tarball sbom image compose systemd}"; do
+for step in "${@:-deb tarball sbom image engine compose systemd}"; do
     for one in $step; do "test_$one"; done
 done
 say "passed"
