@@ -115,6 +115,31 @@ impl Whole {
         report
     }
 
+    /// Repairs `damaged` without an interruption, and with a power cut at each step, after which the repair is repeated.
+    /// `seeds`: number of power cuts at each step, which leave different unsynced changes. Returns the report.
+    fn repairs_after_power_cuts(
+        &self,
+        damaged: &SimDisk,
+        expected: &BTreeSet<Lsn>,
+        seeds: u64,
+        at: &str,
+    ) -> RepairReport {
+        let once = damaged.fork(1);
+        let before = once.counts();
+        let report = repair(&once, Options::small()).unwrap();
+        let steps = once.counts().changes() - before.changes();
+        self.is_right(&once, expected, at, &report);
+        for (seed, step) in (0..seeds).flat_map(|seed| (1..=steps).map(move |step| (seed, step))) {
+            let cut = damaged.fork(seed * 1000 + step);
+            cut.cut_at(step);
+            repair(&cut, Options::small()).unwrap_err();
+            cut.power_cut();
+            let at = format!("{at}, step {step} of {steps}, seed {seed}");
+            repeats(self, &cut, expected, &report, &at);
+        }
+        report
+    }
+
     /// Checks the records that remain, that the gaps between them are named, that a second repair changes nothing, and
     /// that the journal continues.
     fn is_right(&self, repaired: &SimDisk, expected: &BTreeSet<Lsn>, at: &str, report: &RepairReport) {
@@ -319,19 +344,9 @@ fn a_repair_that_is_interrupted_at_any_step_is_repeated() {
             if !has_mark {
                 damaged.put("acknowledged", None);
             }
-            let once = damaged.fork(1);
-            let before = once.counts();
             let expected = whole.expected(&damaged);
-            let report = repair(&once, Options::small()).unwrap();
-            let steps = once.counts().changes() - before.changes();
-            for (seed, step) in (0..4).flat_map(|seed| (1..=steps).map(move |step| (seed, step))) {
-                let cut = damaged.fork(seed * 1000 + step);
-                cut.cut_at(step);
-                repair(&cut, Options::small()).unwrap_err();
-                cut.power_cut();
-                let at = format!("{what}, mark {has_mark}, step {step} of {steps}, seed {seed}");
-                repeats(&whole, &cut, &expected, &report, &at);
-            }
+            let at = format!("{what}, mark {has_mark}");
+            let report = whole.repairs_after_power_cuts(&damaged, &expected, 4, &at);
             for op in [
                 Op::Create,
                 Op::Allocate,
@@ -349,8 +364,13 @@ fn a_repair_that_is_interrupted_at_any_step_is_repeated() {
                     }
                     failing.clear_faults();
                     failing.kill();
-                    let at = format!("{what}, mark {has_mark}, {op:?} {number}");
-                    repeats(&whole, &failing, &expected, &report, &at);
+                    repeats(
+                        &whole,
+                        &failing,
+                        &expected,
+                        &report,
+                        &format!("{at}, {op:?} {number}"),
+                    );
                 }
             }
         }
@@ -368,25 +388,13 @@ fn segments_whose_names_were_exchanged_lose_no_record() {
         exchanged.put(one, whole.disk.content(other));
         exchanged.put(other, whole.disk.content(one));
         assert!(Journal::open(exchanged.clone(), Options::small()).is_err());
-        let once = exchanged.fork(1);
-        let before = once.counts();
         let at = format!("{one} and {other}");
-        let report = repair(&once, Options::small()).unwrap();
+        let report = whole.repairs_after_power_cuts(&exchanged, &all, 2, &at);
         assert_eq!(
             (report.lost, report.dropped_from),
             (None, None),
             "{at}: {report:?}"
         );
-        let steps = once.counts().changes() - before.changes();
-        whole.is_right(&once, &all, &at, &report);
-        for (seed, step) in (0..2).flat_map(|seed| (1..=steps).map(move |step| (seed, step))) {
-            let cut = exchanged.fork(seed * 1000 + step);
-            cut.cut_at(step);
-            repair(&cut, Options::small()).unwrap_err();
-            cut.power_cut();
-            let at = format!("{at}, step {step} of {steps}, seed {seed}");
-            repeats(&whole, &cut, &all, &report, &at);
-        }
     }
 }
 
