@@ -620,6 +620,7 @@ fn wrong_arguments_are_told() {
         let code = if [
             "[column]",
             "[datapath]",
+            "--keep-fast-path",
             "with --store embedded",
             "--coherence is",
         ]

@@ -118,7 +118,7 @@ fn a_ledger_after_a_snapshot() {
     );
     let words = refused(&[&join[..], &[&snapshot]].concat());
     assert!(
-        words.contains("is not empty; give --data a new directory"),
+        words.contains("is not empty") && words.contains("\"hint\":\"give --data a new directory\""),
         "{words}"
     );
 
