@@ -73,7 +73,7 @@ impl Database for Counted {
         self.database.submit(requests, Box::new(answered));
     }
 
-    /// Counts the beginning of the stream as one request; events are no requests.
+    /// Counts the beginning of the stream as one request; events are not counted.
     fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code> {
         let begin = Instant::now();
         self.counts.passed.fetch_add(1, Relaxed);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// Reason why a text is no address.
+/// Reason why a text cannot be used as an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressError {
     /// The text has another form. The user gives another one: exit code 2.

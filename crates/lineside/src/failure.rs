@@ -98,7 +98,7 @@ pub fn message_and_hint(error: &anyhow::Error) -> (String, Option<String>) {
             continue;
         }
         told.push_str(text);
-        // The text of a cause that an error repeats at its end is no part of the remedy before it.
+        // If an error repeats the text of its cause at its end, the remedy ends before it.
         let cause = chain
             .get(at + 1)
             .and_then(|cause| text.strip_suffix(cause.as_str()));

@@ -287,8 +287,8 @@ pub fn check_kind(path: &Path, kind: &Kind) -> Result<(), DataDirError> {
     marker::check_marked(path, kind).map(drop)
 }
 
-/// Returns true if the directory has the marker of a server and none of the server's files: they were removed, or the
-/// first start was interrupted. Reads only.
+/// Returns true if the directory has the marker of a server and no other file of it: they were removed, or the first
+/// start was interrupted. Reads only.
 ///
 /// # Errors
 /// The directory cannot be read.

@@ -130,7 +130,7 @@ fn data_dir(path: &Path) -> Finding {
     if has_only_marker(path).unwrap_or(false) {
         return Finding::failed(
             "data",
-            format!("{shown} has the marker of a server, but none of the server's files: they were removed"),
+            format!("{shown} has only the marker of a server; the server's files were removed"),
             format!(
                 "restore the files from a copy; if the directory never held data, remove it: rm -r {shown}"
             ),
