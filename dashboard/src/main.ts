@@ -1,13 +1,12 @@
 // The dashboard page: receives the console's events and shows them.
 
 import "./style.css";
+import { connectionView } from "./connection.js";
 import { pageView, type PageView } from "./model.js";
 import type { HistoryEvent, SampleEvent } from "./protocol.js";
 import { History } from "./series.js";
 import { element, ServiceSection, setText } from "./view.js";
 
-/** Time without an event after which the page says that it is not up to date. The console sends one each second. */
-const SILENCE_MS = 4000;
 /** Time after which a closed stream is opened again. */
 const RETRY_MS = 3000;
 
@@ -24,8 +23,9 @@ class Page {
   private history: History | null = null;
   private range_s = 300;
   private isPaused = false;
-  private lastEvent = performance.now();
+  private lastEvent_ms: number | null = null;
   private couldRead = true;
+  private isBroken = false;
 
   start(): void {
     for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-range]")) {
@@ -51,6 +51,7 @@ class Page {
       this.received(sample.status !== null);
     });
     events.addEventListener("error", () => {
+      this.isBroken = true;
       this.showConnection();
       // A refusal (all places are taken) closes the stream for good; a broken connection is retried by the browser.
       if (events.readyState === EventSource.CLOSED) setTimeout(() => this.connect(), RETRY_MS);
@@ -58,8 +59,9 @@ class Page {
   }
 
   private received(couldRead: boolean): void {
-    this.lastEvent = performance.now();
+    this.lastEvent_ms = Date.now();
     this.couldRead = couldRead;
+    this.isBroken = false;
     this.show();
   }
 
@@ -83,14 +85,14 @@ class Page {
 
   /** Shows the history. While the page is paused or hidden, only `isForced` shows it. */
   private show(isForced = false): void {
-    this.showConnection();
+    const isLost = this.showConnection();
     if (!this.history || document.hidden || (this.isPaused && !isForced)) return;
     const window = this.history.window(this.range_s);
     const view = pageView(this.history, window);
     if (!view) return;
     const newest = window.at_ms.at(-1) ?? 0;
     const at_s = window.at_ms.map((at_ms) => (at_ms - newest) / 1000);
-    this.showHead(view);
+    if (!isLost) this.showHead(view);
     this.showServices(view, at_s);
   }
 
@@ -138,20 +140,21 @@ class Page {
     setText(byId("empty"), view.services.length === 0 ? "No service runs in this process." : "");
   }
 
-  private showConnection(): void {
-    const silence_ms = performance.now() - this.lastEvent;
+  /** Shows the state of the connection. Returns true if it is lost: then the state of the process is not known. */
+  private showConnection(): boolean {
+    const { isPaused, couldRead, isBroken, lastEvent_ms } = this;
+    const view = connectionView({ isPaused, couldRead, isBroken, lastEvent_ms }, Date.now());
     const connection = byId("connection");
-    let text = this.isPaused ? "paused" : "live, each second";
-    let isBad = false;
-    if (silence_ms > SILENCE_MS) {
-      text = `no data for ${Math.round(silence_ms / 1000)} s; the values are old`;
-      isBad = true;
-    } else if (!this.couldRead) {
-      text = "the process does not report its state; the values are old";
-      isBad = true;
+    setText(connection, view.text);
+    connection.className = view.isBad ? "bad" : "";
+    document.body.classList.toggle("lost", view.isLost);
+    if (view.isLost) {
+      // The last event may be from a process that was stopping, with leases that had just ended.
+      setText(byId("state"), "");
+      byId("messages").hidden = true;
+      byId("messages").dataset["shown"] = "";
     }
-    setText(connection, text);
-    connection.className = isBad ? "bad" : "";
+    return view.isLost;
   }
 }
 

@@ -39,7 +39,9 @@ export function serviceId(status: ServiceStatus): string {
 }
 
 function where(status: ServiceStatus): string {
-  const parts = [`listens on ${status.listen}`, `${status.datapath} datapath`];
+  const protocols = status.protocols ?? [];
+  const way = protocols.length > 0 ? protocols.join(", ") : `${status.datapath} datapath`;
+  const parts = [`listens on ${status.listen}`, way];
   if (status.interface) parts.push(`interface ${status.interface}${status.mode ? ` (${status.mode} XDP)` : ""}`);
   return parts.join(" · ");
 }
@@ -65,6 +67,7 @@ export function serviceView(input: ServiceInput): ServiceView {
     );
     panels.push(...requestPanels(input), ...[verdictPanel(input), leasePanel(input)].filter(isPresent));
   }
+  // Where a table holds everything that the service has, its figure also has the count of the service's own figure.
   const tablesUse = occupancy(input);
   const isTable = (one: Figure) => tablesUse.some((table) => table.label === one.label);
   figures.push(...tablesUse, ...own.figures.filter((one) => !isTable(one)));

@@ -75,9 +75,9 @@ const VERDICTS: Record<string, Verdict> = {
 
 /** Counters that count requests a second time. */
 const PARTS: Record<string, string> = {
-  refusals: "Reply, of these",
-  repeats: "Reply, of these",
-  ring_full: "Reply busy, of these",
+  refusals: "Included in Reply",
+  repeats: "Included in Reply",
+  ring_full: "Included in Reply busy",
 };
 
 /** Keys that are shown elsewhere, or are no requests. */
@@ -228,7 +228,7 @@ export function leaseFigure({ status }: ServiceInput): Figure | null {
 }
 
 /** Returns how full the tables of the service are, from the gauges of used entries and of capacity. */
-export function occupancy({ series }: ServiceInput): Figure[] {
+export function occupancy({ series, status }: ServiceInput): Figure[] {
   const tables = series.names().filter((name) => name.key === "table_entries" && name.label !== null);
   return tables.flatMap(({ label }) => {
     const used = series.values("table_entries", null, label).at(-1) ?? null;
@@ -237,14 +237,19 @@ export function occupancy({ series }: ServiceInput): Figure[] {
     const share = capacity > 0 ? (100 * used) / capacity : 0;
     const exact = `${whole(used)} of ${whole(capacity)}`;
     const text = `${short(used)} of ${short(capacity)} (${percent(share)})`;
-    return [{ label: tableTitle(label), value: text, detail: exact, isBad: share >= 90 }];
+    return [{ label: tableTitle(status.name, label), value: text, detail: exact, isBad: share >= 90 }];
   });
 }
 
-/** Returns the title of a table, such as `Tree nodes` for `tree_nodes`. */
-function tableTitle(label: string): string {
-  const words = label.replaceAll("_", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
+/** Titles of tables that hold everything of their kind that the service has. */
+const WHOLE_TABLES: Record<string, Record<string, string>> = {
+  transfer: { accounts: "Accounts", sessions: "Sessions", pending_transfers: "Pending transfers" },
+  column: { blocks: "Ranges held" },
+};
+
+/** Returns the title of a table, such as `Fast path: tree nodes` for `tree_nodes` of `spv`. */
+function tableTitle(service: string, label: string): string {
+  return WHOLE_TABLES[service]?.[label] ?? `Fast path: ${words(label)}`;
 }
 
 /** Returns the value of a series in the unit that `spec/` gives it. */

@@ -29,6 +29,8 @@ export interface ServiceStatus {
   name: string;
   instance?: string | null;
   datapath: string;
+  /** Protocols of a service without a fast path, such as `gRPC`. */
+  protocols?: string[];
   listen: string;
   interface: string | null;
   mode: string | null;

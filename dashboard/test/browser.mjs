@@ -1,5 +1,6 @@
-// The page in Chromium: `node browser.mjs URL check SECTION…` tests it, `node browser.mjs URL shots FOLDER` takes the
-// screenshots of the README. LINESIDE_CHROMIUM is the path of the browser.
+// The page in Chromium. `node browser.mjs URL check SECTION…` tests it, `node browser.mjs URL lost PID` ends the
+// process PID and tests that the page says so, and `node browser.mjs URL shots FOLDER` takes the screenshots of the
+// README. LINESIDE_CHROMIUM is the path of the browser.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -104,6 +105,14 @@ async function hasHistory(browser) {
   await page.close();
 }
 
+/** Returns the height of the replica in the status, which must be that of its metric. */
+async function fabricHeight() {
+  const { services } = await (await fetch(new URL("status", url), { headers: { accept: "application/json" } })).json();
+  const { tip, host } = services.find((service) => service.name === "fabric");
+  assert.equal(tip.height, host.height);
+  return tip.height;
+}
+
 /** Presses Tab through the whole page: every control gets the focus, in the order of the page, and shows it. */
 async function keyboard(page) {
   const controls = await page.evaluate(() => {
@@ -164,6 +173,11 @@ async function isNarrow(browser) {
   await page.waitForSelector("details[open] tbody tr");
   const wide = await page.evaluate(() => [document.documentElement.scrollWidth, document.body.scrollWidth]);
   assert.deepEqual(wide, [400, 400]);
+  // A row of a table is one line, however long the meaning of its value is.
+  const heights = await page.evaluate(() =>
+    [...document.querySelectorAll("#spv .tables tbody tr")].map((row) => row.getBoundingClientRect().height),
+  );
+  assert.ok(heights.length > 10 && Math.max(...heights) < 30, `${heights}`);
   assert.deepEqual(page.said, []);
   await page.close();
 }
@@ -208,10 +222,36 @@ async function contrast(browser, colorScheme) {
   await page.close();
 }
 
+/** No label is on two figures of a service. */
+async function hasNoFigureTwice(page, sections) {
+  for (const section of sections) {
+    const labels = await page.locator(`#${section} dl dt`).allInnerTexts();
+    assert.deepEqual(labels, [...new Set(labels)], section);
+  }
+  assert.match(await page.locator("#spv dl").innerText(), /Fast path: blocks/);
+}
+
+/** A page whose process ends says that and when, keeps its last values, and does not claim to know the state. */
+async function isLost(browser, pid) {
+  const page = await open(browser, {});
+  const accounts = await figure(page, "transfer", "Accounts");
+  process.kill(Number(pid), "SIGTERM");
+  const text = page.locator("#connection", { hasText: "connection lost" });
+  assert.match(await text.innerText(), /^connection lost at \d\d:\d\d:\d\d; the values are of that time$/);
+  assert.equal(await page.locator("#state").innerText(), "");
+  assert.equal(await page.locator("#messages").isVisible(), false);
+  assert.equal(await page.locator("body").getAttribute("class"), "lost");
+  assert.equal(await figure(page, "transfer", "Accounts"), accounts);
+  await page.close();
+}
+
 async function check(browser, sections) {
   const page = await open(browser, { viewport: { width: 1280, height: 900 } });
   await showsServices(page, sections);
   await isLive(page);
+  await hasNoFigureTwice(page, sections);
+  assert.match(await page.locator(".states").innerText(), /^(Healthy|Not healthy) · live, each second$/);
+  assert.equal(await figure(page, "fabric-lab", "Height"), String(await fabricHeight()));
   await hasHistory(browser);
   await keyboard(page);
   await isNarrow(browser);
@@ -235,7 +275,9 @@ const browser = await chromium.launch({
   args: ARGUMENTS,
 });
 try {
-  await (what === "shots" ? shots(browser, rest[0]) : check(browser, rest));
+  if (what === "shots") await shots(browser, rest[0]);
+  else if (what === "lost") await isLost(browser, rest[0]);
+  else await check(browser, rest);
 } finally {
   await browser.close();
 }

@@ -212,9 +212,9 @@ test("tables that are nearly full are marked", () => {
       "table_capacity=tree_nodes": [4_194_304, 4_194_304],
     },
   );
-  assert.equal(figure(spv, "Accounts"), "95 of 100 (95 %)");
-  assert.equal(spv.figures.find((one) => one.label === "Accounts")?.isBad, true);
-  assert.equal(figure(spv, "Tree nodes"), "1 of 4.19 M (< 0.1 %)");
+  assert.equal(figure(spv, "Fast path: accounts"), "95 of 100 (95 %)");
+  assert.equal(spv.figures.find((one) => one.label === "Fast path: accounts")?.isBad, true);
+  assert.equal(figure(spv, "Fast path: tree nodes"), "1 of 4.19 M (< 0.1 %)");
   // The number of accounts is shown once.
   const full: Values = { "table_entries=accounts": [95, 95], "table_capacity=accounts": [100, 100] };
   const transfer = view({ name: "transfer" }, { ...full, accounts: [95, 95] });
@@ -222,6 +222,30 @@ test("tables that are nearly full are marked", () => {
     transfer.figures.filter((one) => one.label === "Accounts").map((one) => one.value),
     ["95 of 100 (95 %)"],
   );
+});
+
+test("the blocks of the chain and those in the fast path are different figures", () => {
+  const table: Values = { "table_entries=blocks": [8, 8], "table_capacity=blocks": [16, 16] };
+  const spv = view({}, { ...table, blocks: [900, 901] });
+  assert.equal(figure(spv, "Blocks"), "901");
+  assert.equal(figure(spv, "Fast path: blocks"), "8 of 16 (50 %)");
+  const column = view({ name: "column" }, { ...table, blocks: [8, 8] });
+  const ranges = column.figures.filter((one) => one.value.startsWith("8"));
+  assert.deepEqual(ranges.map((one) => [one.label, one.value]), [["Ranges held", "8 of 16 (50 %)"]]);
+});
+
+test("a counter of a part of the replies says in plain words that they are counted before", () => {
+  const transfer = view({ name: "transfer" }, { "replies@socket": [0, 9], "refusals@socket": [0, 2] });
+  const verdicts = transfer.tables.find((table) => table.id === "verdicts");
+  assert.deepEqual(
+    verdicts?.rows.map((row) => row.slice(0, 2)),
+    [["Reply", "replies"], ["Included in Reply", "refusals"]],
+  );
+});
+
+test("a service without a fast path has its protocols, not a datapath", () => {
+  assert.match(view({ name: "hybrid", protocols: ["gRPC", "UDP"] }, {}).where, / · gRPC, UDP$/);
+  assert.match(view({}, {}).where, / · socket datapath$/);
 });
 
 test("a service with histograms has panels of its latency", () => {

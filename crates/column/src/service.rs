@@ -427,7 +427,7 @@ impl HBaseSubscription {
         let opened = Box::new(move || described.forget_description());
         let listener = Listener::start(options, Arc::clone(&servers), opened).with_context(|| {
             format!(
-                "column cannot listen on {} (`notify_listen` gives another address)",
+                "column cannot listen on {}; set another address with `notify_listen`",
                 config.notify_listen
             )
         })?;

@@ -194,7 +194,7 @@ impl Service for FabricService {
         );
         let server = runtime.block_on(server).with_context(|| {
             format!(
-                "fabric cannot listen on {} (--listen gives another address)",
+                "fabric cannot listen on {}; give another address with --listen",
                 config.listen
             )
         })?;

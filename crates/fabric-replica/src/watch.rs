@@ -177,18 +177,18 @@ impl Watch {
     /// Adds the current state to a status. `height` is the number of durable blocks.
     pub fn status(&self, about: &ReplicaInfo, height: u64, out: &mut StatusBuilder) {
         let fabric = self.fabric(about, height);
+        let protocols = ["gRPC"].into_iter().chain(about.udp.map(|_| "UDP"));
         let mut service = ServiceStatus {
             name: "fabric".to_owned(),
             instance: Some(about.channel.clone()),
             datapath: "socket".to_owned(),
+            protocols: protocols.map(str::to_owned).collect(),
             listen: about.listen.to_string(),
-            tip: height
-                .checked_sub(1)
-                .zip(fabric.header_hash.clone())
-                .map(|(number, hash)| Tip {
-                    hash,
-                    height: u32::try_from(number).unwrap_or(u32::MAX),
-                }),
+            // In Fabric, the height of a channel is the number of its blocks.
+            tip: fabric.header_hash.clone().map(|hash| Tip {
+                hash,
+                height: u32::try_from(height).unwrap_or(u32::MAX),
+            }),
             summary: fabric.summary(),
             ..ServiceStatus::default()
         };

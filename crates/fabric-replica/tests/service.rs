@@ -188,7 +188,14 @@ fn a_replica_follows_stops_and_goes_on_where_it_was() {
     assert_eq!(service.listen, endpoints[0].address.to_string());
     assert_eq!((fabric.channel.as_str(), fabric.height_at_start), ("edge", 1));
     assert!(fabric.following && fabric.udp.is_none() && fabric.stopped.is_none());
-    assert_eq!(service.tip.unwrap().hash, fabric.blocks[0].header_hash);
+    let tip = service.tip.unwrap();
+    assert_eq!(tip.hash, fabric.blocks[0].header_hash);
+    assert_eq!(
+        u64::from(tip.height),
+        fabric.height,
+        "both are the number of blocks"
+    );
+    assert_eq!(service.protocols, ["gRPC"]);
     let (.., snapshot) = status(&*running);
     assert!(
         snapshot.faults().is_empty() && snapshot.warnings.is_empty(),
@@ -226,7 +233,7 @@ fn a_replica_follows_stops_and_goes_on_where_it_was() {
             service.tip.as_ref().unwrap().hash.clone(),
             service.tip.unwrap().height
         ),
-        (last_hash, 13)
+        (last_hash, 14)
     );
     assert!(
         snapshot
@@ -342,7 +349,7 @@ fn a_replica_that_stopped_goes_on_with_a_version_that_decides_the_block() {
                 "{why}"
             );
             assert_eq!(fabric.height_at_start, height_at_start as u64);
-            assert_eq!(service.tip.unwrap().height as usize, undecided - 1);
+            assert_eq!(service.tip.unwrap().height as usize, undecided);
             let (.., snapshot) = status(&*running);
             assert!(
                 snapshot.faults().iter().any(|fault| fault.contains(&why)),

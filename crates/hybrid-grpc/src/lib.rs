@@ -18,6 +18,7 @@
 mod answers;
 pub mod client;
 mod codec;
+mod counted;
 pub mod messages;
 pub mod paper;
 pub mod serve;
@@ -25,5 +26,6 @@ mod watch;
 
 pub use answers::Reply;
 pub use client::{AskError, Client, Identity};
+pub use counted::{Counted, RequestCounts};
 pub use lineside_grpc::{ClientTls, Gate, Running, ServerTls, SetupError};
 pub use serve::{Database, Limits, start};

@@ -14,10 +14,13 @@ use lineside_hybrid::request::{Body, Sees, Version, Write};
 use lineside_hybrid::{Code, Node};
 use lineside_hybrid_grpc::client::{Coded, Connection, id_of};
 use lineside_hybrid_grpc::messages::{Placed, Signed};
-use lineside_hybrid_grpc::{AskError, Client, ClientTls, Identity, Limits, Running, ServerTls, start};
+use lineside_hybrid_grpc::{
+    AskError, Client, ClientTls, Counted, Identity, Limits, Running, ServerTls, start,
+};
 use lineside_journal::SimDisk;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use tonic::Code as GrpcCode;
 
 fn identity(member: u64) -> Identity {
@@ -111,6 +114,40 @@ async fn every_method_answers() {
         assert_eq!(placed(&admin.outcome(id).await.unwrap(), code), at);
     }
     placed(&client.outcome([9; 32]).await.unwrap(), Code::Unknown);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_request_of_a_call_is_counted() {
+    let node = Arc::new(start_node(SimDisk::new(3)));
+    let counted = Counted::new(node);
+    let counts = counted.counts();
+    let running = start("127.0.0.1:0", None, Arc::new(counted), Limits::default());
+    let running = running.await.unwrap();
+    let client = client(&running, 5).await;
+    let now = || {
+        let latency = counts.latency.read();
+        let passed = counts.passed.load(Relaxed);
+        (passed, counts.answered.load(Relaxed), latency.counts.iter().sum())
+    };
+    assert_eq!(now(), (0, 0, 0));
+    placed(&client.set(b"a", None, b"1").await.unwrap(), Code::Done);
+    assert_eq!(now(), (1, 1, 1));
+    let get = |key: &'static [u8]| {
+        let (sees, keys) = (Sees::Local, vec![key]);
+        let body = Body::Get { sees, keys };
+        client.signing().sign(body).unwrap()
+    };
+    let requests = vec![get(b"a"), get(b"b"), get(b"c")];
+    client.connection().batch_get(requests).await.unwrap();
+    assert_eq!(now(), (4, 4, 4));
+    let watching = client.watch(b"").await.unwrap();
+    assert_eq!(now(), (5, 5, 5));
+    drop(watching);
+    // A request that does not fit the method is refused before the database sees it.
+    let refused = client.connection().set(get(b"a")).await.unwrap();
+    assert_eq!(refused.known_code().unwrap(), Code::Malformed);
+    assert_eq!(now(), (5, 5, 5));
     running.stop().await.unwrap();
 }
 

@@ -10,7 +10,7 @@ use lineside_hybrid::genesis::{Genesis, database_id};
 use lineside_hybrid::node::{OpenLog, embedded, unix_ms};
 use lineside_hybrid::secret::SecretKey;
 use lineside_hybrid::udp::{HybridFastPath, HybridHost};
-use lineside_hybrid_grpc as grpc;
+use lineside_hybrid_grpc::{self as grpc, RequestCounts};
 use lineside_journal::FsDisk;
 use lineside_log_kafka as kafka;
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -77,6 +77,8 @@ struct StatusShared {
     listen: SocketAddr,
     /// Limits that all clients of gRPC share.
     gate: Arc<grpc::Gate>,
+    /// Counts of the requests by gRPC.
+    requests: Arc<grpc::RequestCounts>,
     /// Durations of fdatasync of the ledger's journal.
     sync_times: Arc<Histogram>,
     /// Identifier of the database, in hex.
@@ -174,10 +176,12 @@ impl Service for HybridService {
             .thread_name("hybrid-grpc")
             .enable_all()
             .build()?;
-        let start = grpc::start(config.listen, tls, node.clone(), config.limits());
+        let counted = grpc::Counted::new(node.clone());
+        let requests = counted.counts();
+        let start = grpc::start(config.listen, tls, Arc::new(counted), config.limits());
         let server = runtime.block_on(start).with_context(|| {
             format!(
-                "hybrid cannot listen on {} (--listen gives another address)",
+                "hybrid cannot listen on {}; give another address with --listen",
                 config.listen
             )
         })?;
@@ -186,7 +190,7 @@ impl Service for HybridService {
         let together = |udp| if udp == config.listen { server.address } else { udp };
         let udp = config.udp().map(together).map(|listen| {
             start_udp(&config, listen, node.clone(), context.datapath.queue).with_context(|| {
-                format!("hybrid cannot listen on {listen} by UDP (--udp gives another address, or off)")
+                format!("hybrid cannot listen on {listen} by UDP; give another address with --udp, or off")
             })
         });
         let udp = udp.transpose()?;
@@ -200,6 +204,7 @@ impl Service for HybridService {
             stall: context.datapath.stall(),
             listen: server.address,
             gate: Arc::clone(&server.gate),
+            requests,
             sync_times,
             database: to_hex(&database_id(&genesis)),
         });
@@ -336,9 +341,11 @@ impl StatusShared {
             out.warnings.push(format!("hybrid: {}", PAPER_MODE_WARNING));
         }
         let udp = self.udp.as_ref().map(SocketDatapath::local_addr);
+        let protocols = ["gRPC"].into_iter().chain(udp.map(|_| "UDP"));
         let mut service = ServiceStatus {
             name: "hybrid".into(),
             datapath: "socket".into(),
+            protocols: protocols.map(str::to_owned).collect(),
             listen: match udp.filter(|udp| *udp != self.listen) {
                 Some(udp) => format!("{}, UDP {udp}", self.listen),
                 None => self.listen.to_string(),
@@ -367,6 +374,12 @@ impl StatusShared {
             out.problems.extend(stall_problem(DEF.name, udp, self.stall));
             service.set_host(metric::HYBRID_DATAGRAMS, udp.counts().received.load(Relaxed));
         }
+        let RequestCounts {
+            passed,
+            answered,
+            latency,
+        } = &*self.requests;
+        service.add_host_requests(passed.load(Relaxed), answered.load(Relaxed), latency.read());
         service.set_histogram(metric::FDATASYNC, self.sync_times.read());
         service.details.insert("database".into(), json!(self.database));
         service.details.insert("paper".into(), json!(status.paper));

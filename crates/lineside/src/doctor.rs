@@ -7,8 +7,7 @@ mod machine;
 mod network;
 mod services;
 
-use crate::run::Overrides;
-use crate::wrong::Wrong;
+use crate::run::{Assignments, KeepFastPath, Overrides};
 use anyhow::bail;
 use clap::Args;
 use serde_json::json;
@@ -18,16 +17,20 @@ use std::path::PathBuf;
 ///
 /// Checks kernel, processor, memory, rights, BPF programs, interface, offloads, ports and data directories. Changes
 /// nothing. Exit code 1 if a check fails; warnings do not count.
+///
+/// It checks the rights of the user who runs it, so run it as the server's user:
+/// `sudo -u lineside lineside doctor --config /etc/lineside/lineside.toml`.
 #[derive(Args)]
 pub struct Doctor {
     /// Configuration file to check for; without one the machine is checked, and no service's ports and directories.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Replace one value of the configuration file, such as spv.line_bits=20; may be given more than once.
-    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    set: Assignments,
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    keep: KeepFastPath,
 }
 
 /// Result of one check.
@@ -108,13 +111,13 @@ impl Finding {
 /// # Errors
 /// The configuration is wrong, or a check failed.
 pub fn run(arguments: Doctor, as_json: bool) -> anyhow::Result<()> {
-    let mut config = arguments.overrides.over(arguments.config)?;
-    for assignment in &arguments.set {
-        config
-            .set(assignment)
-            .map_err(|why| Wrong(format!("--set {why}")))?;
-    }
-    let checked = config.check()?;
+    let Doctor {
+        config,
+        set,
+        overrides,
+        keep,
+    } = arguments;
+    let checked = overrides.over_all(config, keep, set)?.check()?;
     let mut findings = machine::check(&checked);
     findings.extend(network::check(&checked));
     findings.extend(services::check(&checked));

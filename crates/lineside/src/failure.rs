@@ -1,7 +1,9 @@
 //! Errors of commands as text and as JSON, and their exit codes.
 
+use crate::address::AddressError;
 use crate::config::ConfigError;
 use crate::wrong::Wrong;
+use clap::error::ContextKind;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
@@ -30,7 +32,7 @@ impl Code {
 pub fn code(error: &anyhow::Error) -> Code {
     if error.is::<ConfigError>() {
         Code::Configuration
-    } else if error.is::<Wrong>() {
+    } else if error.is::<Wrong>() || matches!(error.downcast_ref(), Some(AddressError::Form(_))) {
         Code::Usage
     } else {
         Code::Failed
@@ -49,6 +51,69 @@ pub fn words(error: &anyhow::Error) -> String {
     })
 }
 
+/// First words of the clause of an error's text that says what to do. Such a clause follows `; ` or `: ` and ends with
+/// the text of its error; causes follow.
+const REMEDIES: [&str; 46] = [
+    "add", "ask", "change", "check", "chmod", "choose", "close", "copy", "correct", "create", "cut",
+    "decide", "detach", "disable", "enable", "fill", "free", "give", "import", "install", "leave", "load",
+    "lower", "make", "mount", "move", "raise", "read", "redirect", "remove", "rename", "repair", "repeat",
+    "restart", "restore", "run", "send", "set", "split", "start", "stop", "try", "upgrade", "use", "wait",
+    "write",
+];
+
+/// Splits the text of one error into its statement and its remedy, such as `give another directory`.
+fn split_remedy(text: &str) -> (&str, Option<&str>) {
+    let is_remedy = |separator: &str, clause: &str| {
+        let first = clause.split([' ', ',', ':']).next().unwrap_or_default();
+        let rest = &clause[first.len()..];
+        let is_imperative = REMEDIES.contains(&first) && rest.starts_with(' ') && !rest.starts_with(" of ");
+        if separator == ": " {
+            // "remove x: permission denied" names what failed.
+            return is_imperative && !clause.contains(": ");
+        }
+        let is_question = clause.starts_with("is ") && clause.trim_end().ends_with('?');
+        let is_command = clause.starts_with("`lineside ") || clause.starts_with("--");
+        is_imperative || is_question || is_command || clause == "restart"
+    };
+    let separators = text.char_indices().filter_map(|(at, _)| {
+        let separator = text.get(at..at + 2)?;
+        matches!(separator, "; " | ": ").then_some((at, separator))
+    });
+    for (at, separator) in separators {
+        let clause = &text[at + separator.len()..];
+        if is_remedy(separator, clause) {
+            return (&text[..at], Some(clause));
+        }
+    }
+    (text, None)
+}
+
+/// Returns the message of an error with its causes but without remedies, and the remedies. Together they say the same
+/// as [`words`].
+pub fn message_and_hint(error: &anyhow::Error) -> (String, Option<String>) {
+    let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
+    let (mut told, mut message, mut hints) = (String::new(), String::new(), Vec::new());
+    for (at, text) in chain.iter().enumerate() {
+        if at > 0 && told.contains(text.as_str()) {
+            continue;
+        }
+        told.push_str(text);
+        // If an error repeats the text of its cause at its end, the remedy ends before it.
+        let cause = chain
+            .get(at + 1)
+            .and_then(|cause| text.strip_suffix(cause.as_str()));
+        let own = cause.and_then(|own| own.strip_suffix(": ")).unwrap_or(text);
+        // Each line is a mistake of its own.
+        let lines: Vec<_> = own.lines().map(split_remedy).collect();
+        let statements: Vec<_> = lines.iter().map(|(statement, _)| *statement).collect();
+        let statement = statements.join("\n");
+        let separator = if message.is_empty() { "" } else { ": " };
+        message = format!("{message}{separator}{statement}{}", &text[own.len()..]);
+        hints.extend(lines.iter().filter_map(|(_, remedy)| Some((*remedy)?.to_owned())));
+    }
+    (message, (!hints.is_empty()).then(|| hints.join("; ")))
+}
+
 /// Returns the JSON object of an error.
 pub fn object(code: Code, message: &str, hint: Option<&str>) -> Value {
     json!({"error": {"code": code.name(), "message": message, "hint": hint}})
@@ -59,8 +124,29 @@ pub fn usage_object(text: &str) -> Value {
     let text = text.trim();
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let (message, hint) = text.split_once("\n\n").unzip();
-    let message = message.unwrap_or(text);
-    object(Code::Usage, &one_line(message), hint.map(one_line).as_deref())
+    let message = one_line(message.unwrap_or(text));
+    let (statement, remedy) = split_remedy(&message);
+    let hints: Vec<_> = remedy
+        .map(str::to_owned)
+        .into_iter()
+        .chain(hint.map(one_line))
+        .collect();
+    let hint = (!hints.is_empty()).then(|| hints.join("; "));
+    object(Code::Usage, statement, hint.as_deref())
+}
+
+/// Returns the error of a command line that clap refused only because a host name has no address. Its exit code is that
+/// of a failed command, because the command line itself is right.
+pub fn unresolved(told: &clap::Error) -> Option<anyhow::Error> {
+    let error = std::error::Error::source(told)?.downcast_ref::<AddressError>()?;
+    matches!(error, AddressError::Unresolved { .. }).then_some(())?;
+    let option = told.get(ContextKind::InvalidArg).map(ToString::to_string);
+    let option = option.and_then(|option| option.split(' ').next().map(str::to_owned));
+    let error = anyhow::Error::new(error.clone());
+    Some(match option {
+        Some(option) => error.context(option),
+        None => error,
+    })
 }
 
 /// Returns `text` with each run of white space as one space.
@@ -79,7 +165,8 @@ pub fn asks_for_json(arguments: impl IntoIterator<Item = OsString>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{asks_for_json, usage_object};
+    use super::{asks_for_json, message_and_hint, usage_object, words};
+    use anyhow::anyhow;
     use serde_json::json;
 
     #[test]
@@ -99,6 +186,59 @@ mod tests {
             "the following required arguments were not provided: <DIR>"
         );
         assert_eq!(object["error"]["hint"], json!(null));
+    }
+
+    #[test]
+    fn the_clause_that_says_what_to_do_is_the_hint() {
+        for (error, message, hint) in [
+            (
+                anyhow!("data: no chain store; `lineside spv init --data data` creates one"),
+                "data: no chain store",
+                Some("`lineside spv init --data data` creates one"),
+            ),
+            (
+                anyhow!("address in use")
+                    .context("cannot listen on 7702; give another address with --listen"),
+                "cannot listen on 7702: address in use",
+                Some("give another address with --listen"),
+            ),
+            (
+                anyhow!("refused").context("a: use gRPC: refused"),
+                "a: refused",
+                Some("use gRPC"),
+            ),
+            (
+                anyhow!("mode 644: chmod 600 it").context("key file; remove it"),
+                "key file: mode 644",
+                Some("remove it; chmod 600 it"),
+            ),
+            (
+                anyhow!("cannot reach the node; is a server running at --server?"),
+                "cannot reach the node",
+                Some("is a server running at --server?"),
+            ),
+            (
+                anyhow!("f:2: a = 1: no such key; remove it\nf:3: b = 2: must be 1"),
+                "f:2: a = 1: no such key\nf:3: b = 2: must be 1",
+                Some("remove it"),
+            ),
+            (anyhow!("read: No such file"), "read: No such file", None),
+            (anyhow!("data: remove x: denied"), "data: remove x: denied", None),
+            (
+                anyhow!("cannot load: read of 8 bytes"),
+                "cannot load: read of 8 bytes",
+                None,
+            ),
+            (anyhow!("3 of 4 keys not found"), "3 of 4 keys not found", None),
+        ] {
+            let found = message_and_hint(&error);
+            assert_eq!(
+                (found.0.as_str(), found.1.as_deref()),
+                (message, hint),
+                "{}",
+                words(&error)
+            );
+        }
     }
 
     #[test]

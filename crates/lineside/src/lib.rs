@@ -145,7 +145,7 @@ Proofs:     head, prove, verify-proof, audit
 Membership: change
 New nodes:  snapshot, vouch, join
 
-Exit codes: 0 done; 1 refused or failed; 2 wrong arguments")]
+Exit codes: 0 done; 1 failed, refused or not found; 2 wrong arguments")]
     Hybrid {
         #[command(subcommand)]
         verb: hybrid::Verb,
@@ -199,7 +199,11 @@ pub fn usage(told: &clap::Error) -> ExitCode {
             Err(error) => ended(Err(Unwritten::from(error).into()), false),
         };
     }
-    if failure::asks_for_json(std::env::args_os()) {
+    let as_json = failure::asks_for_json(std::env::args_os());
+    if let Some(error) = failure::unresolved(told) {
+        return ended(Err(error), as_json);
+    }
+    if as_json {
         tell!("{}", failure::usage_object(&told.render().to_string()));
     } else {
         // A full standard error leaves no place to report this to.
@@ -217,11 +221,11 @@ pub fn ended(ended: anyhow::Result<()>, as_json: bool) -> ExitCode {
         return ExitCode::from(EXIT_CLOSED_PIPE);
     }
     let code = failure::code(&error);
-    let words = failure::words(&error);
     if as_json {
-        tell!("{}", failure::object(code, &words, None));
+        let (message, hint) = failure::message_and_hint(&error);
+        tell!("{}", failure::object(code, &message, hint.as_deref()));
     } else {
-        tell!("lineside: {words}");
+        tell!("lineside: {}", failure::words(&error));
     }
     match code {
         failure::Code::Failed => ExitCode::FAILURE,

@@ -4,7 +4,6 @@ use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 use std::fmt::{self, Debug};
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
@@ -51,9 +50,6 @@ impl LogLevel {
     }
 }
 
-/// True if the log has the form of JSON.
-static IS_JSON: AtomicBool = AtomicBool::new(false);
-
 /// Starts the log. `level` comes from the command line; without one, the variable `RUST_LOG` selects events, and
 /// without it, `default` is the lowest level.
 pub fn start(level: Option<LogLevel>, format: LogFormat, default: LogLevel) {
@@ -69,20 +65,7 @@ pub fn start(level: Option<LogLevel>, format: LogFormat, default: LogLevel) {
         .log_internal_errors(false);
     match format {
         LogFormat::Text => log.init(),
-        LogFormat::Json => {
-            IS_JSON.store(true, Relaxed);
-            log.with_ansi(false).event_format(JsonLines).init();
-        }
-    }
-}
-
-/// Reports a condition that needs attention: as an event if the log is JSON, so that every line of standard error can
-/// be parsed, otherwise as a line for the person at the terminal.
-pub fn warn(warning: &str) {
-    if IS_JSON.load(Relaxed) {
-        tracing::warn!("{warning}");
-    } else {
-        tell!("lineside: {warning}");
+        LogFormat::Json => log.with_ansi(false).event_format(JsonLines).init(),
     }
 }
 

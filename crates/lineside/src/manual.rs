@@ -1,7 +1,7 @@
 //! `lineside completions` and `lineside man`: scripts for shells and pages for `man`, made from the program's own help.
 
 use anyhow::{Context, bail};
-use clap::{Args, Command};
+use clap::{Arg, ArgAction, Args, Command};
 use clap_complete::Shell;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -73,10 +73,157 @@ fn pages(command: &Command, directory: &Path) -> anyhow::Result<usize> {
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
         written += pages(verb, directory)?;
     }
-    clap_mangen::Man::new(command.clone())
+    let page = clap_mangen::Man::new(command.clone())
         .source(format!("{PROGRAM} {}", crate::version::SHORT))
-        .manual("Lineside")
-        .generate_to(directory)
-        .with_context(|| format!("{}: writing a manual page", directory.display()))?;
+        .manual("Lineside");
+    let file = directory.join(page.get_filename());
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    let text = String::from_utf8(text).context("a manual page is not UTF-8")?;
+    std::fs::write(&file, with_synopsis(&text, command))
+        .with_context(|| format!("{}: writing a manual page", file.display()))?;
     Ok(written)
+}
+
+/// Returns a page with the synopsis of [`synopsis`]; that of `clap_mangen` leaves out the values of options.
+fn with_synopsis(page: &str, command: &Command) -> String {
+    let [begin, end] = [".SH SYNOPSIS\n", ".SH DESCRIPTION\n"];
+    let parts = page.split_once(begin).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(end)?;
+        Some((before, after))
+    });
+    match parts {
+        Some((before, after)) => format!("{before}{begin}{}\n{end}{after}", synopsis(command)),
+        None => page.to_owned(),
+    }
+}
+
+/// Returns the synopsis of a command in roff: options with their values, arguments, and the place of a verb. `--help`
+/// and `--version` are left out.
+fn synopsis(command: &Command) -> String {
+    let mut words = vec![bold(command.get_bin_name().unwrap_or_else(|| command.get_name()))];
+    let is_shown = |argument: &&Arg| {
+        let is_help = matches!(
+            argument.get_action(),
+            ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
+        );
+        !argument.is_hide_set() && !is_help
+    };
+    for is_required in [false, true] {
+        let options = command
+            .get_arguments()
+            .filter(|argument| !argument.is_positional());
+        let these = options
+            .filter(is_shown)
+            .filter(|one| one.is_required_set() == is_required);
+        words.extend(these.map(|option| optional(option, &option_and_value(option))));
+    }
+    let positionals = command.get_positionals().filter(is_shown);
+    words.extend(positionals.map(|argument| optional(argument, &value(argument))));
+    if command.has_subcommands() {
+        words.push(italic("COMMAND"));
+    }
+    words.join(" ")
+}
+
+fn takes_value(argument: &Arg) -> bool {
+    matches!(argument.get_action(), ArgAction::Set | ArgAction::Append)
+}
+
+/// Returns the option with its value, if it takes one.
+fn option_and_value(option: &Arg) -> String {
+    let long = option.get_long().map(|long| format!("--{long}"));
+    let name = bold(&long.unwrap_or_else(|| format!("-{}", option.get_short().unwrap_or_default())));
+    match takes_value(option) {
+        true => format!("{name} {}", value(option)),
+        false => name,
+    }
+}
+
+/// Returns the placeholders of an argument's values, with dots if there may be several.
+fn value(argument: &Arg) -> String {
+    let names = argument.get_value_names().unwrap_or_default();
+    let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+    let name = match names.is_empty() {
+        true => argument.get_id().as_str().to_uppercase(),
+        false => names.join(" "),
+    };
+    let dots = if matches!(argument.get_action(), ArgAction::Append) {
+        "..."
+    } else {
+        ""
+    };
+    format!("{}{dots}", italic(&name))
+}
+
+/// Encloses `text` in brackets if the argument may be left out.
+fn optional(argument: &Arg, text: &str) -> String {
+    match argument.is_required_set() {
+        true => text.to_owned(),
+        false => format!("[{text}]"),
+    }
+}
+
+fn bold(text: &str) -> String {
+    format!("\\fB{}\\fR", escaped(text))
+}
+
+fn italic(text: &str) -> String {
+    format!("\\fI{}\\fR", escaped(text))
+}
+
+/// Escapes what roff would change: backslashes, and hyphens, which it takes as places to break a word.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_synopsis_has_the_values_of_options() {
+        let mut command = crate::command();
+        command.build();
+        let spv = command.find_subcommand("spv").expect("spv");
+        let get = spv.find_subcommand("get").expect("get");
+        let plain = |command| {
+            synopsis(command)
+                .replace("\\fB", "")
+                .replace("\\fI", "")
+                .replace("\\fR", "")
+        };
+        let text = plain(get).replace("\\-", "-");
+        for part in [
+            "lineside spv get [",
+            " [--server ADDR:PORT] ",
+            " [--timeout-ms MS] ",
+            " [--paper] ",
+            " [--json] ",
+            " [--log-level LEVEL] ",
+            " TXID...",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(plain(spv).ends_with(" COMMAND"), "{}", plain(spv));
+        let init = spv.find_subcommand("init").expect("init");
+        let text = plain(init).replace("\\-", "-");
+        assert!(text.ends_with("--data DIR --network NETWORK"), "{text}");
+    }
+
+    #[test]
+    fn a_page_has_this_synopsis() {
+        let command = Command::new("x")
+            .about("does y")
+            .arg(Arg::new("z").long("z").value_name("FILE"));
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command.clone())
+            .render(&mut page)
+            .expect("a page");
+        let page = with_synopsis(&String::from_utf8(page).expect("UTF-8"), &command);
+        assert!(
+            page.contains(".SH SYNOPSIS\n\\fBx\\fR [\\fB\\-\\-z\\fR \\fIFILE\\fR]\n.SH DESCRIPTION\n"),
+            "{page}"
+        );
+    }
 }

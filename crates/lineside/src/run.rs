@@ -25,11 +25,12 @@ pub struct Run {
     /// Start everything, print the addresses, then stop: tests a configuration on this machine.
     #[arg(long)]
     once: bool,
-    /// Replace one value of the configuration file, such as spv.lease_s=30; may be given more than once.
-    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    set: Assignments,
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    keep: KeepFastPath,
 }
 
 /// Options that every server has; each replaces a value of the configuration file.
@@ -46,9 +47,6 @@ pub struct Overrides {
     /// driver supports it (auto) [default: auto]
     #[arg(long, value_enum, help_heading = "Datapath and console")]
     xdp_mode: Option<XdpModeName>,
-    /// Leave the XDP fast path attached when the server stops; it answers until its lease expires.
-    #[arg(long, help_heading = "Datapath and console")]
-    keep_fast_path: bool,
     /// Directory on a BPF file system in which maps and programs are pinned [default: /sys/fs/bpf/lineside]
     #[arg(long, value_name = "DIR", help_heading = "Datapath and console")]
     pin_dir: Option<PathBuf>,
@@ -62,7 +60,111 @@ pub struct Overrides {
     console: Option<SocketAddr>,
 }
 
+/// Option of servers whose fast path can answer without them.
+#[derive(Args)]
+pub struct KeepFastPath {
+    /// Leave the XDP fast path attached when the server stops; it answers until its lease expires. Only the fast path
+    /// of `spv` can do that.
+    #[arg(long, help_heading = "Datapath and console")]
+    keep_fast_path: bool,
+}
+
+/// Option `--keep-fast-path` of servers whose fast path cannot answer without them. The help does not show it, and its
+/// error says why it is refused.
+#[derive(Args)]
+pub struct NoKeepFastPath {
+    #[arg(long, hide = true)]
+    keep_fast_path: bool,
+}
+
+impl KeepFastPath {
+    /// Sets the value in `config` if the option is given.
+    pub fn over(self, config: &mut Config) {
+        let keep = self.keep_fast_path.then_some(true);
+        config.datapath.set_some("keep_fast_path", keep);
+    }
+}
+
+impl NoKeepFastPath {
+    /// Refuses the option.
+    ///
+    /// # Errors
+    /// The option is given to the server of `service`.
+    pub fn check(&self, service: &str) -> Result<(), Wrong> {
+        match self.keep_fast_path {
+            false => Ok(()),
+            true => Err(Wrong(format!(
+                "--keep-fast-path: the fast path of {service} always ends with its server; leave the option out"
+            ))),
+        }
+    }
+}
+
+/// Options that replace values of the configuration file by their names.
+#[derive(Args)]
+pub struct Assignments {
+    /// Replace one value of the configuration file, such as spv.lease_s=30; may be given more than once. A value that
+    /// has an option of its own, such as --console, is given only once.
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl Assignments {
+    /// Replaces values of `config`. `given` has the keys that options of their own replace, with these options.
+    ///
+    /// # Errors
+    /// An assignment is malformed, or an option gives the same value.
+    pub fn over(self, config: &mut Config, given: &[(&str, &str)]) -> Result<(), Wrong> {
+        for assignment in &self.set {
+            let key = assignment.split_once('=').map_or("", |(key, _)| key.trim());
+            if let Some((_, option)) = given.iter().find(|(other, _)| *other == key) {
+                return Err(Wrong(format!(
+                    "--set {assignment} and {option} give the same value; leave one of them out"
+                )));
+            }
+            config
+                .set(assignment)
+                .map_err(|why| Wrong(format!("--set {why}")))?;
+        }
+        Ok(())
+    }
+}
+
 impl Overrides {
+    /// Returns the configuration in `file`, or the default one, with the values of all these options.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not TOML, or has a section that no service has; two options give the same value.
+    pub fn over_all(
+        self,
+        file: Option<PathBuf>,
+        keep: KeepFastPath,
+        set: Assignments,
+    ) -> anyhow::Result<Config> {
+        let mut given = self.given();
+        given.extend(
+            keep.keep_fast_path
+                .then_some(("datapath.keep_fast_path", "--keep-fast-path")),
+        );
+        let mut config = self.over(file)?;
+        keep.over(&mut config);
+        set.over(&mut config, &given)?;
+        Ok(config)
+    }
+
+    /// Returns the keys that the given options replace, with the options.
+    fn given(&self) -> Vec<(&'static str, &'static str)> {
+        let all = [
+            (self.datapath.is_some(), "datapath.kind", "--datapath"),
+            (self.interface.is_some(), "datapath.interface", "--interface"),
+            (self.xdp_mode.is_some(), "datapath.xdp_mode", "--xdp-mode"),
+            (self.pin_dir.is_some(), "datapath.pin_dir", "--pin-dir"),
+            (self.console.is_some(), "console.listen", "--console"),
+        ];
+        let given = all.into_iter().filter(|(is_given, ..)| *is_given);
+        given.map(|(_, key, option)| (key, option)).collect()
+    }
+
     /// Returns the configuration in `file`, or the default one, with the values of these options.
     ///
     /// # Errors
@@ -76,7 +178,6 @@ impl Overrides {
         datapath.set_some("kind", self.datapath);
         datapath.set_some("interface", self.interface);
         datapath.set_some("xdp_mode", self.xdp_mode);
-        datapath.set_some("keep_fast_path", self.keep_fast_path.then_some(true));
         datapath.set_some("pin_dir", self.pin_dir);
         config.console.set_some("listen", self.console);
         Ok(config)
@@ -89,14 +190,16 @@ impl Overrides {
 /// The configuration is wrong, or a service cannot start or ended with an error.
 pub fn run(arguments: Run, as_json: bool) -> anyhow::Result<()> {
     hide_password()?;
-    let mut config = arguments.overrides.over(arguments.config)?;
-    for assignment in &arguments.set {
-        config
-            .set(assignment)
-            .map_err(|why| Wrong(format!("--set {why}")))?;
-    }
+    let Run {
+        config,
+        once,
+        set,
+        overrides,
+        keep,
+    } = arguments;
+    let config = overrides.over_all(config, keep, set)?;
     let session = Session::start(&config, true)?;
-    if arguments.once {
+    if once {
         announce(&session, as_json)?;
         return session.stop();
     }

@@ -3,7 +3,6 @@
 
 use crate::config::Config;
 use crate::daemon::Daemon;
-use crate::logging;
 use crate::notify;
 use crate::version::{COMMIT, SHORT};
 use anyhow::Context;
@@ -30,8 +29,7 @@ fn cannot_listen(listen: SocketAddr) -> String {
 }
 
 impl Session {
-    /// Starts the services that `config` enables, and the console if `with_console` is true. Prints warnings to
-    /// standard error.
+    /// Starts the services that `config` enables, and the console if `with_console` is true. Logs warnings.
     ///
     /// # Errors
     /// The configuration is wrong, a service cannot start, or the console cannot listen.
@@ -49,7 +47,7 @@ impl Session {
         // A thread has its own capabilities, so the daemon drops them before it starts another thread.
         let daemon = Daemon::start(checked)?;
         for warning in daemon.warnings() {
-            logging::warn(warning);
+            tracing::warn!("{warning}");
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -620,6 +620,7 @@ fn wrong_arguments_are_refused_with_a_message_that_names_them() {
         let code = if [
             "[column]",
             "[datapath]",
+            "--keep-fast-path",
             "with --store embedded",
             "--coherence is",
         ]

@@ -77,6 +77,7 @@ fn the_page_shows_every_service_in_a_browser() {
         &["check", "spv", "transfer", "column", "hybrid", "fabric-lab"],
     );
     load.stop();
+    browser(&console, &["lost", &daemon.child.id().to_string()]);
 }
 
 #[test]

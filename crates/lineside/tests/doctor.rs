@@ -119,6 +119,23 @@ fn a_wrong_configuration_is_refused_with_exit_code_2() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
+/// Neither of two options with the same value wins silently.
+#[test]
+fn a_value_is_given_by_one_option_only() {
+    for option in [
+        &["--console", "127.0.0.1:0"][..],
+        &["--datapath", "socket", "--set", "datapath.kind=socket"],
+    ] {
+        let output = doctor(option);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.contains("give the same value") && said.contains(option[0]),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn top_needs_a_terminal() {
     let output = Command::new(env!("CARGO_BIN_EXE_lineside"))

@@ -118,7 +118,7 @@ fn a_ledger_that_begins_with_a_snapshot_has_the_state_of_a_complete_one() {
     );
     let words = refused(&[&join[..], &[&snapshot]].concat());
     assert!(
-        words.contains("is not empty; give --data a new directory"),
+        words.contains("is not empty") && words.contains("\"hint\":\"give --data a new directory\""),
         "{words}"
     );
 

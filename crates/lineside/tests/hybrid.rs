@@ -28,7 +28,22 @@ fn a_database_is_created_written_read_and_audited() {
         (&first["code"], &first["version"]["block"]),
         (&"done".into(), &1.into())
     );
-    let got = server.done(&house, "get", "bob.key", &["greeting", "absent"]);
+    // A key that does not exist is printed, and the exit code says that it was not found.
+    let got = server.ask(&house, "get", "bob.key", &["greeting", "absent", "--json"]);
+    assert_eq!(got.code, 1, "{}", got.error);
+    assert!(got.error.contains("1 of 2 keys not found"), "{}", got.error);
+    let never = server.ask(&house, "history", "bob.key", &["absent"]);
+    assert_eq!(never.code, 1, "{}", never.error);
+    assert!(
+        never.error.contains("no transaction has written"),
+        "{}",
+        never.error
+    );
+    let got: Vec<Value> = got
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(
         (&got[0]["key"], &got[0]["value"]),
         (&"absent".into(), &Value::Null)
@@ -361,6 +376,7 @@ fn the_console_of_a_database_has_metrics_and_status() {
     let house = HybridDatabase::new(&TWO_MEMBERS);
     let server = house.serve(&["--console", "127.0.0.1:0"]);
     server.done(&house, "set", "alice.key", &["a", "b"]);
+    server.done(&house, "get", "alice.key", &["a"]);
     let console = server.started["console"].as_str().unwrap();
     let ask = |path: &str| page(console, path);
     let metrics = ask("/metrics");
@@ -368,7 +384,11 @@ fn the_console_of_a_database_has_metrics_and_status() {
         "lineside_hybrid_height 1",
         "lineside_hybrid_keys 1",
         "lineside_hybrid_read_only 0",
-        "lineside_hybrid_requests_total{code=\"done\"} 1",
+        "lineside_hybrid_requests_total{code=\"done\"} 2",
+        // Both requests came by gRPC.
+        "lineside_requests_total{service=\"hybrid\",datapath=\"socket\",outcome=\"host\"} 2",
+        "lineside_host_replies_total{service=\"hybrid\"} 2",
+        "lineside_host_latency_seconds_count{service=\"hybrid\"} 2",
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
@@ -503,7 +523,9 @@ fn a_database_in_the_papers_mode_reports_it_and_accepts_only_the_papers_requests
         assert_eq!(said.code, 0, "{rest:?}: {}", said.error);
         serde_json::from_str(&said.out).unwrap()
     };
-    assert_eq!(done(&["get", "greeting"])["value"], Value::Null);
+    let absent = paper(&["get", "greeting"]);
+    assert_eq!(absent.code, 1, "{}", absent.error);
+    assert!(absent.out.contains("\"value\":null"), "{}", absent.out);
     let udp = house.hybrid(&[
         "paper",
         "get",

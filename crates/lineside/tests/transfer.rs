@@ -115,7 +115,10 @@ fn a_second_server_and_a_damaged_settlement_key_are_refused() {
     let why = Server::start_with(data.path(), "127.0.0.1:0", &keep)
         .err()
         .unwrap();
-    assert!(why.contains("keep_fast_path"), "{why}");
+    assert!(
+        why.contains("the fast path of transfer always ends with its server"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -140,6 +143,13 @@ fn the_verbs_print_their_outcomes_as_text_and_as_json() {
         "done: balance 70, operation 3"
     ));
     assert!(!says(&["transfer", "1", "2", "71"], "refused (3)"));
+    // A refused operation is in no ledger, so it has no number there and is not durable either.
+    assert!(!says(
+        &["transfer", "1", "2", "71", "--json"],
+        r#""durable":null,"meaning":"#
+    ));
+    assert!(!says(&["transfer", "1", "2", "71", "--json"], r#""number":null"#));
+    assert!(says(&["create", "5", "--json"], r#""durable":true,"meaning":"#));
     assert!(says(&["issue", "--paper", "1", "5"], "done: balance 75"));
     assert!(says(
         &["transfer", "--paper", "--id", "9", "1", "2", "5"],

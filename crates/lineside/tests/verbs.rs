@@ -149,6 +149,50 @@ fn every_verb_follows_the_rules_for_exit_codes_and_errors() {
     );
 }
 
+/// The remedy of an error is its hint in JSON, and its message has the rest.
+#[test]
+fn what_to_do_is_the_hint() {
+    for (words, message, hint) in [
+        (
+            &["run"][..],
+            "no service is enabled",
+            "give --config FILE with `enabled = true`",
+        ),
+        (
+            &["status", "--console", "127.0.0.1:9"],
+            "no status from 127.0.0.1:9: ",
+            "start a server with `--console 127.0.0.1:9`",
+        ),
+        (
+            &["spv", "serve", "--data", "missing", "--datapath", "socket"],
+            "missing: there is no chain store",
+            "`lineside spv init --data missing --network NETWORK` creates an empty one",
+        ),
+        (
+            &["man", "missing"],
+            "missing: no such directory",
+            "create it first",
+        ),
+        (
+            &["column", "get", "--server", "127.0.0.1:x", "k"],
+            "invalid value '127.0.0.1:x'",
+            "write ADDR:PORT or NAME:PORT",
+        ),
+    ] {
+        let folder = folder();
+        let text = lineside(folder.path(), words);
+        let text = String::from_utf8_lossy(&text.stderr).into_owned();
+        let output = lineside(folder.path(), &[words, &["--json"]].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let (object, _) = error_object(&stderr).unwrap_or_else(|| panic!("{words:?}: {stderr}"));
+        let of = |key: &str| object["error"][key].as_str().unwrap_or_default().to_owned();
+        assert!(of("message").starts_with(message), "{words:?}: {object}");
+        assert!(of("hint").starts_with(hint), "{words:?}: {object}");
+        assert!(!of("message").contains(hint), "{words:?}: {object}");
+        assert!(text.contains(hint), "{words:?}: {text}");
+    }
+}
+
 #[test]
 fn every_verb_refuses_an_unknown_option_with_code_2() {
     let folder = folder();
@@ -204,6 +248,18 @@ fn the_help_shows_the_default_of_every_option() {
     );
 }
 
+/// The fast path of `spv` alone can answer without its server.
+#[test]
+fn only_servers_that_can_keep_their_fast_path_offer_it() {
+    let offers = |verb: &Clap| {
+        let mut all = verb.get_arguments();
+        all.any(|argument| argument.get_long() == Some("keep-fast-path") && !argument.is_hide_set())
+    };
+    let verbs = leaves().into_iter().filter(|(_, verb)| offers(verb));
+    let verbs: Vec<_> = verbs.map(|(path, _)| path).collect();
+    assert_eq!(verbs, ["doctor", "run", "spv serve"]);
+}
+
 #[test]
 fn placeholders_name_the_kind_of_value() {
     for (path, verb) in leaves() {
@@ -226,8 +282,8 @@ fn placeholders_name_the_kind_of_value() {
     }
 }
 
-#[test]
-fn a_host_name_is_accepted_where_an_address_is() {
+/// Calls `check` with a command line for each option of a verb that takes an address: the row's words with `address`.
+fn for_each_address(address: &str, mut check: impl FnMut(&[&str])) {
     let mut count = 0;
     for (path, verb) in leaves() {
         let row = ROWS.iter().find(|row| row.verb == path).expect("a row");
@@ -248,16 +304,48 @@ fn a_host_name_is_accepted_where_an_address_is() {
                 let is_value = place.is_some_and(|place| at == place || at == place + 1);
                 (!is_value).then_some(*word)
             }));
-            line.extend([option.as_str(), "localhost:7799"]);
-            let parsed = lineside::command().try_get_matches_from(&line);
-            if let Err(error) = parsed {
-                assert!(
-                    error.kind() == clap::error::ErrorKind::ArgumentConflict,
-                    "{line:?}: {error}"
-                );
-            }
+            line.extend([option.as_str(), address]);
+            check(&line);
             count += 1;
         }
     }
     assert!(count > 30, "{count} options with an address were found");
+}
+
+#[test]
+fn a_host_name_is_accepted_where_an_address_is() {
+    for_each_address("localhost:7799", |line| {
+        let parsed = lineside::command().try_get_matches_from(line);
+        if let Err(error) = parsed {
+            assert!(
+                error.kind() == clap::error::ErrorKind::ArgumentConflict,
+                "{line:?}: {error}"
+            );
+        }
+    });
+}
+
+/// The command line is right, but the name has no address: the command failed. Names of the domain `invalid` do not
+/// exist (RFC 6761). Options that take HOST:PORT use the name only when they connect.
+#[test]
+fn a_host_name_without_an_address_is_a_failure() {
+    let mut count = 0;
+    let folder = folder();
+    for_each_address("no-such-host.invalid:7799", |line| {
+        let output = lineside(folder.path(), &[&line[1..], &["--json"]].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let (object, code) = error_object(&stderr).unwrap_or_else(|| panic!("{line:?}: {stderr}"));
+        let message = object["error"]["message"].as_str().unwrap_or_default();
+        if message.contains("this name has no address") {
+            assert_eq!(
+                (output.status.code(), code.as_str()),
+                (Some(1), "failed"),
+                "{line:?}"
+            );
+            count += 1;
+        }
+        assert!(!message.contains("invalid value"), "{line:?}: {message}");
+    });
+    assert!(count > 20, "{count} options look up the name");
+    assert_eq!(names(folder.path()), BTreeSet::from(["file".into()]));
 }

@@ -81,6 +81,12 @@ pub trait Service: Send {
         Vec::new()
     }
 
+    /// Returns the command that creates the data directory of the service; `None` if the server creates it when it
+    /// starts, or if the service needs none.
+    fn init_command(&self) -> Option<String> {
+        None
+    }
+
     /// Returns true if the fast path may continue to answer after the daemon has ended, until its lease ends.
     fn may_keep_fast_path(&self) -> bool {
         false

@@ -66,7 +66,7 @@ impl<F: Leased + FastPath> RunningLeased<F> {
 
 /// Returns the error message of a service that cannot listen on `listen`.
 pub fn cannot_listen(service: &str, listen: SocketAddr) -> String {
-    format!("{service} cannot listen on {listen} (--listen gives another address)")
+    format!("{service} cannot listen on {listen}; give another address with --listen")
 }
 
 impl<T: Leased> RunningLeased<T> {

@@ -40,8 +40,11 @@ pub struct ServiceStatus {
     /// Name of the instance if a service runs several times; for `fabric`, the channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
-    /// Datapath in use: `socket` or `xdp`.
+    /// Datapath in use: `socket` or `xdp`. A service without a fast path has `socket`.
     pub datapath: String,
+    /// Protocols of a service that has no fast path, such as `gRPC`; empty for a service with one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protocols: Vec<String>,
     /// Address and port that the service listens on.
     pub listen: String,
     /// Network interface of the XDP program; `None` on the socket datapath.
@@ -100,12 +103,32 @@ impl From<Buckets> for HistogramCounts {
     }
 }
 
+impl HistogramCounts {
+    /// Adds the values of another histogram with the same bounds. An empty histogram takes the bounds of the other one.
+    fn add(&mut self, other: Self) {
+        if self.counts.is_empty() {
+            *self = other;
+            return;
+        }
+        debug_assert_eq!(
+            self.bounds, other.bounds,
+            "histograms of one metric have the same bounds"
+        );
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count += more;
+        }
+        // As in a histogram, the sum is modulo 2^64.
+        self.sum = self.sum.wrapping_add(other.sum);
+    }
+}
+
 /// Best block of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tip {
     /// Hash as 64 hex digits, in the byte order of block explorers.
     pub hash: String,
-    /// Height.
+    /// Height as the service's protocol counts it: for `spv` the height of the best block, where the first block has 0;
+    /// for `fabric` the number of blocks.
     pub height: u32,
 }
 
@@ -197,6 +220,23 @@ impl ServiceStatus {
     /// Sets a histogram, such as the durations of fdatasync.
     pub fn set_histogram(&mut self, metric: Metric, histogram: impl Into<HistogramCounts>) {
         self.histograms.insert(metric.key.into(), histogram.into());
+    }
+
+    /// Adds requests that reach the host on a way of their own, such as gRPC, to those of the socket datapath: the
+    /// number of requests that were passed to the host, the number that it has answered, and its times.
+    pub fn add_host_requests(&mut self, passed: u64, answered: u64, latency: impl Into<HistogramCounts>) {
+        *self.passed_to_host.get_or_insert_default() += passed;
+        *self.host.entry(metric::HOST_REPLIES.key.into()).or_default() += answered;
+        let all = self.histograms.entry(metric::HOST_LATENCY.key.into());
+        all.or_default().add(latency.into());
+    }
+
+    /// Returns a short text about where the service answers, such as `xdp datapath` or `gRPC, UDP`.
+    pub fn way(&self) -> String {
+        match self.protocols.is_empty() {
+            true => format!("{} datapath", self.datapath),
+            false => self.protocols.join(", "),
+        }
     }
 
     /// Sets the number of used entries of a table that the fast path reads, and the number that it has room for.

@@ -94,8 +94,9 @@ pub fn cookie(config: &SpvConfig) -> Option<(&Path, PathBuf)> {
 fn wallets(config: &SpvConfig) -> anyhow::Result<Option<Config>> {
     let listen = |key: &str, address: Option<SocketAddr>| {
         let bind = |address| {
-            TcpListener::bind(address)
-                .with_context(|| format!("spv cannot listen on {address} ([spv] {key})"))
+            TcpListener::bind(address).with_context(|| {
+                format!("spv cannot listen on {address}; set another address with `{key}` in [spv]")
+            })
         };
         address.map(bind).transpose()
     };

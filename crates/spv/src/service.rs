@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use lineside_bitcoin_node::NodeUrl;
 use lineside_fastpath::{Readers, lease};
 use lineside_net::SocketDatapath;
-use lineside_service::config::{ConfigIssue, Section, section};
+use lineside_service::config::{ConfigIssue, Section, UsageError, section};
 use lineside_service::{
     Counted, Endpoint, Frontend, Leased, Listen, Rights, Running, RunningLeased, Service, ServiceDef,
     StartContext, StatusBuilder, Tip, cannot_listen,
@@ -95,6 +95,12 @@ impl Service for SpvService {
             )
         });
         warning.into_iter().collect()
+    }
+
+    fn init_command(&self) -> Option<String> {
+        let data = self.config.data()?;
+        let network = self.config.network.0.map(Network::from);
+        Some(init_command(data, network))
     }
 
     fn may_keep_fast_path(&self) -> bool {
@@ -286,29 +292,37 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
 
 /// Returns the directory of the chain store.
 fn data_of(config: &SpvConfig) -> anyhow::Result<&Path> {
-    config.data().context(
-        "[spv] data is empty: name the directory of the chain store, which `lineside spv init` creates",
-    )
+    let missing = || UsageError("[spv] data is empty; name a directory with a chain store there".into());
+    Ok(config.data().ok_or_else(missing)?)
+}
+
+/// Returns the command that creates a chain store.
+fn init_command(data: &Path, network: Option<Network>) -> String {
+    let network = network.map_or_else(|| "NETWORK".to_owned(), |network| network.to_string());
+    format!("lineside spv init --data {} --network {network}", data.display())
 }
 
 /// Returns the network of the chain store. The store must exist, because a server does not create one, and must have
 /// the configured network, if there is one.
+///
+/// # Errors
+/// [`UsageError`]: the configuration names no store, or one of another network. A restart would not help.
 fn network_of(config: &SpvConfig) -> anyhow::Result<StoreNetwork> {
     let data = data_of(config)?;
     let wanted = config.network.0.map(Network::from);
     let Some(found) = ChainStore::network_of(data)? else {
-        let network = wanted.map_or_else(|| "NETWORK".to_owned(), |network| network.to_string());
-        bail!(
-            "{}: there is no chain store; `lineside spv init --data {0} --network {network}` creates an empty one",
-            data.display()
-        );
+        bail!(UsageError(format!(
+            "{}: there is no chain store; `{}` creates an empty one",
+            data.display(),
+            init_command(data, wanted)
+        )));
     };
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found.network) {
-        bail!(
+        bail!(UsageError(format!(
             "{}: this chain store holds {found}, not {wanted}; give --network {}, or another --data",
             data.display(),
             found.network
-        );
+        )));
     }
     Ok(found)
 }

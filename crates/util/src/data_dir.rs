@@ -309,6 +309,15 @@ pub fn check_kind(path: &Path, kind: &Kind) -> Result<(), DataDirError> {
     marker::check_marked(path, kind).map(drop)
 }
 
+/// Returns true if the directory has the marker of a server and no other file of it: they were removed, or the first
+/// start was interrupted. Reads only.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn has_only_marker(path: &Path) -> io::Result<bool> {
+    Ok(marker::is_alone(&names(path)?))
+}
+
 /// Creates `path` and its missing ancestors with mode 0700, and makes their names durable. Returns the topmost
 /// directory that was created.
 fn make(path: &Path) -> io::Result<PathBuf> {

@@ -1864,7 +1864,7 @@ pub mod metric {
         passes: false,
         help: "time for which the fast path may answer without renewal by the host; 0: all requests are forwarded",
     };
-    /// requests by the last datapath that had them; outcome: answered, host or refused (queue full)
+    /// requests, each counted once; outcome: answered (fast path), host (passed to it), refused (queue full)
     pub const REQUESTS: Metric = Metric {
         name: "lineside_requests_total",
         key: "requests",
@@ -1873,7 +1873,7 @@ pub mod metric {
         unit: "",
         labels: &["service", "datapath", "outcome"],
         passes: false,
-        help: "requests by the last datapath that had them; outcome: answered, host or refused (queue full)",
+        help: "requests, each counted once; outcome: answered (fast path), host (passed to it), refused (queue full)",
     };
     /// requests that the XDP program passed to the socket datapath, which counts them, too
     pub const XDP_PASSED: Metric = Metric {
@@ -3096,7 +3096,7 @@ pub mod metric {
         passes: false,
         help: "1 if no writes are accepted; /status has the reason",
     };
-    /// datagrams received by UDP; host_replies has the number that the node has answered
+    /// datagrams received by UDP
     pub const HYBRID_DATAGRAMS: Metric = Metric {
         name: "lineside_hybrid_datagrams_total",
         key: "datagrams",
@@ -3105,7 +3105,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "datagrams received by UDP; host_replies has the number that the node has answered",
+        help: "datagrams received by UDP",
     };
 
     /// All, in the order of spec/.

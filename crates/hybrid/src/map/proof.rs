@@ -65,7 +65,10 @@ pub enum ProofError {
     #[error("the other leaf in the proof does not show that the key is absent")]
     OtherLeaf,
     /// It leads to another root: it belongs to another key or another state, or is forged.
-    #[error("the proof does not lead to the root")]
+    #[error(
+        "the state root that follows from the proof is not that of the block: the proof is of another key, value or \
+         block, or it was forged"
+    )]
     Root,
 }
 

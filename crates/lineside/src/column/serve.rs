@@ -1,6 +1,6 @@
 //! `lineside column serve`: command-line options of the server.
 
-use crate::run::{self, Overrides};
+use crate::run::{self, NoKeepFastPath, Overrides};
 use crate::session::Session;
 use crate::wrong::Wrong;
 use anyhow::bail;
@@ -39,6 +39,8 @@ pub struct Serve {
     coherence: Option<CoherenceName>,
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    keep: NoKeepFastPath,
 }
 
 /// Serves until a signal ends the process.
@@ -46,6 +48,7 @@ pub struct Serve {
 /// # Errors
 /// The options or the configuration are wrong, or the server cannot start.
 pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
+    arguments.keep.check("column")?;
     let mut config = arguments.overrides.over(arguments.config)?;
     let section = config.section("column");
     if let Some(data) = arguments.data {

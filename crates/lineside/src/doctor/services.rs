@@ -3,6 +3,7 @@
 use super::Finding;
 use crate::config::{CheckedConfig, ConfiguredService};
 use lineside_service::Service;
+use lineside_util::data_dir::has_only_marker;
 use rustix::fs::{Access, FsWord, access, statfs, statvfs};
 use rustix::process::geteuid;
 use std::fs::{self, File, TryLockError};
@@ -44,14 +45,16 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
         let Some(path) = data(service) else {
             continue;
         };
-        // The server of `spv` never creates its chain store.
-        if *name == "spv" && !path.exists() {
-            let what = format!("there is no chain store in {}", path.display());
-            let remedy = format!("lineside spv init --data {} --network NETWORK", path.display());
-            findings.push(Finding::failed("data", what, remedy));
-        } else {
-            findings.push(data_dir(&path));
-        }
+        findings.push(match service.init_command() {
+            Some(command) if !path.exists() => {
+                let what = format!(
+                    "{} does not exist, and the server does not create it",
+                    path.display()
+                );
+                Finding::failed("data", what, command)
+            }
+            _ => data_dir(&path),
+        });
     }
     findings
 }
@@ -122,6 +125,15 @@ fn data_dir(path: &Path) -> Finding {
             "data",
             format!("{shown} is in use by a running process"),
             "stop that server before another one uses this directory",
+        );
+    }
+    if has_only_marker(path).unwrap_or(false) {
+        return Finding::failed(
+            "data",
+            format!("{shown} has only the marker of a server; the server's files were removed"),
+            format!(
+                "restore the files from a copy; if the directory never held data, remove it: rm -r {shown}"
+            ),
         );
     }
     let mode = about.permissions().mode() & 0o777;
@@ -209,6 +221,7 @@ fn free(path: &Path, free: u64) -> Finding {
 mod tests {
     use super::*;
     use crate::doctor::Level;
+    use lineside_util::data_dir::MARKER;
 
     #[test]
     fn a_used_port_and_a_foreign_address_fail() {
@@ -252,6 +265,13 @@ mod tests {
         assert!(data_dir(&data).what.contains("in use"));
         drop(held);
         assert!(!data_dir(&data).what.contains("in use"));
+        fs::write(data.join(MARKER), "service transfer\nformat 1\n").expect("a marker");
+        fs::write(data.join("lock"), "").expect("a lock file");
+        let finding = data_dir(&data);
+        assert_eq!(finding.level, Level::Failed, "{finding:?}");
+        assert!(finding.remedy.is_some_and(|remedy| remedy.contains("restore")));
+        fs::write(data.join("0001.log"), "").expect("a segment");
+        assert_ne!(data_dir(&data).level, Level::Failed);
     }
 
     #[test]

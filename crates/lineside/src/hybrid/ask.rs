@@ -3,8 +3,9 @@
 use super::asker::Asker;
 use super::member::{Member, hash, refused, shown, version, version_json};
 use crate::column::text;
+use crate::out::counted;
 use crate::wrong::Wrong;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use lineside_hybrid::Code;
 use lineside_hybrid::answer::code_name;
@@ -40,6 +41,8 @@ fn value_json(value: Option<&[u8]>) -> Value {
 }
 
 /// Print the values and versions of keys.
+///
+/// Exit code 1 if a key is not found.
 #[derive(Args)]
 pub struct Get {
     #[command(flatten)]
@@ -65,7 +68,10 @@ impl Get {
             let value = cell.version.map(|_| &cell.value[..]);
             say_cell(key, cell.version, value, as_json)?;
         }
-        Ok(())
+        match answer.cells.iter().filter(|cell| cell.version.is_none()).count() {
+            0 => Ok(()),
+            missing => bail!("{missing} of {} not found", counted(keys.len(), "key")),
+        }
     }
 }
 
@@ -212,7 +218,7 @@ impl Range {
 /// Print the newest writes of a key, newest first.
 ///
 /// If there are older writes, a line on standard error says how to get them; with --json, the last line on standard
-/// output has `more` and the version for --before.
+/// output has `more` and the version for --before. Exit code 1 if the key was never written.
 #[derive(Args)]
 pub struct History {
     #[command(flatten)]
@@ -247,6 +253,9 @@ impl History {
             let value = value.map_or("-".into(), text::show);
             say!("{}\t{}\t{value}", shown(write.version), write.time_ms)?;
         }
+        if answer.writes.is_empty() && self.before.is_none() {
+            bail!("no transaction has written this key");
+        }
         let last = answer.writes.last().filter(|_| answer.more);
         let before = last.map(|last| shown(last.version));
         match (as_json, before) {
@@ -275,7 +284,7 @@ impl Watch {
         self.member.ask(async |asker: &Asker| {
             let Asker::Grpc(client) = asker else {
                 let why = "events come by gRPC only: give --server instead of --udp";
-                anyhow::bail!(Wrong(why.into()));
+                bail!(Wrong(why.into()));
             };
             let mut events = client.watch(&self.prefix.0).await?;
             let begin = events.message().await.map_err(AskError::from)?;
@@ -288,7 +297,7 @@ impl Watch {
             }
             while let Some(event) = events.message().await.map_err(AskError::from)? {
                 if event.known_code()? == Code::Busy {
-                    anyhow::bail!(
+                    bail!(
                         "writes came faster than they were printed, and some were lost: start `watch` again"
                     );
                 }

@@ -17,7 +17,6 @@ pub use lineside_hybrid_node::files::read_genesis;
 use lineside_util::hex::from_hex;
 use lineside_wire::HYBRID_PORT;
 use serde_json::{Value, json};
-use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -109,9 +108,7 @@ impl Member {
         let (identity, tls) = (self.identity()?, self.tls()?);
         runtime()?.block_on(async {
             if let Some(server) = &self.udp {
-                let address = server.to_socket_addrs().map(|mut all| all.next());
-                let address = address.map_err(|error| Wrong(format!("--udp {server}: {error}")))?;
-                let address = address.with_context(|| format!("--udp {server}: this name has no address"))?;
+                let address = crate::address::parse(server).context("--udp")?;
                 let client = udp::Client::connect(address, identity, UDP_TIME)?;
                 return ask(&Asker::Udp(client.into())).await;
             }

@@ -1,7 +1,7 @@
 //! `lineside hybrid paper …`: sends the requests of the paper's clients to a database in the paper's mode.
 
 use super::member::Member;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lineside_hybrid::Code;
 use lineside_hybrid_grpc::{AskError, paper};
@@ -11,6 +11,8 @@ use serde_json::json;
 #[derive(Subcommand)]
 pub enum PaperVerb {
     /// Print the value and version of a key.
+    ///
+    /// Exit code 1 if the key is not found.
     Get(Key),
     /// Set the value of a key if its version is not higher than --version; the new version is --version plus 1.
     Set {
@@ -42,6 +44,7 @@ impl PaperVerb {
         match self {
             Self::Get(Key { member, name }) => {
                 let held = member.ask_as_paper(async |client: &paper::Client| get(client, &name).await)?;
+                let is_absent = held.is_none();
                 match (as_json, held) {
                     (true, held) => {
                         let (version, value) = held.unzip();
@@ -49,6 +52,9 @@ impl PaperVerb {
                     }
                     (false, Some((version, value))) => say!("{name}\t{version}\t{value}")?,
                     (false, None) => say!("{name}\tabsent\t-")?,
+                }
+                if is_absent {
+                    bail!("the key {name:?} was not found");
                 }
             }
             Self::Set {

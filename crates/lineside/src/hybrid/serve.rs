@@ -1,5 +1,6 @@
 //! `lineside hybrid serve`: command-line options of a node.
 
+use crate::address::AddressError;
 use crate::config::Config;
 use crate::out::{self, Unwritten};
 use crate::run::announce_end;
@@ -15,14 +16,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Parses `auto`, `off`, ADDR:PORT or NAME:PORT.
-fn udp(text: &str) -> Result<UdpName, String> {
+fn udp(text: &str) -> Result<UdpName, AddressError> {
     let is_word = ["auto", "off"].contains(&text);
     let address = if is_word {
         text.to_owned()
     } else {
         crate::address::parse(text)?.to_string()
     };
-    UdpName::try_from(address)
+    Ok(UdpName::try_from(address)?)
 }
 
 /// Serve a database by gRPC and UDP until SIGINT, SIGTERM or SIGHUP.

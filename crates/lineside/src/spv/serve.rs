@@ -1,7 +1,7 @@
 //! `lineside spv serve`: command-line options of the server.
 
 use crate::config::Config;
-use crate::run::{self, Overrides};
+use crate::run::{self, KeepFastPath, Overrides};
 use crate::session::Session;
 use crate::wrong::Wrong;
 use anyhow::bail;
@@ -149,6 +149,8 @@ pub struct Serve {
     memory_max: Option<ByteSize>,
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    keep: KeepFastPath,
 }
 
 fn parse_range(text: &str) -> Result<AddressRange, String> {
@@ -159,6 +161,7 @@ impl Serve {
     /// Returns the configuration in the file, or the default one, with the values of these options.
     fn configured(self) -> anyhow::Result<Config> {
         let mut config = self.overrides.over(self.config)?;
+        self.keep.over(&mut config);
         let section = config.section("spv");
         section.set_some("listen", self.listen);
         section.set_some("data", self.data);
@@ -274,7 +277,7 @@ mod tests {
             .filter(|key| *key != "enabled")
             .collect();
         let own = command();
-        let of_all = Overrides::augment_args(clap::Command::new("run"));
+        let of_all = KeepFastPath::augment_args(Overrides::augment_args(clap::Command::new("run")));
         let is_own =
             |name: &str| name != "config" && of_all.get_arguments().all(|of_all| of_all.get_id() != name);
         let mut options: Vec<&str> = own

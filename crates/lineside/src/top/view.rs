@@ -1,4 +1,5 @@
-//! Drawing of `lineside top`: a table of the services, and a chart and the values of the chosen one.
+//! Drawing of `lineside top`: a table of the services, and a chart and the values of the chosen one. A wide terminal
+//! shows several services next to each other, and the values of one service in several columns.
 
 use super::rates::{History, Value};
 use lineside_console::ServiceStatus;
@@ -13,6 +14,12 @@ use std::net::SocketAddr;
 const CHART_LINES: u16 = 5;
 /// Widths of the columns of the table of services.
 const WIDTHS: [u16; 8] = [12, 12, 11, 8, 7, 8, 8, 9];
+/// Widths of the columns of a table of values: name, value, and increase per second. The name gets what is left.
+const VALUE_WIDTHS: [u16; 3] = [28, 16, 11];
+/// Least width of a table of values, with a space after each column.
+const VALUES_WIDTH: u16 = VALUE_WIDTHS[0] + VALUE_WIDTHS[1] + VALUE_WIDTHS[2] + 2;
+/// Space between two services, or between two tables of values.
+const GAP: u16 = 3;
 
 /// State of the display that is not in the statuses.
 pub struct View {
@@ -84,8 +91,14 @@ impl View {
         let chosen = self.chosen.min(services.len().saturating_sub(1));
         let mut state = TableState::default().with_selected(Some(chosen));
         frame.render_stateful_widget(service_table(history, table.width), table, &mut state);
-        if let Some(service) = services.get(chosen) {
-            draw_details(frame, details, history, service);
+        let columns = columns(details.width).min(services.len()).max(1);
+        // The services of one page; the last page is full, too.
+        let first = (chosen / columns * columns).min(services.len().saturating_sub(columns));
+        let areas = Layout::horizontal(vec![Constraint::Fill(1); columns]).spacing(GAP);
+        let shown = services.iter().enumerate().skip(first);
+        for ((index, service), area) in shown.zip(&*areas.split(details)) {
+            let is_chosen = columns > 1 && index == chosen;
+            draw_details(frame, *area, history, service, is_chosen);
         }
         let pause = if self.paused { "p continue" } else { "p pause" };
         let line = format!("up/down service   {pause}   q quit");
@@ -121,6 +134,11 @@ impl View {
     }
 }
 
+/// Returns the number of tables of values that fit next to each other.
+fn columns(width: u16) -> usize {
+    usize::from((width + GAP) / (VALUES_WIDTH + GAP)).max(1)
+}
+
 /// Returns the table of the services. A narrow terminal shows fewer columns, so that no number is cut.
 fn service_table(history: &History, width: u16) -> Table<'static> {
     let number = |text: &str| Cell::from(Line::from(text.to_owned()).right_aligned());
@@ -148,10 +166,7 @@ fn service_table(history: &History, width: u16) -> Table<'static> {
         let optional = |text: Option<String>| number(text.as_deref().unwrap_or("-"));
         let cells = [
             Cell::from(title(service)),
-            Cell::from(service.mode.as_ref().map_or_else(
-                || service.datapath.clone(),
-                |mode| format!("{} {mode}", service.datapath),
-            )),
+            Cell::from(datapath(service)),
             number(&short(rates.fast_path)),
             number(&short(rates.host)),
             optional(hits),
@@ -161,13 +176,23 @@ fn service_table(history: &History, width: u16) -> Table<'static> {
         ];
         Row::new(cells.into_iter().take(shown))
     });
-    Table::new(rows, WIDTHS[..shown].iter().map(|width| Constraint::Min(*width)))
-        .header(header.style(Style::new().dim()))
-        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
+    Table::new(
+        rows,
+        WIDTHS[..shown].iter().map(|width| Constraint::Length(*width)),
+    )
+    .header(header.style(Style::new().dim()))
+    .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
-/// Draws the chart of the answers per second, the service's own lines, and its values with their rates.
-fn draw_details(frame: &mut Frame<'_>, area: Rect, history: &History, service: &ServiceStatus) {
+/// Draws the chart of the answers per second, the service's own lines, and its values with their rates. The caption of
+/// the chosen service is bold.
+fn draw_details(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    history: &History,
+    service: &ServiceStatus,
+    is_chosen: bool,
+) {
     let parts = Layout::vertical([
         Constraint::Length(CHART_LINES),
         Constraint::Length(service.summary.len() as u16),
@@ -186,6 +211,8 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, history: &History, service: &
     let bars = Sparkline::default()
         .data(bars)
         .style(Style::new().fg(Color::Cyan));
+    let caption = Line::from(caption);
+    let caption = if is_chosen { caption.bold() } else { caption };
     frame.render_widget(bars.block(Block::new().title(caption)), chart);
     let lines: Vec<_> = service
         .summary
@@ -193,37 +220,57 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, history: &History, service: &
         .map(|line| Line::from(line.clone()))
         .collect();
     frame.render_widget(Paragraph::new(lines), summary);
-    frame.render_widget(value_table(history.values(service), values.height), values);
+    draw_values(frame, values, history.values(service));
 }
 
-/// Returns the table of the values: those that change fastest first, then the others by name.
-fn value_table(mut values: Vec<Value>, lines: u16) -> Table<'static> {
+/// Draws the values: those that change fastest first, then the others by name. If one table has no room for all, there
+/// are as many next to each other as needed and as fit.
+fn draw_values(frame: &mut Frame<'_>, area: Rect, mut values: Vec<Value>) {
     values.retain(|value| value.value > 0);
     values.sort_by(|one, other| {
         let rate = |value: &Value| value.rate.unwrap_or(0.0);
         rate(other).total_cmp(&rate(one))
     });
-    values.truncate(lines.saturating_sub(1).into());
+    // The first line of a table is its header.
+    let lines = usize::from(area.height.saturating_sub(1)).max(1);
+    let tables = values.len().div_ceil(lines).clamp(1, columns(area.width));
+    let areas = Layout::horizontal(vec![Constraint::Fill(1); tables]).spacing(GAP);
+    for (some, area) in values.chunks(lines).zip(&*areas.split(area)) {
+        frame.render_widget(value_table(some), *area);
+    }
+}
+
+fn value_table(values: &[Value]) -> Table<'static> {
     let number = |text: String| Cell::from(Line::from(text).right_aligned());
     let header = Row::new([
         Cell::from("value"),
         number("now".into()),
         number("per second".into()),
     ]);
-    let rows = values.into_iter().map(|value| {
+    let rows = values.iter().map(|value| {
         let rate = value.rate.map_or_else(String::new, short);
         Row::new([
-            Cell::from(value.name),
+            Cell::from(value.name.clone()),
             number(value.value.to_string()),
             number(rate),
         ])
     });
+    let [_, value, rate] = VALUE_WIDTHS;
     let widths = [
         Constraint::Min(20),
-        Constraint::Length(20),
-        Constraint::Length(12),
+        Constraint::Length(value),
+        Constraint::Length(rate),
     ];
     Table::new(rows, widths).header(header.style(Style::new().dim()))
+}
+
+/// Returns the datapath with its mode, or the protocols of a service without a fast path.
+fn datapath(service: &ServiceStatus) -> String {
+    match &service.mode {
+        Some(mode) => format!("{} {mode}", service.datapath),
+        None if service.protocols.is_empty() => service.datapath.clone(),
+        None => service.protocols.join(", "),
+    }
 }
 
 fn title(service: &ServiceStatus) -> String {
@@ -324,6 +371,63 @@ mod tests {
             assert!(narrow.contains(part), "{part}: {narrow}");
         }
         assert!(!drawn(&view(), &two_seconds(), 40, 24).contains("75.0"));
+    }
+
+    /// Returns two statuses with two services each, one second apart.
+    fn two_services() -> History {
+        let mut history = History::default();
+        let start = Instant::now();
+        for (second, host) in [(0, 0), (1, 500)] {
+            let mut snapshot = snapshot(second, 0, 0, host, 0);
+            let mut other = snapshot.services[0].clone();
+            other.name = "hybrid".into();
+            other.protocols = vec!["gRPC".into(), "UDP".into()];
+            snapshot.services.push(other);
+            history.add(start + Duration::from_secs(second), snapshot);
+        }
+        history
+    }
+
+    #[test]
+    fn a_wide_terminal_shows_services_next_to_each_other() {
+        let narrow = drawn(&view(), &two_services(), 100, 24);
+        assert!(
+            narrow.contains("transfer: answers per second, highest 500"),
+            "{narrow}"
+        );
+        assert!(!narrow.contains("hybrid: answers"), "{narrow}");
+        assert!(narrow.contains("gRPC, UDP"), "{narrow}");
+        let wide = drawn(&view(), &two_services(), 160, 24);
+        let captions = wide.lines().find(|line| line.contains("transfer: answers"));
+        assert!(
+            captions.is_some_and(|line| line.contains("hybrid: answers")),
+            "{wide}"
+        );
+        let values = wide.lines().find(|line| line.contains("host_replies"));
+        assert_eq!(
+            values.map(|line| line.matches("host_replies").count()),
+            Some(2),
+            "{wide}"
+        );
+        // The columns of the table of services stay next to each other.
+        let header = wide
+            .lines()
+            .find(|line| line.contains("hits %"))
+            .expect("a header");
+        assert!(header.trim_end_matches(['"', ' ']).len() < 90, "{header}");
+    }
+
+    #[test]
+    fn a_wide_terminal_shows_more_values_of_one_service() {
+        let mut history = two_seconds();
+        let mut latest = history.latest().expect("a status").clone();
+        for number in 0..40 {
+            latest.services[0].host.insert(format!("value_{number:02}"), 7);
+        }
+        history.add(Instant::now() + Duration::from_secs(2), latest);
+        let shown = |width| drawn(&view(), &history, width, 24).matches("value_").count();
+        let (narrow, wide) = (shown(100), shown(200));
+        assert!(narrow > 5 && wide > 2 * narrow, "{narrow}, {wide}");
     }
 
     #[test]

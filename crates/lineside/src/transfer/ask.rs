@@ -289,10 +289,10 @@ impl How {
 
 fn say(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> anyhow::Result<()> {
     if as_json {
-        let (number, durable) = native.unzip();
+        let (number, durable) = placed(code, native).unzip();
         say!(
             "{}",
-            json!({"code": code as u16, "meaning": code.meaning(), "balance": amount, "number": number,
+            json!({"code": code as u16, "meaning": code.meaning(), "balance": amount, "number": number.flatten(),
                 "durable": durable})
         )?;
     }
@@ -307,6 +307,13 @@ fn say(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> a
         say!("done: balance {amount}{number}")?;
     }
     Ok(())
+}
+
+/// Returns the number of an operation in the ledger, if it has one already, and whether it is durable; `None` for an
+/// operation that was refused, which is in no ledger.
+pub fn placed(code: Code, native: Option<(u64, bool)>) -> Option<(Option<u64>, bool)> {
+    let (number, is_durable) = native.filter(|_| code == Code::Done)?;
+    Some(((number > 0).then_some(number), is_durable))
 }
 
 /// Returns the text of an operation's number in the ledger; empty for 0, because an operation that the fast path

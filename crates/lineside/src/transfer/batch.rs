@@ -1,6 +1,6 @@
 //! `lineside transfer batch`: sends operations that are written as lines of text.
 
-use super::ask::{Server, numbered, operation};
+use super::ask::{Server, numbered, operation, placed};
 use super::key::Sign;
 use super::session;
 use anyhow::{Context, bail};
@@ -69,11 +69,12 @@ impl Batch {
         let executed = session::execute(&mut client, self.session.as_deref(), &operations)?;
         for (line, outcome) in lines.iter().zip(&executed.outcomes) {
             let code = outcome.code;
+            let (number, durable) = placed(code, Some((outcome.number, executed.is_durable))).unzip();
             match (as_json, code) {
                 (true, _) => say!(
                     "{}",
                     json!({"operation": line, "code": code as u16, "meaning": code.meaning(),
-                        "balance": outcome.amount, "number": outcome.number, "durable": executed.is_durable})
+                        "balance": outcome.amount, "number": number.flatten(), "durable": durable})
                 )?,
                 (false, Code::Done) => say!(
                     "{line}: done, balance {}{}",

@@ -47,7 +47,7 @@ pub const ROWS: &[Row<'static>] = &[
         &["--data", "new", "--network", "regtest", "missing.raw"],
         1,
     ),
-    row("spv serve", &["--data", "missing", "--datapath", "socket"], 1),
+    row("spv serve", &["--data", "missing", "--datapath", "socket"], 2),
     row(
         "spv get",
         &["--server", "127.0.0.1:9", "--timeout-ms", "100", ID],

@@ -1,6 +1,7 @@
 //! Text form of a status, for people.
 
 use super::{ServiceStatus, Snapshot};
+use lineside_wire::{Metric, metric};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Result};
 
@@ -28,11 +29,7 @@ impl Display for Snapshot {
 
 impl Display for ServiceStatus {
     fn fmt(&self, out: &mut Formatter<'_>) -> Result {
-        write!(
-            out,
-            "\n{} on {}, {} datapath",
-            self.name, self.listen, self.datapath
-        )?;
+        write!(out, "\n{} on {}, {}", self.name, self.listen, self.way())?;
         if let Some(interface) = &self.interface {
             write!(out, " at {interface}")?;
         }
@@ -75,16 +72,19 @@ fn write_counts(service: &ServiceStatus, out: &mut Formatter<'_>) -> Result {
         .filter(|(_, _, count)| **count > 0)
         .map(|(datapath, reason, count)| (format!("drop {reason} ({datapath})"), *count))
         .collect();
-    let labelled: Vec<(String, u64)> = service
+    let host = service
+        .host
+        .iter()
+        .map(|(key, value)| with_unit(service, key, key, *value));
+    let labelled = service
         .labelled
         .iter()
-        .flat_map(|(name, series)| series.iter().map(move |(label, value)| (name, label, value)))
-        .map(|(name, label, value)| (format!("{name} {label}"), *value))
-        .collect();
+        .flat_map(|(key, series)| series.iter().map(move |(label, value)| (key, label, value)))
+        .map(|(key, label, value)| with_unit(service, key, &format!("{key} {label}"), *value));
+    let host: Vec<(String, String)> = host.chain(labelled).collect();
     let lengths = (names.iter().map(|name| name.len()))
         .chain(drops.iter().map(|(name, _)| name.len()))
-        .chain(service.host.keys().map(|name| name.len()))
-        .chain(labelled.iter().map(|(name, _)| name.len()));
+        .chain(host.iter().map(|(name, _)| name.len()));
     let width = lengths.max().unwrap_or(0).max(NAME);
 
     if !service.counters.is_empty() {
@@ -107,17 +107,30 @@ fn write_counts(service: &ServiceStatus, out: &mut Formatter<'_>) -> Result {
     for (name, count) in drops {
         writeln!(out, "    {name:<width$}{count:>NUMBER$}")?;
     }
-    if !service.host.is_empty() {
+    if !host.is_empty() {
         writeln!(out, "  host")?;
     }
-    let host = service
-        .host
-        .iter()
-        .map(|(name, value)| (name.to_string(), *value));
-    for (name, value) in host.chain(labelled) {
+    for (name, value) in host {
         writeln!(out, "    {name:<width$}{value:>NUMBER$}")?;
     }
     Ok(())
+}
+
+/// Returns the name of a value with its unit from `spec/`, and the value in that unit. Times are in nanoseconds in a
+/// status, and are shown in seconds.
+fn with_unit(service: &ServiceStatus, key: &str, name: &str, value: u64) -> (String, String) {
+    let is_own = |metric: &&&Metric| metric.key == key && metric.service == Some(service.name.as_str());
+    let is_common = |metric: &&&Metric| metric.key == key && metric.service.is_none();
+    let all = || metric::ALL.iter();
+    let unit = all()
+        .find(is_own)
+        .or_else(|| all().find(is_common))
+        .map_or("", |metric| metric.unit);
+    match unit {
+        "" => (name.into(), value.to_string()),
+        "seconds" => (format!("{name} (seconds)"), format!("{:.3}", value as f64 / 1e9)),
+        unit => (format!("{name} ({unit})"), value.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -129,14 +142,32 @@ mod tests {
         let service = ServiceStatus {
             name: "fabric".into(),
             datapath: "socket".into(),
+            protocols: vec!["Deliver".into(), "Gateway".into()],
             listen: "127.0.0.1:7051".into(),
             summary: vec!["channel lab".into(), "source  sends blocks".into()],
             ..ServiceStatus::default()
         };
         assert_eq!(
             service.to_string(),
-            "\nfabric on 127.0.0.1:7051, socket datapath\n  channel lab\n  source  sends blocks\n"
+            "\nfabric on 127.0.0.1:7051, Deliver, Gateway\n  channel lab\n  source  sends blocks\n"
         );
+    }
+
+    #[test]
+    fn values_have_the_units_of_their_metrics() {
+        let mut service = ServiceStatus {
+            name: "fabric".into(),
+            ..ServiceStatus::default()
+        };
+        service.set_labelled(metric::FABRIC_STAGE, "verify", 1_234_567_890);
+        service.set_labelled(metric::FABRIC_TRANSACTIONS, "VALID", 7);
+        let text = service.to_string();
+        let value = |name: &str| {
+            let line = text.lines().find(|line| line.trim_start().starts_with(name));
+            line.and_then(|line| line.split_whitespace().next_back())
+        };
+        assert_eq!(value("stage verify (seconds)"), Some("1.235"), "{text}");
+        assert_eq!(value("transactions VALID "), Some("7"), "{text}");
     }
 
     #[test]

@@ -111,6 +111,14 @@ pub(super) fn check(path: &Path, kind: Option<&Kind>) -> Result<bool, DataDirErr
     }
 }
 
+/// Returns true if these names of a directory's entries are the marker, and otherwise only what an empty directory may
+/// contain.
+pub(super) fn is_alone(names: &[String]) -> bool {
+    let is_marker = |name: &String| name == MARKER;
+    let is_known = |name: &String| is_marker(name) || EMPTY.contains(&name.as_str());
+    names.iter().any(is_marker) && names.iter().all(is_known)
+}
+
 /// Writes the marker if it is missing. The file appears under its final name only once it is complete and durable.
 pub(super) fn write(path: &Path, kind: &Kind) -> io::Result<()> {
     let (file, unfinished) = (path.join(MARKER), path.join(UNFINISHED));

@@ -1,0 +1,88 @@
+//! Counts of the requests that arrive by gRPC, and the times until they were answered.
+
+use crate::serve::Database;
+use bytes::Bytes;
+use lineside_hybrid::Code;
+use lineside_hybrid::answer::Answer;
+use lineside_hybrid::watch::{Sink, Watching};
+use lineside_util::histogram::Histogram;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Counts of requests since the start.
+#[derive(Debug)]
+pub struct RequestCounts {
+    /// Requests that were passed to the database.
+    pub passed: AtomicU64,
+    /// Requests that the database has answered.
+    pub answered: AtomicU64,
+    /// Time in ns from a request's way to the database until its answer, with queue and fdatasync.
+    pub latency: Histogram,
+}
+
+impl Default for RequestCounts {
+    fn default() -> Self {
+        Self {
+            passed: AtomicU64::default(),
+            answered: AtomicU64::default(),
+            latency: Histogram::of_times(),
+        }
+    }
+}
+
+impl RequestCounts {
+    fn finish(&self, requests: u64, time: Duration) {
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.latency.record_many(time_ns, requests);
+        self.answered.fetch_add(requests, Relaxed);
+    }
+}
+
+/// Database that counts the requests to another one. Requests that fit no method of the service are not passed to it,
+/// and not counted.
+pub struct Counted {
+    database: Arc<dyn Database>,
+    counts: Arc<RequestCounts>,
+}
+
+impl Counted {
+    /// Counts the requests to `database`.
+    pub fn new(database: Arc<dyn Database>) -> Self {
+        Self {
+            database,
+            counts: Arc::default(),
+        }
+    }
+
+    /// Returns the counts, which outlive the database.
+    pub fn counts(&self) -> Arc<RequestCounts> {
+        Arc::clone(&self.counts)
+    }
+}
+
+impl Database for Counted {
+    fn submit(&self, requests: Vec<Bytes>, done: Box<dyn FnOnce(Vec<Answer>) + Send>) {
+        let (count, begin) = (requests.len() as u64, Instant::now());
+        self.counts.passed.fetch_add(count, Relaxed);
+        let counts = Arc::clone(&self.counts);
+        let answered = move |answers| {
+            counts.finish(count, begin.elapsed());
+            done(answers);
+        };
+        self.database.submit(requests, Box::new(answered));
+    }
+
+    /// Counts the beginning of the stream as one request; events are not counted.
+    fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code> {
+        let begin = Instant::now();
+        self.counts.passed.fetch_add(1, Relaxed);
+        let watching = self.database.watch(request, sink);
+        self.counts.finish(1, begin.elapsed());
+        watching
+    }
+
+    fn is_paper(&self) -> bool {
+        self.database.is_paper()
+    }
+}
