@@ -40,7 +40,10 @@ export function serviceId(status: ServiceStatus): string {
 
 function where(status: ServiceStatus): string {
   const parts = [`listens on ${status.listen}`, `${status.datapath} datapath`];
-  if (status.interface) parts.push(`interface ${status.interface}${status.mode ? ` (${status.mode} XDP)` : ""}`);
+  if (status.interface) {
+    const noun = (status.interfaces?.length ?? 1) > 1 ? "interfaces" : "interface";
+    parts.push(`${noun} ${status.interface}${status.mode ? ` (${status.mode} XDP)` : ""}`);
+  }
   return parts.join(" · ");
 }
 
