@@ -191,7 +191,10 @@ fn two_interfaces_answer_from_one_table_and_are_shown_and_detached() {
         &net.pins,
     ]);
     for name in ["x1", "y1"] {
-        assert!(doctor.contains(&format!("{name} is up")), "{doctor}");
+        assert!(
+            doctor.contains(&format!("{name} has a fast path of Lineside (native")),
+            "{doctor}"
+        );
     }
 
     assert_eq!(
@@ -397,6 +400,7 @@ fn a_service_answers_where_its_address_is() {
     );
     assert_eq!(net.ask(AT_X, 0..20) + net.ask(AT_X, 0..20), 40);
     assert_eq!(net.hits(), 20);
+    assert_eq!(net.ask(AT_Y, 0..2), 0, "spv is not at y1");
     let status = net.status();
     let interfaces: Vec<_> = (0..2)
         .map(|place| status["services"][place]["interface"].clone())
@@ -459,6 +463,8 @@ fn operations_of_express_are_kept_when_the_list_changes() {
             "transfer.account_bits=10",
             "--set",
             "transfer.listen=0.0.0.0:7702",
+            "--set",
+            "transfer.issuers=[\"10.0.0.0/16\"]",
         ])?;
         // The host grants the fast path its lease after its first poll.
         while net.status()["services"][1]["lease_left_ms"] == 0 {
