@@ -142,7 +142,7 @@ fn check_interfaces(names: &[String], issues: &mut Issues) {
     for (place, name) in names.iter().enumerate() {
         check_name("interfaces", name, issues);
         if names[..place].contains(name) {
-            issues.add("interfaces", format!("{name:?}: must be given only once"));
+            issues.add("interfaces", format!("{name:?} is listed twice"));
         }
     }
 }
