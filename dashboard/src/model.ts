@@ -42,7 +42,10 @@ function where(status: ServiceStatus): string {
   const protocols = status.protocols ?? [];
   const way = protocols.length > 0 ? protocols.join(", ") : `${status.datapath} datapath`;
   const parts = [`listens on ${status.listen}`, way];
-  if (status.interface) parts.push(`interface ${status.interface}${status.mode ? ` (${status.mode} XDP)` : ""}`);
+  if (status.interface) {
+    const noun = (status.interfaces?.length ?? 1) > 1 ? "interfaces" : "interface";
+    parts.push(`${noun} ${status.interface}${status.mode ? ` (${status.mode} XDP)` : ""}`);
+  }
   return parts.join(" · ");
 }
 

@@ -34,6 +34,8 @@ export interface ServiceStatus {
   listen: string;
   interface: string | null;
   mode: string | null;
+  /** Interfaces at which XDP answers for the service; missing on the socket datapath. */
+  interfaces?: { name: string; mode: string }[];
   lease_left_ms: number | null;
   tip: { hash: string; height: number } | null;
   summary?: string[];

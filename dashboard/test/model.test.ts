@@ -81,6 +81,14 @@ test("spv: a request that passes both datapaths counts once", () => {
   );
 });
 
+test("every interface of XDP is named", () => {
+  const one = view({ datapath: "xdp", interface: "lo", mode: "generic" }, {});
+  assert.equal(one.where, "listens on 127.0.0.1:7701 · xdp datapath · interface lo (generic XDP)");
+  const interfaces = ["x1", "y1"].map((name) => ({ name, mode: "native" }));
+  const two = view({ datapath: "xdp", interface: "x1, y1", mode: "native", interfaces }, {});
+  assert.equal(two.where, "listens on 127.0.0.1:7701 · xdp datapath · interfaces x1, y1 (native XDP)");
+});
+
 test("spv: the lag behind the node", () => {
   const node = { node: { node: "bitcoind://127.0.0.1:8332", away_s: 75 } };
   const spv = view({ spv: node }, { tip_height: [9, 9], node_height: [9, 11], node_blocks_behind: [0, 2] });

@@ -482,12 +482,14 @@ fn read_notify_key(path: &Path) -> anyhow::Result<NoticeKey> {
     })
 }
 
-/// Refuses to start if a killed server left its fast path at the interface: that would answer in parallel, without
-/// learning of changes by this server.
+/// Refuses to start if a killed server left its fast path at one of the interfaces: that would answer in parallel,
+/// without learning of changes by this server.
 fn refuse_left_over(datapath: &DatapathConfig) -> anyhow::Result<()> {
-    let folder = Pins::folder_of(&datapath.pin_dir, &datapath.interface);
-    if folder.join("column_control").exists() {
-        let interface = &datapath.interface;
+    let has_table = |interface: &&String| {
+        let folder = Pins::folder_of(&datapath.pin_dir, interface);
+        folder.join("column_control").exists()
+    };
+    if let Some(interface) = datapath.interfaces.iter().find(has_table) {
         bail!(
             "the fast path of an earlier server is pinned at {interface}, and may still be answering: run `lineside \
              xdp detach {interface} --pin-dir {}` first",

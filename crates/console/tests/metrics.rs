@@ -111,6 +111,7 @@ fn metrics_are_all_there_and_nothing_else() {
     has("lineside_durability_lag_seconds{service=\"spv\"} 2.5");
     has("lineside_table_entries{service=\"spv\",table=\"lines\"} 3");
     has("lineside_table_capacity{service=\"spv\",table=\"lines\"} 4");
+    has("lineside_attached_interfaces{service=\"spv\",interface=\"lo\"} 1");
     has("lineside_spv_tip_height 1234");
     has("lineside_spv_fills_total 1004");
     has("# TYPE lineside_spv_node_up gauge");

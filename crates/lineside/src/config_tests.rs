@@ -138,6 +138,37 @@ fn a_value_of_the_command_line_overrides_the_file() {
 }
 
 #[test]
+fn one_interface_or_a_list_of_them() {
+    let of = |text: &str| check(text).ok().expect(text).datapath.interfaces;
+    assert_eq!(of(""), ["lo"]);
+    assert_eq!(of("[datapath]\ninterface = \"eth0\"\n"), ["eth0"]);
+    let two = "[datapath]\ninterfaces = [\"eth1\", \"eth0\"]\n";
+    assert_eq!(of(two), ["eth1", "eth0"]);
+    comes_back(two);
+    comes_back("[datapath]\ninterface = \"eth0\"\n");
+    let both = only_issue(&format!("{two}interface = \"eth0\"\n"));
+    assert_eq!(both.line, Some(3));
+    assert!(both.what.contains("remove one of the two"), "{both:?}");
+    // Also if one of them repeats the default.
+    let both = only_issue("[datapath]\ninterface = \"eth0\"\ninterfaces = [\"lo\"]\n");
+    assert!(both.what.contains("remove one of the two"), "{both:?}");
+    let nine = only_issue(
+        "[datapath]\ninterfaces = [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\", \"h\", \"i\"]\n",
+    );
+    assert!(nine.what.contains("9 names: must be 1 to 8 names"), "{nine:?}");
+    let twice = only_issue("[datapath]\ninterfaces = [\"a\", \"b\", \"a\"]\n");
+    assert!(twice.what.contains("\"a\" is listed twice"), "{twice:?}");
+    // The option replaces both keys of the file.
+    for file in [two, "[datapath]\ninterface = \"eth0\"\n"] {
+        let mut config = Config::parse(file, SERVICES).unwrap();
+        DatapathConfig::set_interfaces(&mut config.datapath, &[]);
+        assert_eq!(config.check().ok().unwrap().datapath.interfaces, of(file));
+        DatapathConfig::set_interfaces(&mut config.datapath, &["a".into(), "b".into()]);
+        assert_eq!(config.check().ok().unwrap().datapath.interfaces, ["a", "b"]);
+    }
+}
+
+#[test]
 fn two_enabled_services_on_one_port_are_refused() {
     let with = |more: &str| only_issue(&format!("{SPV}{more}")).what;
     assert!(with("listen = \"127.0.0.1:7700\"\n").contains("another port than the console"));
@@ -221,9 +252,11 @@ fn values_out_of_range_are_refused_with_the_allowed_range() {
             "expected a sequence",
         ),
         ("datapath", "kind", "\"rtl\"", "`auto`, `socket`, `xdp`"),
-        ("datapath", "interface", "\"\"", "1 to 15 bytes"),
         ("datapath", "interface", "\"a/b\"", "1 to 15 bytes"),
         ("datapath", "interface", "\"sixteen-letters-\"", "1 to 15 bytes"),
+        ("datapath", "interfaces", "[]", "1 to 8 names"),
+        ("datapath", "interfaces", "[\"a/b\"]", "1 to 15 bytes"),
+        ("datapath", "interfaces", "\"eth0\"", "expected a sequence"),
         (
             "datapath",
             "xdp_mode",

@@ -1,5 +1,5 @@
-//! The daemon: runs all services that a configuration enables in one process and on one network interface. It uses only
-//! the traits of `lineside-service` and names no service.
+//! The daemon: runs all services that a configuration enables in one process and on the same network interfaces. It uses
+//! only the traits of `lineside-service` and names no service.
 
 use crate::config::CheckedConfig;
 use crate::privileges::{XDP, drop_all_but};
@@ -278,7 +278,7 @@ fn nothing_enabled(definitions: &[ServiceDef]) -> String {
 }
 
 /// Loads the XDP programs of the services that have a fast path. Fails if a service in `absent` has left operations in
-/// maps pinned for the interface that are not journaled, because loading would replace the programs that own them.
+/// maps pinned for an interface that are not journaled, because loading would replace the programs that own them.
 fn load(
     datapath: &DatapathConfig,
     services: &[Box<dyn Service>],
@@ -297,7 +297,7 @@ fn load(
                 continue;
             };
             if pinned_work(pins.path())?.is_some_and(|work| work.executes) {
-                let (name, interface) = (definition.name, &datapath.interface);
+                let (name, interface) = (definition.name, pins.interface());
                 bail!(
                     "a fast path of `{name}` in mode `express` is pinned on {interface} and may hold operations that \
                      are not journaled: start that server on {interface} first, or remove the fast path with \

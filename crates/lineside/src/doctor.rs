@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 /// Check whether this machine can serve a configuration, and say what to do where it cannot.
 ///
-/// Checks kernel, processor, memory, rights, BPF programs, interface, offloads, ports and data directories. Changes
+/// Checks kernel, processor, memory, rights, BPF programs, interfaces, offloads, ports and data directories. Changes
 /// nothing. Exit code 1 if a check fails; warnings do not count.
 ///
 /// It checks the rights of the user who runs it, so run it as the server's user:

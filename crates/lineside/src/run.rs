@@ -8,7 +8,7 @@ use crate::session::Session;
 use crate::spv::hide::hide_password;
 use crate::wrong::Wrong;
 use clap::Args;
-use lineside_service::{DatapathKind, Endpoint, XdpModeName};
+use lineside_service::{DatapathConfig, DatapathKind, Endpoint, XdpModeName};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,9 +40,15 @@ pub struct Overrides {
     /// [default: auto]
     #[arg(long, value_enum, help_heading = "Datapath and console")]
     datapath: Option<DatapathKind>,
-    /// Network interface that XDP is attached to [default: lo]
-    #[arg(long, value_name = "NAME", help_heading = "Datapath and console")]
-    interface: Option<String>,
+    /// Network interface that XDP is attached to; may be given more than once, or as names with commas between them
+    /// [default: lo]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        help_heading = "Datapath and console"
+    )]
+    interface: Vec<String>,
     /// Mode in which XDP is attached: by the driver (native), by the network stack (generic), or native where the
     /// driver supports it (auto) [default: auto]
     #[arg(long, value_enum, help_heading = "Datapath and console")]
@@ -176,7 +182,7 @@ impl Overrides {
         };
         let datapath = &mut config.datapath;
         datapath.set_some("kind", self.datapath);
-        datapath.set_some("interface", self.interface);
+        DatapathConfig::set_interfaces(datapath, &self.interface);
         datapath.set_some("xdp_mode", self.xdp_mode);
         datapath.set_some("pin_dir", self.pin_dir);
         config.console.set_some("listen", self.console);

@@ -109,7 +109,9 @@ fn detach(arguments: &Detach, as_json: bool) -> anyhow::Result<()> {
         {
             link.detach()?;
         }
-        if !arguments.lose {
+        // Interfaces that a server has served together have pins of the same maps, so the other ones keep them.
+        let is_last = Pins::together(&dir, std::slice::from_ref(&name))?.len() <= 1;
+        if is_last && !arguments.lose {
             refuse_to_lose(&name, &pins)?;
         }
         pins.remove()?;

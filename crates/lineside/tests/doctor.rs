@@ -111,6 +111,13 @@ fn a_missing_interface_fails_for_xdp_and_is_a_warning_where_sockets_are_allowed(
         assert!(found[0].1.contains("no interface no-such-if0"), "{found:?}");
         assert_eq!(output.status.code(), Some(code));
     }
+    let output = doctor(&["--datapath", "xdp", "--interface", "no-such-if0,no-such-if1"]);
+    let found = results(&output, "interface");
+    let has = |place: usize, name: &str| found[place].1.contains(&format!("no interface {name}"));
+    assert!(
+        found.len() == 2 && has(0, "no-such-if0") && has(1, "no-such-if1"),
+        "{found:?}"
+    );
 }
 
 #[test]

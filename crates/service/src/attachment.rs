@@ -1,23 +1,34 @@
-//! The XDP programs of all services at one interface.
+//! The XDP programs of all services at the interfaces of the process.
 
 use crate::{DatapathConfig, DatapathKind};
 use anyhow::bail;
 use lineside_fastpath::memory::{Shared, Table};
 use lineside_wire::DropReason;
 use lineside_xdp::{
-    AttachedMode, Interface, Pins, ProgramSpec, XdpDatapath, XdpError, harmful_offloads, native_needs,
+    AttachedMode, Interface, Link, Pins, ProgramSpec, Site, XdpDatapath, XdpError, harmful_offloads,
+    native_needs,
 };
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The XDP programs of all services at one interface, which are loaded, then attached, then detached. Empty if all fast
-/// paths run on the socket datapath.
+/// The XDP programs of all services at the interfaces of the process, which are loaded, then attached, then detached.
+/// Empty if all fast paths run on the socket datapath.
 pub struct XdpAttachment {
     xdp: Mutex<Option<XdpDatapath>>,
-    /// The interface as it was when the programs were loaded.
-    interface: Option<Interface>,
-    /// Mode in which the programs are attached; not set before that.
-    mode: OnceLock<AttachedMode>,
+    /// The interfaces as they were when the programs were loaded, and the services that answer at each.
+    sites: Vec<Site>,
+    /// Mode in which the programs are attached at each of `sites`; not set before that.
+    modes: OnceLock<Vec<AttachedMode>>,
+    /// Pins of interfaces that an earlier daemon served with the same maps, and that are no longer configured. They are
+    /// detached before the programs are attached.
+    left_out: Mutex<Vec<Pins>>,
+}
+
+/// Programs that are loaded and not attached.
+struct Loaded {
+    xdp: XdpDatapath,
+    sites: Vec<Site>,
+    left_out: Vec<Pins>,
 }
 
 impl XdpAttachment {
@@ -25,14 +36,15 @@ impl XdpAttachment {
     pub fn none() -> Self {
         Self {
             xdp: Mutex::new(None),
-            interface: None,
-            mode: OnceLock::new(),
+            sites: Vec::new(),
+            modes: OnceLock::new(),
+            left_out: Mutex::default(),
         }
     }
 
     /// Loads the programs of services that listen at `listens`, as `config` says. If the configured datapath is `auto`
     /// and XDP is not available, the attachment is empty and a warning says why. `check_pins` may refuse to take over
-    /// the maps that an earlier daemon left pinned at the interface.
+    /// the maps that an earlier daemon left pinned at an interface.
     ///
     /// # Errors
     /// The reason why XDP is not available, if `config` requires it.
@@ -40,17 +52,18 @@ impl XdpAttachment {
         config: &DatapathConfig,
         listens: &[SocketAddr],
         programs: impl FnOnce() -> Vec<ProgramSpec>,
-        check_pins: impl FnOnce(&Pins) -> anyhow::Result<()>,
+        check_pins: impl Fn(&Pins) -> anyhow::Result<()>,
         warnings: &mut Vec<String>,
     ) -> anyhow::Result<Self> {
         if listens.is_empty() || config.kind == DatapathKind::Socket {
             return Ok(Self::none());
         }
         match load_programs(config, listens, programs, check_pins, warnings) {
-            Ok((xdp, interface)) => Ok(Self {
-                xdp: Mutex::new(Some(xdp)),
-                interface: Some(interface),
-                mode: OnceLock::new(),
+            Ok(loaded) => Ok(Self {
+                xdp: Mutex::new(Some(loaded.xdp)),
+                sites: loaded.sites,
+                modes: OnceLock::new(),
+                left_out: Mutex::new(loaded.left_out),
             }),
             Err(error) if config.kind == DatapathKind::Auto => {
                 warnings.push(format!(
@@ -77,23 +90,31 @@ impl XdpAttachment {
         self.programs().as_ref().is_some_and(XdpDatapath::has_pins)
     }
 
-    /// Attaches the programs. If the configured datapath is `auto` and the interface refuses them, the fast paths
-    /// remain in user space and a warning says why.
+    /// Attaches the programs to every interface. If the configured datapath is `auto` and an interface refuses them,
+    /// they are attached nowhere, the fast paths remain in user space, and a warning says why.
     ///
     /// # Errors
-    /// The reason why they cannot be attached, if `config` requires XDP.
+    /// The reason why they cannot be attached, if `config` requires XDP. Then they are attached nowhere.
     pub fn attach(&self, config: &DatapathConfig, warnings: &mut Vec<String>) -> anyhow::Result<()> {
         let mut programs = self.programs();
-        let (Some(xdp), Some(interface)) = (programs.as_mut(), &self.interface) else {
+        let Some(xdp) = programs.as_mut() else {
             return Ok(());
         };
-        match xdp.attach(interface, config.xdp_mode.into()) {
-            Ok(mode) => {
-                warnings.extend(harmful_offloads(&interface.name));
-                if mode == AttachedMode::Native {
-                    warnings.extend(native_needs(&interface.name));
+        let mut detached = Ok(());
+        let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        for pins in left_out.drain(..) {
+            detached = detached.and(detach_left_out(pins));
+        }
+        let attached = detached.and_then(|()| xdp.attach_all(&self.sites, config.xdp_mode.into()));
+        match attached {
+            Ok(modes) => {
+                for (site, mode) in self.sites.iter().zip(&modes) {
+                    warnings.extend(harmful_offloads(&site.interface.name));
+                    if *mode == AttachedMode::Native {
+                        warnings.extend(native_needs(&site.interface.name));
+                    }
                 }
-                let _ = self.mode.set(mode);
+                let _ = self.modes.set(modes);
             }
             Err(error) => {
                 xdp.detach()?;
@@ -109,10 +130,17 @@ impl XdpAttachment {
         Ok(())
     }
 
-    /// Returns the name of the interface and the attachment mode, or `None` if no programs are attached.
-    pub fn attached(&self) -> Option<(&str, AttachedMode)> {
-        let interface = self.interface.as_ref()?;
-        Some((&interface.name, *self.mode.get()?))
+    /// Returns name and attachment mode of each interface at which the service that listens at `listen` answers. Empty
+    /// if no programs are attached.
+    pub fn attached(&self, listen: SocketAddr) -> Vec<(&str, AttachedMode)> {
+        let modes = self.modes.get().into_iter().flatten();
+        let answers = |site: &Site| site.ports.contains(&listen.port());
+        self.sites
+            .iter()
+            .zip(modes)
+            .filter(|(site, _)| answers(site))
+            .map(|(site, mode)| (site.interface.name.as_str(), *mode))
+            .collect()
     }
 
     /// Returns the map `name` as a table of `len` entries, or a table in this process alone if no programs are loaded.
@@ -135,7 +163,7 @@ impl XdpAttachment {
     /// maps that an earlier daemon had pinned stay pinned with their contents. A second call does nothing.
     pub fn detach(&self) {
         let programs = self.programs().take();
-        if self.mode.get().is_none() {
+        if self.modes.get().is_none() {
             return;
         }
         if let Some(mut xdp) = programs
@@ -164,40 +192,144 @@ fn load_programs(
     config: &DatapathConfig,
     listens: &[SocketAddr],
     programs: impl FnOnce() -> Vec<ProgramSpec>,
-    check_pins: impl FnOnce(&Pins) -> anyhow::Result<()>,
+    check_pins: impl Fn(&Pins) -> anyhow::Result<()>,
     warnings: &mut Vec<String>,
-) -> anyhow::Result<(XdpDatapath, Interface)> {
-    let mut interface = Interface::find(&config.interface)?;
-    for listen in listens {
-        if listen.port() == 0 {
-            bail!("XDP needs a fixed port: set a port other than 0 in `listen`");
-        }
-        // The root program uses the same set of addresses for all services.
-        if let Some(other) = listens.iter().find(|other| other.ip() != listen.ip()) {
-            bail!(
-                "{listen} and {other} are at different addresses: services at one interface need the same one, or none"
-            );
-        }
-        if !listen.ip().is_unspecified() && !interface.endpoint.keep_only(listen.ip()) {
-            bail!(
-                "{} is not an address of {}: give the interface that has it",
-                listen.ip(),
-                config.interface
-            );
-        }
-    }
-    let pins = match Pins::own(&config.pin_dir, &config.interface) {
-        Ok(pins) => {
-            check_pins(&pins)?;
-            Some(pins)
-        }
+) -> anyhow::Result<Loaded> {
+    let interfaces = config.interfaces.iter().map(|name| Interface::find(name));
+    let sites = sites_of(interfaces.collect::<Result<_, _>>()?, listens)?;
+    let (pins, left_out) = match own_pins(config) {
         Err(error @ XdpError::NoBpffs(_)) => {
             warnings.push(format!(
                 "the fast path ends with this process, because nothing can be pinned: {error}"
             ));
-            None
+            (Vec::new(), Vec::new())
         }
-        Err(error) => return Err(error.into()),
+        owned => owned?,
     };
-    Ok((XdpDatapath::load(programs(), pins)?, interface))
+    pins.iter().try_for_each(check_pins)?;
+    Ok(Loaded {
+        xdp: XdpDatapath::load_for(programs(), sites.len(), pins)?,
+        sites,
+        left_out,
+    })
+}
+
+/// Returns the interfaces with the services that answer at each: a service with an address in `listen` answers at the
+/// interfaces that have this address, and the others at all of them.
+fn sites_of(interfaces: Vec<Interface>, listens: &[SocketAddr]) -> anyhow::Result<Vec<Site>> {
+    if listens.iter().any(|listen| listen.port() == 0) {
+        bail!("XDP needs a fixed port: set a port other than 0 in `listen`");
+    }
+    let is_only = interfaces.len() == 1;
+    let sites = interfaces
+        .into_iter()
+        .map(|interface| site_of(interface, listens, is_only));
+    let sites = sites.collect::<anyhow::Result<Vec<_>>>()?;
+    let is_served = |listen: &SocketAddr| sites.iter().any(|site| site.ports.contains(&listen.port()));
+    if let Some(listen) = listens.iter().find(|listen| !is_served(listen)) {
+        let names: Vec<_> = sites.iter().map(|site| &*site.interface.name).collect();
+        bail!(
+            "{} is not an address of {}: give the interface that has it",
+            listen.ip(),
+            names.join(" or ")
+        );
+    }
+    if let Some(site) = sites.iter().find(|site| site.ports.is_empty()) {
+        let name = &site.interface.name;
+        bail!("no service listens at an address of {name}: leave {name} out of `interfaces`");
+    }
+    Ok(sites)
+}
+
+/// Returns `interface` with the services that answer there, and restricts its addresses to theirs. If it is the only
+/// interface, all services must answer there.
+fn site_of(mut interface: Interface, listens: &[SocketAddr], is_only: bool) -> anyhow::Result<Site> {
+    let is_here = |ip: IpAddr| is_only || ip.is_unspecified() || interface.endpoint.owns(ip);
+    let here: Vec<_> = listens.iter().filter(|listen| is_here(listen.ip())).collect();
+    let mut ports = Vec::new();
+    if let Some(first) = here.first() {
+        // The root program uses the same set of addresses for all services.
+        if let Some(other) = here.iter().find(|other| other.ip() != first.ip()) {
+            bail!(
+                "{first} and {other} are at different addresses: services at one interface need the same one, or none"
+            );
+        }
+        if first.ip().is_unspecified() || interface.endpoint.keep_only(first.ip()) {
+            ports.extend(here.iter().map(|listen| listen.port()));
+        }
+    }
+    Ok(Site { interface, ports })
+}
+
+/// Takes the pins of the interfaces, and those of other interfaces that an earlier daemon served with the same maps.
+fn own_pins(config: &DatapathConfig) -> Result<(Vec<Pins>, Vec<Pins>), XdpError> {
+    let own = |name: &String| Pins::own(&config.pin_dir, name);
+    let pins = config.interfaces.iter().map(own).collect::<Result<_, _>>()?;
+    let together = Pins::together(&config.pin_dir, &config.interfaces)?;
+    let left_out = together.iter().filter(|name| !config.interfaces.contains(name));
+    Ok((pins, left_out.map(own).collect::<Result<_, _>>()?))
+}
+
+/// Detaches the program of an interface that is no longer configured, and removes its pins. The interfaces that are
+/// configured have pins of the same maps, so nothing in these is lost.
+fn detach_left_out(pins: Pins) -> Result<(), XdpError> {
+    if let Ok(interface) = Interface::find(pins.interface())
+        && let Ok(Some(link)) = Link::open(&pins.link(), &interface)
+    {
+        link.detach()?;
+    }
+    tracing::info!(
+        interface = pins.interface(),
+        "the interface is no longer configured: its fast path was detached"
+    );
+    pins.remove()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lineside_wire::endpoint::Endpoint;
+
+    /// Returns the ports that are served at two interfaces, `a` with 10.0.0.2 and 10.0.9.9, and `b` with 10.0.1.2 and
+    /// 10.0.9.9; or the error.
+    fn ports(listens: &[&str]) -> Result<[Vec<u16>; 2], String> {
+        let interface = |name: &str, own: [u8; 4]| Interface {
+            name: name.into(),
+            index: 1,
+            endpoint: Endpoint::new([2; 6], false, &[own.into(), [10, 0, 9, 9].into()]).unwrap(),
+        };
+        let both = vec![interface("a", [10, 0, 0, 2]), interface("b", [10, 0, 1, 2])];
+        let listens: Vec<SocketAddr> = listens.iter().map(|listen| listen.parse().unwrap()).collect();
+        let sites = sites_of(both, &listens).map_err(|error| error.to_string())?;
+        for site in &sites {
+            let own: Vec<_> = site.interface.endpoint.v4().collect();
+            let answered = own
+                .into_iter()
+                .filter(|own| site.interface.endpoint.answers((*own).into()));
+            let is_any = listens[0].ip().is_unspecified();
+            assert_eq!(answered.count(), if is_any { 2 } else { 1 }, "{site:?}");
+        }
+        Ok([0, 1].map(|place| sites[place].ports.clone()))
+    }
+
+    #[test]
+    fn a_service_answers_at_the_interfaces_that_have_its_address() {
+        assert_eq!(ports(&["0.0.0.0:1", "0.0.0.0:2"]), Ok([vec![1, 2], vec![1, 2]]));
+        assert_eq!(ports(&["[::]:1"]), Ok([vec![1], vec![1]]));
+        assert_eq!(ports(&["10.0.0.2:1", "10.0.1.2:2"]), Ok([vec![1], vec![2]]));
+        assert_eq!(ports(&["10.0.9.9:1"]), Ok([vec![1], vec![1]]));
+        for (listens, why) in [
+            (
+                &["10.0.0.2:1", "10.0.7.7:2"][..],
+                "10.0.7.7 is not an address of a or b",
+            ),
+            (&["10.0.0.2:1"], "no service listens at an address of b"),
+            (&["10.0.0.2:1", "0.0.0.0:2"], "are at different addresses"),
+            (&["10.0.0.2:1", "10.0.9.9:2"], "are at different addresses"),
+            (&["0.0.0.0:0"], "needs a fixed port"),
+        ] {
+            let said = ports(listens).unwrap_err();
+            assert!(said.contains(why), "{listens:?}: {said}");
+        }
+    }
 }

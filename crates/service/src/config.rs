@@ -121,6 +121,11 @@ impl Section {
         }
     }
 
+    /// Returns true if the file or the command line sets `key`.
+    pub fn is_set(&self, key: &str) -> bool {
+        self.overrides.contains_key(key) || self.line_of(key).is_some()
+    }
+
     /// Returns the line that sets `key`, or `None` if the file does not set it or the command line overrides it.
     pub fn line_of(&self, key: &str) -> Option<usize> {
         if self.overrides.contains_key(key) {

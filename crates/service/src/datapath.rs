@@ -7,13 +7,18 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Maximum number of interfaces of one process.
+pub const INTERFACES_MAX: usize = 8;
+
 /// The section `[datapath]`; `lineside.toml` explains every key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DatapathConfig {
     /// Datapath of the fast paths.
     pub kind: DatapathKind,
-    /// Network interface that XDP programs are attached to.
+    /// Network interfaces that XDP programs are attached to: 1 to [`INTERFACES_MAX`] different names.
+    pub interfaces: Vec<String>,
+    /// A single interface, in place of `interfaces`. Empty in a section that was parsed: then `interfaces` has it.
     pub interface: String,
     /// Mode in which XDP programs are attached.
     pub xdp_mode: XdpModeName,
@@ -25,7 +30,7 @@ pub struct DatapathConfig {
     pub stall_s: u64,
     /// True if the XDP programs continue to answer after the daemon has ended, until their lease ends.
     pub keep_fast_path: bool,
-    /// Directory of a BPF file system in which maps and the link are pinned.
+    /// Directory of a BPF file system in which maps and links are pinned.
     pub pin_dir: PathBuf,
 }
 
@@ -57,7 +62,8 @@ impl Default for DatapathConfig {
     fn default() -> Self {
         Self {
             kind: DatapathKind::Auto,
-            interface: "lo".into(),
+            interfaces: vec!["lo".into()],
+            interface: String::new(),
             xdp_mode: XdpModeName::Auto,
             threads: 0,
             queue: 4096,
@@ -74,22 +80,23 @@ impl DatapathConfig {
     /// # Errors
     /// All issues that were found.
     pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
-        let config: Self = section.read()?;
+        let mut config: Self = section.read()?;
         let mut issues = Issues::new(section);
         issues.range("threads", config.threads as u64, 0..=256);
         issues.range("queue", config.queue as u64, 1..=1 << 20);
         issues.range("stall_s", config.stall_s, 1..=3600);
-        let interface = &config.interface;
-        // IFNAMSIZ less the final zero byte, and the characters that Linux refuses in names.
-        let is_name = (1..=15).contains(&interface.len())
-            && !interface.contains(|letter: char| letter == '/' || letter == ':' || letter.is_whitespace())
-            && interface != "."
-            && interface != "..";
-        if !is_name {
-            issues.add(
-                "interface",
-                format!("{interface:?}: must be an interface's name of 1 to 15 bytes"),
-            );
+        if !config.interface.is_empty() {
+            if section.is_set("interfaces") {
+                let what = format!(
+                    "{:?}: `interfaces` is set, too; remove one of the two",
+                    config.interface
+                );
+                issues.add("interface", what);
+            }
+            check_name("interface", &config.interface, &mut issues);
+            config.interfaces = vec![std::mem::take(&mut config.interface)];
+        } else {
+            check_interfaces(&config.interfaces, &mut issues);
         }
         if !config.pin_dir.is_absolute() {
             issues.add(
@@ -98,6 +105,14 @@ impl DatapathConfig {
             );
         }
         issues.finish(config)
+    }
+
+    /// Replaces the interfaces in the section by `names`, if there are any.
+    pub fn set_interfaces(section: &mut Section, names: &[String]) {
+        if !names.is_empty() {
+            section.set("interfaces", names);
+            section.set("interface", "");
+        }
     }
 
     /// Returns the time after which a host that answers nothing makes the process unhealthy.
@@ -111,6 +126,38 @@ impl DatapathConfig {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         }
+    }
+}
+
+/// Adds an issue for each name in the key `interfaces` that no interface can have, for a name that is given twice, and
+/// for a wrong number of names.
+fn check_interfaces(names: &[String], issues: &mut Issues) {
+    if !(1..=INTERFACES_MAX).contains(&names.len()) {
+        let what = format!(
+            "{} names: must be 1 to {INTERFACES_MAX} names of interfaces",
+            names.len()
+        );
+        issues.add("interfaces", what);
+    }
+    for (place, name) in names.iter().enumerate() {
+        check_name("interfaces", name, issues);
+        if names[..place].contains(name) {
+            issues.add("interfaces", format!("{name:?} is listed twice"));
+        }
+    }
+}
+
+fn check_name(key: &str, name: &str, issues: &mut Issues) {
+    // IFNAMSIZ less the final zero byte, and the characters that Linux refuses in names.
+    let is_name = (1..=15).contains(&name.len())
+        && !name.contains(|letter: char| letter == '/' || letter == ':' || letter.is_whitespace())
+        && name != "."
+        && name != "..";
+    if !is_name {
+        issues.add(
+            key,
+            format!("{name:?}: must be an interface's name of 1 to 15 bytes"),
+        );
     }
 }
 

@@ -122,7 +122,7 @@ pub trait Service: Send {
 pub struct StartContext {
     /// The section `[datapath]`.
     pub datapath: DatapathConfig,
-    /// The XDP programs of all services at their interface. Empty if the datapath is `socket`.
+    /// The XDP programs of all services at their interfaces. Empty if the datapath is `socket`.
     pub attachment: Arc<XdpAttachment>,
     /// Warnings for the operator. The daemon prints them after all services have started.
     pub warnings: Vec<String>,

@@ -46,10 +46,14 @@ impl Frontend {
 
     /// Returns a short description of where the fast path answers.
     pub fn description(&self) -> String {
-        match self.attachment.attached() {
-            Some((interface, mode)) => format!("xdp datapath, {} on {interface}", mode.name()),
-            None => "socket datapath".into(),
+        let attached = self.attachment.attached(self.socket.local_addr());
+        if attached.is_empty() {
+            return "socket datapath".into();
         }
+        let places = attached
+            .iter()
+            .map(|(interface, mode)| format!("{} on {interface}", mode.name()));
+        format!("xdp datapath, {}", places.collect::<Vec<_>>().join(", "))
     }
 
     /// Returns the parts of the status that all services have. A counter that cannot be read is reported as a problem
@@ -61,16 +65,16 @@ impl Frontend {
         counted: &Counted<N>,
         out: &mut StatusBuilder,
     ) -> ServiceStatus {
-        let attached = self.attachment.attached();
+        let listen = self.socket.local_addr();
+        let attached = self.attachment.attached(listen);
         let mut status = ServiceStatus {
             name: service.into(),
-            datapath: if attached.is_some() { "xdp" } else { "socket" }.into(),
-            listen: self.socket.local_addr().to_string(),
-            interface: attached.map(|(interface, _)| interface.to_owned()),
-            mode: attached.map(|(_, mode)| mode.name().to_owned()),
+            datapath: if attached.is_empty() { "socket" } else { "xdp" }.into(),
+            listen: listen.to_string(),
             lease_left_ms: Some(lease_until_ns.load(Relaxed).saturating_sub(lease::now_ns()) / 1_000_000),
             ..ServiceStatus::default()
         };
+        status.set_interfaces(attached.into_iter().map(|(name, mode)| (name, mode.name())));
         status.set_counters("socket", counted.names.into_iter().zip(counted.socket));
         set_socket_counts(&mut status, &self.socket);
         out.problems

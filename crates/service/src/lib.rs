@@ -9,7 +9,7 @@
 //! Service::privileged_init    opens files while the process still has the rights of root
 //!   (the daemon gives up all capabilities but those that BPF needs)
 //! Service::program       the XDP program, sized for this configuration
-//!   (the daemon loads all programs at one interface: XdpAttachment)
+//!   (the daemon loads the programs of all services for its interfaces: XdpAttachment)
 //! Service::start         fills the fast-path table, listens, renews the lease -> Running
 //!   (the daemon attaches the programs, falls back to the socket datapath, or fails)
 //! Running::confirm       every service has started
@@ -54,7 +54,7 @@ pub mod status;
 
 pub use attachment::XdpAttachment;
 pub use byte_size::ByteSize;
-pub use datapath::{DatapathConfig, DatapathKind, XdpModeName};
+pub use datapath::{DatapathConfig, DatapathKind, INTERFACES_MAX, XdpModeName};
 pub use definition::{Endpoint, Listen, PinnedWork, Running, Service, ServiceDef, StartContext};
 pub use descriptors::raise_open_files_limit;
 pub use frontend::{Counted, Frontend, set_socket_counts, stall_problem};
@@ -62,4 +62,4 @@ pub use leased::{Leased, RunningLeased, cannot_listen, report_lost_lease};
 pub use optional_address::OptionalAddress;
 pub use renewal::LeaseRenewal;
 pub use rights::{CallGroup, Rights};
-pub use status::{HistogramCounts, ServiceStatus, Snapshot, StatusBuilder, Tip};
+pub use status::{AttachedInterface, HistogramCounts, ServiceStatus, Snapshot, StatusBuilder, Tip};

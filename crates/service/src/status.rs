@@ -47,10 +47,14 @@ pub struct ServiceStatus {
     pub protocols: Vec<String>,
     /// Address and port that the service listens on.
     pub listen: String,
-    /// Network interface of the XDP program; `None` on the socket datapath.
+    /// Network interface of the XDP program, or the names of several, separated by `, `; `None` on the socket datapath.
     pub interface: Option<String>,
-    /// Mode in which XDP is attached: `native` or `generic`.
+    /// Mode in which XDP is attached: `native` or `generic`; the modes in the order of the interfaces, separated by
+    /// `, `, if they differ.
     pub mode: Option<String>,
+    /// Interfaces at which XDP is attached and the service answers. Empty on the socket datapath.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<AttachedInterface>,
     /// Milliseconds until the lease of the fast path ends; `None` if the service has no lease.
     pub lease_left_ms: Option<u64>,
     /// Nanoseconds since the host executed the oldest batch that is not durable, 0 if there is none; `None` if the
@@ -84,6 +88,15 @@ pub struct ServiceStatus {
     /// Values that only this service has, by name. They become further keys of the service's JSON object.
     #[serde(flatten)]
     pub details: BTreeMap<String, serde_json::Value>,
+}
+
+/// Interface at which XDP is attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachedInterface {
+    /// Name of the interface.
+    pub name: String,
+    /// Mode: `native` or `generic`.
+    pub mode: String,
 }
 
 /// Content of a histogram.
@@ -177,6 +190,32 @@ impl ServiceStatus {
     fn ended_lease(&self) -> Option<String> {
         let has_ended = self.lease_left_ms == Some(0);
         has_ended.then(|| format!("{}: the lease of the fast path has ended", self.name))
+    }
+
+    /// Sets the interfaces, given as name and mode, at which XDP answers for the service.
+    pub fn set_interfaces<'a>(&mut self, attached: impl IntoIterator<Item = (&'a str, &'a str)>) {
+        self.interfaces.clear();
+        for (name, mode) in attached {
+            self.set_labelled(metric::ATTACHED_INTERFACES, name, 1);
+            self.interfaces.push(AttachedInterface {
+                name: name.into(),
+                mode: mode.into(),
+            });
+        }
+        let Some(first) = self.interfaces.first() else {
+            return;
+        };
+        let all = |of: fn(&AttachedInterface) -> &str| {
+            let all: Vec<_> = self.interfaces.iter().map(of).collect();
+            all.join(", ")
+        };
+        let is_same = self.interfaces.iter().all(|other| other.mode == first.mode);
+        self.mode = Some(if is_same {
+            first.mode.clone()
+        } else {
+            all(|one| &one.mode)
+        });
+        self.interface = Some(all(|one| &one.name));
     }
 
     /// Sets counters of one datapath. `counted` has the order of a generated list such as

@@ -179,8 +179,9 @@ impl Service for TransferService {
         let uses_xdp = context.attachment.has_programs();
         let readers = Readers::new(uses_xdp);
         let tag = ledger_tag(&config.data)?;
+        let mut left = Vec::new();
         if context.datapath.kind != DatapathKind::Socket {
-            attach_record::check(
+            left = attach_record::check(
                 &config.data,
                 tag,
                 &context.datapath,
@@ -191,7 +192,7 @@ impl Service for TransferService {
         }
         let (store, claims) = open_table(&geometry, tag, context)?;
         let attach_record = uses_xdp
-            .then(|| AttachRecord::write(&config.data, &context.datapath))
+            .then(|| AttachRecord::write(&config.data, &context.datapath, &left))
             .transpose()?;
         let (mut server, opened) = open_ledger(&config, disk, &store, &readers, claims)?;
         context.warnings.extend(recovery_warnings(&opened));
@@ -246,24 +247,26 @@ fn folder_of(file: &Path) -> PathBuf {
     }
 }
 
-/// Refuses to start next to a fast path in the other mode that a killed server left at this interface.
+/// Refuses to start next to a fast path in the other mode that a killed server left at one of these interfaces.
 fn mode_as_pinned(config: &TransferConfig, datapath: &DatapathConfig) -> anyhow::Result<()> {
     if datapath.kind == DatapathKind::Socket {
         return Ok(());
     }
-    let folder = Pins::folder_of(&datapath.pin_dir, &datapath.interface);
-    // If the maps cannot be read here, opening them later fails with the reason.
-    let Ok(Some(pinned)) = datapath::pinned(&folder) else {
-        return Ok(());
-    };
+    let is_express = config.mode == TransferMode::Express;
     let name = |is_express| if is_express { "express" } else { "durable" };
-    if pinned.is_express != (config.mode == TransferMode::Express) {
-        let (own, interface) = (name(config.mode == TransferMode::Express), &datapath.interface);
-        let theirs = name(pinned.is_express);
-        bail!(
-            "the fast path that is pinned at {interface} has mode `{theirs}`, but this server has mode `{own}`: \
-             give --mode {theirs}, or run `lineside xdp detach {interface}` first"
-        );
+    for interface in &datapath.interfaces {
+        let folder = Pins::folder_of(&datapath.pin_dir, interface);
+        // If the maps cannot be read here, opening them later fails with the reason.
+        let Ok(Some(pinned)) = datapath::pinned(&folder) else {
+            continue;
+        };
+        if pinned.is_express != is_express {
+            let (own, theirs) = (name(is_express), name(pinned.is_express));
+            bail!(
+                "the fast path that is pinned at {interface} has mode `{theirs}`, but this server has mode `{own}`: \
+                 give --mode {theirs}, or run `lineside xdp detach {interface}` first"
+            );
+        }
     }
     Ok(())
 }

@@ -2051,6 +2051,17 @@ pub mod metric {
         passes: false,
         help: "entries for which a table that the fast path reads has room",
     };
+    /// 1 for each network interface at which XDP answers for the service
+    pub const ATTACHED_INTERFACES: Metric = Metric {
+        name: "lineside_attached_interfaces",
+        key: "attached_interfaces",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &["service", "interface"],
+        passes: false,
+        help: "1 for each network interface at which XDP answers for the service",
+    };
     /// CPU time of the process, in user space and in the kernel
     pub const PROCESS_CPU: Metric = Metric {
         name: "process_cpu_seconds_total",
@@ -3109,7 +3120,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 119] = [
+    pub const ALL: [&Metric; 120] = [
         &BUILD_INFO,
         &SERVICE_INFO,
         &UPTIME,
@@ -3133,6 +3144,7 @@ pub mod metric {
         &DURABILITY_LAG,
         &TABLE_ENTRIES,
         &TABLE_CAPACITY,
+        &ATTACHED_INTERFACES,
         &PROCESS_CPU,
         &PROCESS_RESIDENT_MEMORY,
         &PROCESS_VIRTUAL_MEMORY,

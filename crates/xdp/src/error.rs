@@ -90,6 +90,13 @@ pub enum XdpError {
     /// Another Lineside process owns the interface.
     #[error("another lineside serves {0}: one owner per interface; end that one first")]
     Owned(String),
+    /// Two interfaces of one process have pins of different maps.
+    #[error(
+        "the fast paths pinned at {} and {} are of different servers, so one process cannot take over both: run \
+         `lineside xdp detach {}` first, or serve the interfaces by two processes",
+        .0[0], .0[1], .0[1]
+    )]
+    Apart([String; 2]),
     /// The directory for the pins is not on a BPF file system.
     #[error("{0} is not on a BPF file system: mount -t bpf bpf /sys/fs/bpf")]
     NoBpffs(PathBuf),

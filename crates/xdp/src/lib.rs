@@ -1,9 +1,10 @@
 //! The XDP datapath: loads the programs of `xdp/`, gives them their addresses and the memory of each service, and
 //! attaches them to an interface.
 //!
-//! One root program owns the interface. It parses each frame, finds the service by own address and port, and tail-calls
-//! the service's program through a program array. The maps and the link can be pinned ([`Pins`]), so that they outlive
-//! the process and a later one can take them over.
+//! One root program owns each interface. It parses each frame, finds the service by own address and port, and tail-calls
+//! the service's program through a program array. Several interfaces share the services and all maps except the map with
+//! the addresses of the interface. The maps and the links can be pinned ([`Pins`]), so that they outlive the process and
+//! a later one can take them over.
 //!
 //! ```no_run
 //! use lineside_xdp::{Interface, ProgramSpec, XdpDatapath, XdpMode};
@@ -22,34 +23,38 @@
 mod error;
 mod interface;
 mod link;
+mod load;
 mod pins;
 mod runner;
+mod site;
 
 pub use error::XdpError;
 pub use interface::{Interface, harmful_offloads, native_needs};
 pub use link::{AttachedMode, Link, XdpMode, attached, program_info};
 pub use pins::Pins;
 pub use runner::Runner;
+pub use site::{Site, endpoint_bytes};
 
 use error::kernel;
-use libbpf_rs::{
-    MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramInput, ProgramMut,
-};
+use libbpf_rs::{MapCore, MapFlags, MapMut, Object, ProgramInput, ProgramMut};
 use lineside_fastpath::FrameVerdict;
 use lineside_fastpath::memory::{Shared, Table};
 use lineside_wire::DropReason;
-use lineside_wire::endpoint::{ADDRESSES_MAX, Endpoint};
+use lineside_wire::endpoint::Endpoint;
+use load::{load_all, map, open, open_service, program, share_maps};
 use memmap2::MmapOptions;
-use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::path::Path;
 
 static ROOT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/root.bpf.o"));
 
+/// Name of the root program in its object.
+const ROOT_PROGRAM: &str = "ls_root";
 /// Number of slots of the program array, `LS_SLOTS` in `xdp/root.h`.
 pub const SLOTS: usize = 8;
-/// Maps that the root program and the services share, from `xdp/maps.h`.
-const SHARED_MAPS: [&str; 2] = ["ls_scratches", "ls_drop_counts"];
+/// Map with the addresses of one interface, from `xdp/root.h`. Each root program has its own.
+const ENDPOINT_MAP: &str = "ls_endpoints";
+/// Map with the programs of the services, from `xdp/root.h`. It identifies the maps that a process has pinned together.
+const SERVICES_MAP: &str = "ls_services";
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 const XDP_TX: u32 = 3;
@@ -96,134 +101,213 @@ struct Service {
     port: u16,
 }
 
-/// The loaded programs: the root program, and the services in their slots.
+/// Pins of one interface, and their state when they were found.
+struct FoundPins {
+    pins: Pins,
+    /// True if the link of an earlier daemon was pinned.
+    had_link: bool,
+}
+
+/// The loaded programs: a root program for each interface, and the services in their slots.
 pub struct XdpDatapath {
-    root: Object,
+    /// Root program of each interface. The first one holds the maps that all share.
+    roots: Vec<Object>,
     services: Vec<Service>,
-    link: Option<Link>,
-    pins: Option<Pins>,
-    adopted: bool,
+    /// Attachments of the root programs, in their order; empty before [`XdpDatapath::attach`].
+    links: Vec<Link>,
+    /// Pins of the interfaces, in their order; empty if nothing is pinned.
+    pins: Vec<FoundPins>,
 }
 
 impl XdpDatapath {
-    /// Loads the root program and the services. With `pins`, maps that are pinned there are taken over, and all others
-    /// are pinned there; programs that already run on these maps keep running until [`XdpDatapath::attach`]. Without
-    /// `pins`, programs and maps end with this value.
+    /// Loads the root program and the services for one interface; see [`XdpDatapath::load_for`].
     ///
     /// # Errors
     /// One variant of [`XdpError`] for each cause.
     pub fn load(images: Vec<ProgramSpec>, pins: Option<Pins>) -> Result<Self, XdpError> {
+        Self::load_for(images, 1, pins.into_iter().collect())
+    }
+
+    /// Loads the services once, and the root program for each of `interfaces` interfaces. With `pins`, one for each
+    /// interface, maps that are pinned there are taken over, and all others are pinned at every interface; programs that
+    /// already run on these maps keep running until [`XdpDatapath::attach_all`]. Without `pins`, programs and maps end
+    /// with this value.
+    ///
+    /// # Errors
+    /// [`XdpError::Apart`] if two interfaces have pins of different maps; one variant of [`XdpError`] for each other
+    /// cause.
+    ///
+    /// # Panics
+    /// If there are no interfaces, or not as many `pins` as interfaces.
+    pub fn load_for(images: Vec<ProgramSpec>, interfaces: usize, pins: Vec<Pins>) -> Result<Self, XdpError> {
+        assert!(interfaces > 0 && (pins.is_empty() || pins.len() == interfaces));
         // libbpf's own output is disabled: errors are reported once, by [`XdpError`], with the remedy.
         libbpf_rs::set_print(None);
-        let adopted = pins.as_ref().is_some_and(|pins| pins.link().exists());
-        let fresh = pins.as_ref().is_some_and(Pins::is_empty);
-        match load_all(&images, pins.as_ref()) {
-            Ok((root, services)) => Ok(Self {
-                root,
+        let had_link: Vec<_> = pins.iter().map(|pins| pins.link().exists()).collect();
+        let were_empty: Vec<_> = pins.iter().map(Pins::is_empty).collect();
+        match load_all(&images, interfaces, &pins) {
+            Ok((roots, services)) => Ok(Self {
+                roots,
                 services,
-                link: None,
-                pins,
-                adopted,
+                links: Vec::new(),
+                pins: pins
+                    .into_iter()
+                    .zip(had_link)
+                    .map(|(pins, had_link)| FoundPins { pins, had_link })
+                    .collect(),
             }),
             Err(error) => {
                 // Pins that were found are kept for another attempt. Pins created here are removed.
-                if let Some(pins) = pins.filter(|_| fresh) {
-                    let _ = pins.remove();
+                for (pins, was_empty) in pins.into_iter().zip(were_empty) {
+                    if was_empty {
+                        let _ = pins.remove();
+                    }
                 }
                 Err(error)
             }
         }
     }
 
-    /// Returns true if the pinned link of an earlier daemon was found, so that the contents of the maps may be kept.
+    /// Returns true if the pinned link of an earlier daemon was found at an interface, so that the contents of the maps
+    /// may be kept.
     pub fn is_adopted(&self) -> bool {
-        self.adopted
+        self.pins.iter().any(|found| found.had_link)
     }
 
     /// Returns true if the maps are pinned, so that they can outlive this process.
     pub fn has_pins(&self) -> bool {
-        self.pins.is_some()
+        !self.pins.is_empty()
     }
 
-    /// Returns the mode in which the program is attached, or `None` before that.
-    pub fn mode(&self) -> Option<AttachedMode> {
-        self.link.as_ref().map(Link::mode)
-    }
-
-    /// Puts the services into their slots and gives the root program its addresses and ports, without attaching it.
+    /// Puts the services into their slots and gives the root program of the first interface its addresses and the ports
+    /// of all services, without attaching it.
     ///
     /// # Errors
     /// The kernel's error.
     pub fn start(&mut self, endpoint: &Endpoint) -> Result<(), XdpError> {
-        let mut ports = [0; SLOTS];
+        self.fill_slots()?;
+        self.write_endpoint(0, endpoint, &self.all_ports())
+    }
+
+    fn all_ports(&self) -> Vec<u16> {
+        self.services.iter().map(|service| service.port).collect()
+    }
+
+    /// Puts the services into their slots, and removes programs that an earlier daemon put into slots that are unused
+    /// now.
+    fn fill_slots(&mut self) -> Result<(), XdpError> {
+        let mut unused: Vec<_> = (0..SLOTS as u32).collect();
         for service in &mut self.services {
-            ports[service.slot as usize % SLOTS] = service.port;
+            unused.retain(|slot| *slot != service.slot);
             let fd = program(&mut service.object, service.program)?.as_fd().as_raw_fd();
-            map(&mut self.root, "ls_services")?
+            map(&mut self.roots[0], SERVICES_MAP)?
                 .update(&service.slot.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
                 .map_err(kernel("putting a service into its slot"))?;
         }
-        // Removes programs that an earlier daemon put into slots that are unused now.
-        for slot in (0..SLOTS as u32).filter(|slot| ports[*slot as usize] == 0) {
-            match map(&mut self.root, "ls_services")?.delete(&slot.to_ne_bytes()) {
+        for slot in unused {
+            match map(&mut self.roots[0], SERVICES_MAP)?.delete(&slot.to_ne_bytes()) {
                 Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
                     return Err(kernel("emptying a slot")(error));
                 }
                 _ => {}
             }
         }
-        let value = endpoint_bytes(endpoint, &ports);
-        let endpoints = map(&mut self.root, "ls_endpoints")?;
+        Ok(())
+    }
+
+    /// Gives the root program of an interface its addresses, and the ports of those services that answer there.
+    fn write_endpoint(&mut self, index: usize, endpoint: &Endpoint, ports: &[u16]) -> Result<(), XdpError> {
+        let mut port_of_slot = [0; SLOTS];
+        for service in self
+            .services
+            .iter()
+            .filter(|service| ports.contains(&service.port))
+        {
+            port_of_slot[service.slot as usize % SLOTS] = service.port;
+        }
+        let value = endpoint_bytes(endpoint, &port_of_slot);
+        let endpoints = map(&mut self.roots[index], ENDPOINT_MAP)?;
         if endpoints.value_size() as usize != value.len() {
-            return Err(XdpError::Map("ls_endpoints".into()));
+            return Err(XdpError::Map(ENDPOINT_MAP.into()));
         }
         endpoints
             .update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
             .map_err(kernel("writing the endpoint"))
     }
 
-    /// Calls [`XdpDatapath::start`], then attaches the root program to the interface. If the link of an earlier daemon
-    /// is pinned, its program is replaced atomically, so that no frame passes by.
+    /// Attaches the only root program to `interface`, where all services answer; see [`XdpDatapath::attach_all`].
     ///
-    /// [`XdpError::ForeignProgram`], [`XdpError::DriverWithoutXdp`], [`XdpError::NotAllowed`], or the system's error.
+    /// # Errors
+    /// As [`XdpDatapath::attach_all`].
     pub fn attach(&mut self, interface: &Interface, mode: XdpMode) -> Result<AttachedMode, XdpError> {
-        self.start(&interface.endpoint)?;
-        let pinned = match &self.pins {
-            Some(pins) => Link::open(&pins.link(), interface)?,
+        let site = Site {
+            interface: interface.clone(),
+            ports: self.all_ports(),
+        };
+        Ok(self.attach_all(&[site], mode)?[0])
+    }
+
+    /// Puts the services into their slots, and attaches a root program to each interface, in the order of the pins. If
+    /// the link of an earlier daemon is pinned, its program is replaced atomically, so that no frame passes by. Returns
+    /// the mode at each interface. After an error, [`XdpDatapath::detach`] removes what was attached.
+    ///
+    /// # Errors
+    /// [`XdpError::ForeignProgram`], [`XdpError::DriverWithoutXdp`], [`XdpError::NotAllowed`], or the system's error.
+    ///
+    /// # Panics
+    /// If there are not as many `sites` as root programs were loaded.
+    pub fn attach_all(&mut self, sites: &[Site], mode: XdpMode) -> Result<Vec<AttachedMode>, XdpError> {
+        assert_eq!(
+            sites.len(),
+            self.roots.len(),
+            "one root program for each interface"
+        );
+        self.fill_slots()?;
+        for (index, site) in sites.iter().enumerate() {
+            self.write_endpoint(index, &site.interface.endpoint, &site.ports)?;
+        }
+        for (index, site) in sites.iter().enumerate() {
+            let link = self.attach_root(index, &site.interface, mode)?;
+            self.links.push(link);
+        }
+        Ok(self.links.iter().map(Link::mode).collect())
+    }
+
+    fn attach_root(&mut self, index: usize, interface: &Interface, mode: XdpMode) -> Result<Link, XdpError> {
+        let path = self.pins.get(index).map(|found| found.pins.link());
+        let pinned = match &path {
+            Some(path) => Link::open(path, interface)?,
             None => None,
         };
-        let root = program(&mut self.root, "ls_root")?;
-        let link = match pinned {
+        let root = program(&mut self.roots[index], ROOT_PROGRAM)?;
+        match pinned {
             Some(link) => {
                 link.replace(root.as_fd())?;
-                link
+                Ok(link)
             }
             None => {
                 let link = Link::attach(interface, root.as_fd(), mode)?;
-                if let Some(pins) = &self.pins {
-                    link.pin(&pins.link())?;
+                if let Some(path) = &path {
+                    link.pin(path)?;
                 }
-                link
+                Ok(link)
             }
-        };
-        let mode = link.mode();
-        self.link = Some(link);
-        Ok(mode)
+        }
     }
 
-    /// Detaches the program from the interface and unpins everything.
+    /// Detaches the programs from all interfaces and unpins everything.
     ///
     /// # Errors
-    /// The system's error.
+    /// The system's first error; the remaining interfaces are detached nevertheless.
     pub fn detach(&mut self) -> Result<(), XdpError> {
-        let detached = match self.link.take() {
-            Some(link) => link.detach(),
-            None => Ok(()),
-        };
-        match self.pins.take() {
-            Some(pins) => detached.and(pins.remove()),
-            None => detached,
+        let mut done = Ok(());
+        for link in self.links.drain(..) {
+            done = done.and(link.detach());
         }
+        for found in self.pins.drain(..) {
+            done = done.and(found.pins.remove());
+        }
+        done
     }
 
     /// Loads the programs again over the same maps and replaces the running ones by them.
@@ -231,32 +315,36 @@ impl XdpDatapath {
     /// # Errors
     /// The kernel's error.
     pub fn replace(&mut self, images: Vec<ProgramSpec>) -> Result<(), XdpError> {
-        let mut root = open(ROOT)?;
-        share_maps(&mut root, &mut self.root)?;
-        let mut root = root.load().map_err(kernel("loading the root program"))?;
+        let mut roots = Vec::new();
+        for old in &mut self.roots {
+            let mut root = open(ROOT)?;
+            share_maps(&mut root, old, &[])?;
+            roots.push(root.load().map_err(kernel("loading the root program"))?);
+        }
         for image in images {
             let Some(old) = self.services.iter_mut().find(|old| old.slot == image.slot) else {
                 continue;
             };
             let mut next = open_service(&image)?;
-            share_maps(&mut next, &mut old.object)?;
+            share_maps(&mut next, &mut old.object, &[])?;
             old.object = next
                 .load()
                 .map_err(kernel(format!("loading {}", image.program)))?;
             let fd = program(&mut old.object, old.program)?.as_fd().as_raw_fd();
-            map(&mut root, "ls_services")?
+            map(&mut roots[0], SERVICES_MAP)?
                 .update(&old.slot.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
                 .map_err(kernel("putting a service into its slot"))?;
         }
-        if let Some(link) = &self.link {
-            link.replace(program(&mut root, "ls_root")?.as_fd())?;
+        for (link, root) in self.links.iter().zip(&mut roots) {
+            link.replace(program(root, ROOT_PROGRAM)?.as_fd())?;
         }
-        self.root = root;
+        self.roots = roots;
         Ok(())
     }
 
     fn map(&mut self, name: &str) -> Result<MapMut<'_>, XdpError> {
-        let objects = std::iter::once(&mut self.root).chain(self.services.iter_mut().map(|s| &mut s.object));
+        let objects =
+            std::iter::once(&mut self.roots[0]).chain(self.services.iter_mut().map(|s| &mut s.object));
         for object in objects {
             if let Ok(map) = map(object, name) {
                 return Ok(map);
@@ -323,7 +411,7 @@ impl XdpDatapath {
     /// # Errors
     /// [`XdpError::Map`] if the program is missing.
     pub fn with_root<T>(&mut self, use_it: impl FnOnce(BorrowedFd<'_>) -> T) -> Result<T, XdpError> {
-        Ok(use_it(program(&mut self.root, "ls_root")?.as_fd()))
+        Ok(use_it(program(&mut self.roots[0], ROOT_PROGRAM)?.as_fd()))
     }
 
     /// Returns the number of instructions that the verifier processed, by program.
@@ -332,7 +420,7 @@ impl XdpDatapath {
     /// The system's error.
     pub fn verified_instructions(&mut self) -> Result<Vec<(String, u32)>, XdpError> {
         let mut all = Vec::new();
-        let root = program(&mut self.root, "ls_root")?;
+        let root = program(&mut self.roots[0], ROOT_PROGRAM)?;
         all.push(("ls_root".to_owned(), verified(&root)?));
         for service in &mut self.services {
             let loaded = program(&mut service.object, service.program)?;
@@ -354,7 +442,7 @@ impl XdpDatapath {
             data_out: Some(&mut out),
             ..ProgramInput::default()
         };
-        let output = program(&mut self.root, "ls_root")?
+        let output = program(&mut self.roots[0], ROOT_PROGRAM)?
             .test_run(input)
             .map_err(kernel("test run"))?;
         let verdict = verdict(output.return_value)?;
@@ -368,7 +456,7 @@ impl XdpDatapath {
     /// # Errors
     /// The system's error if the descriptor cannot be duplicated.
     pub fn runner(&mut self) -> Result<Runner, XdpError> {
-        runner(&program(&mut self.root, "ls_root")?)
+        runner(&program(&mut self.roots[0], ROOT_PROGRAM)?)
     }
 
     /// Like [`XdpDatapath::runner`], for the program `name` in a service's object. It need not be the one in the slot.
@@ -417,38 +505,15 @@ fn verdict(value: u32) -> Result<FrameVerdict, XdpError> {
     }
 }
 
-fn load_all(images: &[ProgramSpec], pins: Option<&Pins>) -> Result<(Object, Vec<Service>), XdpError> {
-    let mut slots: Vec<_> = images.iter().map(|image| image.slot).collect();
-    slots.sort_unstable();
-    assert!(
-        slots.windows(2).all(|two| two[0] != two[1]),
-        "two programs have the same slot"
-    );
-    let mut root = open(ROOT)?;
-    pin_maps(&mut root, &[], pins)?;
-    let mut root = root.load().map_err(kernel("loading the root program"))?;
-    let mut services = Vec::new();
-    for image in images {
-        let object = load_service(image, &mut root, pins)?;
-        services.push(Service {
-            object,
-            program: image.program,
-            slot: image.slot,
-            port: image.port,
-        });
-    }
-    Ok((root, services))
-}
-
 impl Drop for XdpDatapath {
     fn drop(&mut self) {
-        // If no program was attached, newly pinned maps are of no use.
-        if self.link.is_none()
-            && !self.adopted
-            && let Some(pins) = self.pins.take()
-        {
+        if self.links.len() == self.roots.len() {
+            return;
+        }
+        // If the programs were not attached, newly pinned maps are of no use.
+        for found in self.pins.drain(..).filter(|found| !found.had_link) {
             // `lineside xdp status` shows what could not be removed.
-            let _ = pins.remove();
+            let _ = found.pins.remove();
         }
     }
 }
@@ -456,148 +521,4 @@ impl Drop for XdpDatapath {
 fn verified(program: &ProgramMut<'_>) -> Result<u32, XdpError> {
     let info = program_info(program.as_fd()).map_err(error::system("asking about a program"))?;
     Ok(info.verified_insns)
-}
-
-fn open(object: &[u8]) -> Result<OpenObject, XdpError> {
-    ObjectBuilder::default()
-        .open_memory(object)
-        .map_err(kernel("reading a program"))
-}
-
-fn open_service(image: &ProgramSpec) -> Result<OpenObject, XdpError> {
-    let mut service = open(image.object)?;
-    for (name, entries) in &image.entries {
-        open_map(&mut service, name)?
-            .set_max_entries(*entries)
-            .map_err(kernel("sizing a map"))?;
-    }
-    for (name, bytes) in &image.value_bytes {
-        open_map(&mut service, name)?
-            .set_value_size(*bytes)
-            .map_err(kernel("sizing a map's values"))?;
-    }
-    for (name, value) in &image.constants {
-        open_map(&mut service, name)?
-            .set_initial_value(value)
-            .map_err(kernel("setting constants"))?;
-    }
-    Ok(service)
-}
-
-fn load_service(image: &ProgramSpec, root: &mut Object, pins: Option<&Pins>) -> Result<Object, XdpError> {
-    let mut service = open_service(image)?;
-    for name in SHARED_MAPS {
-        open_map(&mut service, name)?
-            .reuse_fd(map(root, name)?.as_fd())
-            .map_err(kernel("sharing a map"))?;
-    }
-    pin_maps(&mut service, &SHARED_MAPS, pins)?;
-    let bytes: u64 = service
-        .maps()
-        .map(|map| u64::from(map.value_size()) * u64::from(map.max_entries()))
-        .sum();
-    service.load().map_err(|source| match source.kind() {
-        libbpf_rs::ErrorKind::OutOfMemory | libbpf_rs::ErrorKind::TooBig => {
-            XdpError::MapTooLarge { bytes, source }
-        }
-        _ => kernel(format!("loading {}", image.program))(source),
-    })
-}
-
-/// Makes every map of `object` except its constants reuse its pin, or be pinned when it is loaded.
-fn pin_maps(object: &mut OpenObject, shared: &[&str], pins: Option<&Pins>) -> Result<(), XdpError> {
-    let Some(pins) = pins else { return Ok(()) };
-    for mut map in object.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        // Each program has constants of its own. Maps shared with the root program were pinned with it.
-        if name.contains('.') || shared.contains(&name.as_str()) {
-            continue;
-        }
-        let path = pins.map(&name);
-        if path.exists() && !same_shape(&map, &path)? {
-            return Err(XdpError::OtherLayout {
-                path,
-                interface: pins.interface().into(),
-            });
-        }
-        map.set_pin_path(&path).map_err(kernel("pinning a map"))?;
-    }
-    Ok(())
-}
-
-/// Returns true if the pinned map has the type, key size, value size and number of entries of `map`.
-fn same_shape(map: &OpenMapMut<'_>, path: &Path) -> Result<bool, XdpError> {
-    let pinned = libbpf_rs::MapHandle::from_pinned_path(path).map_err(kernel("opening a pinned map"))?;
-    Ok(pinned.map_type() == map.map_type()
-        && pinned.key_size() == map.key_size()
-        && pinned.value_size() == map.value_size()
-        && pinned.max_entries() == map.max_entries())
-}
-
-/// Makes `next` use the maps of `old`, except the constants.
-fn share_maps(next: &mut OpenObject, old: &mut Object) -> Result<(), XdpError> {
-    for mut wanted in next.maps_mut() {
-        let name = wanted.name().to_string_lossy().into_owned();
-        if !name.contains('.') {
-            wanted
-                .reuse_fd(map(old, &name)?.as_fd())
-                .map_err(kernel("sharing a map"))?;
-        }
-    }
-    Ok(())
-}
-
-fn open_map<'a>(open: &'a mut OpenObject, name: &str) -> Result<OpenMapMut<'a>, XdpError> {
-    open.maps_mut()
-        .find(|map| map.name() == OsStr::new(name))
-        .ok_or_else(|| XdpError::Map(name.into()))
-}
-
-fn map<'a>(object: &'a mut Object, name: &str) -> Result<MapMut<'a>, XdpError> {
-    object
-        .maps_mut()
-        .find(|map| map.name() == OsStr::new(name))
-        .ok_or_else(|| XdpError::Map(name.into()))
-}
-
-fn program<'a>(object: &'a mut Object, name: &str) -> Result<ProgramMut<'a>, XdpError> {
-    let found = object
-        .progs_mut()
-        .find(|program| program.name() == OsStr::new(name));
-    found.ok_or_else(|| XdpError::Map(name.into()))
-}
-
-/// Returns the bytes of `struct ls_endpoint` in `xdp/root.h`.
-pub fn endpoint_bytes(endpoint: &Endpoint, ports: &[u16; SLOTS]) -> Vec<u8> {
-    let mut value = Vec::with_capacity(224);
-    value.extend_from_slice(&endpoint.mac);
-    value.extend_from_slice(&[endpoint.loopback.into(), 0]);
-    ports
-        .iter()
-        .for_each(|port| value.extend_from_slice(&port.to_be_bytes()));
-    let (mut v4, mut v6): (Vec<_>, Vec<_>) =
-        (endpoint.v4_with_broadcasts().collect(), endpoint.v6().collect());
-    v4.sort_by_key(|(own, _)| !endpoint.answers((*own).into()));
-    v6.sort_by_key(|own| !endpoint.answers((*own).into()));
-    let v4_answered = v4
-        .iter()
-        .filter(|(own, _)| endpoint.answers((*own).into()))
-        .count();
-    let v6_answered = v6.iter().filter(|own| endpoint.answers((**own).into())).count();
-    for count in [v4_answered, v6_answered, v4.len(), v6.len()] {
-        value.extend_from_slice(&(count as u32).to_ne_bytes());
-    }
-    for index in 0..ADDRESSES_MAX {
-        value.extend_from_slice(&v4.get(index).map_or([0; 4], |(own, _)| own.octets()));
-    }
-    for index in 0..ADDRESSES_MAX {
-        value.extend_from_slice(
-            &v4.get(index)
-                .map_or([255; 4], |(_, broadcast)| broadcast.octets()),
-        );
-    }
-    for index in 0..ADDRESSES_MAX {
-        value.extend_from_slice(&v6.get(index).map_or([0; 16], |address| address.octets()));
-    }
-    value
 }

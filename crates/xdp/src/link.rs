@@ -128,11 +128,7 @@ impl Link {
     /// # Errors
     /// The system's error.
     pub fn pin(&self, path: &Path) -> Result<(), XdpError> {
-        let what = || system(format!("pinning {}", path.display()));
-        let c_path = c_path(path).map_err(what())?;
-        // SAFETY: the descriptor is open, and the path is a C string.
-        let result = unsafe { libbpf_sys::bpf_obj_pin(self.fd.as_raw_fd(), c_path.as_ptr()) };
-        check(result).map(drop).map_err(what())
+        pin(self.fd.as_fd(), path)
     }
 
     /// Detaches the program from the interface, even if the link is pinned or other processes hold it.
@@ -151,6 +147,18 @@ impl Link {
     pub fn mode(&self) -> AttachedMode {
         self.mode
     }
+}
+
+/// Pins a link or a map at `path` of a BPF file system.
+///
+/// # Errors
+/// The system's error.
+pub(super) fn pin(object: BorrowedFd<'_>, path: &Path) -> Result<(), XdpError> {
+    let what = || system(format!("pinning {}", path.display()));
+    let c_path = c_path(path).map_err(what())?;
+    // SAFETY: the descriptor is open, and the path is a C string.
+    let result = unsafe { libbpf_sys::bpf_obj_pin(object.as_raw_fd(), c_path.as_ptr()) };
+    check(result).map(drop).map_err(what())
 }
 
 /// Returns id and mode of the program on `interface`, or `None` if there is none.

@@ -1,11 +1,14 @@
 //! Pins of one interface: a folder in a BPF file system with the maps and the link, which outlive the daemon. A folder
-//! has at most one owning process.
+//! has at most one owning process. A process that serves several interfaces owns a folder for each, and pins the maps
+//! that they share in every one of them, so that each folder is complete without the others.
 
-use super::error::{XdpError, system};
+use super::SERVICES_MAP;
+use super::error::{XdpError, kernel, system};
+use libbpf_rs::{MapHandle, MapInfo};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,13 +18,15 @@ const LINK: &str = "link";
 /// BPF_FS_MAGIC of linux/magic.h.
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
-/// Folder of pins that this process owns. Dropping it releases the ownership.
+/// Folder of pins that this process owns. Dropping it releases the ownership, and removes the folder if it is empty.
 #[derive(Debug)]
 pub struct Pins {
     path: PathBuf,
     interface: String,
     /// The open folder, locked by flock so that each interface has one owner.
-    folder: File,
+    _folder: File,
+    /// True if [`Pins::remove`] was called: another process may own a new folder at the same path since then.
+    is_removed: bool,
 }
 
 impl Pins {
@@ -42,7 +47,8 @@ impl Pins {
                     return Ok(Self {
                         path,
                         interface: interface.into(),
-                        folder,
+                        _folder: folder,
+                        is_removed: false,
                     });
                 }
                 Ok(None) => {}
@@ -89,6 +95,31 @@ impl Pins {
         matches!(locked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
+    /// Returns the interfaces of `given` that have pinned maps in `dir`, and all others there with the same maps, because
+    /// one process has served them together. Sorted by name.
+    ///
+    /// # Errors
+    /// The kernel's error of reading the pins of an interface of `given`.
+    pub fn together(dir: &Path, given: &[String]) -> Result<Vec<String>, XdpError> {
+        let mut maps = Vec::new();
+        for name in given {
+            maps.extend(map_id(&folder_of(dir, name).join(SERVICES_MAP))?);
+        }
+        let mut names = Self::list(dir).map_err(system(format!("reading {}", dir.display())))?;
+        // A folder that cannot be read belongs to another user.
+        let map_of = |name: &str| map_id(&folder_of(dir, name).join(SERVICES_MAP)).unwrap_or_default();
+        names.retain(|name| map_of(name).is_some_and(|map| maps.contains(&map)));
+        Ok(names)
+    }
+
+    /// Returns the id of the map that is pinned here under `name`, or `None` if there is none.
+    ///
+    /// # Errors
+    /// The kernel's error of reading the pin.
+    pub fn map_id(&self, name: &str) -> Result<Option<u32>, XdpError> {
+        map_id(&self.map(name))
+    }
+
     /// Returns the name of the interface.
     pub fn interface(&self) -> &str {
         &self.interface
@@ -123,7 +154,8 @@ impl Pins {
     ///
     /// # Errors
     /// The system's error.
-    pub fn remove(self) -> Result<(), XdpError> {
+    pub fn remove(mut self) -> Result<(), XdpError> {
+        self.is_removed = true;
         let what = |path: &Path| system(format!("removing {}", path.display()));
         // The link goes first, so that no program runs on with maps that are no longer pinned.
         match fs::remove_file(self.link()) {
@@ -135,14 +167,38 @@ impl Pins {
             let path = entry.map_err(what(&self.path))?.path();
             fs::remove_file(&path).map_err(what(&path))?;
         }
-        fs::remove_dir(&self.path).map_err(what(&self.path))?;
+        self.remove_folder().map_err(what(&self.path))
+    }
+
+    /// Removes the folder, which fails unless it is empty, and the common folder if no other interface has pins.
+    fn remove_folder(&self) -> io::Result<()> {
+        fs::remove_dir(&self.path)?;
         if let Some(dir) = self.path.parent() {
-            // Also removes the common folder, which fails while other interfaces have a folder in it.
+            // Fails while other interfaces have a folder in it.
             let _ = fs::remove_dir(dir);
         }
-        drop(self.folder);
         Ok(())
     }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        if !self.is_removed {
+            // Fails if the folder has pins.
+            let _ = self.remove_folder();
+        }
+    }
+}
+
+/// Returns the id of the map that is pinned at `path`, or `None` if nothing is pinned there.
+fn map_id(path: &Path) -> Result<Option<u32>, XdpError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let what = || kernel(format!("opening {}", path.display()));
+    let map = MapHandle::from_pinned_path(path).map_err(what())?;
+    let about = MapInfo::new(map.as_fd()).map_err(what())?;
+    Ok(Some(about.info.id))
 }
 
 fn folder_of(dir: &Path, interface: &str) -> PathBuf {

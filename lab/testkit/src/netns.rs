@@ -107,21 +107,45 @@ impl Wire {
             client: Namespace::new()?,
             server: Namespace::new()?,
         };
-        let (client, server) = (&wire.client, &wire.server);
-        client.ip("link add x0 address 02:00:00:00:00:01 type veth peer name x1 address 02:00:00:00:00:02");
-        client.ip(&format!("link set x1 netns {}", server.path));
-        for (side, name, host) in [(client, "x0", 1), (server, "x1", 2)] {
-            side.ip(&format!(
-                "address add 10.0.0.{host}/24 broadcast 10.0.0.255 dev {name}"
-            ));
-            side.ip(&format!("address add fd00::{host}/64 dev {name} nodad"));
-            side.ip(&format!("link set {name} up"));
-        }
-        client.ip("neighbour replace 10.0.0.2 lladdr 02:00:00:00:00:02 dev x0 nud permanent");
-        client.ip("neighbour replace fd00::2 lladdr 02:00:00:00:00:02 dev x0 nud permanent");
-        server.ip("neighbour replace 10.0.0.1 lladdr 02:00:00:00:00:01 dev x1 nud permanent");
-        server.ip("neighbour replace fd00::1 lladdr 02:00:00:00:00:01 dev x1 nud permanent");
+        wire.add('x', 0);
         Some(wire)
+    }
+
+    /// Adds another veth pair: `y0` with 10.0.1.1 and fd01::1 for the client, `y1` with 10.0.1.2 and fd01::2 for the
+    /// server.
+    pub fn add_second(&self) {
+        self.add('y', 1);
+    }
+
+    /// Adds a veth pair whose ends are `letter`0 for host 1, the client, and `letter`1 for host 2, the server, in the
+    /// subnets of `number`.
+    fn add(&self, letter: char, number: u8) {
+        let mac = |host| format!("02:00:00:00:0{number}:0{host}");
+        self.client.ip(&format!(
+            "link add {letter}0 address {} type veth peer name {letter}1 address {}",
+            mac(1),
+            mac(2)
+        ));
+        self.client
+            .ip(&format!("link set {letter}1 netns {}", self.server.path));
+        let sides = [(&self.client, 0, 1, 2), (&self.server, 1, 2, 1)];
+        for (side, end, host, _) in sides {
+            side.ip(&format!(
+                "address add 10.0.{number}.{host}/24 broadcast 10.0.{number}.255 dev {letter}{end}"
+            ));
+            side.ip(&format!(
+                "address add fd0{number}::{host}/64 dev {letter}{end} nodad"
+            ));
+            side.ip(&format!("link set {letter}{end} up"));
+        }
+        for (side, end, _, peer) in sides {
+            for address in [format!("10.0.{number}.{peer}"), format!("fd0{number}::{peer}")] {
+                side.ip(&format!(
+                    "neighbour replace {address} lladdr {} dev {letter}{end} nud permanent",
+                    mac(peer)
+                ));
+            }
+        }
     }
 }
 

@@ -14,8 +14,6 @@ pub fn example() -> Snapshot {
         name: "spv".into(),
         datapath: "xdp".into(),
         listen: "127.0.0.1:7701".into(),
-        interface: Some("lo".into()),
-        mode: Some("generic".into()),
         lease_left_ms: Some(58_250),
         tip: Some(Tip {
             hash: "ab".repeat(32),
@@ -23,6 +21,7 @@ pub fn example() -> Snapshot {
         }),
         ..ServiceStatus::default()
     };
+    spv.set_interfaces([("lo", "generic")]);
     for (datapath, first) in [("socket", 10), ("xdp", 100)] {
         spv.set_counters(
             datapath,

@@ -1,4 +1,4 @@
-//! Checks of the interface, and of BPF: rights, file system for pins, and whether the kernel accepts the programs.
+//! Checks of the interfaces, and of BPF: rights, file system for pins, and whether the kernel accepts the programs.
 
 use super::{Finding, Level};
 use crate::config::CheckedConfig;
@@ -19,11 +19,12 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
     if datapath.kind == DatapathKind::Socket {
         return vec![Finding::ok(
             "datapath",
-            "sockets: rights, BPF and the interface are not checked",
+            "sockets: rights, BPF and the interfaces are not checked",
         )];
     }
     let mut findings = vec![rights(), pin_dir(&datapath.pin_dir), programs(config)];
-    findings.extend(interface(datapath));
+    let names = datapath.interfaces.iter();
+    findings.extend(names.flat_map(|name| interface(datapath, name)));
     if datapath.kind == DatapathKind::Auto {
         // The server falls back to sockets.
         for finding in &mut findings {
@@ -65,35 +66,33 @@ fn pin_dir(dir: &Path) -> Finding {
 /// Loads the XDP programs of the enabled services with their tables, as the server would, and discards them.
 fn programs(config: &CheckedConfig) -> Finding {
     let datapath = &config.datapath;
-    let is_served = Pins::is_owned(&datapath.pin_dir, &datapath.interface);
+    let mut names = datapath.interfaces.iter();
+    let served = names.find(|name| Pins::is_owned(&datapath.pin_dir, name));
     // The tables of a running server exist already; a second copy might not fit the memory.
-    let specs: Vec<_> = match is_served {
-        true => Vec::new(),
-        false => config.enabled().filter_map(Service::program).collect(),
+    let specs: Vec<_> = match served {
+        Some(_) => Vec::new(),
+        None => config.enabled().filter_map(Service::program).collect(),
     };
     let count = specs.len();
-    match XdpDatapath::load(specs, None) {
-        Ok(_) if is_served => Finding::ok(
+    match (XdpDatapath::load(specs, None), served) {
+        (Ok(_), Some(name)) => Finding::ok(
             "programs",
-            format!(
-                "a server runs on {}; the kernel accepts XDP programs",
-                datapath.interface
-            ),
+            format!("a server runs on {name}; the kernel accepts XDP programs"),
         ),
-        Ok(_) => Finding::ok(
+        (Ok(_), None) => Finding::ok(
             "programs",
             format!("the kernel accepts the XDP programs of {count} enabled services, with their tables"),
         ),
-        Err(error) => Finding::failed("programs", error.to_string(), TAKE_SOCKET),
+        (Err(error), _) => Finding::failed("programs", error.to_string(), TAKE_SOCKET),
     }
 }
 
-fn interface(datapath: &DatapathConfig) -> Vec<Finding> {
-    let name = &datapath.interface;
+/// Checks one interface.
+fn interface(datapath: &DatapathConfig, name: &str) -> Vec<Finding> {
     let found = match Interface::find(name) {
         Ok(found) => found,
         Err(error) => {
-            let remedy = "set `interface` in [datapath] to the interface on which requests arrive";
+            let remedy = "set `interfaces` in [datapath] to the interfaces on which requests arrive";
             return vec![Finding::failed("interface", error.to_string(), remedy)];
         }
     };
@@ -125,7 +124,9 @@ fn addresses(interface: &Interface) -> Finding {
         0 => Finding::failed(
             "interface",
             format!("{name} has no IP address, so XDP answers nothing there"),
-            format!("ip address add ADDR/PREFIX dev {name}, or set `interface` in [datapath] to another one"),
+            format!(
+                "ip address add ADDR/PREFIX dev {name}, or leave {name} out of `interfaces` in [datapath]"
+            ),
         ),
         _ => Finding::ok(
             "interface",

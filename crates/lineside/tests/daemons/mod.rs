@@ -1,5 +1,5 @@
 //! Starts daemons, each in its own network namespace.
-#![allow(dead_code, reason = "each test uses what it needs")]
+#![allow(dead_code, unused_imports, reason = "each test uses what it needs")]
 
 use lineside_spv::chain::{ChainStore, Network};
 pub use lineside_testkit::Daemon;

@@ -171,6 +171,22 @@ mod tests {
     }
 
     #[test]
+    fn the_headline_has_every_interface() {
+        let headline = |attached: &[(&str, &str)]| {
+            let mut spv = ServiceStatus::default();
+            spv.set_interfaces(attached.iter().copied());
+            spv.to_string().lines().nth(1).unwrap().to_owned()
+        };
+        let of_one = headline(&[("lo", "generic")]);
+        assert!(of_one.ends_with("datapath at lo (generic)"), "{of_one}");
+        let same = headline(&[("x1", "native"), ("y1", "native")]);
+        assert!(same.ends_with("datapath at x1, y1 (native)"), "{same}");
+        let other = headline(&[("x1", "native"), ("y1", "generic")]);
+        assert!(other.ends_with("datapath at x1, y1 (native, generic)"), "{other}");
+        assert!(headline(&[]).ends_with("datapath"));
+    }
+
+    #[test]
     fn all_numbers_end_in_one_column() {
         let long = "a_name_that_is_longer_than_the_least_width";
         let mut service = ServiceStatus {

@@ -1,7 +1,7 @@
-//! Record, in a ledger's directory, of the interface that its fast path is attached to. A server that starts after a
+//! Record, in a ledger's directory, of the interfaces that its fast path is attached to. A server that starts after a
 //! crash reads it, so that no other fast path remains that still answers for the same accounts.
 
-use crate::datapath::pinned;
+use crate::datapath::{Pinned, pinned};
 use anyhow::{Context, bail};
 use lineside_service::DatapathConfig;
 use lineside_xdp::Pins;
@@ -9,18 +9,27 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Name of the file in the ledger's directory. It has two lines: the directory of the pins, and the interface.
+/// Name of the file in the ledger's directory. Its first line is the directory of the pins; each further line is an
+/// interface.
 const FILE: &str = "fastpath";
 
 /// Record that the fast path of a ledger is attached; removed by [`AttachRecord::remove`].
 pub struct AttachRecord(PathBuf);
 
+/// Fast path that a killed server has left.
+struct LeftFastPath {
+    /// Directory of its pins.
+    dir: PathBuf,
+    /// Interfaces at which it is still pinned, with its state. All of them have the same table.
+    at: Vec<(String, Pinned)>,
+}
+
 /// Checks whether a fast path of the ledger `tag` in `data` may still be attached elsewhere. `at_line` is true if this
-/// server uses the interface of `datapath`. `is_express` is true if the fast path of this ledger executes operations;
-/// in `durable` it only has copies, and nothing is lost with it.
+/// server uses the interfaces of `datapath`. `is_express` is true if the fast path of this ledger executes operations;
+/// in `durable` it only has copies, and nothing is lost with it. Returns the interfaces at which it is still pinned.
 ///
 /// # Errors
-/// Interface where it is attached, and the remedy.
+/// Interfaces where it is attached, and the remedy.
 pub fn check(
     data: &Path,
     tag: u64,
@@ -28,36 +37,44 @@ pub fn check(
     at_line: bool,
     is_express: bool,
     warnings: &mut Vec<String>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<String>> {
     let file = data.join(FILE);
     let text = match fs::read_to_string(&file) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.with_context(|| file.display().to_string())?,
     };
-    let (dir, interface) = text.split_once('\n').with_context(|| {
+    let (dir, recorded) = text.split_once('\n').with_context(|| {
         format!(
             "{} does not name the interface of the fast path; detach it with `lineside xdp detach INTERFACE`, \
              then remove this file",
             file.display()
         )
     })?;
-    let found = pinned(&Pins::folder_of(Path::new(dir), interface))?;
-    // Another ledger's fast path may be attached there by now.
-    let Some(fastpath) = found.filter(|fastpath| fastpath.ledger == tag) else {
+    let recorded: Vec<_> = recorded.lines().collect();
+    let left = LeftFastPath::find(Path::new(dir), &recorded, tag)?;
+    let names = left.names();
+    let Some((_, fastpath)) = left.at.first() else {
         fs::remove_file(&file)?;
         if is_express {
             warnings.push(format!(
-                "the fast path that a killed server left at {interface} is gone: unless `lineside xdp detach` removed \
-                 it, operations that it executed and that were not journaled are lost"
+                "the fast path that a killed server left at {} is gone: unless `lineside xdp detach` removed \
+                 it, operations that it executed and that were not journaled are lost",
+                recorded.join(" and ")
             ));
         }
-        return Ok(());
+        return Ok(Vec::new());
     };
-    if !at_line || Path::new(dir) != datapath.pin_dir || interface != datapath.interface {
+    if !at_line || !left.is_taken_over_by(datapath)? {
+        let options = names.iter().map(|name| format!("--interface {name}"));
+        let detaches = names
+            .iter()
+            .map(|name| format!("`lineside xdp detach {name} --pin-dir {dir}`"));
         bail!(
-            "the fast path of this ledger is still attached at {interface}, where a server was killed, and may be \
-             answering: start the server with --datapath xdp --interface {interface} --pin-dir {dir}, or `lineside xdp \
-             detach {interface} --pin-dir {dir}` first"
+            "the fast path of this ledger is still attached at {}, where a server was killed, and may be \
+             answering: start the server with --datapath xdp {} --pin-dir {dir}, or {} first",
+            names.join(" and "),
+            options.collect::<Vec<_>>().join(" "),
+            detaches.collect::<Vec<_>>().join(" and ")
         );
     }
     if fastpath.waiting > 0 {
@@ -66,20 +83,52 @@ pub fn check(
             "the fast path continued without its server: {waiting} operations of it are journaled now"
         ));
     }
-    Ok(())
+    Ok(names)
+}
+
+impl LeftFastPath {
+    /// Finds the fast path of the ledger `tag` at the interfaces that a record names. Another ledger's fast path may be
+    /// attached there by now.
+    fn find(dir: &Path, recorded: &[&str], tag: u64) -> anyhow::Result<Self> {
+        let mut at = Vec::new();
+        for name in recorded {
+            let found = pinned(&Pins::folder_of(dir, name))?;
+            let found = found.filter(|fastpath| fastpath.ledger == tag);
+            at.extend(found.map(|fastpath| ((*name).to_owned(), fastpath)));
+        }
+        Ok(Self { dir: dir.into(), at })
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.at.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Returns true if a server with this configuration takes over the table at one of its interfaces and detaches the
+    /// others, which [`lineside_service::XdpAttachment`] does if they have the same maps.
+    fn is_taken_over_by(&self, datapath: &DatapathConfig) -> anyhow::Result<bool> {
+        if self.dir != datapath.pin_dir {
+            return Ok(false);
+        }
+        let together = Pins::together(&self.dir, &datapath.interfaces)?;
+        Ok(self.at.iter().all(|(name, _)| together.contains(name)))
+    }
 }
 
 impl AttachRecord {
-    /// Writes the record that the fast path of the ledger in `data` is attached at the interface of `datapath`.
+    /// Writes the record that the fast path of the ledger in `data` is attached at the interfaces of `datapath`. It is
+    /// also still attached at `left`, the result of [`check`], until the programs are attached.
     ///
     /// # Errors
     /// Error of the system.
-    pub fn write(data: &Path, datapath: &DatapathConfig) -> std::io::Result<Self> {
+    pub fn write(data: &Path, datapath: &DatapathConfig, left: &[String]) -> std::io::Result<Self> {
         let file = data.join(FILE);
-        fs::write(
-            &file,
-            format!("{}\n{}", datapath.pin_dir.display(), datapath.interface),
-        )?;
+        let mut text = datapath.pin_dir.display().to_string();
+        let more = left.iter().filter(|name| !datapath.interfaces.contains(name));
+        for name in datapath.interfaces.iter().chain(more) {
+            text.push('\n');
+            text.push_str(name);
+        }
+        fs::write(&file, text)?;
         fs::File::open(&file)?.sync_all()?;
         fs::File::open(data)?.sync_all()?;
         Ok(Self(file))
@@ -105,7 +154,7 @@ mod tests {
                 pin_dir: data.path().join("no-pins"),
                 ..DatapathConfig::default()
             };
-            drop(AttachRecord::write(data.path(), &datapath).unwrap());
+            drop(AttachRecord::write(data.path(), &datapath, &[]).unwrap());
             let mut warnings = Vec::new();
             check(data.path(), 7, &datapath, true, is_express, &mut warnings).unwrap();
             assert_eq!(warnings.len(), usize::from(is_express), "{warnings:?}");
