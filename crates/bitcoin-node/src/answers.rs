@@ -186,8 +186,8 @@ fn results<T: DeserializeOwned>(body: &[u8], count: usize) -> Result<Vec<Result<
     };
     let mut sorted: Vec<Option<Result<T, NoResult>>> = (0..count).map(|_| None).collect();
     for reply in replies {
-        let place = reply.id.and_then(|id| sorted.get_mut(usize::try_from(id).ok()?));
-        match place {
+        let slot = reply.id.and_then(|id| sorted.get_mut(usize::try_from(id).ok()?));
+        match slot {
             Some(place @ None) => *place = Some(reply.into_result()),
             _ => {
                 return Err(malformed(

@@ -228,13 +228,13 @@ impl Download {
     fn next_block(&mut self) -> Result<DownloadedBlock, NodeError> {
         let height = self.next;
         let (hash, raw) = self.take()?;
-        let found = raw.first_chunk().map(parent_of).unwrap_or_default();
-        if let Some(expected) = self.parent.filter(|expected| *expected != found) {
+        let parent = raw.first_chunk().map(parent_of).unwrap_or_default();
+        if let Some(expected) = self.parent.filter(|expected| *expected != parent) {
             let fault = NodeFault::WrongParent {
                 height,
                 hash,
                 expected,
-                found,
+                found: parent,
             };
             return Err(NodeError::new("download", fault));
         }
@@ -397,12 +397,15 @@ impl Worker {
 /// Fetches a block and checks its hash, although [`Node`] also guarantees it.
 fn block(node: &mut dyn Node, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
     let raw = node.block(hash)?;
-    let found = BlockHash::of_block(&raw).unwrap_or_default();
-    if found != *hash {
-        let asked = *hash;
+    let actual_hash = BlockHash::of_block(&raw).unwrap_or_default();
+    if actual_hash != *hash {
+        let requested_hash = *hash;
         return Err(NodeError::new(
             node.describe(),
-            NodeFault::WrongBlock { asked, found },
+            NodeFault::WrongBlock {
+                asked: requested_hash,
+                found: actual_hash,
+            },
         ));
     }
     Ok(raw)

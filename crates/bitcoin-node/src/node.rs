@@ -138,7 +138,7 @@ pub trait Node: Send {
     /// Faults of the connection and of the answer. Lost notifications alone are not an error.
     fn wait_for_change(
         &mut self,
-        known: &BlockHash,
+        known_tip: &BlockHash,
         timeout: Duration,
     ) -> Result<Option<Announcement>, NodeError>;
 

@@ -135,13 +135,13 @@ fn parse_body(op: u8, body: &[u8]) -> Option<Ask> {
     let (head, mut rest) = ColumnHead::ref_from_prefix(body).ok()?;
     let mut columns = Vec::with_capacity(head.columns.into());
     for _ in 0..head.columns {
-        let (name, behind) = rest.split_first_chunk::<NAME_BYTES_MAX>()?;
+        let (name, after_name) = rest.split_first_chunk::<NAME_BYTES_MAX>()?;
         columns.push(ColumnName::from_padded(name)?);
-        rest = behind;
+        rest = after_name;
     }
     let mut part = |len: usize| {
-        let (padded, behind) = rest.split_at_checked(len.next_multiple_of(8))?;
-        rest = behind;
+        let (padded, after_padded) = rest.split_at_checked(len.next_multiple_of(8))?;
+        rest = after_padded;
         let (part, zeros) = padded.split_at(len);
         zeros.iter().all(|byte| *byte == 0).then(|| part.to_vec())
     };
@@ -346,9 +346,9 @@ impl Draft {
         if self.rows.len() + needed > self.room_bytes {
             return false;
         }
-        for found in cells {
-            self.append(&found.key, found.column as u8, &found.cell.value);
-            self.version_ms = self.version_ms.max(found.cell.timestamp_ms);
+        for cell in cells {
+            self.append(&cell.key, cell.column as u8, &cell.cell.value);
+            self.version_ms = self.version_ms.max(cell.cell.timestamp_ms);
         }
         true
     }
@@ -475,7 +475,7 @@ pub fn parse_reply(body: &[u8]) -> Option<Answer> {
     for _ in 0..reply.rows.get() {
         let row = ColumnRow::ref_from_prefix(rest).ok()?.0;
         let (key_bytes, value_bytes) = (usize::from(row.key_bytes), usize::from(row.value_bytes.get()));
-        let (record, behind) = rest.split_at_checked(row_bytes(key_bytes, value_bytes))?;
+        let (record, after_record) = rest.split_at_checked(row_bytes(key_bytes, value_bytes))?;
         let (key, value) = record[size_of::<ColumnRow>()..].split_at(key_bytes);
         let (key, value) = (key.to_vec(), &value[..value_bytes]);
         if row.column & COLUMN_ROW_LEFT_OUT == 0 {
@@ -489,7 +489,7 @@ pub fn parse_reply(body: &[u8]) -> Option<Answer> {
                 behind: rows.len(),
             });
         }
-        rest = behind;
+        rest = after_record;
     }
     Some(Answer {
         source: reply.source,

@@ -115,23 +115,23 @@ impl History {
     /// Appends a sample, and sends it to all receivers. `None` means that the state could not be read.
     fn add(&self, snapshot: Option<Snapshot>) {
         let at_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let mut kept = self.kept();
-        let known = kept.names.len();
+        let mut recorded = self.kept();
+        let known_names = recorded.names.len();
         let values = snapshot
             .as_ref()
-            .map_or_else(Vec::new, |snapshot| kept.values(snapshot));
+            .map_or_else(Vec::new, |snapshot| recorded.values(snapshot));
         let sample = Sample { at_ms, values };
-        kept.status = snapshot.map_or(Value::Null, status);
+        recorded.status = snapshot.map_or(Value::Null, status);
         let event = json!({
             "at_ms": sample.at_ms,
             "values": sample.values,
-            "added": kept.names[known..],
-            "status": kept.status,
+            "added": recorded.names[known_names..],
+            "status": recorded.status,
         });
-        if kept.samples.len() == SAMPLES_MAX {
-            kept.samples.pop_front();
+        if recorded.samples.len() == SAMPLES_MAX {
+            recorded.samples.pop_front();
         }
-        kept.samples.push_back(sample);
+        recorded.samples.push_back(sample);
         // Without a receiver there is nothing to do.
         let _ = self.live.send(Some(event.to_string().into()));
     }
@@ -169,8 +169,8 @@ impl Kept {
                     datapath: datapath.map(Into::into),
                     label: label.map(Into::into),
                 };
-                if let Some(&place) = self.places.get(&name) {
-                    values[place] = Number(value);
+                if let Some(&index) = self.places.get(&name) {
+                    values[index] = Number(value);
                 } else if self.names.len() < SERIES_MAX {
                     self.places.insert(name.clone(), self.names.len());
                     self.names.push(name);
@@ -206,11 +206,11 @@ impl Kept {
                 .map(|(now, before)| now.saturating_sub(before))
                 .collect();
             let unit = unit_of(service, key);
-            let found = QUANTILES.iter().filter_map(|(name, part)| {
+            let present = QUANTILES.iter().filter_map(|(name, part)| {
                 let value = quantile(&histogram.bounds, &new, *part)?;
                 Some((key.as_str(), *name, value / unit))
             });
-            all.extend(found);
+            all.extend(present);
         }
         all
     }
@@ -326,7 +326,7 @@ pub async fn sample(
             _ = stopped.changed() => break,
         };
         match in_time {
-            Ok(taken) => history.add(taken.ok()),
+            Ok(taken_snapshot) => history.add(taken_snapshot.ok()),
             Err(_) => {
                 taking = Some(snapshot);
                 history.add(None);

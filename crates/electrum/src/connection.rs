@@ -288,8 +288,9 @@ impl Client {
         if pause == Pause::Input && self.state == ConnectionState::Open {
             let free = self.input.capacity() - self.input.len();
             if free < READ_BYTES {
-                let wanted = if was_full { 2 * self.input.capacity() } else { 0 };
-                self.input.reserve(wanted.clamp(READ_BYTES, READ_BYTES_MAX));
+                let wanted_capacity = if was_full { 2 * self.input.capacity() } else { 0 };
+                self.input
+                    .reserve(wanted_capacity.clamp(READ_BYTES, READ_BYTES_MAX));
             }
         }
     }

@@ -341,9 +341,9 @@ impl Task {
         match reply.error {
             None => Ok(()),
             Some(error) => {
-                let said = crate::request::shorten(error.get());
+                let message = crate::request::shorten(error.get());
                 Err(other(format!(
-                    "it refuses protocol version {}: {said}",
+                    "it refuses protocol version {}: {message}",
                     self.version.name()
                 )))
             }
@@ -360,12 +360,12 @@ async fn read_line(reader: &mut (impl AsyncBufRead + Unpin), max: usize) -> io::
             return Err(other("it closed the connection"));
         }
         let end = memchr::memchr(b'\n', part);
-        let taken = end.unwrap_or(part.len());
-        if line.len() + taken > max {
+        let consumed = end.unwrap_or(part.len());
+        if line.len() + consumed > max {
             return Err(other(format!("it sent a line of more than {max} bytes")));
         }
-        line.extend_from_slice(&part[..taken]);
-        reader.consume(taken + usize::from(end.is_some()));
+        line.extend_from_slice(&part[..consumed]);
+        reader.consume(consumed + usize::from(end.is_some()));
         if end.is_some() {
             return Ok(line);
         }

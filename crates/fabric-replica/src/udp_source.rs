@@ -180,7 +180,12 @@ impl UdpSource {
         self.socket.local_addr()
     }
 
-    fn start(self, next: u64, mut tell: EventSender, fetched: Arc<AtomicU64>) -> io::Result<ReceiverThread> {
+    fn start(
+        self,
+        next: u64,
+        mut events: EventSender,
+        fetched: Arc<AtomicU64>,
+    ) -> io::Result<ReceiverThread> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
         let mut session = [0; 16];
@@ -197,20 +202,20 @@ impl UdpSource {
                         ..ReceiverOptions::default()
                     };
                     let mut receiver = Receiver::new(key, session, next, options);
-                    receiver.run(&self.socket, &mut tell, &mut fetched, &stopping)
+                    receiver.run(&self.socket, &mut events, &mut fetched, &stopping)
                 }
                 DatagramForm::Paper(trusted, identities) => {
                     let bytes_max = self.memory_bytes_max.min(BLOCK_BYTES_MAX);
                     let is_trusted = move |from| trusted.iter().any(|range| range.contains(from));
                     let mut receiver = PaperReceiver::new(is_trusted, next, bytes_max);
-                    for known in &identities {
-                        receiver.preload(known.id, &known.identity);
+                    for identity in &identities {
+                        receiver.preload(identity.id, &identity.identity);
                     }
-                    receiver.run(&self.socket, &mut tell, &mut fetched, &stopping)
+                    receiver.run(&self.socket, &mut events, &mut fetched, &stopping)
                 }
             };
             if let Err(error) = ended {
-                let _ = tell.events.blocking_send(Event::Failed(error));
+                let _ = events.events.blocking_send(Event::Failed(error));
             }
         };
         let thread = std::thread::Builder::new()
@@ -239,7 +244,7 @@ impl UdpSource {
         let (events, waiting) = mpsc::channel(WAITING_BLOCKS_MAX);
         let room = BytesLimit::new(self.memory_bytes_max);
         let closing = room.closing();
-        let tell = EventSender {
+        let event_sender = EventSender {
             events,
             room,
             runtime: Handle::current(),
@@ -247,7 +252,7 @@ impl UdpSource {
             channel: deliver.channel.clone(),
             forged_told_at: 1,
         };
-        let _thread = self.start(deliver.from, tell, Arc::clone(&fetched))?;
+        let _thread = self.start(deliver.from, event_sender, Arc::clone(&fetched))?;
         // Declared after the thread, so that they are dropped first: the thread may be waiting for room in one of
         // them.
         let (mut waiting, _closing) = (waiting, closing);

@@ -61,14 +61,14 @@ fn field_of(bytes: &[u8], within: Range<usize>, number: u32) -> Option<Range<usi
     let end = within.end;
     let mut rest = bytes.get(within)?;
     while !rest.is_empty() {
-        let (found, wire_type) = wire::tag(&mut rest).ok()?;
-        if (found, wire_type) == (number, wire::BYTES) {
+        let (field_number, wire_type) = wire::tag(&mut rest).ok()?;
+        if (field_number, wire_type) == (number, wire::BYTES) {
             let content = wire::length_delimited(&mut rest).ok()?;
             let start = end - rest.len() - content.len();
             return Some(start..start + content.len());
         }
         let mut after = rest;
-        if wire::skip(found, wire_type, &mut after).is_err() {
+        if wire::skip(field_number, wire_type, &mut after).is_err() {
             // The length of the block's data, in the header's packet, includes bytes of later packets.
             return None;
         }

@@ -224,11 +224,11 @@ impl Receiver {
             self.counters.bad_form += 1;
             return DatagramOrigin::Unknown;
         };
-        let heard = self.origin(now_ns, &packet, blocks);
-        if heard == DatagramOrigin::Sender {
+        let origin = self.origin(now_ns, &packet, blocks);
+        if origin == DatagramOrigin::Sender {
             self.take(now_ns, &packet, blocks);
         }
-        heard
+        origin
     }
 
     /// Returns the origin of a datagram; begins a session if it is a valid announcement.
@@ -317,19 +317,19 @@ impl Receiver {
         let (Ok(announce), Some(peer)) = (Announce::ref_from_bytes(body), &mut self.peer) else {
             return self.counters.malformed += 1;
         };
-        let (oldest, told) = (announce.oldest.get(), announce.next.get());
+        let (oldest, next) = (announce.oldest.get(), announce.next.get());
         if announce.receiver != self.session {
             // The sender does not know this receiver yet, or no longer: the answer was lost, or was for an old
             // receiver.
             self.answer = true;
             return self.counters.other_session += 1;
         }
-        if oldest > told {
+        if oldest > next {
             return self.counters.malformed += 1;
         }
-        peer.told = peer.told.max(told);
+        peer.told = peer.told.max(next);
         self.answer = true;
-        if oldest > self.next && oldest < told {
+        if oldest > self.next && oldest < next {
             self.report(self.next, oldest - 1, blocks);
         }
     }
@@ -381,8 +381,8 @@ impl Receiver {
         segments: u32,
         blocks: &mut dyn BlockSink,
     ) -> Option<bool> {
-        if let Some(known) = self.assemblies.get(&number) {
-            return (known.bytes.len() == block_bytes && known.segments == segments).then_some(true);
+        if let Some(assembly) = self.assemblies.get(&number) {
+            return (assembly.bytes.len() == block_bytes && assembly.segments == segments).then_some(true);
         }
         if !Assembly::fits(block_bytes, segments) {
             return None;
@@ -522,13 +522,13 @@ impl Receiver {
             .gap
             .is_none_or(|(from, to)| !(from..=to).contains(&self.next))
         {
-            let whole = self
+            let complete = self
                 .assemblies
                 .first_entry()
                 .filter(|first| *first.key() == self.next && first.get().whole);
-            let whole = whole.filter(|first| blocks.has_room(first.get().bytes.len()));
-            let Some(whole) = whole else { return };
-            let assembly = whole.remove();
+            let complete = complete.filter(|first| blocks.has_room(first.get().bytes.len()));
+            let Some(complete) = complete else { return };
+            let assembly = complete.remove();
             self.memory = self.memory.saturating_sub(assembly.memory());
             self.counters.blocks += 1;
             let number = self.next;
@@ -670,14 +670,14 @@ fn take_run(
     let start = run.offset.get() as usize;
     let mut at = start;
     for segment in first..first + count {
-        let known = |id| entries.get(id);
+        let entry = |id| entries.get(id);
         let bytes = code::decode(
             rest,
             notes,
             &mut assembly.bytes,
             (start, at),
             dictionary,
-            known,
+            entry,
             aside,
         )?;
         let range = if parts == 1 {
@@ -696,8 +696,8 @@ fn take_run(
         }
         let transaction =
             run.flags & FABRIC_RUN_TRANSACTIONS != 0 && segment > 0 && segment + 1 < assembly.segments;
-        let found = envelope_at(&assembly.bytes, from, to - from).filter(|_| transaction);
-        if let Some((segment_bytes, envelope)) = found {
+        let complete_envelope = envelope_at(&assembly.bytes, from, to - from).filter(|_| transaction);
+        if let Some((segment_bytes, envelope)) = complete_envelope {
             early(EarlyTx {
                 block: 0,
                 index: segment - 1,

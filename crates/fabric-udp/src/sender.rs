@@ -336,12 +336,12 @@ impl Sender {
             if !packet.holds(&key) || packet.sequence == 0 || self.retired.contains(&packet.session) {
                 return None;
             }
-            let (ours, next, _) = want::read(packet.body)?;
+            let (sequence, next, _) = want::read(packet.body)?;
             self.greeted_by = packet.session;
             self.announce_at_ns = self
                 .announce_at_ns
                 .min(now_ns + self.options.announce_interval_ns / 8);
-            if ours == self.session {
+            if sequence == self.session {
                 self.adopt(packet.session, key, packet.sequence, next);
             }
             return Some(());
@@ -350,10 +350,10 @@ impl Sender {
             return None;
         }
         peer.window.mark(packet.sequence);
-        let (ours, next, items) = want::read(packet.body)?;
+        let (sequence, next, items) = want::read(packet.body)?;
         self.greeted_by = packet.session;
         peer.next = peer.next.max(next);
-        if ours != self.session {
+        if sequence != self.session {
             self.announce_at_ns = self
                 .announce_at_ns
                 .min(now_ns + self.options.announce_interval_ns / 8);
@@ -392,8 +392,8 @@ impl Sender {
         let range = match item {
             WantedItem::Entries { first, last } => {
                 for id in first..=last.min(first.saturating_add(63)) {
-                    let known = (id as usize) < self.entries.len();
-                    if known
+                    let is_known = (id as usize) < self.entries.len();
+                    if is_known
                         && self.entries_again.len() < RETRANSMISSIONS_MAX
                         && !self.entries_again.contains(&(id as u16))
                     {
@@ -518,12 +518,12 @@ impl Sender {
         if self.cursor.block >= self.newest().min(ahead) {
             return false;
         }
-        let whole = Range {
+        let complete = Range {
             from: self.cursor,
             last: u32::MAX,
             last_part: u16::MAX,
         };
-        self.fill(whole, true, out)
+        self.fill(complete, true, out)
     }
 
     /// Appends an entry. Returns false if there is no room.

@@ -109,10 +109,10 @@ impl Counted {
     /// Takes bytes for a part of the answer, first from those that its request had taken. Returns `None` if no more are
     /// available.
     fn take_for_answer(self: &Arc<Self>, bytes: Bytes) -> Option<Bytes> {
-        let kept = |had: usize| Some(had.saturating_sub(bytes.len()));
+        let remaining = |had: usize| Some(had.saturating_sub(bytes.len()));
         let had = self
             .request_bytes
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, kept);
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, remaining);
         let had = had.unwrap_or_default().min(bytes.len());
         if self.is_stream {
             // The answer had room in [`Answers`] before, and releases that now.

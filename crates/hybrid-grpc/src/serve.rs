@@ -80,13 +80,13 @@ impl<D: Disk + Send + Sync + 'static> Database for Node<D> {
 pub async fn serve(
     listener: TcpListener,
     tls: Option<ServerTls>,
-    asked: Arc<dyn Database>,
+    database: Arc<dyn Database>,
     gate: Arc<Gate>,
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let (stop_watchers, stopping) = watch::channel(false);
     let service = NodeService {
-        asked,
+        asked: database,
         gate: Arc::clone(&gate),
         room: Room::new(gate.limits().memory_bytes / 2),
         stopping,
@@ -127,12 +127,12 @@ pub async fn serve(
 pub async fn start(
     listen: impl tokio::net::ToSocketAddrs,
     tls: Option<ServerTls>,
-    asked: Arc<dyn Database>,
+    database: Arc<dyn Database>,
     limits: Limits,
 ) -> io::Result<Running> {
     let gate = Gate::new(limits);
     Running::start(listen, Arc::clone(&gate), |listener, stopped| {
-        serve(listener, tls, asked, gate, async {
+        serve(listener, tls, database, gate, async {
             let _ = stopped.await;
         })
     })
@@ -140,9 +140,9 @@ pub async fn start(
 }
 
 /// Submits requests and returns their answers in order.
-pub(crate) async fn ask(asked: &dyn Database, requests: Vec<Bytes>) -> Result<Vec<Answer>, Status> {
+pub(crate) async fn ask(database: &dyn Database, requests: Vec<Bytes>) -> Result<Vec<Answer>, Status> {
     let (send, receive) = oneshot::channel();
-    asked.submit(
+    database.submit(
         requests,
         Box::new(move |answers| {
             // The caller may have gone.

@@ -102,16 +102,16 @@ pub(crate) struct Events {
 impl Events {
     /// Subscribes at a node; the stream begins with the node's answer. `stopping` ends it.
     pub async fn of(
-        asked: Arc<dyn Database>,
+        database: Arc<dyn Database>,
         request: Bytes,
         room: Arc<Room>,
         mut stopping: watch::Receiver<bool>,
     ) -> Result<Events, Status> {
-        let (queue, taken) = mpsc::unbounded_channel();
+        let (queue, events) = mpsc::unbounded_channel();
         let waiting = Arc::new(WaitingEvents::new(room));
         let sink = sink(queue, waiting.clone());
         // Blocks until the request is verified.
-        let watching = tokio::task::spawn_blocking(move || asked.watch(request, sink)).await;
+        let watching = tokio::task::spawn_blocking(move || database.watch(request, sink)).await;
         let (first, watching) = match watching {
             Ok(Ok(watching)) => {
                 let block = Version {
@@ -133,7 +133,7 @@ impl Events {
         };
         Ok(Events {
             first: Some(first),
-            queue: taken,
+            queue: events,
             waiting,
             stop: Box::pin(stop),
             _watching: watching,

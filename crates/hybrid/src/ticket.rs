@@ -65,8 +65,8 @@ impl Call {
     pub fn answer(&self, some: impl IntoIterator<Item = (usize, Answer)>) {
         let mut count = 0;
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        for (place, answer) in some {
-            if let Some(slot) = answers.answers.get_mut(place) {
+        for (index, answer) in some {
+            if let Some(slot) = answers.answers.get_mut(index) {
                 *slot = answer;
                 count += 1;
             }

@@ -199,7 +199,9 @@ fn at_the_line(mode: &str) {
     junk.connect(address(7702)).expect("connecting");
     junk.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a timeout");
     junk.send(&[0; 20]).expect("sending");
-    let refused = junk.recv(&mut [0; 64]).expect_err("no socket is open at the port");
+    let refused = junk
+        .recv(&mut [0; 64])
+        .expect_err("no socket is open at the port");
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
     drop(daemon);
 }

@@ -136,7 +136,7 @@ impl Drop for Kafka {
     }
 }
 
-fn producer(options: &Options, lost: Lost) -> Result<ThreadedProducer<Report>, KafkaError> {
+fn producer(options: &Options, on_lost: Lost) -> Result<ThreadedProducer<Report>, KafkaError> {
     let mut config = client(options);
     config
         .set("enable.idempotence", "true")
@@ -149,7 +149,7 @@ fn producer(options: &Options, lost: Lost) -> Result<ThreadedProducer<Report>, K
             "message.timeout.ms",
             options.message_timeout.as_millis().max(1000).to_string(),
         );
-    ThreadedProducer::from_config_and_context(&config, Report { lost })
+    ThreadedProducer::from_config_and_context(&config, Report { lost: on_lost })
 }
 
 fn consumer(options: &Options, topic: &str) -> Result<BaseConsumer<Watch>, KafkaError> {

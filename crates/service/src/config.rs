@@ -160,12 +160,12 @@ pub fn issue_of(text: &str, error: &toml::de::Error) -> ConfigIssue {
         return ConfigIssue { line: None, what };
     };
     let line = line_at(text, span.start);
-    let shown = without_secret(text.lines().nth(line - 1).unwrap_or("").trim());
+    let source_line = without_secret(text.lines().nth(line - 1).unwrap_or("").trim());
     ConfigIssue {
         line: Some(line),
-        what: match shown.is_empty() {
+        what: match source_line.is_empty() {
             true => what,
-            false => format!("`{shown}`: {what}"),
+            false => format!("`{source_line}`: {what}"),
         },
     }
 }
@@ -187,22 +187,22 @@ fn without_secret(text: &str) -> String {
 /// Returns a text for use in a message. User name and password before the host of a URL are removed, except the
 /// placeholders of a help text.
 fn without_login(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut cleaned = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
-        shown += before;
-        shown += "://";
+        cleaned += before;
+        cleaned += "://";
         let end = after.find(|c: char| c.is_whitespace() || c == '"' || c == '\'');
         let url = &after[..end.unwrap_or(after.len())];
         rest = match url.rfind('@') {
             Some(at) if !url[..at].contains("[:PASSWORD]") => {
-                shown += "…";
+                cleaned += "…";
                 &after[at..]
             }
             _ => after,
         };
     }
-    shown + rest
+    cleaned + rest
 }
 
 fn one_line(message: &str) -> String {

@@ -115,11 +115,11 @@ impl NodeFollower {
         );
         let state = Arc::new(Mutex::new(state));
         let is_over = Arc::new(AtomicBool::new(false));
-        let held = hold_back(&host, options.min_confirmations)?;
+        let unconfirmed = hold_back(&host, options.min_confirmations)?;
         let mut following = Following {
             host,
             feed,
-            held,
+            held: unconfirmed,
             branch: None,
             options,
             state: Arc::clone(&state),
@@ -172,13 +172,13 @@ fn hold_back(host: &SpvHost, min_confirmations: u32) -> Result<VecDeque<Unconnec
     };
     let count = min_confirmations.saturating_sub(1).min(tip.height + 1);
     let first = tip.height + 1 - count;
-    let held = (first..=tip.height).filter_map(|height| host.at_height(height));
-    let held = held.map(|block| UnconnectedBlock::of(&block)).collect();
+    let blocks = (first..=tip.height).filter_map(|height| host.at_height(height));
+    let blocks = blocks.map(|block| UnconnectedBlock::of(&block)).collect();
     if count > 0 {
         host.disconnect_above(first.checked_sub(1))?;
         host.make_known();
     }
-    Ok(held)
+    Ok(blocks)
 }
 
 /// State of the thread.
@@ -282,17 +282,17 @@ impl Following {
         match step {
             ChainStep::Disconnect { to_height } => self.leave_branch(to_height),
             ChainStep::Connect { height, hash, raw } => {
-                let place = self.feed.node().place_of(&hash);
-                let place = place.map_or_else(String::new, |place| format!(" ({place})"));
+                let location = self.feed.node().place_of(&hash);
+                let location = location.map_or_else(String::new, |place| format!(" ({place})"));
                 let refused = |refused| StepError::Refused {
                     hash: hash.0,
-                    place: place.clone(),
+                    place: location.clone(),
                     refused,
                 };
                 let block = self.host.check(&raw).map_err(refused)?;
                 self.host.accept(&block).map_err(refused)?;
-                let kept = self.host.keep(&block, &raw);
-                kept.map_err(|error| refused(Refused::Storage(error)))?;
+                let result = self.host.keep(&block, &raw);
+                result.map_err(|error| refused(Refused::Storage(error)))?;
                 let bits = raw.first_chunk().map_or(0, bits_of);
                 self.take(UnconnectedBlock {
                     height,

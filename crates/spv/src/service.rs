@@ -168,7 +168,7 @@ impl Service for SpvService {
         let (answers_first, answers_rest) = (Arc::clone(&fastpath) as _, Arc::clone(&host) as _);
         let socket = SocketDatapath::start(options, answers_first, answers_rest, &readers)
             .with_context(|| cannot_listen(DEF.name, config.listen))?;
-        let asked = Arc::clone(&host);
+        let status_host = Arc::clone(&host);
         let options = FollowOptions::new(config.min_confirmations, config.prefill.blocks());
         let frontends = Frontends::start(prepared, &host, options)?;
         let state = Arc::new(SpvState {
@@ -180,7 +180,7 @@ impl Service for SpvService {
         });
         let is_well = move || {
             // Returns when the host's lock is free. If the host is stuck, the lease is not renewed and ends.
-            asked.tip();
+            status_host.tip();
             true
         };
         RunningLeased::begin(context, socket, config.lease(), state, is_well)
@@ -295,20 +295,20 @@ fn data_of(config: &SpvConfig) -> anyhow::Result<&Path> {
 /// the configured network, if there is one.
 fn network_of(config: &SpvConfig) -> anyhow::Result<StoreNetwork> {
     let data = data_of(config)?;
-    let wanted = config.network.0.map(Network::from);
-    let Some(found) = ChainStore::network_of(data)? else {
-        let network = wanted.map_or_else(|| "NETWORK".to_owned(), |network| network.to_string());
+    let configured = config.network.0.map(Network::from);
+    let Some(stored) = ChainStore::network_of(data)? else {
+        let network = configured.map_or_else(|| "NETWORK".to_owned(), |network| network.to_string());
         bail!(
             "{}: there is no chain store; `lineside spv init --data {0} --network {network}` creates an empty one",
             data.display()
         );
     };
-    if let Some(wanted) = wanted.filter(|wanted| *wanted != found.network) {
+    if let Some(configured) = configured.filter(|wanted| *wanted != stored.network) {
         bail!(
-            "{}: this chain store holds {found}, not {wanted}; give --network {}, or another --data",
+            "{}: this chain store holds {stored}, not {configured}; give --network {}, or another --data",
             data.display(),
-            found.network
+            stored.network
         );
     }
-    Ok(found)
+    Ok(stored)
 }

@@ -173,8 +173,8 @@ impl TransferConfig {
             );
         }
         if config.memory_max < MEMORY_MIN {
-            let (given, least) = (config.memory_max, MEMORY_MIN);
-            issues.add("memory_max", format!("{given}: at least {least}"));
+            let (configured, least) = (config.memory_max, MEMORY_MIN);
+            issues.add("memory_max", format!("{configured}: at least {least}"));
         }
         if config.enabled && given(&config.data).is_none() {
             issues.add("enabled", "true: needs `data`, which is empty");

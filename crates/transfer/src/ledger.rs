@@ -257,9 +257,9 @@ impl Ledger {
             account.version += u64::from(outcome.is_err());
             self.put(&source, account);
         }
-        let kept = outcome.is_ok() || remembers;
+        let is_recorded = outcome.is_ok() || remembers;
         self.number += u64::from(outcome.is_ok());
-        (answer, kept)
+        (answer, is_recorded)
     }
 
     // ---- sessions ----

@@ -306,13 +306,13 @@ pub fn ledger_key(data: &Path) -> io::Result<SigningKey> {
         return Err(io::Error::new(io::ErrorKind::NotFound, what));
     }
     let mut has_blocks = false;
-    let looked = FsDisk::look(data).and_then(|disk| {
+    let opened_ledger = FsDisk::look(data).and_then(|disk| {
         dump_over_gaps(&disk, 1, |record| {
             let entry = Entry::from_record(record.kind, record.payload);
             has_blocks |= matches!(entry, Some(Entry::Block(_)));
         })
     });
-    match looked {
+    match opened_ledger {
         // Damage of the journal itself is reported when it is opened.
         Ok(()) | Err(JournalError::NoJournal | JournalError::Damaged { .. }) => {}
         Err(error) => return Err(io::Error::other(error)),

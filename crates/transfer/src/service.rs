@@ -259,10 +259,10 @@ fn mode_as_pinned(config: &TransferConfig, datapath: &DatapathConfig) -> anyhow:
     let name = |is_express| if is_express { "express" } else { "durable" };
     if pinned.is_express != (config.mode == TransferMode::Express) {
         let (own, interface) = (name(config.mode == TransferMode::Express), &datapath.interface);
-        let theirs = name(pinned.is_express);
+        let pinned_mode = name(pinned.is_express);
         bail!(
-            "the fast path that is pinned at {interface} has mode `{theirs}`, but this server has mode `{own}`: \
-             give --mode {theirs}, or run `lineside xdp detach {interface}` first"
+            "the fast path that is pinned at {interface} has mode `{pinned_mode}`, but this server has mode `{own}`: \
+             give --mode {pinned_mode}, or run `lineside xdp detach {interface}` first"
         );
     }
     Ok(())

@@ -57,7 +57,7 @@ impl StoreWriter {
             }
             same
         });
-        let held: Vec<CellGuard<'_>> = self
+        let guards: Vec<CellGuard<'_>> = self
             .step
             .iter()
             .map(|(index, _)| cell::lock_surely(&cells[*index].lock))
@@ -65,7 +65,7 @@ impl StoreWriter {
         for (index, change) in &self.step {
             cell::save(&cells[*index], &change.holding, change.version);
         }
-        drop(held);
+        drop(guards);
         self.step.clear();
     }
 }
@@ -73,15 +73,15 @@ impl StoreWriter {
 impl TransferFill for StoreWriter {
     fn apply(&mut self, changes: &[Change]) -> usize {
         let mut homeless = 0;
-        let mut found = [None; PREFETCHED_OPERATIONS];
+        let mut cells = [None; PREFETCHED_OPERATIONS];
         for (at, change) in changes.iter().enumerate() {
             if at % PREFETCHED_OPERATIONS == 0 {
                 // Looking up several cells together lets their cache misses overlap.
-                for (found, change) in found.iter_mut().zip(&changes[at..]) {
-                    *found = self.store.find(&change.account);
+                for (cell, change) in cells.iter_mut().zip(&changes[at..]) {
+                    *cell = self.store.find(&change.account);
                 }
             }
-            match found[at % PREFETCHED_OPERATIONS].or_else(|| self.cell_of(&change.account)) {
+            match cells[at % PREFETCHED_OPERATIONS].or_else(|| self.cell_of(&change.account)) {
                 Some(index) => self.step.push((index, *change)),
                 None => homeless += 1,
             }

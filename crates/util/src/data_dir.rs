@@ -160,21 +160,21 @@ impl DataDir {
     }
 
     fn take(path: &Path, kind: Option<&Kind>, may_make: bool) -> Result<Self, DataDirError> {
-        let made = match path.is_dir() {
+        let created = match path.is_dir() {
             true => None,
             false if may_make => Some(make(path).map_err(DataDirError::io("making", path))?),
             false => return Err(DataDirError::Missing { path: path.into() }),
         };
-        let taken = Self::take_made(path, kind, made.clone());
-        if taken.is_err()
-            && let Some(top) = made
+        let result = Self::take_made(path, kind, created.clone());
+        if result.is_err()
+            && let Some(top) = created
         {
             new_directory::remove_empty(path, &top);
         }
-        taken
+        result
     }
 
-    fn take_made(path: &Path, kind: Option<&Kind>, made: Option<PathBuf>) -> Result<Self, DataDirError> {
+    fn take_made(path: &Path, kind: Option<&Kind>, created: Option<PathBuf>) -> Result<Self, DataDirError> {
         let directory = File::open(path).map_err(DataDirError::io("opening", path))?;
         lock(&directory, path)?;
         let was_marked = kind.map_or(Ok(false), |kind| marker::check_marked(path, kind))?;
@@ -188,7 +188,7 @@ impl DataDir {
             directory,
             files: Mutex::default(),
             kept: Mutex::default(),
-            made,
+            made: created,
             was_empty,
             was_marked,
             lost: OnceLock::new(),

@@ -218,8 +218,8 @@ impl PaperSender {
             let Some(id) = self.id_of(identity, packets) else {
                 continue;
             };
-            let gone: usize = removed.iter().map(|range: &Range<usize>| range.len()).sum();
-            notes.push((FABRIC_PAPER_LOCATOR | kind, (at.start - gone) as u16, id));
+            let removed_bytes: usize = removed.iter().map(|range: &Range<usize>| range.len()).sum();
+            notes.push((FABRIC_PAPER_LOCATOR | kind, (at.start - removed_bytes) as u16, id));
             parts.push(section.get(done..at.start).unwrap_or_default());
             done = at.end;
             removed.push(at);
@@ -228,8 +228,8 @@ impl PaperSender {
         for (kind, path) in pointers {
             let Some(at) = find(section, path) else { continue };
             let before = removed.iter().filter(|gone| gone.end <= at.start);
-            let gone: usize = before.map(Range::len).sum();
-            notes.push((*kind, (at.start - gone) as u16, at.len() as u16));
+            let removed_before: usize = before.map(Range::len).sum();
+            notes.push((*kind, (at.start - removed_before) as u16, at.len() as u16));
         }
         packets.push(packet(kind, &notes, &parts));
     }

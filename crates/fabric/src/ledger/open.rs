@@ -156,9 +156,11 @@ fn read<D: Disk>(
 ) -> Result<RecoveredLedger<D>, LedgerError> {
     let base = SnapshotBase::find(reader)?;
     let latest = reader.latest_snapshot()?;
-    let mut found = LedgerFindings::default();
+    let mut findings = LedgerFindings::default();
     for damaged in latest.damaged {
-        found.damaged.push(format!("{}: {}", damaged.file, damaged.what));
+        findings
+            .damaged
+            .push(format!("{}: {}", damaged.file, damaged.what));
     }
     let mut restored = None;
     if let Some(snapshot) = latest.snapshot {
@@ -173,12 +175,12 @@ fn read<D: Disk>(
         });
         match fits {
             Ok(read) => {
-                found.checkpoint = lsn;
-                found.ids_remade.clone_from(&read.remade);
+                findings.checkpoint = lsn;
+                findings.ids_remade.clone_from(&read.remade);
                 restored = Some(read);
             }
             // A checkpoint contains nothing that the blocks do not, so an unusable one is only recorded.
-            Err(what) => found.damaged.push(what),
+            Err(what) => findings.damaged.push(what),
         }
     }
     let (index, standing, config_block) = match (restored, &base) {
@@ -213,7 +215,7 @@ fn read<D: Disk>(
         config_block,
         base,
         known: IdentityCache::default(),
-        found,
+        found: findings,
     };
     recovered.replay(reader, options)?;
     Ok(recovered)
@@ -247,10 +249,10 @@ impl<D: Disk> RecoveredLedger<D> {
             if is_base(record.kind) {
                 continue;
             }
-            let Some(whole) = assembler.feed(&record)? else {
+            let Some(block_records) = assembler.feed(&record)? else {
                 continue;
             };
-            let stored = self.blocks.restore(reader, &whole)?;
+            let stored = self.blocks.restore(reader, &block_records)?;
             self.redo(&stored, options)?;
             let transactions = stored.codes.len() as u64;
             let arena = Arena::new();
@@ -259,14 +261,14 @@ impl<D: Disk> RecoveredLedger<D> {
                 source,
             })?;
             let entry = Entry {
-                begin: whole.begin,
-                end: whole.end,
-                offset: whole.offset,
-                hash: whole.hash,
+                begin: block_records.begin,
+                end: block_records.end,
+                offset: block_records.offset,
+                hash: block_records.hash,
                 codes: stored.codes,
                 ids: splice::ids(&block),
             };
-            self.blocks.push(entry, whole.commit_hash);
+            self.blocks.push(entry, block_records.commit_hash);
             self.forget_filed();
             self.found.replayed += 1;
             self.found.replayed_transactions += transactions;

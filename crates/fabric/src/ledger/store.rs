@@ -206,10 +206,10 @@ impl<D: Disk> Blocks<D> {
             Some((begin, None)) => {
                 // Read from the nearest block whose offset is known, or from the start of the segment.
                 let segment = reader.segment_of(begin).unwrap_or(begin);
-                let place = view.index.index_of(number).unwrap_or_default();
-                let before = view.index.blocks.get(..place).unwrap_or_default();
-                let mut known = before.iter().rev().take_while(|block| block.begin >= segment);
-                match known.find_map(|block| Some((block.begin, block.offset()?))) {
+                let index = view.index.index_of(number).unwrap_or_default();
+                let before = view.index.blocks.get(..index).unwrap_or_default();
+                let mut same_segment = before.iter().rev().take_while(|block| block.begin >= segment);
+                match same_segment.find_map(|block| Some((block.begin, block.offset()?))) {
                     Some((begin, offset)) => reader.records_at(begin, offset)?,
                     None => reader.records(segment)?,
                 }
@@ -296,20 +296,20 @@ impl<D: Disk> Cursor<D> {
             if record.kind == kind::IDENTITY || is_base(record.kind) {
                 continue;
             }
-            let whole = match self.assembler.feed(&record) {
+            let block = match self.assembler.feed(&record) {
                 Err(LedgerError::Record { .. }) if begin.is_some_and(|begin| record.lsn < begin) => continue,
                 fed => fed?,
             };
-            let Some(whole) = whole else { continue };
-            self.blocks.seen(&whole);
-            if whole.number < self.next {
+            let Some(block) = block else { continue };
+            self.blocks.seen(&block);
+            if block.number < self.next {
                 continue;
             }
-            if whole.number > self.next {
+            if block.number > self.next {
                 return Err(LedgerError::block(self.next, "it is missing in the ledger"));
             }
             self.next += 1;
-            return self.blocks.restore(&self.reader, &whole).map(Some);
+            return self.blocks.restore(&self.reader, &block).map(Some);
         }
         Ok(None)
     }

@@ -130,12 +130,12 @@ impl Connection {
             )));
         }
         let (sender, receiver) = sync_channel(1);
-        let (id, heard) = self.shared.register(sender)?;
+        let (id, answers_before) = self.shared.register(sender)?;
         let timeout_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1);
         self.shared.send(&frame::request(id, method, timeout_ms, message));
         match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(answer) => answer,
-            Err(_) => match self.shared.give_up(id, heard) {
+            Err(_) => match self.shared.give_up(id, answers_before) {
                 Some(failure) => Err(failure),
                 // The answer has just arrived.
                 None => receiver.recv().unwrap_or_else(|_| Err(self.shared.silent())),
@@ -264,16 +264,19 @@ impl Shared {
         incoming.read_exact(&mut length)?;
         let length = u32::from_be_bytes(length) as usize;
         let is_too_long = length > RESPONSE_BYTES_MAX;
-        let kept = if is_too_long { HEADER_BYTES_MAX } else { length };
-        let mut bytes = Vec::with_capacity(kept.min(READ_BYTES));
-        incoming.by_ref().take(kept as u64).read_to_end(&mut bytes)?;
-        if bytes.len() < kept {
+        let read_length = if is_too_long { HEADER_BYTES_MAX } else { length };
+        let mut bytes = Vec::with_capacity(read_length.min(READ_BYTES));
+        incoming
+            .by_ref()
+            .take(read_length as u64)
+            .read_to_end(&mut bytes)?;
+        if bytes.len() < read_length {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let wrong = |why: frame::Malformed| Failure::NoAnswer(format!("{}: {why}", self.peer));
         let (call_id, answer) = if is_too_long {
-            let behind = (length - kept) as u64;
-            if io::copy(&mut incoming.take(behind), &mut io::sink())? < behind {
+            let discarded = (length - read_length) as u64;
+            if io::copy(&mut incoming.take(discarded), &mut io::sink())? < discarded {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let why = format!("{}: an answer of {length} bytes is too long", self.peer);

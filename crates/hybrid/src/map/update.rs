@@ -162,11 +162,11 @@ impl Tree {
 
     /// Changes or removes a leaf.
     fn set(&mut self, node: Ref, index: u32, value: Option<[u8; 32]>) -> Grown {
-        let held = &mut self.leaves.links_mut(index).value;
+        let stored = &mut self.leaves.links_mut(index).value;
         match value {
-            Some(value) if value == *held => Grown::same(node),
+            Some(value) if value == *stored => Grown::same(node),
             Some(value) => {
-                *held = value;
+                *stored = value;
                 Grown::leaf(node)
             }
             None => {
@@ -181,11 +181,11 @@ impl Tree {
         if (0..2).all(|side| now[side].stale.is_none() && now[side].node == before[side]) {
             return Grown::same(old);
         }
-        let alone = match now.map(|child| child.node) {
+        let only_child = match now.map(|child| child.node) {
             [Ref::EMPTY, node] | [node, Ref::EMPTY] => Some(node),
             _ => None,
         };
-        if let Some(node) = alone
+        if let Some(node) = only_child
             && (node.is_empty() || node.is_leaf())
         {
             // A leaf that moves up is hashed again. It is one of the 20 nodes on its path, so its old hash need not

@@ -25,10 +25,10 @@ impl Repair {
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let done = repair(&self.directory).map_err(|why| anyhow!("{}: {why}", self.directory.display()))?;
         if as_json {
-            let lost = done.lost.map(|(from, to)| json!({"from": from, "to": to}));
+            let lost_range = done.lost.map(|(from, to)| json!({"from": from, "to": to}));
             say!(
                 "{}",
-                json!({"last": done.last_lsn, "lost": lost, "notes": done.notes})
+                json!({"last": done.last_lsn, "lost": lost_range, "notes": done.notes})
             )?;
             return Ok(());
         }

@@ -104,8 +104,8 @@ pub fn send(arguments: &SendPaper, as_json: bool) -> anyhow::Result<()> {
         bytes: 0,
     };
     let mut sender = PaperSender::new();
-    for known in &identities {
-        if let Some(update) = sender.add(known.id, &known.identity) {
+    for identity in &identities {
+        if let Some(update) = sender.add(identity.id, &identity.identity) {
             paced.send(&update)?;
         }
     }

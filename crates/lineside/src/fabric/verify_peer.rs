@@ -61,10 +61,10 @@ pub fn verify_peer(arguments: &VerifyPeer, as_json: bool) -> anyhow::Result<()> 
     let options = options_with(arguments.threads);
     let audited = match &look {
         Some(look) => {
-            let mut ours = |number| ours(look, number);
+            let mut own_results = |number| ours(look, number);
             audit(
                 &mut peer,
-                AuditReference::Ledger(look.blocks.first(), &mut ours),
+                AuditReference::Ledger(look.blocks.first(), &mut own_results),
                 &mut |_| {},
             )
         }
@@ -154,8 +154,8 @@ fn snapshot(arguments: &VerifyPeer, look: &ReadOnlyLedger<FsDisk>, as_json: bool
     let mut files = SnapshotFolder(arguments.peer.clone());
     let head = SnapshotHead::read(&mut files)?;
     check(&mut files, &head)?;
-    let ours = validator_at(&look.blocks, &options_with(arguments.threads), head.last)?;
-    let compared = compare_snapshot(&mut files, &head, &ours)?;
+    let validator = validator_at(&look.blocks, &options_with(arguments.threads), head.last)?;
+    let compared = compare_snapshot(&mut files, &head, &validator)?;
     let SnapshotComparison {
         keys,
         ids,

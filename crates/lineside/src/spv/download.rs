@@ -102,9 +102,9 @@ impl FromNode {
         };
         let parent = tip.map(|tip| BlockHash(tip.hash));
         let download = Download::start(start..end, parent, workers, || connect(&url, &options))?;
-        let taken = take(chain, download, u64::from(end - start.min(end)), report);
+        let downloaded = take(chain, download, u64::from(end - start.min(end)), report);
         chain.sync()?;
-        taken.with_context(|| format!("cannot import the blocks of {}", url.describe()))
+        downloaded.with_context(|| format!("cannot import the blocks of {}", url.describe()))
     }
 }
 
@@ -127,7 +127,7 @@ fn take(
     report: &mut ImportReport,
 ) -> anyhow::Result<()> {
     let bar = CountBar::new(blocks);
-    let mut taken = 0;
+    let mut stored_blocks = 0;
     for block in download.by_ref() {
         let block = block?;
         let checked = chain.check(&block.raw);
@@ -135,15 +135,15 @@ fn take(
         let submitted = chain.accept(&checked, false)?;
         chain.keep(&checked.hash(), &block.raw)?;
         chain.connect(submitted.id)?;
-        taken += 1;
+        stored_blocks += 1;
         report.blocks += 1;
         report.connected += 1;
         report.bytes += block.raw.len() as u64;
         report.transactions += checked.txids().len() as u64;
-        if taken % BLOCKS_PER_SYNC == 0 {
+        if stored_blocks % BLOCKS_PER_SYNC == 0 {
             chain.sync()?;
         }
-        bar.show(taken);
+        bar.show(stored_blocks);
     }
     bar.finish();
     if blocks > 0 {

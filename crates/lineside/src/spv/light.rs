@@ -113,8 +113,8 @@ struct OpenedLightClient {
 
 impl Light {
     fn open(&self) -> anyhow::Result<OpenedLightClient> {
-        let given = self.network.map(|network| Network::from(network).rules());
-        let Some(network) = given.or_else(|| FileStore::network_in(&self.headers)) else {
+        let option = self.network.map(|network| Network::from(network).rules());
+        let Some(network) = option.or_else(|| FileStore::network_in(&self.headers)) else {
             bail!(Wrong(format!(
                 "{}: this directory holds no headers; give --network NETWORK to create them",
                 self.headers.display()
@@ -151,19 +151,22 @@ impl Light {
                 to_display(&genesis)
             )));
         }
-        let found = client.headers(0, 1)?.found.first().map(Header::hash);
-        let Some(found) = found.filter(|found| *found != genesis) else {
+        let server_genesis = client.headers(0, 1)?.found.first().map(Header::hash);
+        let Some(server_genesis) = server_genesis.filter(|found| *found != genesis) else {
             return Ok(());
         };
-        let theirs = Network::ALL.map(Network::rules);
-        let theirs = theirs.iter().find(|rules| rules.genesis().hash() == found);
-        let theirs = theirs.map_or_else(|| "another network".to_owned(), |rules| rules.name().to_owned());
+        let networks = Network::ALL.map(Network::rules);
+        let server_rules = networks
+            .iter()
+            .find(|rules| rules.genesis().hash() == server_genesis);
+        let server_network =
+            server_rules.map_or_else(|| "another network".to_owned(), |rules| rules.name().to_owned());
         bail!(
-            "{}: the server serves {theirs}, not {}: its first block is {}, not {}; give another --server, or the \
+            "{}: the server serves {server_network}, not {}: its first block is {}, not {}; give another --server, or the \
              --headers directory and --network of its network",
             self.server,
             network.name(),
-            to_display(&found),
+            to_display(&server_genesis),
             to_display(&genesis)
         )
     }
@@ -331,15 +334,15 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
             to_display(&witness.header.hash())
         );
     }
-    let found = to_display(&witness.wtxid);
+    let actual_wtxid = to_display(&witness.wtxid);
     if let Some(expected) = wtxid.filter(|expected| *expected != witness.wtxid) {
         bail!(
-            "{text}: the transaction is in the chain with another witness: its WTXID is {found}, not {}",
+            "{text}: the transaction is in the chain with another witness: its WTXID is {actual_wtxid}, not {}",
             to_display(&expected)
         );
     }
     show(
-        [Some(&text), Some(&found)],
+        [Some(&text), Some(&actual_wtxid)],
         &VerifiedLocation::of(&proof),
         confirmations,
         as_json,
@@ -352,13 +355,13 @@ fn verify_by_wtxid(opened: &mut OpenedLightClient, wtxid: &Id, as_json: bool) ->
     let served = opened.client.wtxid_proof(&wtxid.0)?.found;
     let served = served.with_context(|| format!("{text}: no connected block of the server commits to it"))?;
     let confirmations = holds(opened.chain.verify_witness(&served.proof(), &wtxid.0))?;
-    let shown = VerifiedLocation {
+    let location = VerifiedLocation {
         header: served.header,
         height: served.height,
         index: served.index,
         transactions: served.transaction_count,
     };
-    show([None, Some(&text)], &shown, confirmations, as_json)
+    show([None, Some(&text)], &location, confirmations, as_json)
 }
 
 impl OpenedLightClient {
@@ -410,16 +413,16 @@ impl VerifiedLocation {
 /// Prints that a transaction is verified. At least one of TXID and WTXID is given.
 fn show(
     [txid, wtxid]: [Option<&str>; 2],
-    shown: &VerifiedLocation,
+    location: &VerifiedLocation,
     confirmations: u32,
     as_json: bool,
 ) -> anyhow::Result<()> {
-    let (block, root) = (shown.header.hash(), shown.header.merkle_root);
+    let (block, root) = (location.header.hash(), location.header.merkle_root);
     if as_json {
         let mut object = json!({
-            "verified": true, "height": shown.height, "confirmations": confirmations,
-            "block": to_display(&block), "root": to_display(&root), "index": shown.index,
-            "transactions": shown.transactions,
+            "verified": true, "height": location.height, "confirmations": confirmations,
+            "block": to_display(&block), "root": to_display(&root), "index": location.index,
+            "transactions": location.transactions,
         });
         for (key, id) in [("txid", txid), ("wtxid", wtxid)] {
             if let Some(id) = id {
@@ -435,9 +438,9 @@ fn show(
         };
         say!(
             "{name}: height {}, {confirmations} confirmations, transaction {} of {} in block {}",
-            shown.height,
-            shown.index,
-            shown.transactions,
+            location.height,
+            location.index,
+            location.transactions,
             to_display(&block)
         )?;
     }

@@ -185,32 +185,32 @@ impl Refer {
         let mut client = self.server.client()?;
         let mut unknown = 0;
         for some in self.accounts.chunks(lineside_wire::TRANSFER_REFER_MAX) {
-            let found = match self.paper {
+            let account_balance = match self.paper {
                 true => some
                     .iter()
                     .map(|account| paper_balance(&mut client, *account))
                     .collect::<Result<_, _>>()?,
                 false => client.refer(some)?,
             };
-            for (account, balance) in some.iter().zip(found) {
+            for (account, balance) in some.iter().zip(account_balance) {
                 unknown += usize::from(balance.is_none());
                 let account = account.to_string();
                 match (balance, as_json) {
                     (None, true) => say!("{}", json!({"account": account, "found": false}))?,
                     (None, false) => say!("{account}: no such account")?,
-                    (Some(found), true) => say!(
+                    (Some(account_balance), true) => say!(
                         "{}",
-                        json!({"account": account, "found": true, "balance": found.balance, "held": found.held,
-                            "version": found.version, "frozen": found.frozen})
+                        json!({"account": account, "found": true, "balance": account_balance.balance, "held": account_balance.held,
+                            "version": account_balance.version, "frozen": account_balance.frozen})
                     )?,
-                    (Some(found), false) => {
-                        let held = if found.held > 0 {
-                            format!(", {} of it reserved for pending transfers", found.held)
+                    (Some(account_balance), false) => {
+                        let reserved = if account_balance.held > 0 {
+                            format!(", {} of it reserved for pending transfers", account_balance.held)
                         } else {
                             String::new()
                         };
-                        let frozen = if found.frozen { ", frozen" } else { "" };
-                        say!("{account}: {}{held}{frozen}", found.balance)?;
+                        let frozen = if account_balance.frozen { ", frozen" } else { "" };
+                        say!("{account}: {}{reserved}{frozen}", account_balance.balance)?;
                     }
                 }
             }

@@ -106,10 +106,10 @@ impl VerifyProof {
                 printed.block_hash
             );
         }
-        if let Some(known) = &self.block_hash
-            && !known.eq_ignore_ascii_case(&hash)
+        if let Some(expected_hash) = &self.block_hash
+            && !expected_hash.eq_ignore_ascii_case(&hash)
         {
-            bail!("the proof is of block {hash}, not of block {known}");
+            bail!("the proof is of block {hash}, not of block {expected_hash}");
         }
         if let Some(key) = &self.key
             && !proof.block.is_signed_by(&parse_key(key)?)

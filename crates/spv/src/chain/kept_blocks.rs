@@ -59,18 +59,18 @@ impl KeptBlocks {
         if !folder.is_dir() {
             std::fs::create_dir_all(folder)?;
         }
-        let mut known = HashMap::new();
+        let mut locations = HashMap::new();
         let mut number = 0;
         loop {
             let file = open_file(folder, number)?;
-            let end = scan((&file, number), magic, &is_sound, &mut known)?;
+            let end = scan((&file, number), magic, &is_sound, &mut locations)?;
             let is_last = !path_of(folder, number + 1).exists();
             if is_last {
                 file.set_len(end)?;
                 return Ok(KeptBlocks {
                     folder: folder.to_path_buf(),
                     magic,
-                    known,
+                    known: locations,
                     missing: VecDeque::new(),
                     number,
                     file,
@@ -172,7 +172,7 @@ fn scan(
     (file, number): (&File, u32),
     magic: [u8; 4],
     is_sound: &IsSound<'_>,
-    known: &mut HashMap<[u8; 32], (u32, u32)>,
+    locations: &mut HashMap<[u8; 32], (u32, u32)>,
 ) -> io::Result<u64> {
     let bytes = file.metadata()?.len();
     let mut at = 0;
@@ -193,7 +193,7 @@ fn scan(
         if !is_sound(&hash, &read)? {
             break;
         }
-        known.insert(hash, (number, at as u32));
+        locations.insert(hash, (number, at as u32));
         at = end;
     }
     Ok(at)
@@ -220,17 +220,17 @@ impl ChainStore {
         let folder = dir.join(FOLDER);
         let network = self.identity();
         let is_durable = |hash: &[u8; 32]| self.find(hash).is_some();
-        let kept = KeptBlocks::open(
+        let opened = KeptBlocks::open(
             &folder,
             (network.magic(), network.network),
             FILE_BYTES,
             &is_durable,
         );
-        let mut kept = kept.map_err(|source| ChainError::Io { path: folder, source })?;
+        let mut opened = opened.map_err(|source| ChainError::Io { path: folder, source })?;
         let chain = (0..).map_while(|height| self.at_height(height));
-        kept.note_missing(chain.filter_map(|id| Some(self.block(id)?.hash)));
-        let missing = kept.missing.len();
-        self.kept = Some(kept);
+        opened.note_missing(chain.filter_map(|id| Some(self.block(id)?.hash)));
+        let missing = opened.missing.len();
+        self.kept = Some(opened);
         Ok(missing)
     }
 

@@ -161,16 +161,17 @@ pub(super) fn native(
         return refuse(Status::NoSession, 0, no_session);
     }
     let (last, sum) = (session.sequence.load(Relaxed), native::sum(operations));
-    let again = last != 0 && head.sequence.get() == last;
-    if again && (session.sum.load(Relaxed) != sum || session.count.load(Relaxed) as usize != operations.len())
+    let is_repeat = last != 0 && head.sequence.get() == last;
+    if is_repeat
+        && (session.sum.load(Relaxed) != sum || session.count.load(Relaxed) as usize != operations.len())
     {
         return refuse(Status::Reused, last + 1, Answer::Said(Code::IdReused));
     }
-    if !again && head.sequence.get() != last + 1 {
+    if !is_repeat && head.sequence.get() != last + 1 {
         return refuse(Status::Sequence, last + 1, Answer::Said(Code::StaleId));
     }
     let mut outcomes = [Outcome::refused(Code::Busy); TRANSFER_LINE_OPERATIONS_MAX];
-    if again {
+    if is_repeat {
         stored(session, &mut outcomes);
     } else {
         let ring = Ring::of(store, writer.0);
@@ -190,7 +191,7 @@ pub(super) fn native(
         keep(session, head.sequence.get(), sum, &outcomes[..operations.len()]);
     }
     match native::put_executed(reply, header, head, operations, &outcomes, TRANSFER_EXPRESS) {
-        true if again => Answer::Repeated,
+        true if is_repeat => Answer::Repeated,
         true => Answer::Said(outcomes[0].code),
         false => Answer::Hosts,
     }
@@ -393,8 +394,8 @@ fn create(
     };
     // No reader looks at an invalid cell; `save` makes it valid, as the last step.
     let cell = &store.cells.as_slice()[index];
-    for (place, word) in cell.id.iter().zip(task.source.words()) {
-        place.store(word, Relaxed);
+    for (target, word) in cell.id.iter().zip(task.source.words()) {
+        target.store(word, Relaxed);
     }
     let _lock = cell::lock(&cell.lock).ok_or(NotDone::Busy { ring_full: false })?;
     let outcome = Ok(holding.balance);

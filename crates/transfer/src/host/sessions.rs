@@ -242,12 +242,12 @@ impl<D: Disk> Host<D> {
     pub(super) fn session(
         &mut self,
         now_s: u64,
-        asked: &BatchRequest<'_>,
+        request: &BatchRequest<'_>,
         header: &NativeHeader,
         body: &SessionBody,
     ) -> Result<Vec<u8>, NoRoom> {
         let answer = match header.op {
-            TRANSFER_OP_OPEN => self.open_session(now_s, asked.from, header.request_id.get(), body)?,
+            TRANSFER_OP_OPEN => self.open_session(now_s, request.from, header.request_id.get(), body)?,
             TRANSFER_OP_CLOSE | TRANSFER_OP_SESSION => {
                 let (slot, token) = (body.slot.get(), body.token.get());
                 let session = self.ledger.session(slot).filter(|session| session.token == token);

@@ -61,8 +61,8 @@ impl Accounts {
 
     /// Inserts or replaces an account; returns the previous value.
     pub(super) fn insert(&mut self, id: AccountId, account: Account) -> Option<Account> {
-        if let Some(place) = self.place(&id, |at| slot(&self.chunks, at).id == id).copied() {
-            let (chunk, within) = (place.at >> CHUNK_BITS, place.at & ((1 << CHUNK_BITS) - 1));
+        if let Some(location) = self.place(&id, |at| slot(&self.chunks, at).id == id).copied() {
+            let (chunk, within) = (location.at >> CHUNK_BITS, location.at & ((1 << CHUNK_BITS) - 1));
             let slot = &mut self.chunks[chunk as usize][within as usize];
             return Some(std::mem::replace(&mut slot.account, account));
         }
@@ -93,11 +93,11 @@ impl Accounts {
             self.chunks.pop();
         }
         let at = self.len() as u32 - 1;
-        if let Ok(place) = self
+        if let Ok(entry) = self
             .index
             .find_entry(self.hasher.hash_one(id), |place| place.at == at)
         {
-            place.remove();
+            entry.remove();
         }
     }
 

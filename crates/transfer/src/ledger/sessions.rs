@@ -133,10 +133,10 @@ impl Sessions {
     }
 
     fn take(&mut self, slot: u32) {
-        let Some(place) = self.slots.get_mut(slot as usize) else {
+        let Some(slot_entry) = self.slots.get_mut(slot as usize) else {
             return;
         };
-        let session = std::mem::take(place);
+        let session = std::mem::take(slot_entry);
         if session.token == 0 {
             return;
         }

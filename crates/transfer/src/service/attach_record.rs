@@ -41,9 +41,9 @@ pub fn check(
             file.display()
         )
     })?;
-    let found = pinned(&Pins::folder_of(Path::new(dir), interface))?;
+    let pinned_record = pinned(&Pins::folder_of(Path::new(dir), interface))?;
     // Another ledger's fast path may be attached there by now.
-    let Some(fastpath) = found.filter(|fastpath| fastpath.ledger == tag) else {
+    let Some(fastpath) = pinned_record.filter(|fastpath| fastpath.ledger == tag) else {
         fs::remove_file(&file)?;
         if is_express {
             warnings.push(format!(

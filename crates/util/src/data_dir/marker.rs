@@ -64,13 +64,13 @@ pub(super) fn check_marked(path: &Path, kind: &Kind) -> Result<bool, DataDirErro
     }
     let text = String::from_utf8_lossy(&text);
     let value = |line: usize, key: &str| text.lines().nth(line)?.strip_prefix(key)?.strip_prefix(' ');
-    let found = match (value(0, "service"), value(1, "format")) {
+    let owner = match (value(0, "service"), value(1, "format")) {
         (Some(service), Some(format)) => words(service, format),
         _ => format!("a marker `{MARKER}` that cannot be read"),
     };
     Err(DataDirError::OtherKind {
         path: path.into(),
-        found,
+        found: owner,
         expected: kind.words(),
     })
 }

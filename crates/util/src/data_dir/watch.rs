@@ -142,9 +142,9 @@ impl Inner {
             .into_iter()
             .chain(files)
             .find(|(path, file)| !is_in_place(path, file));
-        let kept = self.kept();
+        let watched = self.kept();
         let moved = moved.map(|(path, _)| (path, Harm::Moved));
-        if let Some((path, harm)) = moved.or_else(|| kept.harmed()) {
+        if let Some((path, harm)) = moved.or_else(|| watched.harmed()) {
             let why = format!(
                 "{} was {} while it was in use: no write to {} is acknowledged any more; bring it back and restart",
                 path.display(),
