@@ -237,7 +237,7 @@ impl Node for BlocksDir {
             if let Some(best) = self.best.last().filter(|best| *best != known_tip) {
                 return Ok(Some(Announcement {
                     hash: *best,
-                    by: NoticedBy::Poll,
+                    noticed_by: NoticedBy::Poll,
                 }));
             }
             let left = deadline.saturating_duration_since(Instant::now());

@@ -100,7 +100,7 @@ struct State {
     /// Next height that no worker has claimed.
     unclaimed: u32,
     /// Height that the iterator waits for; its worker may exceed the look-ahead limit.
-    wanted: u32,
+    awaited_height: u32,
     ready: BTreeMap<u32, (BlockHash, Vec<u8>)>,
     ready_bytes: usize,
     failure: Option<NodeError>,
@@ -137,7 +137,7 @@ impl Download {
         let nodes = nodes?;
         let state = State {
             unclaimed: range.start,
-            wanted: range.start,
+            awaited_height: range.start,
             ready: BTreeMap::new(),
             ready_bytes: 0,
             failure: None,
@@ -198,7 +198,7 @@ impl Download {
         loop {
             if let Some((hash, raw)) = state.ready.remove(&self.next) {
                 state.ready_bytes -= raw.len();
-                state.wanted = self.next + 1;
+                state.awaited_height = self.next + 1;
                 drop(state);
                 self.shared.changed.notify_all();
                 return Ok((hash, raw));
@@ -347,7 +347,7 @@ impl Worker {
                 return false;
             }
             let has_room = state.ready_bytes < self.shared.options.look_ahead_bytes;
-            if has_room || height == state.wanted {
+            if has_room || height == state.awaited_height {
                 return true;
             }
             state = self.shared.wait(state);

@@ -269,7 +269,7 @@ impl Follower {
             return Ok(ChainComparison::Equal);
         }
         if info.blocks > height {
-            match at(node, height)? {
+            match hash_at(node, height)? {
                 Some(actual) if actual == hash => {
                     self.after = hash;
                     return self.look_ahead(node, local, height + 1, &info);
@@ -332,7 +332,7 @@ impl Follower {
         }
         // Chains of two signets share only the first block, and a node need not report its challenge.
         if fork == 0 && self.signet.is_some() && info.signet.is_none() {
-            let (Some(ours), Some(theirs)) = (local.hash_at(1), at(node, 1)?) else {
+            let (Some(ours), Some(theirs)) = (local.hash_at(1), hash_at(node, 1)?) else {
                 return Ok(ChainComparison::Changed);
             };
             let fault = NodeFault::OtherFirstBlock { ours, theirs };
@@ -418,7 +418,7 @@ fn knows(node: &mut dyn Node, hash: &BlockHash) -> Result<bool, NodeError> {
 }
 
 /// Returns the node's block at `height`; `None` above its tip.
-fn at(node: &mut dyn Node, height: u32) -> Result<Option<BlockHash>, NodeError> {
+fn hash_at(node: &mut dyn Node, height: u32) -> Result<Option<BlockHash>, NodeError> {
     match node.hash_at(height) {
         Ok(hash) => Ok(Some(hash)),
         Err(error) if matches!(error.fault, NodeFault::NoSuchHeight { .. }) => Ok(None),
@@ -436,7 +436,7 @@ fn fork_point(node: &mut dyn Node, local: &dyn LocalChain, top: u32) -> Result<O
         let ours = local
             .hash_at(height)
             .ok_or_else(|| NodeError::new(node.describe(), NodeFault::LocalGap { height }))?;
-        Ok::<_, NodeError>(at(node, height)?.map(|theirs| theirs == ours))
+        Ok::<_, NodeError>(hash_at(node, height)?.map(|theirs| theirs == ours))
     };
     while height > 0 {
         match agrees(node, height)? {

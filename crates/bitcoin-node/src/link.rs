@@ -1,6 +1,6 @@
 //! RPC calls of one node over its connections.
 
-use crate::answers::{self, NoResult, RpcError, fault_of, said};
+use crate::answers::{self, NoResult, RpcError, cleaned_text, fault_of};
 use crate::backoff::Backoff;
 use crate::error::NodeFault;
 use crate::hash::{BlockHash, HEADER_BYTES};
@@ -461,7 +461,7 @@ impl Link {
         let best = asked.unwrap_or(Err(NodeFault::TimedOut { call, after }))?;
         Ok((best != *known).then_some(Announcement {
             hash: best,
-            by: NoticedBy::Poll,
+            noticed_by: NoticedBy::Poll,
         }))
     }
 
@@ -472,14 +472,14 @@ impl Link {
                 sleep_until(end).await;
                 return None;
             };
-            let by = notifier.by();
+            let by = notifier.noticed_by();
             let first = timeout_at(end, notifier.next()).await.ok()?;
             let newest = first.and_then(|first| {
                 let later = notifier.drain(known_tip)?;
                 Ok(later.or(first.filter(|hash| hash != known_tip)))
             });
             match newest {
-                Ok(Some(hash)) => return Some(Announcement { hash, by }),
+                Ok(Some(hash)) => return Some(Announcement { hash, noticed_by: by }),
                 // A notification of the known block.
                 Ok(None) => {}
                 Err(fault) => {
@@ -494,7 +494,7 @@ impl Link {
 /// Returns the body of a JSON answer; a fault for any other answer.
 fn body_of(call: &'static str, answer: Answer) -> Result<Vec<u8>, NodeFault> {
     let Answer { status, body } = answer;
-    let message = || said(&String::from_utf8_lossy(&body[..body.len().min(1024)]));
+    let message = || cleaned_text(&String::from_utf8_lossy(&body[..body.len().min(1024)]));
     let is_json = matches!(body.trim_ascii_start().first(), Some(b'{' | b'['));
     match status {
         401 => Err(NodeFault::Unauthorized),

@@ -59,7 +59,7 @@ pub struct Announcement {
     /// chains must be compared.
     pub hash: BlockHash,
     /// Channel of the notification.
-    pub by: NoticedBy,
+    pub noticed_by: NoticedBy,
 }
 
 /// Client of a full node.

@@ -127,7 +127,7 @@ impl fmt::Debug for ColumnHost {
 
 /// Result of a read: cells in order, and true if there are further rows.
 struct ReadResult {
-    found: Vec<FoundCell>,
+    cells: Vec<FoundCell>,
     more: bool,
 }
 
@@ -171,7 +171,7 @@ impl ColumnHost {
             };
             if let Some(read) = self.read_and_fill(&range, column) {
                 let is_it = |found: &FoundCell| found.key == key;
-                return Ok(read?.found.into_iter().take_while(is_it).collect());
+                return Ok(read?.cells.into_iter().take_while(is_it).collect());
             }
         }
         let cells = self.table().get(key, columns)?;
@@ -195,7 +195,7 @@ impl ColumnHost {
         };
         let mut cells = self.table().scan(&one_more, columns)?;
         let more = cut(&mut cells, range.limit);
-        Ok(ReadResult { found: cells, more })
+        Ok(ReadResult { cells, more })
     }
 
     /// Reads a range and neighbouring rows, and puts them into the fast path. Returns `None` if the fast path cannot
@@ -221,7 +221,7 @@ impl ColumnHost {
         coherence.join(id, &reading.interval.low);
         if !is_open && let Some((rows, more)) = coherence.cached_rows(id, &requested, range.limit) {
             let cells = rows.into_iter().map(FoundCell::from).collect();
-            return Some(Ok(ReadResult { found: cells, more }));
+            return Some(Ok(ReadResult { cells, more }));
         }
         let ReadPlan { interval, rows } = reading;
         let (server, owner) = self.server_of(interval.low.as_bytes())?;
@@ -269,7 +269,7 @@ impl ColumnHost {
         cells.truncate(count);
         let is_enough = is_all || cells.len() >= range.limit;
         let more = cut(&mut cells, range.limit) || !is_all;
-        is_enough.then_some(Ok(ReadResult { found: cells, more }))
+        is_enough.then_some(Ok(ReadResult { cells, more }))
     }
 
     /// Returns the number of the server whose lease is needed for rows from `key` on, and their owner if it matters.
@@ -377,7 +377,7 @@ impl ColumnHost {
                     None => paper::scan_reply(&[], 0, false),
                     Some(range) => {
                         let read = self.scan(&range, &[column]).or_else(paper_error)?;
-                        paper::scan_reply(&read.found, room, read.more)
+                        paper::scan_reply(&read.cells, room, read.more)
                     }
                 }
             }
@@ -429,7 +429,7 @@ impl ColumnHost {
         let is_trusted = (self.setup.trusted)(from.address);
         let id = header.request_id.get();
         match self.sessions.open(from, is_trusted, id, asked, now_s) {
-            Ok(session) => whole(header, &session),
+            Ok(session) => reply_bytes(header, &session),
             Err(status) => native::refusal(header, status),
         }
     }
@@ -440,7 +440,7 @@ impl ColumnHost {
             return native::refusal(header, Status::Unauthorised);
         }
         self.setup.coherence.switch(off);
-        whole(header, &native::switch(off))
+        reply_bytes(header, &native::switch(off))
     }
 
     /// Returns an empty reply of the request's length.
@@ -488,9 +488,9 @@ impl ColumnHost {
         let read = self.scan(&range, columns)?;
         let mut draft = self.draft(payload);
         // Like the fast path, the host does not look beyond its last row: there may be more.
-        let rows_read = read.found.chunk_by(|one, other| one.key == other.key).count();
+        let rows_read = read.cells.chunk_by(|one, other| one.key == other.key).count();
         let mut more = read.more || (rows.limit != 0 && rows_read >= usize::from(rows.limit));
-        for row in read.found.chunk_by(|one, other| one.key == other.key) {
+        for row in read.cells.chunk_by(|one, other| one.key == other.key) {
             // After a truncated key, the client continues by itself.
             if !draft.put(row) || row[0].key.len() > ROW_BYTES_MAX {
                 more = true;
@@ -613,7 +613,7 @@ impl Host for ColumnHost {
 }
 
 /// Returns a reply with this body.
-fn whole<T: IntoBytes + Immutable>(header: &NativeHeader, body: &T) -> Vec<u8> {
+fn reply_bytes<T: IntoBytes + Immutable>(header: &NativeHeader, body: &T) -> Vec<u8> {
     let header = wire::reply_header(header, Status::Ok, size_of::<T>() as u16);
     [header.as_bytes(), body.as_bytes()].concat()
 }
@@ -641,8 +641,8 @@ impl From<Row> for FoundCell {
 pub struct ChangeAnnouncer {
     coherence: Arc<Coherence>,
     ids: HashMap<ColumnName, ColumnId>,
-    open: Mutex<HashMap<u64, WriteIntent>>,
-    next: AtomicU64,
+    open_intents: Mutex<HashMap<u64, WriteIntent>>,
+    next_change: AtomicU64,
 }
 
 impl fmt::Debug for ChangeAnnouncer {
@@ -657,8 +657,8 @@ impl ChangeAnnouncer {
         Self {
             coherence,
             ids: ids_of(columns),
-            open: Mutex::default(),
-            next: AtomicU64::new(1),
+            open_intents: Mutex::default(),
+            next_change: AtomicU64::new(1),
         }
     }
 }
@@ -670,14 +670,14 @@ impl ChangeListener for ChangeAnnouncer {
         };
         let touched: [ColumnRange; 1] = [(*id, Interval::of_row(key))];
         let intent = self.coherence.begin_write(&touched);
-        let number = self.next.fetch_add(1, Relaxed);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = self.next_change.fetch_add(1, Relaxed);
+        let mut open = self.open_intents.lock().unwrap_or_else(PoisonError::into_inner);
         open.insert(number, intent);
         number
     }
 
     fn end_write(&self, intent: u64) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open_intents.lock().unwrap_or_else(PoisonError::into_inner);
         let intent = open.remove(&intent);
         drop(open);
         if let Some(intent) = intent {

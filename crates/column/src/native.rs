@@ -58,7 +58,7 @@ pub struct Rows {
 }
 
 /// Returns the key that follows `key` in order, of any length.
-fn behind(key: &[u8]) -> Vec<u8> {
+fn next_key(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
@@ -75,11 +75,11 @@ impl Rows {
             }
         }
         let above = |key: &Vec<u8>, inclusive: bool| {
-            (!key.is_empty()).then(|| if inclusive { behind(key) } else { key.clone() })
+            (!key.is_empty()).then(|| if inclusive { next_key(key) } else { key.clone() })
         };
         let from = |key: &Vec<u8>, exclusive: bool| {
             if exclusive && !key.is_empty() {
-                behind(key)
+                next_key(key)
             } else {
                 key.clone()
             }
@@ -438,14 +438,17 @@ pub struct LeftOut {
     /// Length of that value in bytes.
     pub value_bytes: u64,
     /// Number of the answer's `rows` that come before this row.
-    pub behind: usize,
+    pub rows_before: usize,
 }
 
 impl Answer {
     /// Returns the start key for the rest of a scan that ended with this answer, and true if a row at that key is
     /// excluded. Returns `None` if there is no rest.
-    pub fn rest(&self, reverse: bool) -> Option<(Vec<u8>, bool)> {
-        let last = self.left_out.last().filter(|last| last.behind == self.rows.len());
+    pub fn continuation(&self, reverse: bool) -> Option<(Vec<u8>, bool)> {
+        let last = self
+            .left_out
+            .last()
+            .filter(|last| last.rows_before == self.rows.len());
         match last {
             None => self.rows.last().map(|(key, _, _)| (key.clone(), true)),
             Some(last) if !last.is_cut => Some((last.key.clone(), true)),
@@ -486,7 +489,7 @@ pub fn parse_reply(body: &[u8]) -> Option<Answer> {
                 is_cut: row.column & COLUMN_ROW_CUT_KEY != 0,
                 column: (row.column & !(COLUMN_ROW_LEFT_OUT | COLUMN_ROW_CUT_KEY)).into(),
                 value_bytes: u64::from_be_bytes(value.try_into().ok()?),
-                behind: rows.len(),
+                rows_before: rows.len(),
             });
         }
         rest = after_record;

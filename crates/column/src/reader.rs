@@ -148,7 +148,7 @@ impl<'a> SeqlockRead<'a> {
         })
     }
 
-    fn before(&self, place: BlockPosition) -> Result<BlockPosition, ForwardReason> {
+    fn previous_block(&self, place: BlockPosition) -> Result<BlockPosition, ForwardReason> {
         if place.block > 0 {
             let block = place.block - 1;
             return Ok(BlockPosition { block, ..place });
@@ -159,7 +159,7 @@ impl<'a> SeqlockRead<'a> {
         Ok(BlockPosition { page, block })
     }
 
-    fn behind(&self, position: BlockPosition) -> Result<BlockPosition, ForwardReason> {
+    fn next_block(&self, position: BlockPosition) -> Result<BlockPosition, ForwardReason> {
         let count = self.page(position.page)?.count.load(Relaxed) as usize;
         match position.block + 1 < count {
             true => Ok(BlockPosition {
@@ -194,7 +194,7 @@ impl<'a> SeqlockRead<'a> {
                 let below = block.compare_high(key) == Ordering::Less;
                 return below.then_some((position, block)).ok_or(ForwardReason::Misses);
             }
-            position = self.before(position)?;
+            position = self.previous_block(position)?;
         }
         Err(ForwardReason::Misses)
     }
@@ -242,7 +242,7 @@ impl<'a> SeqlockRead<'a> {
         let mut rows_read = 0;
         for visited in 0..SCAN_BLOCKS_MAX {
             if visited > 0 {
-                position = self.behind(position)?;
+                position = self.next_block(position)?;
                 block = self.block(position)?;
             }
             self.check(&block)?;
@@ -322,7 +322,7 @@ impl Block<'_> {
     }
 
     /// Returns the offset of the record `row`, in words.
-    fn begin(&self, row: usize) -> usize {
+    fn record_start(&self, row: usize) -> usize {
         match row.checked_sub(1) {
             Some(before) => self.block.end[before].load(Relaxed) as usize / 8,
             None => 0,
@@ -331,7 +331,10 @@ impl Block<'_> {
 
     /// Returns the records of rows `from` (inclusive) to `to` (exclusive) as words.
     pub fn records(&self, from: usize, to: usize) -> &[AtomicU64] {
-        let (begin, end) = (self.begin(from), self.begin(to).min(self.records.len()));
+        let (begin, end) = (
+            self.record_start(from),
+            self.record_start(to).min(self.records.len()),
+        );
         self.records.get(begin..end).unwrap_or_default()
     }
 

@@ -38,7 +38,7 @@ pub struct ColumnWriter {
     free_blocks: Vec<u32>,
     free_pages: Vec<u32>,
     /// Index of the next block that eviction considers (clock algorithm).
-    hand: usize,
+    clock_hand: usize,
     sketch: FrequencySketch,
     counts: FillCounts,
 }
@@ -69,7 +69,7 @@ impl ColumnWriter {
             contents: Vec::new(),
             free_blocks: Vec::new(),
             free_pages: Vec::new(),
-            hand: 0,
+            clock_hand: 0,
             counts: FillCounts::default(),
             store,
         };
@@ -121,7 +121,7 @@ impl ColumnWriter {
     }
 
     /// Returns the page, and the place in it, of a block with this low key, whether or not there is one.
-    fn place(&self, column: usize, low: &Key) -> (usize, usize) {
+    fn position_of(&self, column: usize, low: &Key) -> (usize, usize) {
         let pages = &self.columns[column];
         // A new page has no block yet.
         let is_before = |page: &Page| {
@@ -141,7 +141,7 @@ impl ColumnWriter {
     /// Returns the blocks that overlap `interval`, as ranges of places in each page that has some.
     fn overlapping(&self, column: usize, interval: &Interval) -> Vec<(usize, Range<usize>)> {
         let mut overlapping = Vec::new();
-        let (first, _) = self.place(column, &interval.low);
+        let (first, _) = self.position_of(column, &interval.low);
         for (number, page) in self.columns[column].iter().enumerate().skip(first) {
             let is_before = |block: &u32| {
                 self.interval(*block)
@@ -284,8 +284,8 @@ impl ColumnWriter {
             if let Some(index) = self.free_blocks.pop() {
                 return Some(index);
             }
-            let hand = self.hand;
-            self.hand = (hand + 1) % self.contents.len();
+            let hand = self.clock_hand;
+            self.clock_hand = (hand + 1) % self.contents.len();
             let contents = self.contents[hand];
             if !contents.linked {
                 continue;
@@ -321,7 +321,7 @@ impl ColumnWriter {
             (End::Low, Some(piece.interval.low)),
             (End::High, piece.interval.high),
         ] {
-            let key = words(&key.unwrap_or(Key::FIRST));
+            let key = key_words(&key.unwrap_or(Key::FIRST));
             for (word_index, word) in key.words().iter().enumerate() {
                 head::bound(&block.bound, end, word_index).store(*word, Relaxed);
             }
@@ -338,7 +338,7 @@ impl ColumnWriter {
                     sum += (word & 0xffff_ffff) + (word >> 32);
                     used += 1;
                 }
-                head = words(&row.key).head(lengths.skip);
+                head = key_words(&row.key).head(lengths.skip);
                 version_ms = row.timestamp_ms;
             }
             block.end[row_index].store(8 * used as u32, Relaxed);
@@ -367,7 +367,7 @@ impl ColumnWriter {
             self.counts.blocks += 1;
             self.counts.rows += u64::from(self.block(index).rows.load(Relaxed));
             let low = self.interval(index).low;
-            let (mut page, mut position) = self.place(column, &low);
+            let (mut page, mut position) = self.position_of(column, &low);
             let is_full = |pages: &[Page]| {
                 pages
                     .get(page)
@@ -379,7 +379,7 @@ impl ColumnWriter {
                     self.free(column, index);
                     continue;
                 }
-                (page, position) = self.place(column, &low);
+                (page, position) = self.position_of(column, &low);
             }
             if self.block(index).flags.swap(0, SeqCst) & COLUMN_BLOCK_INVALID != 0 {
                 self.table(column).invalid_blocks.fetch_sub(1, SeqCst);
@@ -534,10 +534,10 @@ impl ColumnWriter {
 
 /// Returns the head of a low key. The first one in order is 0, so that it is never above a key that is searched for.
 fn head_of(place: usize, low: &Key, skip: usize) -> u64 {
-    if place == 0 { 0 } else { words(low).head(skip) }
+    if place == 0 { 0 } else { key_words(low).head(skip) }
 }
 
-fn words(key: &Key) -> KeyWords {
+fn key_words(key: &Key) -> KeyWords {
     // A key is never longer than the maximum of the fast path.
     KeyWords::new(key.as_bytes()).unwrap_or_else(|| unreachable!("a key of {} bytes", key.as_bytes().len()))
 }

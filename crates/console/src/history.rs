@@ -64,7 +64,7 @@ struct Sample {
 }
 
 #[derive(Default)]
-struct Kept {
+struct RecordedSamples {
     names: Vec<SeriesName>,
     places: HashMap<SeriesName, usize>,
     /// Counts of each histogram at the last sample. The quantiles of a sample are those of the values since then.
@@ -76,10 +76,10 @@ struct Kept {
 
 /// Samples of the last five minutes, and the stream of those to come.
 pub struct History {
-    kept: Mutex<Kept>,
+    recorded: Mutex<RecordedSamples>,
     /// Each sample as JSON; `None` ends the stream.
     live: broadcast::Sender<Option<Arc<str>>>,
-    began: Instant,
+    started_at: Instant,
 }
 
 /// Receiver of the samples that follow a history.
@@ -89,19 +89,19 @@ impl History {
     /// Creates an empty history.
     pub fn new() -> Self {
         Self {
-            kept: Mutex::default(),
+            recorded: Mutex::default(),
             live: broadcast::Sender::new(WAITING_EVENTS),
-            began: Instant::now(),
+            started_at: Instant::now(),
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recorded(&self) -> MutexGuard<'_, RecordedSamples> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the history as JSON, and a receiver of all samples that are not in it.
     pub fn subscribe(&self, interval: Duration) -> (String, Live) {
-        let kept = self.kept();
+        let kept = self.recorded();
         // Under the lock, so that no sample is missing or comes twice.
         let live = self.live.subscribe();
         (kept.json(interval), live)
@@ -109,13 +109,13 @@ impl History {
 
     /// Returns the history as JSON.
     pub fn json(&self, interval: Duration) -> String {
-        self.kept().json(interval)
+        self.recorded().json(interval)
     }
 
     /// Appends a sample, and sends it to all receivers. `None` means that the state could not be read.
     fn add(&self, snapshot: Option<Snapshot>) {
-        let at_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let mut recorded = self.kept();
+        let at_ms = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut recorded = self.recorded();
         let known_names = recorded.names.len();
         let values = snapshot
             .as_ref()
@@ -142,7 +142,7 @@ impl History {
     }
 }
 
-impl Kept {
+impl RecordedSamples {
     fn json(&self, interval: Duration) -> String {
         let metrics: Vec<Value> = metric::ALL.iter().copied().map(described).collect();
         json!({

@@ -36,7 +36,7 @@ pub struct CommittedBlocks<D: Disk> {
 /// Notifies [`CommittedBlocks`] of the replica's blocks. Ends after the last block of which it was notified.
 pub struct CommitNotifier<D: Disk> {
     committed: Arc<CommittedBlocks<D>>,
-    taken: Option<Sender<u64>>,
+    accepted: Option<Sender<u64>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -63,7 +63,7 @@ pub fn committed<D: Disk>(replica: &Replica<D>) -> io::Result<Option<CommitNotif
     let thread = std::thread::Builder::new().name("show".into()).spawn(show)?;
     Ok(Some(CommitNotifier {
         committed,
-        taken: Some(accepted_sender),
+        accepted: Some(accepted_sender),
         thread: Some(thread),
     }))
 }
@@ -108,7 +108,7 @@ impl<D: Disk> CommitNotifier<D> {
     /// Records that the replica has taken block `number`, and that `validator` is its current validator.
     pub fn block_taken(&self, number: u64, validator: &Validator) {
         self.configured(validator.shared_config());
-        if let Some(taken) = &self.taken {
+        if let Some(taken) = &self.accepted {
             // The thread that shows blocks ends only when writing fails, which the next block reports.
             let _ = taken.send(number);
         }
@@ -134,7 +134,7 @@ impl<D: Disk> CommitNotifier<D> {
 
 impl<D: Disk> Drop for CommitNotifier<D> {
     fn drop(&mut self) {
-        drop(self.taken.take());
+        drop(self.accepted.take());
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was already reported.
             let _ = thread.join();

@@ -93,10 +93,10 @@ enum Event {
 
 struct EventSender {
     events: mpsc::Sender<Event>,
-    room: BytesLimit,
+    memory_limit: BytesLimit,
     /// Runtime of the task that takes the blocks.
     runtime: Handle,
-    early: EarlyWork,
+    early_work: EarlyWork,
     channel: String,
     /// Number of datagrams with a wrong MAC at which the next warning is due.
     forged_told_at: u64,
@@ -104,16 +104,16 @@ struct EventSender {
 
 impl BlockSink for EventSender {
     fn on_early(&mut self, early: EarlyTx<'_>) {
-        self.early.put(early.block, early.index, early.bytes);
+        self.early_work.put(early.block, early.index, early.bytes);
     }
 
     fn has_room(&self, block_bytes: usize) -> bool {
-        self.events.capacity() > 0 && self.room.has(block_bytes)
+        self.events.capacity() > 0 && self.memory_limit.has(block_bytes)
     }
 
     fn on_block(&mut self, number: u64, bytes: Vec<u8>) {
         // A receiver of the papers' packets has not asked for room.
-        let Some(room) = self.runtime.block_on(self.room.take(bytes.len())) else {
+        let Some(room) = self.runtime.block_on(self.memory_limit.take(bytes.len())) else {
             return;
         };
         // The receiving end is dropped only when the service stops.
@@ -121,7 +121,7 @@ impl BlockSink for EventSender {
     }
 
     fn on_dropped(&mut self, number: u64, _why: DropReason) {
-        self.early.dropped(number);
+        self.early_work.dropped(number);
     }
 
     fn on_counters(&mut self, counters: &Counters) {
@@ -246,9 +246,9 @@ impl UdpSource {
         let closing = room.closing();
         let event_sender = EventSender {
             events,
-            room,
+            memory_limit: room,
             runtime: Handle::current(),
-            early,
+            early_work: early,
             channel: deliver.channel.clone(),
             forged_told_at: 1,
         };

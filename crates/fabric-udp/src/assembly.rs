@@ -65,9 +65,9 @@ pub(crate) struct Assembly {
     pub pending: Vec<(u16, Box<[u8]>)>,
     pub pending_bytes: usize,
     /// The block is complete and verified.
-    pub whole: bool,
+    pub is_complete: bool,
     pub ask_at_ns: u64,
-    pub asked: u32,
+    pub retransmit_requests: u32,
 }
 
 impl Assembly {
@@ -85,9 +85,9 @@ impl Assembly {
             bytes_have: 0,
             pending: Vec::new(),
             pending_bytes: 0,
-            whole: false,
+            is_complete: false,
             ask_at_ns: 0,
-            asked: 0,
+            retransmit_requests: 0,
         }
     }
 

@@ -215,7 +215,7 @@ pub struct SegmentNotes {
     /// Annotations of the segment, not yet checked.
     pub notes: Vec<Note>,
     /// Entries in the segment. Their bytes are certain, because they were copied from the cache.
-    pub known: Vec<CachedIdentity>,
+    pub cached_identities: Vec<CachedIdentity>,
 }
 
 fn byte(stream: &mut &[u8]) -> Result<u8, StreamError> {
@@ -269,7 +269,7 @@ pub fn decode<'c>(
     aside: &mut SegmentNotes,
 ) -> Result<usize, StreamError> {
     aside.notes.clear();
-    aside.known.clear();
+    aside.cached_identities.clear();
     let length = number(stream)?;
     let end = at
         .checked_add(length)
@@ -341,7 +341,7 @@ pub fn decode<'c>(
                 let content = entries(id).ok_or(StreamError::Unknown(id))?;
                 room(position, content.len())?;
                 block[position..position + content.len()].copy_from_slice(content);
-                aside.known.push(CachedIdentity {
+                aside.cached_identities.push(CachedIdentity {
                     at: (position - at) as u32,
                     bytes: content.len() as u32,
                     id,

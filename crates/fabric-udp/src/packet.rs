@@ -52,8 +52,8 @@ impl<'a> Packet<'a> {
         })
     }
 
-    pub(crate) fn holds(&self, key: &SessionKey) -> bool {
-        key.holds(self.sequence, self.signed, self.mac)
+    pub(crate) fn has_valid_mac(&self, key: &SessionKey) -> bool {
+        key.verifies(self.sequence, self.signed, self.mac)
     }
 }
 

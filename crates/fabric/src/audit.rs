@@ -66,7 +66,7 @@ pub struct Difference {
     /// Block number.
     pub number: u64,
     /// File and byte offset.
-    pub place: String,
+    pub location: String,
     /// Description of each difference.
     pub what: Vec<String>,
 }
@@ -141,7 +141,7 @@ pub fn audit(
             let number = block.number;
             audited.difference = Some(Difference {
                 number,
-                place: location,
+                location,
                 what,
             });
             break;
@@ -323,7 +323,7 @@ pub fn compare_snapshot(
     let mut comparing = SnapshotComparer {
         state: ours.state(),
         ours,
-        seen: HashSet::new(),
+        compared_keys: HashSet::new(),
         compared: SnapshotComparison::default(),
     };
     let compared = &mut comparing.compared;
@@ -342,10 +342,12 @@ pub fn compare_snapshot(
     }
     read(files, head, &mut comparing)?;
     let SnapshotComparer {
-        seen, mut compared, ..
+        compared_keys: seen,
+        mut compared,
+        ..
     } = comparing;
     for (namespace, collection, key, entry) in ours.state().all_in_memory() {
-        if !seen.contains(&place(namespace, collection, key)) {
+        if !seen.contains(&key_location(namespace, collection, key)) {
             let block = entry.version.block;
             let key = name(namespace, collection, key);
             compared.add_difference(
@@ -368,11 +370,11 @@ pub fn compare_snapshot(
 struct SnapshotComparer<'a> {
     state: &'a State,
     ours: &'a Validator,
-    seen: HashSet<Vec<u8>>,
+    compared_keys: HashSet<Vec<u8>>,
     compared: SnapshotComparison,
 }
 
-fn place(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
+fn key_location(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
     [namespace.as_bytes(), &[0], collection.as_bytes(), &[0], key].concat()
 }
 
@@ -393,7 +395,8 @@ impl Contents for SnapshotComparer<'_> {
     }
 
     fn key(&mut self, namespace: &str, collection: &str, key: &[u8], entry: Entry) -> Result<(), String> {
-        self.seen.insert(place(namespace, collection, key));
+        self.compared_keys
+            .insert(key_location(namespace, collection, key));
         let own_entry = self.state.get(namespace, collection, key);
         let of = || name(namespace, collection, key);
         let theirs = entry.version.block;

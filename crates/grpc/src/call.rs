@@ -134,7 +134,7 @@ pub struct Answers(Arc<Counted>);
 impl Answers {
     /// Counts an answer until its last clone is dropped. Returns `None` if there is no room for it now. An answer that
     /// is larger than one source's share is accepted if the source uses nothing else.
-    pub fn keep(&self, bytes: &Bytes) -> Option<Bytes> {
+    pub fn count_until_dropped(&self, bytes: &Bytes) -> Option<Bytes> {
         let Counted { gate, connection, .. } = &*self.0;
         let is_kept = gate.take_bytes_alone(connection, bytes.len());
         is_kept.then(|| {

@@ -323,13 +323,13 @@ fn check_all(
 impl Raw {
     /// Message of the block; empty if the record is not a block.
     fn message(&self) -> &[u8] {
-        match self.found() {
+        match self.item() {
             Ok(LedgerItem::Block(stored)) => stored.message,
             _ => &[],
         }
     }
 
-    fn found(&self) -> Result<LedgerItem<'_>, LedgerError> {
+    fn item(&self) -> Result<LedgerItem<'_>, LedgerError> {
         read_record(&lineside_journal::Record {
             lsn: self.lsn,
             kind: self.kind,
@@ -346,7 +346,7 @@ impl Raw {
         membership: &Membership,
         verifier: &Verifier,
     ) -> Option<CheckedMessage> {
-        let Ok(LedgerItem::Block(stored)) = self.found() else {
+        let Ok(LedgerItem::Block(stored)) = self.item() else {
             return None;
         };
         let message = Message::decode(stored.message).ok()?;
@@ -448,7 +448,7 @@ impl AuditWork<'_> {
     fn one(&mut self, raw: &Raw, checked: Option<CheckedMessage>, audit: &mut Audit) -> Result<(), Finding> {
         let number = self.chain.tip().number + 1;
         let record = raw
-            .found()
+            .item()
             .map_err(|error| raw.finding(0, Some(number), error.to_string()))?;
         let stored = match record {
             LedgerItem::Block(stored) => {

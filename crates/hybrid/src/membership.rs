@@ -70,7 +70,7 @@ pub(crate) enum Entry {
 
 impl Entry {
     /// Writes the bytes whose hash is the entry's place in the authenticated map.
-    pub fn place(&self, out: &mut Vec<u8>) {
+    pub fn write_path(&self, out: &mut Vec<u8>) {
         match self {
             Entry::Member(member) => {
                 out.u8(b'm');

@@ -255,7 +255,7 @@ impl<D: Disk> Node<D> {
             position,
             last: (position > 0).then_some(chain.tip().transactions_hash),
             deliver,
-            lost: shared.on_lost(lost_sender.clone()),
+            on_lost: shared.on_lost(lost_sender.clone()),
             fault: shared.on_fault(lost_sender),
         })?;
         let orders_alone = matches!(opened_log.end(), Ok(None));

@@ -58,7 +58,7 @@ pub(crate) struct Proposer {
     ordered: Receiver<Vec<VerifiedRequest>>,
     saved: Receiver<PersistedGroup>,
     /// Receives the number of messages that the log has given up.
-    lost: Receiver<usize>,
+    lost_messages: Receiver<usize>,
     waiting: VecDeque<VerifiedRequest>,
     /// Time when the oldest request of `waiting` arrived.
     since: Instant,
@@ -81,7 +81,7 @@ impl Proposer {
             sequence,
             ordered,
             saved,
-            lost: lost_messages,
+            lost_messages,
             waiting: VecDeque::new(),
             since: Instant::now(),
             in_flight: 0,
@@ -109,10 +109,10 @@ impl Proposer {
                     // The persister has ended: no message in flight comes back.
                     Err(_) => break,
                 },
-                recv(self.lost) -> lost => match lost {
+                recv(self.lost_messages) -> lost => match lost {
                     Ok(count) => self.in_flight = self.in_flight.saturating_sub(count),
                     // The log does not report lost messages.
-                    Err(_) => self.lost = never(),
+                    Err(_) => self.lost_messages = never(),
                 },
                 default(wait) => {}
             }

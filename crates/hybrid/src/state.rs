@@ -290,7 +290,7 @@ impl State {
         let mut path = Vec::new();
         for entry in &touched.entries {
             path.clear();
-            entry.place(&mut path);
+            entry.write_path(&mut path);
             leaves.place(&[&path]);
             match self.membership.content(entry, |node| self.last_sequence(node)) {
                 Some(content) => leaves.content(&[&content]),

@@ -107,7 +107,7 @@ impl<D: Disk> VerifyWorker<D> {
         let tickets = calls.iter().flat_map(|call| {
             (0..call.requests.len()).map(|place| Ticket {
                 call: call.clone(),
-                place,
+                index: place,
             })
         });
         let tickets: Vec<Ticket> = tickets.collect();

@@ -207,7 +207,7 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
             counted(report.blocks, "block"),
             counted(report.transactions, "transaction"),
             report.bytes,
-            report.known,
+            report.already_stored,
             report.refused.len()
         )?;
     }
@@ -230,7 +230,7 @@ fn report_object(report: &ImportReport) -> Value {
         .collect();
     json!({
         "blocks": report.blocks, "transactions": report.transactions, "bytes": report.bytes,
-        "known": report.known, "connected": report.connected, "side": report.side, "detached": report.detached,
+        "known": report.already_stored, "connected": report.connected, "side": report.side, "detached": report.detached,
         "refused": refused,
     })
 }
@@ -269,7 +269,7 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
     } else if arguments.wtxid {
         for wtxid in &ids {
             let answer = client.wtxid_proof(wtxid)?;
-            let object = answer.found.map(|found| {
+            let object = answer.result.map(|found| {
                 json!({
                     "root": to_display(&found.header.merkle_root), "block": to_display(&found.header.hash()),
                     "height": found.height, "index": found.index, "tip": to_display(&answer.tip.hash),
@@ -281,7 +281,7 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
     } else {
         for some in ids.chunks(SPV_ROOTS_MAX) {
             let answer = client.roots(some)?;
-            for (txid, location) in some.iter().zip(answer.found) {
+            for (txid, location) in some.iter().zip(answer.result) {
                 let object = location.map(|place| {
                     json!({
                         "root": to_display(&place.root), "block": to_display(&place.block_hash),

@@ -212,7 +212,7 @@ fn one_line(message: &str) -> String {
 /// Collector for the issues of one section while its values are checked.
 pub struct Issues<'a> {
     section: &'a Section,
-    found: Vec<ConfigIssue>,
+    issues: Vec<ConfigIssue>,
 }
 
 impl<'a> Issues<'a> {
@@ -220,13 +220,13 @@ impl<'a> Issues<'a> {
     pub const fn new(section: &'a Section) -> Self {
         Self {
             section,
-            found: Vec::new(),
+            issues: Vec::new(),
         }
     }
 
     /// Adds an issue for `key`. `what` begins with the value and states the allowed values.
     pub fn add(&mut self, key: &str, what: impl fmt::Display) {
-        self.found.push(ConfigIssue {
+        self.issues.push(ConfigIssue {
             line: self.section.line_of(key),
             what: format!("[{}] {key} = {what}", self.section.name),
         });
@@ -247,9 +247,9 @@ impl<'a> Issues<'a> {
     /// # Errors
     /// All issues that were added.
     pub fn finish<T>(self, checked: T) -> Result<T, Vec<ConfigIssue>> {
-        match self.found.is_empty() {
+        match self.issues.is_empty() {
             true => Ok(checked),
-            false => Err(self.found),
+            false => Err(self.issues),
         }
     }
 }
@@ -260,7 +260,7 @@ pub fn loopback(port: u16) -> SocketAddr {
 }
 
 /// Returns `path`, or `None` if it is empty: in a configuration an empty path means that none is set.
-pub fn given(path: &Path) -> Option<&Path> {
+pub fn non_empty(path: &Path) -> Option<&Path> {
     (!path.as_os_str().is_empty()).then_some(path)
 }
 

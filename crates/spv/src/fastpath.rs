@@ -43,7 +43,7 @@ impl SpvFastPath {
     ) -> Result<T, ForwardReason> {
         let session = Session::begin(&self.store, now_ns).ok_or(ForwardReason(SpvCounter::NotLeased))?;
         let answer = read(&session)?;
-        if session.holds() {
+        if session.is_unchanged() {
             Ok(answer)
         } else {
             Err(ForwardReason(SpvCounter::NotLeased))
@@ -241,7 +241,7 @@ pub(crate) fn put_headers(
 ) -> bool {
     let headers = &headers[..headers.len().min(range.count)];
     let rest = [0; SPV_HEADERS_MAX * SPV_HEADER_BYTES];
-    let rest = &rest[..(range.room.min(SPV_HEADERS_MAX) - headers.len()) * SPV_HEADER_BYTES];
+    let rest = &rest[..(range.headers_max.min(SPV_HEADERS_MAX) - headers.len()) * SPV_HEADER_BYTES];
     let head = HeadersHead {
         tip_hash: tip.hash,
         tip_height: tip.height.into(),

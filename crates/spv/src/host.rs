@@ -53,7 +53,7 @@ pub struct SpvHost {
     /// Number of the chain's current state; it only increases.
     generation: AtomicU64,
     /// Last generation that was announced.
-    known: watch::Sender<u64>,
+    announced_generation: watch::Sender<u64>,
 }
 
 impl SpvHost {
@@ -79,7 +79,7 @@ impl SpvHost {
             trees: TreeCache::new(TREE_CACHE_BYTES),
             witness_trees: TreeCache::new(WITNESS_TREE_CACHE_BYTES),
             generation: AtomicU64::new(0),
-            known: watch::Sender::new(0),
+            announced_generation: watch::Sender::new(0),
         }
     }
 
@@ -345,11 +345,29 @@ impl SpvHost {
                 .map(|found| fastpath::put_proof(reply, header, room, &found, tip)),
             Request::WitnessProof(header, txid, room) => {
                 let key = Key::Txid(txid);
-                self.witness_proof(chain.as_ref(), &WitnessRequest { header, key, room }, tip, reply)
+                self.witness_proof(
+                    chain.as_ref(),
+                    &WitnessRequest {
+                        header,
+                        key,
+                        body_bytes_max: room,
+                    },
+                    tip,
+                    reply,
+                )
             }
             Request::WtxidProof(header, wtxid, room) => {
                 let key = Key::Wtxid(wtxid);
-                self.witness_proof(chain.as_ref(), &WitnessRequest { header, key, room }, tip, reply)
+                self.witness_proof(
+                    chain.as_ref(),
+                    &WitnessRequest {
+                        header,
+                        key,
+                        body_bytes_max: room,
+                    },
+                    tip,
+                    reply,
+                )
             }
             Request::Headers(header, range) => {
                 let headers = headers_of(chain.as_ref(), range);

@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
     }
 
     /// Returns true if everything read since [`Session::begin`] belongs to one epoch.
-    pub fn holds(&self) -> bool {
+    pub fn is_unchanged(&self) -> bool {
         fence(Acquire);
         self.store.control().epoch.load(Relaxed) == self.epoch
     }

@@ -14,7 +14,7 @@ use zerocopy::FromBytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<T> {
     /// The result.
-    pub found: T,
+    pub result: T,
     /// The tip of the chain at the time of the answer.
     pub tip: Tip,
 }
@@ -49,7 +49,7 @@ pub fn root(status: Status, body: &[u8]) -> Option<Answer<Option<TxLocation>>> {
         hash: reply.tip_hash,
         height: reply.tip_height.get(),
     };
-    Some(Answer { found: result, tip })
+    Some(Answer { result, tip })
 }
 
 /// Returns the contents of a reply to `roots` with `count` items; `None` if it is malformed.
@@ -73,7 +73,7 @@ pub fn roots(status: Status, body: &[u8], count: usize) -> Option<Answer<Vec<Opt
         }
     };
     Some(Answer {
-        found: items.iter().map(location_of).collect::<Option<_>>()?,
+        result: items.iter().map(location_of).collect::<Option<_>>()?,
         tip: Tip {
             hash: head.tip_hash,
             height: head.tip_height.get(),
@@ -115,7 +115,7 @@ pub fn proof(status: Status, body: &[u8], room: usize) -> Option<Proven> {
         hash: reply.tip_hash,
         height: reply.tip_height.get(),
     };
-    Some(Proven::Answered(Answer { found: result, tip }))
+    Some(Proven::Answered(Answer { result, tip }))
 }
 
 /// A transaction's WTXID and its proof, not verified here.
@@ -193,7 +193,7 @@ pub fn witness_proof(status: Status, body: &[u8], room: usize) -> Option<Witness
         hash: reply.tip_hash,
         height: reply.tip_height.get(),
     };
-    Some(WitnessProven::Answered(Answer { found: result, tip }))
+    Some(WitnessProven::Answered(Answer { result, tip }))
 }
 
 fn served_witness(reply: &WitnessReply, rest: &[u8]) -> Option<ServedWitness> {
@@ -226,7 +226,7 @@ pub fn headers(status: Status, body: &[u8], start: u32, count: usize) -> Option<
         return None;
     }
     Some(Answer {
-        found: headers[..filled].iter().map(Header::from_bytes).collect(),
+        result: headers[..filled].iter().map(Header::from_bytes).collect(),
         tip: Tip {
             hash: head.tip_hash,
             height: head.tip_height.get(),
@@ -256,7 +256,7 @@ mod tests {
     fn an_item_is_found_unknown_or_broken() {
         let answer = roots(Status::Ok, &body(&[0, 1]), 2).unwrap();
         assert_eq!(
-            answer.found.iter().map(Option::is_some).collect::<Vec<_>>(),
+            answer.result.iter().map(Option::is_some).collect::<Vec<_>>(),
             [true, false]
         );
         for status in [2, 3, 4, 5, 0x1_0000, 0x1_0001, u32::MAX] {

@@ -245,7 +245,7 @@ impl Leased for SpvState {
             (metric::SPV_FILLS, written.fills),
             (metric::SPV_CONFLICTS, written.conflicts),
             (metric::SPV_INVALIDATIONS, written.invalidations),
-            (metric::SPV_LATE_FILLS, written.late),
+            (metric::SPV_LATE_FILLS, written.late_fills),
             (metric::SPV_TREE_FILLS, written.tree_fills),
             (metric::SPV_TREE_EVICTIONS, written.tree_evictions),
             (metric::SPV_BLOCKS, blocks),

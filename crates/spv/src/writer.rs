@@ -38,7 +38,7 @@ pub struct WriterCounts {
     /// Lines cleared and blocks dropped.
     pub invalidations: u64,
     /// Fills refused because their block had been dropped.
-    pub late: u64,
+    pub late_fills: u64,
     /// Trees written.
     pub tree_fills: u64,
     /// Trees overwritten by another one.
@@ -293,7 +293,7 @@ impl SpvFill for StoreWriter {
 
     fn fill(&mut self, txid: &Hash, ticket: Ticket, index: u32) -> bool {
         if self.block(ticket.slot).generation.load(Relaxed) != ticket.generation {
-            self.counts.late += 1;
+            self.counts.late_fills += 1;
             return false;
         }
         let txid = store::words(txid);
@@ -329,7 +329,7 @@ impl SpvFill for StoreWriter {
         let store = Arc::clone(&self.store);
         let block = &store.blocks.as_slice()[ticket.slot as usize];
         if block.generation.load(Relaxed) != ticket.generation {
-            self.counts.late += 1;
+            self.counts.late_fills += 1;
             return false;
         }
         if block.tree.load(Relaxed) != 0 {

@@ -14,7 +14,9 @@ mod replay;
 mod retain;
 mod sessions;
 
-pub use open::{Audit, Executing, OpenError, OpenedLedger, Setup, audit, close_sessions, look, prove};
+pub use open::{
+    Audit, Executing, OpenError, OpenedLedger, Setup, audit, close_sessions, open_read_only, prove,
+};
 pub use retain::{Retained, Retention};
 pub use sessions::{SessionPolicy, SessionUse, SteadyUse};
 
@@ -112,7 +114,7 @@ pub struct Host<D: Disk> {
     /// Reason why writing has ended: since then the state in memory differs from that on the disk.
     failed: Option<String>,
     /// Space that the last request needed and the disk did not have.
-    wanted: Option<MissingSpace>,
+    missing_space: Option<MissingSpace>,
     counts: Counts,
     written_bytes: u64,
 }
@@ -199,7 +201,7 @@ impl<D: Disk> Host<D> {
         let had_failed = self.failed.is_some();
         let mut outcomes = Vec::with_capacity(requests.len());
         let signers = self.signers(requests);
-        let is_level = self.hold(now_s, requests, &signers);
+        let is_level = self.acquire(now_s, requests, &signers);
         if is_level {
             self.expire(now_s);
         }
@@ -225,7 +227,7 @@ impl<D: Disk> Host<D> {
             // The fast path may continue only from a durable state.
             self.settle();
         }
-        self.keep(outcomes, had_failed);
+        self.enqueue(outcomes, had_failed);
         self.go_on();
     }
 
@@ -277,7 +279,7 @@ impl<D: Disk> Host<D> {
     /// Does the work that needs no request: expiries, sealing, and once a second a check whether a full disk has room
     /// again.
     pub fn tick(&mut self, now_s: u64) {
-        if let Some(missing) = self.wanted.as_mut()
+        if let Some(missing) = self.missing_space.as_mut()
             && missing.looked_at_s != now_s
         {
             missing.looked_at_s = now_s;
@@ -600,13 +602,13 @@ impl<D: Disk> Host<D> {
         }
         match self.journal.reserve(bytes) {
             Ok(()) => {
-                self.wanted = self.wanted.filter(|wanted| wanted.bytes > bytes);
+                self.missing_space = self.missing_space.filter(|wanted| wanted.bytes > bytes);
                 Ok(())
             }
             Err(JournalError::GroupFull { .. }) => Err(NoRoom),
             Err(JournalError::Full { .. }) => {
-                let looked_at_s = self.wanted.map_or(0, |wanted| wanted.looked_at_s);
-                self.wanted = Some(MissingSpace { bytes, looked_at_s });
+                let looked_at_s = self.missing_space.map_or(0, |wanted| wanted.looked_at_s);
+                self.missing_space = Some(MissingSpace { bytes, looked_at_s });
                 Err(NoRoom)
             }
             Err(error) => {

@@ -169,7 +169,7 @@ impl Ledger {
     }
 
     /// Returns the sum of all balances, which always equals [`Self::issued`].
-    pub fn held(&self) -> u128 {
+    pub fn sum_of_balances(&self) -> u128 {
         self.accounts
             .iter()
             .map(|(_, account)| u128::from(account.holding.balance))
@@ -322,7 +322,8 @@ impl Ledger {
         now_s: u64,
     ) {
         self.time(now_s);
-        self.sessions.keep(slot, sequence, sum, outcomes, now_s);
+        self.sessions
+            .record_outcomes(slot, sequence, sum, outcomes, now_s);
     }
 
     /// Executes operations of which either all are executed or none.

@@ -103,7 +103,7 @@ impl<'a> Ring<'a> {
     }
 
     /// Returns the number of records for which there is room. Only the writer may rely on it.
-    pub fn room(&self) -> u64 {
+    pub fn free_records(&self) -> u64 {
         self.records.len() as u64 - self.waiting()
     }
 
@@ -116,7 +116,7 @@ impl<'a> Ring<'a> {
     /// Writes a record. The caller has checked that there is room, and is the only writer of this ring.
     pub fn push(&self, record: &Record) {
         let head = self.ring.head.load(Relaxed);
-        let place = self.place(head);
+        let place = self.slot(head);
         // A reader that finds the old seal must not find new words after it.
         place.seal.store(0, Release);
         std::sync::atomic::fence(Release);
@@ -140,7 +140,7 @@ impl<'a> Ring<'a> {
         if at >= self.ring.head.load(Acquire) {
             return None;
         }
-        let slot = self.place(at);
+        let slot = self.slot(at);
         if slot.seal.load(Acquire) != at + 1 {
             return None;
         }
@@ -154,7 +154,7 @@ impl<'a> Ring<'a> {
         self.ring.tail.store(at, Release);
     }
 
-    fn place(&self, at: u64) -> &'a TransferRecord {
+    fn slot(&self, at: u64) -> &'a TransferRecord {
         &self.records[at as usize & (self.records.len() - 1)]
     }
 }

@@ -46,7 +46,7 @@ impl StoreWriter {
     }
 
     /// Locks all cells of the step and then writes all, so that no reader sees a part of the step.
-    fn show(&mut self) {
+    fn publish(&mut self) {
         let cells = self.store.cells.as_slice();
         // If a step changes an account twice, the later change counts. Locks are taken in the order of the cells.
         self.step.sort_by_key(|(index, change)| (*index, change.version));
@@ -90,7 +90,7 @@ impl TransferFill for StoreWriter {
             // one early.
             let makes_a_cell = self.step.last().is_some_and(|(_, change)| change.version == 1);
             if step_ends || makes_a_cell {
-                self.show();
+                self.publish();
             }
         }
         homeless

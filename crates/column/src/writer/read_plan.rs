@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 impl ColumnWriter {
     /// Returns the blocks in the order of their keys, starting with the first one that ends after `low`.
     fn blocks_from(&self, column: usize, low: &Key) -> impl Iterator<Item = u32> {
-        let (page, position) = self.place(column, low);
+        let (page, position) = self.position_of(column, low);
         let pages = self.columns[column].iter().enumerate().skip(page);
         let blocks = pages.flat_map(move |(number, page_of)| {
             let first = if number == page {

@@ -151,7 +151,7 @@ async fn read_within(
         if events.places.is_empty() {
             return Ok(events);
         }
-        if let Some(counted) = client.answers.keep(&events.bytes) {
+        if let Some(counted) = client.answers.count_until_dropped(&events.bytes) {
             events.bytes = counted;
             return Ok(events);
         }

@@ -218,7 +218,7 @@ async fn read_within(
             Ok(payload) => payload,
             Err(message) => return Ok(Err(message)),
         };
-        if let Some(counted) = client.answers.keep(&payload) {
+        if let Some(counted) = client.answers.count_until_dropped(&payload) {
             return Ok(Ok(success_response(counted)));
         }
         drop((payload, reading));

@@ -81,7 +81,7 @@ pub struct PaperSender {
     /// Next number to try for identities that no file names.
     free_from: u16,
     /// Updates that were made for a block that was not sent.
-    owed: Vec<Vec<u8>>,
+    unsent_updates: Vec<Vec<u8>>,
     sent: PaperSent,
 }
 
@@ -168,7 +168,7 @@ impl PaperSender {
         transactions: &[&[u8]],
         metadata: &[u8],
     ) -> Result<Vec<Vec<u8>>, Unsendable> {
-        let mut packets = std::mem::take(&mut self.owed);
+        let mut packets = std::mem::take(&mut self.unsent_updates);
         packets.push(header(head, transactions.len()));
         for transaction in transactions {
             let mut locators = Vec::new();
@@ -187,7 +187,7 @@ impl PaperSender {
             .find(|bytes| *bytes > FABRIC_PAPER_BYTES_MAX)
         {
             packets.retain(|packet| kind_of(packet) == CACHE_RUN);
-            self.owed = packets;
+            self.unsent_updates = packets;
             return Err(Unsendable::Large(large));
         }
         for packet in packets.iter().filter(|packet| kind_of(packet) != CACHE_RUN) {

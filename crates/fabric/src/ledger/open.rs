@@ -57,8 +57,8 @@ pub(crate) struct RecoveredLedger<D: Disk> {
     pub config_block: u64,
     /// The snapshot with which the ledger begins.
     base: Option<SnapshotBase>,
-    pub known: IdentityCache,
-    pub found: LedgerFindings,
+    pub identities: IdentityCache,
+    pub findings: LedgerFindings,
 }
 
 /// Findings when a ledger was opened.
@@ -104,13 +104,13 @@ pub(crate) fn recover<D: Disk>(
             } else if lacks_expiry && recovered.base.is_some() {
                 STATE_WITH_EXPIRED_KEYS.to_owned()
             } else {
-                recovered.found.state_remade = remade.take();
+                recovered.findings.state_remade = remade.take();
                 return Ok(recovered);
             }
         }
     };
     let mut recovered = read(reader, options, StateDisk::create_empty(directory)?.into(), &ids)?;
-    recovered.found.state_remade = Some(why);
+    recovered.findings.state_remade = Some(why);
     Ok(recovered)
 }
 
@@ -214,8 +214,8 @@ fn read<D: Disk>(
         founding: state,
         config_block,
         base,
-        known: IdentityCache::default(),
-        found: findings,
+        identities: IdentityCache::default(),
+        findings,
     };
     recovered.replay(reader, options)?;
     Ok(recovered)
@@ -238,11 +238,11 @@ impl<D: Disk> RecoveredLedger<D> {
     }
 
     fn replay(&mut self, reader: &Reader<D>, options: &Options) -> Result<(), LedgerError> {
-        let mut records = reader.records(self.found.checkpoint + 1)?;
+        let mut records = reader.records(self.findings.checkpoint + 1)?;
         let mut assembler = Assembler::default();
         while let Some(record) = records.next()? {
             if record.kind == kind::IDENTITY {
-                self.known.add(record.payload, record.lsn);
+                self.identities.add(record.payload, record.lsn);
                 self.blocks.add_identity(record.lsn, record.payload);
                 continue;
             }
@@ -270,8 +270,8 @@ impl<D: Disk> RecoveredLedger<D> {
             };
             self.blocks.push(entry, block_records.commit_hash);
             self.forget_filed();
-            self.found.replayed += 1;
-            self.found.replayed_transactions += transactions;
+            self.findings.replayed += 1;
+            self.findings.replayed_transactions += transactions;
         }
         if let Some(validator) = &mut self.validator {
             let settled = validator.state.write_durable(validator.last + 1);
@@ -355,13 +355,13 @@ impl<D: Disk> WritableLedger<D> {
         let recovered = recover(&journal.reader(), options, state)?;
         Ok(Self {
             snapshots: journal.snapshots(),
-            writer: Writer::new(journal, sizes, recovered.known, recovered.blocks),
+            writer: Writer::new(journal, sizes, recovered.identities, recovered.blocks),
             validator: recovered.validator,
             founding: recovered.founding,
             config_block: recovered.config_block,
             opened: OpenFindings {
                 journal: recovery,
-                ledger: recovered.found,
+                ledger: recovered.findings,
             },
         })
     }
@@ -476,7 +476,7 @@ impl<D: Disk> ReadOnlyLedger<D> {
             validator: recovered.validator.ok_or(LedgerError::Empty)?,
             config_block: recovered.config_block,
             base: recovered.base,
-            found: recovered.found,
+            found: recovered.findings,
         })
     }
 }

@@ -255,7 +255,7 @@ impl<D: Disk> Blocks<D> {
     }
 
     /// Records the offset of a block in its segment.
-    fn seen(&self, whole: &BlockRecords) {
+    fn record_offset(&self, whole: &BlockRecords) {
         if let Some(block) = self.view().index.block(whole.number)
             && block.begin == whole.begin
         {
@@ -301,7 +301,7 @@ impl<D: Disk> Cursor<D> {
                 fed => fed?,
             };
             let Some(block) = block else { continue };
-            self.blocks.seen(&block);
+            self.blocks.record_offset(&block);
             if block.number < self.next {
                 continue;
             }
@@ -319,7 +319,7 @@ impl<D: Disk> Cursor<D> {
 pub struct Writer<D: Disk> {
     journal: Journal<D>,
     options: Options,
-    known: IdentityCache,
+    identities: IdentityCache,
     blocks: Blocks<D>,
     staged: Vec<StagedBlock>,
     /// Encoded block that was appended last; its memory is reused.
@@ -341,7 +341,7 @@ impl<D: Disk> Writer<D> {
         Self {
             journal,
             options,
-            known,
+            identities: known,
             blocks,
             staged: Vec::new(),
             stream: Vec::new(),
@@ -406,7 +406,7 @@ impl<D: Disk> Writer<D> {
             if identity.is_empty() || identity.len() > record_bytes_max {
                 return None;
             }
-            let lsn = self.known.get(identity).or_else(|| numbers.get(identity));
+            let lsn = self.identities.get(identity).or_else(|| numbers.get(identity));
             lsn.or_else(|| {
                 let lsn = first + new.len() as u64;
                 numbers.add(identity, lsn);
@@ -449,7 +449,7 @@ impl<D: Disk> Writer<D> {
         }
         for identity in new {
             let lsn = self.push(kind::IDENTITY, &[identity])?;
-            self.known.add(identity, lsn);
+            self.identities.add(identity, lsn);
         }
         for (kind, head, part) in &records {
             self.push(*kind, &[head, part])?;

@@ -330,7 +330,7 @@ impl Disk {
     }
 
     /// Returns the keys that expire with block `number`.
-    pub fn due(&self, number: u64) -> Vec<ExpiringKey> {
+    pub fn expiring_with(&self, number: u64) -> Vec<ExpiringKey> {
         let mut due = Vec::new();
         for (at, updates) in self.waiting().enumerate() {
             for (namespace, collection, keys) in updates.collections() {
@@ -468,7 +468,7 @@ impl Disk {
         MergedRange {
             disk: self,
             head,
-            kept: self.database_range(first, end_key),
+            on_disk: self.database_range(first, end_key),
             next: None,
             changed,
         }

@@ -145,7 +145,7 @@ pub struct ScanPart {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanPiece {
     /// Cells, row by row, in the requested order of columns.
-    pub found: Vec<FoundCell>,
+    pub cells: Vec<FoundCell>,
     /// Number of rows.
     pub rows: usize,
     /// True if this region may have more rows of the part. If there is no row, the server ran out of time before the
@@ -249,7 +249,7 @@ pub fn scanned(answer: Bytes, part: &ScanPart, columns: &[ColumnName]) -> Result
     let more = answer.more_results_in_region.unwrap_or(true);
     Ok(ScanPiece {
         rows: answer.results.len(),
-        found: all_cells,
+        cells: all_cells,
         more,
         scanner: answer.scanner_id.filter(|_| more),
     })

@@ -38,8 +38,8 @@ pub(super) fn all(
         let (mut piece, region) = next(hbase, &part, left.limit <= ROWS_MAX, columns, &mut open)?;
         answered(&region);
         left.limit -= piece.rows;
-        let last = piece.found.last().map(|found| found.key.clone());
-        cells.append(&mut piece.found);
+        let last = piece.cells.last().map(|found| found.key.clone());
+        cells.append(&mut piece.cells);
         let is_all = match (piece.more, last, left.reverse) {
             (true, Some(last), false) => {
                 left.low = [&last[..], &[0]].concat();

@@ -16,7 +16,7 @@ impl Membership {
         let mut entries: Vec<Entry> = members.chain(nodes).chain([Entry::Quorum]).chain(rules).collect();
         entries.sort_by_cached_key(|entry| {
             let mut path = Vec::new();
-            entry.place(&mut path);
+            entry.write_path(&mut path);
             path
         });
         entries

@@ -45,7 +45,7 @@ impl State {
         let (members, others) = of_roster.split_at(of_roster.partition_point(Entry::is_member));
         let of_roster = |entry: &Entry| {
             let mut path = Vec::new();
-            entry.place(&mut path);
+            entry.write_path(&mut path);
             let content = self.membership.content(entry, |node| self.last_sequence(node));
             (path, content.unwrap_or_default())
         };

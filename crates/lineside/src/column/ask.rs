@@ -471,7 +471,7 @@ impl Scan {
         let mut left_out = answer.left_out.iter().peekable();
         let mut rows_shown = 0;
         for row in answer.rows.chunk_by(|one, other| one.0 == other.0) {
-            while let Some(before) = left_out.next_if(|one| one.behind <= rows_shown) {
+            while let Some(before) = left_out.next_if(|one| one.rows_before <= rows_shown) {
                 show_left_out(&self.columns, before, answer, as_json)?;
             }
             show_row(&self.columns, row, answer, as_json)?;

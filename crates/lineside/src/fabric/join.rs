@@ -17,7 +17,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct Join {
     #[command(flatten)]
-    kept: ReplicaLedger,
+    storage: ReplicaLedger,
     /// Directory of the snapshot, as a peer writes it (`completed/CHANNEL/BLOCK` below its snapshot directory).
     #[arg(value_name = "DIR")]
     snapshot: PathBuf,
@@ -53,7 +53,7 @@ fn digest(text: &str) -> Result<[u8; 32], Wrong> {
 /// # Errors
 /// A file of the snapshot is refused, a hash is not the expected one, or the ledger cannot be written.
 pub fn join(arguments: &Join, as_json: bool) -> anyhow::Result<()> {
-    let storage = &arguments.kept;
+    let storage = &arguments.storage;
     let expected = ExpectedHashes {
         snapshot_hash: arguments.snapshot_hash,
         commit_hash: arguments.commit_hash,

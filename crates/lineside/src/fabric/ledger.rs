@@ -145,7 +145,7 @@ impl ReplicaLedger {
 #[derive(Args)]
 pub struct Import {
     #[command(flatten)]
-    kept: ReplicaLedger,
+    storage: ReplicaLedger,
     /// Directory with the blocks as NNNNN.orderer.pb.gz or NNNNN.committed.pb.gz.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -211,10 +211,10 @@ pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     };
     let path = arguments.folder.display();
     let genesis = recorded(0)?;
-    if genesis.is_none() && !arguments.kept.data.has_blocks() {
+    if genesis.is_none() && !arguments.storage.data.has_blocks() {
         bail!("{path}: block 0 is missing here, and a new ledger begins with it");
     }
-    let mut replica = arguments.kept.open(None)?;
+    let mut replica = arguments.storage.open(None)?;
     let from = replica.next();
     if genesis.is_none() && recorded(from)?.is_none() {
         bail!("{path}: this directory has neither block 0 nor block {from}, the next block of the ledger");

@@ -113,7 +113,7 @@ pub fn rights(text: &str) -> Result<Rights, String> {
 }
 
 impl Init {
-    fn wanted(&self) -> anyhow::Result<GenesisSpec> {
+    fn genesis_spec(&self) -> anyhow::Result<GenesisSpec> {
         if let Some(file) = &self.from {
             let text = fs::read_to_string(file);
             let text = text.map_err(|error| wrong(format!("{}: {error}", file.display())))?;
@@ -157,7 +157,7 @@ impl Init {
     }
 
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        let spec = self.wanted()?;
+        let spec = self.genesis_spec()?;
         let file = &self.genesis;
         if file.exists() {
             bail!(
@@ -289,11 +289,11 @@ fn say_made(genesis: &Genesis, bytes: &[u8], file: &Path, as_json: bool) -> anyh
     };
     if as_json {
         let members = genesis.members.iter().map(|first| {
-            let public = key::shown(&first.key);
+            let public = key::key_text(&first.key);
             json!({"member": first.member, "name": first.name, "role": role(first), "key": public})
         });
         let nodes = genesis.nodes.iter().map(|(node, key)| {
-            let public = key::shown(key);
+            let public = key::key_text(key);
             json!({"node": node, "key": public})
         });
         let line = json!({
@@ -308,7 +308,7 @@ fn say_made(genesis: &Genesis, bytes: &[u8], file: &Path, as_json: bool) -> anyh
         say!("{PAPER_MODE_WARNING}")?;
     }
     for first in &genesis.members {
-        let public = key::shown(&first.key);
+        let public = key::key_text(&first.key);
         say!(
             "member {} {} ({}) {public}",
             first.member,
@@ -317,7 +317,7 @@ fn say_made(genesis: &Genesis, bytes: &[u8], file: &Path, as_json: bool) -> anyh
         )?;
     }
     for (node, key) in &genesis.nodes {
-        say!("node {node} {}", key::shown(key))?;
+        say!("node {node} {}", key::key_text(key))?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `lineside hybrid prove` and `verify-proof`: get a proof from a node, and check one without a node.
 
-use super::ask::{BytesArg, given, read_head};
+use super::ask::{BytesArg, parse_bytes, read_head};
 use super::asker::Asker;
 use super::key;
 use super::member::{Member, hash, read_genesis, refused};
@@ -30,7 +30,7 @@ pub struct Prove {
     #[command(flatten)]
     member: Member,
     /// Key; \xNN is the byte with the hex value NN.
-    #[arg(value_parser = given)]
+    #[arg(value_parser = parse_bytes)]
     name: BytesArg,
     /// File for the proof; the node's signed statement is written to the same name with .head appended.
     #[arg(long, value_name = "FILE", default_value = "proof.bin")]
@@ -107,10 +107,10 @@ pub struct VerifyProof {
     #[arg(default_value = "proof.bin")]
     proof: PathBuf,
     /// Key; \xNN is the byte with the hex value NN.
-    #[arg(long, value_parser = given)]
+    #[arg(long, value_parser = parse_bytes)]
     name: BytesArg,
     /// Value that the key must have had; without this option, the key must have been absent.
-    #[arg(long, value_name = "VALUE", value_parser = given)]
+    #[arg(long, value_name = "VALUE", value_parser = parse_bytes)]
     value: Option<BytesArg>,
     /// Trusted hash of the block, 64 hex digits; needed without --head.
     #[arg(long, value_name = "HEX", value_parser = hash, required_unless_present = "head")]

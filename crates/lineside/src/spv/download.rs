@@ -102,7 +102,7 @@ impl FromNode {
         };
         let parent = tip.map(|tip| BlockHash(tip.hash));
         let download = Download::start(start..end, parent, workers, || connect(&url, &options))?;
-        let downloaded = take(chain, download, u64::from(end - start.min(end)), report);
+        let downloaded = store_blocks(chain, download, u64::from(end - start.min(end)), report);
         chain.sync()?;
         downloaded.with_context(|| format!("cannot import the blocks of {}", url.describe()))
     }
@@ -120,7 +120,7 @@ fn check_signet(url: &str, chain: &ChainStore, node: &mut dyn Node) -> anyhow::R
     Ok(())
 }
 
-fn take(
+fn store_blocks(
     chain: &mut ChainStore,
     mut download: Download,
     blocks: u64,
@@ -147,12 +147,12 @@ fn take(
     }
     bar.finish();
     if blocks > 0 {
-        tell!("lineside: {}", said(&download.progress()));
+        tell!("lineside: {}", progress_text(&download.progress()));
     }
     Ok(())
 }
 
-fn said(progress: &Progress) -> String {
+fn progress_text(progress: &Progress) -> String {
     let seconds = progress.elapsed.as_secs_f64().max(1e-9);
     format!(
         "{} blocks, {:.1} MB in {seconds:.1} s: {:.1} MB/s",

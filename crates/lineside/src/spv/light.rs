@@ -151,7 +151,7 @@ impl Light {
                 to_display(&genesis)
             )));
         }
-        let server_genesis = client.headers(0, 1)?.found.first().map(Header::hash);
+        let server_genesis = client.headers(0, 1)?.result.first().map(Header::hash);
         let Some(server_genesis) = server_genesis.filter(|found| *found != genesis) else {
             return Ok(());
         };
@@ -209,7 +209,7 @@ impl OpenedLightClient {
     fn sync(&mut self) -> anyhow::Result<u32> {
         let (mut start, mut back, mut added, mut unsynced) = (self.chain.tip().height + 1, 1, 0, 0);
         loop {
-            let headers = self.client.headers(start, HEADERS)?.found;
+            let headers = self.client.headers(start, HEADERS)?.result;
             if headers.is_empty() && back == 1 {
                 break;
             }
@@ -304,7 +304,7 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
     let (txid, text) = (id.0, id.text());
     let proof = opened.proof(&txid, &text)?;
     if !arguments.witness && wtxid.is_none() {
-        let confirmations = holds(opened.chain.verify(&proof, &txid))?;
+        let confirmations = accepted(opened.chain.verify(&proof, &txid))?;
         return show(
             [Some(&text), None],
             &VerifiedLocation::of(&proof),
@@ -321,8 +321,8 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
         let proof = opened.proof(&txid, &text)?;
         (proof, opened.witness_proof(&txid, &text)?)
     };
-    let confirmations = holds(opened.chain.verify(&proof, &txid))?;
-    holds(opened.chain.verify_witness(&witness.proof(), &witness.wtxid))?;
+    let confirmations = accepted(opened.chain.verify(&proof, &txid))?;
+    accepted(opened.chain.verify_witness(&witness.proof(), &witness.wtxid))?;
     // Both trees have the transactions in the same order, so equal indexes mean the same transaction.
     if witness.header != proof.header || witness.index != proof.index {
         bail!(
@@ -352,9 +352,9 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
 /// Verifies that a transaction is in the chain by its WTXID alone, to which the coinbase of its block commits.
 fn verify_by_wtxid(opened: &mut OpenedLightClient, wtxid: &Id, as_json: bool) -> anyhow::Result<()> {
     let text = wtxid.text();
-    let served = opened.client.wtxid_proof(&wtxid.0)?.found;
+    let served = opened.client.wtxid_proof(&wtxid.0)?.result;
     let served = served.with_context(|| format!("{text}: no connected block of the server commits to it"))?;
-    let confirmations = holds(opened.chain.verify_witness(&served.proof(), &wtxid.0))?;
+    let confirmations = accepted(opened.chain.verify_witness(&served.proof(), &wtxid.0))?;
     let location = VerifiedLocation {
         header: served.header,
         height: served.height,
@@ -366,7 +366,7 @@ fn verify_by_wtxid(opened: &mut OpenedLightClient, wtxid: &Id, as_json: bool) ->
 
 impl OpenedLightClient {
     fn proof(&mut self, txid: &[u8; 32], text: &str) -> anyhow::Result<TransactionProof> {
-        let found = self.client.proof(txid)?.found;
+        let found = self.client.proof(txid)?.result;
         let found = found.with_context(|| format!("{text}: no connected block of the server holds it"))?;
         if found.height == SPV_HEIGHT_UNKNOWN {
             bail!(
@@ -378,13 +378,13 @@ impl OpenedLightClient {
     }
 
     fn witness_proof(&mut self, txid: &[u8; 32], text: &str) -> anyhow::Result<ServedWitness> {
-        let found = self.client.witness_proof(txid)?.found;
+        let found = self.client.witness_proof(txid)?.result;
         found.with_context(|| format!("{text}: no connected block of the server holds it"))
     }
 }
 
 /// Returns the result of a check; prints a warning about the server if its proof is wrong.
-fn holds(checked: Result<u32, ChainError>) -> anyhow::Result<u32> {
+fn accepted(checked: Result<u32, ChainError>) -> anyhow::Result<u32> {
     if checked.is_err() {
         tell!("lineside: the server's proof is wrong: do not trust this server");
     }

@@ -273,12 +273,12 @@ impl How {
                     .context("amounts in the paper's format are below 2^32; leave out --paper")?,
             );
             let answer = client.paper(&request)?;
-            return say(answer.code, answer.amount.into(), None, as_json);
+            return print_outcome(answer.code, answer.amount.into(), None, as_json);
         }
         client.sign_with(self.sign.signer()?);
         let executed = session::execute(&mut client, self.session.as_deref(), &[operation])?;
         let outcome = executed.outcomes[0];
-        say(
+        print_outcome(
             outcome.code,
             outcome.amount,
             Some((outcome.number, executed.is_durable)),
@@ -287,7 +287,7 @@ impl How {
     }
 }
 
-fn say(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> anyhow::Result<()> {
+fn print_outcome(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         let (number, durable) = native.unzip();
         say!(

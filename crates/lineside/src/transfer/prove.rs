@@ -161,7 +161,7 @@ impl Audit {
                 json!({"from": audit.from, "records": audit.records,
                     "operations": audit.operations, "signed": audit.signed,
                     "blocks": audit.blocks, "accounts": audit.accounts, "issued": audit.issued.to_string(),
-                    "held": audit.held.to_string(), "pending": audit.pending.0.to_string()})
+                    "held": audit.balances.to_string(), "pending": audit.pending.0.to_string()})
             )?;
         } else {
             say!(
@@ -172,7 +172,7 @@ impl Audit {
                 audit.signed,
                 audit.blocks,
                 audit.accounts,
-                audit.held,
+                audit.balances,
                 audit.pending.0
             )?;
             if audit.from > 0 {

@@ -133,7 +133,7 @@ impl SessionContent {
         if let Some(before) = &self.unanswered
             && *before != words
         {
-            let before: Vec<_> = before.iter().map(|words| told(words)).collect();
+            let before: Vec<_> = before.iter().map(|words| operation_text(words)).collect();
             bail!(
                 "{}: `{}` was sent and has no reply yet; repeat exactly this command first",
                 file.display(),
@@ -152,7 +152,7 @@ impl SessionContent {
 }
 
 /// Returns a stored operation in the notation of `batch`.
-fn told(words: &str) -> String {
+fn operation_text(words: &str) -> String {
     let bytes = lineside_util::hex::from_hex(words).unwrap_or_default();
     let Ok(operation) = Operation::read_from_bytes(&bytes) else {
         return words.to_owned();

@@ -83,7 +83,7 @@ fn now_s() -> u64 {
 
 fn read(disk: &FsDisk) -> anyhow::Result<Ledger> {
     let shown = || disk.path().display().to_string();
-    host::look(disk, read_key(disk.path())?).with_context(shown)
+    host::open_read_only(disk, read_key(disk.path())?).with_context(shown)
 }
 
 fn opener(session: &Session) -> IpAddr {

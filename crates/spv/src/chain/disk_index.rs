@@ -264,7 +264,7 @@ impl DiskIndex {
         guarded(|| {
             for pair in self.keys()?.prefix(&txid[..PREFIX]) {
                 let key = pair.key().map_err(other)?;
-                let (txid_there, location) = self.place(&key, truth).ok_or_else(wrong)?;
+                let (txid_there, location) = self.locate(&key, truth).ok_or_else(wrong)?;
                 if txid_there == txid {
                     each(location);
                 }
@@ -274,7 +274,7 @@ impl DiskIndex {
     }
 
     /// Returns the location that a key names, and the TXID there; `None` if the blocks contradict the key.
-    fn place<'t>(&self, key: &[u8], truth: &'t impl Truth) -> Option<(&'t [u8; 32], IndexedTx)> {
+    fn locate<'t>(&self, key: &[u8], truth: &'t impl Truth) -> Option<(&'t [u8; 32], IndexedTx)> {
         let key: &[u8; KEY] = key.try_into().ok()?;
         let (prefix, location) = key.split_first_chunk::<PREFIX>()?;
         let (block, position) = location.split_first_chunk()?;
@@ -347,7 +347,7 @@ impl DiskIndex {
             for pair in self.keys()?.iter() {
                 let key = pair.key().map_err(other)?;
                 if *key != *RECORD_KEY {
-                    self.place(&key, truth).ok_or_else(wrong)?;
+                    self.locate(&key, truth).ok_or_else(wrong)?;
                     keys += 1;
                 }
             }

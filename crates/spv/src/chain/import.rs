@@ -72,7 +72,7 @@ pub struct ImportReport {
     /// Their bytes.
     pub bytes: u64,
     /// Blocks that the store already had, or that the files hold more than once.
-    pub known: u64,
+    pub already_stored: u64,
     /// Refused blocks and bytes.
     pub refused: Vec<RefusedBlock>,
     /// Accepted blocks that are connected now, detached ones included.
@@ -167,7 +167,7 @@ impl ChainStore {
 struct ImportRun<'a> {
     store: &'a mut ChainStore,
     sources: &'a [Source],
-    found: Vec<ScannedBlock>,
+    blocks: Vec<ScannedBlock>,
     options: ImportOptions,
     report: ImportReport,
     /// Found blocks that wait for their parent, by the parent's hash.
@@ -204,7 +204,7 @@ impl<'a> ImportRun<'a> {
         ImportRun {
             store,
             sources,
-            found: blocks,
+            blocks,
             options,
             report,
             waiting,
@@ -240,7 +240,7 @@ impl<'a> ImportRun<'a> {
                 .waiting
                 .values()
                 .flatten()
-                .map(|i| self.found[*i as usize].hash)
+                .map(|i| self.blocks[*i as usize].hash)
                 .collect();
             let roots: Vec<[u8; 32]> = self
                 .waiting
@@ -265,7 +265,7 @@ impl<'a> ImportRun<'a> {
             len,
             hash,
             ..
-        } = self.found[i];
+        } = self.blocks[i];
         let from = &self.sources[source as usize];
         let io = |e| ChainError::Io {
             path: from.path.clone(),
@@ -284,7 +284,7 @@ impl<'a> ImportRun<'a> {
         from.read(file, offset, buffer).map_err(io)?;
         self.done += u64::from(len);
         match self.store.submit(buffer, self.options.detached) {
-            Ok(outcome) if outcome.already_known => self.report.known += 1,
+            Ok(outcome) if outcome.already_known => self.report.already_stored += 1,
             Ok(outcome) => {
                 self.report.blocks += 1;
                 self.report.bytes += u64::from(len);
@@ -307,7 +307,7 @@ impl<'a> ImportRun<'a> {
     }
 
     fn refuse(&mut self, i: usize, reason: Refused) {
-        let block = &self.found[i];
+        let block = &self.blocks[i];
         let path = self.sources[block.source as usize].path.clone();
         self.report.refused.push(RefusedBlock {
             path,
@@ -324,7 +324,7 @@ impl<'a> ImportRun<'a> {
             .collect();
         waiting.sort_unstable();
         for i in waiting {
-            self.refuse(i as usize, Refused::UnknownParent(self.found[i as usize].parent));
+            self.refuse(i as usize, Refused::UnknownParent(self.blocks[i as usize].parent));
         }
         Ok(())
     }

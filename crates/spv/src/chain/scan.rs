@@ -136,12 +136,12 @@ impl Source {
         } else if self.len < HEADER || self.len > u64::from(BLOCK_BYTES_MAX) {
             unreadable.push((0, format!("{} bytes cannot be a block", self.len)));
         } else {
-            blocks.push(self.found(&file, number, 0, self.len as u32)?);
+            blocks.push(self.scanned_block(&file, number, 0, self.len as u32)?);
         }
         Ok(())
     }
 
-    fn found(&self, file: &File, source: u32, offset: u64, len: u32) -> io::Result<ScannedBlock> {
+    fn scanned_block(&self, file: &File, source: u32, offset: u64, len: u32) -> io::Result<ScannedBlock> {
         let mut header = [0u8; HEADER as usize];
         self.read(file, offset, &mut header)?;
         let mut parent = [0u8; 32];
@@ -191,7 +191,7 @@ impl Source {
                 ));
                 at += 4;
             } else {
-                blocks.push(self.found(file, number, at + FRAME, len)?);
+                blocks.push(self.scanned_block(file, number, at + FRAME, len)?);
                 at = end;
             }
         }

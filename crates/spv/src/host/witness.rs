@@ -21,7 +21,7 @@ pub(super) struct WitnessRequest<'a> {
     pub(super) header: &'a NativeHeader,
     pub(super) key: Key<'a>,
     /// Bytes of room in the reply after its fixed part.
-    pub(super) room: usize,
+    pub(super) body_bytes_max: usize,
 }
 
 /// Fields of a witness proof in a reply.
@@ -88,7 +88,7 @@ impl SpvHost {
         let (transactions, depth) = (info.transactions, depth_of(info.transactions));
         let coinbase_bytes = committed.coinbase.len();
         // This check precedes the computation of the trees, so that a refusal is cheap.
-        if 2 * depth * size_of::<Hash>() + coinbase_bytes > request.room {
+        if 2 * depth * size_of::<Hash>() + coinbase_bytes > request.body_bytes_max {
             return Ok(WitnessLookup::TooLong {
                 transactions,
                 depth,
@@ -169,10 +169,10 @@ fn write(request: &WitnessRequest<'_>, lookup: &WitnessLookup<'_>, tip: Tip, rep
         WitnessLookup::None(status) => *status,
     };
     let filled: usize = parts.iter().map(|part| part.len()).sum();
-    let Some(rest) = request.room.checked_sub(filled) else {
+    let Some(rest) = request.body_bytes_max.checked_sub(filled) else {
         return false;
     };
-    let bytes = size_of::<WitnessReply>() + request.room;
+    let bytes = size_of::<WitnessReply>() + request.body_bytes_max;
     let header = native::reply_header(request.header, status, bytes as u16);
     let zeros = [0; SPV_WITNESS_ROOM_MAX];
     let parts = [header.as_bytes(), body.as_bytes()]

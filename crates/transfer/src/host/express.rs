@@ -146,7 +146,7 @@ impl<D: Disk> Host<D> {
 
     /// Returns whether the disk has no room for the fast path's operations or for the last request.
     pub fn is_full(&self) -> bool {
-        self.wanted.is_some() && self.failed.is_none()
+        self.missing_space.is_some() && self.failed.is_none()
     }
 
     /// Returns the number of operations that the fast path has executed and that are not in the journal yet.
@@ -315,7 +315,7 @@ impl<D: Disk> Host<D> {
     /// Brings ledger and fast path in sync for everything that these requests may change and everything that has
     /// expired, and keeps the fast path from changing it. Returns `false` if they are not in sync, because the disk
     /// has no room for the fast path's operations; then nothing may be executed.
-    pub(super) fn hold(
+    pub(super) fn acquire(
         &mut self,
         now_s: u64,
         requests: &[BatchRequest<'_>],
@@ -344,15 +344,15 @@ impl<D: Disk> Host<D> {
             Some(needed) if needed.accounts.is_empty() && needed.slots.is_empty() => true,
             Some(needed) => match self.claim(needed) {
                 Some(is_level) => is_level,
-                None => self.rest(),
+                None => self.quiesce(),
             },
-            None => self.rest(),
+            None => self.quiesce(),
         }
     }
 
     /// Pauses the fast path. Returns `false` if ledger and fast path are not in sync, because the disk has no room for
     /// the fast path's operations.
-    fn rest(&mut self) -> bool {
+    fn quiesce(&mut self) -> bool {
         self.counts.rests += 1;
         lease::end(&self.store.control().lease_until_ns);
         if let Some(express) = &self.express {
@@ -511,7 +511,7 @@ impl<D: Disk> Host<D> {
 
     /// Publishes the host's changes to the fast path. In `express`, the fast path must be paused, or the accounts
     /// claimed.
-    pub(super) fn show(&mut self, changes: &[Change]) {
+    pub(super) fn publish(&mut self, changes: &[Change]) {
         let Some(express) = &mut self.express else {
             self.counts.homeless += self.fill.apply(changes) as u64;
             return;

@@ -205,7 +205,7 @@ pub struct SteadyUse {
 
 impl SteadyUse {
     /// Returns the use to report at the time `now_s`; `used` is the current use.
-    pub fn look(&mut self, now_s: u64, used: SessionUse) -> SessionUse {
+    pub fn update(&mut self, now_s: u64, used: SessionUse) -> SessionUse {
         let steady = |at_s: &mut Option<u64>, is_refused: bool| {
             if is_refused {
                 *at_s = Some(now_s);

@@ -116,7 +116,7 @@ impl Ledger {
         };
         self.accounts.iter().all(is_sound)
             && aside.keys().all(|id| self.accounts.contains(id))
-            && self.held() == self.issued
+            && self.sum_of_balances() == self.issued
     }
 }
 

@@ -37,14 +37,14 @@ impl Ledger {
     /// # Errors
     /// Description of the difference, if the fast path and the ledger disagree.
     pub fn line(&mut self, record: &Record) -> Result<RecordResult, String> {
-        match self.turn(record) {
+        match self.order_of(record) {
             RecordResult::Done => {}
             other => return Ok(other),
         }
         let code = Code::from_code(record.code).ok_or("the record has an unknown code")?;
         self.step += 1;
         let outcome = match code {
-            Code::Done => Ok(self.again(record)?),
+            Code::Done => Ok(self.replay(record)?),
             code => Err(code),
         };
         self.number += u64::from(outcome.is_ok());
@@ -81,7 +81,7 @@ impl Ledger {
     }
 
     /// Returns whether the record is the next one to apply.
-    fn turn(&self, record: &Record) -> RecordResult {
+    fn order_of(&self, record: &Record) -> RecordResult {
         let version = |id| self.accounts.get(id).map_or(0, |account| account.version);
         let mut orders = vec![];
         if record.source_version != 0 {
@@ -114,7 +114,7 @@ impl Ledger {
     }
 
     /// Executes an operation of the fast path again.
-    fn again(&mut self, record: &Record) -> Result<u64, String> {
+    fn replay(&mut self, record: &Record) -> Result<u64, String> {
         let limit = if record.slot == NO_SESSION {
             PAPER_LIMIT
         } else {
@@ -187,7 +187,7 @@ impl Ledger {
         let (slot, clock_s) = (record.slot, self.clock_s);
         if record.index == 0 {
             self.sessions
-                .keep(slot, record.sequence, record.sum, &[outcome], clock_s);
+                .record_outcomes(slot, record.sequence, record.sum, &[outcome], clock_s);
         }
         if let Some(session) = self.sessions.get_mut(slot) {
             if record.index != 0 {

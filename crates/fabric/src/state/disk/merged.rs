@@ -11,7 +11,7 @@ pub(super) struct MergedRange<'a> {
     pub disk: &'a Disk,
     /// Number of bytes before the key in its place.
     pub head: usize,
-    pub kept: Option<fjall::Iter>,
+    pub on_disk: Option<fjall::Iter>,
     pub next: Option<(Vec<u8>, Entry)>,
     pub changed: BTreeMap<&'a [u8], &'a Update>,
 }
@@ -19,7 +19,7 @@ pub(super) struct MergedRange<'a> {
 impl MergedRange<'_> {
     /// Returns the next entry of the database.
     fn read(&mut self) -> Option<(Vec<u8>, Entry)> {
-        let on_disk = self.kept.as_mut()?;
+        let on_disk = self.on_disk.as_mut()?;
         match catch_panic(|| on_disk.next().map(Guard::into_inner).transpose()) {
             Ok(None) => None,
             Ok(Some((db_key, bytes))) => {
