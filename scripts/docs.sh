@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# Builds the book of docs/ into target/book with mdBook, which it installs into target/ if it is missing. The book does
-# not contain files outside docs/, so links to them become links to the repository. `make docs` checks all links first.
+# Builds the book of docs/ into target/book with mdBook, which it installs into target/ if version 0.5 is missing. The
+# book does not contain files outside docs/, so links to them become links to the repository. `make docs` checks all
+# links first.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 version=0.5.4
 repository=https://github.com/lineside/lineside/blob/main
-mdbook=$(command -v mdbook || echo target/mdbook/bin/mdbook)
-if ! "$mdbook" --version >/dev/null 2>&1; then
-    echo "installing mdbook $version into target/mdbook; this takes some minutes"
-    cargo install mdbook --version "$version" --locked --no-default-features --root target/mdbook
+# The book is tested with mdBook 0.5; an installed mdBook of another version is not used.
+is_usable() { "$1" --version 2>/dev/null | grep -q '^mdbook v0\.5\.'; }
+mdbook=mdbook
+if ! is_usable "$mdbook"; then
     mdbook=target/mdbook/bin/mdbook
+    if ! is_usable "$mdbook"; then
+        echo "installing mdbook $version into target/mdbook; this takes some minutes and needs a network"
+        cargo install mdbook --version "$version" --locked --force --no-default-features --root target/mdbook
+    fi
 fi
 
 source=target/book-source

@@ -186,8 +186,8 @@ fn results<T: DeserializeOwned>(body: &[u8], count: usize) -> Result<Vec<Result<
     };
     let mut sorted: Vec<Option<Result<T, NoResult>>> = (0..count).map(|_| None).collect();
     for reply in replies {
-        let place = reply.id.and_then(|id| sorted.get_mut(usize::try_from(id).ok()?));
-        match place {
+        let slot = reply.id.and_then(|id| sorted.get_mut(usize::try_from(id).ok()?));
+        match slot {
             Some(place @ None) => *place = Some(reply.into_result()),
             _ => {
                 return Err(malformed(
@@ -207,7 +207,7 @@ fn results<T: DeserializeOwned>(body: &[u8], count: usize) -> Result<Vec<Result<
 pub fn info(body: &[u8], id: u64) -> Result<NodeInfo, NoResult> {
     let info: Info = result(body, id)?;
     Ok(NodeInfo {
-        chain: said(&info.chain),
+        chain: cleaned_text(&info.chain),
         blocks: info.blocks,
         headers: info.headers,
         best: info.bestblockhash.0,
@@ -350,7 +350,7 @@ pub fn socket_message(body: &[u8]) -> SocketMessage {
 
 /// Returns a node's text in a form for messages: one line, no control characters, at most [`NODE_TEXT_CHARS_MAX`]
 /// characters.
-pub(crate) fn said(text: &str) -> String {
+pub(crate) fn cleaned_text(text: &str) -> String {
     let shown = text.trim().chars();
     let clean = |c: char| if c.is_control() { ' ' } else { c };
     shown.take(NODE_TEXT_CHARS_MAX).map(clean).collect()
@@ -361,10 +361,10 @@ pub(crate) fn fault_of(call: &'static str, no_result: NoResult) -> NodeFault {
     match no_result {
         NoResult::Malformed(why) => NodeFault::Malformed {
             call,
-            why: said(&why),
+            why: cleaned_text(&why),
         },
         NoResult::Error(RpcError { code, message }) => {
-            let message = said(&message);
+            let message = cleaned_text(&message);
             match code {
                 IN_WARMUP => NodeFault::WarmingUp { message },
                 _ => NodeFault::Rpc { call, code, message },

@@ -162,8 +162,8 @@ impl BlocksDir {
             branch.push(at);
             at = parent_of(&entry.header);
         }
-        let keep = self.entries.get(&at).map_or(0, |entry| entry.height as usize + 1);
-        self.best.truncate(keep);
+        let next_entry = self.entries.get(&at).map_or(0, |entry| entry.height as usize + 1);
+        self.best.truncate(next_entry);
         self.best.extend(branch.into_iter().rev());
     }
 
@@ -228,16 +228,16 @@ impl Node for BlocksDir {
 
     fn wait_for_change(
         &mut self,
-        known: &BlockHash,
+        known_tip: &BlockHash,
         timeout: Duration,
     ) -> Result<Option<Announcement>, NodeError> {
         let deadline = Instant::now() + timeout;
         loop {
             self.read_on()?;
-            if let Some(best) = self.best.last().filter(|best| *best != known) {
+            if let Some(best) = self.best.last().filter(|best| *best != known_tip) {
                 return Ok(Some(Announcement {
                     hash: *best,
-                    by: NoticedBy::Poll,
+                    noticed_by: NoticedBy::Poll,
                 }));
             }
             let left = deadline.saturating_duration_since(Instant::now());

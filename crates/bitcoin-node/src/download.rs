@@ -100,7 +100,7 @@ struct State {
     /// Next height that no worker has claimed.
     unclaimed: u32,
     /// Height that the iterator waits for; its worker may exceed the look-ahead limit.
-    wanted: u32,
+    awaited_height: u32,
     ready: BTreeMap<u32, (BlockHash, Vec<u8>)>,
     ready_bytes: usize,
     failure: Option<NodeError>,
@@ -137,7 +137,7 @@ impl Download {
         let nodes = nodes?;
         let state = State {
             unclaimed: range.start,
-            wanted: range.start,
+            awaited_height: range.start,
             ready: BTreeMap::new(),
             ready_bytes: 0,
             failure: None,
@@ -198,7 +198,7 @@ impl Download {
         loop {
             if let Some((hash, raw)) = state.ready.remove(&self.next) {
                 state.ready_bytes -= raw.len();
-                state.wanted = self.next + 1;
+                state.awaited_height = self.next + 1;
                 drop(state);
                 self.shared.changed.notify_all();
                 return Ok((hash, raw));
@@ -228,13 +228,13 @@ impl Download {
     fn next_block(&mut self) -> Result<DownloadedBlock, NodeError> {
         let height = self.next;
         let (hash, raw) = self.take()?;
-        let found = raw.first_chunk().map(parent_of).unwrap_or_default();
-        if let Some(expected) = self.parent.filter(|expected| *expected != found) {
+        let parent = raw.first_chunk().map(parent_of).unwrap_or_default();
+        if let Some(expected) = self.parent.filter(|expected| *expected != parent) {
             let fault = NodeFault::WrongParent {
                 height,
                 hash,
                 expected,
-                found,
+                found: parent,
             };
             return Err(NodeError::new("download", fault));
         }
@@ -347,7 +347,7 @@ impl Worker {
                 return false;
             }
             let has_room = state.ready_bytes < self.shared.options.look_ahead_bytes;
-            if has_room || height == state.wanted {
+            if has_room || height == state.awaited_height {
                 return true;
             }
             state = self.shared.wait(state);
@@ -397,12 +397,15 @@ impl Worker {
 /// Fetches a block and checks its hash, although [`Node`] also guarantees it.
 fn block(node: &mut dyn Node, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
     let raw = node.block(hash)?;
-    let found = BlockHash::of_block(&raw).unwrap_or_default();
-    if found != *hash {
-        let asked = *hash;
+    let actual_hash = BlockHash::of_block(&raw).unwrap_or_default();
+    if actual_hash != *hash {
+        let requested_hash = *hash;
         return Err(NodeError::new(
             node.describe(),
-            NodeFault::WrongBlock { asked, found },
+            NodeFault::WrongBlock {
+                asked: requested_hash,
+                found: actual_hash,
+            },
         ));
     }
     Ok(raw)

@@ -195,8 +195,8 @@ impl Follower {
         let Some(hash) = self.ahead.pop_front() else {
             return Ok(None);
         };
-        let kept = local.kept_block(&hash);
-        let raw = match kept.map_or_else(|| node.block(&hash), Ok) {
+        let local_copy = local.kept_block(&hash);
+        let raw = match local_copy.map_or_else(|| node.block(&hash), Ok) {
             Ok(raw) => raw,
             // A block of a chain that the node has left may not exist any more.
             Err(error) if matches!(error.fault, NodeFault::NoSuchBlock { .. }) => {
@@ -209,9 +209,12 @@ impl Follower {
             Err(error) => return Err(error),
         };
         let wrong = |fault| NodeError::new(node.describe(), fault);
-        let found = BlockHash::of_block(&raw).unwrap_or_default();
-        if found != hash {
-            return Err(wrong(NodeFault::WrongBlock { asked: hash, found }));
+        let actual_hash = BlockHash::of_block(&raw).unwrap_or_default();
+        if actual_hash != hash {
+            return Err(wrong(NodeFault::WrongBlock {
+                asked: hash,
+                found: actual_hash,
+            }));
         }
         let header: &[u8; HEADER_BYTES] = raw.first_chunk().unwrap_or(&[0; HEADER_BYTES]);
         if height > 0 && parent_of(header) != self.after {
@@ -235,20 +238,26 @@ impl Follower {
     fn compare(&mut self, node: &mut dyn Node, local: &dyn LocalChain) -> Result<ChainComparison, NodeError> {
         self.ahead.clear();
         if !self.network_checked {
-            let (expected, found) = (self.genesis, node.hash_at(0)?);
-            if found != expected {
+            let (expected, actual) = (self.genesis, node.hash_at(0)?);
+            if actual != expected {
                 return Err(NodeError::new(
                     node.describe(),
-                    NodeFault::OtherNetwork { expected, found },
+                    NodeFault::OtherNetwork {
+                        expected,
+                        found: actual,
+                    },
                 ));
             }
             self.network_checked = true;
         }
         let info = node.info()?;
-        if let (Some(expected), Some(found)) = (self.signet, info.signet)
-            && expected != found
+        if let (Some(expected), Some(actual)) = (self.signet, info.signet)
+            && expected != actual
         {
-            let fault = NodeFault::OtherSignet { expected, found };
+            let fault = NodeFault::OtherSignet {
+                expected,
+                found: actual,
+            };
             return Err(NodeError::new(node.describe(), fault));
         }
         self.best = info.best;
@@ -260,8 +269,8 @@ impl Follower {
             return Ok(ChainComparison::Equal);
         }
         if info.blocks > height {
-            match at(node, height)? {
-                Some(found) if found == hash => {
+            match hash_at(node, height)? {
+                Some(actual) if actual == hash => {
                     self.after = hash;
                     return self.look_ahead(node, local, height + 1, &info);
                 }
@@ -290,8 +299,8 @@ impl Follower {
             .min(HASHES_AHEAD_MAX);
         let mut hashes = node.hashes(from, count)?;
         hashes.truncate(count as usize);
-        let asked: Vec<_> = hashes.iter().copied().filter(|hash| !local.keeps(hash)).collect();
-        node.fetch_ahead(&asked);
+        let requested: Vec<_> = hashes.iter().copied().filter(|hash| !local.keeps(hash)).collect();
+        node.fetch_ahead(&requested);
         self.ahead = hashes.into();
         if from == 0 {
             self.after = self.genesis;
@@ -323,7 +332,7 @@ impl Follower {
         }
         // Chains of two signets share only the first block, and a node need not report its challenge.
         if fork == 0 && self.signet.is_some() && info.signet.is_none() {
-            let (Some(ours), Some(theirs)) = (local.hash_at(1), at(node, 1)?) else {
+            let (Some(ours), Some(theirs)) = (local.hash_at(1), hash_at(node, 1)?) else {
                 return Ok(ChainComparison::Changed);
             };
             let fault = NodeFault::OtherFirstBlock { ours, theirs };
@@ -371,11 +380,14 @@ impl Follower {
             for (hash, header) in hashes.iter().zip(&headers) {
                 at += 1;
                 length += 1;
-                let found = BlockHash::of_header(header);
-                if found != *hash {
+                let actual_hash = BlockHash::of_header(header);
+                if actual_hash != *hash {
                     return Err(NodeError::new(
                         node.describe(),
-                        NodeFault::WrongBlock { asked: *hash, found },
+                        NodeFault::WrongBlock {
+                            asked: *hash,
+                            found: actual_hash,
+                        },
                     ));
                 }
                 if parent != Some(parent_of(header)) {
@@ -406,7 +418,7 @@ fn knows(node: &mut dyn Node, hash: &BlockHash) -> Result<bool, NodeError> {
 }
 
 /// Returns the node's block at `height`; `None` above its tip.
-fn at(node: &mut dyn Node, height: u32) -> Result<Option<BlockHash>, NodeError> {
+fn hash_at(node: &mut dyn Node, height: u32) -> Result<Option<BlockHash>, NodeError> {
     match node.hash_at(height) {
         Ok(hash) => Ok(Some(hash)),
         Err(error) if matches!(error.fault, NodeFault::NoSuchHeight { .. }) => Ok(None),
@@ -424,7 +436,7 @@ fn fork_point(node: &mut dyn Node, local: &dyn LocalChain, top: u32) -> Result<O
         let ours = local
             .hash_at(height)
             .ok_or_else(|| NodeError::new(node.describe(), NodeFault::LocalGap { height }))?;
-        Ok::<_, NodeError>(at(node, height)?.map(|theirs| theirs == ours))
+        Ok::<_, NodeError>(hash_at(node, height)?.map(|theirs| theirs == ours))
     };
     while height > 0 {
         match agrees(node, height)? {

@@ -97,18 +97,18 @@ impl Http {
             return self.take(connection, response, ask).await;
         }
         let stream = self.address.open().await?;
-        let lost = |error: hyper::Error| NodeFault::Lost {
+        let lost_fault = |error: hyper::Error| NodeFault::Lost {
             call: ask.call,
             why: chain(&error),
         };
-        let (mut connection, task) = handshake(TokioIo::new(stream)).await.map_err(lost)?;
+        let (mut connection, task) = handshake(TokioIo::new(stream)).await.map_err(lost_fault)?;
         self.opened += 1;
         self.task = Some(tokio::spawn(async move {
             // The request on this connection reports the error.
             let _ = task.await;
         }));
         let request = self.request(ask, authorization)?;
-        let response = connection.send_request(request).await.map_err(lost)?;
+        let response = connection.send_request(request).await.map_err(lost_fault)?;
         self.take(connection, response, ask).await
     }
 

@@ -1,6 +1,6 @@
 //! RPC calls of one node over its connections.
 
-use crate::answers::{self, NoResult, RpcError, fault_of, said};
+use crate::answers::{self, NoResult, RpcError, cleaned_text, fault_of};
 use crate::backoff::Backoff;
 use crate::error::NodeFault;
 use crate::hash::{BlockHash, HEADER_BYTES};
@@ -243,8 +243,9 @@ impl Link {
         let heights: Vec<u32> = (from..from.saturating_add(count)).collect();
         for heights in heights.chunks(BATCH_MAX) {
             let body = self.batch(CALL, heights.iter().map(u32::to_string)).await?;
-            let found = answers::hashes(&body, heights.len()).map_err(|error| fault_of(CALL, error))?;
-            for (height, hash) in heights.iter().zip(found) {
+            let answered_hashes =
+                answers::hashes(&body, heights.len()).map_err(|error| fault_of(CALL, error))?;
+            for (height, hash) in heights.iter().zip(answered_hashes) {
                 match hash.map_err(|error| height_fault(*height, error)) {
                     Ok(hash) => hashes.push(hash),
                     Err(NodeFault::NoSuchHeight { .. }) => return Ok(hashes),
@@ -273,8 +274,9 @@ impl Link {
         for hashes in hashes.chunks(BATCH_MAX) {
             let params = hashes.iter().map(|hash| format!("\"{hash}\",false"));
             let body = self.batch(CALL, params).await?;
-            let found = answers::headers(&body, hashes.len()).map_err(|error| fault_of(CALL, error))?;
-            for (hash, header) in hashes.iter().zip(found) {
+            let answered_headers =
+                answers::headers(&body, hashes.len()).map_err(|error| fault_of(CALL, error))?;
+            for (hash, header) in hashes.iter().zip(answered_headers) {
                 let header = header.map_err(|error| block_fault(CALL, hash, error))?;
                 check_hash(hash, BlockHash::of_header(&header))?;
                 headers.push(header);
@@ -299,7 +301,7 @@ impl Link {
             }
         };
         match BlockHash::of_block(&raw) {
-            Some(found) => check_hash(hash, found)?,
+            Some(actual_hash) => check_hash(hash, actual_hash)?,
             None => {
                 return Err(NodeFault::Malformed {
                     call: CALL,
@@ -417,7 +419,7 @@ impl Link {
     /// Waits until the best block may differ from `known`, at most for `wait`.
     pub(crate) async fn wait(
         &mut self,
-        known: &BlockHash,
+        known_tip: &BlockHash,
         wait: Duration,
     ) -> Result<Option<Announcement>, NodeFault> {
         let end = Instant::now() + wait.min(WAIT_MAX);
@@ -427,7 +429,7 @@ impl Link {
                 self.subscribe().await;
             }
             // This request follows the subscription, so that no block in between is missed.
-            if let Some(announcement) = self.another_best(known).await? {
+            if let Some(announcement) = self.another_best(known_tip).await? {
                 return Ok(Some(announcement));
             }
             let is_settled = |(_, since): &(Notifier, Instant)| since.elapsed() > SUBSCRIPTION_SETTLE_TIME;
@@ -435,7 +437,7 @@ impl Link {
                 Some(notifier) if is_settled(notifier) => self.options.backup_poll_interval,
                 _ => self.options.poll_interval,
             };
-            if let Some(announcement) = self.notified(known, end.min(Instant::now() + interval)).await {
+            if let Some(announcement) = self.notified(known_tip, end.min(Instant::now() + interval)).await {
                 return Ok(Some(announcement));
             }
             if Instant::now() >= end {
@@ -459,25 +461,25 @@ impl Link {
         let best = asked.unwrap_or(Err(NodeFault::TimedOut { call, after }))?;
         Ok((best != *known).then_some(Announcement {
             hash: best,
-            by: NoticedBy::Poll,
+            noticed_by: NoticedBy::Poll,
         }))
     }
 
     /// Waits for a notification until `end`; without a subscription, only sleeps until then.
-    async fn notified(&mut self, known: &BlockHash, end: Instant) -> Option<Announcement> {
+    async fn notified(&mut self, known_tip: &BlockHash, end: Instant) -> Option<Announcement> {
         loop {
             let Some((notifier, _)) = &mut self.notifier else {
                 sleep_until(end).await;
                 return None;
             };
-            let by = notifier.by();
+            let by = notifier.noticed_by();
             let first = timeout_at(end, notifier.next()).await.ok()?;
             let newest = first.and_then(|first| {
-                let later = notifier.drain(known)?;
-                Ok(later.or(first.filter(|hash| hash != known)))
+                let later = notifier.drain(known_tip)?;
+                Ok(later.or(first.filter(|hash| hash != known_tip)))
             });
             match newest {
-                Ok(Some(hash)) => return Some(Announcement { hash, by }),
+                Ok(Some(hash)) => return Some(Announcement { hash, noticed_by: by }),
                 // A notification of the known block.
                 Ok(None) => {}
                 Err(fault) => {
@@ -492,7 +494,7 @@ impl Link {
 /// Returns the body of a JSON answer; a fault for any other answer.
 fn body_of(call: &'static str, answer: Answer) -> Result<Vec<u8>, NodeFault> {
     let Answer { status, body } = answer;
-    let message = || said(&String::from_utf8_lossy(&body[..body.len().min(1024)]));
+    let message = || cleaned_text(&String::from_utf8_lossy(&body[..body.len().min(1024)]));
     let is_json = matches!(body.trim_ascii_start().first(), Some(b'{' | b'['));
     match status {
         401 => Err(NodeFault::Unauthorized),

@@ -59,7 +59,7 @@ pub struct Announcement {
     /// chains must be compared.
     pub hash: BlockHash,
     /// Channel of the notification.
-    pub by: NoticedBy,
+    pub noticed_by: NoticedBy,
 }
 
 /// Client of a full node.
@@ -138,7 +138,7 @@ pub trait Node: Send {
     /// Faults of the connection and of the answer. Lost notifications alone are not an error.
     fn wait_for_change(
         &mut self,
-        known: &BlockHash,
+        known_tip: &BlockHash,
         timeout: Duration,
     ) -> Result<Option<Announcement>, NodeError>;
 

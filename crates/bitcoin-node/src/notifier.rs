@@ -42,7 +42,7 @@ impl Notifier {
         Ok(newest)
     }
 
-    pub(crate) fn by(&self) -> NoticedBy {
+    pub(crate) fn noticed_by(&self) -> NoticedBy {
         match self {
             Notifier::Zmq(_) => NoticedBy::Zmq,
             Notifier::Socket(_) => NoticedBy::WebSocket,
@@ -60,7 +60,10 @@ impl Subscriber {
     /// Connects to a publisher and subscribes to `topic`. Returns when the publisher has answered the handshake.
     pub(crate) async fn open(address: &Address, topic: Topic) -> Result<Subscriber, NodeFault> {
         let mut stream = address.open().await?;
-        stream.write_all(&opening(&[topic.name()])).await.map_err(lost)?;
+        stream
+            .write_all(&opening(&[topic.name()]))
+            .await
+            .map_err(connection_lost)?;
         let mut subscriber = Subscriber {
             stream,
             decoder: Decoder::default(),
@@ -75,8 +78,8 @@ impl Subscriber {
             if let Some(event) = self.decoder.next().map_err(malformed)? {
                 return Ok(event);
             }
-            match self.stream.read(&mut bytes).await.map_err(lost)? {
-                0 => return Err(lost(std::io::ErrorKind::UnexpectedEof.into())),
+            match self.stream.read(&mut bytes).await.map_err(connection_lost)? {
+                0 => return Err(connection_lost(std::io::ErrorKind::UnexpectedEof.into())),
                 count => self.decoder.push(&bytes[..count]),
             }
         }
@@ -90,14 +93,14 @@ impl Subscriber {
                         return Ok(hash);
                     }
                 }
-                Event::Ping(pong) => self.stream.write_all(&pong).await.map_err(lost)?,
+                Event::Ping(pong) => self.stream.write_all(&pong).await.map_err(connection_lost)?,
                 Event::Command => {}
             }
         }
     }
 }
 
-fn lost(error: std::io::Error) -> NodeFault {
+fn connection_lost(error: std::io::Error) -> NodeFault {
     NodeFault::Lost {
         call: CALL,
         why: error.to_string(),

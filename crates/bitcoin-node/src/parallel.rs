@@ -91,8 +91,8 @@ impl ParallelNode {
             self.shared.changed.notify_all();
             return;
         }
-        let wanted: HashSet<_> = hashes.iter().copied().collect();
-        state.fetched.retain(|hash, _| wanted.contains(hash));
+        let requested: HashSet<_> = hashes.iter().copied().collect();
+        state.fetched.retain(|hash, _| requested.contains(hash));
         state.bytes = state.fetched.values().flatten().map(Vec::len).sum();
         let is_new =
             |hash: &&BlockHash| !state.fetched.contains_key(*hash) && !state.under_way.contains(*hash);
@@ -120,8 +120,8 @@ impl ParallelNode {
     fn take(&self, hash: &BlockHash) -> Option<Vec<u8>> {
         let interrupter = self.node.interrupter();
         let mut state = self.shared.lock();
-        if let Some(place) = state.queue.iter().position(|queued| queued == hash) {
-            state.queue.remove(place);
+        if let Some(position) = state.queue.iter().position(|queued| queued == hash) {
+            state.queue.remove(position);
             return None;
         }
         loop {

@@ -3,7 +3,7 @@
 //! Source: `docs/json_rpc_api.md` of btcd, section "Websocket Extension". A socket is authenticated by the header of
 //! its handshake. Unlike an HTTP connection, which btcd closes after each answer, it stays open.
 
-use crate::answers::{self, SocketMessage, said};
+use crate::answers::{self, SocketMessage, cleaned_text};
 use crate::error::NodeFault;
 use crate::hash::BlockHash;
 use crate::options::BLOCK_ANSWER_BYTES_MAX;
@@ -145,7 +145,7 @@ fn fault(call: &'static str, limit_bytes: usize, error: Error) -> NodeFault {
         },
         other => NodeFault::Lost {
             call,
-            why: said(&other.to_string()),
+            why: cleaned_text(&other.to_string()),
         },
     }
 }

@@ -118,7 +118,7 @@ fn announced_by(btcd: &Btcd, feed: &mut Feed, local: &mut ChainInMemory) -> Noti
         until("the block", || match feed.next(local, WAIT_TIMEOUT) {
             Event::Step(step) => {
                 local.apply(&step);
-                feed.announced().map(|announcement| announcement.by)
+                feed.announced().map(|announcement| announcement.noticed_by)
             }
             _ => None,
         })

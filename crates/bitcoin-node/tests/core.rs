@@ -353,7 +353,7 @@ fn a_block_is_announced_by_zmq() {
         .wait_for_change(&best, Duration::from_secs(60))
         .unwrap()
         .unwrap();
-    assert_eq!((announced.hash, announced.by), (new, NoticedBy::Zmq));
+    assert_eq!((announced.hash, announced.noticed_by), (new, NoticedBy::Zmq));
     // Three notifications at once result in one announcement.
     publisher.announce_times([8; 32], 3);
     assert!(
@@ -387,7 +387,10 @@ fn without_a_usable_publisher_the_node_is_polled() {
             .wait_for_change(&UNKNOWN, Duration::from_secs(60))
             .unwrap()
             .unwrap();
-        assert_eq!((announced.hash, announced.by), (hash(&fake, 5), NoticedBy::Poll));
+        assert_eq!(
+            (announced.hash, announced.noticed_by),
+            (hash(&fake, 5), NoticedBy::Poll)
+        );
         assert_eq!(
             node.wait_for_change(&hash(&fake, 5), Duration::from_millis(100))
                 .unwrap(),
@@ -419,7 +422,7 @@ fn a_lost_publisher_is_subscribed_to_again() {
         .wait_for_change(&best, Duration::from_secs(60))
         .unwrap()
         .unwrap();
-    assert_eq!(announced.by, NoticedBy::Zmq);
+    assert_eq!(announced.noticed_by, NoticedBy::Zmq);
 }
 
 #[test]

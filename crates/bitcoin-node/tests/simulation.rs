@@ -164,7 +164,10 @@ impl Node for Simulated {
     fn wait_for_change(&mut self, known: &BlockHash, _: Duration) -> Result<Option<Announcement>, NodeError> {
         let best = self.info()?.best;
         let by = NoticedBy::Poll;
-        Ok((best != *known).then_some(Announcement { hash: best, by }))
+        Ok((best != *known).then_some(Announcement {
+            hash: best,
+            noticed_by: by,
+        }))
     }
 
     fn describe(&self) -> String {

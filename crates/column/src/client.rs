@@ -166,7 +166,7 @@ impl Client {
                 // have made progress.
                 return Err(ClientError::TooLong);
             }
-            let rest = answer.rest(rows.reverse).filter(|_| goes_on);
+            let rest = answer.continuation(rows.reverse).filter(|_| goes_on);
             let is_over = each(answer).is_break();
             let Some((start, exclusive)) = rest.filter(|_| !is_over) else {
                 return Ok(());

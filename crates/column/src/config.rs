@@ -256,8 +256,8 @@ impl TryFrom<String> for TableName {
             parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
         };
         let in_hbase = || {
-            let (scheme, place) = text.split_once("://")?;
-            let (servers, table) = place.split_once('/').filter(|(_, table)| !table.is_empty())?;
+            let (scheme, location) = text.split_once("://")?;
+            let (servers, table) = location.split_once('/').filter(|(_, table)| !table.is_empty())?;
             let servers: Vec<&str> = servers.split(',').collect();
             match (scheme, &servers[..], servers.iter().all(is_address)) {
                 ("hbase", servers, true) => Some(Self::HBase {

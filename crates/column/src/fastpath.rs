@@ -80,15 +80,15 @@ impl ColumnFastPath {
             Ask::Scan(Some(range)) => self.within(now_ns, &request, |section| {
                 reply.put(&[COLUMN_PAPER_FOUND, 0]);
                 let room = (payload.len() - 2) / COLUMN_PAPER_ROW_BYTES;
-                let mut taken = 0;
+                let mut rows_written = 0;
                 let (rows, more) = section.scan(range, |block, from, to| {
-                    let last = to.min(from + room - taken);
+                    let last = to.min(from + room - rows_written);
                     for row in from..last {
                         let (key, value) = paper_row(block, row)?;
                         reply.put(&key);
                         reply.put(&value);
                     }
-                    taken += last - from;
+                    rows_written += last - from;
                     Ok(last - from)
                 })?;
                 let status = match rows {

@@ -127,7 +127,7 @@ impl fmt::Debug for ColumnHost {
 
 /// Result of a read: cells in order, and true if there are further rows.
 struct ReadResult {
-    found: Vec<FoundCell>,
+    cells: Vec<FoundCell>,
     more: bool,
 }
 
@@ -171,15 +171,15 @@ impl ColumnHost {
             };
             if let Some(read) = self.read_and_fill(&range, column) {
                 let is_it = |found: &FoundCell| found.key == key;
-                return Ok(read?.found.into_iter().take_while(is_it).collect());
+                return Ok(read?.cells.into_iter().take_while(is_it).collect());
             }
         }
         let cells = self.table().get(key, columns)?;
-        let found = cells.into_iter().enumerate().filter_map(|(column, cell)| {
+        let present = cells.into_iter().enumerate().filter_map(|(column, cell)| {
             let key = key.to_vec();
             cell.map(|cell| FoundCell { key, column, cell })
         });
-        Ok(found.collect())
+        Ok(present.collect())
     }
 
     fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<ReadResult, TableError> {
@@ -193,9 +193,9 @@ impl ColumnHost {
             limit: range.limit.saturating_add(1),
             ..range.clone()
         };
-        let mut found = self.table().scan(&one_more, columns)?;
-        let more = cut(&mut found, range.limit);
-        Ok(ReadResult { found, more })
+        let mut cells = self.table().scan(&one_more, columns)?;
+        let more = cut(&mut cells, range.limit);
+        Ok(ReadResult { cells, more })
     }
 
     /// Reads a range and neighbouring rows, and puts them into the fast path. Returns `None` if the fast path cannot
@@ -206,22 +206,22 @@ impl ColumnHost {
         column: &ColumnName,
     ) -> Option<Result<ReadResult, TableError>> {
         let id = *self.ids.get(column)?;
-        let asked = Interval {
+        let requested = Interval {
             low: Key::new(&range.low)?,
             high: range.high.as_deref().map(Key::new).unwrap_or_default(),
         };
         // If the end is a key that the fast path cannot represent, the interval is left open, and the rows that were
         // read determine its end.
-        let is_open = asked.high.is_none() && range.high.is_some();
-        if asked.is_empty() {
+        let is_open = requested.high.is_none() && range.high.is_some();
+        if requested.is_empty() {
             return None;
         }
         let coherence = &self.setup.coherence;
-        let reading = coherence.plan_read(id, &asked, range.limit);
+        let reading = coherence.plan_read(id, &requested, range.limit);
         coherence.join(id, &reading.interval.low);
-        if !is_open && let Some((rows, more)) = coherence.cached_rows(id, &asked, range.limit) {
-            let found = rows.into_iter().map(FoundCell::from).collect();
-            return Some(Ok(ReadResult { found, more }));
+        if !is_open && let Some((rows, more)) = coherence.cached_rows(id, &requested, range.limit) {
+            let cells = rows.into_iter().map(FoundCell::from).collect();
+            return Some(Ok(ReadResult { cells, more }));
         }
         let ReadPlan { interval, rows } = reading;
         let (server, owner) = self.server_of(interval.low.as_bytes())?;
@@ -241,17 +241,17 @@ impl ColumnHost {
             None => (self.table().scan(&one_more, columns)).map(|found| (found, true)),
             Some(owner) => self.table().scan_from_owner(owner, &one_more, columns),
         };
-        let (mut found, is_from_owner) = match read {
+        let (mut cells, is_from_owner) = match read {
             Ok(read) => read,
             Err(error) => return Some(Err(error)),
         };
-        let behind = found.get(rows).map(|found| found.key.clone());
-        let is_cut = cut(&mut found, rows);
+        let next_key = cells.get(rows).map(|found| found.key.clone());
+        let is_cut = cut(&mut cells, rows);
         if is_from_owner && (is_cut || !is_open) {
             let end = owner.and_then(|owner| owner.end);
-            let behind = [behind, end].into_iter().flatten().min();
-            let until_ns = self.until_ns(&found, (id, interval), column, before_ns);
-            let (interval, rows) = holdable(&found, interval, behind.as_deref());
+            let first_unread = [next_key, end].into_iter().flatten().min();
+            let until_ns = self.until_ns(&cells, (id, interval), column, before_ns);
+            let (interval, rows) = holdable(&cells, interval, first_unread.as_deref());
             if !interval.is_empty() && (self.setup.clock)() < until_ns {
                 fill.finish(&Filled {
                     column: id,
@@ -262,14 +262,14 @@ impl ColumnHost {
                 });
             }
         }
-        found.drain(..found.partition_point(|found| found.key < range.low));
+        cells.drain(..cells.partition_point(|found| found.key < range.low));
         let is_before = |found: &FoundCell| range.high.as_ref().is_none_or(|high| found.key < *high);
-        let count = found.partition_point(is_before);
-        let is_all = !is_cut || count < found.len();
-        found.truncate(count);
-        let is_enough = is_all || found.len() >= range.limit;
-        let more = cut(&mut found, range.limit) || !is_all;
-        is_enough.then_some(Ok(ReadResult { found, more }))
+        let count = cells.partition_point(is_before);
+        let is_all = !is_cut || count < cells.len();
+        cells.truncate(count);
+        let is_enough = is_all || cells.len() >= range.limit;
+        let more = cut(&mut cells, range.limit) || !is_all;
+        is_enough.then_some(Ok(ReadResult { cells, more }))
     }
 
     /// Returns the number of the server whose lease is needed for rows from `key` on, and their owner if it matters.
@@ -290,7 +290,7 @@ impl ColumnHost {
     }
 
     /// Returns the time in ns until which cells that were read after `before_ns` are certain not to expire.
-    fn until_ns(&self, found: &[FoundCell], read: ColumnRange, column: &ColumnName, before_ns: u64) -> u64 {
+    fn until_ns(&self, cells: &[FoundCell], read: ColumnRange, column: &ColumnName, before_ns: u64) -> u64 {
         let ttl_ms = self.table().family_ttl_ms(column);
         let end_ms = |cell: &Cell| {
             let by_family = ttl_ms.map(|ttl_ms| cell.timestamp_ms.saturating_add(ttl_ms));
@@ -306,7 +306,7 @@ impl ColumnHost {
             _ => None,
         };
         let mut until_ns = u64::MAX;
-        let ends_ms = found.iter().filter_map(|found| end_ms(&found.cell));
+        let ends_ms = cells.iter().filter_map(|found| end_ms(&found.cell));
         if let Some(end_ms) = ends_ms.chain(by_writer).min() {
             let left_ms = end_ms.saturating_sub(self.table().now_ms());
             until_ns = before_ns
@@ -359,8 +359,8 @@ impl ColumnHost {
             (None, PaperRequest::Scan(..)) => paper::scan_reply(&[], 0, false),
             (Some(_), PaperRequest::Get(key, _)) if key.is_empty() => paper::get_reply(None),
             (Some(column), PaperRequest::Get(key, _)) => {
-                let found = self.get(key, &[column]).or_else(paper_error)?;
-                paper::get_reply(found.first().map(|found| &found.cell))
+                let cells = self.get(key, &[column]).or_else(paper_error)?;
+                paper::get_reply(cells.first().map(|found| &found.cell))
             }
             (Some(column), PaperRequest::Scan(start, _, stop)) => {
                 let room = paper::rows_in(payload.len().max(request.reply_bytes_min()));
@@ -377,7 +377,7 @@ impl ColumnHost {
                     None => paper::scan_reply(&[], 0, false),
                     Some(range) => {
                         let read = self.scan(&range, &[column]).or_else(paper_error)?;
-                        paper::scan_reply(&read.found, room, read.more)
+                        paper::scan_reply(&read.cells, room, read.more)
                     }
                 }
             }
@@ -429,7 +429,7 @@ impl ColumnHost {
         let is_trusted = (self.setup.trusted)(from.address);
         let id = header.request_id.get();
         match self.sessions.open(from, is_trusted, id, asked, now_s) {
-            Ok(session) => whole(header, &session),
+            Ok(session) => reply_bytes(header, &session),
             Err(status) => native::refusal(header, status),
         }
     }
@@ -440,7 +440,7 @@ impl ColumnHost {
             return native::refusal(header, Status::Unauthorised);
         }
         self.setup.coherence.switch(off);
-        whole(header, &native::switch(off))
+        reply_bytes(header, &native::switch(off))
     }
 
     /// Returns an empty reply of the request's length.
@@ -459,13 +459,13 @@ impl ColumnHost {
         key: &[u8],
         columns: &[ColumnName],
     ) -> Result<Vec<u8>, TableError> {
-        let found = self.get(key, columns)?;
+        let cells = self.get(key, columns)?;
         let mut draft = self.draft(payload);
-        if !draft.put(&found) {
+        if !draft.put(&cells) {
             draft.flags |= COLUMN_REPLY_MORE;
         }
         let status = match () {
-            () if found.is_empty() => Status::Unknown,
+            () if cells.is_empty() => Status::Unknown,
             () if draft.flags & COLUMN_REPLY_LEFT_OUT != 0 => Status::TooLong,
             () => Status::Ok,
         };
@@ -488,9 +488,9 @@ impl ColumnHost {
         let read = self.scan(&range, columns)?;
         let mut draft = self.draft(payload);
         // Like the fast path, the host does not look beyond its last row: there may be more.
-        let rows_read = read.found.chunk_by(|one, other| one.key == other.key).count();
+        let rows_read = read.cells.chunk_by(|one, other| one.key == other.key).count();
         let mut more = read.more || (rows.limit != 0 && rows_read >= usize::from(rows.limit));
-        for row in read.found.chunk_by(|one, other| one.key == other.key) {
+        for row in read.cells.chunk_by(|one, other| one.key == other.key) {
             // After a truncated key, the client continues by itself.
             if !draft.put(row) || row[0].key.len() > ROW_BYTES_MAX {
                 more = true;
@@ -613,7 +613,7 @@ impl Host for ColumnHost {
 }
 
 /// Returns a reply with this body.
-fn whole<T: IntoBytes + Immutable>(header: &NativeHeader, body: &T) -> Vec<u8> {
+fn reply_bytes<T: IntoBytes + Immutable>(header: &NativeHeader, body: &T) -> Vec<u8> {
     let header = wire::reply_header(header, Status::Ok, size_of::<T>() as u16);
     [header.as_bytes(), body.as_bytes()].concat()
 }
@@ -641,8 +641,8 @@ impl From<Row> for FoundCell {
 pub struct ChangeAnnouncer {
     coherence: Arc<Coherence>,
     ids: HashMap<ColumnName, ColumnId>,
-    open: Mutex<HashMap<u64, WriteIntent>>,
-    next: AtomicU64,
+    open_intents: Mutex<HashMap<u64, WriteIntent>>,
+    next_change: AtomicU64,
 }
 
 impl fmt::Debug for ChangeAnnouncer {
@@ -657,8 +657,8 @@ impl ChangeAnnouncer {
         Self {
             coherence,
             ids: ids_of(columns),
-            open: Mutex::default(),
-            next: AtomicU64::new(1),
+            open_intents: Mutex::default(),
+            next_change: AtomicU64::new(1),
         }
     }
 }
@@ -670,14 +670,14 @@ impl ChangeListener for ChangeAnnouncer {
         };
         let touched: [ColumnRange; 1] = [(*id, Interval::of_row(key))];
         let intent = self.coherence.begin_write(&touched);
-        let number = self.next.fetch_add(1, Relaxed);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = self.next_change.fetch_add(1, Relaxed);
+        let mut open = self.open_intents.lock().unwrap_or_else(PoisonError::into_inner);
         open.insert(number, intent);
         number
     }
 
     fn end_write(&self, intent: u64) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open_intents.lock().unwrap_or_else(PoisonError::into_inner);
         let intent = open.remove(&intent);
         drop(open);
         if let Some(intent) = intent {
@@ -687,14 +687,14 @@ impl ChangeListener for ChangeAnnouncer {
 }
 
 /// Keeps only the cells of the first `rows` rows. Returns true if there were more.
-fn cut(found: &mut Vec<FoundCell>, rows: usize) -> bool {
+fn cut(cells: &mut Vec<FoundCell>, rows: usize) -> bool {
     let mut count = 0;
-    for at in 0..found.len() {
-        if at == 0 || found[at].key != found[at - 1].key {
+    for at in 0..cells.len() {
+        if at == 0 || cells[at].key != cells[at - 1].key {
             count += 1;
         }
         if count > rows {
-            found.truncate(at);
+            cells.truncate(at);
             return true;
         }
     }
@@ -703,18 +703,18 @@ fn cut(found: &mut Vec<FoundCell>, rows: usize) -> bool {
 
 /// Returns the part of the rows read from `interval` that the fast path can hold: up to `behind`, or up to the first
 /// row that is too long for it.
-fn holdable(found: &[FoundCell], interval: Interval, behind: Option<&[u8]>) -> (Interval, Vec<Row>) {
-    let mut rows: Vec<Row> = Vec::with_capacity(found.len());
-    let mut end = behind;
-    for found in found {
-        match Key::new(&found.key) {
-            Some(key) if found.cell.value.len() <= VALUE_BYTES_MAX => rows.push(Row {
+fn holdable(cells: &[FoundCell], interval: Interval, next_key: Option<&[u8]>) -> (Interval, Vec<Row>) {
+    let mut rows: Vec<Row> = Vec::with_capacity(cells.len());
+    let mut end = next_key;
+    for cell in cells {
+        match Key::new(&cell.key) {
+            Some(key) if cell.cell.value.len() <= VALUE_BYTES_MAX => rows.push(Row {
                 key,
-                value: found.cell.value.clone(),
-                timestamp_ms: found.cell.timestamp_ms,
+                value: cell.cell.value.clone(),
+                timestamp_ms: cell.cell.timestamp_ms,
             }),
             _ => {
-                end = Some(&found.key);
+                end = Some(&cell.key);
                 break;
             }
         }

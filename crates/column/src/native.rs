@@ -58,7 +58,7 @@ pub struct Rows {
 }
 
 /// Returns the key that follows `key` in order, of any length.
-fn behind(key: &[u8]) -> Vec<u8> {
+fn next_key(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
@@ -75,11 +75,11 @@ impl Rows {
             }
         }
         let above = |key: &Vec<u8>, inclusive: bool| {
-            (!key.is_empty()).then(|| if inclusive { behind(key) } else { key.clone() })
+            (!key.is_empty()).then(|| if inclusive { next_key(key) } else { key.clone() })
         };
         let from = |key: &Vec<u8>, exclusive: bool| {
             if exclusive && !key.is_empty() {
-                behind(key)
+                next_key(key)
             } else {
                 key.clone()
             }
@@ -135,13 +135,13 @@ fn parse_body(op: u8, body: &[u8]) -> Option<Ask> {
     let (head, mut rest) = ColumnHead::ref_from_prefix(body).ok()?;
     let mut columns = Vec::with_capacity(head.columns.into());
     for _ in 0..head.columns {
-        let (name, behind) = rest.split_first_chunk::<NAME_BYTES_MAX>()?;
+        let (name, after_name) = rest.split_first_chunk::<NAME_BYTES_MAX>()?;
         columns.push(ColumnName::from_padded(name)?);
-        rest = behind;
+        rest = after_name;
     }
     let mut part = |len: usize| {
-        let (padded, behind) = rest.split_at_checked(len.next_multiple_of(8))?;
-        rest = behind;
+        let (padded, after_padded) = rest.split_at_checked(len.next_multiple_of(8))?;
+        rest = after_padded;
         let (part, zeros) = padded.split_at(len);
         zeros.iter().all(|byte| *byte == 0).then(|| part.to_vec())
     };
@@ -346,9 +346,9 @@ impl Draft {
         if self.rows.len() + needed > self.room_bytes {
             return false;
         }
-        for found in cells {
-            self.append(&found.key, found.column as u8, &found.cell.value);
-            self.version_ms = self.version_ms.max(found.cell.timestamp_ms);
+        for cell in cells {
+            self.append(&cell.key, cell.column as u8, &cell.cell.value);
+            self.version_ms = self.version_ms.max(cell.cell.timestamp_ms);
         }
         true
     }
@@ -438,14 +438,17 @@ pub struct LeftOut {
     /// Length of that value in bytes.
     pub value_bytes: u64,
     /// Number of the answer's `rows` that come before this row.
-    pub behind: usize,
+    pub rows_before: usize,
 }
 
 impl Answer {
     /// Returns the start key for the rest of a scan that ended with this answer, and true if a row at that key is
     /// excluded. Returns `None` if there is no rest.
-    pub fn rest(&self, reverse: bool) -> Option<(Vec<u8>, bool)> {
-        let last = self.left_out.last().filter(|last| last.behind == self.rows.len());
+    pub fn continuation(&self, reverse: bool) -> Option<(Vec<u8>, bool)> {
+        let last = self
+            .left_out
+            .last()
+            .filter(|last| last.rows_before == self.rows.len());
         match last {
             None => self.rows.last().map(|(key, _, _)| (key.clone(), true)),
             Some(last) if !last.is_cut => Some((last.key.clone(), true)),
@@ -475,7 +478,7 @@ pub fn parse_reply(body: &[u8]) -> Option<Answer> {
     for _ in 0..reply.rows.get() {
         let row = ColumnRow::ref_from_prefix(rest).ok()?.0;
         let (key_bytes, value_bytes) = (usize::from(row.key_bytes), usize::from(row.value_bytes.get()));
-        let (record, behind) = rest.split_at_checked(row_bytes(key_bytes, value_bytes))?;
+        let (record, after_record) = rest.split_at_checked(row_bytes(key_bytes, value_bytes))?;
         let (key, value) = record[size_of::<ColumnRow>()..].split_at(key_bytes);
         let (key, value) = (key.to_vec(), &value[..value_bytes]);
         if row.column & COLUMN_ROW_LEFT_OUT == 0 {
@@ -486,10 +489,10 @@ pub fn parse_reply(body: &[u8]) -> Option<Answer> {
                 is_cut: row.column & COLUMN_ROW_CUT_KEY != 0,
                 column: (row.column & !(COLUMN_ROW_LEFT_OUT | COLUMN_ROW_CUT_KEY)).into(),
                 value_bytes: u64::from_be_bytes(value.try_into().ok()?),
-                behind: rows.len(),
+                rows_before: rows.len(),
             });
         }
-        rest = behind;
+        rest = after_record;
     }
     Some(Answer {
         source: reply.source,

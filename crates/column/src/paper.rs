@@ -126,7 +126,7 @@ pub fn get_reply(cell: Option<&Cell>) -> Vec<u8> {
 
 /// Returns the reply to `sc1` with at most `room` rows. `more` is true if the range has further rows. The reply ends
 /// before the first row that the format cannot represent.
-pub fn scan_reply(found: &[FoundCell], room: usize, more: bool) -> Vec<u8> {
+pub fn scan_reply(cells: &[FoundCell], room: usize, more: bool) -> Vec<u8> {
     let is_sayable = |found: &&FoundCell| {
         found.key.len() <= COLUMN_PAPER_KEY_BYTES
             && found.key.last() != Some(&0)
@@ -134,14 +134,14 @@ pub fn scan_reply(found: &[FoundCell], room: usize, more: bool) -> Vec<u8> {
     };
     let mut reply = vec![0; SCAN_HEAD_BYTES];
     let mut rows = 0;
-    for found in found.iter().take(room).take_while(is_sayable) {
-        reply.extend_from_slice(&found.key);
-        reply.resize(reply.len() + COLUMN_PAPER_KEY_BYTES - found.key.len(), 0);
-        reply.extend_from_slice(&found.cell.value);
-        reply.resize(reply.len() + COLUMN_PAPER_VALUE_BYTES - found.cell.value.len(), 0);
+    for cell in cells.iter().take(room).take_while(is_sayable) {
+        reply.extend_from_slice(&cell.key);
+        reply.resize(reply.len() + COLUMN_PAPER_KEY_BYTES - cell.key.len(), 0);
+        reply.extend_from_slice(&cell.cell.value);
+        reply.resize(reply.len() + COLUMN_PAPER_VALUE_BYTES - cell.cell.value.len(), 0);
         rows += 1;
     }
-    let status = match found.len() {
+    let status = match cells.len() {
         0 => COLUMN_PAPER_NO_ROW,
         all if all > rows || more => COLUMN_PAPER_MORE,
         _ => COLUMN_PAPER_FOUND,

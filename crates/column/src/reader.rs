@@ -127,11 +127,11 @@ impl<'a> SeqlockRead<'a> {
             .ok_or(ForwardReason::Changing)
     }
 
-    fn block(&self, place: BlockPosition) -> Result<Block<'a>, ForwardReason> {
-        let page = self.page(place.page)?;
+    fn block(&self, position: BlockPosition) -> Result<Block<'a>, ForwardReason> {
+        let page = self.page(position.page)?;
         let index = page
             .block
-            .get(place.block)
+            .get(position.block)
             .ok_or(ForwardReason::Changing)?
             .load(Relaxed) as usize;
         let block = self
@@ -148,7 +148,7 @@ impl<'a> SeqlockRead<'a> {
         })
     }
 
-    fn before(&self, place: BlockPosition) -> Result<BlockPosition, ForwardReason> {
+    fn previous_block(&self, place: BlockPosition) -> Result<BlockPosition, ForwardReason> {
         if place.block > 0 {
             let block = place.block - 1;
             return Ok(BlockPosition { block, ..place });
@@ -159,15 +159,15 @@ impl<'a> SeqlockRead<'a> {
         Ok(BlockPosition { page, block })
     }
 
-    fn behind(&self, place: BlockPosition) -> Result<BlockPosition, ForwardReason> {
-        let count = self.page(place.page)?.count.load(Relaxed) as usize;
-        match place.block + 1 < count {
+    fn next_block(&self, position: BlockPosition) -> Result<BlockPosition, ForwardReason> {
+        let count = self.page(position.page)?.count.load(Relaxed) as usize;
+        match position.block + 1 < count {
             true => Ok(BlockPosition {
-                block: place.block + 1,
-                ..place
+                block: position.block + 1,
+                ..position
             }),
-            false if place.page + 1 < self.pages() => Ok(BlockPosition {
-                page: place.page + 1,
+            false if position.page + 1 < self.pages() => Ok(BlockPosition {
+                page: position.page + 1,
                 block: 0,
             }),
             false => Err(ForwardReason::Misses),
@@ -186,15 +186,15 @@ impl<'a> SeqlockRead<'a> {
         let head = key.head(heads.skip.load(Relaxed) as usize);
         let count = (heads.count.load(Relaxed) as usize).clamp(1, COLUMN_PAGE_BLOCKS);
         let block = last_not_above(&heads.head[..count], head);
-        let mut place = BlockPosition { page, block };
+        let mut position = BlockPosition { page, block };
         for _ in 0..EQUAL_HEADS_TRIED_MAX {
-            let block = self.block(place)?;
+            let block = self.block(position)?;
             let (order, _) = head::compare_bound(key, &block.block.bound, End::Low, block.lengths.low);
             if order != Ordering::Less {
                 let below = block.compare_high(key) == Ordering::Less;
-                return below.then_some((place, block)).ok_or(ForwardReason::Misses);
+                return below.then_some((position, block)).ok_or(ForwardReason::Misses);
             }
-            place = self.before(place)?;
+            position = self.previous_block(position)?;
         }
         Err(ForwardReason::Misses)
     }
@@ -238,12 +238,12 @@ impl<'a> SeqlockRead<'a> {
         range: &Range,
         mut take: impl FnMut(&Block<'a>, usize, usize) -> Result<usize, ForwardReason>,
     ) -> Result<(usize, bool), ForwardReason> {
-        let (mut place, mut block) = self.find(&range.start)?;
-        let mut taken = 0;
+        let (mut position, mut block) = self.find(&range.start)?;
+        let mut rows_read = 0;
         for visited in 0..SCAN_BLOCKS_MAX {
             if visited > 0 {
-                place = self.behind(place)?;
-                block = self.block(place)?;
+                position = self.next_block(position)?;
+                block = self.block(position)?;
             }
             self.check(&block)?;
             let from = match visited {
@@ -254,24 +254,24 @@ impl<'a> SeqlockRead<'a> {
             let to = last.map_or(block.rows(), |stop| block.rows_before(&stop.key, stop.inclusive));
             let mut rows = to.saturating_sub(from);
             let mut cut = false;
-            if let Some(limit) = range.limit.filter(|limit| taken + rows >= *limit) {
-                rows = limit - taken;
+            if let Some(limit) = range.limit.filter(|limit| rows_read + rows >= *limit) {
+                rows = limit - rows_read;
                 cut = true;
             }
             if rows > 0 {
                 let took = take(&block, from, from + rows)?;
-                taken += took;
+                rows_read += took;
                 cut |= took < rows;
             }
             if cut {
-                return if taken > 0 {
-                    Ok((taken, true))
+                return if rows_read > 0 {
+                    Ok((rows_read, true))
                 } else {
                     Err(ForwardReason::Forwarded)
                 };
             }
             if last.is_some() || block.lengths.high.is_none() {
-                return Ok((taken, false));
+                return Ok((rows_read, false));
             }
             if block.block.flags.load(Acquire) & COLUMN_BLOCK_CONTINUES == 0 {
                 return Err(ForwardReason::Misses);
@@ -322,7 +322,7 @@ impl Block<'_> {
     }
 
     /// Returns the offset of the record `row`, in words.
-    fn begin(&self, row: usize) -> usize {
+    fn record_start(&self, row: usize) -> usize {
         match row.checked_sub(1) {
             Some(before) => self.block.end[before].load(Relaxed) as usize / 8,
             None => 0,
@@ -331,7 +331,10 @@ impl Block<'_> {
 
     /// Returns the records of rows `from` (inclusive) to `to` (exclusive) as words.
     pub fn records(&self, from: usize, to: usize) -> &[AtomicU64] {
-        let (begin, end) = (self.begin(from), self.begin(to).min(self.records.len()));
+        let (begin, end) = (
+            self.record_start(from),
+            self.record_start(to).min(self.records.len()),
+        );
         self.records.get(begin..end).unwrap_or_default()
     }
 
@@ -410,9 +413,9 @@ impl Record {
     /// Copies a record. Returns `None` if the words are not a complete record.
     pub(crate) fn read(words: &[AtomicU64]) -> Option<Self> {
         let mut bytes = [0; Self::BYTES_MAX];
-        let room = bytes.get_mut(..8 * words.len())?;
-        for (place, word) in room.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+        let target = bytes.get_mut(..8 * words.len())?;
+        for (chunk, word) in target.chunks_exact_mut(8).zip(words) {
+            chunk.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
         }
         let key_bytes = usize::from(bytes[0]);
         let value_bytes = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));

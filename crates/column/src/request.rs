@@ -102,11 +102,13 @@ pub fn parse_native(payload: &[u8]) -> Option<(&NativeHeader, Request)> {
         && head.nonce.get() == 0
         && payload.len().is_multiple_of(8);
     let reads = head.value_bytes.get() == 0 && head.slot.get() == 0 && head.token.get() == 0;
-    let whole = head.flags == 0 && head.stop_bytes == 0 && head.limit.get() == 0;
+    let has_plain_head = head.flags == 0 && head.stop_bytes == 0 && head.limit.get() == 0;
     let (start, rest) = padded(rest, head.start_bytes)?;
     let ask = match header.op {
-        COLUMN_OP_GET if plain && reads && whole && start.bytes() > 0 => Ask::Get(start),
-        COLUMN_OP_PUT | COLUMN_OP_DELETE if plain && whole && start.bytes() > 0 => Ask::Change(start),
+        COLUMN_OP_GET if plain && reads && has_plain_head && start.bytes() > 0 => Ask::Get(start),
+        COLUMN_OP_PUT | COLUMN_OP_DELETE if plain && has_plain_head && start.bytes() > 0 => {
+            Ask::Change(start)
+        }
         COLUMN_OP_SCAN if plain && reads => Ask::Scan(Some(range(head, start, rest)?)),
         _ => return None,
     };

@@ -143,8 +143,8 @@ impl Servers {
         if leases.all.is_none() {
             return;
         }
-        let held: Vec<usize> = leases.servers.keys().copied().collect();
-        for server in held {
+        let leased_servers: Vec<usize> = leases.servers.keys().copied().collect();
+        for server in leased_servers {
             leases.end(&self.coherence, server);
         }
         self.coherence.clear();
@@ -216,14 +216,14 @@ impl Servers {
             self.coherence.end_write(self.coherence.begin_write(touched));
             return true;
         }
-        let Some(held) = leases.servers.get_mut(&server) else {
+        let Some(lease) = leases.servers.get_mut(&server) else {
             return false;
         };
-        if held.epoch != progress.epoch {
+        if lease.epoch != progress.epoch {
             return false;
         }
-        if held.record_announced(number) && number >= progress.oldest_open {
-            held.intents.push((number, self.coherence.begin_write(touched)));
+        if lease.record_announced(number) && number >= progress.oldest_open {
+            lease.intents.push((number, self.coherence.begin_write(touched)));
         }
         leases.apply_progress(&self.coherence, server, progress);
         true
@@ -295,11 +295,11 @@ impl LeaseTable {
         until_ns: u64,
         now_ns: u64,
     ) {
-        let Some(held) = self.servers.get_mut(&server) else {
+        let Some(lease) = self.servers.get_mut(&server) else {
             return;
         };
-        let had_ended = held.until_ns <= now_ns;
-        held.until_ns = held.until_ns.max(until_ns);
+        let had_ended = lease.until_ns <= now_ns;
+        lease.until_ns = lease.until_ns.max(until_ns);
         if !had_ended {
             self.set_lease(coherence, server);
             return;
@@ -307,10 +307,10 @@ impl LeaseTable {
         let last = next.saturating_sub(1);
         if last >= progress.oldest_open {
             // Changes that it had begun by then may not have been announced; all later ones are.
-            held.intents.push((last, coherence.begin_write_all()));
+            lease.intents.push((last, coherence.begin_write_all()));
         }
-        held.announced_below = held.announced_below.max(next);
-        held.compact_announced();
+        lease.announced_below = lease.announced_below.max(next);
+        lease.compact_announced();
         self.renumber(coherence, server);
     }
 
@@ -386,17 +386,17 @@ impl LeaseTable {
     }
 
     fn apply_progress(&mut self, coherence: &Coherence, server: usize, progress: ChangeProgress) {
-        let Some(held) = self.servers.get_mut(&server) else {
+        let Some(lease) = self.servers.get_mut(&server) else {
             return;
         };
         let is_over = |intent: &mut (u64, WriteIntent)| intent.0 < progress.oldest_open;
-        for (_, intent) in held.intents.extract_if(.., is_over) {
+        for (_, intent) in lease.intents.extract_if(.., is_over) {
             coherence.end_write(intent);
         }
-        if progress.oldest_open > held.announced_below {
+        if progress.oldest_open > lease.announced_below {
             // A change was made without an announcement: no row that was read from this server is known to be valid.
-            held.announced_below = progress.oldest_open;
-            held.compact_announced();
+            lease.announced_below = progress.oldest_open;
+            lease.compact_announced();
             self.renumber(coherence, server);
         }
     }

@@ -228,8 +228,10 @@ impl Service for ColumnService {
             column,
             subscription,
         });
-        let asked = Arc::clone(&state);
-        RunningLeased::begin(context, socket, config.lease(), state, move || asked.is_well())
+        let status_source = Arc::clone(&state);
+        RunningLeased::begin(context, socket, config.lease(), state, move || {
+            status_source.is_well()
+        })
     }
 }
 
@@ -260,9 +262,9 @@ impl Memory {
     /// Divides `memory_max`. The queue of requests for the host gets its part first.
     fn of(config: &ColumnConfig, context: &StartContext) -> anyhow::Result<Self> {
         let queue_bytes = context.datapath.queue * QUEUED_BYTES;
-        let whole = config.memory_max.bytes();
-        let rest = whole.saturating_sub(queue_bytes);
-        if rest < whole / 2 {
+        let total_bytes = config.memory_max.bytes();
+        let rest = total_bytes.saturating_sub(queue_bytes);
+        if rest < total_bytes / 2 {
             bail!(
                 "column: a queue of {} requests ([datapath] queue) takes {queue_bytes} bytes, more than half of \
                  `memory_max`, which is {}: make the queue shorter, or raise `memory_max`",

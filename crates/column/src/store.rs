@@ -251,15 +251,15 @@ impl Store {
             if places.len() < names.len() {
                 continue;
             }
-            for place in self.names.as_slice() {
-                place.column.store(0, Relaxed);
+            for slot in self.names.as_slice() {
+                slot.column.store(0, Relaxed);
             }
             for (number, name) in names.iter().enumerate() {
-                let place = &self.names.as_slice()[self.name_place(name)];
-                for (word, value) in place.name.iter().zip(name) {
+                let slot = &self.names.as_slice()[self.name_place(name)];
+                for (word, value) in slot.name.iter().zip(name) {
                     word.store(*value, Relaxed);
                 }
-                place.column.store(number as u32 + 1, Relaxed);
+                slot.column.store(number as u32 + 1, Relaxed);
             }
             return Ok(());
         }

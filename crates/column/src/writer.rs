@@ -38,7 +38,7 @@ pub struct ColumnWriter {
     free_blocks: Vec<u32>,
     free_pages: Vec<u32>,
     /// Index of the next block that eviction considers (clock algorithm).
-    hand: usize,
+    clock_hand: usize,
     sketch: FrequencySketch,
     counts: FillCounts,
 }
@@ -69,7 +69,7 @@ impl ColumnWriter {
             contents: Vec::new(),
             free_blocks: Vec::new(),
             free_pages: Vec::new(),
-            hand: 0,
+            clock_hand: 0,
             counts: FillCounts::default(),
             store,
         };
@@ -121,7 +121,7 @@ impl ColumnWriter {
     }
 
     /// Returns the page, and the place in it, of a block with this low key, whether or not there is one.
-    fn place(&self, column: usize, low: &Key) -> (usize, usize) {
+    fn position_of(&self, column: usize, low: &Key) -> (usize, usize) {
         let pages = &self.columns[column];
         // A new page has no block yet.
         let is_before = |page: &Page| {
@@ -129,19 +129,19 @@ impl ColumnWriter {
                 .first()
                 .is_none_or(|first| self.interval(*first).low <= *low)
         };
-        let behind = pages.partition_point(is_before);
-        let page = behind.saturating_sub(1);
-        let place = pages.get(page).map_or(0, |page| {
+        let pages_before = pages.partition_point(is_before);
+        let page = pages_before.saturating_sub(1);
+        let position = pages.get(page).map_or(0, |page| {
             page.blocks
                 .partition_point(|block| self.interval(*block).low < *low)
         });
-        (page, place)
+        (page, position)
     }
 
     /// Returns the blocks that overlap `interval`, as ranges of places in each page that has some.
     fn overlapping(&self, column: usize, interval: &Interval) -> Vec<(usize, Range<usize>)> {
-        let mut found = Vec::new();
-        let (first, _) = self.place(column, &interval.low);
+        let mut overlapping = Vec::new();
+        let (first, _) = self.position_of(column, &interval.low);
         for (number, page) in self.columns[column].iter().enumerate().skip(first) {
             let is_before = |block: &u32| {
                 self.interval(*block)
@@ -158,10 +158,10 @@ impl ColumnWriter {
                 break;
             }
             if count > 0 {
-                found.push((number, from..from + count));
+                overlapping.push((number, from..from + count));
             }
         }
-        found
+        overlapping
     }
 
     /// Returns the parts of a fill's interval that the table does not hold. A valid block that stays valid for at least
@@ -225,14 +225,14 @@ impl ColumnWriter {
 
     /// Unlinks the blocks that overlap `interval`, and frees them.
     fn remove(&mut self, column: usize, interval: &Interval) {
-        let found = self.overlapping(column, interval);
-        let Some((first, _)) = found.first().cloned() else {
+        let affected = self.overlapping(column, interval);
+        let Some((first, _)) = affected.first().cloned() else {
             return;
         };
         let store = Arc::clone(&self.store);
         let section = WriteSection::begin(&store.tables.as_slice()[column]);
         let mut removed = Vec::new();
-        for (page, places) in &found {
+        for (page, places) in &affected {
             removed.extend(self.columns[column][*page].blocks.drain(places.clone()));
         }
         let mut pages = std::mem::take(&mut self.columns[column]);
@@ -284,8 +284,8 @@ impl ColumnWriter {
             if let Some(index) = self.free_blocks.pop() {
                 return Some(index);
             }
-            let hand = self.hand;
-            self.hand = (hand + 1) % self.contents.len();
+            let hand = self.clock_hand;
+            self.clock_hand = (hand + 1) % self.contents.len();
             let contents = self.contents[hand];
             if !contents.linked {
                 continue;
@@ -321,30 +321,30 @@ impl ColumnWriter {
             (End::Low, Some(piece.interval.low)),
             (End::High, piece.interval.high),
         ] {
-            let key = words(&key.unwrap_or(Key::FIRST));
-            for (place, word) in key.words().iter().enumerate() {
-                head::bound(&block.bound, end, place).store(*word, Relaxed);
+            let key = key_words(&key.unwrap_or(Key::FIRST));
+            for (word_index, word) in key.words().iter().enumerate() {
+                head::bound(&block.bound, end, word_index).store(*word, Relaxed);
             }
         }
         let records = self.store.records(index as usize);
         let (mut used, mut sum) = (0, 0u64);
-        for place in 0..COLUMN_BLOCK_ROWS_MAX {
+        for row_index in 0..COLUMN_BLOCK_ROWS_MAX {
             let mut head = COLUMN_NO_ROW_HEAD;
             let mut version_ms = 0;
-            if let Some(row) = rows.get(place) {
+            if let Some(row) = rows.get(row_index) {
                 for word in split::record(row).as_chunks().0 {
                     let word = u64::from_ne_bytes(*word);
                     records[used].store(word, Relaxed);
                     sum += (word & 0xffff_ffff) + (word >> 32);
                     used += 1;
                 }
-                head = words(&row.key).head(lengths.skip);
+                head = key_words(&row.key).head(lengths.skip);
                 version_ms = row.timestamp_ms;
             }
-            block.end[place].store(8 * used as u32, Relaxed);
-            block.head[place].store(head, Relaxed);
-            block.sum[place].store(sum, Relaxed);
-            block.version_ms[place].store(version_ms, Relaxed);
+            block.end[row_index].store(8 * used as u32, Relaxed);
+            block.head[row_index].store(head, Relaxed);
+            block.sum[row_index].store(sum, Relaxed);
+            block.version_ms[row_index].store(version_ms, Relaxed);
         }
         block.rows.store(rows.len() as u32, Relaxed);
         block.server.store(filled.server.0.into(), Relaxed);
@@ -362,36 +362,36 @@ impl ColumnWriter {
     fn link(&mut self, column: usize, blocks: &[u32]) {
         let store = Arc::clone(&self.store);
         let section = WriteSection::begin(&store.tables.as_slice()[column]);
-        let (mut first_changed, mut last_changed, mut made) = (usize::MAX, 0, 0);
+        let (mut first_changed, mut last_changed, mut added) = (usize::MAX, 0, 0);
         for &index in blocks {
             self.counts.blocks += 1;
             self.counts.rows += u64::from(self.block(index).rows.load(Relaxed));
             let low = self.interval(index).low;
-            let (mut page, mut place) = self.place(column, &low);
+            let (mut page, mut position) = self.position_of(column, &low);
             let is_full = |pages: &[Page]| {
                 pages
                     .get(page)
                     .is_none_or(|page| page.blocks.len() == COLUMN_PAGE_BLOCKS)
             };
             if is_full(&self.columns[column]) {
-                made += 1;
-                if !self.split(column, page, place) {
+                added += 1;
+                if !self.split(column, page, position) {
                     self.free(column, index);
                     continue;
                 }
-                (page, place) = self.place(column, &low);
+                (page, position) = self.position_of(column, &low);
             }
             if self.block(index).flags.swap(0, SeqCst) & COLUMN_BLOCK_INVALID != 0 {
                 self.table(column).invalid_blocks.fetch_sub(1, SeqCst);
             }
             self.contents[index as usize].linked = true;
-            self.columns[column][page].blocks.insert(place, index);
+            self.columns[column][page].blocks.insert(position, index);
             first_changed = first_changed.min(page.saturating_sub(1));
             last_changed = last_changed.max(page + 2);
         }
         // Pages that were split shift the pages after them.
         let first = first_changed.min(self.columns[column].len());
-        let last = (last_changed + made).min(self.columns[column].len());
+        let last = (last_changed + added).min(self.columns[column].len());
         (first..last).for_each(|page| self.write_page(column, page));
         // If no block was linked, no page has changed.
         self.write_tops(column, first, last.saturating_sub(first));
@@ -399,7 +399,7 @@ impl ColumnWriter {
     }
 
     /// Makes room at `place` of the full page `page`, or adds the first page. Returns false if there is no room.
-    fn split(&mut self, column: usize, page: usize, place: usize) -> bool {
+    fn split(&mut self, column: usize, page: usize, position: usize) -> bool {
         if self.free_pages.is_empty() || self.columns[column].len() == COLUMN_PAGES_MAX {
             return self.pack(column);
         }
@@ -415,7 +415,7 @@ impl ColumnWriter {
             return true;
         };
         // Rows often arrive in ascending order. Then the full page stays almost full.
-        let at = match place {
+        let at = match position {
             COLUMN_PAGE_BLOCKS => COLUMN_PAGE_BLOCKS - 1,
             _ => COLUMN_PAGE_BLOCKS / 2,
         };
@@ -485,16 +485,16 @@ impl ColumnWriter {
         let skip = self.skip(own.blocks[0], own.blocks[own.blocks.len() - 1]);
         page.count.store(own.blocks.len() as u32, Relaxed);
         page.skip.store(skip as u32, Relaxed);
-        for place in 0..COLUMN_PAGE_BLOCKS {
-            let Some(&index) = own.blocks.get(place) else {
-                page.head[place].store(COLUMN_NO_HEAD, Relaxed);
+        for position in 0..COLUMN_PAGE_BLOCKS {
+            let Some(&index) = own.blocks.get(position) else {
+                page.head[position].store(COLUMN_NO_HEAD, Relaxed);
                 continue;
             };
             let interval = self.interval(index);
-            page.head[place].store(head_of(place, &interval.low, skip), Relaxed);
-            page.block[place].store(index, Relaxed);
-            let behind = own.blocks.get(place + 1).copied().or(next);
-            let continues = behind.is_some_and(|behind| interval.high == Some(self.interval(behind).low));
+            page.head[position].store(head_of(position, &interval.low, skip), Relaxed);
+            page.block[position].store(index, Relaxed);
+            let next_block = own.blocks.get(position + 1).copied().or(next);
+            let continues = next_block.is_some_and(|behind| interval.high == Some(self.interval(behind).low));
             // Most flags are already right. Writing them would invalidate the block in the readers' CPU caches.
             let flags = &self.block(index).flags;
             let is_set = flags.load(Relaxed) & COLUMN_BLOCK_CONTINUES != 0;
@@ -519,11 +519,11 @@ impl ColumnWriter {
             if table.skip.swap(skip as u32, Relaxed) != skip as u32 {
                 changed = 0..pages.len();
             }
-            for place in changed {
-                let page = &pages[place];
-                let head = head_of(place, &self.interval(page.blocks[0]).low, skip);
-                tops.head[place].store(head, Relaxed);
-                tops.page[place].store(page.index, Relaxed);
+            for position in changed {
+                let page = &pages[position];
+                let head = head_of(position, &self.interval(page.blocks[0]).low, skip);
+                tops.head[position].store(head, Relaxed);
+                tops.page[position].store(page.index, Relaxed);
             }
         }
         for head in tops.head.iter().take(before).skip(pages.len()) {
@@ -534,10 +534,10 @@ impl ColumnWriter {
 
 /// Returns the head of a low key. The first one in order is 0, so that it is never above a key that is searched for.
 fn head_of(place: usize, low: &Key, skip: usize) -> u64 {
-    if place == 0 { 0 } else { words(low).head(skip) }
+    if place == 0 { 0 } else { key_words(low).head(skip) }
 }
 
-fn words(key: &Key) -> KeyWords {
+fn key_words(key: &Key) -> KeyWords {
     // A key is never longer than the maximum of the fast path.
     KeyWords::new(key.as_bytes()).unwrap_or_else(|| unreachable!("a key of {} bytes", key.as_bytes().len()))
 }

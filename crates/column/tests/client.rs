@@ -255,7 +255,7 @@ fn a_scan_continues_after_rows_that_fit_no_packet() {
         let all = client.scan_all(rows, &[foo()], |answer| {
             let mut rows = answer.rows.iter();
             for left_out in &answer.left_out {
-                let before = left_out.behind - (answer.rows.len() - rows.len());
+                let before = left_out.rows_before - (answer.rows.len() - rows.len());
                 said.extend(rows.by_ref().take(before).map(|row| (row.0.clone(), None, false)));
                 said.push((left_out.key.clone(), Some(left_out.value_bytes), left_out.is_cut));
             }

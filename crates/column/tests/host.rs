@@ -360,7 +360,7 @@ fn a_row_that_fits_no_packet_is_reported_and_skipped() {
         is_cut: false,
         column,
         value_bytes,
-        behind,
+        rows_before: behind,
     };
     // A packet of whole words has 1,448 bytes: 40 before the rows, and 4 and the key before the value.
     const FITS: usize = 1448 - 40 - 4 - 1;

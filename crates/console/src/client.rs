@@ -73,8 +73,11 @@ fn body(answer: &[u8]) -> io::Result<&[u8]> {
     match status {
         Some(status) if status.starts_with("200") => (),
         Some(status) => {
-            let said = String::from_utf8_lossy(&body[..body.len().min(200)]);
-            return Err(invalid(format!("the console answered {status}: {}", said.trim())));
+            let beginning = String::from_utf8_lossy(&body[..body.len().min(200)]);
+            return Err(invalid(format!(
+                "the console answered {status}: {}",
+                beginning.trim()
+            )));
         }
         None => return Err(invalid("not an HTTP answer")),
     }

@@ -50,7 +50,7 @@ async fn events(State(source): State<Source>, headers: HeaderMap) -> Response {
     if is_of_another_site(&headers) {
         return refuse_other_site();
     }
-    let Ok(place) = source.places.try_acquire_owned() else {
+    let Ok(permit) = source.places.try_acquire_owned() else {
         let retry = [(header::RETRY_AFTER, "5")];
         let why = "all places for event streams are taken\n";
         return (StatusCode::SERVICE_UNAVAILABLE, retry, why).into_response();
@@ -60,7 +60,7 @@ async fn events(State(source): State<Source>, headers: HeaderMap) -> Response {
         Client {
             first: Some(first),
             live,
-            _place: place,
+            _place: permit,
         },
         next,
     );

@@ -64,7 +64,7 @@ struct Sample {
 }
 
 #[derive(Default)]
-struct Kept {
+struct RecordedSamples {
     names: Vec<SeriesName>,
     places: HashMap<SeriesName, usize>,
     /// Counts of each histogram at the last sample. The quantiles of a sample are those of the values since then.
@@ -76,10 +76,10 @@ struct Kept {
 
 /// Samples of the last five minutes, and the stream of those to come.
 pub struct History {
-    kept: Mutex<Kept>,
+    recorded: Mutex<RecordedSamples>,
     /// Each sample as JSON; `None` ends the stream.
     live: broadcast::Sender<Option<Arc<str>>>,
-    began: Instant,
+    started_at: Instant,
 }
 
 /// Receiver of the samples that follow a history.
@@ -89,19 +89,19 @@ impl History {
     /// Creates an empty history.
     pub fn new() -> Self {
         Self {
-            kept: Mutex::default(),
+            recorded: Mutex::default(),
             live: broadcast::Sender::new(WAITING_EVENTS),
-            began: Instant::now(),
+            started_at: Instant::now(),
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recorded(&self) -> MutexGuard<'_, RecordedSamples> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the history as JSON, and a receiver of all samples that are not in it.
     pub fn subscribe(&self, interval: Duration) -> (String, Live) {
-        let kept = self.kept();
+        let kept = self.recorded();
         // Under the lock, so that no sample is missing or comes twice.
         let live = self.live.subscribe();
         (kept.json(interval), live)
@@ -109,29 +109,29 @@ impl History {
 
     /// Returns the history as JSON.
     pub fn json(&self, interval: Duration) -> String {
-        self.kept().json(interval)
+        self.recorded().json(interval)
     }
 
     /// Appends a sample, and sends it to all receivers. `None` means that the state could not be read.
     fn add(&self, snapshot: Option<Snapshot>) {
-        let at_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let mut kept = self.kept();
-        let known = kept.names.len();
+        let at_ms = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut recorded = self.recorded();
+        let known_names = recorded.names.len();
         let values = snapshot
             .as_ref()
-            .map_or_else(Vec::new, |snapshot| kept.values(snapshot));
+            .map_or_else(Vec::new, |snapshot| recorded.values(snapshot));
         let sample = Sample { at_ms, values };
-        kept.status = snapshot.map_or(Value::Null, status);
+        recorded.status = snapshot.map_or(Value::Null, status);
         let event = json!({
             "at_ms": sample.at_ms,
             "values": sample.values,
-            "added": kept.names[known..],
-            "status": kept.status,
+            "added": recorded.names[known_names..],
+            "status": recorded.status,
         });
-        if kept.samples.len() == SAMPLES_MAX {
-            kept.samples.pop_front();
+        if recorded.samples.len() == SAMPLES_MAX {
+            recorded.samples.pop_front();
         }
-        kept.samples.push_back(sample);
+        recorded.samples.push_back(sample);
         // Without a receiver there is nothing to do.
         let _ = self.live.send(Some(event.to_string().into()));
     }
@@ -142,7 +142,7 @@ impl History {
     }
 }
 
-impl Kept {
+impl RecordedSamples {
     fn json(&self, interval: Duration) -> String {
         let metrics: Vec<Value> = metric::ALL.iter().copied().map(described).collect();
         json!({
@@ -169,8 +169,8 @@ impl Kept {
                     datapath: datapath.map(Into::into),
                     label: label.map(Into::into),
                 };
-                if let Some(&place) = self.places.get(&name) {
-                    values[place] = Number(value);
+                if let Some(&index) = self.places.get(&name) {
+                    values[index] = Number(value);
                 } else if self.names.len() < SERIES_MAX {
                     self.places.insert(name.clone(), self.names.len());
                     self.names.push(name);
@@ -206,11 +206,11 @@ impl Kept {
                 .map(|(now, before)| now.saturating_sub(before))
                 .collect();
             let unit = unit_of(service, key);
-            let found = QUANTILES.iter().filter_map(|(name, part)| {
+            let present = QUANTILES.iter().filter_map(|(name, part)| {
                 let value = quantile(&histogram.bounds, &new, *part)?;
                 Some((key.as_str(), *name, value / unit))
             });
-            all.extend(found);
+            all.extend(present);
         }
         all
     }
@@ -326,7 +326,7 @@ pub async fn sample(
             _ = stopped.changed() => break,
         };
         match in_time {
-            Ok(taken) => history.add(taken.ok()),
+            Ok(taken_snapshot) => history.add(taken_snapshot.ok()),
             Err(_) => {
                 taking = Some(snapshot);
                 history.add(None);

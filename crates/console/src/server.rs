@@ -145,10 +145,10 @@ async fn serve(
     loop {
         while connections.try_join_next().is_some() {}
         let next = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (place, listener.accept().await)
+            let permit = Arc::clone(&places).acquire_owned().await;
+            (permit, listener.accept().await)
         };
-        let (place, accepted) = tokio::select! {
+        let (permit, accepted) = tokio::select! {
             next = next => next,
             _ = stopped.changed() => break,
         };
@@ -166,7 +166,7 @@ async fn serve(
         let mut stopped = stopped.clone();
         let service = TowerToHyperService::new(router.clone());
         connections.spawn(async move {
-            let _place = place;
+            let _place = permit;
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_TIME)

@@ -41,35 +41,38 @@ impl Checkpoints {
     /// `height`. Returns `None` if the chain is shorter, or changed during the computation.
     pub fn prove(&mut self, chain: &dyn ProofChain, height: u32, cp_height: u32) -> Option<Proof> {
         let length = cp_height.checked_add(1)?;
-        let whole = (length / CHUNK) as usize;
+        let full_chunks = (length / CHUNK) as usize;
         self.forget_disconnected(chain);
-        while self.chunks.len() < whole {
+        while self.chunks.len() < full_chunks {
             let chunk = self.read(chain, self.chunks.len() as u32, CHUNK)?;
             let last = *chunk.last()?;
             let (root, _) = reduce(chunk, 0, Some(CHUNK_LEVELS));
             self.chunks.push(Chunk { root, last });
         }
-        let mut roots: Vec<[u8; 32]> = self.chunks[..whole].iter().map(|chunk| chunk.root).collect();
+        let mut roots: Vec<[u8; 32]> = self.chunks[..full_chunks]
+            .iter()
+            .map(|chunk| chunk.root)
+            .collect();
         let rest = match length % CHUNK {
             0 => Vec::new(),
-            rest => self.read(chain, whole as u32, rest)?,
+            rest => self.read(chain, full_chunks as u32, rest)?,
         };
         let cp_hash = match rest.last() {
             Some(last) => *last,
-            None => self.chunks[whole - 1].last,
+            None => self.chunks[full_chunks - 1].last,
         };
         // A chain of less than a chunk is the whole tree, which ends at the level with one node.
-        let levels = (whole > 0).then_some(CHUNK_LEVELS);
+        let levels = (full_chunks > 0).then_some(CHUNK_LEVELS);
         let own = height / CHUNK;
         let mut branch = Vec::new();
         if !rest.is_empty() {
             let (root, siblings) = reduce(rest, height % CHUNK, levels);
             roots.push(root);
-            if own as usize == whole {
+            if own as usize == full_chunks {
                 branch = siblings;
             }
         }
-        if (own as usize) < whole {
+        if (own as usize) < full_chunks {
             let chunk = self.read(chain, own, CHUNK)?;
             let (root, siblings) = reduce(chunk, height % CHUNK, levels);
             if root != roots[own as usize] {

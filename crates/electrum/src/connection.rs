@@ -118,7 +118,7 @@ pub(crate) async fn serve<S>(
             count(&client.counters().closed_memory);
             break;
         }
-        let due = client.instant(client.due(pause));
+        let due = client.instant(client.next_deadline(pause));
         if due < timer.deadline() || timer.is_elapsed() {
             timer.as_mut().reset(due);
         }
@@ -165,7 +165,7 @@ impl Client {
             view: ClientView {
                 version: Version::V1_4,
                 is_subscribed: false,
-                told: None,
+                last_tip_sent: None,
                 memo: None,
                 proof: None,
             },
@@ -267,12 +267,12 @@ impl Client {
         if start > 0 || (!had_part && self.has_requested) {
             self.line_since = now;
         }
-        self.keep(start, pause);
+        self.compact_input(start, pause);
         pause
     }
 
     /// Keeps the part of the input that was not answered, and provides space for more.
-    fn keep(&mut self, start: usize, pause: Pause) {
+    fn compact_input(&mut self, start: usize, pause: Pause) {
         let was_full = self.input.len() == self.input.capacity();
         self.input.drain(..start);
         if pause != Pause::Input {
@@ -288,8 +288,9 @@ impl Client {
         if pause == Pause::Input && self.state == ConnectionState::Open {
             let free = self.input.capacity() - self.input.len();
             if free < READ_BYTES {
-                let wanted = if was_full { 2 * self.input.capacity() } else { 0 };
-                self.input.reserve(wanted.clamp(READ_BYTES, READ_BYTES_MAX));
+                let wanted_capacity = if was_full { 2 * self.input.capacity() } else { 0 };
+                self.input
+                    .reserve(wanted_capacity.clamp(READ_BYTES, READ_BYTES_MAX));
             }
         }
     }
@@ -359,7 +360,7 @@ impl Client {
     }
 
     /// Returns the next time at which a time limit may end.
-    fn due(&self, pause: Pause) -> u64 {
+    fn next_deadline(&self, pause: Pause) -> u64 {
         let after = |start: u64, time: Duration| start + time.as_nanos() as u64;
         let limits = self.limits();
         let mut due = after(self.request_at, limits.idle);
@@ -378,7 +379,9 @@ impl Client {
         if self.has_large_buffers() {
             due = due.min(after(self.request_at, BUFFER_IDLE_TIME));
         }
-        self.forwarder.due().map_or(due, |forwarder| due.min(forwarder))
+        self.forwarder
+            .next_deadline()
+            .map_or(due, |forwarder| due.min(forwarder))
     }
 
     fn is_waiting_for_line(&self) -> bool {

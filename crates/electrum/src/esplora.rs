@@ -252,9 +252,9 @@ async fn proof(
     for _ in 0..ANSWER_ATTEMPTS {
         let generation = answers.chain.generation();
         let location = answers.chain.locate(&txid)?;
-        let found = location.map(|location| (location, answers.tree(location.height, &mut memo)));
+        let located_tree = location.map(|location| (location, answers.tree(location.height, &mut memo)));
         let is_same = answers.chain.generation() == generation;
-        match found {
+        match located_tree {
             None if is_same => return Err(NO_TRANSACTION),
             Some((location, TreeLookup::Tree(tree))) if is_same => {
                 if tree.txid(location.position) != Some(&txid) {
@@ -349,14 +349,14 @@ async fn block(
     for _ in 0..ANSWER_ATTEMPTS {
         let generation = answers.chain.generation();
         let height = answers.chain.height_of(&hash);
-        let found = height.map(|height| (height, answers.tree(height, &mut memo)));
+        let located_tree = height.map(|height| (height, answers.tree(height, &mut memo)));
         let mut times = Vec::new();
         if let Some(height) = height {
             let first = (height + 1).saturating_sub(MEDIAN_BLOCKS);
             answers.chain.headers(first, height + 1 - first, &mut times);
         }
         let is_same = answers.chain.generation() == generation;
-        match found {
+        match located_tree {
             None if is_same => return Err(NO_BLOCK),
             Some((height, TreeLookup::Tree(tree))) if is_same => {
                 return Ok(json(describe(&tree, height, &times)));

@@ -253,10 +253,10 @@ impl Forwarder {
     /// Handles an event of the link, and writes the messages for the client.
     pub fn take(&mut self, event: Event, now: u64, out: &mut Vec<u8>) {
         match event {
-            Event::Gone(reason) => self.gone(reason, now, out),
+            Event::Gone(reason) => self.on_link_lost(reason, now, out),
             Event::Line(line) => match UpstreamLine::read(&line) {
                 Some(reply) => self.line(&line, &reply, out),
-                None => self.gone("it sent a line that is not JSON-RPC".into(), now, out),
+                None => self.on_link_lost("it sent a line that is not JSON-RPC".into(), now, out),
             },
         }
     }
@@ -335,7 +335,7 @@ impl Forwarder {
     }
 
     /// Handles the end of the link: pending requests fail, and subscriptions are renewed later.
-    fn gone(&mut self, reason: String, now: u64, out: &mut Vec<u8>) {
+    fn on_link_lost(&mut self, reason: String, now: u64, out: &mut Vec<u8>) {
         self.link = None;
         let address = self
             .shared
@@ -382,7 +382,7 @@ impl Forwarder {
     }
 
     /// Returns the next time at which [`Forwarder::expire`] or [`Forwarder::renew`] has something to do.
-    pub fn due(&self) -> Option<u64> {
+    pub fn next_deadline(&self) -> Option<u64> {
         let call = self.deadlines.front().map(|(deadline, _)| *deadline);
         let renewal = self.away.as_ref().map(|(until, _)| *until);
         let renewal = renewal.filter(|_| !self.to_renew.is_empty() && self.link.is_none());

@@ -47,8 +47,8 @@ impl Gate {
         let network = network_of(address);
         let mut sources = self.sources();
         let (clients, sources) = &mut *sources;
-        let taken = sources.get(&network).map_or(0, |source| source.clients);
-        if *clients >= self.clients_max || (taken >= self.by_network_max && !is_proxy) {
+        let network_clients = sources.get(&network).map_or(0, |source| source.clients);
+        if *clients >= self.clients_max || (network_clients >= self.by_network_max && !is_proxy) {
             return None;
         }
         let source = sources.entry(network).or_default();

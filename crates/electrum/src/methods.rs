@@ -47,7 +47,7 @@ pub(crate) struct ClientView {
     /// True once the client has subscribed to new tips.
     pub is_subscribed: bool,
     /// Tip that was last sent to the client.
-    pub told: Option<[u8; 32]>,
+    pub last_tip_sent: Option<[u8; 32]>,
     /// Tree that was used last.
     pub memo: Option<Arc<BlockTree>>,
     /// Proof for a checkpoint that was computed last.
@@ -166,13 +166,16 @@ fn attempt(
 /// Writes a notification of the current tip, if the client has subscribed to tips and this one was not sent yet.
 /// Returns true if it was written.
 pub(crate) fn notify(answers: &Answers, view: &mut ClientView, out: &mut Vec<u8>) -> bool {
-    let tip = answers.chain.tip().filter(|tip| view.told != Some(tip.hash));
+    let tip = answers
+        .chain
+        .tip()
+        .filter(|tip| view.last_tip_sent != Some(tip.hash));
     let Some(tip) = tip.filter(|_| view.is_subscribed) else {
         return false;
     };
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"blockchain.headers.subscribe","params":["#);
     results::write_tip(&tip, out);
     out.extend_from_slice(b"]}\n");
-    view.told = Some(tip.hash);
+    view.last_tip_sent = Some(tip.hash);
     true
 }

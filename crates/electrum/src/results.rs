@@ -354,7 +354,7 @@ pub(crate) fn subscribe(
     let tip = tip.ok_or_else(|| WriteStop::Error(RpcError::new(UNAVAILABLE, "there is no block yet")))?;
     write_tip(&tip, out);
     view.is_subscribed = true;
-    view.told = Some(tip.hash);
+    view.last_tip_sent = Some(tip.hash);
     Ok(0)
 }
 

@@ -236,8 +236,8 @@ impl Link {
     }
 }
 
-fn late(_: tokio::time::error::Elapsed) -> io::Error {
-    other("it did not answer in time")
+fn timed_out(_: tokio::time::error::Elapsed) -> io::Error {
+    other_error("it did not answer in time")
 }
 
 /// Adds to the error of a failed handshake what to do about it.
@@ -245,7 +245,7 @@ fn explain_tls(error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::InvalidData && error.kind() != io::ErrorKind::UnexpectedEof {
         return error;
     }
-    other(format!(
+    other_error(format!(
         "TLS: {}; name the server's own certificate, or that of the authority that signed it, in \
          electrum_upstream_ca, or leave out tls:// if it uses plain TCP",
         tls_text::reason(&error.to_string())
@@ -261,7 +261,7 @@ struct Task {
     watch: Arc<Watch>,
 }
 
-fn other(what: impl Into<String>) -> io::Error {
+fn other_error(what: impl Into<String>) -> io::Error {
     io::Error::other(what.into())
 }
 
@@ -273,7 +273,7 @@ impl Task {
             None => self.serve(stream, to_send, to_tell).await,
             Some(tls) => {
                 let shaking = TlsConnector::from(tls.config).connect(tls.name, stream);
-                let shaken = timeout(self.patience, shaking).await.map_err(late).flatten();
+                let shaken = timeout(self.patience, shaking).await.map_err(timed_out).flatten();
                 let stream = shaken.map_err(explain_tls);
                 let stream = stream.inspect_err(|error| self.watch.note(Some(error)))?;
                 self.serve(stream, to_send, to_tell).await
@@ -283,7 +283,7 @@ impl Task {
 
     async fn connect(&self) -> io::Result<TcpStream> {
         let connecting = TcpStream::connect(&self.upstream.address);
-        let stream = timeout(self.patience, connecting).await.map_err(late)??;
+        let stream = timeout(self.patience, connecting).await.map_err(timed_out)??;
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -297,7 +297,7 @@ impl Task {
         let (reader, mut writer) = tokio::io::split(stream);
         let mut reader = BufReader::with_capacity(16 << 10, reader);
         let greeting = self.greet(&mut reader, &mut writer);
-        let late = |_| other("it did not answer server.version in time");
+        let late = |_| other_error("it did not answer server.version in time");
         let greeted = timeout(self.patience, greeting).await.map_err(late).flatten();
         self.watch.note(greeted.as_ref().err());
         greeted?;
@@ -305,7 +305,7 @@ impl Task {
             while let Some(lines) = to_send.recv().await {
                 let written = timeout(self.patience, writer.write_all(&lines)).await;
                 self.queued.fetch_sub(lines.len(), Ordering::Relaxed);
-                written.map_err(|_| other("it does not read"))??;
+                written.map_err(|_| other_error("it does not read"))??;
                 writer.flush().await?;
             }
             Ok(())
@@ -337,13 +337,13 @@ impl Task {
         writer.write_all(hello.as_bytes()).await?;
         writer.flush().await?;
         let line = read_line(reader, self.line_max).await?;
-        let reply = UpstreamLine::read(&line).ok_or_else(|| other("it does not speak JSON-RPC"))?;
+        let reply = UpstreamLine::read(&line).ok_or_else(|| other_error("it does not speak JSON-RPC"))?;
         match reply.error {
             None => Ok(()),
             Some(error) => {
-                let said = crate::request::shorten(error.get());
-                Err(other(format!(
-                    "it refuses protocol version {}: {said}",
+                let message = crate::request::shorten(error.get());
+                Err(other_error(format!(
+                    "it refuses protocol version {}: {message}",
                     self.version.name()
                 )))
             }
@@ -357,15 +357,15 @@ async fn read_line(reader: &mut (impl AsyncBufRead + Unpin), max: usize) -> io::
     loop {
         let part = reader.fill_buf().await?;
         if part.is_empty() {
-            return Err(other("it closed the connection"));
+            return Err(other_error("it closed the connection"));
         }
         let end = memchr::memchr(b'\n', part);
-        let taken = end.unwrap_or(part.len());
-        if line.len() + taken > max {
-            return Err(other(format!("it sent a line of more than {max} bytes")));
+        let consumed = end.unwrap_or(part.len());
+        if line.len() + consumed > max {
+            return Err(other_error(format!("it sent a line of more than {max} bytes")));
         }
-        line.extend_from_slice(&part[..taken]);
-        reader.consume(taken + usize::from(end.is_some()));
+        line.extend_from_slice(&part[..consumed]);
+        reader.consume(consumed + usize::from(end.is_some()));
         if end.is_some() {
             return Ok(line);
         }

@@ -244,8 +244,8 @@ impl Follower {
         };
         let waited = |_| LeaveReason::Silent;
         let has_tls = self.options.tls.is_some();
-        let said = |status: Status| with_remedy(self.options.service.describe_end(&status), has_tls);
-        let broken = |status: Status| LeaveReason::Broken(said(status));
+        let described = |status: Status| with_remedy(self.options.service.describe_end(&status), has_tls);
+        let broken = |status: Status| LeaveReason::Broken(described(status));
         let stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
@@ -269,24 +269,24 @@ impl Follower {
         let response = response.ok_or_else(ended)?;
         let number = self.next;
         let not_next = |what: String| LeaveReason::NotNext(what);
-        let (bytes, found) = match response.delivered {
+        let (bytes, actual_number) = match response.delivered {
             Some(DeliverContent::Block(bytes)) if self.options.service != Service::PeerFiltered => {
                 let arena = Arena::new();
                 let block = Block::read(&bytes, &arena).map_err(|error| not_next(error.to_string()))?;
-                let found = block.number;
-                let is_ordered = self.options.service == Service::Orderer && found == number;
+                let actual_number = block.number;
+                let is_ordered = self.options.service == Service::Orderer && actual_number == number;
                 let own = is_ordered.then(|| without_foreign(&block, &bytes)).flatten();
-                (own.unwrap_or(bytes), found)
+                (own.unwrap_or(bytes), actual_number)
             }
             Some(DeliverContent::FilteredBlock(bytes)) if self.options.service == Service::PeerFiltered => {
-                let found = FilteredBlock::decode(bytes.clone()).map(|block| block.number);
-                (bytes, found.map_err(|error| not_next(error.to_string()))?)
+                let actual_number = FilteredBlock::decode(bytes.clone()).map(|block| block.number);
+                (bytes, actual_number.map_err(|error| not_next(error.to_string()))?)
             }
             Some(DeliverContent::Status(status)) => return Err(LeaveReason::Status(status)),
             _ => return Err(not_next("an empty response".to_owned())),
         };
-        if found != number {
-            return Err(not_next(format!("block {found}")));
+        if actual_number != number {
+            return Err(not_next(format!("block {actual_number}")));
         }
         Ok(ReceivedBlock { number, bytes })
     }
@@ -343,7 +343,7 @@ async fn notify_if_held<T>(options: &Options, endpoint: usize, coming: impl Futu
         return coming.await;
     };
     match tokio::time::timeout(REQUEST_HELD_AFTER, &mut coming).await {
-        Ok(came) => came,
+        Ok(permit) => permit,
         Err(_) => {
             on_held(options.endpoints.get(endpoint).map_or("", String::as_str));
             coming.await

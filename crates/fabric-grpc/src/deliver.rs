@@ -193,8 +193,8 @@ async fn answer(
         return refused(status::BAD_REQUEST, "it has no start or no stop");
     };
     let mut heights = source.heights();
-    let there = source.first()..*heights.borrow_and_update();
-    let Some((first, last)) = range(start, stop, there) else {
+    let available = source.first()..*heights.borrow_and_update();
+    let Some((first, last)) = range(start, stop, available) else {
         return refused(
             status::NOT_FOUND,
             "it starts after the next block, or before the first available one",
@@ -249,8 +249,8 @@ async fn read_within(
             Ok(block) => block,
             unavailable => return Ok(unavailable),
         };
-        if let Some(kept) = block.count_in_transit(&client.answers) {
-            return Ok(Ok(kept));
+        if let Some(counted) = block.count_in_transit(&client.answers) {
+            return Ok(Ok(counted));
         }
         drop((block, reading));
         client.answers.freed().await;
@@ -276,8 +276,8 @@ fn read(
 
 /// Returns the first and the last block, with `there` as the range of available blocks; `None` if the first block is
 /// neither available nor can be waited for.
-fn range(start: &SeekPosition, stop: &SeekPosition, there: Range<u64>) -> Option<(u64, u64)> {
-    let (earliest, height) = (there.start, there.end);
+fn range(start: &SeekPosition, stop: &SeekPosition, available: Range<u64>) -> Option<(u64, u64)> {
+    let (earliest, height) = (available.start, available.end);
     let newest = match height.saturating_sub(1) {
         // After a snapshot, a peer has no newest block before the next one.
         last if last < earliest => height,

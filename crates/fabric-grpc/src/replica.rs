@@ -36,7 +36,7 @@ pub struct CommittedBlocks<D: Disk> {
 /// Notifies [`CommittedBlocks`] of the replica's blocks. Ends after the last block of which it was notified.
 pub struct CommitNotifier<D: Disk> {
     committed: Arc<CommittedBlocks<D>>,
-    taken: Option<Sender<u64>>,
+    accepted: Option<Sender<u64>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -57,21 +57,25 @@ pub fn committed<D: Disk>(replica: &Replica<D>) -> io::Result<Option<CommitNotif
         withheld: AtomicBool::new(false),
         verifier: Verifier::default(),
     });
-    let (taken, told) = channel();
-    let (shown, waiter) = (Arc::clone(&committed), replica.waiter());
-    let show = move || show_durable(&shown, &waiter, &told);
+    let (accepted_sender, accepted) = channel();
+    let (shared, waiter) = (Arc::clone(&committed), replica.waiter());
+    let show = move || show_durable(&shared, &waiter, &accepted);
     let thread = std::thread::Builder::new().name("show".into()).spawn(show)?;
     Ok(Some(CommitNotifier {
         committed,
-        taken: Some(taken),
+        accepted: Some(accepted_sender),
         thread: Some(thread),
     }))
 }
 
 /// Shows blocks as they become durable. `taken` has the numbers of the blocks that were passed to the ledger.
-fn show_durable<D: Disk>(committed: &CommittedBlocks<D>, waiter: &DurabilityWaiter, taken: &Receiver<u64>) {
-    while let Ok(first) = taken.recv() {
-        let mut number = taken.try_iter().last().unwrap_or(first);
+fn show_durable<D: Disk>(
+    committed: &CommittedBlocks<D>,
+    waiter: &DurabilityWaiter,
+    accepted: &Receiver<u64>,
+) {
+    while let Ok(first) = accepted.recv() {
+        let mut number = accepted.try_iter().last().unwrap_or(first);
         loop {
             match waiter.wait(number) {
                 Ok(()) => {
@@ -86,7 +90,7 @@ fn show_durable<D: Disk>(committed: &CommittedBlocks<D>, waiter: &DurabilityWait
             let durable = waiter.durable();
             let is_more = |height: &mut u64| std::mem::replace(height, durable.max(*height)) < durable;
             committed.heights.send_if_modified(is_more);
-            match taken.recv_timeout(DISK_FULL_RETRY_INTERVAL) {
+            match accepted.recv_timeout(DISK_FULL_RETRY_INTERVAL) {
                 Ok(newer) => number = newer,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -104,7 +108,7 @@ impl<D: Disk> CommitNotifier<D> {
     /// Records that the replica has taken block `number`, and that `validator` is its current validator.
     pub fn block_taken(&self, number: u64, validator: &Validator) {
         self.configured(validator.shared_config());
-        if let Some(taken) = &self.taken {
+        if let Some(taken) = &self.accepted {
             // The thread that shows blocks ends only when writing fails, which the next block reports.
             let _ = taken.send(number);
         }
@@ -130,7 +134,7 @@ impl<D: Disk> CommitNotifier<D> {
 
 impl<D: Disk> Drop for CommitNotifier<D> {
     fn drop(&mut self) {
-        drop(self.taken.take());
+        drop(self.accepted.take());
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was already reported.
             let _ = thread.join();

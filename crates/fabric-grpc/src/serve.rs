@@ -258,8 +258,8 @@ fn route(
     absent: &'static str,
     request: http::Request<Body>,
 ) -> HttpAnswer {
-    let found = methods.iter().find(|(path, _)| *path == request.uri().path());
-    let call = match found {
+    let known_method = methods.iter().find(|(path, _)| *path == request.uri().path());
+    let call = match known_method {
         Some((_, method)) => handler
             .gate
             .call(request, Incoming::Stream(REQUEST_BYTES_MAX))

@@ -5,7 +5,7 @@ use lineside_fabric_grpc::client::endpoint;
 use lineside_fabric_grpc::serve::Limits;
 use lineside_fastpath::Range;
 use lineside_grpc::Limits as TransportLimits;
-use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, given, loopback};
+use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, loopback, non_empty};
 use lineside_service::{ByteSize, OptionalAddress};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -121,7 +121,7 @@ impl Default for FabricConfig {
 impl FabricConfig {
     /// Returns the server's certificate and its key, if it uses TLS.
     pub fn tls_files(&self) -> Option<(&Path, &Path)> {
-        given(&self.certificate).zip(given(&self.key))
+        non_empty(&self.certificate).zip(non_empty(&self.key))
     }
 
     /// Returns the limits of Deliver. Blocks in transit to clients may take half of the memory.
@@ -190,7 +190,7 @@ impl FabricConfig {
             let why = format!("{} must be at most {HEALTH_AFTER_S_MAX}", config.health_after_s);
             issues.add("health_after_s", why);
         }
-        if !config.tls_host_name.is_empty() && given(&config.tls_ca).is_none() {
+        if !config.tls_host_name.is_empty() && non_empty(&config.tls_ca).is_none() {
             let why = format!("{:?}: needs `tls_ca`, which is empty", config.tls_host_name);
             issues.add("tls_host_name", why);
         }
@@ -202,10 +202,10 @@ impl FabricConfig {
     /// Adds an issue for each key without which the service cannot run.
     fn check_needed(&self, issues: &mut Issues<'_>) {
         for (name, is_missing) in [
-            ("data", given(&self.data).is_none()),
+            ("data", non_empty(&self.data).is_none()),
             ("orderers", self.orderers.is_empty()),
             ("msp_id", self.msp_id.is_empty()),
-            ("msp", given(&self.msp).is_none()),
+            ("msp", non_empty(&self.msp).is_none()),
         ] {
             if is_missing {
                 issues.add("enabled", format!("true: needs `{name}`, which is empty"));
@@ -226,7 +226,7 @@ impl FabricConfig {
             (("tls_key", &self.tls_key), tls_certificate),
         ];
         for ((name, path), (needs, needed)) in pairs {
-            if given(path).is_some() && given(needed).is_none() {
+            if non_empty(path).is_some() && non_empty(needed).is_none() {
                 issues.add(name, format!("{path:?}: needs `{needs}`, which is empty"));
             }
         }
@@ -234,7 +234,7 @@ impl FabricConfig {
 
     /// Adds an issue for each rule that the keys for UDP break.
     fn check_udp(&self, issues: &mut Issues<'_>) {
-        let key = given(&self.udp_key);
+        let key = non_empty(&self.udp_key);
         match self.udp_listen.0 {
             Some(listen) if key.is_none() && !self.udp_paper => {
                 issues.add(
@@ -252,7 +252,7 @@ impl FabricConfig {
                 }
             }
         }
-        if let Some(file) = given(&self.udp_paper_identities).filter(|_| !self.udp_paper) {
+        if let Some(file) = non_empty(&self.udp_paper_identities).filter(|_| !self.udp_paper) {
             issues.add(
                 "udp_paper_identities",
                 format!("{file:?}: needs `udp_paper = true`"),

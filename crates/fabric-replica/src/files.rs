@@ -6,7 +6,7 @@ use lineside_fabric_grpc::client::{OnEndpointLeft, Options};
 use lineside_fabric_grpc::{ClientTls, ServerTls, Signer};
 use lineside_fabric_udp::SharedKey;
 use lineside_fabric_udp::paper::identities::{self, NumberedIdentity};
-use lineside_service::config::{UsageError, given};
+use lineside_service::config::{UsageError, non_empty};
 use lineside_util::key_file::read_shared_key;
 use std::fmt::Display;
 use std::path::Path;
@@ -84,9 +84,9 @@ pub fn read_client(config: &FabricConfig) -> Result<DeliverClient, UsageError> {
     let files = ClientFiles {
         msp_id: &config.msp_id,
         msp: &config.msp,
-        tls_ca: given(&config.tls_ca),
-        tls_certificate: given(&config.tls_certificate),
-        tls_key: given(&config.tls_key),
+        tls_ca: non_empty(&config.tls_ca),
+        tls_certificate: non_empty(&config.tls_certificate),
+        tls_key: non_empty(&config.tls_key),
         tls_host_name: Some(config.tls_host_name.as_str()).filter(|name| !name.is_empty()),
     };
     files.read()
@@ -100,7 +100,7 @@ pub fn read_server_tls(config: &FabricConfig) -> Result<Option<ServerTls>, Usage
     let Some((certificate, key)) = config.tls_files() else {
         return Ok(None);
     };
-    let client_ca = given(&config.client_ca);
+    let client_ca = non_empty(&config.client_ca);
     let tls = ServerTls::from_files(certificate, key, client_ca);
     tls.map(Some)
         .map_err(|error| unusable(&[Some(certificate), Some(key), client_ca], &error))

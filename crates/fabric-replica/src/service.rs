@@ -17,7 +17,7 @@ use lineside_fabric_grpc::serve::Role;
 use lineside_fabric_grpc::{CommittedSource, Running as Server, ServerTls, start as start_server};
 use lineside_grpc::Gate;
 use lineside_journal::FsDisk;
-use lineside_service::config::{ConfigIssue, Section, given, section};
+use lineside_service::config::{ConfigIssue, Section, non_empty, section};
 use lineside_service::{
     Endpoint, Listen, Rights, Running, Service, ServiceDef, StartContext, StatusBuilder,
     raise_open_files_limit,
@@ -137,7 +137,7 @@ impl Service for FabricService {
         let tls = read_server_tls(config)?;
         let genesis = read_genesis(config)?;
         let disk = FsDisk::claim(&config.data, &ledger::KIND).with_context(|| opening(&config.data))?;
-        let results = match given(&config.results) {
+        let results = match non_empty(&config.results) {
             Some(file) => Publisher::open(file, RESULTS).with_context(|| file.display().to_string())?,
             None => Publisher::anonymous(RESULTS)?,
         };
@@ -277,19 +277,19 @@ fn opening(data: &Path) -> String {
 }
 
 fn read_genesis(config: &FabricConfig) -> anyhow::Result<Option<Vec<u8>>> {
-    let bytes =
-        given(&config.genesis).map(|file| std::fs::read(file).with_context(|| file.display().to_string()));
+    let bytes = non_empty(&config.genesis)
+        .map(|file| std::fs::read(file).with_context(|| file.display().to_string()));
     bytes.transpose()
 }
 
 /// Returns the form of the datagrams, if blocks are received over UDP.
 fn udp_form(config: &FabricConfig) -> anyhow::Result<Option<DatagramForm>> {
-    match (config.udp_listen.0, given(&config.udp_key)) {
+    match (config.udp_listen.0, non_empty(&config.udp_key)) {
         (None, _) => Ok(None),
         (Some(_), Some(file)) => Ok(Some(DatagramForm::Native(read_udp_key(file)?))),
         (Some(_), None) => {
             let trusted = config.trusted_sources.iter().map(|range| range.0);
-            let identities = given(&config.udp_paper_identities).map(read_paper_identities);
+            let identities = non_empty(&config.udp_paper_identities).map(read_paper_identities);
             let identities = identities.transpose()?.unwrap_or_default();
             Ok(Some(DatagramForm::Paper(trusted.collect(), identities)))
         }

@@ -93,10 +93,10 @@ enum Event {
 
 struct EventSender {
     events: mpsc::Sender<Event>,
-    room: BytesLimit,
+    memory_limit: BytesLimit,
     /// Runtime of the task that takes the blocks.
     runtime: Handle,
-    early: EarlyWork,
+    early_work: EarlyWork,
     channel: String,
     /// Number of datagrams with a wrong MAC at which the next warning is due.
     forged_told_at: u64,
@@ -104,16 +104,16 @@ struct EventSender {
 
 impl BlockSink for EventSender {
     fn on_early(&mut self, early: EarlyTx<'_>) {
-        self.early.put(early.block, early.index, early.bytes);
+        self.early_work.put(early.block, early.index, early.bytes);
     }
 
     fn has_room(&self, block_bytes: usize) -> bool {
-        self.events.capacity() > 0 && self.room.has(block_bytes)
+        self.events.capacity() > 0 && self.memory_limit.has(block_bytes)
     }
 
     fn on_block(&mut self, number: u64, bytes: Vec<u8>) {
         // A receiver of the papers' packets has not asked for room.
-        let Some(room) = self.runtime.block_on(self.room.take(bytes.len())) else {
+        let Some(room) = self.runtime.block_on(self.memory_limit.take(bytes.len())) else {
             return;
         };
         // The receiving end is dropped only when the service stops.
@@ -121,7 +121,7 @@ impl BlockSink for EventSender {
     }
 
     fn on_dropped(&mut self, number: u64, _why: DropReason) {
-        self.early.dropped(number);
+        self.early_work.dropped(number);
     }
 
     fn on_counters(&mut self, counters: &Counters) {
@@ -180,7 +180,12 @@ impl UdpSource {
         self.socket.local_addr()
     }
 
-    fn start(self, next: u64, mut tell: EventSender, fetched: Arc<AtomicU64>) -> io::Result<ReceiverThread> {
+    fn start(
+        self,
+        next: u64,
+        mut events: EventSender,
+        fetched: Arc<AtomicU64>,
+    ) -> io::Result<ReceiverThread> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
         let mut session = [0; 16];
@@ -197,20 +202,20 @@ impl UdpSource {
                         ..ReceiverOptions::default()
                     };
                     let mut receiver = Receiver::new(key, session, next, options);
-                    receiver.run(&self.socket, &mut tell, &mut fetched, &stopping)
+                    receiver.run(&self.socket, &mut events, &mut fetched, &stopping)
                 }
                 DatagramForm::Paper(trusted, identities) => {
                     let bytes_max = self.memory_bytes_max.min(BLOCK_BYTES_MAX);
                     let is_trusted = move |from| trusted.iter().any(|range| range.contains(from));
                     let mut receiver = PaperReceiver::new(is_trusted, next, bytes_max);
-                    for known in &identities {
-                        receiver.preload(known.id, &known.identity);
+                    for identity in &identities {
+                        receiver.preload(identity.id, &identity.identity);
                     }
-                    receiver.run(&self.socket, &mut tell, &mut fetched, &stopping)
+                    receiver.run(&self.socket, &mut events, &mut fetched, &stopping)
                 }
             };
             if let Err(error) = ended {
-                let _ = tell.events.blocking_send(Event::Failed(error));
+                let _ = events.events.blocking_send(Event::Failed(error));
             }
         };
         let thread = std::thread::Builder::new()
@@ -239,15 +244,15 @@ impl UdpSource {
         let (events, waiting) = mpsc::channel(WAITING_BLOCKS_MAX);
         let room = BytesLimit::new(self.memory_bytes_max);
         let closing = room.closing();
-        let tell = EventSender {
+        let event_sender = EventSender {
             events,
-            room,
+            memory_limit: room,
             runtime: Handle::current(),
-            early,
+            early_work: early,
             channel: deliver.channel.clone(),
             forged_told_at: 1,
         };
-        let _thread = self.start(deliver.from, tell, Arc::clone(&fetched))?;
+        let _thread = self.start(deliver.from, event_sender, Arc::clone(&fetched))?;
         // Declared after the thread, so that they are dropped first: the thread may be waiting for room in one of
         // them.
         let (mut waiting, _closing) = (waiting, closing);

@@ -39,18 +39,18 @@ fn blocks_that_wait_are_bounded_in_bytes() {
     let (events, mut waiting) = mpsc::channel(WAITING_BLOCKS_MAX);
     let mut tell = EventSender {
         events,
-        room: BytesLimit::new(1000),
+        memory_limit: BytesLimit::new(1000),
         runtime: runtime.handle().clone(),
-        early,
+        early_work: early,
         channel: "lab".into(),
         forged_told_at: 1,
     };
-    let closing = tell.room.closing();
+    let closing = tell.memory_limit.closing();
     let mut context = Context::from_waker(Waker::noop());
     tell.on_block(1, vec![0; 600]);
     assert!(tell.has_room(400) && !tell.has_room(401));
     {
-        let mut further = pin!(tell.room.take(401));
+        let mut further = pin!(tell.memory_limit.take(401));
         assert!(further.as_mut().poll(&mut context).is_pending());
         drop(waiting.try_recv().ok());
         assert!(matches!(further.poll(&mut context), Poll::Ready(Some(_))));
@@ -59,7 +59,7 @@ fn blocks_that_wait_are_bounded_in_bytes() {
     assert!(tell.has_room(5000));
     tell.on_block(2, vec![0; 5000]);
     assert!(!tell.has_room(1));
-    let mut further = pin!(tell.room.take(1));
+    let mut further = pin!(tell.memory_limit.take(1));
     assert!(further.as_mut().poll(&mut context).is_pending());
     drop(closing);
     assert!(matches!(further.poll(&mut context), Poll::Ready(None)));

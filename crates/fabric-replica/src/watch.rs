@@ -154,7 +154,7 @@ impl Watch {
     /// Returns a function that records a source that is left, and then calls `told`. Repetitions of the same reason are
     /// reported only at the 2nd, 4th, 8th time and so on. A source that is left because its channel is idle is not a
     /// failure.
-    pub fn on_left(self: &Arc<Self>, told: Option<OnEndpointLeft>) -> OnEndpointLeft {
+    pub fn on_left(self: &Arc<Self>, listener: Option<OnEndpointLeft>) -> OnEndpointLeft {
         let watch = Arc::clone(self);
         Arc::new(move |endpoint, left| {
             if *left == LeaveReason::Silent {
@@ -168,8 +168,8 @@ impl Watch {
             (now.following, now.left) = (false, Some(why));
             now.without_since.get_or_insert_with(Instant::now);
             drop(now);
-            if let Some(told) = told.as_ref().filter(|_| is_news) {
-                told(endpoint, left);
+            if let Some(listener) = listener.as_ref().filter(|_| is_news) {
+                listener(endpoint, left);
             }
         })
     }

@@ -65,9 +65,9 @@ pub(crate) struct Assembly {
     pub pending: Vec<(u16, Box<[u8]>)>,
     pub pending_bytes: usize,
     /// The block is complete and verified.
-    pub whole: bool,
+    pub is_complete: bool,
     pub ask_at_ns: u64,
-    pub asked: u32,
+    pub retransmit_requests: u32,
 }
 
 impl Assembly {
@@ -85,9 +85,9 @@ impl Assembly {
             bytes_have: 0,
             pending: Vec::new(),
             pending_bytes: 0,
-            whole: false,
+            is_complete: false,
             ask_at_ns: 0,
-            asked: 0,
+            retransmit_requests: 0,
         }
     }
 
@@ -249,21 +249,21 @@ impl Entries {
     /// Stores an entry. Returns true if it is new; `None` if it does not match its hash, another entry has its id, or
     /// there is no room.
     pub fn put(&mut self, id: u16, bytes: &[u8], sha256: &[u8; 32]) -> Option<bool> {
-        let place = usize::from(id);
-        if place >= FABRIC_ENTRIES_MAX || bytes.is_empty() {
+        let index = usize::from(id);
+        if index >= FABRIC_ENTRIES_MAX || bytes.is_empty() {
             return None;
         }
-        if let Some(known) = self.get(id) {
-            return (known == bytes).then_some(false);
+        if let Some(existing) = self.get(id) {
+            return (existing == bytes).then_some(false);
         }
         if self.bytes + bytes.len() > ENTRY_BYTES_MAX || Sha256::digest(bytes).as_slice() != sha256 {
             return None;
         }
-        if self.all.len() <= place {
-            self.all.resize(place + 1, None);
+        if self.all.len() <= index {
+            self.all.resize(index + 1, None);
         }
         self.bytes += bytes.len();
-        self.all[place] = Some(bytes.into());
+        self.all[index] = Some(bytes.into());
         Some(true)
     }
 }

@@ -181,8 +181,8 @@ fn ready(socket: &UdpSocket, wait: Duration) -> io::Result<bool> {
         tv_nsec: wait.subsec_nanos().into(),
     };
     // SAFETY: one descriptor, a time, and no mask of signals.
-    let found = unsafe { libc::ppoll(&raw mut poll, 1, &raw const wait, std::ptr::null()) };
-    if found < 0 {
+    let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const wait, std::ptr::null()) };
+    if ready < 0 {
         let error = io::Error::last_os_error();
         return if is_temporary(&error) {
             Ok(false)
@@ -191,7 +191,7 @@ fn ready(socket: &UdpSocket, wait: Duration) -> io::Result<bool> {
         };
     }
     // Receiving also returns a pending error.
-    Ok(found > 0)
+    Ok(ready > 0)
 }
 
 #[cfg(test)]

@@ -215,7 +215,7 @@ pub struct SegmentNotes {
     /// Annotations of the segment, not yet checked.
     pub notes: Vec<Note>,
     /// Entries in the segment. Their bytes are certain, because they were copied from the cache.
-    pub known: Vec<CachedIdentity>,
+    pub cached_identities: Vec<CachedIdentity>,
 }
 
 fn byte(stream: &mut &[u8]) -> Result<u8, StreamError> {
@@ -269,7 +269,7 @@ pub fn decode<'c>(
     aside: &mut SegmentNotes,
 ) -> Result<usize, StreamError> {
     aside.notes.clear();
-    aside.known.clear();
+    aside.cached_identities.clear();
     let length = number(stream)?;
     let end = at
         .checked_add(length)
@@ -289,7 +289,7 @@ pub fn decode<'c>(
             });
         }
     }
-    let mut place = at;
+    let mut position = at;
     let room = |place: usize, bytes: usize| {
         if bytes <= end - place {
             Ok(())
@@ -297,15 +297,15 @@ pub fn decode<'c>(
             Err(StreamError::Malformed)
         }
     };
-    while place < end {
+    while position < end {
         let op = byte(stream)?;
         match op {
             ..COPY => {
                 let (from, bytes) = (*stream, usize::from(op) + 1);
                 take(stream, bytes)?;
-                room(place, bytes)?;
-                put(&mut block[place..end], from, bytes);
-                place += bytes;
+                room(position, bytes)?;
+                put(&mut block[position..end], from, bytes);
+                position += bytes;
             }
             COPY..ENTRY => {
                 let mut bytes = COPY_MIN + usize::from(op & COPY_LONG);
@@ -313,45 +313,49 @@ pub fn decode<'c>(
                     bytes += usize::from(byte(stream)?);
                 }
                 let distance = usize::from(short(stream)?);
-                room(place, bytes)?;
-                if distance <= place - run {
+                room(position, bytes)?;
+                if distance <= position - run {
                     if distance < bytes {
                         return Err(StreamError::Malformed);
                     }
-                    let (before, after) = block.split_at_mut(place);
-                    put(&mut after[..end - place], &before[place - distance..], bytes);
+                    let (before, after) = block.split_at_mut(position);
+                    put(
+                        &mut after[..end - position],
+                        &before[position - distance..],
+                        bytes,
+                    );
                 } else {
-                    let back = distance - (place - run);
+                    let back = distance - (position - run);
                     let from = dictionary.len().checked_sub(back).ok_or(StreamError::Malformed)?;
                     let content = dictionary.get(from..).filter(|content| bytes <= content.len());
                     put(
-                        &mut block[place..end],
+                        &mut block[position..end],
                         content.ok_or(StreamError::Malformed)?,
                         bytes,
                     );
                 }
-                place += bytes;
+                position += bytes;
             }
             ENTRY => {
                 let id = short(stream)?;
                 let content = entries(id).ok_or(StreamError::Unknown(id))?;
-                room(place, content.len())?;
-                block[place..place + content.len()].copy_from_slice(content);
-                aside.known.push(CachedIdentity {
-                    at: (place - at) as u32,
+                room(position, content.len())?;
+                block[position..position + content.len()].copy_from_slice(content);
+                aside.cached_identities.push(CachedIdentity {
+                    at: (position - at) as u32,
                     bytes: content.len() as u32,
                     id,
                 });
-                place += content.len();
+                position += content.len();
             }
             HEX => {
                 let raw = take(stream, 32)?;
-                room(place, 64)?;
-                for (pair, byte) in block[place..place + 64].chunks_exact_mut(2).zip(raw) {
+                room(position, 64)?;
+                for (pair, byte) in block[position..position + 64].chunks_exact_mut(2).zip(raw) {
                     pair[0] = DIGITS[usize::from(byte >> 4)];
                     pair[1] = DIGITS[usize::from(byte & 15)];
                 }
-                place += 64;
+                position += 64;
             }
             _ => return Err(StreamError::Malformed),
         }

@@ -52,17 +52,17 @@ impl Layout {
 fn transactions(block: &[u8]) -> Option<Vec<u32>> {
     let mut bounds = vec![0];
     let mut rest = block;
-    let mut found = false;
+    let mut has_changed = false;
     while !rest.is_empty() {
         let (number, wire_type) = wire::tag(&mut rest).ok()?;
         if (number, wire_type) != (2, wire::BYTES) {
             wire::skip(number, wire_type, &mut rest).ok()?;
             continue;
         }
-        if found {
+        if has_changed {
             return None;
         }
-        found = true;
+        has_changed = true;
         let mut data = wire::length_delimited(&mut rest).ok()?;
         let end = block.len() - rest.len();
         bounds.push((end - data.len()) as u32);
@@ -75,7 +75,7 @@ fn transactions(block: &[u8]) -> Option<Vec<u32>> {
         }
     }
     bounds.push(block.len() as u32);
-    found.then_some(bounds)
+    has_changed.then_some(bounds)
 }
 
 /// Returns the envelope in a transaction's segment.
@@ -216,11 +216,11 @@ impl SegmentCuts {
         self.cuts.sort_by_key(|cut| cut.range.start);
         let mut end = 0;
         self.cuts.retain(|cut| {
-            let apart = cut.range.start >= end;
-            if apart {
+            let is_disjoint = cut.range.start >= end;
+            if is_disjoint {
                 end = cut.range.end;
             }
-            apart
+            is_disjoint
         });
         self
     }

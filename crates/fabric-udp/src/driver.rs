@@ -104,13 +104,13 @@ impl Receiver {
         let start = Instant::now();
         let now_ns = || start.elapsed().as_nanos() as u64;
         let (mut incoming, mut out) = (ReceivedDatagrams::default(), Vec::new());
-        let (mut sender, mut stranger) = (None, None);
+        let (mut sender, mut foreign) = (None, None);
         while !stop.load(Ordering::Relaxed) {
             incoming.receive(socket, POLL_WAIT_MAX)?;
             for (from, datagram) in incoming.datagrams() {
                 match self.datagram(now_ns(), datagram, blocks) {
                     DatagramOrigin::Sender => sender = Some(from),
-                    DatagramOrigin::OtherSession => stranger = Some(from),
+                    DatagramOrigin::OtherSession => foreign = Some(from),
                     DatagramOrigin::Unknown => {}
                 }
             }
@@ -120,7 +120,7 @@ impl Receiver {
             }
             self.hand_on(blocks);
             if self.write_request(now_ns(), &mut out) {
-                let to = if is_greeting(&out) { stranger } else { sender };
+                let to = if is_greeting(&out) { foreign } else { sender };
                 send(socket, to, &out)?;
             }
         }

@@ -82,8 +82,8 @@ pub struct EarlyTx<'a> {
 
 impl<'a> EarlyTx<'a> {
     /// Identities in the segment that are in the cache, so that they need not be looked up by their bytes.
-    pub fn known(&self) -> &'a [CachedIdentity] {
-        &self.aside.known
+    pub fn cached_identities(&self) -> &'a [CachedIdentity] {
+        &self.aside.cached_identities
     }
 
     /// The sender's annotations, which are hints. [`Note::check`] verifies one.

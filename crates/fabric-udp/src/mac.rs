@@ -18,10 +18,10 @@ pub struct SharedKey(hmac::Key);
 
 /// Error: the shared key is too short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the shared key has {found} bytes, at least {KEY_BYTES_MIN} are needed")]
+#[error("the shared key has {actual_bytes} bytes, at least {KEY_BYTES_MIN} are needed")]
 pub struct ShortKey {
     /// Number of bytes given.
-    pub found: usize,
+    pub actual_bytes: usize,
 }
 
 /// Direction of datagrams. The two directions have different keys.
@@ -41,7 +41,9 @@ impl SharedKey {
     /// [`ShortKey`]: there are fewer bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, ShortKey> {
         if bytes.len() < KEY_BYTES_MIN {
-            return Err(ShortKey { found: bytes.len() });
+            return Err(ShortKey {
+                actual_bytes: bytes.len(),
+            });
         }
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
     }
@@ -83,7 +85,7 @@ impl SessionKey {
     }
 
     /// Verifies the MAC of a datagram in constant time.
-    pub fn holds(&self, sequence: u64, datagram: &[u8], mac: &[u8]) -> bool {
+    pub fn verifies(&self, sequence: u64, datagram: &[u8], mac: &[u8]) -> bool {
         let Ok(mut mac) = <[u8; 16]>::try_from(mac) else {
             return false;
         };

@@ -35,14 +35,14 @@ impl<'a> Packet<'a> {
     /// Parses a datagram; `None` if it does not belong to this protocol.
     pub fn read(datagram: &'a [u8]) -> Option<Self> {
         let (header, rest) = NativeHeader::ref_from_prefix(datagram).ok()?;
-        let ours = header.magic.get() == NATIVE_MAGIC
+        let is_native = header.magic.get() == NATIVE_MAGIC
             && header.version == NATIVE_VERSION
             && header.status.get() == 0
             && usize::from(header.length.get()) == rest.len()
             && matches!(header.op, OP_ANNOUNCE | OP_DATA | OP_WANT);
         let (signed, mac) = datagram.split_at_checked(datagram.len().checked_sub(FABRIC_MAC_BYTES)?)?;
         let (head, body) = SessionHead::ref_from_prefix(signed.get(size_of::<NativeHeader>()..)?).ok()?;
-        ours.then_some(Self {
+        is_native.then_some(Self {
             op: header.op,
             sequence: header.request_id.get(),
             session: head.session,
@@ -52,8 +52,8 @@ impl<'a> Packet<'a> {
         })
     }
 
-    pub(crate) fn holds(&self, key: &SessionKey) -> bool {
-        key.holds(self.sequence, self.signed, self.mac)
+    pub(crate) fn has_valid_mac(&self, key: &SessionKey) -> bool {
+        key.verifies(self.sequence, self.signed, self.mac)
     }
 }
 

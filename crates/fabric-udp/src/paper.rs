@@ -61,14 +61,14 @@ fn field_of(bytes: &[u8], within: Range<usize>, number: u32) -> Option<Range<usi
     let end = within.end;
     let mut rest = bytes.get(within)?;
     while !rest.is_empty() {
-        let (found, wire_type) = wire::tag(&mut rest).ok()?;
-        if (found, wire_type) == (number, wire::BYTES) {
+        let (field_number, wire_type) = wire::tag(&mut rest).ok()?;
+        if (field_number, wire_type) == (number, wire::BYTES) {
             let content = wire::length_delimited(&mut rest).ok()?;
             let start = end - rest.len() - content.len();
             return Some(start..start + content.len());
         }
         let mut after = rest;
-        if wire::skip(found, wire_type, &mut after).is_err() {
+        if wire::skip(field_number, wire_type, &mut after).is_err() {
             // The length of the block's data, in the header's packet, includes bytes of later packets.
             return None;
         }
@@ -104,7 +104,7 @@ pub struct PaperReceiver {
     identities: HashMap<u16, Box<[u8]>>,
     coming: Option<IncomingBlock>,
     bytes_max: usize,
-    told: Option<u64>,
+    last_announced: Option<u64>,
     counters: PaperCounters,
 }
 
@@ -118,7 +118,7 @@ impl PaperReceiver {
             identities: HashMap::new(),
             coming: None,
             bytes_max,
-            told: None,
+            last_announced: None,
             counters: PaperCounters::default(),
         }
     }
@@ -143,7 +143,7 @@ impl PaperReceiver {
     /// Records that blocks before `next` arrived by another way.
     pub fn set_next(&mut self, next: u64) {
         self.next = next;
-        self.told = None;
+        self.last_announced = None;
     }
 
     /// Processes a datagram.
@@ -275,8 +275,8 @@ impl PaperReceiver {
 
     fn on_gap(&mut self, to: u64, blocks: &mut dyn BlockSink) {
         let to = to.min(self.next.saturating_add(GAP_BLOCKS_MAX - 1));
-        if self.told.is_none_or(|told| told < to) {
-            self.told = Some(to);
+        if self.last_announced.is_none_or(|told| told < to) {
+            self.last_announced = Some(to);
             self.counters.gaps += 1;
             blocks.on_gap(self.next, to);
         }

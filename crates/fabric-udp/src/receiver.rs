@@ -83,7 +83,7 @@ pub struct Counters {
     /// Authentic datagrams that a sender does not write.
     pub malformed: u64,
     /// Datagrams of blocks that were already passed on.
-    pub late: u64,
+    pub late_datagrams: u64,
     /// Datagrams of blocks too far ahead, or without room.
     pub no_room: u64,
     /// Datagrams that had to wait for an entry of the cache.
@@ -93,7 +93,7 @@ pub struct Counters {
     pub blocks: u64,
     pub dropped: u64,
     pub gaps: u64,
-    pub asked: u64,
+    pub retransmit_requests: u64,
     /// Maximum number of bytes of blocks being received at the same time.
     pub memory_bytes_peak: u64,
 }
@@ -104,8 +104,8 @@ struct Peer {
     window: Window,
     entries: Entries,
     /// One more than the newest block that the sender has announced.
-    told: u64,
-    wanted: BTreeMap<u16, u64>,
+    announced_height: u64,
+    missing_entries: BTreeMap<u16, u64>,
 }
 
 /// The receiving end of the block protocol.
@@ -224,11 +224,11 @@ impl Receiver {
             self.counters.bad_form += 1;
             return DatagramOrigin::Unknown;
         };
-        let heard = self.origin(now_ns, &packet, blocks);
-        if heard == DatagramOrigin::Sender {
+        let origin = self.origin(now_ns, &packet, blocks);
+        if origin == DatagramOrigin::Sender {
             self.take(now_ns, &packet, blocks);
         }
-        heard
+        origin
     }
 
     /// Returns the origin of a datagram; begins a session if it is a valid announcement.
@@ -237,7 +237,7 @@ impl Receiver {
             Some(peer) if peer.session == packet.session => match peer.window.lookup(packet.sequence) {
                 SequenceState::Replayed => &mut self.counters.replayed,
                 SequenceState::Old => &mut self.counters.old,
-                SequenceState::Fresh if packet.holds(&peer.key) => {
+                SequenceState::Fresh if packet.has_valid_mac(&peer.key) => {
                     peer.window.mark(packet.sequence);
                     return DatagramOrigin::Sender;
                 }
@@ -245,7 +245,7 @@ impl Receiver {
             },
             _ => {
                 let key = self.shared.session(Direction::ToReceiver, &packet.session);
-                match packet.holds(&key) {
+                match packet.has_valid_mac(&key) {
                     true if self.adopt(packet, key, blocks) => return DatagramOrigin::Sender,
                     true => {
                         self.counters.other_session += 1;
@@ -291,7 +291,10 @@ impl Receiver {
             }
             self.retired.push_back(old.session);
         }
-        let unfinished = self.assemblies.iter().filter(|(_, assembly)| !assembly.whole);
+        let unfinished = self
+            .assemblies
+            .iter()
+            .filter(|(_, assembly)| !assembly.is_complete);
         let unfinished: Vec<u64> = unfinished.map(|(number, _)| *number).collect();
         for number in unfinished {
             self.drop_block(number, DropReason::Session, blocks);
@@ -307,8 +310,8 @@ impl Receiver {
             key,
             window,
             entries: Entries::default(),
-            told: 0,
-            wanted: BTreeMap::new(),
+            announced_height: 0,
+            missing_entries: BTreeMap::new(),
         });
         true
     }
@@ -317,19 +320,19 @@ impl Receiver {
         let (Ok(announce), Some(peer)) = (Announce::ref_from_bytes(body), &mut self.peer) else {
             return self.counters.malformed += 1;
         };
-        let (oldest, told) = (announce.oldest.get(), announce.next.get());
+        let (oldest, next) = (announce.oldest.get(), announce.next.get());
         if announce.receiver != self.session {
             // The sender does not know this receiver yet, or no longer: the answer was lost, or was for an old
             // receiver.
             self.answer = true;
             return self.counters.other_session += 1;
         }
-        if oldest > told {
+        if oldest > next {
             return self.counters.malformed += 1;
         }
-        peer.told = peer.told.max(told);
+        peer.announced_height = peer.announced_height.max(next);
         self.answer = true;
-        if oldest > self.next && oldest < told {
+        if oldest > self.next && oldest < next {
             self.report(self.next, oldest - 1, blocks);
         }
     }
@@ -353,7 +356,7 @@ impl Receiver {
             let (entry, after) = EntryHead::ref_from_prefix(rest).ok()?;
             let (bytes, after) = after.split_at_checked(usize::from(entry.length.get()))?;
             learned |= peer.entries.put(entry.id.get(), bytes, &entry.sha256)?;
-            peer.wanted.remove(&entry.id.get());
+            peer.missing_entries.remove(&entry.id.get());
             rest = after;
         }
         if learned {
@@ -363,7 +366,7 @@ impl Receiver {
             return rest.is_empty().then_some(());
         }
         if number < self.next {
-            self.counters.late += 1;
+            self.counters.late_datagrams += 1;
             return Some(());
         }
         if !self.admit(number, block_bytes, segments, blocks)? {
@@ -381,15 +384,15 @@ impl Receiver {
         segments: u32,
         blocks: &mut dyn BlockSink,
     ) -> Option<bool> {
-        if let Some(known) = self.assemblies.get(&number) {
-            return (known.bytes.len() == block_bytes && known.segments == segments).then_some(true);
+        if let Some(assembly) = self.assemblies.get(&number) {
+            return (assembly.bytes.len() == block_bytes && assembly.segments == segments).then_some(true);
         }
         if !Assembly::fits(block_bytes, segments) {
             return None;
         }
         if number - self.next > self.options.blocks_ahead {
             if let Some(peer) = &mut self.peer {
-                peer.told = peer.told.max(number);
+                peer.announced_height = peer.announced_height.max(number);
             }
             return Some(false);
         }
@@ -417,19 +420,19 @@ impl Receiver {
         self.assemblies.insert(number, assembly);
         self.absent.remove(&number);
         if let Some(peer) = &mut self.peer {
-            peer.told = peer.told.max(number);
+            peer.announced_height = peer.announced_height.max(number);
         }
         Some(true)
     }
 
     fn runs(&mut self, number: u64, sections: &[u8], now_ns: u64, blocks: &mut dyn BlockSink) -> Option<()> {
         let assembly = self.assemblies.get_mut(&number)?;
-        if assembly.whole {
-            self.counters.late += 1;
+        if assembly.is_complete {
+            self.counters.late_datagrams += 1;
             return Some(());
         }
         assembly.ask_at_ns = now_ns + self.options.quiet_ns;
-        assembly.asked = 0;
+        assembly.retransmit_requests = 0;
         let entries = &self.peer.as_ref()?.entries;
         let took = take_runs(assembly, sections, entries, &mut self.aside, &mut |early| {
             self.counters.transactions += 1;
@@ -451,7 +454,7 @@ impl Receiver {
                     assembly.pending.push((id, sections.into()));
                 }
                 let soon = now_ns + self.options.quiet_ns / 4;
-                self.peer.as_mut()?.wanted.entry(id).or_insert(soon);
+                self.peer.as_mut()?.missing_entries.entry(id).or_insert(soon);
             }
         }
         self.finish(number, now_ns, blocks);
@@ -462,7 +465,7 @@ impl Receiver {
         let Some(assembly) = self
             .assemblies
             .get_mut(&number)
-            .filter(|known| known.complete() && !known.whole)
+            .filter(|known| known.complete() && !known.is_complete)
         else {
             return;
         };
@@ -470,7 +473,7 @@ impl Receiver {
         assembly.pending_bytes = 0;
         assembly.pending = Vec::new();
         match assembly.check(number, self.options.data_hash) {
-            Ok(()) => assembly.whole = true,
+            Ok(()) => assembly.is_complete = true,
             Err(why) => {
                 self.drop_block(number, why, blocks);
                 self.wrong = (
@@ -522,13 +525,13 @@ impl Receiver {
             .gap
             .is_none_or(|(from, to)| !(from..=to).contains(&self.next))
         {
-            let whole = self
+            let complete = self
                 .assemblies
                 .first_entry()
-                .filter(|first| *first.key() == self.next && first.get().whole);
-            let whole = whole.filter(|first| blocks.has_room(first.get().bytes.len()));
-            let Some(whole) = whole else { return };
-            let assembly = whole.remove();
+                .filter(|first| *first.key() == self.next && first.get().is_complete);
+            let complete = complete.filter(|first| blocks.has_room(first.get().bytes.len()));
+            let Some(complete) = complete else { return };
+            let assembly = complete.remove();
             self.memory = self.memory.saturating_sub(assembly.memory());
             self.counters.blocks += 1;
             let number = self.next;
@@ -561,7 +564,7 @@ impl Receiver {
             return false;
         }
         self.answer = false;
-        self.counters.asked += u64::from(!items.is_empty());
+        self.counters.retransmit_requests += u64::from(!items.is_empty());
         self.ask_at_ns = now_ns + self.options.ask_interval_ns;
         self.send(sender, &items, out);
         true
@@ -577,7 +580,7 @@ impl Receiver {
     }
 
     fn blocks_wanted(&self) -> std::ops::Range<u64> {
-        let told = self.peer.as_ref().map_or(0, |peer| peer.told);
+        let told = self.peer.as_ref().map_or(0, |peer| peer.announced_height);
         let from = self.gap.map_or(self.next, |(_, to)| self.next.max(to + 1));
         from..told.min(self.next + self.options.blocks_ahead + 1)
     }
@@ -588,7 +591,7 @@ impl Receiver {
         let mut range = self.blocks_wanted();
         if let Some(peer) = &mut self.peer {
             for (&id, at) in peer
-                .wanted
+                .missing_entries
                 .iter_mut()
                 .filter(|(_, at)| now_ns >= **at)
                 .take(ITEMS_MAX / 2)
@@ -608,11 +611,11 @@ impl Receiver {
                 return;
             }
             match self.assemblies.get_mut(&number) {
-                Some(assembly) if assembly.whole || now_ns < assembly.ask_at_ns => {}
+                Some(assembly) if assembly.is_complete || now_ns < assembly.ask_at_ns => {}
                 Some(assembly) => {
                     assembly.missing(number, items, ITEMS_MAX);
-                    assembly.ask_at_ns = later(assembly.asked);
-                    assembly.asked += 1;
+                    assembly.ask_at_ns = later(assembly.retransmit_requests);
+                    assembly.retransmit_requests += 1;
                 }
                 None => {
                     let quiet = (now_ns + options.quiet_ns, 0);
@@ -670,20 +673,20 @@ fn take_run(
     let start = run.offset.get() as usize;
     let mut at = start;
     for segment in first..first + count {
-        let known = |id| entries.get(id);
+        let entry = |id| entries.get(id);
         let bytes = code::decode(
             rest,
             notes,
             &mut assembly.bytes,
             (start, at),
             dictionary,
-            known,
+            entry,
             aside,
         )?;
         let range = if parts == 1 {
             Some((at, at + bytes))
         } else if assembly.expect_part(segment, part, parts) {
-            aside.known.clear();
+            aside.cached_identities.clear();
             aside.notes.clear();
             assembly.got_part(segment, part, (at, bytes))
         } else {
@@ -696,8 +699,8 @@ fn take_run(
         }
         let transaction =
             run.flags & FABRIC_RUN_TRANSACTIONS != 0 && segment > 0 && segment + 1 < assembly.segments;
-        let found = envelope_at(&assembly.bytes, from, to - from).filter(|_| transaction);
-        if let Some((segment_bytes, envelope)) = found {
+        let complete_envelope = envelope_at(&assembly.bytes, from, to - from).filter(|_| transaction);
+        if let Some((segment_bytes, envelope)) = complete_envelope {
             early(EarlyTx {
                 block: 0,
                 index: segment - 1,

@@ -70,7 +70,7 @@ pub struct SenderCounters {
     pub blocks: u64,
     pub entries: u64,
     /// Segments, parts and entries sent again, counted in ranges.
-    pub again: u64,
+    pub retransmitted: u64,
     /// Questions refused: not authentic, replayed, or not for this session.
     pub refused: u64,
     pub receivers: u64,
@@ -125,7 +125,7 @@ pub struct Sender {
     stored: VecDeque<Stored>,
     stored_bytes: usize,
     cursor: Cursor,
-    again: VecDeque<Range>,
+    to_retransmit: VecDeque<Range>,
     ids: HashMap<Arc<[u8]>, u16>,
     entries: Vec<Entry>,
     entry_bytes: usize,
@@ -178,7 +178,7 @@ impl Sender {
                 segment: 0,
                 part: 0,
             },
-            again: VecDeque::new(),
+            to_retransmit: VecDeque::new(),
             ids: HashMap::new(),
             entries: Vec::new(),
             entry_bytes: 0,
@@ -233,7 +233,7 @@ impl Sender {
         if self.stored.is_empty() || number != self.newest() {
             self.stored.clear();
             self.stored_bytes = 0;
-            self.again.clear();
+            self.to_retransmit.clear();
             self.move_to(number);
         }
         self.stored_bytes += bytes.len();
@@ -286,26 +286,26 @@ impl Sender {
                 break;
             }
         }
-        let room = self.room().saturating_sub(size_of::<EntryHead>());
+        let room = self.section_bytes_max().saturating_sub(size_of::<EntryHead>());
         sample.truncate(room);
         self.sample = self.entry(&sample);
     }
 
     /// Bytes for sections in a `data` datagram.
-    fn room(&self) -> usize {
+    fn section_bytes_max(&self) -> usize {
         self.options.payload_bytes - DATAGRAM_OVERHEAD_BYTES - size_of::<DataHead>()
     }
 
     /// Bytes of a part that always fits, whatever its content.
     fn part_bytes(&self) -> usize {
-        (self.room() - size_of::<RunHead>() - 16) * 128 / 130
+        (self.section_bytes_max() - size_of::<RunHead>() - 16) * 128 / 130
     }
 
     fn entry(&mut self, bytes: &[u8]) -> Option<u16> {
         if let Some(&id) = self.ids.get(bytes) {
             return Some(id);
         }
-        let long = bytes.len() + size_of::<EntryHead>() > self.room() || bytes.len() < 32;
+        let long = bytes.len() + size_of::<EntryHead>() > self.section_bytes_max() || bytes.len() < 32;
         if long
             || self.entries.len() >= FABRIC_ENTRIES_MAX
             || self.entry_bytes + bytes.len() > ENTRY_BYTES_MAX
@@ -333,27 +333,27 @@ impl Sender {
         let current = self.peer.as_mut().filter(|peer| peer.session == packet.session);
         let Some(peer) = current else {
             let key = self.shared.session(Direction::ToSender, &packet.session);
-            if !packet.holds(&key) || packet.sequence == 0 || self.retired.contains(&packet.session) {
+            if !packet.has_valid_mac(&key) || packet.sequence == 0 || self.retired.contains(&packet.session) {
                 return None;
             }
-            let (ours, next, _) = want::read(packet.body)?;
+            let (sequence, next, _) = want::read(packet.body)?;
             self.greeted_by = packet.session;
             self.announce_at_ns = self
                 .announce_at_ns
                 .min(now_ns + self.options.announce_interval_ns / 8);
-            if ours == self.session {
+            if sequence == self.session {
                 self.adopt(packet.session, key, packet.sequence, next);
             }
             return Some(());
         };
-        if peer.window.lookup(packet.sequence) != SequenceState::Fresh || !packet.holds(&peer.key) {
+        if peer.window.lookup(packet.sequence) != SequenceState::Fresh || !packet.has_valid_mac(&peer.key) {
             return None;
         }
         peer.window.mark(packet.sequence);
-        let (ours, next, items) = want::read(packet.body)?;
+        let (sequence, next, items) = want::read(packet.body)?;
         self.greeted_by = packet.session;
         peer.next = peer.next.max(next);
-        if ours != self.session {
+        if sequence != self.session {
             self.announce_at_ns = self
                 .announce_at_ns
                 .min(now_ns + self.options.announce_interval_ns / 8);
@@ -383,7 +383,7 @@ impl Sender {
         });
         self.counters.receivers += 1;
         self.entries.iter_mut().for_each(|entry| entry.sent = false);
-        self.again.clear();
+        self.to_retransmit.clear();
         self.entries_again.clear();
         self.move_to(next.clamp(self.oldest(), self.newest()));
     }
@@ -392,8 +392,8 @@ impl Sender {
         let range = match item {
             WantedItem::Entries { first, last } => {
                 for id in first..=last.min(first.saturating_add(63)) {
-                    let known = (id as usize) < self.entries.len();
-                    if known
+                    let is_known = (id as usize) < self.entries.len();
+                    if is_known
                         && self.entries_again.len() < RETRANSMISSIONS_MAX
                         && !self.entries_again.contains(&(id as u16))
                     {
@@ -434,12 +434,12 @@ impl Sender {
         }
         if ahead
             || range.from.segment > range.last
-            || self.again.len() >= RETRANSMISSIONS_MAX
-            || self.again.contains(&range)
+            || self.to_retransmit.len() >= RETRANSMISSIONS_MAX
+            || self.to_retransmit.contains(&range)
         {
             return;
         }
-        self.again.push_back(range);
+        self.to_retransmit.push_back(range);
     }
 
     /// Writes the next datagram into `out`, if one may be sent now.
@@ -494,22 +494,22 @@ impl Sender {
     fn data(&mut self, out: &mut Vec<u8>) -> bool {
         let mut entries = Vec::new();
         while let Some(id) = self.entries_again.pop_front() {
-            if !self.put_entry(id, &mut entries, self.room()) {
+            if !self.put_entry(id, &mut entries, self.section_bytes_max()) {
                 self.entries_again.push_front(id);
                 break;
             }
-            self.counters.again += 1;
+            self.counters.retransmitted += 1;
         }
         if !entries.is_empty() {
             self.write_data(0, (0, 0), &entries, &[], out);
             return true;
         }
-        while let Some(&range) = self.again.front() {
+        while let Some(&range) = self.to_retransmit.front() {
             if self.fill(range, false, out) {
-                self.counters.again += 1;
+                self.counters.retransmitted += 1;
                 return true;
             }
-            self.again.pop_front();
+            self.to_retransmit.pop_front();
         }
         let ahead = self
             .receiver_next()
@@ -518,12 +518,12 @@ impl Sender {
         if self.cursor.block >= self.newest().min(ahead) {
             return false;
         }
-        let whole = Range {
+        let complete = Range {
             from: self.cursor,
             last: u32::MAX,
             last_part: u16::MAX,
         };
-        self.fill(whole, true, out)
+        self.fill(complete, true, out)
     }
 
     /// Appends an entry. Returns false if there is no room.
@@ -589,15 +589,15 @@ impl Sender {
                 self.move_to(range.from.block + 1);
             }
         } else if done {
-            self.again.pop_front();
-        } else if let Some(front) = self.again.front_mut() {
+            self.to_retransmit.pop_front();
+        } else if let Some(front) = self.to_retransmit.front_mut() {
             front.from = built.at;
         }
         true
     }
 
     fn build(&mut self, bytes: &[u8], index: usize, built: &mut DatagramBuilder) {
-        let room = self.room();
+        let room = self.section_bytes_max();
         let sample = self
             .sample
             .and_then(|id| self.entries.get(usize::from(id)).map(|entry| (id, entry)));
@@ -718,7 +718,7 @@ impl Sender {
         cuts: &SegmentCuts,
         built: &mut DatagramBuilder,
     ) {
-        let room = self.room();
+        let room = self.section_bytes_max();
         let part_bytes = self.part_bytes().max(segment.len().div_ceil(65_535));
         let parts = segment.len().div_ceil(part_bytes).max(1) as u16;
         let sample_sent = self

@@ -636,7 +636,7 @@ fn foreign_datagrams_change_nothing() {
         (
             taken.whole,
             receiver.counters().sessions,
-            receiver.counters().asked
+            receiver.counters().retransmit_requests
         ),
         (0, 0, 0)
     );

@@ -66,7 +66,7 @@ pub struct Difference {
     /// Block number.
     pub number: u64,
     /// File and byte offset.
-    pub place: String,
+    pub location: String,
     /// Description of each difference.
     pub what: Vec<String>,
 }
@@ -120,13 +120,17 @@ pub fn audit(
     let mut audited = AuditReport::default();
     let mut next: Option<u64> = None;
     while let Some(block) = peer.next()? {
-        let place = format!("{}, byte {}", block.file.display(), block.offset);
-        if let Some(wanted) = next.filter(|wanted| *wanted != block.number) {
-            let found = block.number;
-            return Err(AuditError::Order { place, found, wanted });
+        let location = format!("{}, byte {}", block.file.display(), block.offset);
+        if let Some(expected) = next.filter(|wanted| *wanted != block.number) {
+            let actual = block.number;
+            return Err(AuditError::Order {
+                place: location,
+                found: actual,
+                wanted: expected,
+            });
         }
         next = Some(block.number + 1);
-        let Some(ours) = against.own_results(&block, &place)? else {
+        let Some(ours) = against.own_results(&block, &location)? else {
             continue;
         };
         let what = match ours {
@@ -135,7 +139,11 @@ pub fn audit(
         };
         if !what.is_empty() {
             let number = block.number;
-            audited.difference = Some(Difference { number, place, what });
+            audited.difference = Some(Difference {
+                number,
+                location,
+                what,
+            });
             break;
         }
         each(block.number);
@@ -149,13 +157,13 @@ impl AuditReference<'_> {
     fn own_results(
         &mut self,
         block: &PeerBlock,
-        place: &str,
+        location: &str,
     ) -> Result<Option<Result<OwnResults, String>>, AuditError> {
         let number = block.number;
         match self {
             Self::Ledger(first, _) if number < *first => Ok(None),
             Self::Ledger(_, ledger) => Ok(ledger(number).map_err(AuditError::Ours)?.map(Ok)),
-            Self::Rules(validator, options) => validate(validator, options, block, place).map(Some),
+            Self::Rules(validator, options) => validate(validator, options, block, location).map(Some),
         }
     }
 }
@@ -164,12 +172,12 @@ fn validate(
     validator: &mut Option<Box<Validator>>,
     options: &Options,
     block: &PeerBlock,
-    place: &str,
+    location: &str,
 ) -> Result<Result<OwnResults, String>, AuditError> {
     let number = block.number;
     let failed = |source| AuditError::Block {
         number,
-        place: place.to_owned(),
+        place: location.to_owned(),
         source,
     };
     let Some(validator) = validator else {
@@ -315,7 +323,7 @@ pub fn compare_snapshot(
     let mut comparing = SnapshotComparer {
         state: ours.state(),
         ours,
-        seen: HashSet::new(),
+        compared_keys: HashSet::new(),
         compared: SnapshotComparison::default(),
     };
     let compared = &mut comparing.compared;
@@ -334,10 +342,12 @@ pub fn compare_snapshot(
     }
     read(files, head, &mut comparing)?;
     let SnapshotComparer {
-        seen, mut compared, ..
+        compared_keys: seen,
+        mut compared,
+        ..
     } = comparing;
     for (namespace, collection, key, entry) in ours.state().all_in_memory() {
-        if !seen.contains(&place(namespace, collection, key)) {
+        if !seen.contains(&key_location(namespace, collection, key)) {
             let block = entry.version.block;
             let key = name(namespace, collection, key);
             compared.add_difference(
@@ -360,11 +370,11 @@ pub fn compare_snapshot(
 struct SnapshotComparer<'a> {
     state: &'a State,
     ours: &'a Validator,
-    seen: HashSet<Vec<u8>>,
+    compared_keys: HashSet<Vec<u8>>,
     compared: SnapshotComparison,
 }
 
-fn place(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
+fn key_location(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
     [namespace.as_bytes(), &[0], collection.as_bytes(), &[0], key].concat()
 }
 
@@ -385,18 +395,19 @@ impl Contents for SnapshotComparer<'_> {
     }
 
     fn key(&mut self, namespace: &str, collection: &str, key: &[u8], entry: Entry) -> Result<(), String> {
-        self.seen.insert(place(namespace, collection, key));
-        let found = self.state.get(namespace, collection, key);
+        self.compared_keys
+            .insert(key_location(namespace, collection, key));
+        let own_entry = self.state.get(namespace, collection, key);
         let of = || name(namespace, collection, key);
         let theirs = entry.version.block;
-        match found {
+        match own_entry {
             None => {
                 let what = format!("{}: the peer has it from block {theirs}, we do not have it", of());
                 self.compared.add_difference(what, [Some(theirs), None]);
             }
-            Some(found) if *found == entry => self.compared.keys += 1,
-            Some(found) => {
-                let ours = found.version;
+            Some(own_entry) if *own_entry == entry => self.compared.keys += 1,
+            Some(own_entry) => {
+                let ours = own_entry.version;
                 let what = if ours != entry.version {
                     let theirs = entry.version;
                     format!(
@@ -407,7 +418,7 @@ impl Contents for SnapshotComparer<'_> {
                         ours.block,
                         ours.tx
                     )
-                } else if found.value != entry.value {
+                } else if own_entry.value != entry.value {
                     format!("{}: another value, of block {theirs}", of())
                 } else {
                     format!("{}: another endorsement policy, of block {theirs}", of())

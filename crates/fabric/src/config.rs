@@ -160,8 +160,8 @@ impl Config {
             .groups
             .get("Orderer")
             .ok_or_else(|| wrong("there is no orderer group"))?;
-        let known = ["Application", "Orderer"];
-        if let Some(name) = root.groups.keys().find(|name| !known.contains(name)) {
+        let known_groups = ["Application", "Orderer"];
+        if let Some(name) = root.groups.keys().find(|name| !known_groups.contains(name)) {
             return Err(wrong(format!(
                 "it has an unexpected group {name}; only Application and Orderer are supported"
             )));
@@ -205,8 +205,8 @@ impl Config {
                     .get("MSP")
                     .ok_or_else(|| wrong(format!("the organisation {name} has no MSP")))?;
                 let takes_ed25519 = channel.contains(&"V3_0");
-                let place = add_msp(bytes, &mut msps, &mut configs, (verifier, takes_ed25519), &arena)?;
-                places.insert((*name).to_owned(), place);
+                let index = add_msp(bytes, &mut msps, &mut configs, (verifier, takes_ed25519), &arena)?;
+                places.insert((*name).to_owned(), index);
             }
         }
         let compiler = Compiler {
@@ -235,9 +235,9 @@ impl Config {
             (&self.orderers, &next.orderers),
         ];
         for (before, after) in pairs {
-            for (name, place) in before {
+            for (name, index) in before {
                 let of = after.get(name).map(|place| next.msps.name(*place));
-                if of.is_some_and(|of| of != self.msps.name(*place)) {
+                if of.is_some_and(|of| of != self.msps.name(*index)) {
                     return Err(wrong(format!("the organisation {name} must keep its MSP")));
                 }
             }

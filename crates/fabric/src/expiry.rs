@@ -73,7 +73,7 @@ pub(crate) fn expire(
         return Ok(());
     }
     // The disabled rule counts the life without the block of the expiry, which is one block early.
-    let due = state.due(number + u64::from(!rules.hold(Rule::ExpiryBlock)));
+    let due = state.expiring_with(number + u64::from(!rules.hold(Rule::ExpiryBlock)));
     for key in due {
         let (namespace, collection) = (key.namespace.as_str(), key.collection.as_str());
         let is_written = updates.get(namespace, collection, &key.key).is_some();

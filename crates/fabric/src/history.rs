@@ -80,8 +80,8 @@ fn encode(number: u64, prints: &[u32]) -> Vec<u8> {
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend(prints.iter().flat_map(|print| print.to_le_bytes()));
     let sum = xxh3_64(&bytes) as u32;
-    if let Some(place) = bytes.get_mut(HEAD_BYTES - 4..HEAD_BYTES) {
-        place.copy_from_slice(&sum.to_le_bytes());
+    if let Some(field) = bytes.get_mut(HEAD_BYTES - 4..HEAD_BYTES) {
+        field.copy_from_slice(&sum.to_le_bytes());
     }
     bytes
 }
@@ -230,10 +230,13 @@ fn each_write(stored: &Stored, each: &mut OnWrite<'_>) -> Result<(), LedgerError
     Ok(())
 }
 
-fn writes(stored: &Stored, wanted: &dyn Fn(u64, &str, &[u8]) -> bool) -> Result<Vec<KeyWrite>, LedgerError> {
+fn writes(
+    stored: &Stored,
+    is_wanted: &dyn Fn(u64, &str, &[u8]) -> bool,
+) -> Result<Vec<KeyWrite>, LedgerError> {
     let mut writes = Vec::new();
     each_write(stored, &mut |index, envelope, namespace, key, value| {
-        if wanted(index as u64, namespace, key) {
+        if is_wanted(index as u64, namespace, key) {
             let (id, time) = id_and_time(envelope);
             writes.push(KeyWrite {
                 block: stored.number,
@@ -274,8 +277,8 @@ pub fn of_key<D: Disk>(
     let Some(root) = blocks.root_hash() else {
         return Ok(Vec::new());
     };
-    let wanted = fingerprint(seed(namespace), key);
-    let mut found = Vec::new();
+    let fingerprint_of_key = fingerprint(seed(namespace), key);
+    let mut writes_of_key = Vec::new();
     let (mut next, count) = (blocks.first(), blocks.count());
     let is_it = |_, of: &str, other: &[u8]| of == namespace && other == key;
     if let Some(mut scan) = Scan::open(index, next, &root)? {
@@ -283,17 +286,17 @@ pub fn of_key<D: Disk>(
             if number >= count {
                 break;
             }
-            if prints.contains(&wanted) {
-                found.extend(writes(&blocks.block(number)?, &is_it)?);
+            if prints.contains(&fingerprint_of_key) {
+                writes_of_key.extend(writes(&blocks.block(number)?, &is_it)?);
             }
             next = number + 1;
         }
     }
     let mut rest = blocks.from(next)?;
     while let Some(stored) = rest.next()? {
-        found.extend(writes(&stored, &is_it)?);
+        writes_of_key.extend(writes(&stored, &is_it)?);
     }
-    Ok(found)
+    Ok(writes_of_key)
 }
 
 /// Returns the writes of a transaction; none if it is invalid.
@@ -305,13 +308,13 @@ pub fn of_transaction<D: Disk>(blocks: &Blocks<D>, id: &TxId) -> Result<Vec<KeyW
         TxId::Hash(digest) => hex(digest),
         TxId::Other(text) => text.escape_ascii().to_string(),
     };
-    let place = blocks
+    let location = blocks
         .transaction(id)?
         .ok_or_else(|| LedgerError::NotFound { id: shown() })?;
     // The first transaction with this id may be invalid, and a later one of the same block valid.
-    let mut found = writes(&blocks.block(place.block)?, &|_, _, _| true)?;
-    found.retain(|write| TxId::new(&write.id) == *id);
-    Ok(found)
+    let mut all_writes = writes(&blocks.block(location.block)?, &|_, _, _| true)?;
+    all_writes.retain(|write| TxId::new(&write.id) == *id);
+    Ok(all_writes)
 }
 
 /// Returns the writes of a block's valid transactions.

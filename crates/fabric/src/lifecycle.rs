@@ -107,15 +107,15 @@ impl Definition {
     /// Returns the policy of a collection.
     pub fn collection(&self, name: &str, config: &Config) -> CollectionPolicy<'_> {
         if let Some(msp) = name.strip_prefix(IMPLICIT_COLLECTION) {
-            let place = config.msps.index_of(msp);
+            let index = config.msps.index_of(msp);
             let mut organisations = config.organisations.iter();
-            let Some((organisation, _)) = organisations.find(|(_, msp)| Some(**msp) == place) else {
+            let Some((organisation, _)) = organisations.find(|(_, msp)| Some(**msp) == index) else {
                 return CollectionPolicy::Missing;
             };
             let path = format!("Application/{organisation}/Endorsement");
-            return CollectionPolicy::Implied(match (config.has(&path), place) {
-                (false, Some(place)) => {
-                    Endorsement::Signature(Box::new(CompiledPolicy::members(1, &[place])))
+            return CollectionPolicy::Implied(match (config.has(&path), index) {
+                (false, Some(index)) => {
+                    Endorsement::Signature(Box::new(CompiledPolicy::members(1, &[index])))
                 }
                 _ => Endorsement::Reference(path),
             });

@@ -147,27 +147,27 @@ impl Listing {
 
     /// Returns the differences between a state and the listing; none if keys, values, versions and metadata are equal.
     pub fn differences(&self, state: &State) -> Vec<String> {
-        let mut found = BTreeMap::new();
+        let mut in_state = BTreeMap::new();
         state.each(&mut |namespace, collection, key, entry| {
             if collection.is_empty() && (!self.has_public || namespace == LIFECYCLE) {
                 return;
             }
-            let place = (namespace.to_owned(), collection.to_owned(), hex(key));
-            found.insert(place, ListedEntry::from(entry));
+            let location = (namespace.to_owned(), collection.to_owned(), hex(key));
+            in_state.insert(location, ListedEntry::from(entry));
         });
         let mut differences: Vec<String> = state.check().err().into_iter().collect();
         let show = |(namespace, collection, key): &KeyName| format!("{namespace} {collection} {key}");
-        for (place, listed) in &self.keys {
-            match found.remove(place) {
-                None => differences.push(format!("{}: missing, the peer has {listed}", show(place))),
+        for (location, listed) in &self.keys {
+            match in_state.remove(location) {
+                None => differences.push(format!("{}: missing, the peer has {listed}", show(location))),
                 Some(ours) if ours != *listed => {
-                    differences.push(format!("{}: {ours}, the peer has {listed}", show(place)));
+                    differences.push(format!("{}: {ours}, the peer has {listed}", show(location)));
                 }
                 Some(_) => {}
             }
         }
         differences.extend(
-            found
+            in_state
                 .iter()
                 .map(|(place, ours)| format!("{}: {ours}, the peer does not have it", show(place))),
         );

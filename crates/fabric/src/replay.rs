@@ -125,8 +125,8 @@ fn manifest(directory: &Path) -> Result<Option<Manifest>, ReplayError> {
     };
     let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
     let mut numbers = BTreeSet::new();
-    let again = manifest.blocks.iter().find(|block| !numbers.insert(block.number));
-    match again {
+    let repeated = manifest.blocks.iter().find(|block| !numbers.insert(block.number));
+    match repeated {
         Some(block) => Err(wrong(format!("block {} occurs twice", block.number))),
         None => Ok(Some(manifest)),
     }

@@ -144,7 +144,7 @@ impl Updates {
 /// The state: the values of public keys and of the keys of collections.
 #[derive(Debug)]
 pub struct State {
-    kept: StateStorage,
+    storage: StateStorage,
 }
 
 /// Storage of a state.
@@ -176,14 +176,14 @@ impl From<HashMap<String, NamespaceState<Keys>>> for State {
             namespaces,
             expiring: Expiring::default(),
         });
-        Self { kept }
+        Self { storage: kept }
     }
 }
 
 impl From<Disk> for State {
     fn from(disk: Disk) -> Self {
         let kept = StateStorage::Disk(Box::new(disk));
-        Self { kept }
+        Self { storage: kept }
     }
 }
 
@@ -197,12 +197,12 @@ impl State {
     /// Returns a placeholder for a state that is not opened: lookups return nothing, and changes are ignored.
     pub(crate) fn placeholder() -> Self {
         let kept = StateStorage::Elsewhere;
-        Self { kept }
+        Self { storage: kept }
     }
 
     /// Returns the keys by namespace, if the state is in memory.
     pub(crate) fn in_memory(&self) -> Option<&HashMap<String, NamespaceState<Keys>>> {
-        match &self.kept {
+        match &self.storage {
             StateStorage::Memory(memory) => Some(&memory.namespaces),
             StateStorage::Disk(_) | StateStorage::Elsewhere => None,
         }
@@ -211,7 +211,7 @@ impl State {
     /// Adds the keys of a collection to the expiry schedule, if the state is in memory. Checkpoints do not contain the
     /// schedule, because it follows from the versions of the keys.
     pub(crate) fn schedule(&mut self, namespace: &str, collection: &str, life: u64) {
-        let StateStorage::Memory(memory) = &mut self.kept else {
+        let StateStorage::Memory(memory) = &mut self.storage else {
             return;
         };
         let space = memory.namespaces.get(namespace);
@@ -228,10 +228,10 @@ impl State {
 
     /// Returns the keys of collections that expire with block `number`, unless that block itself writes them. The
     /// result is complete only if [`check`](Self::check) succeeds.
-    pub(crate) fn due(&self, number: u64) -> Vec<ExpiringKey> {
-        match &self.kept {
-            StateStorage::Memory(memory) => memory.expiring.due(number),
-            StateStorage::Disk(disk) => disk.due(number),
+    pub(crate) fn expiring_with(&self, number: u64) -> Vec<ExpiringKey> {
+        match &self.storage {
+            StateStorage::Memory(memory) => memory.expiring.expiring_with(number),
+            StateStorage::Disk(disk) => disk.expiring_with(number),
             StateStorage::Elsewhere => Vec::new(),
         }
     }
@@ -240,7 +240,7 @@ impl State {
     /// changes that are not in the database yet are ignored. The result is complete only if [`check`](Self::check)
     /// succeeds.
     pub(crate) fn all_due(&self) -> BTreeSet<(u64, ExpiringKey)> {
-        let all = match &self.kept {
+        let all = match &self.storage {
             StateStorage::Memory(memory) => memory.expiring.all(),
             StateStorage::Disk(disk) => disk.all_due(),
             StateStorage::Elsewhere => Vec::new(),
@@ -264,7 +264,7 @@ impl State {
     /// Calls `each` with namespace, collection (empty: public), key and entry of every key, in no defined order. The
     /// result is complete only if [`check`](Self::check) succeeds.
     pub fn each(&self, each: &mut EntryVisitor<'_>) {
-        match &self.kept {
+        match &self.storage {
             StateStorage::Memory(_) => {
                 for (namespace, collection, key, entry) in self.all_in_memory() {
                     each(namespace, collection, key, entry);
@@ -277,7 +277,7 @@ impl State {
 
     /// Returns the database, if the state is on the disk.
     pub(crate) fn on_disk(&self) -> Option<&Disk> {
-        match &self.kept {
+        match &self.storage {
             StateStorage::Disk(disk) => Some(disk),
             StateStorage::Memory(_) | StateStorage::Elsewhere => None,
         }
@@ -285,7 +285,7 @@ impl State {
 
     /// Returns whether the state already contains the changes of block `number`.
     pub(crate) fn has(&self, number: u64) -> bool {
-        match &self.kept {
+        match &self.storage {
             StateStorage::Memory(_) => false,
             StateStorage::Disk(disk) => disk.durable_mark().is_some_and(|mark| number <= mark.last),
             StateStorage::Elsewhere => true,
@@ -298,7 +298,7 @@ impl State {
     /// # Errors
     /// The first failure. It persists until the ledger is opened again.
     pub fn check(&self) -> Result<(), String> {
-        match &self.kept {
+        match &self.storage {
             StateStorage::Memory(_) => Ok(()),
             StateStorage::Disk(disk) => disk.failure().map_or(Ok(()), |what| Err(what.to_owned())),
             StateStorage::Elsewhere => {
@@ -309,7 +309,7 @@ impl State {
 
     /// Returns the entry of a key. The result is valid only if [`check`](Self::check) succeeds.
     pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<Cow<'_, Entry>> {
-        match &self.kept {
+        match &self.storage {
             StateStorage::Memory(Memory { namespaces, .. }) => {
                 let keys = namespaces.get(namespace)?.keys(collection)?;
                 keys.get(key).map(Cow::Borrowed)
@@ -325,7 +325,7 @@ impl State {
     /// The lookups do not depend on one another, so the processor waits once for the memory of several keys, where
     /// validation, which decides about each key, would wait for each of them.
     pub(crate) fn prefetch<'k>(&self, keys: impl Iterator<Item = (&'k str, &'k [u8])>) {
-        let StateStorage::Memory(Memory { namespaces, .. }) = &self.kept else {
+        let StateStorage::Memory(Memory { namespaces, .. }) = &self.storage else {
             return;
         };
         let hashed = keys.filter_map(|(namespace, key)| {
@@ -354,7 +354,7 @@ impl State {
         start: &'a [u8],
         end: &'a [u8],
     ) -> Range<'a> {
-        match &self.kept {
+        match &self.storage {
             StateStorage::Memory(Memory { namespaces, .. }) => {
                 let space = namespaces.get(namespace).and_then(|space| space.keys(collection));
                 let keys = space.map(|keys| keys.range(bounds(start, end)));
@@ -373,7 +373,7 @@ impl State {
     /// this includes those whose last keys were deleted by changes that are not in the database yet. The result is
     /// complete only if [`check`](Self::check) succeeds.
     pub fn namespaces(&self) -> BTreeSet<(String, String)> {
-        match &self.kept {
+        match &self.storage {
             StateStorage::Memory(Memory { namespaces, .. }) => {
                 let spaces = namespaces.iter().flat_map(|(namespace, space)| {
                     let collections = space.collections.iter().map(|(name, keys)| (name.as_str(), keys));
@@ -397,7 +397,7 @@ impl State {
 
     /// Applies the changes of block `durable_mark`.
     pub(crate) fn apply(&mut self, mark: DurableMark, updates: Updates) {
-        match &mut self.kept {
+        match &mut self.storage {
             StateStorage::Memory(memory) => memory.apply(updates),
             StateStorage::Disk(disk) => disk.apply(mark, updates),
             StateStorage::Elsewhere => {}
@@ -410,7 +410,7 @@ impl State {
     /// # Errors
     /// The state cannot be written.
     pub(crate) fn load(&mut self, updates: Updates) -> Result<(), String> {
-        if let StateStorage::Disk(disk) = &self.kept {
+        if let StateStorage::Disk(disk) = &self.storage {
             return match disk.too_long(&updates) {
                 Some(bytes) => Err(format!(
                     "a key with its namespace and collection has {bytes} bytes; a state on the disk stores at most {}",
@@ -433,7 +433,7 @@ impl State {
     /// # Errors
     /// The state cannot be written. The failure persists until the ledger is opened again.
     pub(crate) fn write_durable(&mut self, durable: u64) -> Result<(), String> {
-        match &mut self.kept {
+        match &mut self.storage {
             StateStorage::Disk(disk) => disk.write_durable(durable),
             StateStorage::Memory(_) | StateStorage::Elsewhere => Ok(()),
         }
@@ -445,7 +445,7 @@ impl State {
     /// # Errors
     /// The state cannot be written. It must be opened again.
     pub(crate) fn settle_behind(&mut self, durable: u64, soon: bool) -> Result<(), String> {
-        match &mut self.kept {
+        match &mut self.storage {
             StateStorage::Disk(disk) => disk.settle_behind(durable, soon),
             StateStorage::Memory(_) | StateStorage::Elsewhere => Ok(()),
         }
@@ -455,7 +455,7 @@ impl State {
     pub fn len(&self) -> usize {
         let collections =
             |space: &NamespaceState<Keys>| space.collections.values().map(Keys::len).sum::<usize>();
-        match &self.kept {
+        match &self.storage {
             StateStorage::Memory(memory) => memory
                 .namespaces
                 .values()

@@ -204,7 +204,9 @@ fn the_first_block_that_differs_is_named() {
             "{difference:?}"
         );
         assert!(
-            difference.place.contains(&format!("blockfile_{:06}", number / 3)),
+            difference
+                .location
+                .contains(&format!("blockfile_{:06}", number / 3)),
             "{difference:?}"
         );
         // A comparison with a ledger finds the same block.

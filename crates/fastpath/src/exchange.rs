@@ -78,8 +78,8 @@ pub fn exchange<T>(
             Err(error) if error.kind() != ErrorKind::ConnectionRefused => return Err(io(error)),
             _ => sent += 1,
         }
-        let again = (Instant::now() + pause).min(end);
-        while let Some(left) = again
+        let resend_at = (Instant::now() + pause).min(end);
+        while let Some(left) = resend_at
             .checked_duration_since(Instant::now())
             .filter(|left| !left.is_zero())
         {
@@ -88,13 +88,13 @@ pub fn exchange<T>(
                 Ok(Some(Ok(answer))) => return Ok((answer, sent - 1)),
                 Ok(Some(Err(Again::Busy))) => {
                     busy = true;
-                    std::thread::sleep(again.saturating_duration_since(Instant::now()));
+                    std::thread::sleep(resend_at.saturating_duration_since(Instant::now()));
                 }
                 Ok(_) => {}
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
                     ErrorKind::ConnectionRefused => {
-                        std::thread::sleep(again.saturating_duration_since(Instant::now()));
+                        std::thread::sleep(resend_at.saturating_duration_since(Instant::now()));
                     }
                     _ => return Err(io(error)),
                 },

@@ -30,10 +30,10 @@ impl FrameHandler<'_> {
         let Some(datagram) = frame::parse(frame) else {
             return FrameVerdict::Pass;
         };
-        let ours = datagram.destination_port == self.port
+        let is_for_service = datagram.destination_port == self.port
             && self.endpoint.answers(datagram.destination)
             && frame[..6] == self.endpoint.mac;
-        if !ours {
+        if !is_for_service {
             return FrameVerdict::Pass;
         }
         if datagram.source_port == self.port {

@@ -175,12 +175,12 @@ impl AsyncRead for Io {
             Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         };
-        let taken = buffer.filled().len() - before;
+        let read_bytes = buffer.filled().len() - before;
         match &mut self.opening {
             None => {}
-            Some((bytes, _)) if taken >= *bytes => self.opening = None,
+            Some((bytes, _)) if read_bytes >= *bytes => self.opening = None,
             Some((bytes, until)) => {
-                *bytes -= taken;
+                *bytes -= read_bytes;
                 if until.as_mut().poll(context).is_ready() {
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 }

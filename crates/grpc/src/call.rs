@@ -109,10 +109,10 @@ impl Counted {
     /// Takes bytes for a part of the answer, first from those that its request had taken. Returns `None` if no more are
     /// available.
     fn take_for_answer(self: &Arc<Self>, bytes: Bytes) -> Option<Bytes> {
-        let kept = |had: usize| Some(had.saturating_sub(bytes.len()));
+        let remaining = |had: usize| Some(had.saturating_sub(bytes.len()));
         let had = self
             .request_bytes
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, kept);
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, remaining);
         let had = had.unwrap_or_default().min(bytes.len());
         if self.is_stream {
             // The answer had room in [`Answers`] before, and releases that now.
@@ -134,7 +134,7 @@ pub struct Answers(Arc<Counted>);
 impl Answers {
     /// Counts an answer until its last clone is dropped. Returns `None` if there is no room for it now. An answer that
     /// is larger than one source's share is accepted if the source uses nothing else.
-    pub fn keep(&self, bytes: &Bytes) -> Option<Bytes> {
+    pub fn count_until_dropped(&self, bytes: &Bytes) -> Option<Bytes> {
         let Counted { gate, connection, .. } = &*self.0;
         let is_kept = gate.take_bytes_alone(connection, bytes.len());
         is_kept.then(|| {

@@ -40,7 +40,7 @@ impl Families {
         let mut lives_ms = self.lives_ms();
         if lives_ms.is_none() {
             match ask() {
-                Ok(found) => *lives_ms = Some(found),
+                Ok(fresh_lives) => *lives_ms = Some(fresh_lives),
                 Err(error) => {
                     tracing::warn!(
                         %error,

@@ -153,7 +153,7 @@ impl HBase {
     /// Repeats a read until it succeeds or there is no time left.
     fn read<T>(
         &self,
-        place: RegionLookup<'_>,
+        lookup: RegionLookup<'_>,
         deadline: Instant,
         call: &mut dyn FnMut(&RegionCall<'_>) -> Result<T, Failure>,
     ) -> Result<(T, Arc<Region>), TableError> {
@@ -163,7 +163,7 @@ impl HBase {
             tries += 1;
             let answer = self
                 .catalog
-                .locate(&self.pool, place, deadline)
+                .locate(&self.pool, lookup, deadline)
                 .and_then(|region| {
                     let answer = self.once(&region, deadline, call)?;
                     Ok((answer, region))
@@ -304,11 +304,11 @@ impl HBase {
         columns: &[ColumnName],
     ) -> Result<(Vec<FoundCell>, bool), TableError> {
         let mut is_from_owner = true;
-        let found = scan::all(self, range, columns, &mut |region| {
+        let read = scan::all(self, range, columns, &mut |region| {
             let is_behind = owner.end.as_ref().is_some_and(|end| region.start >= *end);
             is_from_owner &= is_behind || region.server_name_hash() == owner.server;
         })?;
-        Ok((found, is_from_owner))
+        Ok((read, is_from_owner))
     }
 
     /// Clears the cache of regions, at most once a second. A server that was restarted at the same address answers for

@@ -118,9 +118,9 @@ impl Connection {
         let after = |error: thrift::Error| Failure::After(error.to_string());
         let message = self.input.read_message_begin().map_err(after)?;
         if message.message_type == TMessageType::Exception {
-            let said = thrift::Error::read_application_error_from_in_protocol(&mut self.input);
+            let exception = thrift::Error::read_application_error_from_in_protocol(&mut self.input);
             return Err(Failure::Said(
-                said.map_or_else(|error| error.to_string(), |said| said.message),
+                exception.map_or_else(|error| error.to_string(), |said| said.message),
             ));
         }
         if message.sequence_number != self.sequence || message.name != name {

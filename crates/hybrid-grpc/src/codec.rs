@@ -97,10 +97,10 @@ fn check_fields(mut message: &[u8]) -> Result<(), Status> {
 /// Reads a number of at most ten bytes.
 fn varint(message: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
-    for place in 0..10 {
+    for index in 0..10 {
         let (byte, rest) = message.split_first()?;
         *message = rest;
-        number |= u64::from(byte & 0x7f) << (7 * place);
+        number |= u64::from(byte & 0x7f) << (7 * index);
         if byte & 0x80 == 0 {
             return Some(number);
         }

@@ -80,18 +80,18 @@ impl<D: Disk + Send + Sync + 'static> Database for Node<D> {
 pub async fn serve(
     listener: TcpListener,
     tls: Option<ServerTls>,
-    asked: Arc<dyn Database>,
+    database: Arc<dyn Database>,
     gate: Arc<Gate>,
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let (stop_watchers, stopping) = watch::channel(false);
     let service = NodeService {
-        asked,
+        database,
         gate: Arc::clone(&gate),
-        room: Room::new(gate.limits().memory_bytes / 2),
+        watch_memory: Room::new(gate.limits().memory_bytes / 2),
         stopping,
     };
-    let paper = service.asked.is_paper().then(|| PaperService(service.clone()));
+    let paper = service.database.is_paper().then(|| PaperService(service.clone()));
     let (accepting, connections) = accept(listener, tls, Arc::clone(&gate));
     let router = Server::builder()
         .max_concurrent_streams(gate.limits().streams)
@@ -127,12 +127,12 @@ pub async fn serve(
 pub async fn start(
     listen: impl tokio::net::ToSocketAddrs,
     tls: Option<ServerTls>,
-    asked: Arc<dyn Database>,
+    database: Arc<dyn Database>,
     limits: Limits,
 ) -> io::Result<Running> {
     let gate = Gate::new(limits);
     Running::start(listen, Arc::clone(&gate), |listener, stopped| {
-        serve(listener, tls, asked, gate, async {
+        serve(listener, tls, database, gate, async {
             let _ = stopped.await;
         })
     })
@@ -140,9 +140,9 @@ pub async fn start(
 }
 
 /// Submits requests and returns their answers in order.
-pub(crate) async fn ask(asked: &dyn Database, requests: Vec<Bytes>) -> Result<Vec<Answer>, Status> {
+pub(crate) async fn ask(database: &dyn Database, requests: Vec<Bytes>) -> Result<Vec<Answer>, Status> {
     let (send, receive) = oneshot::channel();
-    asked.submit(
+    database.submit(
         requests,
         Box::new(move |answers| {
             // The caller may have gone.
@@ -189,7 +189,7 @@ impl<R: Reply> UnaryService<Signed> for One<R> {
             if !is_for(&request) {
                 return Ok(Response::new(R::refused(Code::Malformed)));
             }
-            let answer = ask(&*service.asked, vec![request]).await?.pop();
+            let answer = ask(&*service.database, vec![request]).await?.pop();
             let answer = answer.unwrap_or(Answer::Refused(Code::OutcomeUnknown));
             Ok(Response::new(R::within(answer.into(), MESSAGE_BYTES_MAX)))
         })
@@ -238,7 +238,7 @@ impl<B: Batch> UnaryService<SignedBatch> for Many<B> {
             let mut wrong_ones = wrong.iter().copied();
             let mut good = all;
             good.retain(|_| !wrong_ones.next().unwrap_or(true));
-            let mut answers = ask(&*service.asked, good).await?.into_iter();
+            let mut answers = ask(&*service.database, good).await?.into_iter();
             let mut room = MESSAGE_BYTES_MAX.saturating_sub(REFUSED_BYTES * wrong.len());
             let one = |wrong| {
                 let answer = match wrong {
@@ -267,7 +267,8 @@ impl ServerStreamingService<Signed> for Watch {
         let service = self.0.clone();
         Box::pin(async move {
             let request = request.into_inner().request;
-            let events = Events::of(service.asked, request, service.room, service.stopping).await?;
+            let events =
+                Events::of(service.database, request, service.watch_memory, service.stopping).await?;
             Ok(Response::new(events))
         })
     }
@@ -275,9 +276,9 @@ impl ServerStreamingService<Signed> for Watch {
 
 #[derive(Clone)]
 pub(crate) struct NodeService {
-    pub asked: Arc<dyn Database>,
+    pub database: Arc<dyn Database>,
     gate: Arc<Gate>,
-    room: Arc<Room>,
+    watch_memory: Arc<Room>,
     stopping: watch::Receiver<bool>,
 }
 
@@ -302,7 +303,7 @@ impl NodeService {
         }
     }
 
-    fn one<R: Reply>(&self, request: http::Request<Body>, is_for: IsFor) -> Answered {
+    fn serve_single<R: Reply>(&self, request: http::Request<Body>, is_for: IsFor) -> Answered {
         let one = One::<R> {
             service: self.clone(),
             is_for,
@@ -313,7 +314,7 @@ impl NodeService {
         })
     }
 
-    fn many<B: Batch>(&self, request: http::Request<Body>, is_for: IsFor) -> Answered {
+    fn serve_batch<B: Batch>(&self, request: http::Request<Body>, is_for: IsFor) -> Answered {
         let many = Many::<B> {
             service: self.clone(),
             is_for,
@@ -351,17 +352,17 @@ impl Service<http::Request<Body>> for NodeService {
     fn call(&mut self, request: http::Request<Body>) -> Answered {
         let method = request.uri().path().rsplit('/').next().unwrap_or_default();
         match method {
-            "Get" => self.one::<Cells>(request, is_for!(HYBRID_OP_GET)),
-            "Set" => self.one::<Placed>(request, is_for!(HYBRID_OP_WRITE)),
-            "Delete" => self.one::<Placed>(request, only_deletes),
-            "BatchGet" => self.many::<CellsBatch>(request, is_for!(HYBRID_OP_GET)),
-            "BatchSet" => self.many::<PlacedBatch>(request, is_for!(HYBRID_OP_WRITE)),
-            "Range" => self.one::<KeyCells>(request, is_for!(HYBRID_OP_RANGE)),
-            "Verify" => self.one::<Proof>(request, is_for!(HYBRID_OP_PROVE)),
-            "History" => self.one::<Writes>(request, is_for!(HYBRID_OP_HISTORY)),
-            "Head" => self.one::<SignedHeader>(request, is_for!(HYBRID_OP_HEAD)),
-            "Outcome" => self.one::<Placed>(request, is_for!(HYBRID_OP_OUTCOME)),
-            "Change" => self.one::<Placed>(request, is_for!(HYBRID_OP_CHANGE)),
+            "Get" => self.serve_single::<Cells>(request, is_for!(HYBRID_OP_GET)),
+            "Set" => self.serve_single::<Placed>(request, is_for!(HYBRID_OP_WRITE)),
+            "Delete" => self.serve_single::<Placed>(request, only_deletes),
+            "BatchGet" => self.serve_batch::<CellsBatch>(request, is_for!(HYBRID_OP_GET)),
+            "BatchSet" => self.serve_batch::<PlacedBatch>(request, is_for!(HYBRID_OP_WRITE)),
+            "Range" => self.serve_single::<KeyCells>(request, is_for!(HYBRID_OP_RANGE)),
+            "Verify" => self.serve_single::<Proof>(request, is_for!(HYBRID_OP_PROVE)),
+            "History" => self.serve_single::<Writes>(request, is_for!(HYBRID_OP_HISTORY)),
+            "Head" => self.serve_single::<SignedHeader>(request, is_for!(HYBRID_OP_HEAD)),
+            "Outcome" => self.serve_single::<Placed>(request, is_for!(HYBRID_OP_OUTCOME)),
+            "Change" => self.serve_single::<Placed>(request, is_for!(HYBRID_OP_CHANGE)),
             "Watch" => {
                 let watch = Watch(self.clone());
                 self.within(request, |request| async move {

@@ -47,7 +47,7 @@ impl Room {
 struct WaitingEvents {
     events: AtomicUsize,
     bytes: AtomicUsize,
-    room: Arc<Room>,
+    watch_memory: Arc<Room>,
 }
 
 impl WaitingEvents {
@@ -55,33 +55,33 @@ impl WaitingEvents {
         Self {
             events: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
-            room,
+            watch_memory: room,
         }
     }
 
     fn is_full(&self) -> bool {
         self.events.load(Ordering::Acquire) >= EVENTS_MAX
             || self.bytes.load(Ordering::Acquire) >= BYTES_MAX
-            || self.room.bytes.load(Ordering::Acquire) >= self.room.bytes_max
+            || self.watch_memory.bytes.load(Ordering::Acquire) >= self.watch_memory.bytes_max
     }
 
     fn add(&self, event: &Event) {
         self.events.fetch_add(1, Ordering::AcqRel);
         self.bytes.fetch_add(size(event), Ordering::AcqRel);
-        self.room.bytes.fetch_add(size(event), Ordering::AcqRel);
+        self.watch_memory.bytes.fetch_add(size(event), Ordering::AcqRel);
     }
 
     fn take(&self, event: &Event) {
         self.events.fetch_sub(1, Ordering::AcqRel);
         self.bytes.fetch_sub(size(event), Ordering::AcqRel);
-        self.room.bytes.fetch_sub(size(event), Ordering::AcqRel);
+        self.watch_memory.bytes.fetch_sub(size(event), Ordering::AcqRel);
     }
 }
 
 impl Drop for WaitingEvents {
     fn drop(&mut self) {
         let left = self.bytes.load(Ordering::Acquire);
-        self.room.bytes.fetch_sub(left, Ordering::AcqRel);
+        self.watch_memory.bytes.fetch_sub(left, Ordering::AcqRel);
     }
 }
 
@@ -102,16 +102,16 @@ pub(crate) struct Events {
 impl Events {
     /// Subscribes at a node; the stream begins with the node's answer. `stopping` ends it.
     pub async fn of(
-        asked: Arc<dyn Database>,
+        database: Arc<dyn Database>,
         request: Bytes,
         room: Arc<Room>,
         mut stopping: watch::Receiver<bool>,
     ) -> Result<Events, Status> {
-        let (queue, taken) = mpsc::unbounded_channel();
+        let (queue, events) = mpsc::unbounded_channel();
         let waiting = Arc::new(WaitingEvents::new(room));
         let sink = sink(queue, waiting.clone());
         // Blocks until the request is verified.
-        let watching = tokio::task::spawn_blocking(move || asked.watch(request, sink)).await;
+        let watching = tokio::task::spawn_blocking(move || database.watch(request, sink)).await;
         let (first, watching) = match watching {
             Ok(Ok(watching)) => {
                 let block = Version {
@@ -133,7 +133,7 @@ impl Events {
         };
         Ok(Events {
             first: Some(first),
-            queue: taken,
+            queue: events,
             waiting,
             stop: Box::pin(stop),
             _watching: watching,

@@ -5,7 +5,7 @@ use lineside_hybrid::Options;
 use lineside_hybrid_grpc::Limits;
 use lineside_log_kafka::Address;
 use lineside_service::ByteSize;
-use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, given, loopback};
+use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, loopback, non_empty};
 use lineside_wire::HYBRID_PORT;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -105,12 +105,12 @@ impl HybridConfig {
 
     /// Returns the server's certificate and its key, if it uses TLS.
     pub fn tls_files(&self) -> Option<(&Path, &Path)> {
-        given(&self.certificate).zip(given(&self.key))
+        non_empty(&self.certificate).zip(non_empty(&self.key))
     }
 
     /// Returns the CA certificates of clients, if clients need a certificate.
     pub fn client_ca(&self) -> Option<&Path> {
-        given(&self.client_ca)
+        non_empty(&self.client_ca)
     }
 
     /// Returns the limits of gRPC. Calls in progress may take half of the memory, and events of watchers a quarter.
@@ -139,7 +139,7 @@ impl HybridConfig {
     pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
         let config: Self = section.read()?;
         let mut issues = Issues::new(section);
-        if config.enabled && given(&config.data).is_none() {
+        if config.enabled && non_empty(&config.data).is_none() {
             issues.add("enabled", "true: needs `data`, which is empty");
         }
         if config.memory_max < MEMORY_MIN {
@@ -154,7 +154,7 @@ impl HybridConfig {
             ("client_ca", &config.client_ca, "certificate", &config.certificate),
         ];
         for (name, path, needs, needed) in pairs {
-            if given(path).is_some() && given(needed).is_none() {
+            if non_empty(path).is_some() && non_empty(needed).is_none() {
                 issues.add(name, format!("{path:?}: needs `{needs}`, which is empty"));
             }
         }

@@ -187,8 +187,8 @@ impl Service for HybridService {
         })?;
         // If both have one address, UDP uses the port that gRPC got: the system chooses it if the configuration has
         // 0.
-        let together = |udp| if udp == config.listen { server.address } else { udp };
-        let udp = config.udp().map(together).map(|listen| {
+        let with_same_port = |udp| if udp == config.listen { server.address } else { udp };
+        let udp = config.udp().map(with_same_port).map(|listen| {
             start_udp(&config, listen, node.clone(), context.datapath.queue).with_context(|| {
                 format!("hybrid cannot listen on {listen} by UDP; give another address with --udp, or off")
             })

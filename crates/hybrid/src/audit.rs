@@ -217,7 +217,7 @@ fn first_of(report: &VerifyReport) -> Option<Finding> {
 
 fn begin<D: Disk>(
     records: &mut Records<D>,
-    wanted: Option<&[u8]>,
+    expected_genesis: Option<&[u8]>,
 ) -> Result<Result<(Chain, Beginning, u64), Finding>, LedgerError> {
     let record = records.next()?;
     let Some(record) = record else {
@@ -237,8 +237,8 @@ fn begin<D: Disk>(
     if record.kind != RECORD_GENESIS {
         return Ok(Err(finding(0, "it does not begin with a genesis".into())));
     }
-    if let Some(wanted) = wanted
-        && let Some(offset) = first_difference(wanted, record.payload)
+    if let Some(expected_genesis) = expected_genesis
+        && let Some(offset) = first_difference(expected_genesis, record.payload)
     {
         return Ok(Err(finding(
             offset,
@@ -304,12 +304,15 @@ fn check_all(
             .map(|(_, raw)| raw.as_ref().map_or(&[][..], Raw::message));
         let hashes = transactions_hashes(messages);
         for ((number, raw), hash) in some.into_iter().zip(hashes) {
-            let known = membership.read().unwrap_or_else(PoisonError::into_inner).clone();
-            let found = raw
+            let membership_now = membership.read().unwrap_or_else(PoisonError::into_inner).clone();
+            let check_result = raw
                 .as_ref()
                 .ok()
-                .and_then(|raw| raw.check(hash, database, &known, verifier));
-            let item = Item { raw, checked: found };
+                .and_then(|raw| raw.check(hash, database, &membership_now, verifier));
+            let item = Item {
+                raw,
+                checked: check_result,
+            };
             if checked.send((number, item)).is_err() {
                 return;
             }
@@ -320,13 +323,13 @@ fn check_all(
 impl Raw {
     /// Message of the block; empty if the record is not a block.
     fn message(&self) -> &[u8] {
-        match self.found() {
+        match self.item() {
             Ok(LedgerItem::Block(stored)) => stored.message,
             _ => &[],
         }
     }
 
-    fn found(&self) -> Result<LedgerItem<'_>, LedgerError> {
+    fn item(&self) -> Result<LedgerItem<'_>, LedgerError> {
         read_record(&lineside_journal::Record {
             lsn: self.lsn,
             kind: self.kind,
@@ -343,7 +346,7 @@ impl Raw {
         membership: &Membership,
         verifier: &Verifier,
     ) -> Option<CheckedMessage> {
-        let Ok(LedgerItem::Block(stored)) = self.found() else {
+        let Ok(LedgerItem::Block(stored)) = self.item() else {
             return None;
         };
         let message = Message::decode(stored.message).ok()?;
@@ -423,7 +426,7 @@ impl AuditWork<'_> {
         let Some(chain) = begun else { return Ok(()) };
         let (number, hash) = (chain.tip().number, *chain.tip_hash());
         match self.tip {
-            Some((tip, known)) if tip == number && known != hash => {
+            Some((tip, expected_hash)) if tip == number && expected_hash != hash => {
                 return Err(raw.finding(0, None, "the snapshot's block has not the hash that was given"));
             }
             // Block 0 was compared when the genesis was read.
@@ -444,18 +447,18 @@ impl AuditWork<'_> {
 
     fn one(&mut self, raw: &Raw, checked: Option<CheckedMessage>, audit: &mut Audit) -> Result<(), Finding> {
         let number = self.chain.tip().number + 1;
-        let found = raw
-            .found()
+        let record = raw
+            .item()
             .map_err(|error| raw.finding(0, Some(number), error.to_string()))?;
-        let stored = match found {
+        let stored = match record {
             LedgerItem::Block(stored) => {
                 self.end_beginning(raw, audit)?;
                 stored
             }
             LedgerItem::Snapshot(piece) => return self.snapshot(raw, piece, audit),
             LedgerItem::Attestation(attestation) => {
-                let taken = self.beginning.attestation(attestation);
-                return taken.map_err(|what| raw.finding(0, None, what));
+                let accepted = self.beginning.attestation(attestation);
+                return accepted.map_err(|what| raw.finding(0, None, what));
             }
             LedgerItem::Head(head) => {
                 let key = self.chain.state().membership().any_node(head.node);

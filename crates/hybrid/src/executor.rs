@@ -35,14 +35,14 @@ pub(crate) struct BlockToPersist {
     pub message: Vec<u8>,
     pub ids: Vec<Hash>,
     /// For messages of this node: the requests that wait for it.
-    pub own: Option<Vec<VerifiedRequest>>,
+    pub own_requests: Option<Vec<VerifiedRequest>>,
 }
 
 /// A message of the log, with the results of all checks that can precede its turn.
 pub(crate) struct CheckedEntry {
     entry: Entry,
     checked: CheckedMessage,
-    own: Option<Vec<VerifiedRequest>>,
+    own_requests: Option<Vec<VerifiedRequest>>,
 }
 
 /// Verifies messages as they come out of the log, in parallel with the execution of earlier ones. Cheap to clone.
@@ -62,7 +62,7 @@ impl MessageVerifier {
     /// has ended.
     pub fn take(&self, number: u64, entry: Entry, others: &Sender<(u64, Entry)>) -> bool {
         let own = match Message::decode(&entry.message) {
-            Ok(message) => self.own(&message),
+            Ok(message) => self.take_own_requests(&message),
             Err(error) => {
                 skip(&self.shared, entry.position, &error);
                 return self
@@ -75,7 +75,11 @@ impl MessageVerifier {
             None => others.send((number, entry)).is_ok(),
             Some((own, checked)) => {
                 let own = Some(own);
-                let entry = CheckedEntry { entry, checked, own };
+                let entry = CheckedEntry {
+                    entry,
+                    checked,
+                    own_requests: own,
+                };
                 self.steps
                     .send(ExecutorInput::Entry(number, Box::new(entry)))
                     .is_ok()
@@ -84,7 +88,7 @@ impl MessageVerifier {
     }
 
     /// Returns the requests that wait for this message, and the results of checking them when they arrived.
-    fn own(&self, message: &Message<'_>) -> Option<(Vec<VerifiedRequest>, CheckedMessage)> {
+    fn take_own_requests(&self, message: &Message<'_>) -> Option<(Vec<VerifiedRequest>, CheckedMessage)> {
         let pending = self.shared.take_pending(message)?;
         let is_it = pending.is(message);
         let PendingMessage {
@@ -120,7 +124,11 @@ impl MessageVerifier {
                 };
                 let checked = self.check(&message, hash);
                 let own = None;
-                let entry = CheckedEntry { entry, checked, own };
+                let entry = CheckedEntry {
+                    entry,
+                    checked,
+                    own_requests: own,
+                };
                 if self
                     .steps
                     .send(ExecutorInput::Entry(number, Box::new(entry)))
@@ -206,14 +214,14 @@ impl Executor {
         let CheckedEntry {
             entry,
             mut checked,
-            own,
+            own_requests: own,
         } = checked;
         match self.execute(&entry, &mut checked) {
             Ok(EntryOutcome::Block(executed)) => PersistJob::Block(Box::new(BlockToPersist {
                 executed: *executed,
                 message: entry.message,
                 ids: checked.ids,
-                own,
+                own_requests: own,
             })),
             Ok(EntryOutcome::Head(head)) => PersistJob::Head(entry.position, head),
             Err(why) => {

@@ -113,7 +113,7 @@ pub fn join<D: Disk>(
     options: Options,
 ) -> Result<SnapshotSummary, JoinError> {
     no_paper(genesis)?;
-    let made = check(genesis, snapshot, trust)?;
+    let summary = check(genesis, snapshot, trust)?;
     snapshot.seek(SeekFrom::Start(0))?;
     // The directory may already contain a genesis, and nothing else.
     let mut writer = Writer::open(disk, options, genesis, |_| Err(JoinError::NotEmpty))?;
@@ -127,7 +127,7 @@ pub fn join<D: Disk>(
             .try_for_each(|attestation| writer.append_attestation(attestation))?;
     }
     writer.commit()?;
-    Ok(made)
+    Ok(summary)
 }
 
 fn no_paper(genesis: &[u8]) -> Result<(), JoinError> {

@@ -192,11 +192,11 @@ impl<D: Disk> Writer<D> {
                 }
                 continue;
             }
-            let found = read_record(&record)?;
-            if let LedgerItem::Block(_) = found {
+            let item = read_record(&record)?;
+            if let LedgerItem::Block(_) = item {
                 blocks.push(record.lsn);
             }
-            visit(found)?;
+            visit(item)?;
         }
         drop(records);
         let durable = Durable {

@@ -42,7 +42,7 @@ pub struct Start {
     /// Receives the ordered messages.
     pub deliver: Deliver,
     /// Receives the messages that the log has given up.
-    pub lost: Lost,
+    pub on_lost: Lost,
     /// Receives the reason when the log ends.
     pub fault: Fault,
 }

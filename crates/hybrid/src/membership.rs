@@ -70,7 +70,7 @@ pub(crate) enum Entry {
 
 impl Entry {
     /// Writes the bytes whose hash is the entry's place in the authenticated map.
-    pub fn place(&self, out: &mut Vec<u8>) {
+    pub fn write_path(&self, out: &mut Vec<u8>) {
         match self {
             Entry::Member(member) => {
                 out.u8(b'm');
@@ -236,33 +236,33 @@ impl Membership {
                 if self.is_admin(member) && self.admins() <= self.quorum() {
                     return Err(ChangeError::Quorum);
                 }
-                let found = self.active_member(member)?;
-                Arc::make_mut(found).revoked = true;
+                let entry = self.active_member(member)?;
+                Arc::make_mut(entry).revoked = true;
                 Ok(Entry::Member(member))
             }
             Change::AddKey { member, number, key } => {
                 let new = new_key(key)?;
-                let found = self.active_member(member)?;
-                if found.keys.keys().next_back().is_some_and(|last| number <= *last) {
+                let entry = self.active_member(member)?;
+                if entry.keys.keys().next_back().is_some_and(|last| number <= *last) {
                     return Err(ChangeError::Taken);
                 }
-                if active_keys(found) >= HYBRID_KEYS_PER_MEMBER_MAX {
+                if active_keys(entry) >= HYBRID_KEYS_PER_MEMBER_MAX {
                     return Err(ChangeError::Last);
                 }
-                Arc::make_mut(found).keys.insert(number, new);
+                Arc::make_mut(entry).keys.insert(number, new);
                 self.record_key_owner(member, number, &key);
                 Ok(Entry::Member(member))
             }
             Change::RevokeKey { member, number } => {
-                let found = self.active_member(member)?;
-                match found.keys.get(&number) {
+                let entry = self.active_member(member)?;
+                match entry.keys.get(&number) {
                     Some(key) if !key.revoked => {}
                     _ => return Err(ChangeError::Missing),
                 }
-                if active_keys(found) == 1 {
+                if active_keys(entry) == 1 {
                     return Err(ChangeError::Last);
                 }
-                if let Some(key) = Arc::make_mut(found).keys.get_mut(&number) {
+                if let Some(key) = Arc::make_mut(entry).keys.get_mut(&number) {
                     key.revoked = true;
                 }
                 Ok(Entry::Member(member))

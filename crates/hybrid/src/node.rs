@@ -249,14 +249,14 @@ impl<D: Disk> Node<D> {
         let next = AtomicU64::new(0);
         let deliver: Deliver =
             Box::new(move |entry| checker.take(next.fetch_add(1, Ordering::Relaxed), entry, &others));
-        let (lost, has_lost) = unbounded();
+        let (lost_sender, lost_messages) = unbounded();
         let opened_log = log(Start {
             database: shared.database,
             position,
             last: (position > 0).then_some(chain.tip().transactions_hash),
             deliver,
-            lost: shared.on_lost(lost.clone()),
-            fault: shared.on_fault(lost),
+            on_lost: shared.on_lost(lost_sender.clone()),
+            fault: shared.on_fault(lost_sender),
         })?;
         let orders_alone = matches!(opened_log.end(), Ok(None));
         if orders_alone && membership_status == MembershipStatus::NotYet {
@@ -302,7 +302,7 @@ impl<D: Disk> Node<D> {
             sequence,
             ordered,
             persisted_groups,
-            has_lost,
+            lost_messages,
         );
         spawn("hybrid-order", Box::new(move || proposer.run()))?;
         let executor = Executor {

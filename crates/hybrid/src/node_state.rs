@@ -323,14 +323,14 @@ impl NodeState {
 
     /// Returns the callback for a message that the log has given up: its outcome is unknown, and the proposer no
     /// longer counts it as in flight.
-    pub fn on_lost(self: &Arc<Self>, lost: Sender<usize>) -> Lost {
+    pub fn on_lost(self: &Arc<Self>, lost_sender: Sender<usize>) -> Lost {
         let shared = self.clone();
         Arc::new(move |message| {
             let message = Message::decode(message).ok();
             let pending = message.and_then(|message| shared.take_pending(&message));
             if let Some(pending) = pending {
                 // The proposer may have ended, because the node is stopping.
-                let _ = lost.send(1);
+                let _ = lost_sender.send(1);
                 answer_unknown(pending.requests);
             }
         })

@@ -41,8 +41,8 @@ pub(crate) fn open<D: Disk>(
             LedgerItem::Snapshot(piece) => {
                 let restoring = restore.get_or_insert_with(|| Restore::new(*chain.database()));
                 restoring.feed(piece)?;
-                if let Some(whole) = restore.take_if(|restore| restore.is_complete()) {
-                    (chain, view) = whole.finish()?;
+                if let Some(complete) = restore.take_if(|restore| restore.is_complete()) {
+                    (chain, view) = complete.finish()?;
                 }
             }
             LedgerItem::Block(_) if restore.is_some() => return Err(SnapshotError::Short.into()),

@@ -134,7 +134,10 @@ impl<D: Disk> Persister<D> {
                 }
                 PersistJob::Block(block) => {
                     let BlockToPersist {
-                        executed, ids, own, ..
+                        executed,
+                        ids,
+                        own_requests: own,
+                        ..
                     } = *block;
                     let header = executed.header;
                     let codes = executed.codes.clone();
@@ -209,7 +212,12 @@ impl<D: Disk> Persister<D> {
             self.failure = Some(error);
         }
         let tickets = jobs.into_iter().flat_map(|job| match job {
-            PersistJob::Block(block) => block.own.into_iter().flatten().map(|one| one.ticket).collect(),
+            PersistJob::Block(block) => block
+                .own_requests
+                .into_iter()
+                .flatten()
+                .map(|one| one.ticket)
+                .collect(),
             PersistJob::Answer(ticket, _) => vec![ticket],
             PersistJob::Skipped(_, own) => own.into_iter().flatten().map(|one| one.ticket).collect(),
             PersistJob::Head(..) => Vec::<Ticket>::new(),

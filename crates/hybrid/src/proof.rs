@@ -93,10 +93,10 @@ impl StateProof {
         if self.header.hash() != *block_hash {
             return Err(NotProven::OtherBlock);
         }
-        let shown = self.path.check(&self.header.state_root, &value_place(key))?;
+        let proven_value = self.path.check(&self.header.state_root, &value_place(key))?;
         let claimed = value.map(|value| value_content(self.version, value));
         let consistent = value.is_some() || self.version == Version::ABSENT;
-        match shown == claimed && consistent {
+        match proven_value == claimed && consistent {
             true => Ok(()),
             false => Err(NotProven::OtherCell),
         }

@@ -58,7 +58,7 @@ pub(crate) struct Proposer {
     ordered: Receiver<Vec<VerifiedRequest>>,
     saved: Receiver<PersistedGroup>,
     /// Receives the number of messages that the log has given up.
-    lost: Receiver<usize>,
+    lost_messages: Receiver<usize>,
     waiting: VecDeque<VerifiedRequest>,
     /// Time when the oldest request of `waiting` arrived.
     since: Instant,
@@ -72,7 +72,7 @@ impl Proposer {
         sequence: u64,
         ordered: Receiver<Vec<VerifiedRequest>>,
         saved: Receiver<PersistedGroup>,
-        lost: Receiver<usize>,
+        lost_messages: Receiver<usize>,
     ) -> Proposer {
         Proposer {
             shared,
@@ -81,7 +81,7 @@ impl Proposer {
             sequence,
             ordered,
             saved,
-            lost,
+            lost_messages,
             waiting: VecDeque::new(),
             since: Instant::now(),
             in_flight: 0,
@@ -109,10 +109,10 @@ impl Proposer {
                     // The persister has ended: no message in flight comes back.
                     Err(_) => break,
                 },
-                recv(self.lost) -> lost => match lost {
-                    Ok(lost) => self.in_flight = self.in_flight.saturating_sub(lost),
+                recv(self.lost_messages) -> lost => match lost {
+                    Ok(count) => self.in_flight = self.in_flight.saturating_sub(count),
                     // The log does not report lost messages.
-                    Err(_) => self.lost = never(),
+                    Err(_) => self.lost_messages = never(),
                 },
                 default(wait) => {}
             }
@@ -208,10 +208,10 @@ impl Proposer {
         if let Err(error) = self.shared.append(message) {
             tracing::error!("hybrid: {error}");
             // The message may have been reported lost before, and was then counted there.
-            let lost = self.shared.pending().remove(&self.sequence);
-            if let Some(lost) = lost {
+            let pending = self.shared.pending().remove(&self.sequence);
+            if let Some(pending) = pending {
                 self.in_flight = self.in_flight.saturating_sub(1);
-                answer_unknown(lost.requests);
+                answer_unknown(pending.requests);
             }
         }
     }

@@ -19,7 +19,7 @@ const SWEEP_EVERY_MS: u64 = 1_000;
 struct Window {
     top: u64,
     /// Bit i is set if nonce `top - i` was answered.
-    seen: u64,
+    answered_bits: u64,
     /// Latest expiry of the lane's reads.
     expiry_ms: u64,
 }
@@ -65,18 +65,22 @@ impl Windows {
             *self.of_member.entry(member).or_default() += 1;
         }
         let window = self.lanes.entry(name).or_default();
-        if nonce.counter > window.top || window.seen == 0 {
+        if nonce.counter > window.top || window.answered_bits == 0 {
             let ahead = nonce.counter.saturating_sub(window.top);
-            window.seen = window.seen.checked_shl(ahead.min(64) as u32).unwrap_or(0) | 1;
+            window.answered_bits = window
+                .answered_bits
+                .checked_shl(ahead.min(64) as u32)
+                .unwrap_or(0)
+                | 1;
             window.top = nonce.counter;
         } else {
             let bit = 1_u64
                 .checked_shl((window.top - nonce.counter).min(64) as u32)
                 .unwrap_or(0);
-            if bit == 0 || window.seen & bit != 0 {
+            if bit == 0 || window.answered_bits & bit != 0 {
                 return NonceOutcome::Used;
             }
-            window.seen |= bit;
+            window.answered_bits |= bit;
         }
         window.expiry_ms = window.expiry_ms.max(expiry_ms);
         NonceOutcome::Fresh

@@ -84,8 +84,8 @@ impl CheckedMessage {
         if !self.signatures.contains(&SignatureCheck::Unchecked) {
             return;
         }
-        let again = check(verifier, membership, message.requests(), &self.ids);
-        self.signatures = again;
+        let rechecked = check(verifier, membership, message.requests(), &self.ids);
+        self.signatures = rechecked;
     }
 }
 
@@ -141,18 +141,18 @@ fn check(
     let mut signatures = vec![SignatureCheck::Unchecked; requests.len()];
     let mut places = Vec::with_capacity(requests.len());
     let mut items = Vec::with_capacity(requests.len());
-    for (place, request) in requests.iter().enumerate() {
+    for (index, request) in requests.iter().enumerate() {
         let Ok((signature, signed)) = split(request) else {
             continue;
         };
         if paper::is_one(signed) {
-            if let Ok(asked) = paper::Request::decode(signed)
-                && let Some((_, _, key)) = membership.key_owner(&asked.public_key)
+            if let Ok(paper_request) = paper::Request::decode(signed)
+                && let Some((_, _, key)) = membership.key_owner(&paper_request.public_key)
             {
-                places.push(place);
+                places.push(index);
                 items.push(Item {
                     key,
-                    digest: asked.body.digest(),
+                    digest: paper_request.body.digest(),
                     signature: SignatureBytes::Compact(signature),
                 });
             }
@@ -165,18 +165,18 @@ fn check(
         let Some(key) = membership.key(head.member, head.key) else {
             continue;
         };
-        places.push(place);
+        places.push(index);
         items.push(Item {
             key: &key.public,
             digest: match key.public.curve() {
-                Curve::Secp256k1 => ids[place],
+                Curve::Secp256k1 => ids[index],
                 curve => request_digest(curve, signed),
             },
             signature: SignatureBytes::Compact(signature),
         });
     }
-    for (place, verdict) in places.into_iter().zip(verifier.verify_batch(&items)) {
-        signatures[place] = match verdict {
+    for (index, verdict) in places.into_iter().zip(verifier.verify_batch(&items)) {
+        signatures[index] = match verdict {
             Verdict::Valid => SignatureCheck::Valid,
             Verdict::HighS => SignatureCheck::HighS,
             _ => SignatureCheck::Invalid,

@@ -120,7 +120,7 @@ impl Restore {
                 .short(PLACE_BYTES_MAX)
                 .and_then(|place| Ok((place, next.long(CONTENT_BYTES_MAX)?)));
             match entry {
-                Ok((place, content)) => self.take_entry(place, content)?,
+                Ok((path, content)) => self.take_entry(path, content)?,
                 Err(Malformed::CUT_SHORT) => break,
                 Err(error) => return Err(error.into()),
             }
@@ -129,8 +129,8 @@ impl Restore {
         if self.is_complete() {
             input.end()?;
         }
-        let taken = rest.len() - input.0.len();
-        rest.drain(..taken);
+        let consumed = rest.len() - input.0.len();
+        rest.drain(..consumed);
         self.rest = rest;
         Ok(())
     }

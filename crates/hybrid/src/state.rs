@@ -144,14 +144,14 @@ impl State {
     /// Takes a nonce: returns true and stores it if it is above the lane's last one.
     pub(crate) fn take_nonce(&mut self, member: MemberId, nonce: Nonce) -> bool {
         let lane = (member, nonce.lane);
-        let taken = LastNonce {
+        let used = LastNonce {
             counter: nonce.counter,
             touched: true,
         };
         let before = match self.nonces.get_mut(&lane) {
             Some(last) if last.counter >= nonce.counter => return false,
-            Some(last) => Some(std::mem::replace(last, taken)),
-            None => self.nonces.insert(lane, taken),
+            Some(last) => Some(std::mem::replace(last, used)),
+            None => self.nonces.insert(lane, used),
         };
         if !before.is_some_and(|before| before.touched) {
             self.touched.lanes.push(lane);
@@ -186,23 +186,23 @@ impl State {
     /// Writes a key.
     pub(crate) fn write(&mut self, key: &[u8], version: Version, value: Option<&[u8]>) {
         let value: Option<Arc<[u8]>> = value.map(Arc::from);
-        let known = self.versions.get_key_value(key);
-        let touched = known.and_then(|(_, last)| last.in_block(version.block));
-        let key = known.map_or_else(|| SharedKey::from(key), |(key, _)| key.clone());
+        let existing = self.versions.get_key_value(key);
+        let touched = existing.and_then(|(_, last)| last.in_block(version.block));
+        let key = existing.map_or_else(|| SharedKey::from(key), |(key, _)| key.clone());
         if let (true, Some(cell)) = (self.membership.is_paper(), &value) {
             self.paper_versions.insert(key.clone(), read_cell(cell).0);
         }
         let BlockChanges {
             writes, last_writes, ..
         } = &mut self.touched;
-        let place = touched.unwrap_or(last_writes.len());
-        match last_writes.get_mut(place) {
+        let index = touched.unwrap_or(last_writes.len());
+        match last_writes.get_mut(index) {
             Some(last) => *last = writes.len(),
             None => last_writes.push(writes.len()),
         }
         match value {
             Some(_) => {
-                let touched = place as u32;
+                let touched = index as u32;
                 self.versions.insert(key.clone(), LastWrite { version, touched });
             }
             None => {
@@ -266,8 +266,8 @@ impl State {
     pub(crate) fn end_block(&mut self) -> (Hash, Vec<WriteEffect>) {
         let touched = std::mem::take(&mut self.touched);
         let mut leaves = Leaves::default();
-        for place in &touched.last_writes {
-            let WriteEffect { key, version, value } = &touched.writes[*place];
+        for write_index in &touched.last_writes {
+            let WriteEffect { key, version, value } = &touched.writes[*write_index];
             leaves.place(&[b"v", key]);
             match value {
                 Some(value) => {
@@ -287,11 +287,11 @@ impl State {
                 None => leaves.gone(),
             }
         }
-        let mut place = Vec::new();
+        let mut path = Vec::new();
         for entry in &touched.entries {
-            place.clear();
-            entry.place(&mut place);
-            leaves.place(&[&place]);
+            path.clear();
+            entry.write_path(&mut path);
+            leaves.place(&[&path]);
             match self.membership.content(entry, |node| self.last_sequence(node)) {
                 Some(content) => leaves.content(&[&content]),
                 None => leaves.gone(),

@@ -65,8 +65,8 @@ impl Call {
     pub fn answer(&self, some: impl IntoIterator<Item = (usize, Answer)>) {
         let mut count = 0;
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        for (place, answer) in some {
-            if let Some(slot) = answers.answers.get_mut(place) {
+        for (index, answer) in some {
+            if let Some(slot) = answers.answers.get_mut(index) {
                 *slot = answer;
                 count += 1;
             }
@@ -88,16 +88,16 @@ impl Call {
 #[derive(Clone)]
 pub(crate) struct Ticket {
     pub call: Arc<Call>,
-    pub place: usize,
+    pub index: usize,
 }
 
 impl Ticket {
     pub fn request(&self) -> &Bytes {
-        &self.call.requests[self.place]
+        &self.call.requests[self.index]
     }
 
     pub fn answer(&self, answer: Answer) {
-        self.call.answer([(self.place, answer)]);
+        self.call.answer([(self.index, answer)]);
     }
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn answer_all(tickets: impl IntoIterator<Item = (Ticket, Answer)>) {
     }
     let mut run: Option<Run> = None;
     for (ticket, answer) in tickets {
-        let answer = (ticket.place, answer);
+        let answer = (ticket.index, answer);
         match &mut run {
             Some(run) if Arc::ptr_eq(&run.call, &ticket.call) => run.answers.push(answer),
             _ => {

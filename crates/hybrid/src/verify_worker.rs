@@ -107,7 +107,7 @@ impl<D: Disk> VerifyWorker<D> {
         let tickets = calls.iter().flat_map(|call| {
             (0..call.requests.len()).map(|place| Ticket {
                 call: call.clone(),
-                place,
+                index: place,
             })
         });
         let tickets: Vec<Ticket> = tickets.collect();
@@ -254,11 +254,11 @@ impl<D: Disk> VerifyWorker<D> {
         order: &mut Option<Result<(), Code>>,
     ) -> Option<Answer> {
         let (head, body) = (&request.head, &request.body);
-        let taken = {
+        let batch = {
             let mut windows = self.shared.windows.lock().unwrap_or_else(PoisonError::into_inner);
             windows.take(head.member, head.nonce, head.expiry_ms, now_ms)
         };
-        match taken {
+        match batch {
             NonceOutcome::Fresh => {}
             NonceOutcome::Used => return Some(Answer::Refused(Code::NonceUsed)),
             NonceOutcome::NoRoom => return Some(Answer::Refused(Code::Busy)),

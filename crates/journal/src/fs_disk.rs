@@ -4,7 +4,7 @@ use crate::acknowledged::MARK;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::segment::lsn_of;
-use lineside_util::data_dir::{DataDir, Kept, Kind, NewDirectory, check_kind, is_marked};
+use lineside_util::data_dir::{DataDir, Kind, NewDirectory, WatchedFiles, check_kind, is_marked};
 use lineside_util::histogram::Histogram;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{File, OpenOptions};
@@ -141,7 +141,7 @@ impl FsDisk {
 
     /// Runs `change`, which may change watched files. Its argument is `None` if this handle only reads: then nothing
     /// is watched.
-    fn change_kept<T>(&self, change: impl FnOnce(Option<&mut Kept>) -> T) -> T {
+    fn change_kept<T>(&self, change: impl FnOnce(Option<&mut WatchedFiles>) -> T) -> T {
         match &self.inner.owner {
             Some(owner) => owner.change_kept(|kept| change(Some(kept))),
             None => change(None),
@@ -157,7 +157,7 @@ impl FsDisk {
             true => self.change_kept(|kept| {
                 let file = options.open(&path)?;
                 if let Some(kept) = kept {
-                    kept.keep(&path, &file);
+                    kept.watch(&path, &file);
                 }
                 io::Result::Ok(file)
             })?,

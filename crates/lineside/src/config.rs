@@ -160,20 +160,20 @@ impl Config {
         let mut config = Self::of_services(definitions);
         // A plain table reports duplicate keys, which `DeTable` accepts.
         toml::from_str::<toml::Table>(text).map_err(|error| issue_of(text, &error))?;
-        let whole = toml::de::DeTable::parse(text).map_err(|error| issue_of(text, &error))?;
+        let document = toml::de::DeTable::parse(text).map_err(|error| issue_of(text, &error))?;
         let shared: Arc<str> = text.into();
-        for (name, value) in whole.get_ref() {
+        for (name, value) in document.get_ref() {
             let unknown = || {
                 let line = line_at(text, name.span().start);
-                let known = definitions.iter().map(|definition| definition.name);
-                let known: Vec<_> = SHARED.into_iter().chain(known).collect();
+                let services = definitions.iter().map(|definition| definition.name);
+                let known_sections: Vec<_> = SHARED.into_iter().chain(services).collect();
                 ConfigIssue {
                     line: Some(line),
                     what: format!(
                         "`{}`: unknown section `{}`, expected one of {}",
                         text.lines().nth(line - 1).unwrap_or("").trim(),
                         name.get_ref(),
-                        known.join(", ")
+                        known_sections.join(", ")
                     ),
                 }
             };
@@ -188,8 +188,8 @@ impl Config {
                 "process" => config.process = Section::new("process", &shared, None),
                 other => {
                     let mut all = definitions.iter().enumerate();
-                    let found = all.find(|(_, definition)| definition.name == other);
-                    let (place, definition) = found.ok_or_else(unknown)?;
+                    let other_definition = all.find(|(_, definition)| definition.name == other);
+                    let (definition_index, definition) = other_definition.ok_or_else(unknown)?;
                     if tables.is_some() && !definition.may_repeat {
                         return Err(one_table(text, name));
                     }
@@ -197,7 +197,7 @@ impl Config {
                     for index in indices {
                         let section = Section::new(definition.name, &shared, index);
                         config.services.push(ServiceSection {
-                            definition: place,
+                            definition: definition_index,
                             section,
                         });
                     }
@@ -219,15 +219,15 @@ impl Config {
             .position(|definition| definition.name == name)
             .expect("a service");
         let is_it = |service: &ServiceSection| service.definition == definition;
-        let place = match self.services.iter().position(is_it) {
-            Some(place) => place,
+        let index = match self.services.iter().position(is_it) {
+            Some(index) => index,
             None => {
                 let section = Section::empty(definitions[definition].name);
                 self.services.push(ServiceSection { definition, section });
                 self.services.len() - 1
             }
         };
-        &mut self.services[place].section
+        &mut self.services[index].section
     }
 
     /// Returns the number of sections of the service `name`; `[[name]]` can be repeated.
@@ -299,14 +299,14 @@ impl Config {
         });
         let mut services = Vec::new();
         // Ports in use, and who uses each.
-        let mut taken = vec![("the console", console.listen.port())];
+        let mut ports = vec![("the console", console.listen.port())];
         let mut sections: Vec<_> = self.services.iter().collect();
         sections.sort_by_key(|service| service.definition);
         for ServiceSection { definition, section } in sections {
             let definition = &self.definitions[*definition];
             match (definition.parse)(section) {
                 Ok(service) => {
-                    issues.extend(ports_taken_twice(section, &*service, &mut taken));
+                    issues.extend(ports_taken_twice(section, &*service, &mut ports));
                     if datapath.keep_fast_path && ends_with_server(&*service) {
                         let what = format!(
                             "true: the fast path of {} always ends with its server; remove keep_fast_path",
@@ -321,7 +321,7 @@ impl Config {
                         service,
                     });
                 }
-                Err(found) => issues.extend(found),
+                Err(section_issues) => issues.extend(section_issues),
             }
         }
         if issues.is_empty() {
@@ -378,7 +378,7 @@ fn ends_with_server(service: &dyn Service) -> bool {
 fn ports_taken_twice(
     section: &Section,
     service: &dyn Service,
-    taken: &mut Vec<(&'static str, u16)>,
+    ports: &mut Vec<(&'static str, u16)>,
 ) -> Vec<ConfigIssue> {
     let mut issues = Issues::new(section);
     if service.is_enabled() {
@@ -387,11 +387,11 @@ fn ports_taken_twice(
             if port == 0 {
                 continue;
             }
-            if let Some((whose, _)) = taken.iter().find(|(_, other)| *other == port) {
+            if let Some((whose, _)) = ports.iter().find(|(_, other)| *other == port) {
                 let what = format!("\"{}\": must have another port than {whose}", listen.address);
                 issues.add(listen.key, what);
             }
-            taken.push((section.name(), port));
+            ports.push((section.name(), port));
         }
     }
     issues.finish(()).err().unwrap_or_default()

@@ -89,17 +89,17 @@ fn run_replay(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
         ..Options::default()
     };
     let (mut blocks, mut transactions, mut compared, mut differences) = (0u64, 0, 0u64, 0);
-    let mut shown = Ok(());
+    let mut written = Ok(());
     let mut each = |block: &ReplayedBlock| {
         blocks += u64::from(!block.missing);
         transactions += block.codes.len();
         compared += u64::from(block.compared);
         differences += block.differences.len();
-        shown = show(block, as_json);
-        shown.is_ok()
+        written = show(block, as_json);
+        written.is_ok()
     };
     let replayed = replay(&arguments.directory, options, &mut each);
-    shown?;
+    written?;
     replayed.with_context(|| format!("cannot replay {}", arguments.directory.display()))?;
     if as_json {
         let summary = json!({

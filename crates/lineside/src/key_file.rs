@@ -59,10 +59,10 @@ pub fn make_signing<K>(
     key: fn(Curve, &[u8; 32]) -> Option<K>,
 ) -> anyhow::Result<K> {
     let mut secret = [0; 32];
-    let made = loop {
+    let pair = loop {
         getrandom::fill(&mut secret).map_err(std::io::Error::other)?;
-        if let Some(made) = key(curve.curve(), &secret) {
-            break made;
+        if let Some(pair) = key(curve.curve(), &secret) {
+            break pair;
         }
     };
     let mut out = fs::OpenOptions::new()
@@ -73,5 +73,5 @@ pub fn make_signing<K>(
         .with_context(|| format!("cannot create the key file {}", path.display()))?;
     writeln!(out, "{} {}", CurveName::of(curve.curve()), to_hex(&secret))?;
     out.sync_all()?;
-    Ok(made)
+    Ok(pair)
 }

@@ -187,29 +187,29 @@ pub fn main() -> ExitCode {
             logging::start(cli.log_level, cli.log_format.unwrap_or_default(), default);
             ended(run(cli), as_json)
         }
-        Err(told) => usage(&told),
+        Err(error) => usage(&error),
     }
 }
 
 /// Prints the help that was requested, or clap's error, and returns the exit code.
-pub fn usage(told: &clap::Error) -> ExitCode {
-    if !told.use_stderr() {
-        return match told.print() {
+pub fn usage(usage_error: &clap::Error) -> ExitCode {
+    if !usage_error.use_stderr() {
+        return match usage_error.print() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => ended(Err(Unwritten::from(error).into()), false),
         };
     }
     let as_json = failure::asks_for_json(std::env::args_os());
-    if let Some(error) = failure::unresolved(told) {
+    if let Some(error) = failure::unresolved(usage_error) {
         return ended(Err(error), as_json);
     }
     if as_json {
-        tell!("{}", failure::usage_object(&told.render().to_string()));
+        tell!("{}", failure::usage_object(&usage_error.render().to_string()));
     } else {
         // A full standard error leaves no place to report this to.
-        let _ = told.print();
+        let _ = usage_error.print();
     }
-    ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(EXIT_WRONG_ARGUMENTS))
+    ExitCode::from(u8::try_from(usage_error.exit_code()).unwrap_or(EXIT_WRONG_ARGUMENTS))
 }
 
 /// Prints the error of a command that failed, and returns the exit code of the process.

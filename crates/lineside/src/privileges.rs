@@ -18,7 +18,7 @@ pub const XDP: &[Capability] = &[
 pub fn drop_all_but(needed: &[Capability]) -> anyhow::Result<()> {
     let permitted =
         caps::read(None, CapSet::Permitted).context("cannot read the capabilities of the process")?;
-    let kept: CapsHashSet = permitted
+    let remaining: CapsHashSet = permitted
         .iter()
         .copied()
         .filter(|capability| needed.contains(capability))
@@ -36,6 +36,6 @@ pub fn drop_all_but(needed: &[Capability]) -> anyhow::Result<()> {
             }
         }
     }
-    caps::set(None, CapSet::Effective, &kept).context("cannot drop capabilities")?;
-    caps::set(None, CapSet::Permitted, &kept).context("cannot drop capabilities")
+    caps::set(None, CapSet::Effective, &remaining).context("cannot drop capabilities")?;
+    caps::set(None, CapSet::Permitted, &remaining).context("cannot drop capabilities")
 }

@@ -150,13 +150,13 @@ fn the_page_of_commands_agrees_with_the_help() {
     if std::env::var_os("LINESIDE_WRITE_CLI").is_some() {
         std::fs::write(&page, &expected).expect("written");
     }
-    let found = std::fs::read_to_string(&page).unwrap_or_default();
+    let page_text = std::fs::read_to_string(&page).unwrap_or_default();
     let differing = expected
         .lines()
-        .zip(found.lines())
+        .zip(page_text.lines())
         .position(|(expected, found)| expected != found);
     assert!(
-        found == expected,
+        page_text == expected,
         "docs/cli.md is not fresh from line {differing:?} on: run `make cli`"
     );
 }

@@ -29,7 +29,7 @@ pub struct KeptRights {
 ///
 /// # Errors
 /// A limit cannot be set although the kernel has it.
-pub fn enter(sandbox: SandboxName, kept: &KeptRights) -> anyhow::Result<Vec<String>> {
+pub fn enter(sandbox: SandboxName, rights: &KeptRights) -> anyhow::Result<Vec<String>> {
     let action = match sandbox {
         SandboxName::Off => {
             let warning =
@@ -40,20 +40,20 @@ pub fn enter(sandbox: SandboxName, kept: &KeptRights) -> anyhow::Result<Vec<Stri
         SandboxName::Strict => SeccompAction::KillProcess,
     };
     let mut lacking = Vec::new();
-    lacking.extend(files::restrict(&kept.places)?);
-    lacking.extend(restrict_calls(action, kept)?);
+    lacking.extend(files::restrict(&rights.places)?);
+    lacking.extend(restrict_calls(action, rights)?);
     Ok(lacking)
 }
 
 /// Sets `no_new_privs`, then installs the filters for system calls.
-fn restrict_calls(action: SeccompAction, kept: &KeptRights) -> anyhow::Result<Option<String>> {
+fn restrict_calls(action: SeccompAction, rights: &KeptRights) -> anyhow::Result<Option<String>> {
     if !has_seccomp() {
         let warning = "this kernel has no seccomp filters: the server may make every system call";
         return Ok(Some(warning.into()));
     }
     let mut groups = vec![Group::Base, Group::Net];
-    groups.extend(kept.calls.iter().map(|calls| Group::of(*calls)));
-    groups.extend(kept.has_programs.then_some(Group::Xdp));
+    groups.extend(rights.calls.iter().map(|calls| Group::of(*calls)));
+    groups.extend(rights.has_programs.then_some(Group::Xdp));
     // With several filters, the kernel applies the strictest result. The second filter forbids installing a third.
     apply_filter(&calls::without_clone3()?)?;
     apply_filter(&calls::allowing(&groups, action)?)?;

@@ -139,14 +139,14 @@ impl Store {
 
     /// Returns the network of the chain store, or the given network if there is no store yet.
     fn network(&self) -> anyhow::Result<Network> {
-        let given = self.network.map(Network::from);
-        match (ChainStore::network_of(&self.data)?, given) {
-            (Some(found), Some(given)) if found.network != given => bail!(
-                "{}: this chain store holds {found}, not {given}; leave --network out, or give another --data",
+        let option = self.network.map(Network::from);
+        match (ChainStore::network_of(&self.data)?, option) {
+            (Some(stored), Some(option)) if stored.network != option => bail!(
+                "{}: this chain store holds {stored}, not {option}; leave --network out, or give another --data",
                 self.data.display()
             ),
-            (Some(found), _) => Ok(found.network),
-            (None, Some(given)) => Ok(given),
+            (Some(stored), _) => Ok(stored.network),
+            (None, Some(option)) => Ok(option),
             (None, None) => bail!(Wrong(format!(
                 "{}: there is no chain store; give --network NETWORK for a new one",
                 self.data.display()
@@ -207,7 +207,7 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
             counted(report.blocks, "block"),
             counted(report.transactions, "transaction"),
             report.bytes,
-            report.known,
+            report.already_stored,
             report.refused.len()
         )?;
     }
@@ -230,7 +230,7 @@ fn report_object(report: &ImportReport) -> Value {
         .collect();
     json!({
         "blocks": report.blocks, "transactions": report.transactions, "bytes": report.bytes,
-        "known": report.known, "connected": report.connected, "side": report.side, "detached": report.detached,
+        "known": report.already_stored, "connected": report.connected, "side": report.side, "detached": report.detached,
         "refused": refused,
     })
 }
@@ -269,7 +269,7 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
     } else if arguments.wtxid {
         for wtxid in &ids {
             let answer = client.wtxid_proof(wtxid)?;
-            let object = answer.found.map(|found| {
+            let object = answer.result.map(|found| {
                 json!({
                     "root": to_display(&found.header.merkle_root), "block": to_display(&found.header.hash()),
                     "height": found.height, "index": found.index, "tip": to_display(&answer.tip.hash),
@@ -281,8 +281,8 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
     } else {
         for some in ids.chunks(SPV_ROOTS_MAX) {
             let answer = client.roots(some)?;
-            for (txid, place) in some.iter().zip(answer.found) {
-                let object = place.map(|place| {
+            for (txid, location) in some.iter().zip(answer.result) {
+                let object = location.map(|place| {
                     json!({
                         "root": to_display(&place.root), "block": to_display(&place.block_hash),
                         "height": place.height, "tip": to_display(&answer.tip.hash),
@@ -314,20 +314,20 @@ fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
             data.display()
         );
     }
-    let Some(found) = arguments.store.open()?.locate(&arguments.txid.0)? else {
+    let Some(location) = arguments.store.open()?.locate(&arguments.txid.0)? else {
         bail!("{txid}: no connected block holds it")
     };
-    let (root, block) = (to_display(&found.root), to_display(&found.block_hash));
+    let (root, block) = (to_display(&location.root), to_display(&location.block_hash));
     if as_json {
         say!(
             "{}",
-            json!({"root": root, "block": block, "height": found.height, "position": found.position})
+            json!({"root": root, "block": block, "height": location.height, "position": location.position})
         )?;
     } else {
         say!(
             "root {root}\nblock {block}\nheight {}\nposition {}",
-            found.height,
-            found.position
+            location.height,
+            location.position
         )?;
     }
     Ok(())

@@ -27,7 +27,7 @@ pub struct PinDir {
 #[derive(Args)]
 pub struct Detach {
     #[command(flatten)]
-    place: PinDir,
+    pins: PinDir,
     /// Network interface; without it, every interface whose fast path no running server owns.
     #[arg(value_name = "INTERFACE")]
     interface: Option<String>,
@@ -86,7 +86,7 @@ fn status(dir: &std::path::Path, as_json: bool) -> anyhow::Result<()> {
 }
 
 fn detach(arguments: &Detach, as_json: bool) -> anyhow::Result<()> {
-    let dir = arguments.place.dir();
+    let dir = arguments.pins.dir();
     let names = Pins::list(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let chosen: Vec<_> = match &arguments.interface {
         Some(name) if names.contains(name) => vec![name.clone()],

@@ -61,7 +61,7 @@ fn after_a_kill_the_fast_path_answers_until_its_lease_ends_and_a_restart_takes_i
         for round in 0..2 {
             let before = xdp_counter("hits");
             for txid in few {
-                let place = asking.root(txid).expect("an answer").found.expect("it is there");
+                let place = asking.root(txid).expect("an answer").result.expect("it is there");
                 assert_eq!((place.root, place.height), (block.root, 0));
             }
             let by_fastpath = xdp_counter("hits") - before;
@@ -228,7 +228,7 @@ fn a_daemon_without_privileges_serves_from_user_space_and_says_why() {
     let answer = asking.roots(&block.txids[..16]).expect("an answer");
     assert!(
         answer
-            .found
+            .result
             .iter()
             .all(|place| place.is_some_and(|place| place.root == block.root))
     );

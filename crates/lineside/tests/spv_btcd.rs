@@ -224,7 +224,7 @@ impl ClientsShared {
             loop {
                 let (txid, _) = self.some_txid(&mut random);
                 let Ok(answer) = client.proof(&txid) else { break };
-                let found = answer.found.map(|proof| {
+                let found = answer.result.map(|proof| {
                     let root = root_of(&txid, proof.index as usize, proof.path.hashes());
                     (proof.header.hash(), proof.height, proof.index, root)
                 });
@@ -372,7 +372,7 @@ impl Chaos<'_> {
             let answer = client.proof(&txid).unwrap();
             assert_eq!(answer.tip.hash, tip);
             assert_eq!(
-                answer.found.map(|proof| proof.header.hash()),
+                answer.result.map(|proof| proof.header.hash()),
                 place.map(|(block, _)| block)
             );
             if let Some((block, position)) = place {

@@ -43,8 +43,9 @@ pub(crate) fn begin(
         match consumer.poll(POLL_WAIT) {
             None => {}
             Some(Ok(record)) if record.offset() == last - 1 => {
-                let found = transactions_hash(record.payload().unwrap_or_default());
-                return Ok((found != *expected).then(|| differs(topic, start.position, expected, &found)));
+                let actual_hash = transactions_hash(record.payload().unwrap_or_default());
+                return Ok((actual_hash != *expected)
+                    .then(|| differs(topic, start.position, expected, &actual_hash)));
             }
             // The record is missing: it was deleted, or is the marker of a transaction.
             Some(Ok(_)) => return Ok(Some(does_not_reach(topic, start.position, low, high))),

@@ -29,7 +29,7 @@ pub(crate) struct Kafka {
     answer_timeout: Duration,
     producer: ThreadedProducer<Report>,
     consumer: Arc<BaseConsumer<Watch>>,
-    ends: Arc<AtomicBool>,
+    is_ending: Arc<AtomicBool>,
     /// Set before the node is notified of a fault: from then on nothing is appended.
     has_fault: Arc<AtomicBool>,
     reader: Option<JoinHandle<()>>,
@@ -44,7 +44,7 @@ impl Kafka {
         }
         let failed = |error: KafkaError| LogError(error.to_string());
         let has_fault = Arc::new(AtomicBool::new(false));
-        let producer = producer(options, start.lost.clone()).map_err(failed)?;
+        let producer = producer(options, start.on_lost.clone()).map_err(failed)?;
         let consumer = Arc::new(consumer(options, &topic).map_err(failed)?);
         let why_not = begin(&consumer, &topic, options, &start)?;
         let mut kafka = Kafka {
@@ -53,7 +53,7 @@ impl Kafka {
             answer_timeout: options.answer_timeout.min(END_WAIT),
             producer,
             consumer: consumer.clone(),
-            ends: Arc::default(),
+            is_ending: Arc::default(),
             has_fault: has_fault.clone(),
             reader: None,
         };
@@ -69,7 +69,7 @@ impl Kafka {
             position,
             deliver,
             fault,
-            ends: kafka.ends.clone(),
+            ends: kafka.is_ending.clone(),
             has_fault,
         };
         if let Some(why_not) = why_not {
@@ -124,7 +124,7 @@ impl Log for Kafka {
 
 impl Drop for Kafka {
     fn drop(&mut self) {
-        self.ends.store(true, Ordering::Release);
+        self.is_ending.store(true, Ordering::Release);
         if self
             .reader
             .take()
@@ -136,7 +136,7 @@ impl Drop for Kafka {
     }
 }
 
-fn producer(options: &Options, lost: Lost) -> Result<ThreadedProducer<Report>, KafkaError> {
+fn producer(options: &Options, on_lost: Lost) -> Result<ThreadedProducer<Report>, KafkaError> {
     let mut config = client(options);
     config
         .set("enable.idempotence", "true")
@@ -149,7 +149,7 @@ fn producer(options: &Options, lost: Lost) -> Result<ThreadedProducer<Report>, K
             "message.timeout.ms",
             options.message_timeout.as_millis().max(1000).to_string(),
         );
-    ThreadedProducer::from_config_and_context(&config, Report { lost })
+    ThreadedProducer::from_config_and_context(&config, Report { on_lost })
 }
 
 fn consumer(options: &Options, topic: &str) -> Result<BaseConsumer<Watch>, KafkaError> {
@@ -172,7 +172,7 @@ fn consumer(options: &Options, topic: &str) -> Result<BaseConsumer<Watch>, Kafka
 
 /// Callback for the producer's messages.
 struct Report {
-    lost: Lost,
+    on_lost: Lost,
 }
 
 impl ClientContext for Report {
@@ -194,7 +194,7 @@ impl ProducerContext for Report {
                 "hybrid: kafka: a message could not be delivered and is not sent again: {error}; its requests are \
                  answered `outcome_unknown`. Check the brokers"
             );
-            (self.lost)(message.payload().unwrap_or_default());
+            (self.on_lost)(message.payload().unwrap_or_default());
         }
     }
 }

@@ -122,11 +122,11 @@ impl<'a> Topic<'a> {
         let failed = |why: &dyn std::fmt::Display| {
             LogError(format!("topic {}: cannot read its settings: {why}", self.name))
         };
-        let asked = [ResourceSpecifier::Topic(self.name)];
+        let resources = [ResourceSpecifier::Topic(self.name)];
         // Some brokers may not know a new topic yet.
         let until = Instant::now() + self.options.answer_timeout;
         let (resource, (partitions, replicas)) = loop {
-            let result = block_on(self.admin.describe_configs(&asked, &self.admin_options()));
+            let result = block_on(self.admin.describe_configs(&resources, &self.admin_options()));
             let resource = result.map_err(|error| failed(&error))?.pop();
             let partitions = self.partitions(&self.metadata()?);
             match (resource, partitions) {

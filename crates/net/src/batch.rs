@@ -240,9 +240,9 @@ impl Batch {
 
 /// Sends the messages that the headers describe, without blocking. Returns how many were sent.
 fn send_headers(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> usize {
-    let (mut sent, mut lost) = (0, 0);
-    while sent + lost < headers.len() {
-        let rest = &mut headers[sent + lost..];
+    let (mut sent, mut unsent) = (0, 0);
+    while sent + unsent < headers.len() {
+        let rest = &mut headers[sent + unsent..];
         // SAFETY: the headers point to vectors, names and control buffers that outlive the call, which only reads them.
         let result = unsafe {
             libc::sendmmsg(
@@ -257,7 +257,7 @@ fn send_headers(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> usize {
             // The send buffer is full, so the following datagrams cannot be sent either.
             _ if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock => break,
             // The error concerns the first datagram only, such as one to an unreachable address: skip it.
-            _ => lost += 1,
+            _ => unsent += 1,
         }
     }
     sent

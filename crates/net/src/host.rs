@@ -37,8 +37,8 @@ pub(super) fn serve_one_by_one(
             let mut reply = Reply::default();
             match host.serve(forwarded.from, request, &mut reply, sender) {
                 Verdict::Reply => {
-                    let said = RequestOutcome::reply(reply.as_bytes().to_vec());
-                    send_all(socket, shared, [(&forwarded.transport, request.len(), said)]);
+                    let outcome = RequestOutcome::reply(reply.as_bytes().to_vec());
+                    send_all(socket, shared, [(&forwarded.transport, request.len(), outcome)]);
                 }
                 Verdict::Drop(reason) => shared.counts.drop(reason),
                 Verdict::Forward => (),
@@ -81,32 +81,32 @@ pub(super) fn serve_in_batches(
             batch.push(next);
         }
         if !batch.is_empty() {
-            let mut asked = Vec::with_capacity(count);
+            let mut batch_requests = Vec::with_capacity(count);
             for forwarded in &batch {
-                asked.extend(forwarded.requests().map(|payload| BatchRequest {
+                batch_requests.extend(forwarded.requests().map(|payload| BatchRequest {
                     from: forwarded.from,
                     payload,
                 }));
             }
             shared.counts.host_batch.record(count as u64);
             let executed_ns = precise_ns();
-            host.execute(&asked);
+            host.execute(&batch_requests);
             waiting.push_back((executed_ns, batch));
             note_oldest(shared, &waiting);
         }
         // Does not wait for the disk while there is more to execute.
         let mut waits = forwarded.is_empty() || waiting.len() >= EXECUTED_BATCHES_MAX;
-        while let Some(said) = host.take(waits) {
+        while let Some(outcomes) = host.take(waits) {
             let (_, batch) = waiting.pop_front().unwrap_or_default();
             note_oldest(shared, &waiting);
-            let asked = batch.iter().flat_map(|forwarded| {
+            let reply_addresses = batch.iter().flat_map(|forwarded| {
                 let transport = &forwarded.transport;
                 forwarded
                     .requests()
                     .map(move |request| (transport, request.len()))
             });
-            let answers = asked
-                .zip(said)
+            let answers = reply_addresses
+                .zip(outcomes)
                 .map(|((transport, bytes), said)| (transport, bytes, said));
             send_all(socket, shared, answers);
             finish(shared, &batch);

@@ -50,7 +50,7 @@ pub(super) fn listen(
         poll,
         listener,
         open: HashMap::new(),
-        turns: VecDeque::new(),
+        readable: VecDeque::new(),
         next: 0,
         read_buffer: vec![0; TURN_BYTES].into_boxed_slice(),
         host,
@@ -170,7 +170,7 @@ struct Connection {
     /// Time since which a packet is incomplete.
     incomplete_since: Option<Instant>,
     /// True while the connection is in `Streams::turns`.
-    due: bool,
+    is_queued: bool,
 }
 
 /// All connections.
@@ -179,7 +179,7 @@ struct Streams {
     listener: TcpListener,
     open: HashMap<Token, Connection>,
     /// Connections that may have more input to read.
-    turns: VecDeque<Token>,
+    readable: VecDeque<Token>,
     next: usize,
     read_buffer: Box<[u8]>,
     host: Sender<QueuedRequests>,
@@ -192,7 +192,7 @@ impl Streams {
         let mut events = Events::with_capacity(EVENTS);
         let mut checked = Instant::now();
         while !self.shared.stop.load(Relaxed) {
-            let wait = if self.turns.is_empty() {
+            let wait = if self.readable.is_empty() {
                 STOP_CHECK_INTERVAL
             } else {
                 Duration::ZERO
@@ -211,14 +211,14 @@ impl Streams {
                         if event.is_writable() {
                             connection.writer.flush();
                         }
-                        if !std::mem::replace(&mut connection.due, true) {
-                            self.turns.push_back(event.token());
+                        if !std::mem::replace(&mut connection.is_queued, true) {
+                            self.readable.push_back(event.token());
                         }
                     }
                 }
             }
-            for _ in 0..self.turns.len() {
-                self.turn();
+            for _ in 0..self.readable.len() {
+                self.read_next();
             }
             if checked.elapsed() > STOP_CHECK_INTERVAL {
                 checked = Instant::now();
@@ -303,27 +303,27 @@ impl Streams {
             }),
             input: Vec::new(),
             incomplete_since: None,
-            due: false,
+            is_queued: false,
         };
         self.open.insert(token, connection);
         Ok(())
     }
 
     /// Reads once from the connection whose turn it is, and answers the packets that are complete.
-    fn turn(&mut self) {
-        let Some(token) = self.turns.pop_front() else {
+    fn read_next(&mut self) {
+        let Some(token) = self.readable.pop_front() else {
             return;
         };
         let Some(connection) = self.open.get_mut(&token) else {
             return;
         };
         match read(connection, &mut self.read_buffer) {
-            Ok(ReadOutcome::Nothing) => connection.due = false,
+            Ok(ReadOutcome::Nothing) => connection.is_queued = false,
             Ok(ReadOutcome::Bytes) if answer(connection, &self.shared, &self.host, &self.reader).is_ok() => {
-                self.turns.push_back(token);
+                self.readable.push_back(token);
             }
             Ok(ReadOutcome::End) if connection.input.is_empty() => {
-                connection.due = false;
+                connection.is_queued = false;
                 connection.writer.end_with_last_reply();
             }
             // The client notices the end of its connection; it is not reported here.

@@ -165,12 +165,12 @@ pub fn issue_of(text: &str, error: &toml::de::Error) -> ConfigIssue {
         return ConfigIssue { line: None, what };
     };
     let line = line_at(text, span.start);
-    let shown = without_secret(text.lines().nth(line - 1).unwrap_or("").trim());
+    let source_line = without_secret(text.lines().nth(line - 1).unwrap_or("").trim());
     ConfigIssue {
         line: Some(line),
-        what: match shown.is_empty() {
+        what: match source_line.is_empty() {
             true => what,
-            false => format!("`{shown}`: {what}"),
+            false => format!("`{source_line}`: {what}"),
         },
     }
 }
@@ -192,22 +192,22 @@ fn without_secret(text: &str) -> String {
 /// Returns a text for use in a message. User name and password before the host of a URL are removed, except the
 /// placeholders of a help text.
 fn without_login(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut cleaned = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
-        shown += before;
-        shown += "://";
+        cleaned += before;
+        cleaned += "://";
         let end = after.find(|c: char| c.is_whitespace() || c == '"' || c == '\'');
         let url = &after[..end.unwrap_or(after.len())];
         rest = match url.rfind('@') {
             Some(at) if !url[..at].contains("[:PASSWORD]") => {
-                shown += "…";
+                cleaned += "…";
                 &after[at..]
             }
             _ => after,
         };
     }
-    shown + rest
+    cleaned + rest
 }
 
 fn one_line(message: &str) -> String {
@@ -217,7 +217,7 @@ fn one_line(message: &str) -> String {
 /// Collector for the issues of one section while its values are checked.
 pub struct Issues<'a> {
     section: &'a Section,
-    found: Vec<ConfigIssue>,
+    issues: Vec<ConfigIssue>,
 }
 
 impl<'a> Issues<'a> {
@@ -225,13 +225,13 @@ impl<'a> Issues<'a> {
     pub const fn new(section: &'a Section) -> Self {
         Self {
             section,
-            found: Vec::new(),
+            issues: Vec::new(),
         }
     }
 
     /// Adds an issue for `key`. `what` begins with the value and states the allowed values.
     pub fn add(&mut self, key: &str, what: impl fmt::Display) {
-        self.found.push(ConfigIssue {
+        self.issues.push(ConfigIssue {
             line: self.section.line_of(key),
             what: format!("[{}] {key} = {what}", self.section.name),
         });
@@ -252,9 +252,9 @@ impl<'a> Issues<'a> {
     /// # Errors
     /// All issues that were added.
     pub fn finish<T>(self, checked: T) -> Result<T, Vec<ConfigIssue>> {
-        match self.found.is_empty() {
+        match self.issues.is_empty() {
             true => Ok(checked),
-            false => Err(self.found),
+            false => Err(self.issues),
         }
     }
 }
@@ -265,7 +265,7 @@ pub fn loopback(port: u16) -> SocketAddr {
 }
 
 /// Returns `path`, or `None` if it is empty: in a configuration an empty path means that none is set.
-pub fn given(path: &Path) -> Option<&Path> {
+pub fn non_empty(path: &Path) -> Option<&Path> {
     (!path.as_os_str().is_empty()).then_some(path)
 }
 

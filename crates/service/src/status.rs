@@ -172,10 +172,12 @@ impl Snapshot {
             (metric::PROCESS_MAX_FDS, used.max_fds),
             (metric::PROCESS_START_TIME, used.start_time_ms),
         ];
-        let known = values
+        let available = values
             .into_iter()
             .filter_map(|(metric, value)| Some((metric, value?)));
-        self.process = known.map(|(metric, value)| (metric.key.into(), value)).collect();
+        self.process = available
+            .map(|(metric, value)| (metric.key.into(), value))
+            .collect();
     }
 }
 

@@ -121,10 +121,13 @@ pub fn check_rules_with(
     at: impl Fn(u32) -> Ancestor,
     real_bits: impl Fn() -> u32,
 ) -> Result<(), RuleError> {
-    let (found, time) = (header.bits, header.time);
+    let (bits, time) = (header.bits, header.time);
     let required = required_bits_with(network, parent_height, time, &at, real_bits);
-    if found != required {
-        return Err(RuleError::WrongTarget { found, required });
+    if bits != required {
+        return Err(RuleError::WrongTarget {
+            found: bits,
+            required,
+        });
     }
     let median = median_time(parent_height, |height| at(height).time);
     if time <= median {

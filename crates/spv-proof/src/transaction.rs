@@ -61,8 +61,8 @@ impl<'a> Transaction<'a> {
             rest.skip_witness(input_count)?;
         }
         rest.take(4)?;
-        let whole = rest.0.is_empty() && input_count > 0 && output_count > 0;
-        whole.then_some(Transaction {
+        let is_complete = rest.0.is_empty() && input_count > 0 && output_count > 0;
+        is_complete.then_some(Transaction {
             raw,
             body,
             outputs,

@@ -6,7 +6,7 @@ use crate::store::Geometry;
 use clap::ValueEnum;
 use lineside_bitcoin_node::{CredentialSources, Credentials, NodeUrl, SetupError, UrlError};
 use lineside_electrum::Limits;
-use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, given, loopback};
+use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, loopback, non_empty};
 use lineside_service::{ByteSize, OptionalAddress};
 use lineside_wire::SPV_PORT;
 use serde::{Deserialize, Serialize};
@@ -330,7 +330,7 @@ impl SpvConfig {
         {
             issues.add("node", error.to_string().trim_start_matches("node: "));
         }
-        if matches!(url, NodeUrl::Btcd(_)) && given(&self.node_ca).is_none() {
+        if matches!(url, NodeUrl::Btcd(_)) && non_empty(&self.node_ca).is_none() {
             issues.add(
                 "node_ca",
                 "is empty: btcd:// needs btcd's own certificate, its rpc.cert",
@@ -339,7 +339,7 @@ impl SpvConfig {
     }
 
     fn check_wallets(&self, issues: &mut Issues<'_>) {
-        let has_files = given(&self.electrum_certificate).zip(given(&self.electrum_key));
+        let has_files = non_empty(&self.electrum_certificate).zip(non_empty(&self.electrum_key));
         if self.electrum_tls.0.is_some() && has_files.is_none() {
             issues.add("electrum_tls", "needs `electrum_certificate` and `electrum_key`");
         }
@@ -351,7 +351,7 @@ impl SpvConfig {
                 format!("{upstream:?} must be HOST:PORT or tls://HOST:PORT"),
             );
         }
-        if is_tls && given(&self.electrum_upstream_ca).is_none() {
+        if is_tls && non_empty(&self.electrum_upstream_ca).is_none() {
             issues.add(
                 "electrum_upstream_ca",
                 "is empty: tls:// needs a file with the certificates to trust",
@@ -362,8 +362,8 @@ impl SpvConfig {
     /// Returns the sources of the node's credentials except its URL.
     pub fn credential_sources(&self) -> CredentialSources {
         let sources = CredentialSources {
-            cookie_file: given(&self.node_cookie).map(Path::to_path_buf),
-            password_file: given(&self.node_password).map(Path::to_path_buf),
+            cookie_file: non_empty(&self.node_cookie).map(Path::to_path_buf),
+            password_file: non_empty(&self.node_password).map(Path::to_path_buf),
             password: None,
         };
         sources.with_environment()
@@ -407,7 +407,7 @@ impl SpvConfig {
 
     /// Returns the directory of the chain store; `None` if none is configured.
     pub fn data(&self) -> Option<&Path> {
-        given(&self.data)
+        non_empty(&self.data)
     }
 }
 

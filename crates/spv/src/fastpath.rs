@@ -43,7 +43,7 @@ impl SpvFastPath {
     ) -> Result<T, ForwardReason> {
         let session = Session::begin(&self.store, now_ns).ok_or(ForwardReason(SpvCounter::NotLeased))?;
         let answer = read(&session)?;
-        if session.holds() {
+        if session.is_unchanged() {
             Ok(answer)
         } else {
             Err(ForwardReason(SpvCounter::NotLeased))
@@ -60,16 +60,16 @@ impl SpvFastPath {
         match Request::parse(request).map_err(|_| ForwardReason(SpvCounter::ForwardedNative))? {
             Request::Root(header, txid) => {
                 let answer = |session: &Session<'_>| Ok((find(session, txid)?, session.tip()));
-                let (place, tip) = self.within_one_epoch(now_ns, answer)?;
-                Ok(put_root(reply, header, Some(&place), tip))
+                let (location, tip) = self.within_one_epoch(now_ns, answer)?;
+                Ok(put_root(reply, header, Some(&location), tip))
             }
             Request::Roots(header, items) => {
                 let answer = |session: &Session<'_>| {
-                    let place = |item: &RootItem| match request::is_padded(item) {
+                    let location_of = |item: &RootItem| match request::is_padded(item) {
                         true => find(session, &item.root).map(Some),
                         false => Err(ForwardReason(SpvCounter::ForwardedNative)),
                     };
-                    let places: Result<Vec<_>, _> = items.iter().map(place).collect();
+                    let places: Result<Vec<_>, _> = items.iter().map(location_of).collect();
                     Ok((places?, session.tip()))
                 };
                 let (places, tip) = self.within_one_epoch(now_ns, answer)?;
@@ -129,16 +129,16 @@ impl FastPath for SpvFastPath {
 pub(crate) fn put_root(
     reply: &mut Reply,
     request: &NativeHeader,
-    place: Option<&TxLocation>,
+    location: Option<&TxLocation>,
     tip: Tip,
 ) -> bool {
-    let (status, place) = status_of(place);
+    let (status, location) = status_of(location);
     let header = native::reply_header(request, status, size_of::<RootReply>() as u16);
     let body = RootReply {
-        root: place.root,
-        block_hash: place.block_hash,
+        root: location.root,
+        block_hash: location.block_hash,
         tip_hash: tip.hash,
-        height: place.height.into(),
+        height: location.height.into(),
         tip_height: tip.height.into(),
     };
     reply.put(header.as_bytes()) && reply.put(body.as_bytes())
@@ -159,11 +159,11 @@ pub(crate) fn put_roots(
         count: (places.len() as u32).into(),
     };
     let item = |place: &Option<TxLocation>| {
-        let (status, place) = status_of(place.as_ref());
+        let (status, location) = status_of(place.as_ref());
         RootItem {
-            root: place.root,
-            block_hash: place.block_hash,
-            height: place.height.into(),
+            root: location.root,
+            block_hash: location.block_hash,
+            height: location.height.into(),
             status: u32::from(status as u16).into(),
         }
     };
@@ -193,7 +193,7 @@ pub(crate) fn put_proof(
     reply: &mut Reply,
     request: &NativeHeader,
     room: usize,
-    found: &FoundProof,
+    found_proof: &FoundProof,
     tip: Tip,
 ) -> bool {
     let mut body = ProofReply {
@@ -207,7 +207,7 @@ pub(crate) fn put_proof(
         reserved: 0.into(),
     };
     let mut path = &[[0; 32]; SPV_PROOF_DEPTH_MAX];
-    let status = match found {
+    let status = match found_proof {
         FoundProof::Found(proof) => {
             body.header = proof.header;
             body.height = proof.height.into();
@@ -236,24 +236,24 @@ pub(crate) fn put_headers(
     reply: &mut Reply,
     request: &NativeHeader,
     range: HeaderRange,
-    found: &[[u8; SPV_HEADER_BYTES]],
+    headers: &[[u8; SPV_HEADER_BYTES]],
     tip: Tip,
 ) -> bool {
-    let found = &found[..found.len().min(range.count)];
+    let headers = &headers[..headers.len().min(range.count)];
     let rest = [0; SPV_HEADERS_MAX * SPV_HEADER_BYTES];
-    let rest = &rest[..(range.room.min(SPV_HEADERS_MAX) - found.len()) * SPV_HEADER_BYTES];
+    let rest = &rest[..(range.headers_max.min(SPV_HEADERS_MAX) - headers.len()) * SPV_HEADER_BYTES];
     let head = HeadersHead {
         tip_hash: tip.hash,
         tip_height: tip.height.into(),
         start: range.start.into(),
-        count: (found.len() as u32).into(),
+        count: (headers.len() as u32).into(),
         reserved: 0.into(),
     };
-    let bytes = size_of::<HeadersHead>() + found.as_flattened().len() + rest.len();
+    let bytes = size_of::<HeadersHead>() + headers.as_flattened().len() + rest.len();
     let header = native::reply_header(request, Status::Ok, bytes as u16);
     reply.put(header.as_bytes())
         && reply.put(head.as_bytes())
-        && reply.put(found.as_flattened())
+        && reply.put(headers.as_flattened())
         && reply.put(rest)
 }
 

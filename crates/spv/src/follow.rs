@@ -115,11 +115,11 @@ impl NodeFollower {
         );
         let state = Arc::new(Mutex::new(state));
         let is_over = Arc::new(AtomicBool::new(false));
-        let held = hold_back(&host, options.min_confirmations)?;
+        let unconfirmed = hold_back(&host, options.min_confirmations)?;
         let mut following = Following {
             host,
             feed,
-            held,
+            unconnected: unconfirmed,
             branch: None,
             options,
             state: Arc::clone(&state),
@@ -136,7 +136,7 @@ impl NodeFollower {
         let named = std::thread::Builder::new().name("spv-node".into());
         let thread = named.spawn(move || {
             while !over.load(Relaxed) {
-                following.turn(&over);
+                following.handle_event(&over);
             }
         })?;
         Ok(Self {
@@ -172,13 +172,13 @@ fn hold_back(host: &SpvHost, min_confirmations: u32) -> Result<VecDeque<Unconnec
     };
     let count = min_confirmations.saturating_sub(1).min(tip.height + 1);
     let first = tip.height + 1 - count;
-    let held = (first..=tip.height).filter_map(|height| host.at_height(height));
-    let held = held.map(|block| UnconnectedBlock::of(&block)).collect();
+    let blocks = (first..=tip.height).filter_map(|height| host.at_height(height));
+    let blocks = blocks.map(|block| UnconnectedBlock::of(&block)).collect();
     if count > 0 {
         host.disconnect_above(first.checked_sub(1))?;
         host.make_known();
     }
-    Ok(held)
+    Ok(blocks)
 }
 
 /// State of the thread.
@@ -186,7 +186,7 @@ struct Following {
     host: Arc<SpvHost>,
     feed: Feed,
     /// Blocks above the connected ones that have too few confirmations, or wait to be connected together.
-    held: VecDeque<UnconnectedBlock>,
+    unconnected: VecDeque<UnconnectedBlock>,
     /// Branch of the node that is being fetched, if any.
     branch: Option<Branch>,
     options: FollowOptions,
@@ -239,10 +239,10 @@ fn log_connected(last: &UnconnectedBlock, blocks: usize) {
 
 impl Following {
     /// Waits for one event and handles it.
-    fn turn(&mut self, is_over: &AtomicBool) {
+    fn handle_event(&mut self, is_over: &AtomicBool) {
         let local = ChainView {
             host: &self.host,
-            held: &self.held,
+            unconnected: &self.unconnected,
             branch: self.branch.as_ref(),
         };
         match self.feed.next(&local, FEED_WAIT_MAX) {
@@ -269,7 +269,7 @@ impl Following {
             },
             // The server is stopping; the node is not unreachable.
             Event::Away { error, .. } if matches!(error.fault, NodeFault::Interrupted) => {}
-            Event::Away { error, pause } => self.leave(&error, pause),
+            Event::Away { error, pause } => self.on_node_failed(&error, pause),
             Event::Pausing => {}
         }
     }
@@ -282,17 +282,17 @@ impl Following {
         match step {
             ChainStep::Disconnect { to_height } => self.leave_branch(to_height),
             ChainStep::Connect { height, hash, raw } => {
-                let place = self.feed.node().place_of(&hash);
-                let place = place.map_or_else(String::new, |place| format!(" ({place})"));
+                let location = self.feed.node().place_of(&hash);
+                let location = location.map_or_else(String::new, |place| format!(" ({place})"));
                 let refused = |refused| StepError::Refused {
                     hash: hash.0,
-                    place: place.clone(),
+                    place: location.clone(),
                     refused,
                 };
                 let block = self.host.check(&raw).map_err(refused)?;
                 self.host.accept(&block).map_err(refused)?;
-                let kept = self.host.keep(&block, &raw);
-                kept.map_err(|error| refused(Refused::Storage(error)))?;
+                let result = self.host.keep(&block, &raw);
+                result.map_err(|error| refused(Refused::Storage(error)))?;
                 let bits = raw.first_chunk().map_or(0, bits_of);
                 self.take(UnconnectedBlock {
                     height,
@@ -317,9 +317,9 @@ impl Following {
                 false => Ok(()),
             };
         }
-        self.held.push_back(block);
+        self.unconnected.push_back(block);
         // The next block after the tip is connected at once; during catch-up, many blocks together.
-        let is_many = self.held.len() >= self.confirmations() - 1 + BLOCKS_PER_CHANGE;
+        let is_many = self.unconnected.len() >= self.confirmations() - 1 + BLOCKS_PER_CHANGE;
         if self.was_at_tip || is_many {
             self.connect_confirmed()?;
         }
@@ -334,7 +334,7 @@ impl Following {
         }
         let base = ChainView {
             host: &self.host,
-            held: &self.held,
+            unconnected: &self.unconnected,
             branch: None,
         };
         self.branch = Some(Branch::new(&base, to_height));
@@ -346,19 +346,28 @@ impl Following {
             return Ok(());
         };
         let connected = self.host.tip().map_or(0, |tip| tip.height);
-        let before = self.held.back().map_or(connected, |held| held.height);
+        let before = self.unconnected.back().map_or(connected, |held| held.height);
         let depth = before.saturating_sub(branch.fork);
         self.disconnected += depth;
         let old_tip = self.tip_text();
-        while self.held.back().is_some_and(|held| held.height > branch.fork) {
-            self.held.pop_back();
+        while self
+            .unconnected
+            .back()
+            .is_some_and(|held| held.height > branch.fork)
+        {
+            self.unconnected.pop_back();
         }
-        self.held.extend(branch.blocks);
-        let count = (self.held.len() + 1).saturating_sub(self.confirmations());
-        let hashes: Vec<_> = self.held.iter().take(count).map(|held| held.hash).collect();
+        self.unconnected.extend(branch.blocks);
+        let count = (self.unconnected.len() + 1).saturating_sub(self.confirmations());
+        let hashes: Vec<_> = self
+            .unconnected
+            .iter()
+            .take(count)
+            .map(|held| held.hash)
+            .collect();
         let replaced = self.host.replace_above(branch.fork, &hashes);
         let host = &self.host;
-        self.held.retain(|held| {
+        self.unconnected.retain(|held| {
             host.at_height(held.height)
                 .is_none_or(|connected| connected.hash != held.hash)
         });
@@ -407,14 +416,19 @@ impl Following {
 
     /// Connects the held blocks that have enough confirmations.
     fn connect_confirmed(&mut self) -> Result<(), ChainError> {
-        let count = (self.held.len() + 1).saturating_sub(self.confirmations());
+        let count = (self.unconnected.len() + 1).saturating_sub(self.confirmations());
         if count > 0 {
-            let hashes: Vec<_> = self.held.iter().take(count).map(|held| held.hash).collect();
+            let hashes: Vec<_> = self
+                .unconnected
+                .iter()
+                .take(count)
+                .map(|held| held.hash)
+                .collect();
             self.host.connect(&hashes)?;
-            if let Some(last) = self.held.get(count - 1) {
+            if let Some(last) = self.unconnected.get(count - 1) {
                 log_connected(last, count);
             }
-            self.held.drain(..count);
+            self.unconnected.drain(..count);
             self.unfilled = self.unfilled.saturating_add(count as u32);
         }
         Ok(())
@@ -424,7 +438,7 @@ impl Following {
     fn tip_text(&self) -> String {
         let local = ChainView {
             host: &self.host,
-            held: &self.held,
+            unconnected: &self.unconnected,
             branch: None,
         };
         let tip = local.tip();
@@ -460,7 +474,7 @@ impl Following {
         let disconnected = std::mem::take(&mut self.disconnected);
         let local = ChainView {
             host: &self.host,
-            held: &self.held,
+            unconnected: &self.unconnected,
             branch: None,
         };
         let height = local.tip().map(|(height, _)| height);
@@ -478,7 +492,7 @@ impl Following {
         Ok(())
     }
 
-    fn leave(&mut self, error: &NodeError, pause: Duration) {
+    fn on_node_failed(&mut self, error: &NodeError, pause: Duration) {
         self.was_at_tip = false;
         self.host.make_known();
         let why = error.to_string();

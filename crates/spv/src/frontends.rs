@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use lineside_bitcoin_node::{BlockFiles, BlocksDir, Node, NodeOptions, NodeUrl, ParallelNode, connect};
 use lineside_electrum::{Config, CounterValues, Host, Limits, Server, Upstream, UpstreamTls};
 use lineside_grpc::ServerTls;
-use lineside_service::config::given;
+use lineside_service::config::non_empty;
 use lineside_service::{Endpoint, ServiceStatus, StatusBuilder};
 use lineside_wire::metric;
 use std::io::ErrorKind;
@@ -39,7 +39,7 @@ pub struct Prepared {
 pub fn prepare(config: &SpvConfig, network: StoreNetwork) -> anyhow::Result<Prepared> {
     let options = NodeOptions {
         credentials: config.credential_sources(),
-        ca_file: given(&config.node_ca).map(Path::to_path_buf),
+        ca_file: non_empty(&config.node_ca).map(Path::to_path_buf),
         ..NodeOptions::default()
     };
     check_cookie(config)?;
@@ -85,7 +85,7 @@ fn check_cookie(config: &SpvConfig) -> anyhow::Result<()> {
 
 /// Returns the cookie file and its directory.
 pub fn cookie(config: &SpvConfig) -> Option<(&Path, PathBuf)> {
-    let file = given(&config.node_cookie)?;
+    let file = non_empty(&config.node_cookie)?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     Some((file, folder.unwrap_or(Path::new(".")).to_path_buf()))
 }

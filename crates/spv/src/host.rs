@@ -53,7 +53,7 @@ pub struct SpvHost {
     /// Number of the chain's current state; it only increases.
     generation: AtomicU64,
     /// Last generation that was announced.
-    known: watch::Sender<u64>,
+    announced_generation: watch::Sender<u64>,
 }
 
 impl SpvHost {
@@ -79,7 +79,7 @@ impl SpvHost {
             trees: TreeCache::new(TREE_CACHE_BYTES),
             witness_trees: TreeCache::new(WITNESS_TREE_CACHE_BYTES),
             generation: AtomicU64::new(0),
-            known: watch::Sender::new(0),
+            announced_generation: watch::Sender::new(0),
         }
     }
 
@@ -240,13 +240,13 @@ impl SpvHost {
     }
 
     fn locate_and_fill(&self, chain: &dyn Chain, txid: &Hash) -> Result<Option<TxLocation>, ChainError> {
-        let Some(found) = chain.locate(txid)? else {
+        let Some(location) = chain.locate(txid)? else {
             return Ok(None);
         };
-        let block = located_ref(&found);
+        let block = located_ref(&location);
         let mut writer = self.writer();
         let ticket = writer.admit(&block);
-        writer.fill(txid, ticket, found.position);
+        writer.fill(txid, ticket, location.position);
         Ok(Some(TxLocation {
             root: block.root,
             block_hash: block.hash,
@@ -264,30 +264,30 @@ impl SpvHost {
 
     /// Returns the proof of `txid`, and loads its line and tree into the fast path.
     fn prove_and_fill(&self, chain: &dyn Chain, txid: &Hash, room: usize) -> Result<FoundProof, ChainError> {
-        let Some(found) = chain.locate(txid)? else {
+        let Some(location) = chain.locate(txid)? else {
             return Ok(FoundProof::Unknown);
         };
-        let missing = || ChainError::NoSuchBlock(found.block.0);
-        let info = chain.block(found.block).ok_or_else(missing)?;
+        let missing = || ChainError::NoSuchBlock(location.block.0);
+        let info = chain.block(location.block).ok_or_else(missing)?;
         let (transactions, depth) = (info.transactions, depth_of(info.transactions));
         // This check precedes the computation of the tree, so that a refusal is cheap.
         if depth > room {
             return Ok(FoundProof::TooLong { transactions, depth });
         }
-        let tree = self.tree(chain, found.block)?;
-        let whole = tree.merkle_path(found.position).ok_or_else(missing)?;
+        let tree = self.tree(chain, location.block)?;
+        let merkle_path = tree.merkle_path(location.position).ok_or_else(missing)?;
         let mut path = [[0; 32]; SPV_PROOF_DEPTH_MAX];
-        let places = path.get_mut(..whole.hashes().len()).ok_or_else(missing)?;
-        places.copy_from_slice(whole.hashes());
+        let places = path.get_mut(..merkle_path.hashes().len()).ok_or_else(missing)?;
+        places.copy_from_slice(merkle_path.hashes());
         let mut writer = self.writer();
-        let ticket = writer.admit(&located_ref(&found));
-        writer.fill(txid, ticket, found.position);
+        let ticket = writer.admit(&located_ref(&location));
+        writer.fill(txid, ticket, location.position);
         writer.fill_tree(ticket, &info.header, &tree);
         Ok(FoundProof::Found(BlockProof {
             header: info.header,
-            height: found.height,
+            height: location.height,
             transactions,
-            index: found.position,
+            index: location.position,
             depth,
             path,
         }))
@@ -299,14 +299,14 @@ impl SpvHost {
         }
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
         match self.locate_and_fill(chain.as_ref(), txid) {
-            Ok(Some(place)) if place.root == *txid && !self.echoes.may_leave(from, lease::now_ns()) => {
+            Ok(Some(location)) if location.root == *txid && !self.echoes.may_leave(from, lease::now_ns()) => {
                 Verdict::Drop(DropReason::NotARequest)
             }
-            Ok(found) => {
+            Ok(location) => {
                 sender.pin();
                 put(
                     reply,
-                    &found.map_or([0; SPV_PAPER_REPLY_BYTES], |place| place.root),
+                    &location.map_or([0; SPV_PAPER_REPLY_BYTES], |place| place.root),
                 )
             }
             // The paper's format has no status for an error, and no reply does not mean "unknown".
@@ -331,13 +331,13 @@ impl SpvHost {
         }
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
         let tip = tip_of(chain.as_ref());
-        let place = |txid: &Hash| self.locate_and_fill(chain.as_ref(), txid);
+        let locate = |txid: &Hash| self.locate_and_fill(chain.as_ref(), txid);
         let written = match parsed {
             Request::Root(header, txid) => {
-                place(txid).map(|place| fastpath::put_root(reply, header, place.as_ref(), tip))
+                locate(txid).map(|place| fastpath::put_root(reply, header, place.as_ref(), tip))
             }
             Request::Roots(header, items) => {
-                let places: Result<Vec<_>, _> = items.iter().map(|item| place(&item.root)).collect();
+                let places: Result<Vec<_>, _> = items.iter().map(|item| locate(&item.root)).collect();
                 places.map(|places| fastpath::put_roots(reply, header, &places, tip))
             }
             Request::Proof(header, txid, room) => self
@@ -345,11 +345,29 @@ impl SpvHost {
                 .map(|found| fastpath::put_proof(reply, header, room, &found, tip)),
             Request::WitnessProof(header, txid, room) => {
                 let key = Key::Txid(txid);
-                self.witness_proof(chain.as_ref(), &WitnessRequest { header, key, room }, tip, reply)
+                self.witness_proof(
+                    chain.as_ref(),
+                    &WitnessRequest {
+                        header,
+                        key,
+                        body_bytes_max: room,
+                    },
+                    tip,
+                    reply,
+                )
             }
             Request::WtxidProof(header, wtxid, room) => {
                 let key = Key::Wtxid(wtxid);
-                self.witness_proof(chain.as_ref(), &WitnessRequest { header, key, room }, tip, reply)
+                self.witness_proof(
+                    chain.as_ref(),
+                    &WitnessRequest {
+                        header,
+                        key,
+                        body_bytes_max: room,
+                    },
+                    tip,
+                    reply,
+                )
             }
             Request::Headers(header, range) => {
                 let headers = headers_of(chain.as_ref(), range);

@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
     }
 
     /// Returns true if everything read since [`Session::begin`] belongs to one epoch.
-    pub fn holds(&self) -> bool {
+    pub fn is_unchanged(&self) -> bool {
         fence(Acquire);
         self.store.control().epoch.load(Relaxed) == self.epoch
     }
@@ -117,8 +117,8 @@ impl<'a> Session<'a> {
         };
         self.tree_body(tree as u32, &mut proof);
         fence(Acquire);
-        let whole = block.tree.load(Relaxed) == tree && block.generation.load(Relaxed) == generation;
-        whole.then_some(proof).ok_or(NoProof::Missing)
+        let is_unchanged = block.tree.load(Relaxed) == tree && block.generation.load(Relaxed) == generation;
+        is_unchanged.then_some(proof).ok_or(NoProof::Missing)
     }
 
     /// Reads header and path from the tree at node `first`.
@@ -171,11 +171,11 @@ fn block_body(block: &SpvBlock, generation: u32) -> Option<TxLocation> {
     if block.generation.load(Acquire) != generation {
         return None;
     }
-    let place = TxLocation {
+    let location = TxLocation {
         root: store::bytes(&store::load(&block.root)),
         block_hash: store::bytes(&store::load(&block.hash)),
         height: block.height.load(Relaxed),
     };
     fence(Acquire);
-    (block.generation.load(Relaxed) == generation).then_some(place)
+    (block.generation.load(Relaxed) == generation).then_some(location)
 }

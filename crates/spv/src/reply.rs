@@ -14,7 +14,7 @@ use zerocopy::FromBytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<T> {
     /// The result.
-    pub found: T,
+    pub result: T,
     /// The tip of the chain at the time of the answer.
     pub tip: Tip,
 }
@@ -35,13 +35,13 @@ pub fn parse(op: u8, request_id: u64, datagram: &[u8]) -> Option<(Status, &[u8])
 /// Returns the contents of a reply to `root`; `None` if it is malformed.
 pub fn root(status: Status, body: &[u8]) -> Option<Answer<Option<TxLocation>>> {
     let reply = RootReply::ref_from_bytes(body).ok()?;
-    let place = TxLocation {
+    let location = TxLocation {
         root: reply.root,
         block_hash: reply.block_hash,
         height: reply.height.get(),
     };
-    let found = match status {
-        Status::Ok => Some(place),
+    let result = match status {
+        Status::Ok => Some(location),
         Status::Unknown => None,
         _ => return None,
     };
@@ -49,7 +49,7 @@ pub fn root(status: Status, body: &[u8]) -> Option<Answer<Option<TxLocation>>> {
         hash: reply.tip_hash,
         height: reply.tip_height.get(),
     };
-    Some(Answer { found, tip })
+    Some(Answer { result, tip })
 }
 
 /// Returns the contents of a reply to `roots` with `count` items; `None` if it is malformed.
@@ -59,21 +59,21 @@ pub fn roots(status: Status, body: &[u8], count: usize) -> Option<Answer<Vec<Opt
     if status != Status::Ok || items.len() != count || head.count.get() as usize != count {
         return None;
     }
-    let place = |item: &RootItem| {
-        let place = TxLocation {
+    let location_of = |item: &RootItem| {
+        let location = TxLocation {
             root: item.root,
             block_hash: item.block_hash,
             height: item.height.get(),
         };
         // Any status other than "ok" and "unknown" is an error.
         match Status::from_code(u16::try_from(item.status.get()).ok()?)? {
-            Status::Ok => Some(Some(place)),
+            Status::Ok => Some(Some(location)),
             Status::Unknown => Some(None),
             _ => None,
         }
     };
     Some(Answer {
-        found: items.iter().map(place).collect::<Option<_>>()?,
+        result: items.iter().map(location_of).collect::<Option<_>>()?,
         tip: Tip {
             hash: head.tip_hash,
             height: head.tip_height.get(),
@@ -99,7 +99,7 @@ pub fn proof(status: Status, body: &[u8], room: usize) -> Option<Proven> {
     if hashes.len() != room {
         return None;
     }
-    let found = match status {
+    let result = match status {
         Status::Ok => Some(TransactionProof {
             header: Header::from_bytes(&reply.header),
             height: reply.height.get(),
@@ -115,7 +115,7 @@ pub fn proof(status: Status, body: &[u8], room: usize) -> Option<Proven> {
         hash: reply.tip_hash,
         height: reply.tip_height.get(),
     };
-    Some(Proven::Answered(Answer { found, tip }))
+    Some(Proven::Answered(Answer { result, tip }))
 }
 
 /// A transaction's WTXID and its proof, not verified here.
@@ -178,7 +178,7 @@ pub fn witness_proof(status: Status, body: &[u8], room: usize) -> Option<Witness
         return None;
     }
     let (depth, coinbase_bytes) = (reply.depth.get(), reply.coinbase_bytes.get());
-    let found = match status {
+    let result = match status {
         Status::Ok => Some(served_witness(reply, rest)?),
         Status::Unknown => None,
         Status::TooLong => {
@@ -193,7 +193,7 @@ pub fn witness_proof(status: Status, body: &[u8], room: usize) -> Option<Witness
         hash: reply.tip_hash,
         height: reply.tip_height.get(),
     };
-    Some(WitnessProven::Answered(Answer { found, tip }))
+    Some(WitnessProven::Answered(Answer { result, tip }))
 }
 
 fn served_witness(reply: &WitnessReply, rest: &[u8]) -> Option<ServedWitness> {
@@ -221,12 +221,12 @@ fn served_witness(reply: &WitnessReply, rest: &[u8]) -> Option<ServedWitness> {
 pub fn headers(status: Status, body: &[u8], start: u32, count: usize) -> Option<Answer<Vec<Header>>> {
     let (head, rest) = HeadersHead::ref_from_prefix(body).ok()?;
     let headers = <[[u8; SPV_HEADER_BYTES]]>::ref_from_bytes(rest).ok()?;
-    let there = head.count.get() as usize;
-    if status != Status::Ok || head.start.get() != start || headers.len() != count || there > count {
+    let filled = head.count.get() as usize;
+    if status != Status::Ok || head.start.get() != start || headers.len() != count || filled > count {
         return None;
     }
     Some(Answer {
-        found: headers[..there].iter().map(Header::from_bytes).collect(),
+        result: headers[..filled].iter().map(Header::from_bytes).collect(),
         tip: Tip {
             hash: head.tip_hash,
             height: head.tip_height.get(),
@@ -256,7 +256,7 @@ mod tests {
     fn an_item_is_found_unknown_or_broken() {
         let answer = roots(Status::Ok, &body(&[0, 1]), 2).unwrap();
         assert_eq!(
-            answer.found.iter().map(Option::is_some).collect::<Vec<_>>(),
+            answer.result.iter().map(Option::is_some).collect::<Vec<_>>(),
             [true, false]
         );
         for status in [2, 3, 4, 5, 0x1_0000, 0x1_0001, u32::MAX] {

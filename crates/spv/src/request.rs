@@ -36,7 +36,7 @@ pub struct HeaderRange {
     /// Number of headers: 1 to `room`.
     pub count: usize,
     /// Number of headers that the reply has room for.
-    pub room: usize,
+    pub headers_max: usize,
 }
 
 impl<'a> Request<'a> {
@@ -83,7 +83,7 @@ fn roots(body: &[u8]) -> Option<&[RootItem]> {
 
 /// Returns the number of pieces of `each` bytes after the first `head` of `bytes`; `None` if the last piece is
 /// incomplete or the number is not allowed.
-fn room(bytes: usize, head: usize, each: usize, allowed: RangeInclusive<usize>) -> Option<usize> {
+fn pieces_in(bytes: usize, head: usize, each: usize, allowed: RangeInclusive<usize>) -> Option<usize> {
     let rest = bytes.checked_sub(head)?;
     let pieces = rest / each;
     (rest % each == 0 && allowed.contains(&pieces)).then_some(pieces)
@@ -91,7 +91,7 @@ fn room(bytes: usize, head: usize, each: usize, allowed: RangeInclusive<usize>) 
 
 // The bytes after the TXID only make the request as long as its reply; their value is ignored.
 fn proof(body: &[u8]) -> Option<(&Hash, usize)> {
-    let room = room(
+    let room = pieces_in(
         body.len(),
         size_of::<ProofReply>(),
         size_of::<Hash>(),
@@ -103,12 +103,12 @@ fn proof(body: &[u8]) -> Option<(&Hash, usize)> {
 // The bytes after the TXID are ignored, as in `proof`.
 fn witness_proof(body: &[u8]) -> Option<(&Hash, usize)> {
     let head = size_of::<WitnessReply>();
-    let room = room(body.len(), head, 1, 0..=SPV_WITNESS_ROOM_MAX)?;
+    let room = pieces_in(body.len(), head, 1, 0..=SPV_WITNESS_ROOM_MAX)?;
     Some((body.first_chunk()?, room))
 }
 
 fn headers(body: &[u8]) -> Option<HeaderRange> {
-    let room = room(
+    let room = pieces_in(
         body.len(),
         size_of::<HeadersHead>(),
         SPV_HEADER_BYTES,
@@ -116,9 +116,11 @@ fn headers(body: &[u8]) -> Option<HeaderRange> {
     )?;
     let word = |at: usize| Some(u32::from_be_bytes(*body.get(at..)?.first_chunk()?));
     let (start, count) = (word(0)?, word(4)? as usize);
-    (1..=room)
-        .contains(&count)
-        .then_some(HeaderRange { start, count, room })
+    (1..=room).contains(&count).then_some(HeaderRange {
+        start,
+        count,
+        headers_max: room,
+    })
 }
 
 /// Returns true if an item of a request is zero after its TXID, as required.

@@ -57,8 +57,8 @@ impl Ring {
             self.next
         };
         let end = start + length;
-        let gone = self.overlapping(start, end);
-        let gone = gone
+        let evicted = self.overlapping(start, end);
+        let evicted = evicted
             .iter()
             .filter_map(|first| self.regions.remove(first))
             .collect();
@@ -67,7 +67,7 @@ impl Ring {
         let word = u64::from(self.stamp) << 32 | u64::from(start);
         self.regions.insert(start, Region { slot, word, end });
         self.next = end % self.nodes;
-        Some((word, gone))
+        Some((word, evicted))
     }
 
     /// Adds a region that an earlier writer allocated. Returns false if the word cannot be one of a region.

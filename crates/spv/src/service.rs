@@ -174,7 +174,7 @@ impl Service for SpvService {
         let (answers_first, answers_rest) = (Arc::clone(&fastpath) as _, Arc::clone(&host) as _);
         let socket = SocketDatapath::start(options, answers_first, answers_rest, &readers)
             .with_context(|| cannot_listen(DEF.name, config.listen))?;
-        let asked = Arc::clone(&host);
+        let status_host = Arc::clone(&host);
         let options = FollowOptions::new(config.min_confirmations, config.prefill.blocks());
         let frontends = Frontends::start(prepared, &host, options)?;
         let state = Arc::new(SpvState {
@@ -186,7 +186,7 @@ impl Service for SpvService {
         });
         let is_well = move || {
             // Returns when the host's lock is free. If the host is stuck, the lease is not renewed and ends.
-            asked.tip();
+            status_host.tip();
             true
         };
         RunningLeased::begin(context, socket, config.lease(), state, is_well)
@@ -251,7 +251,7 @@ impl Leased for SpvState {
             (metric::SPV_FILLS, written.fills),
             (metric::SPV_CONFLICTS, written.conflicts),
             (metric::SPV_INVALIDATIONS, written.invalidations),
-            (metric::SPV_LATE_FILLS, written.late),
+            (metric::SPV_LATE_FILLS, written.late_fills),
             (metric::SPV_TREE_FILLS, written.tree_fills),
             (metric::SPV_TREE_EVICTIONS, written.tree_evictions),
             (metric::SPV_BLOCKS, blocks),
@@ -310,19 +310,19 @@ fn init_command(data: &Path, network: Option<Network>) -> String {
 fn network_of(config: &SpvConfig) -> anyhow::Result<StoreNetwork> {
     let data = data_of(config)?;
     let wanted = config.network.0.map(Network::from);
-    let Some(found) = ChainStore::network_of(data)? else {
+    let Some(stored) = ChainStore::network_of(data)? else {
         bail!(UsageError(format!(
             "{}: there is no chain store; `{}` creates an empty one",
             data.display(),
             init_command(data, wanted)
         )));
     };
-    if let Some(wanted) = wanted.filter(|wanted| *wanted != found.network) {
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != stored.network) {
         bail!(UsageError(format!(
-            "{}: this chain store holds {found}, not {wanted}; give --network {}, or another --data",
+            "{}: this chain store holds {stored}, not {wanted}; give --network {}, or another --data",
             data.display(),
-            found.network
+            stored.network
         )));
     }
-    Ok(found)
+    Ok(stored)
 }

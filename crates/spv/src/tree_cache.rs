@@ -81,8 +81,8 @@ impl Inner {
         while self.bytes + bytes > bytes_max
             && let Some((_, oldest)) = self.by_use.pop_first()
         {
-            let gone = self.trees.remove(&oldest);
-            self.bytes -= gone.map_or(0, |gone| cost(&gone.tree));
+            let evicted = self.trees.remove(&oldest);
+            self.bytes -= evicted.map_or(0, |gone| cost(&gone.tree));
         }
         let tree = Arc::clone(tree);
         let used = self.clock;

@@ -38,7 +38,7 @@ pub struct WriterCounts {
     /// Lines cleared and blocks dropped.
     pub invalidations: u64,
     /// Fills refused because their block had been dropped.
-    pub late: u64,
+    pub late_fills: u64,
     /// Trees written.
     pub tree_fills: u64,
     /// Trees overwritten by another one.
@@ -116,8 +116,9 @@ impl StoreWriter {
     /// during a change of the chain, the store is cleared. The second value is true if the contents were kept.
     pub fn adopt(store: Arc<Store>, chain_state: u64) -> (Self, bool) {
         let control = store.control();
-        let kept = control.epoch.load(Relaxed) & 1 == 0 && control.chain_state.load(Relaxed) == chain_state;
-        if !kept {
+        let is_current =
+            control.epoch.load(Relaxed) & 1 == 0 && control.chain_state.load(Relaxed) == chain_state;
+        if !is_current {
             return (Self::new(store), false);
         }
         let mut writer = Self::over(Arc::clone(&store), control.epoch.load(Relaxed) | 1);
@@ -126,9 +127,9 @@ impl StoreWriter {
             let generation = line.generation.load(Relaxed);
             let block = store.blocks.as_slice().get(line.block.load(Relaxed) as usize);
             let of_block = block.map(|block| block.generation.load(Relaxed));
-            let stands = generation == 0 || (generation & 1 == 0 && of_block == Some(generation));
+            let is_valid = generation == 0 || (generation & 1 == 0 && of_block == Some(generation));
             // A line that is invalid now must not become valid when a block's generation is increased below.
-            if line.seq.load(Relaxed) & 1 != 0 || !stands {
+            if line.seq.load(Relaxed) & 1 != 0 || !is_valid {
                 write_line(line, line.seq.load(Relaxed) & !1, &[0; 4], LineContent::NONE);
             }
         }
@@ -292,7 +293,7 @@ impl SpvFill for StoreWriter {
 
     fn fill(&mut self, txid: &Hash, ticket: Ticket, index: u32) -> bool {
         if self.block(ticket.slot).generation.load(Relaxed) != ticket.generation {
-            self.counts.late += 1;
+            self.counts.late_fills += 1;
             return false;
         }
         let txid = store::words(txid);
@@ -328,7 +329,7 @@ impl SpvFill for StoreWriter {
         let store = Arc::clone(&self.store);
         let block = &store.blocks.as_slice()[ticket.slot as usize];
         if block.generation.load(Relaxed) != ticket.generation {
-            self.counts.late += 1;
+            self.counts.late_fills += 1;
             return false;
         }
         if block.tree.load(Relaxed) != 0 {
@@ -336,11 +337,11 @@ impl SpvFill for StoreWriter {
             return true;
         }
         let count = tree.transaction_count();
-        let taken = store::nodes_of(count).and_then(|nodes| self.ring.take(nodes, ticket.slot));
-        let Some((word, gone)) = taken else {
+        let taken_region = store::nodes_of(count).and_then(|nodes| self.ring.take(nodes, ticket.slot));
+        let Some((word, evicted)) = taken_region else {
             return false;
         };
-        for region in gone {
+        for region in evicted {
             let old = self.block(region.slot);
             if old.tree.load(Relaxed) == region.word {
                 old.tree.store(0, Relaxed);
@@ -351,8 +352,8 @@ impl SpvFill for StoreWriter {
         fence(Release);
         let places = &store.trees.as_slice()[word as u32 as usize..];
         let head = store::head_nodes(header);
-        for (place, node) in places.iter().zip(head.iter().chain(tree.nodes())) {
-            store::save(&place.hash, &store::words(node));
+        for (slot, node) in places.iter().zip(head.iter().chain(tree.nodes())) {
+            store::save(&slot.hash, &store::words(node));
         }
         block.transactions.store(count, Relaxed);
         block.depth.store(tree.depth() as u32, Relaxed);
@@ -367,15 +368,15 @@ impl SpvFill for StoreWriter {
 
     fn invalidate(&mut self, txid: &Hash) -> bool {
         let txid = store::words(txid);
-        let mut found = false;
+        let mut has_cleared = false;
         for line in self.store.set(&txid) {
             if line.generation.load(Relaxed) != 0 && store::load(&line.txid) == txid {
                 write_line(line, line.seq.load(Relaxed), &[0; 4], LineContent::NONE);
-                found = true;
+                has_cleared = true;
             }
         }
-        self.counts.invalidations += u64::from(found);
-        found
+        self.counts.invalidations += u64::from(has_cleared);
+        has_cleared
     }
 
     fn drop_block(&mut self, hash: &Hash) -> bool {

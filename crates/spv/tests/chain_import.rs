@@ -74,7 +74,12 @@ fn a_nodes_block_files_are_read_in_any_order_with_stale_branches_key_and_padding
             })
             .unwrap();
         assert_eq!(
-            (report.blocks, report.connected, report.side, report.known),
+            (
+                report.blocks,
+                report.connected,
+                report.side,
+                report.already_stored
+            ),
             (10, 8, 2, 1)
         );
         assert_eq!((report.transactions, report.detached), (90, 0));
@@ -110,7 +115,7 @@ fn a_nodes_block_files_are_read_in_any_order_with_stale_branches_key_and_padding
 
         // A second import finds nothing new. A third one, after a restart, accepts the orphan.
         let report = import(&mut store, &nodes, false);
-        assert_eq!((report.blocks, report.known), (0, 11));
+        assert_eq!((report.blocks, report.already_stored), (0, 11));
         drop(store);
         let mut store = ChainStore::open(Some(&data), Network::Regtest).unwrap();
         let report = import(&mut store, &nodes, true);
@@ -153,7 +158,7 @@ fn another_body_under_a_known_header_is_refused() {
                 .import(&paths, ImportOptions::default(), &mut |_| {})
                 .unwrap();
             assert_eq!(
-                (report.blocks, report.known),
+                (report.blocks, report.already_stored),
                 if round == 0 { (1, 0) } else { (0, 1) }
             );
             let refused = |path: &Path| &report.refused.iter().find(|r| r.path == *path).unwrap().reason;

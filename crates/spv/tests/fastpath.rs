@@ -144,7 +144,7 @@ fn a_dropped_block_takes_its_lines_and_late_fills_with_it() {
     assert_ne!(again, ticket);
     assert!(rig.writer.fill(&hash(9, 1), again, 0));
     assert_eq!(ask(&rig.fastpath, &hash(9, 1)), Ok(hash(2, 1).to_vec()));
-    assert_eq!(rig.writer.counts().late, 1);
+    assert_eq!(rig.writer.counts().late_fills, 1);
 }
 
 #[test]

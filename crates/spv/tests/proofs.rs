@@ -89,7 +89,7 @@ fn check(reply: &[u8], room: usize, block: &DemoBlock, index: usize) -> Transact
     let Proven::Answered(answer) = proven(reply, room) else {
         panic!("too long");
     };
-    let proof = answer.found.unwrap();
+    let proof = answer.result.unwrap();
     assert_eq!(proof.verify(ProofNetwork::Regtest, &block.txids[index]), Ok(()));
     assert_eq!(proof.header.hash(), block.hash);
     assert_eq!(
@@ -281,23 +281,23 @@ fn a_client_gets_proofs_and_headers() {
     // A block of 5,000 transactions has a path of 13 hashes, for which the first request has no room.
     for (block, index) in [(&small[2], 4), (&large, 4321), (&large, 17), (&small[2], 4)] {
         let answer = client.proof(&block.txids[index]).unwrap();
-        let proof = answer.found.unwrap();
+        let proof = answer.result.unwrap();
         assert_eq!(proof.verify(ProofNetwork::Regtest, &block.txids[index]), Ok(()));
         assert_eq!((answer.tip.hash, proof.header.hash()), (large.hash, block.hash));
     }
-    assert_eq!(client.proof(&[7; 32]).unwrap().found, None);
+    assert_eq!(client.proof(&[7; 32]).unwrap().result, None);
     assert!(rig.fastpath.counters()[SpvCounter::Hits as usize] >= 1);
     let first = client.headers(0, 14).unwrap();
     let second = client.headers(14, 14).unwrap();
     let hashes: Vec<_> = first
-        .found
+        .result
         .iter()
-        .chain(&second.found)
+        .chain(&second.result)
         .map(|header| header.hash())
         .collect();
     let due: Vec<_> = small.iter().chain([&large]).map(|block| block.hash).collect();
     assert_eq!(hashes, due);
     assert_eq!((second.tip.hash, second.tip.height), (large.hash, 17));
-    assert!(client.headers(18, 1).unwrap().found.is_empty());
+    assert!(client.headers(18, 1).unwrap().result.is_empty());
     assert!(client.headers(0, 0).is_err() && client.headers(0, 15).is_err());
 }

@@ -100,7 +100,7 @@ fn proven(reply: &[u8], room: usize) -> Option<WitnessProven> {
 
 fn served(reply: &[u8], room: usize) -> Option<ServedWitness> {
     match proven(reply, room)? {
-        WitnessProven::Answered(answer) => answer.found,
+        WitnessProven::Answered(answer) => answer.result,
         _ => None,
     }
 }
@@ -377,9 +377,9 @@ fn a_client_gets_witness_proofs_and_each_reason_why_there_is_none() {
     for index in [0, 1, 2, 599] {
         let answer = client.witness_proof(&large.txids[index]).unwrap();
         assert_eq!(answer.tip.hash, long.0);
-        check(&answer.found.unwrap(), &real, index, ProofNetwork::Regtest);
+        check(&answer.result.unwrap(), &real, index, ProofNetwork::Regtest);
     }
-    assert_eq!(client.witness_proof(&[7; 32]).unwrap().found, None);
+    assert_eq!(client.witness_proof(&[7; 32]).unwrap().result, None);
     let error = client.witness_proof(&long.2).unwrap_err();
     assert!(
         matches!(error, ClientError::LongWitnessProof { bytes, .. } if bytes > 1236),

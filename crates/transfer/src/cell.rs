@@ -83,19 +83,19 @@ pub(crate) fn read(cell: &TransferCell) -> Option<(Holding, u64)> {
 }
 
 /// Returns the last numbered request of an account. The caller holds its cell's lock.
-pub(crate) fn load_last(place: &TransferPaper, source: u32) -> Option<PaperLast> {
-    let last_id = place.last_id.load(Relaxed);
+pub(crate) fn load_last(slot: &TransferPaper, source: u32) -> Option<PaperLast> {
+    let last_id = slot.last_id.load(Relaxed);
     if last_id == 0 {
         return None;
     }
-    let command = place.command.load(Relaxed);
-    let destination = place.destination.load(Relaxed);
-    let amount = place.amount.load(Relaxed);
+    let command = slot.command.load(Relaxed);
+    let destination = slot.destination.load(Relaxed);
+    let amount = slot.amount.load(Relaxed);
     Some(PaperLast {
         request: PaperRequest::new(command as u8, last_id, source, destination, amount),
         answer: PaperAnswer {
             code: TransferCode::from_code((command >> 16) as u16).unwrap_or(TransferCode::Busy),
-            amount: place.reply_amount.load(Relaxed),
+            amount: slot.reply_amount.load(Relaxed),
         },
     })
 }

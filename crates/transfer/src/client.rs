@@ -168,10 +168,10 @@ impl Client {
         let sent = request.to_bytes();
         let answer = |reply: &[u8]| {
             let reply = PaperRequest::parse(reply)?;
-            let mut ours = reply;
-            ours.command &= !TRANSFER_PAPER_REFUSED;
-            ours.amount = request.amount;
-            if ours != *request {
+            let mut checked = reply;
+            checked.command &= !TRANSFER_PAPER_REFUSED;
+            checked.amount = request.amount;
+            if checked != *request {
                 return None;
             }
             Some(match reply.is_refusal() {
@@ -374,11 +374,11 @@ impl Client {
         let request = [header.as_bytes(), body].concat();
         let answer = |datagram: &[u8]| {
             let (header, body) = NativeHeader::ref_from_prefix(datagram).ok()?;
-            let ours = native::is_native(datagram)
+            let is_answer = native::is_native(datagram)
                 && header.op == op | NATIVE_REPLY_BIT
                 && header.request_id.get() == id
                 && usize::from(header.length.get()) == body.len();
-            let status = Status::from_code(header.status.get()).filter(|_| ours)?;
+            let status = Status::from_code(header.status.get()).filter(|_| is_answer)?;
             if status == Status::Busy {
                 return Some(Err(Again::Busy));
             }

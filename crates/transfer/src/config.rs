@@ -7,7 +7,9 @@ use crate::signed::KeyId;
 use crate::store::{Geometry, Mode, Range};
 use clap::ValueEnum;
 use lineside_service::ByteSize;
-use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, given, loopback, parse_range};
+use lineside_service::config::{
+    AddressRange, ConfigIssue, Issues, Section, loopback, non_empty, parse_range,
+};
 use lineside_wire::{TRANSFER_ISSUERS_MAX, TRANSFER_PORT};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -173,10 +175,10 @@ impl TransferConfig {
             );
         }
         if config.memory_max < MEMORY_MIN {
-            let (given, least) = (config.memory_max, MEMORY_MIN);
-            issues.add("memory_max", format!("{given}: at least {least}"));
+            let (configured, least) = (config.memory_max, MEMORY_MIN);
+            issues.add("memory_max", format!("{configured}: at least {least}"));
         }
-        if config.enabled && given(&config.data).is_none() {
+        if config.enabled && non_empty(&config.data).is_none() {
             issues.add("enabled", "true: needs `data`, which is empty");
         }
         issues.finish(config)
@@ -243,7 +245,7 @@ impl TransferConfig {
 
     /// Returns the file that sealed blocks are written to, where there is one.
     pub fn settle_to(&self) -> Option<&Path> {
-        given(&self.settle_to)
+        non_empty(&self.settle_to)
     }
 
     /// Returns what stays in the journal.

@@ -171,10 +171,10 @@ impl TransferFastPath {
         let mut balances = Vec::with_capacity(items.len());
         for item in items {
             let account = AccountId(item.account);
-            let Some(found) = self.balance(&account) else {
+            let Some(balance) = self.balance(&account) else {
                 return Answer::Hosts;
             };
-            balances.push(native::balance_item(&account, found));
+            balances.push(native::balance_item(&account, balance));
         }
         let durability = if self.store.is_express() {
             TRANSFER_EXPRESS

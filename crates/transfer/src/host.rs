@@ -14,7 +14,9 @@ mod replay;
 mod retain;
 mod sessions;
 
-pub use open::{Audit, Executing, OpenError, OpenedLedger, Setup, audit, close_sessions, look, prove};
+pub use open::{
+    Audit, Executing, OpenError, OpenedLedger, Setup, audit, close_sessions, open_read_only, prove,
+};
 pub use retain::{Retained, Retention};
 pub use sessions::{SessionPolicy, SessionUse, SteadyUse};
 
@@ -112,7 +114,7 @@ pub struct Host<D: Disk> {
     /// Reason why writing has ended: since then the state in memory differs from that on the disk.
     failed: Option<String>,
     /// Space that the last request needed and the disk did not have.
-    wanted: Option<MissingSpace>,
+    missing_space: Option<MissingSpace>,
     counts: Counts,
     written_bytes: u64,
 }
@@ -150,8 +152,8 @@ impl Packet<'_> {
     ) -> bool {
         let signer = self.by.map(|(key, _)| key);
         if operation.command == TRANSFER_COMMAND_TRANSFER {
-            let owns = |account: &Account| signer.is_some_and(|key| key.0 == account.owner);
-            return !store.requires_signature() || source.is_none_or(owns);
+            let is_owner = |account: &Account| signer.is_some_and(|key| key.0 == account.owner);
+            return !store.requires_signature() || source.is_none_or(is_owner);
         }
         store.may_issue(self.from.address) || signer.is_some_and(|key| issuer_keys.contains(&key))
     }
@@ -197,9 +199,9 @@ impl<D: Disk> Host<D> {
     /// Executes a batch at the time `now_s`. [`Host::take`] returns its outcomes, after those of all earlier batches.
     pub fn execute(&mut self, now_s: u64, requests: &[BatchRequest<'_>]) {
         let had_failed = self.failed.is_some();
-        let mut said = Vec::with_capacity(requests.len());
+        let mut outcomes = Vec::with_capacity(requests.len());
         let signers = self.signers(requests);
-        let is_level = self.hold(now_s, requests, &signers);
+        let is_level = self.acquire(now_s, requests, &signers);
         if is_level {
             self.expire(now_s);
         }
@@ -209,7 +211,7 @@ impl<D: Disk> Host<D> {
             }
             let signer = signers.get(at).copied().flatten();
             if !is_level && self.may_change(request.payload, signer) {
-                said.push(self.no_room(request));
+                outcomes.push(self.no_room(request));
                 continue;
             }
             let mut answer = self.one(now_s, request, signer);
@@ -218,14 +220,14 @@ impl<D: Disk> Host<D> {
                 self.settle();
                 answer = self.one(now_s, request, signer);
             }
-            said.push(answer.unwrap_or_else(|NoRoom| self.no_room(request)));
+            outcomes.push(answer.unwrap_or_else(|NoRoom| self.no_room(request)));
         }
         self.seal_when_due(now_s);
         if self.is_express() {
             // The fast path may continue only from a durable state.
             self.settle();
         }
-        self.keep(said, had_failed);
+        self.enqueue(outcomes, had_failed);
         self.go_on();
     }
 
@@ -254,8 +256,8 @@ impl<D: Disk> Host<D> {
             return Vec::new();
         }
         let (mut places, mut signed) = (Vec::new(), Vec::new());
-        for (at, asked) in requests.iter().enumerate().filter(|(_, asked)| is_signed(asked)) {
-            if let Ok(Request::Signed(_, head, execute, operations)) = Request::parse(asked.payload) {
+        for (at, request) in requests.iter().enumerate().filter(|(_, asked)| is_signed(asked)) {
+            if let Ok(Request::Signed(_, head, execute, operations)) = Request::parse(request.payload) {
                 places.push(at);
                 let bytes = signed::signed_bytes(execute, operations);
                 signed.push(SignedBytes { head, bytes });
@@ -266,9 +268,9 @@ impl<D: Disk> Host<D> {
         let checker = self
             .checker
             .get_or_insert_with(|| SignatureChecker::new(table_bytes));
-        let found = checker.check(&signed);
+        let verdicts = checker.check(&signed);
         let mut signers = vec![None; requests.len()];
-        for (at, signer) in places.into_iter().zip(found) {
+        for (at, signer) in places.into_iter().zip(verdicts) {
             signers[at] = signer;
         }
         signers
@@ -277,11 +279,11 @@ impl<D: Disk> Host<D> {
     /// Does the work that needs no request: expiries, sealing, and once a second a check whether a full disk has room
     /// again.
     pub fn tick(&mut self, now_s: u64) {
-        if let Some(wanted) = self.wanted.as_mut()
-            && wanted.looked_at_s != now_s
+        if let Some(missing) = self.missing_space.as_mut()
+            && missing.looked_at_s != now_s
         {
-            wanted.looked_at_s = now_s;
-            let bytes = wanted.bytes;
+            missing.looked_at_s = now_s;
+            let bytes = missing.bytes;
             let _still_full = self.reserve_all(bytes);
         }
         self.look_for_idle(now_s);
@@ -292,12 +294,12 @@ impl<D: Disk> Host<D> {
     fn one(
         &mut self,
         now_s: u64,
-        asked: &BatchRequest<'_>,
+        batch_request: &BatchRequest<'_>,
         signer: Option<KeyId>,
     ) -> Result<RequestOutcome, NoRoom> {
-        let paper = PaperRequest::parse(asked.payload);
+        let paper = PaperRequest::parse(batch_request.payload);
         // This check comes first: a packet that is not a request gets no reply, not even an error.
-        if let Some(reason) = self.drop_reason(asked.payload, paper.as_ref()) {
+        if let Some(reason) = self.drop_reason(batch_request.payload, paper.as_ref()) {
             return Ok(RequestOutcome::drop(reason));
         }
         if self.failed.is_some() {
@@ -305,11 +307,11 @@ impl<D: Disk> Host<D> {
             return Err(NoRoom);
         }
         if let Some(request) = paper {
-            return self.paper(now_s, asked, &request);
+            return self.paper(now_s, batch_request, &request);
         }
-        let request = match Request::parse(asked.payload) {
+        let request = match Request::parse(batch_request.payload) {
             Ok(request) => request,
-            Err(status) => return Ok(refuse(asked.payload, status)),
+            Err(status) => return Ok(refuse(batch_request.payload, status)),
         };
         let reply = match request {
             Request::Refer(header, items) => self.refer(header, items),
@@ -319,7 +321,7 @@ impl<D: Disk> Host<D> {
             Request::Execute(header, head, operations) => {
                 let packet = Packet {
                     now_s,
-                    from: asked.from,
+                    from: batch_request.from,
                     by: None,
                     head,
                     operations,
@@ -331,7 +333,7 @@ impl<D: Disk> Host<D> {
                 Some(key) => {
                     let packet = Packet {
                         now_s,
-                        from: asked.from,
+                        from: batch_request.from,
                         by: Some((key, signed)),
                         head,
                         operations,
@@ -339,7 +341,7 @@ impl<D: Disk> Host<D> {
                     self.packet(header, &packet)?
                 }
             },
-            Request::Session(header, body) => self.session(now_s, asked, header, body)?,
+            Request::Session(header, body) => self.session(now_s, batch_request, header, body)?,
         };
         Ok(RequestOutcome::reply(reply))
     }
@@ -380,8 +382,8 @@ impl<D: Disk> Host<D> {
             Err(code) => return Ok(PaperAnswer::refused(code)),
         };
         if command == TRANSFER_COMMAND_REFER {
-            let found = self.balance(&request.source_id());
-            return Ok(found.map(|(holding, _)| holding.balance).into());
+            let balance = self.balance(&request.source_id());
+            return Ok(balance.map(|(holding, _)| holding.balance).into());
         }
         if !self.may(from, command) {
             return Ok(PaperAnswer::refused(Code::Unauthorised));
@@ -516,17 +518,20 @@ impl<D: Disk> Host<D> {
         }
         if done == 0 {
             self.charge_refusals(slot, 1, now_s);
-            let kept = entry::codes_kept(outcomes.iter().map(|outcome| outcome.code));
+            let code_count = entry::codes_kept(outcomes.iter().map(|outcome| outcome.code));
             // Reply, session and journal must agree, now and after a restart.
-            self.ledger.keep_first(slot, kept);
-            outcomes[kept..].fill(Outcome::refused(Code::Busy));
+            self.ledger.keep_first(slot, code_count);
+            outcomes[code_count..].fill(Outcome::refused(Code::Busy));
             self.append(&Entry::Refused {
                 slot,
                 sequence,
                 now_s,
                 sum,
-                codes: outcomes[..kept].iter().map(|outcome| outcome.code).collect(),
-                rest: (outcomes.len() - kept) as u16,
+                codes: outcomes[..code_count]
+                    .iter()
+                    .map(|outcome| outcome.code)
+                    .collect(),
+                rest: (outcomes.len() - code_count) as u16,
             });
             return Ok(Some(outcomes));
         }
@@ -597,13 +602,13 @@ impl<D: Disk> Host<D> {
         }
         match self.journal.reserve(bytes) {
             Ok(()) => {
-                self.wanted = self.wanted.filter(|wanted| wanted.bytes > bytes);
+                self.missing_space = self.missing_space.filter(|wanted| wanted.bytes > bytes);
                 Ok(())
             }
             Err(JournalError::GroupFull { .. }) => Err(NoRoom),
             Err(JournalError::Full { .. }) => {
-                let looked_at_s = self.wanted.map_or(0, |wanted| wanted.looked_at_s);
-                self.wanted = Some(MissingSpace { bytes, looked_at_s });
+                let looked_at_s = self.missing_space.map_or(0, |wanted| wanted.looked_at_s);
+                self.missing_space = Some(MissingSpace { bytes, looked_at_s });
                 Err(NoRoom)
             }
             Err(error) => {

@@ -169,7 +169,7 @@ impl Ledger {
     }
 
     /// Returns the sum of all balances, which always equals [`Self::issued`].
-    pub fn held(&self) -> u128 {
+    pub fn sum_of_balances(&self) -> u128 {
         self.accounts
             .iter()
             .map(|(_, account)| u128::from(account.holding.balance))
@@ -257,9 +257,9 @@ impl Ledger {
             account.version += u64::from(outcome.is_err());
             self.put(&source, account);
         }
-        let kept = outcome.is_ok() || remembers;
+        let is_recorded = outcome.is_ok() || remembers;
         self.number += u64::from(outcome.is_ok());
-        (answer, kept)
+        (answer, is_recorded)
     }
 
     // ---- sessions ----
@@ -322,7 +322,8 @@ impl Ledger {
         now_s: u64,
     ) {
         self.time(now_s);
-        self.sessions.keep(slot, sequence, sum, outcomes, now_s);
+        self.sessions
+            .record_outcomes(slot, sequence, sum, outcomes, now_s);
     }
 
     /// Executes operations of which either all are executed or none.

@@ -95,7 +95,7 @@ pub fn check(operation: &Operation) -> Result<(), Code> {
 /// `bad_command`.
 pub(crate) fn check_form(operation: &Operation) -> Result<(), Code> {
     let transfer = operation.command == TRANSFER_COMMAND_TRANSFER;
-    let known = (TRANSFER_COMMAND_CREATE..=TRANSFER_COMMAND_TRANSFER).contains(&operation.command)
+    let is_known = (TRANSFER_COMMAND_CREATE..=TRANSFER_COMMAND_TRANSFER).contains(&operation.command)
         || (TRANSFER_COMMAND_FREEZE..=TRANSFER_COMMAND_UNFREEZE).contains(&operation.command);
     let contract = operation.contract.get();
     let contracted = contract == TRANSFER_CONTRACT_PLAIN || (transfer && contract <= TRANSFER_CONTRACT_VOID);
@@ -110,7 +110,7 @@ pub(crate) fn check_form(operation: &Operation) -> Result<(), Code> {
         && operation.code.get() == 0
         && operation.number.get() == 0;
     let sets_aside = contract != TRANSFER_CONTRACT_PENDING || operation.amount.get() != 0;
-    if known && contracted && padded && sets_aside && operation.flags & !TRANSFER_FLAG_LINKED == 0 {
+    if is_known && contracted && padded && sets_aside && operation.flags & !TRANSFER_FLAG_LINKED == 0 {
         Ok(())
     } else {
         Err(Code::BadCommand)
@@ -252,9 +252,9 @@ pub fn put_unauthorised(
 pub type Balance = Result<(Holding, u64), Code>;
 
 /// Returns the item of an account in a reply to `refer`.
-pub fn balance_item(account: &AccountId, found: Balance) -> BalanceItem {
-    let (code, (holding, version)) = match found {
-        Ok(found) => (Code::Done, found),
+pub fn balance_item(account: &AccountId, balance: Balance) -> BalanceItem {
+    let (code, (holding, version)) = match balance {
+        Ok(account_holding) => (Code::Done, account_holding),
         Err(code) => (code, (Holding::default(), 0)),
     };
     BalanceItem {

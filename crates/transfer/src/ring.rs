@@ -103,7 +103,7 @@ impl<'a> Ring<'a> {
     }
 
     /// Returns the number of records for which there is room. Only the writer may rely on it.
-    pub fn room(&self) -> u64 {
+    pub fn free_records(&self) -> u64 {
         self.records.len() as u64 - self.waiting()
     }
 
@@ -116,7 +116,7 @@ impl<'a> Ring<'a> {
     /// Writes a record. The caller has checked that there is room, and is the only writer of this ring.
     pub fn push(&self, record: &Record) {
         let head = self.ring.head.load(Relaxed);
-        let place = self.place(head);
+        let place = self.slot(head);
         // A reader that finds the old seal must not find new words after it.
         place.seal.store(0, Release);
         std::sync::atomic::fence(Release);
@@ -140,13 +140,13 @@ impl<'a> Ring<'a> {
         if at >= self.ring.head.load(Acquire) {
             return None;
         }
-        let place = self.place(at);
-        if place.seal.load(Acquire) != at + 1 {
+        let slot = self.slot(at);
+        if slot.seal.load(Acquire) != at + 1 {
             return None;
         }
-        let record = load(place);
+        let record = load(slot);
         std::sync::atomic::fence(Acquire);
-        (place.seal.load(Relaxed) == at + 1).then_some(record)
+        (slot.seal.load(Relaxed) == at + 1).then_some(record)
     }
 
     /// Moves the reader's position to `at`: all records before it are in the journal.
@@ -154,65 +154,63 @@ impl<'a> Ring<'a> {
         self.ring.tail.store(at, Release);
     }
 
-    fn place(&self, at: u64) -> &'a TransferRecord {
+    fn slot(&self, at: u64) -> &'a TransferRecord {
         &self.records[at as usize & (self.records.len() - 1)]
     }
 }
 
-fn save(place: &TransferRecord, record: &Record) {
+fn save(slot: &TransferRecord, record: &Record) {
     let words = |to: &[std::sync::atomic::AtomicU64; 2], id: &AccountId| {
         let words = id.words();
         to[0].store(words[0], Relaxed);
         to[1].store(words[1], Relaxed);
     };
-    words(&place.source, &record.source);
-    words(&place.destination, &record.destination);
-    words(&place.uuid, &record.uuid);
-    place.amount.store(record.amount, Relaxed);
-    place.source_version.store(record.source_version, Relaxed);
-    place
-        .destination_version
+    words(&slot.source, &record.source);
+    words(&slot.destination, &record.destination);
+    words(&slot.uuid, &record.uuid);
+    slot.amount.store(record.amount, Relaxed);
+    slot.source_version.store(record.source_version, Relaxed);
+    slot.destination_version
         .store(record.destination_version, Relaxed);
-    place.source_balance.store(record.source_balance, Relaxed);
-    place.slot.store(record.slot, Relaxed);
+    slot.source_balance.store(record.source_balance, Relaxed);
+    slot.slot.store(record.slot, Relaxed);
     let command = u32::from(record.command) | u32::from(record.flags) << 8 | u32::from(record.code) << 16;
-    place.command.store(command, Relaxed);
-    place.contract.store(record.contract, Relaxed);
-    place
-        .place
+    slot.command.store(command, Relaxed);
+    slot.contract.store(record.contract, Relaxed);
+    slot.place
         .store(u32::from(record.index) | u32::from(record.count) << 16, Relaxed);
-    place.sequence.store(record.sequence, Relaxed);
-    place.sum.store(record.sum, Relaxed);
-    place.timestamp.store(record.timestamp, Relaxed);
-    place.nonce.store(record.nonce, Relaxed);
-    place.time_ns.store(record.time_ns, Relaxed);
+    slot.sequence.store(record.sequence, Relaxed);
+    slot.sum.store(record.sum, Relaxed);
+    slot.timestamp.store(record.timestamp, Relaxed);
+    slot.nonce.store(record.nonce, Relaxed);
+    slot.time_ns.store(record.time_ns, Relaxed);
 }
 
-fn load(place: &TransferRecord) -> Record {
+fn load(slot: &TransferRecord) -> Record {
     let words = |from: &[std::sync::atomic::AtomicU64; 2]| {
         AccountId::from_words([from[0].load(Relaxed), from[1].load(Relaxed)])
     };
-    let command = place.command.load(Relaxed);
-    let at = place.place.load(Relaxed);
+    let command = slot.command.load(Relaxed);
+    let at = slot.place.load(Relaxed);
     Record {
-        source: words(&place.source),
-        destination: words(&place.destination),
-        amount: place.amount.load(Relaxed),
-        source_version: place.source_version.load(Relaxed),
-        destination_version: place.destination_version.load(Relaxed),
-        source_balance: place.source_balance.load(Relaxed),
-        slot: place.slot.load(Relaxed),
+        source: words(&slot.source),
+        destination: words(&slot.destination),
+        amount: slot.amount.load(Relaxed),
+        source_version: slot.source_version.load(Relaxed),
+        destination_version: slot.destination_version.load(Relaxed),
+        source_balance: slot.source_balance.load(Relaxed),
+        slot: slot.slot.load(Relaxed),
         command: command as u8,
         flags: (command >> 8) as u8,
         code: (command >> 16) as u16,
-        contract: place.contract.load(Relaxed),
+        contract: slot.contract.load(Relaxed),
         index: at as u16,
         count: (at >> 16) as u16,
-        sequence: place.sequence.load(Relaxed),
-        sum: place.sum.load(Relaxed),
-        timestamp: place.timestamp.load(Relaxed),
-        uuid: words(&place.uuid),
-        nonce: place.nonce.load(Relaxed),
-        time_ns: place.time_ns.load(Relaxed),
+        sequence: slot.sequence.load(Relaxed),
+        sum: slot.sum.load(Relaxed),
+        timestamp: slot.timestamp.load(Relaxed),
+        uuid: words(&slot.uuid),
+        nonce: slot.nonce.load(Relaxed),
+        time_ns: slot.time_ns.load(Relaxed),
     }
 }

@@ -77,8 +77,8 @@ pub struct Server {
     settled: Option<Arc<AtomicU64>>,
     not_retained: Option<String>,
     /// Time of the last check of values that are checked once a second, and the values.
-    looked_at_s: u64,
-    looked: PolledValues,
+    polled_at_s: u64,
+    polled: PolledValues,
     steady_use: SteadyUse,
 }
 
@@ -129,11 +129,11 @@ impl Server {
             retention: Retention::default(),
             settled: None,
             not_retained: None,
-            looked_at_s: 0,
-            looked: PolledValues::default(),
+            polled_at_s: 0,
+            polled: PolledValues::default(),
             steady_use: SteadyUse::default(),
         };
-        server.tell(now_s());
+        server.update_status(now_s());
         Ok((server, opened))
     }
 
@@ -181,11 +181,11 @@ impl Server {
         Arc::clone(&self.report)
     }
 
-    fn tell(&mut self, now_s: u64) {
-        if self.looked_at_s != now_s {
-            self.looked_at_s = now_s;
-            self.looked = PolledValues {
-                session_use: self.steady_use.look(now_s, self.host.session_use(now_s)),
+    fn update_status(&mut self, now_s: u64) {
+        if self.polled_at_s != now_s {
+            self.polled_at_s = now_s;
+            self.polled = PolledValues {
+                session_use: self.steady_use.update(now_s, self.host.session_use(now_s)),
                 // If the system does not report its free space, there is no warning.
                 space_bytes: self.disk.space_bytes().unwrap_or((u64::MAX, u64::MAX)),
                 clock_ahead_s: self.host.ledger().clock_s().saturating_sub(now_s),
@@ -202,10 +202,10 @@ impl Server {
             unjournaled: self.host.unjournaled(),
             full: self.host.is_full(),
             failed: self.host.failed().map(str::to_owned),
-            session_use: self.looked.session_use,
+            session_use: self.polled.session_use,
             pendings: (ledger.pending_count() as u64, ledger.limits().pendings),
-            clock_ahead_s: self.looked.clock_ahead_s,
-            space_bytes: self.looked.space_bytes,
+            clock_ahead_s: self.polled.clock_ahead_s,
+            space_bytes: self.polled.space_bytes,
             not_retained: self.not_retained.clone(),
         };
     }
@@ -225,7 +225,7 @@ impl BatchHost for Server {
 
     fn take(&mut self, waits: bool) -> Option<Vec<RequestOutcome>> {
         let said = self.host.take(waits)?;
-        self.tell(now_s());
+        self.update_status(now_s());
         Some(said)
     }
 
@@ -233,12 +233,12 @@ impl BatchHost for Server {
         let now_s = now_s();
         self.host.tick(now_s);
         self.snapshot_when_due(now_s, 0);
-        self.tell(now_s);
+        self.update_status(now_s);
     }
 
     fn end(&mut self) {
         self.host.end();
-        self.tell(now_s());
+        self.update_status(now_s());
     }
 
     fn call_interval_max(&self) -> Duration {
@@ -283,13 +283,13 @@ pub fn ledger_key(data: &Path) -> io::Result<SigningKey> {
         return Err(io::Error::new(io::ErrorKind::NotFound, what));
     }
     let mut has_blocks = false;
-    let looked = FsDisk::look(data).and_then(|disk| {
+    let opened_ledger = FsDisk::look(data).and_then(|disk| {
         dump_over_gaps(&disk, 1, |record| {
             let entry = Entry::from_record(record.kind, record.payload);
             has_blocks |= matches!(entry, Some(Entry::Block(_)));
         })
     });
-    match looked {
+    match opened_ledger {
         Ok(()) | Err(JournalError::NoJournal) => {}
         // A damaged journal may have blocks that this does not find.
         Err(error) => return Err(io::Error::other(format!("{}: {error}", data.display()))),

@@ -111,7 +111,7 @@ impl BlockFile {
             .create(true)
             .truncate(false)
             .open(path)?;
-        let (mut whole, mut last) = (0, None);
+        let (mut complete_bytes, mut last) = (0, None);
         let mut input = BufReader::new(&file);
         let mut line = String::new();
         while input.read_line(&mut line)? > 0 && line.ends_with('\n') {
@@ -120,11 +120,11 @@ impl BlockFile {
                 let what = format!("{}: line {next} is not block {next}", path.display());
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             };
-            whole += line.len() as u64;
+            complete_bytes += line.len() as u64;
             last = Some((next, hash));
             line.clear();
         }
-        file.set_len(whole)?;
+        file.set_len(complete_bytes)?;
         file.seek(SeekFrom::End(0))?;
         Ok(Self { file, last })
     }

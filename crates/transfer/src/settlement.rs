@@ -242,10 +242,10 @@ impl Chain {
 
     /// Returns the fault of a block that replay finds here, if it has one.
     pub fn fault(&mut self, block: &Block, issued: u128, accounts: u64) -> Option<&'static str> {
-        let ours = self.unsigned(issued, accounts, block.sealed_s);
+        let expected = self.unsigned(issued, accounts, block.sealed_s);
         let signed = Block {
             signature: block.signature,
-            ..ours
+            ..expected
         };
         if signed != *block {
             Some("its head does not match the operations before it")

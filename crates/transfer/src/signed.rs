@@ -108,14 +108,14 @@ impl Signer {
         let (r, s) = match self {
             Self::P256(key) => {
                 use p256::ecdsa::{Signature, signature::hazmat::PrehashSigner};
-                let made: Result<Signature, _> = key.sign_prehash(&digest);
-                let low = made.map(|made| made.normalize_s().unwrap_or(made));
+                let signature: Result<Signature, _> = key.sign_prehash(&digest);
+                let low = signature.map(|made| made.normalize_s().unwrap_or(made));
                 low.map_or_else(|_| Default::default(), |made| made.split_bytes())
             }
             Self::Secp256k1(key) => {
                 use k256::ecdsa::{Signature, signature::hazmat::PrehashSigner};
-                let made: Result<Signature, _> = key.sign_prehash(&digest);
-                made.map_or_else(|_| Default::default(), |made| made.split_bytes())
+                let signature: Result<Signature, _> = key.sign_prehash(&digest);
+                signature.map_or_else(|_| Default::default(), |made| made.split_bytes())
             }
         };
         (signed.r, signed.s) = (r.into(), s.into());
@@ -194,12 +194,12 @@ impl SignatureChecker {
                 signature: SignatureBytes::Compact(&signatures[at]),
             })
             .collect();
-        let mut found = vec![None; signed.len()];
+        let mut results = vec![None; signed.len()];
         let verdicts = self.verifier.verify_batch(&items);
         for ((at, _), verdict) in with_keys().zip(verdicts) {
-            found[at] = verdict.is_valid().then(|| KeyId::of(signed[at].head));
+            results[at] = verdict.is_valid().then(|| KeyId::of(signed[at].head));
         }
-        found
+        results
     }
 
     fn key(&mut self, head: &SignedHead) -> Option<PublicKey> {

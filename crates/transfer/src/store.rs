@@ -351,7 +351,7 @@ impl Store {
     pub fn find(&self, id: &AccountId) -> Option<usize> {
         let id = id.words();
         self.buckets(id).into_iter().find_map(|first| {
-            let at = self.bucket(first).iter().position(|cell| holds(cell, id))?;
+            let at = self.bucket(first).iter().position(|cell| has_account(cell, id))?;
             Some(first + at)
         })
     }
@@ -375,6 +375,6 @@ fn is_taken(cell: &TransferCell) -> bool {
     cell.flags.load(Acquire) & TRANSFER_CELL_VALID != 0
 }
 
-fn holds(cell: &TransferCell, id: [u64; 2]) -> bool {
+fn has_account(cell: &TransferCell, id: [u64; 2]) -> bool {
     is_taken(cell) && cell.id[0].load(Relaxed) == id[0] && cell.id[1].load(Relaxed) == id[1]
 }

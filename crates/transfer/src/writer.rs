@@ -46,7 +46,7 @@ impl StoreWriter {
     }
 
     /// Locks all cells of the step and then writes all, so that no reader sees a part of the step.
-    fn show(&mut self) {
+    fn publish(&mut self) {
         let cells = self.store.cells.as_slice();
         // If a step changes an account twice, the later change counts. Locks are taken in the order of the cells.
         self.step.sort_by_key(|(index, change)| (*index, change.version));
@@ -57,7 +57,7 @@ impl StoreWriter {
             }
             same
         });
-        let held: Vec<CellGuard<'_>> = self
+        let guards: Vec<CellGuard<'_>> = self
             .step
             .iter()
             .map(|(index, _)| cell::lock_surely(&cells[*index].lock))
@@ -65,7 +65,7 @@ impl StoreWriter {
         for (index, change) in &self.step {
             cell::save(&cells[*index], &change.holding, change.version);
         }
-        drop(held);
+        drop(guards);
         self.step.clear();
     }
 }
@@ -73,15 +73,15 @@ impl StoreWriter {
 impl TransferFill for StoreWriter {
     fn apply(&mut self, changes: &[Change]) -> usize {
         let mut homeless = 0;
-        let mut found = [None; PREFETCHED_OPERATIONS];
+        let mut cells = [None; PREFETCHED_OPERATIONS];
         for (at, change) in changes.iter().enumerate() {
             if at % PREFETCHED_OPERATIONS == 0 {
                 // Looking up several cells together lets their cache misses overlap.
-                for (found, change) in found.iter_mut().zip(&changes[at..]) {
-                    *found = self.store.find(&change.account);
+                for (cell, change) in cells.iter_mut().zip(&changes[at..]) {
+                    *cell = self.store.find(&change.account);
                 }
             }
-            match found[at % PREFETCHED_OPERATIONS].or_else(|| self.cell_of(&change.account)) {
+            match cells[at % PREFETCHED_OPERATIONS].or_else(|| self.cell_of(&change.account)) {
                 Some(index) => self.step.push((index, *change)),
                 None => homeless += 1,
             }
@@ -90,7 +90,7 @@ impl TransferFill for StoreWriter {
             // one early.
             let makes_a_cell = self.step.last().is_some_and(|(_, change)| change.version == 1);
             if step_ends || makes_a_cell {
-                self.show();
+                self.publish();
             }
         }
         homeless

@@ -87,7 +87,7 @@ fn forged_packets_cost_the_address_that_they_name_nothing() {
     assert_eq!(paper(&mut server, stranger(9), id, 5_000), busy);
     // Valid requests are executed, in either format; the victim's refusals are answered, and it can open sessions.
     assert_ne!(paper(&mut server, victim, id, 1), busy);
-    assert_eq!(server.host.ledger().held(), 2_000);
+    assert_eq!(server.host.ledger().sum_of_balances(), 2_000);
     let reply = server.ask_at(NOW_S, victim, &valid(session, 1)).unwrap();
     assert_eq!(outcomes(&reply), [(Code::Done, 998)]);
     let reply = server.ask_at(NOW_S, victim, &refused(session, 2)).unwrap();

@@ -290,7 +290,7 @@ fn fastpath_goes_on_with_all_but_what_is_claimed() {
         ),
     );
     assert_eq!(line.balances(), [88, 92, 120, 93, 108, 99]);
-    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().held, 600);
+    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().balances, 600);
 }
 
 #[test]

@@ -148,7 +148,7 @@ impl ExpressServer {
         assert_eq!(self.host.failed(), None);
         assert_eq!(self.host.unjournaled(), 0);
         let ledger = self.host.ledger();
-        assert_eq!(ledger.held(), ledger.issued());
+        assert_eq!(ledger.sum_of_balances(), ledger.issued());
         for (id, account) in ledger.accounts() {
             let cell = &self.store.cells.as_slice()[self.store.find(id).unwrap()];
             let fastpath = (
@@ -248,7 +248,7 @@ fn fastpath_and_host_take_turns_and_come_back() {
     line.check();
     line.host.tick(NOW_S + 20);
     let report = audit(&disk, *key().verifying_key()).unwrap();
-    assert_eq!(report.held, 6_007);
+    assert_eq!(report.balances, 6_007);
     for number in 1..=report.operations {
         assert!(
             prove(&disk, number).unwrap().unwrap().fault().is_none(),
@@ -446,14 +446,14 @@ fn fast_path_threads_and_a_host_that_claims_accounts_agree() {
         readers,
     };
     line.check();
-    assert_eq!(line.host.ledger().held(), 6_000_000);
+    assert_eq!(line.host.ledger().sum_of_balances(), 6_000_000);
     let balances = line.balances();
     drop(line);
     disk.power_cut();
     let mut line = start(&disk);
     line.check();
     assert_eq!(line.balances(), balances);
-    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().held, 6_000_000);
+    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().balances, 6_000_000);
     assert!(by_host.load(SeqCst) > 0, "the host never interrupted");
 }
 
@@ -554,7 +554,7 @@ fn an_account_that_fastpath_has_made_is_not_one_too_many() {
     disk.power_cut();
     let mut line = start(&disk);
     line.check();
-    assert_eq!(line.host.ledger().held(), u128::from(most + 40));
+    assert_eq!(line.host.ledger().sum_of_balances(), u128::from(most + 40));
 }
 
 #[test]

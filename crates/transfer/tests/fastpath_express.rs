@@ -110,7 +110,7 @@ impl ReplayedFastPath {
     fn ask(&mut self, from: Source, payload: &[u8]) {
         let mut after = self.oracle.clone();
         let said = after.ask(0, from, payload);
-        let room = self.ring().room();
+        let room = self.ring().free_records();
         let mut reply = Reply::default();
         let verdict = self.fastpath.answer(from, 1, payload, &mut reply);
         if said == RequiredReply::Nothing {
@@ -122,7 +122,7 @@ impl ReplayedFastPath {
         }
         if !is_fastpaths(payload, &said) {
             assert_eq!(verdict, Verdict::Forward, "{payload:02x?}");
-            assert_eq!(self.ring().room(), room);
+            assert_eq!(self.ring().free_records(), room);
             return;
         }
         let expected = match self.busy_reply(from, payload, &after, room) {

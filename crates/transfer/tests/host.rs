@@ -364,7 +364,7 @@ fn pending_transfers_are_posted_voided_or_expire() {
     );
     disk.power_cut();
     let server = start(&disk, 9, SEAL).unwrap();
-    assert_eq!(server.host.ledger().held(), 100);
+    assert_eq!(server.host.ledger().sum_of_balances(), 100);
 }
 
 #[test]
@@ -566,7 +566,7 @@ fn an_audit_replays_everything_and_finds_what_was_changed() {
     drop(server);
     let report = audit(&disk, *key().verifying_key()).unwrap();
     assert_eq!(
-        (report.blocks, report.accounts, report.issued, report.held),
+        (report.blocks, report.accounts, report.issued, report.balances),
         (blocks, 2, 1000, 1000)
     );
     assert_eq!(report.operations, 2 + 38 * 3 + 1);

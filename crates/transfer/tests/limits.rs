@@ -72,5 +72,5 @@ fn more_may_expire_at_once_than_a_group_holds() {
     disk.power_cut();
     let server = start(&disk, 2, SEAL).unwrap();
     assert_eq!(server.host.ledger().pending_sum(), 0);
-    assert_eq!(server.host.ledger().held(), 5_000);
+    assert_eq!(server.host.ledger().sum_of_balances(), 5_000);
 }

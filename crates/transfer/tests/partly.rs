@@ -85,7 +85,7 @@ fn a_packet_that_is_done_in_part_is_answered_again_and_replayed() {
         "another packet with its sequence"
     );
     let audited = audit(&disk, *key().verifying_key()).unwrap();
-    assert_eq!((audited.operations, audited.held), (14, 500));
+    assert_eq!((audited.operations, audited.balances), (14, 500));
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn journals_of_earlier_versions_lead_to_the_same_state() {
     drop(journal);
     let mut server = start(&disk, 1, SEAL).unwrap();
     let ledger = server.host.ledger();
-    assert_eq!((ledger.number(), ledger.held()), (5, 500));
+    assert_eq!((ledger.number(), ledger.sum_of_balances()), (5, 500));
     let account = ledger.account(&AccountId::from_paper(1)).unwrap();
     assert_eq!(account.version, 5, "created, three transfers and a refusal");
     assert_eq!(ledger.session(0).unwrap().sum, native::sum(&last));

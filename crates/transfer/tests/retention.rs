@@ -149,7 +149,7 @@ fn a_ledger_of_many_operations_stays_within_its_bound_and_all_of_it_can_be_prove
     }
     let audit = audit(&disk, *key().verifying_key()).unwrap();
     assert!(
-        audit.from > 0 && audit.blocks == blocks && audit.held == 1 << 40,
+        audit.from > 0 && audit.blocks == blocks && audit.balances == 1 << 40,
         "{audit:?}"
     );
     // The ledger continues from its last state.
@@ -256,7 +256,7 @@ fn a_power_cut_at_any_step_of_retention_loses_nothing() {
                 "operation {number} at step {step}"
             );
         }
-        assert_eq!(audit(&disk, *key().verifying_key()).unwrap().held, 1 << 40);
+        assert_eq!(audit(&disk, *key().verifying_key()).unwrap().balances, 1 << 40);
         if done.is_ok_and(|retained| retained.segments > 0) {
             steps = step;
             break;

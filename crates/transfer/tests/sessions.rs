@@ -194,7 +194,7 @@ fn the_use_of_sessions_is_warned_of_before_strangers_are_refused_and_does_not_fl
         stranger((newcomer / 200) as u8, (newcomer % 200) as u8)
     };
     while open(&mut server, NOW_S, from()).is_ok() {
-        let used = steady.look(NOW_S, server.host.session_use(NOW_S));
+        let used = steady.update(NOW_S, server.host.session_use(NOW_S));
         if used.is_nearly_used_up() {
             warned_at.get_or_insert(used.open);
         }
@@ -207,7 +207,7 @@ fn the_use_of_sessions_is_warned_of_before_strangers_are_refused_and_does_not_fl
         looks.push(server.host.session_use(now_s).refuses_strangers);
         assert!(
             steady
-                .look(now_s, server.host.session_use(now_s))
+                .update(now_s, server.host.session_use(now_s))
                 .refuses_strangers
         );
         while open(&mut server, now_s, from()).is_ok() {}
@@ -218,7 +218,7 @@ fn the_use_of_sessions_is_warned_of_before_strangers_are_refused_and_does_not_fl
     );
     // After the overload ends, the report clears after a minute.
     let quiet_s = NOW_S + 100 + UNUSED_S;
-    let report = |steady: &mut SteadyUse, now_s| steady.look(now_s, server.host.session_use(now_s));
+    let report = |steady: &mut SteadyUse, now_s| steady.update(now_s, server.host.session_use(now_s));
     assert!(report(&mut steady, quiet_s).refuses_strangers);
     let used = report(&mut steady, quiet_s + 60);
     assert!(!used.refuses_strangers && !used.refuses_all && used.is_nearly_used_up());
@@ -317,7 +317,7 @@ fn a_session_that_was_idle_is_closed_when_its_place_is_needed_and_never_executes
             "a replay closes what was closed"
         );
     }
-    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().held, 1_000_000);
+    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().balances, 1_000_000);
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod watch;
 
 pub use marker::{Kind, MARKER};
 pub use new_directory::NewDirectory;
-pub use watch::{Kept, Watch, made_directories, problems};
+pub use watch::{Watch, WatchedFiles, made_directories, problems};
 
 use rustix::process::geteuid;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
@@ -137,15 +137,15 @@ struct Inner {
     /// Lock files, which must stay at their paths. Some are locked by this process.
     files: Mutex<Vec<(PathBuf, File)>>,
     /// Files that stay in the directory until this process removes them.
-    kept: Mutex<Kept>,
+    watched: Mutex<WatchedFiles>,
     /// Topmost directory that was created for this one; `None` if the directory existed before.
-    made: Option<PathBuf>,
+    created: Option<PathBuf>,
     /// True if the directory contained no data of a service when it was claimed.
     was_empty: bool,
     /// True if the directory had its marker when it was claimed.
     was_marked: bool,
     /// Reason why the directory no longer belongs to this process.
-    lost: OnceLock<String>,
+    lost_reason: OnceLock<String>,
 }
 
 impl DataDir {
@@ -174,21 +174,21 @@ impl DataDir {
     }
 
     fn take(path: &Path, kind: Option<&Kind>, may_make: bool) -> Result<Self, DataDirError> {
-        let made = match path.is_dir() {
+        let created = match path.is_dir() {
             true => None,
             false if may_make => Some(make(path).map_err(DataDirError::io("making", path))?),
             false => return Err(DataDirError::Missing { path: path.into() }),
         };
-        let taken = Self::take_made(path, kind, made.clone());
-        if taken.is_err()
-            && let Some(top) = made
+        let result = Self::take_made(path, kind, created.clone());
+        if result.is_err()
+            && let Some(top) = created
         {
             new_directory::remove_empty(path, &top);
         }
-        taken
+        result
     }
 
-    fn take_made(path: &Path, kind: Option<&Kind>, made: Option<PathBuf>) -> Result<Self, DataDirError> {
+    fn take_made(path: &Path, kind: Option<&Kind>, created: Option<PathBuf>) -> Result<Self, DataDirError> {
         let directory = File::open(path).map_err(DataDirError::io("opening", path))?;
         lock(&directory, path)?;
         let was_marked = match kind {
@@ -204,11 +204,11 @@ impl DataDir {
             path: path.into(),
             directory,
             files: Mutex::default(),
-            kept: Mutex::default(),
-            made,
+            watched: Mutex::default(),
+            created,
             was_empty,
             was_marked,
-            lost: OnceLock::new(),
+            lost_reason: OnceLock::new(),
         };
         let inner = Arc::new(inner);
         watch::register(&inner);
@@ -263,8 +263,8 @@ impl DataDir {
 
     /// Runs `change`, which creates, renames or removes watched files and records that in its argument. The watch
     /// thread does not check the directory meanwhile.
-    pub fn change_kept<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
-        change(&mut self.inner.kept())
+    pub fn change_kept<T>(&self, change: impl FnOnce(&mut WatchedFiles) -> T) -> T {
+        change(&mut self.inner.watched())
     }
 
     /// Returns the path of the directory.
@@ -289,7 +289,7 @@ impl DataDir {
     /// # Errors
     /// [`io::ErrorKind::NotFound`] with the reason.
     pub fn check(&self) -> io::Result<()> {
-        match self.inner.lost.get() {
+        match self.inner.lost_reason.get() {
             None => Ok(()),
             Some(why) => Err(io::Error::new(io::ErrorKind::NotFound, why.clone())),
         }

@@ -157,14 +157,14 @@ fn section<'a>(archive: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let contents = archive.get(usize::try_from(contents_at).ok()?..)?;
     let (count, mut rest) = contents.strip_prefix(b"TOC!")?.split_first_chunk()?;
     for _ in 0..u32::from_le_bytes(*count) {
-        let (place, after) = rest.split_first_chunk()?;
+        let (offset, after) = rest.split_first_chunk()?;
         let (length, after) = after.split_first_chunk()?;
         let (name_bytes, after) = after.split_first_chunk()?;
         let (its_name, after) = after.split_at_checked(u16::from_le_bytes(*name_bytes).into())?;
         if its_name == name {
-            let place = usize::try_from(u64::from_le_bytes(*place)).ok()?;
+            let offset = usize::try_from(u64::from_le_bytes(*offset)).ok()?;
             let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-            return archive.get(place..place.checked_add(length)?);
+            return archive.get(offset..offset.checked_add(length)?);
         }
         rest = after;
     }

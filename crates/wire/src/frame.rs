@@ -177,8 +177,8 @@ impl Datagram {
         let end = self.payload().end;
         let pseudo = csum::sum(&frame[addresses]) + u64::from(PROTOCOL_UDP) + (end - self.udp) as u64;
         let check = u16::from_be_bytes([frame[self.udp + 6], frame[self.udp + 7]]);
-        let whole = csum::fold(pseudo + csum::sum(&frame[self.udp..end]));
-        check != 0 && (whole == 0xffff || check == csum::fold(pseudo))
+        let total = csum::fold(pseudo + csum::sum(&frame[self.udp..end]));
+        check != 0 && (total == 0xffff || check == csum::fold(pseudo))
     }
 }
 

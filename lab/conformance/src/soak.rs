@@ -361,7 +361,7 @@ impl Phase<'_> {
         report.written.fills += written.fills;
         report.written.conflicts += written.conflicts;
         report.written.invalidations += written.invalidations;
-        report.written.late += written.late;
+        report.written.late_fills += written.late_fills;
         report.written.tree_fills += written.tree_fills;
         report.written.tree_evictions += written.tree_evictions;
         let mut held = scene.faults.lock().unwrap_or_else(PoisonError::into_inner);

@@ -201,7 +201,7 @@ impl Behind {
         self.host.drain();
         assert_eq!((self.host.failed(), self.host.unjournaled()), (None, 0));
         let ledger = self.host.ledger();
-        assert_eq!(ledger.held(), ledger.issued());
+        assert_eq!(ledger.sum_of_balances(), ledger.issued());
         for (id, account) in ledger.accounts() {
             let Some(index) = self.store.find(id) else {
                 panic!("{id} is not in the fast path");
@@ -211,8 +211,8 @@ impl Behind {
         }
         let told = audit(&self.disk, *self.key.verifying_key()).expect("an audit");
         assert_eq!(
-            (told.operations, told.held),
-            (ledger.number(), ledger.held()),
+            (told.operations, told.balances),
+            (ledger.number(), ledger.sum_of_balances()),
             "the journal replays to another state"
         );
     }

@@ -166,7 +166,7 @@ fn express_operations_are_executed_in_xdp_and_journaled_by_the_host() {
     let told = wire.server.run(move || server.end());
     // A stale id is refused and not recorded.
     assert_eq!(told.operations, 2 * (2 + u64::from(MOVES)) + 2 + 2);
-    assert_eq!((told.accounts, told.held), (4, 2000));
+    assert_eq!((told.accounts, told.balances), (4, 2000));
 }
 
 /// Returns one packet of a session with one operation.
@@ -269,7 +269,10 @@ fn in_durable_mode_xdp_answers_refer_and_the_host_executes() {
         assert_eq!(server.host_replies(), 2 * (ASKED - 2));
         server.end()
     });
-    assert_eq!((told.operations, told.held), (2 * (2 + u64::from(MOVES)), 2000));
+    assert_eq!(
+        (told.operations, told.balances),
+        (2 * (2 + u64::from(MOVES)), 2000)
+    );
 }
 
 /// The paper's REFER of an empty account is answered with the bytes of the request. A server that received the answer

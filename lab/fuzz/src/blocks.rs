@@ -185,7 +185,11 @@ pub fn block_file(data: &[u8]) {
             .filter(|refused| refused.hash.is_some())
             .count() as u64;
         let expected = if foreign { 0 } else { found as u64 };
-        assert_eq!(first.blocks + first.known + hashed, expected, "blocks found");
+        assert_eq!(
+            first.blocks + first.already_stored + hashed,
+            expected,
+            "blocks found"
+        );
         assert_eq!(first.blocks, blocks);
         assert_eq!(first.connected + first.side, first.blocks);
         for refused in &first.refused {
@@ -196,7 +200,7 @@ pub fn block_file(data: &[u8]) {
         }
         let (second, blocks_then) = import();
         assert_eq!((second.blocks, blocks_then), (0, blocks));
-        assert_eq!(second.known, first.known + first.blocks);
+        assert_eq!(second.already_stored, first.already_stored + first.blocks);
     });
 }
 

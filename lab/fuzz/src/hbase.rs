@@ -29,7 +29,7 @@ pub fn response(bytes: &[u8]) {
     };
     let message = match response.outcome {
         Err(exception) => {
-            assert!(exception.said.chars().count() <= 300 && !exception.said.contains('\n'));
+            assert!(exception.message.chars().count() <= 300 && !exception.message.contains('\n'));
             assert!(exception.class.ends_with(exception.name()));
             return;
         }
@@ -75,15 +75,15 @@ fn answer_to_scan(message: Bytes, reverse: bool) {
     let Ok(mut piece) = scanned(message, &part, &columns()) else {
         return;
     };
-    let rows: Vec<_> = piece.found.chunk_by(|one, other| one.key == other.key).collect();
+    let rows: Vec<_> = piece.cells.chunk_by(|one, other| one.key == other.key).collect();
     assert!(rows.len() == piece.rows && piece.rows <= ROWS as usize);
     if reverse {
-        piece.found.reverse();
+        piece.cells.reverse();
     }
-    let mut found = piece.found.iter();
+    let mut found = piece.cells.iter();
     assert!(found.all(|found| found.key[..] >= *LOW && found.key[..] < *HIGH));
     let is_before = |one: &_, other: &_| one < other;
-    let keys = piece.found.windows(2);
+    let keys = piece.cells.windows(2);
     assert!(
         keys.into_iter()
             .all(|two| two[0].key == two[1].key || is_before(&two[0].key, &two[1].key))

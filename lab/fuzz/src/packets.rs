@@ -164,8 +164,8 @@ fn parsed_is_all_there_is(data: &[u8]) {
             (SPV_OP_WTXID_PROOF, header.request_id, body)
         }
         Ok(Request::Headers(header, range)) => {
-            assert!((1..=range.room).contains(&range.count) && range.room <= SPV_HEADERS_MAX);
-            assert_eq!(data.len(), 16 + 48 + 80 * range.room);
+            assert!((1..=range.headers_max).contains(&range.count) && range.headers_max <= SPV_HEADERS_MAX);
+            assert_eq!(data.len(), 16 + 48 + 80 * range.headers_max);
             let count = range.count as u32;
             let body = [&range.start.to_be_bytes()[..], &count.to_be_bytes(), &data[24..]].concat();
             (SPV_OP_HEADERS, header.request_id, body)
@@ -233,16 +233,16 @@ pub fn reply(data: &[u8]) {
         assert_eq!(reply::parse(op, ID, &[datagram, &[0]].concat()), None);
         if let Some(answer) = reply::root(status, body) {
             assert!(matches!(status, Status::Ok | Status::Unknown));
-            assert_eq!(answer.found.is_some(), status == Status::Ok);
-            if let Some(place) = &answer.found {
+            assert_eq!(answer.result.is_some(), status == Status::Ok);
+            if let Some(place) = &answer.result {
                 assert_eq!(root_body(place, &answer.tip), body);
             }
         }
         if let Some(answer) = reply::roots(status, body, count) {
-            assert_eq!((status, answer.found.len()), (Status::Ok, count));
-            let said = roots_body(&answer.found, &answer.tip);
+            assert_eq!((status, answer.result.len()), (Status::Ok, count));
+            let said = roots_body(&answer.result, &answer.tip);
             assert_eq!(said.len(), body.len());
-            let unknown = |at: usize| at >= 40 && answer.found[(at - 40) / 72].is_none();
+            let unknown = |at: usize| at >= 40 && answer.result[(at - 40) / 72].is_none();
             let mut each = said.iter().zip(body).enumerate();
             assert!(each.all(|(at, (said, heard))| said == heard || unknown(at)));
             assert_eq!(reply::roots(status, body, count + 1), None);
@@ -264,8 +264,8 @@ fn witness_reply(datagram: &[u8]) {
         }
         return;
     };
-    assert_eq!(answer.found.is_some(), status == Status::Ok);
-    if let Some(served) = &answer.found {
+    assert_eq!(answer.result.is_some(), status == Status::Ok);
+    if let Some(served) = &answer.result {
         assert_eq!(witness_body(served, &answer.tip, body.len()), body);
         let _ = served
             .proof()

@@ -229,7 +229,7 @@ pub fn show(
     for fastpath in &mut passes {
         let before = Hits::of(&observe());
         for (txid, root) in &questions {
-            check(client.root(txid)?.found.map(|place| place.root), txid, root)?;
+            check(client.root(txid)?.result.map(|place| place.root), txid, root)?;
         }
         *fastpath = Hits::of(&observe()).since(before);
     }
@@ -266,7 +266,7 @@ fn ask(
     observe: &dyn Fn() -> Snapshot,
 ) -> anyhow::Result<(u32, Answerer)> {
     let before = Hits::of(&observe());
-    let found = client.root(txid)?.found;
+    let found = client.root(txid)?.result;
     check(found.map(|place| place.root), txid, root)?;
     let after = Hits::of(&observe());
     let answerer = match (after.line > before.line, after.user > before.user) {

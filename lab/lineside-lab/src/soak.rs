@@ -174,7 +174,7 @@ fn print(options: &Options, report: &Report, as_json: bool) -> Result<(), Unwrit
                 "service": "spv", "seed": options.seed, "replies": report.replies(), "datapaths": datapaths,
                 "checks": {"torn": report.torn, "stale": report.stale, "wrong": report.wrong},
                 "changes": report.changes, "fills": written.fills, "conflicts": written.conflicts,
-                "invalidations": written.invalidations, "late": written.late,
+                "invalidations": written.invalidations, "late": written.late_fills,
                 "seconds": report.elapsed.as_secs_f64(),
             })
         );

@@ -66,18 +66,18 @@ impl Notice {
     /// Parses a notice and verifies its tag. Returns `None` if it is malformed or not signed with `key`.
     pub fn parse(bytes: &[u8], key: &NoticeKey) -> Option<Self> {
         let end = bytes.len().checked_sub(COLUMN_NOTICE_TAG_BYTES)?;
-        let (said, tag) = bytes.split_at(end);
-        if !key.holds(said, tag) {
+        let (signed_part, tag) = bytes.split_at(end);
+        if !key.holds(signed_part, tag) {
             return None;
         }
-        let (head, rest) = ColumnNotice::read_from_prefix(said).ok()?;
+        let (head, rest) = ColumnNotice::read_from_prefix(signed_part).ok()?;
         let (table, mut rest) = rest.split_at_checked(usize::from(head.table_bytes.get()))?;
         let mut keys = Vec::with_capacity(usize::from(head.keys.get()));
         for _ in 0..head.keys.get() {
-            let (length, behind) = rest.split_first()?;
-            let (key, behind) = behind.split_at_checked(usize::from(*length))?;
+            let (length, after_length) = rest.split_first()?;
+            let (key, after_key) = after_length.split_at_checked(usize::from(*length))?;
             keys.push(key.to_vec());
-            rest = behind;
+            rest = after_key;
         }
         let is_range = head.flags & COLUMN_NOTICE_RANGE != 0;
         let is_whole = head.magic.get() == COLUMN_NOTICE_MAGIC && rest.is_empty();

@@ -16,7 +16,7 @@ pub(super) type Challenge = [u8; 16];
 /// Makes and checks challenges. Holds the secret key.
 pub(super) struct Challenges {
     key: hmac::Key,
-    made: AtomicU64,
+    next_number: AtomicU64,
 }
 
 impl std::fmt::Debug for Challenges {
@@ -36,13 +36,13 @@ impl Challenges {
         Ok(Self {
             key: hmac::Key::new(hmac::HMAC_SHA256, &key),
             // Starts with 1, because a challenge of zeros in a request asks for a new challenge.
-            made: AtomicU64::new(1),
+            next_number: AtomicU64::new(1),
         })
     }
 
     /// Makes a challenge for `from`. `now_s` is in seconds of any monotonic clock.
     pub(super) fn make(&self, from: Source, now_s: u64) -> Challenge {
-        let number = self.made.fetch_add(1, Relaxed);
+        let number = self.next_number.fetch_add(1, Relaxed);
         self.in_period(number.to_be_bytes(), from, now_s / CHALLENGE_S)
     }
 

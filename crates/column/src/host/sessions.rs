@@ -174,10 +174,10 @@ impl Sessions {
         from: Source,
         is_trusted: bool,
         request_id: u64,
-        asked: &ColumnSession,
+        request: &ColumnSession,
         now_s: u64,
     ) -> Result<ColumnSession, Status> {
-        let challenge = asked.challenge;
+        let challenge = request.challenge;
         if challenge == [0; 16] {
             return Ok(ColumnSession {
                 challenge: self.challenges.make(from, now_s),
@@ -346,8 +346,8 @@ impl Open {
             let is_kept = is_in_use || now_s.saturating_sub(session.used_s.load(Relaxed)) < idle_s;
             if !is_kept {
                 counts[session.class as usize] -= 1;
-                if let Some(held) = per_site.get_mut(&session.site) {
-                    *held -= 1;
+                if let Some(count) = per_site.get_mut(&session.site) {
+                    *count -= 1;
                 }
             }
             is_kept

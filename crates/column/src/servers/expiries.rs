@@ -11,7 +11,7 @@ const CLOCK_DIFFERENCE_MAX_MS: u64 = 1000;
 
 #[derive(Debug, Default)]
 pub(super) struct Expiries {
-    of: Vec<(ColumnRange, u64)>,
+    by_range: Vec<(ColumnRange, u64)>,
     /// First and last expiry of the cells that were not recorded separately. After the first one, no row is certain to
     /// exist.
     others: Option<(u64, u64)>,
@@ -19,12 +19,12 @@ pub(super) struct Expiries {
 
 impl Expiries {
     pub(super) fn add(&mut self, touched: &[ColumnRange], end_ms: u64, now_ms: u64) {
-        if self.of.len() + touched.len() > EXPIRIES_MAX {
-            self.of.retain(|(_, end_ms)| may_be(*end_ms, now_ms));
+        if self.by_range.len() + touched.len() > EXPIRIES_MAX {
+            self.by_range.retain(|(_, end_ms)| may_be(*end_ms, now_ms));
         }
         self.others = self.others.filter(|(_, last_ms)| may_be(*last_ms, now_ms));
-        if self.of.len() + touched.len() <= EXPIRIES_MAX {
-            self.of.extend(touched.iter().map(|one| (*one, end_ms)));
+        if self.by_range.len() + touched.len() <= EXPIRIES_MAX {
+            self.by_range.extend(touched.iter().map(|one| (*one, end_ms)));
         } else {
             let (first_ms, last_ms) = self.others.unwrap_or((end_ms, end_ms));
             self.others = Some((first_ms.min(end_ms), last_ms.max(end_ms)));
@@ -33,7 +33,7 @@ impl Expiries {
 
     pub(super) fn first_expiry_ms(&self, column: ColumnId, interval: &Interval, read_ms: u64) -> Option<u64> {
         let is_there = |end_ms: u64| may_be(end_ms, read_ms);
-        let of = (self.of.iter())
+        let of = (self.by_range.iter())
             .filter(|((of, at), end_ms)| *of == column && at.overlaps(interval) && is_there(*end_ms));
         let others = self.others.filter(|(_, last_ms)| is_there(*last_ms));
         let others = others.map(|(first_ms, _)| first_ms);
@@ -81,7 +81,7 @@ mod tests {
         }
         expiries.add(&[(COLUMN, row(7))], 500, 0);
         assert_eq!(expiries.first_expiry_ms(COLUMN, &row(99_999), 0), Some(500));
-        assert_eq!(expiries.of.len(), EXPIRIES_MAX);
+        assert_eq!(expiries.by_range.len(), EXPIRIES_MAX);
         let now_ms = 1_001 + CLOCK_DIFFERENCE_MAX_MS;
         expiries.add(&[(COLUMN, row(8))], now_ms + 1, now_ms);
         assert_eq!(expiries.first_expiry_ms(COLUMN, &row(99_999), now_ms), None);

@@ -63,8 +63,8 @@ impl FrequencySketch {
             .map(|depth| self.counters[places[depth]][depth])
             .min();
         let count = least.unwrap_or(0).saturating_add(1);
-        for (depth, place) in places.into_iter().enumerate() {
-            let counter = &mut self.counters[place][depth];
+        for (depth, slot) in places.into_iter().enumerate() {
+            let counter = &mut self.counters[slot][depth];
             *counter = (*counter).max(count);
         }
         self.counted += 1;

@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering::Relaxed;
 impl ColumnWriter {
     /// Returns the blocks in the order of their keys, starting with the first one that ends after `low`.
     fn blocks_from(&self, column: usize, low: &Key) -> impl Iterator<Item = u32> {
-        let (page, place) = self.place(column, low);
+        let (page, position) = self.position_of(column, low);
         let pages = self.columns[column].iter().enumerate().skip(page);
         let blocks = pages.flat_map(move |(number, page_of)| {
             let first = if number == page {
-                place.saturating_sub(1)
+                position.saturating_sub(1)
             } else {
                 0
             };
@@ -42,47 +42,47 @@ impl ColumnWriter {
     }
 
     /// See [`ColumnFill::plan_read`](crate::fill::ColumnFill::reading).
-    pub(super) fn plan_read_around(&self, column: usize, asked: &Interval, rows: usize) -> ReadPlan {
+    pub(super) fn plan_read_around(&self, column: usize, requested: &Interval, rows: usize) -> ReadPlan {
         let now_ns = lease::now_ns();
-        let mut interval = *asked;
+        let mut interval = *requested;
         // Numbers of rows from the start on: those to read at least, those in blocks seen so far, and those up to the
         // end of the last lost block.
-        let (mut wanted, mut seen, mut lost) = (rows, 0, 0);
-        let mut next = asked.low;
-        for index in self.blocks_from(column, &asked.low) {
+        let (mut rows_left, mut rows_seen, mut rows_lost) = (rows, 0, 0);
+        let mut next = requested.low;
+        for index in self.blocks_from(column, &requested.low) {
             let cached = *self.interval(index);
             if cached.low > next {
                 break;
             }
             // Rows may have been added to a lost block.
             let is_lost = self.is_lost(index, now_ns);
-            seen += self.rows(index) + usize::from(is_lost);
-            if cached.low < asked.low {
-                let below = self.rows_below(index, &asked.low);
+            rows_seen += self.rows(index) + usize::from(is_lost);
+            if cached.low < requested.low {
+                let below = self.rows_below(index, &requested.low);
                 if is_lost {
                     interval.low = cached.low;
-                    wanted += below;
+                    rows_left += below;
                 } else {
-                    seen -= below;
+                    rows_seen -= below;
                 }
             }
             if is_lost {
-                lost = seen;
+                rows_lost = rows_seen;
                 interval.high = match (interval.high, cached.high) {
-                    (Some(asked), Some(cached)) => Some(asked.max(cached)),
+                    (Some(requested), Some(cached)) => Some(requested.max(cached)),
                     _ => None,
                 };
             }
-            let is_end = |end: Key| asked.high.is_some_and(|high| high <= end);
+            let is_end = |end: Key| requested.high.is_some_and(|high| high <= end);
             match cached.high {
-                Some(end) if seen < wanted && !is_end(end) => next = end,
+                Some(end) if rows_seen < rows_left && !is_end(end) => next = end,
                 _ => {
-                    let rows = wanted.max(lost);
+                    let rows = rows_left.max(rows_lost);
                     return ReadPlan { interval, rows };
                 }
             }
         }
-        let rows = wanted.max(seen + READ_AHEAD_ROWS);
+        let rows = rows_left.max(rows_seen + READ_AHEAD_ROWS);
         ReadPlan { interval, rows }
     }
 
@@ -90,13 +90,13 @@ impl ColumnWriter {
     pub(super) fn cached_rows_of(
         &self,
         column: usize,
-        asked: &Interval,
+        requested: &Interval,
         rows: usize,
     ) -> Option<(Vec<Row>, bool)> {
         let now_ns = lease::now_ns();
-        let mut found = Vec::new();
-        let mut next = asked.low;
-        for index in self.blocks_from(column, &asked.low) {
+        let mut cached_rows = Vec::new();
+        let mut next = requested.low;
+        for index in self.blocks_from(column, &requested.low) {
             let cached = self.interval(index);
             let server = self.block(index).server.load(Relaxed) as usize % COLUMN_SERVERS_MAX;
             let is_leased = lease::is_valid(&self.store.servers().until_ns[server], now_ns);
@@ -105,18 +105,18 @@ impl ColumnWriter {
             }
             for row in 0..self.rows(index) {
                 let row = self.row(index, row)?;
-                if !asked.contains(&row.key) {
+                if !requested.contains(&row.key) {
                     continue;
                 }
-                if found.len() == rows {
-                    return Some((found, true));
+                if cached_rows.len() == rows {
+                    return Some((cached_rows, true));
                 }
-                found.push(row);
+                cached_rows.push(row);
             }
-            match (cached.high, asked.high) {
+            match (cached.high, requested.high) {
                 (Some(end), Some(high)) if end < high => next = end,
                 (Some(end), None) => next = end,
-                _ => return Some((found, false)),
+                _ => return Some((cached_rows, false)),
             }
         }
         None

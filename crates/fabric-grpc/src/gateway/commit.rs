@@ -27,12 +27,12 @@ pub(crate) async fn commit_status(
     let resource = (request.channel_id.as_str(), RESOURCE);
     let (source, mut session) = admit(shared, client, resource, request.identity, &signed).await?;
     let mut heights = source.heights();
-    let place = loop {
+    let location = loop {
         heights.mark_unchanged();
         // The index is in memory, but for old ids of a state on the disk: a lookup does not need a thread, and
         // thousands of calls may wait for the same block.
-        if let Some(place) = source.transaction(&request.transaction_id)? {
-            break place;
+        if let Some(location) = source.transaction(&request.transaction_id)? {
+            break location;
         }
         if source.withholds() {
             return Err(Status::unavailable(BLOCKS_WITHHELD));
@@ -50,8 +50,8 @@ pub(crate) async fn commit_status(
         return Err(permission_denied(&source, RESOURCE));
     }
     let response = CommitStatusResponse {
-        result: place.code as i32,
-        block_number: place.block,
+        result: location.code as i32,
+        block_number: location.block,
     };
     // A client that has disconnected needs no answer.
     let _ = out.send(Ok(response)).await;

@@ -56,11 +56,11 @@ pub(crate) async fn chaincode_events(
         &request.after_transaction_id,
         request.start_position.as_ref(),
     )?;
-    let wanted = EventFilter {
+    let filter = EventFilter {
         chaincode: request.chaincode_id,
         after: request.after_transaction_id,
     };
-    send_from(shared, client, (&source, session), (first, wanted), out).await
+    send_from(shared, client, (&source, session), (first, filter), out).await
 }
 
 /// Sends the events of all blocks from one on.
@@ -119,9 +119,9 @@ fn first_block(
     start: Option<&SeekPosition>,
 ) -> Result<u64, Status> {
     if !after.is_empty()
-        && let Some(place) = source.transaction(after)?
+        && let Some(location) = source.transaction(after)?
     {
-        return Ok(place.block);
+        return Ok(location.block);
     }
     match start.and_then(|start| start.position.as_ref()) {
         None | Some(Position::NextCommit(_)) => Ok(*source.heights().borrow()),
@@ -138,12 +138,12 @@ async fn read_within(
     client: &Client,
     source: &Arc<dyn CommittedSource>,
     number: u64,
-    wanted: &EventFilter,
+    filter: &EventFilter,
 ) -> Result<Events, Status> {
     loop {
         let reading = shared.reads.acquire().await;
-        let (from, wanted) = (Arc::clone(source), wanted.clone());
-        let read = run_blocking(move || read(&*from, number, &wanted)).await?;
+        let (from, filter) = (Arc::clone(source), filter.clone());
+        let read = run_blocking(move || read(&*from, number, &filter)).await?;
         let mut events = read.map_err(|error| {
             tracing::warn!(number, "a block's events cannot be served: {error}");
             Status::unavailable(format!("block {number} cannot be read"))
@@ -151,8 +151,8 @@ async fn read_within(
         if events.places.is_empty() {
             return Ok(events);
         }
-        if let Some(kept) = client.answers.keep(&events.bytes) {
-            events.bytes = kept;
+        if let Some(counted) = client.answers.count_until_dropped(&events.bytes) {
+            events.bytes = counted;
             return Ok(events);
         }
         drop((events, reading));
@@ -168,11 +168,11 @@ fn read(source: &dyn CommittedSource, number: u64, wanted: &EventFilter) -> Resu
     Ok(events_of(&block, wanted))
 }
 
-fn events_of(block: &Block<'_>, wanted: &EventFilter) -> Events {
+fn events_of(block: &Block<'_>, filter: &EventFilter) -> Events {
     let arena = Arena::new();
     let (codes, mut out) = (block.filter(), Vec::new());
     let mut events = Events {
-        passed: wanted.after.is_empty(),
+        passed: filter.after.is_empty(),
         ..Events::default()
     };
     for (index, envelope) in block.transactions.iter().enumerate() {
@@ -181,8 +181,8 @@ fn events_of(block: &Block<'_>, wanted: &EventFilter) -> Events {
             continue;
         };
         for event in of_transaction {
-            if !events.passed || event.chaincode_id != wanted.chaincode {
-                events.passed |= event.tx_id == wanted.after;
+            if !events.passed || event.chaincode_id != filter.chaincode {
+                events.passed |= event.tx_id == filter.after;
                 continue;
             }
             let start = out.len();
@@ -194,7 +194,7 @@ fn events_of(block: &Block<'_>, wanted: &EventFilter) -> Events {
             }
             events.places.push(start..out.len());
         }
-        events.passed |= tx_id == wanted.after;
+        events.passed |= tx_id == filter.after;
     }
     events.bytes = out.into();
     events

@@ -218,8 +218,8 @@ async fn read_within(
             Ok(payload) => payload,
             Err(message) => return Ok(Err(message)),
         };
-        if let Some(kept) = client.answers.keep(&payload) {
-            return Ok(Ok(success_response(kept)));
+        if let Some(counted) = client.answers.count_until_dropped(&payload) {
+            return Ok(Ok(success_response(counted)));
         }
         drop((payload, reading));
         client.answers.freed().await;
@@ -255,8 +255,8 @@ impl Query {
             Self::BlockByNumber => block_by_number(source, of),
             Self::BlockByHash => block_by_hash(source, of),
             Self::BlockByTxId => {
-                let place = place_of(source, of)?;
-                source.block(place.block).map_err(|error| error.to_string())
+                let location = place_of(source, of)?;
+                source.block(location.block).map_err(|error| error.to_string())
             }
             Self::TransactionById => transaction(source, of),
         }
@@ -322,17 +322,17 @@ fn place_of(source: &dyn CommittedSource, id: &[u8]) -> Result<TxPosition, Strin
 }
 
 fn transaction(source: &dyn CommittedSource, id: &[u8]) -> Result<Bytes, String> {
-    let place = place_of(source, id)?;
-    let bytes = source.block(place.block).map_err(|error| error.to_string())?;
+    let location = place_of(source, id)?;
+    let bytes = source.block(location.block).map_err(|error| error.to_string())?;
     let arena = Arena::new();
     let block = Block::read(&bytes, &arena).map_err(|error| error.to_string())?;
-    let envelope = usize::try_from(place.index)
+    let envelope = usize::try_from(location.index)
         .ok()
         .and_then(|index| block.transactions.get(index));
     let envelope = envelope.ok_or("the block does not have the transaction")?;
     let processed = ProcessedTransaction {
         transaction_envelope: Bytes::copy_from_slice(envelope),
-        validation_code: place.code as i32,
+        validation_code: location.code as i32,
     };
     Ok(processed.encode_to_vec().into())
 }

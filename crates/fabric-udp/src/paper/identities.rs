@@ -75,13 +75,13 @@ fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
         return Err(format!("it has more than {ROLES_MAX} roles or organisations"));
     }
     let mut all = Vec::new();
-    for (place, of) in organisations.iter().enumerate() {
+    for (index, of) in organisations.iter().enumerate() {
         let name = text_of(of, "name")?;
         let mut users = [0; ROLES_MAX];
         for certificate in list_of(of, "certs") {
             let (role, path) = (text_of(certificate, "role")?, text_of(certificate, "cert")?);
-            let found = roles.iter().position(|known| *known == role);
-            let role_place = found.ok_or_else(|| format!("{name}: `Roles` has no role {role}"))?;
+            let role_index = roles.iter().position(|known| *known == role);
+            let role_place = role_index.ok_or_else(|| format!("{name}: `Roles` has no role {role}"))?;
             let user = users[role_place];
             if user >= USERS {
                 return Err(format!(
@@ -91,7 +91,7 @@ fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
             users[role_place] += 1;
             // Number of the published code: bits 0 to 3 are the role, bits 4 to 7 the organisation, and the bits above
             // count the organisation's identities of that role.
-            let id = (role_place + (place << 4) + (user << 8)) as u16;
+            let id = (role_place + (index << 4) + (user << 8)) as u16;
             if id == UNKNOWN_IDENTITY {
                 return Err(format!(
                     "{name}: the number {UNKNOWN_IDENTITY} means an unknown identity"

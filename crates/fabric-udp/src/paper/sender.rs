@@ -81,7 +81,7 @@ pub struct PaperSender {
     /// Next number to try for identities that no file names.
     free_from: u16,
     /// Updates that were made for a block that was not sent.
-    owed: Vec<Vec<u8>>,
+    unsent_updates: Vec<Vec<u8>>,
     sent: PaperSent,
 }
 
@@ -168,7 +168,7 @@ impl PaperSender {
         transactions: &[&[u8]],
         metadata: &[u8],
     ) -> Result<Vec<Vec<u8>>, Unsendable> {
-        let mut packets = std::mem::take(&mut self.owed);
+        let mut packets = std::mem::take(&mut self.unsent_updates);
         packets.push(header(head, transactions.len()));
         for transaction in transactions {
             let mut locators = Vec::new();
@@ -187,7 +187,7 @@ impl PaperSender {
             .find(|bytes| *bytes > FABRIC_PAPER_BYTES_MAX)
         {
             packets.retain(|packet| kind_of(packet) == CACHE_RUN);
-            self.owed = packets;
+            self.unsent_updates = packets;
             return Err(Unsendable::Large(large));
         }
         for packet in packets.iter().filter(|packet| kind_of(packet) != CACHE_RUN) {
@@ -218,8 +218,8 @@ impl PaperSender {
             let Some(id) = self.id_of(identity, packets) else {
                 continue;
             };
-            let gone: usize = removed.iter().map(|range: &Range<usize>| range.len()).sum();
-            notes.push((FABRIC_PAPER_LOCATOR | kind, (at.start - gone) as u16, id));
+            let removed_bytes: usize = removed.iter().map(|range: &Range<usize>| range.len()).sum();
+            notes.push((FABRIC_PAPER_LOCATOR | kind, (at.start - removed_bytes) as u16, id));
             parts.push(section.get(done..at.start).unwrap_or_default());
             done = at.end;
             removed.push(at);
@@ -228,8 +228,8 @@ impl PaperSender {
         for (kind, path) in pointers {
             let Some(at) = find(section, path) else { continue };
             let before = removed.iter().filter(|gone| gone.end <= at.start);
-            let gone: usize = before.map(Range::len).sum();
-            notes.push((*kind, (at.start - gone) as u16, at.len() as u16));
+            let removed_before: usize = before.map(Range::len).sum();
+            notes.push((*kind, (at.start - removed_before) as u16, at.len() as u16));
         }
         packets.push(packet(kind, &notes, &parts));
     }

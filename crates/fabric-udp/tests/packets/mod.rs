@@ -23,7 +23,7 @@ struct ChecksBlocks(u64);
 impl BlockSink for ChecksBlocks {
     fn on_early(&mut self, early: EarlyTx<'_>) {
         assert!(early.segment.ends_with(early.bytes));
-        for known in early.known() {
+        for known in early.cached_identities() {
             assert!(known.at as usize + known.bytes as usize <= early.segment.len());
         }
         for note in early.notes() {

@@ -65,14 +65,14 @@ pub(crate) fn write<D: Disk>(
         appended?;
         Ok(())
     };
-    for (place, name) in (0u8..).zip(names()) {
+    for (number, name) in (0u8..).zip(names()) {
         if FILES.contains(&name) && !head.files.contains_key(name) {
             continue;
         }
         let failed = |error: io::Error| LedgerError::Snapshot(SnapshotError::io(name, &error));
         let mut from = files.open(name).map_err(failed)?;
         loop {
-            let mut payload = vec![LAYOUT, place];
+            let mut payload = vec![LAYOUT, number];
             let read = from
                 .by_ref()
                 .take(part_bytes)

@@ -37,14 +37,14 @@ impl Identities {
         reader: &Reader<D>,
         table: &[Lsn],
     ) -> Result<Vec<Arc<[u8]>>, LedgerError> {
-        let mut found = Vec::with_capacity(table.len());
+        let mut identities = Vec::with_capacity(table.len());
         let mut missing = Vec::new();
-        for (place, lsn) in table.iter().enumerate() {
+        for (index, lsn) in table.iter().enumerate() {
             match self.by_lsn.get(lsn) {
-                Some(identity) => found.push(identity.clone()),
+                Some(identity) => identities.push(identity.clone()),
                 None => {
-                    found.push([].into());
-                    missing.push((place, *lsn));
+                    identities.push([].into());
+                    missing.push((index, *lsn));
                 }
             }
         }
@@ -55,35 +55,35 @@ impl Identities {
                 .segment_of(lsn)
                 .ok_or(wrong(lsn, "a block refers to this record, which does not exist"))?;
             let mut records = reader.records(segment)?;
-            while let Some((place, wanted)) = missing.peek().copied() {
-                if reader.segment_of(wanted) != Some(segment) {
+            while let Some((index, wanted_lsn)) = missing.peek().copied() {
+                if reader.segment_of(wanted_lsn) != Some(segment) {
                     break;
                 }
                 let Some(record) = records.next()? else {
                     return Err(wrong(
-                        wanted,
+                        wanted_lsn,
                         "a block refers to this record, which does not exist",
                     ));
                 };
                 if record.kind == kind::IDENTITY {
                     self.add(record.lsn, record.payload);
                 }
-                if record.lsn < wanted {
+                if record.lsn < wanted_lsn {
                     continue;
                 }
-                if record.lsn > wanted || record.kind != kind::IDENTITY {
+                if record.lsn > wanted_lsn || record.kind != kind::IDENTITY {
                     return Err(wrong(
-                        wanted,
+                        wanted_lsn,
                         "a block refers to this record, which is not an identity",
                     ));
                 }
-                if let Some(found) = found.get_mut(place) {
-                    *found = record.payload.into();
+                if let Some(slot) = identities.get_mut(index) {
+                    *slot = record.payload.into();
                 }
                 missing.next();
             }
         }
-        Ok(found)
+        Ok(identities)
     }
 }
 

@@ -57,8 +57,8 @@ pub(crate) struct RecoveredLedger<D: Disk> {
     pub config_block: u64,
     /// The snapshot with which the ledger begins.
     base: Option<SnapshotBase>,
-    pub known: IdentityCache,
-    pub found: LedgerFindings,
+    pub identities: IdentityCache,
+    pub findings: LedgerFindings,
 }
 
 /// Findings when a ledger was opened.
@@ -104,13 +104,13 @@ pub(crate) fn recover<D: Disk>(
             } else if lacks_expiry && recovered.base.is_some() {
                 STATE_WITH_EXPIRED_KEYS.to_owned()
             } else {
-                recovered.found.state_remade = remade.take();
+                recovered.findings.state_remade = remade.take();
                 return Ok(recovered);
             }
         }
     };
     let mut recovered = read(reader, options, StateDisk::create_empty(directory)?.into(), &ids)?;
-    recovered.found.state_remade = Some(why);
+    recovered.findings.state_remade = Some(why);
     Ok(recovered)
 }
 
@@ -156,9 +156,11 @@ fn read<D: Disk>(
 ) -> Result<RecoveredLedger<D>, LedgerError> {
     let base = SnapshotBase::find(reader)?;
     let latest = reader.latest_snapshot()?;
-    let mut found = LedgerFindings::default();
+    let mut findings = LedgerFindings::default();
     for damaged in latest.damaged {
-        found.damaged.push(format!("{}: {}", damaged.file, damaged.what));
+        findings
+            .damaged
+            .push(format!("{}: {}", damaged.file, damaged.what));
     }
     let mut restored = None;
     if let Some(snapshot) = latest.snapshot {
@@ -173,12 +175,12 @@ fn read<D: Disk>(
         });
         match fits {
             Ok(read) => {
-                found.checkpoint = lsn;
-                found.ids_remade.clone_from(&read.remade);
+                findings.checkpoint = lsn;
+                findings.ids_remade.clone_from(&read.remade);
                 restored = Some(read);
             }
             // A checkpoint contains nothing that the blocks do not, so an unusable one is only recorded.
-            Err(what) => found.damaged.push(what),
+            Err(what) => findings.damaged.push(what),
         }
     }
     let (index, standing, config_block) = match (restored, &base) {
@@ -212,8 +214,8 @@ fn read<D: Disk>(
         founding: state,
         config_block,
         base,
-        known: IdentityCache::default(),
-        found,
+        identities: IdentityCache::default(),
+        findings,
     };
     recovered.replay(reader, options)?;
     Ok(recovered)
@@ -236,21 +238,21 @@ impl<D: Disk> RecoveredLedger<D> {
     }
 
     fn replay(&mut self, reader: &Reader<D>, options: &Options) -> Result<(), LedgerError> {
-        let mut records = reader.records(self.found.checkpoint + 1)?;
+        let mut records = reader.records(self.findings.checkpoint + 1)?;
         let mut assembler = Assembler::default();
         while let Some(record) = records.next()? {
             if record.kind == kind::IDENTITY {
-                self.known.add(record.payload, record.lsn);
+                self.identities.add(record.payload, record.lsn);
                 self.blocks.add_identity(record.lsn, record.payload);
                 continue;
             }
             if is_base(record.kind) {
                 continue;
             }
-            let Some(whole) = assembler.feed(&record)? else {
+            let Some(block_records) = assembler.feed(&record)? else {
                 continue;
             };
-            let stored = self.blocks.restore(reader, &whole)?;
+            let stored = self.blocks.restore(reader, &block_records)?;
             self.redo(&stored, options)?;
             let transactions = stored.codes.len() as u64;
             let arena = Arena::new();
@@ -259,17 +261,17 @@ impl<D: Disk> RecoveredLedger<D> {
                 source,
             })?;
             let entry = Entry {
-                begin: whole.begin,
-                end: whole.end,
-                offset: whole.offset,
-                hash: whole.hash,
+                begin: block_records.begin,
+                end: block_records.end,
+                offset: block_records.offset,
+                hash: block_records.hash,
                 codes: stored.codes,
                 ids: splice::ids(&block),
             };
-            self.blocks.push(entry, whole.commit_hash);
+            self.blocks.push(entry, block_records.commit_hash);
             self.forget_filed();
-            self.found.replayed += 1;
-            self.found.replayed_transactions += transactions;
+            self.findings.replayed += 1;
+            self.findings.replayed_transactions += transactions;
         }
         if let Some(validator) = &mut self.validator {
             let settled = validator.state.write_durable(validator.last + 1);
@@ -353,13 +355,13 @@ impl<D: Disk> WritableLedger<D> {
         let recovered = recover(&journal.reader(), options, state)?;
         Ok(Self {
             snapshots: journal.snapshots(),
-            writer: Writer::new(journal, sizes, recovered.known, recovered.blocks),
+            writer: Writer::new(journal, sizes, recovered.identities, recovered.blocks),
             validator: recovered.validator,
             founding: recovered.founding,
             config_block: recovered.config_block,
             opened: OpenFindings {
                 journal: recovery,
-                ledger: recovered.found,
+                ledger: recovered.findings,
             },
         })
     }
@@ -474,7 +476,7 @@ impl<D: Disk> ReadOnlyLedger<D> {
             validator: recovered.validator.ok_or(LedgerError::Empty)?,
             config_block: recovered.config_block,
             base: recovered.base,
-            found: recovered.found,
+            found: recovered.findings,
         })
     }
 }

@@ -176,7 +176,7 @@ impl<D: Disk> Replica<D> {
         let bytes = bytes.into();
         while self.finish()?.is_some() {}
         if self.validator.is_none() {
-            return self.found(bytes);
+            return self.add_genesis(bytes);
         }
         let begun = Instant::now();
         self.add_validated(begun, |validator| {
@@ -281,7 +281,7 @@ impl<D: Disk> Replica<D> {
         Ok(Some(worker.handle()))
     }
 
-    fn found(&mut self, bytes: Bytes) -> Result<AddedBlock, LedgerError> {
+    fn add_genesis(&mut self, bytes: Bytes) -> Result<AddedBlock, LedgerError> {
         let received = Instant::now();
         let failed = |source| LedgerError::Validation { number: 0, source };
         let started = Validator::new(&bytes, self.setup.validation.clone()).map_err(failed)?;

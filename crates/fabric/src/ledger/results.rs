@@ -139,10 +139,10 @@ fn replaceable(path: &Path) -> io::Result<bool> {
     if !metadata.is_file() || metadata.len() % size_of::<FabricResult>() as u64 != 0 {
         return Err(wrong());
     }
-    let (mut file, mut place) = (File::open(path)?, vec![0; size_of::<FabricResult>()]);
-    for _ in 0..metadata.len() / place.len() as u64 {
-        file.read_exact(&mut place)?;
-        if !place.starts_with(&FABRIC_RESULTS_MAGIC.to_ne_bytes()) && place.iter().any(|byte| *byte != 0) {
+    let (mut file, mut first) = (File::open(path)?, vec![0; size_of::<FabricResult>()]);
+    for _ in 0..metadata.len() / first.len() as u64 {
+        file.read_exact(&mut first)?;
+        if !first.starts_with(&FABRIC_RESULTS_MAGIC.to_ne_bytes()) && first.iter().any(|byte| *byte != 0) {
             return Err(wrong());
         }
     }
@@ -200,11 +200,11 @@ impl Publisher {
             && let Ok(table) = options.open(path).and_then(|file| map(&file))
             && table.as_slice().len() == places
         {
-            for place in table.as_slice() {
+            for slot in table.as_slice() {
                 // The previous writer was killed while it wrote this slot.
-                if place.seq.load(Ordering::Relaxed) % 2 == 1 {
-                    place.number.store(u64::MAX, Ordering::Relaxed);
-                    place.seq.fetch_add(1, Ordering::Release);
+                if slot.seq.load(Ordering::Relaxed) % 2 == 1 {
+                    slot.number.store(u64::MAX, Ordering::Relaxed);
+                    slot.seq.fetch_add(1, Ordering::Release);
                 }
             }
             return Ok(Self::of(table));
@@ -224,8 +224,8 @@ impl Publisher {
         let table: Table<FabricResult> = Table::shared(MmapRaw::map_raw(&file)?, places)
             .filter(|_| places > 0)
             .ok_or_else(wrong)?;
-        for place in table.as_slice() {
-            place.magic.store(FABRIC_RESULTS_MAGIC, Ordering::Release);
+        for slot in table.as_slice() {
+            slot.magic.store(FABRIC_RESULTS_MAGIC, Ordering::Release);
         }
         std::fs::rename(&new, path)?;
         Ok(Self::of(table))
@@ -234,46 +234,45 @@ impl Publisher {
     /// Publishes a durable block.
     pub(crate) fn publish(&mut self, meta: &BlockMeta, timed: &BlockTimes) {
         let places = self.table.as_slice();
-        let Some(place) = places.get((meta.number % places.len().max(1) as u64) as usize) else {
+        let Some(slot) = places.get((meta.number % places.len().max(1) as u64) as usize) else {
             return;
         };
         let set = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
-        let seq = place.seq.load(Ordering::Relaxed);
-        set(&place.seq, seq | 1);
+        let seq = slot.seq.load(Ordering::Relaxed);
+        set(&slot.seq, seq | 1);
         fence(Ordering::Release);
         let codes = meta.codes.get(..meta.codes.len().min(CODES)).unwrap_or_default();
         let valid = meta.codes.iter().filter(|code| **code == TxCode::Valid as u8);
-        set(&place.number, meta.number);
-        place
-            .transactions
+        set(&slot.number, meta.number);
+        slot.transactions
             .store(meta.codes.len() as u32, Ordering::Relaxed);
-        place.valid.store(valid.count() as u32, Ordering::Relaxed);
-        place.codes_bytes.store(codes.len() as u32, Ordering::Relaxed);
+        slot.valid.store(valid.count() as u32, Ordering::Relaxed);
+        slot.codes_bytes.store(codes.len() as u32, Ordering::Relaxed);
         let has_commit_hash = u32::from(meta.commit_hash.is_some());
-        place.has_commit_hash.store(has_commit_hash, Ordering::Relaxed);
-        put(&place.header_hash, &meta.hash);
-        put(&place.commit_hash, &meta.commit_hash.unwrap_or_default());
-        set(&place.parse_ns, nanoseconds(timed.times.parse));
-        set(&place.verify_ns, nanoseconds(timed.times.verify));
-        set(&place.policy_ns, nanoseconds(timed.times.policy));
-        set(&place.mvcc_ns, nanoseconds(timed.times.mvcc));
+        slot.has_commit_hash.store(has_commit_hash, Ordering::Relaxed);
+        put(&slot.header_hash, &meta.hash);
+        put(&slot.commit_hash, &meta.commit_hash.unwrap_or_default());
+        set(&slot.parse_ns, nanoseconds(timed.times.parse));
+        set(&slot.verify_ns, nanoseconds(timed.times.verify));
+        set(&slot.policy_ns, nanoseconds(timed.times.policy));
+        set(&slot.mvcc_ns, nanoseconds(timed.times.mvcc));
         let ledger = timed.ledger_from.map_or(Duration::ZERO, |from| from.elapsed());
-        set(&place.ledger_ns, nanoseconds(ledger));
-        set(&place.total_ns, nanoseconds(timed.received.elapsed()));
+        set(&slot.ledger_ns, nanoseconds(ledger));
+        set(&slot.total_ns, nanoseconds(timed.received.elapsed()));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        set(&place.durable_unix_ns, nanoseconds(now));
-        put(&place.codes, codes);
+        set(&slot.durable_unix_ns, nanoseconds(now));
+        put(&slot.codes, codes);
         let stages = [
-            &place.parse_ns,
-            &place.verify_ns,
-            &place.policy_ns,
-            &place.mvcc_ns,
-            &place.ledger_ns,
-            &place.total_ns,
+            &slot.parse_ns,
+            &slot.verify_ns,
+            &slot.policy_ns,
+            &slot.mvcc_ns,
+            &slot.ledger_ns,
+            &slot.total_ns,
         ];
         let stages = stages.map(|stage| stage.load(Ordering::Relaxed));
         self.totals.add(&meta.codes, stages);
-        place.seq.store((seq | 1).wrapping_add(1), Ordering::Release);
+        slot.seq.store((seq | 1).wrapping_add(1), Ordering::Release);
     }
 }
 
@@ -309,9 +308,9 @@ impl Results {
     /// Returns a block; `None` if it is not durable yet, or if a later block has taken its slot.
     pub fn block(&self, number: u64) -> Option<BlockResult> {
         let places = self.table.as_slice();
-        let place = places.get((number % places.len().max(1) as u64) as usize)?;
+        let slot = places.get((number % places.len().max(1) as u64) as usize)?;
         for _ in 0..SLOT_READ_ATTEMPTS {
-            let seq = place.seq.load(Ordering::Acquire);
+            let seq = slot.seq.load(Ordering::Acquire);
             if seq == 0 {
                 return None;
             }
@@ -319,9 +318,9 @@ impl Results {
                 std::thread::yield_now();
                 continue;
             }
-            let result = read(place);
+            let result = read(slot);
             fence(Ordering::Acquire);
-            if place.seq.load(Ordering::Relaxed) == seq {
+            if slot.seq.load(Ordering::Relaxed) == seq {
                 return Some(result).filter(|result| result.number == number);
             }
         }
@@ -329,23 +328,23 @@ impl Results {
     }
 }
 
-fn read(place: &FabricResult) -> BlockResult {
+fn read(slot: &FabricResult) -> BlockResult {
     let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
-    let codes_bytes = (place.codes_bytes.load(Ordering::Relaxed) as usize).min(CODES);
-    let has_commit_hash = place.has_commit_hash.load(Ordering::Relaxed) == 1;
+    let codes_bytes = (slot.codes_bytes.load(Ordering::Relaxed) as usize).min(CODES);
+    let has_commit_hash = slot.has_commit_hash.load(Ordering::Relaxed) == 1;
     BlockResult {
-        number: word(&place.number),
-        transactions: place.transactions.load(Ordering::Relaxed),
-        valid: place.valid.load(Ordering::Relaxed),
-        codes: get(&place.codes, codes_bytes),
-        header_hash: get_hash(&place.header_hash),
-        commit_hash: has_commit_hash.then(|| get_hash(&place.commit_hash)),
-        parse_ns: word(&place.parse_ns),
-        verify_ns: word(&place.verify_ns),
-        policy_ns: word(&place.policy_ns),
-        mvcc_ns: word(&place.mvcc_ns),
-        ledger_ns: word(&place.ledger_ns),
-        total_ns: word(&place.total_ns),
-        durable_unix_ns: word(&place.durable_unix_ns),
+        number: word(&slot.number),
+        transactions: slot.transactions.load(Ordering::Relaxed),
+        valid: slot.valid.load(Ordering::Relaxed),
+        codes: get(&slot.codes, codes_bytes),
+        header_hash: get_hash(&slot.header_hash),
+        commit_hash: has_commit_hash.then(|| get_hash(&slot.commit_hash)),
+        parse_ns: word(&slot.parse_ns),
+        verify_ns: word(&slot.verify_ns),
+        policy_ns: word(&slot.policy_ns),
+        mvcc_ns: word(&slot.mvcc_ns),
+        ledger_ns: word(&slot.ledger_ns),
+        total_ns: word(&slot.total_ns),
+        durable_unix_ns: word(&slot.durable_unix_ns),
     }
 }

@@ -133,8 +133,8 @@ pub(crate) fn encode(
             *used = true;
         }
     }
-    let held = lsns.iter().zip(used).filter(|(_, used)| *used);
-    let mut table: Vec<Lsn> = held.filter_map(|(lsn, _)| *lsn).collect();
+    let used_lsns = lsns.iter().zip(used).filter(|(_, used)| *used);
+    let mut table: Vec<Lsn> = used_lsns.filter_map(|(lsn, _)| *lsn).collect();
     table.sort_unstable();
     table.dedup();
     let place_of = |lsn: &Option<Lsn>| table.binary_search(&(*lsn)?).ok();
@@ -147,12 +147,12 @@ pub(crate) fn encode(
     }
     let mut done = 0;
     for (at, identity) in spans {
-        let Some(place) = places.get(*identity).copied().flatten() else {
+        let Some(index) = places.get(*identity).copied().flatten() else {
             continue;
         };
         wire::put_varint(out, (at.start - done) as u64);
         out.extend_from_slice(bytes.get(done..at.start).unwrap_or_default());
-        wire::put_varint(out, place as u64);
+        wire::put_varint(out, index as u64);
         done = at.end;
     }
     let rest = bytes.get(done..).unwrap_or_default();
@@ -214,8 +214,8 @@ impl<'a> Encoded<'a> {
             if bytes.len() == self.length {
                 break;
             }
-            let place = usize::try_from(wire::varint(&mut rest).ok()?).ok()?;
-            put(&mut bytes, identities.get(place)?.as_ref())?;
+            let index = usize::try_from(wire::varint(&mut rest).ok()?).ok()?;
+            put(&mut bytes, identities.get(index)?.as_ref())?;
         }
         (rest.is_empty() && bytes.len() == self.length).then_some(bytes)
     }

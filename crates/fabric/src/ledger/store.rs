@@ -206,10 +206,10 @@ impl<D: Disk> Blocks<D> {
             Some((begin, None)) => {
                 // Read from the nearest block whose offset is known, or from the start of the segment.
                 let segment = reader.segment_of(begin).unwrap_or(begin);
-                let place = view.index.index_of(number).unwrap_or_default();
-                let before = view.index.blocks.get(..place).unwrap_or_default();
-                let mut known = before.iter().rev().take_while(|block| block.begin >= segment);
-                match known.find_map(|block| Some((block.begin, block.offset()?))) {
+                let index = view.index.index_of(number).unwrap_or_default();
+                let before = view.index.blocks.get(..index).unwrap_or_default();
+                let mut same_segment = before.iter().rev().take_while(|block| block.begin >= segment);
+                match same_segment.find_map(|block| Some((block.begin, block.offset()?))) {
                     Some((begin, offset)) => reader.records_at(begin, offset)?,
                     None => reader.records(segment)?,
                 }
@@ -255,7 +255,7 @@ impl<D: Disk> Blocks<D> {
     }
 
     /// Records the offset of a block in its segment.
-    fn seen(&self, whole: &BlockRecords) {
+    fn record_offset(&self, whole: &BlockRecords) {
         if let Some(block) = self.view().index.block(whole.number)
             && block.begin == whole.begin
         {
@@ -296,20 +296,20 @@ impl<D: Disk> Cursor<D> {
             if record.kind == kind::IDENTITY || is_base(record.kind) {
                 continue;
             }
-            let whole = match self.assembler.feed(&record) {
+            let block = match self.assembler.feed(&record) {
                 Err(LedgerError::Record { .. }) if begin.is_some_and(|begin| record.lsn < begin) => continue,
                 fed => fed?,
             };
-            let Some(whole) = whole else { continue };
-            self.blocks.seen(&whole);
-            if whole.number < self.next {
+            let Some(block) = block else { continue };
+            self.blocks.record_offset(&block);
+            if block.number < self.next {
                 continue;
             }
-            if whole.number > self.next {
+            if block.number > self.next {
                 return Err(LedgerError::block(self.next, "it is missing in the ledger"));
             }
             self.next += 1;
-            return self.blocks.restore(&self.reader, &whole).map(Some);
+            return self.blocks.restore(&self.reader, &block).map(Some);
         }
         Ok(None)
     }
@@ -319,7 +319,7 @@ impl<D: Disk> Cursor<D> {
 pub struct Writer<D: Disk> {
     journal: Journal<D>,
     options: Options,
-    known: IdentityCache,
+    identities: IdentityCache,
     blocks: Blocks<D>,
     staged: Vec<StagedBlock>,
     /// Encoded block that was appended last; its memory is reused.
@@ -341,7 +341,7 @@ impl<D: Disk> Writer<D> {
         Self {
             journal,
             options,
-            known,
+            identities: known,
             blocks,
             staged: Vec::new(),
             stream: Vec::new(),
@@ -406,7 +406,7 @@ impl<D: Disk> Writer<D> {
             if identity.is_empty() || identity.len() > record_bytes_max {
                 return None;
             }
-            let lsn = self.known.get(identity).or_else(|| numbers.get(identity));
+            let lsn = self.identities.get(identity).or_else(|| numbers.get(identity));
             lsn.or_else(|| {
                 let lsn = first + new.len() as u64;
                 numbers.add(identity, lsn);
@@ -449,7 +449,7 @@ impl<D: Disk> Writer<D> {
         }
         for identity in new {
             let lsn = self.push(kind::IDENTITY, &[identity])?;
-            self.known.add(identity, lsn);
+            self.identities.add(identity, lsn);
         }
         for (kind, head, part) in &records {
             self.push(*kind, &[head, part])?;

@@ -127,10 +127,10 @@ pub fn verify_ledger<D: Disk>(
         }
         _ => Reader::open_before_damage(disk.clone(), &journal),
     };
-    let mut again = Reverification::new(&reader, options, state, report)?;
-    again.ids = ids;
-    let ended = again.run(&reader, each);
-    let mut report = again.report;
+    let mut reverification = Reverification::new(&reader, options, state, report)?;
+    reverification.ids = ids;
+    let ended = reverification.run(&reader, each);
+    let mut report = reverification.report;
     match ended {
         Ok(()) => {}
         Err(error @ LedgerError::Io(_)) => return Err(error),
@@ -233,18 +233,18 @@ impl<'o, D: Disk> Reverification<'o, D> {
             if is_base(record.kind) {
                 continue;
             }
-            let Some(whole) = assembler.feed(&record)? else {
+            let Some(block_records) = assembler.feed(&record)? else {
                 continue;
             };
-            let stored = self.blocks.restore(reader, &whole)?;
-            self.block(&whole, &stored)?;
-            self.compare_checkpoint(whole.end)?;
+            let stored = self.blocks.restore(reader, &block_records)?;
+            self.block(&block_records, &stored)?;
+            self.compare_checkpoint(block_records.end)?;
             self.compare_state(stored.number);
             each(stored.number);
         }
         // A checkpoint after the damage cannot be compared.
-        let missed = self.checkpoint.filter(|of| of.lsn <= reader.durable_lsn());
-        if let Some(Checkpoint { lsn, .. }) = missed {
+        let unread_checkpoint = self.checkpoint.filter(|of| of.lsn <= reader.durable_lsn());
+        if let Some(Checkpoint { lsn, .. }) = unread_checkpoint {
             self.report.add_finding(format!(
                 "the checkpoint at record {lsn} is not at the end of a block"
             ));
@@ -287,7 +287,7 @@ impl<'o, D: Disk> Reverification<'o, D> {
         Ok(())
     }
 
-    fn block(&mut self, whole: &BlockRecords, stored: &Stored) -> Result<(), LedgerError> {
+    fn block(&mut self, records: &BlockRecords, stored: &Stored) -> Result<(), LedgerError> {
         let number = stored.number;
         let failed = |source| LedgerError::Validation { number, source };
         let (codes, hash, commit_hash) = match &mut self.validator {
@@ -302,12 +302,12 @@ impl<'o, D: Disk> Reverification<'o, D> {
             }
             Some(validator) => {
                 let validated = validator.validate(&stored.bytes).map_err(failed)?;
-                let found = (validated.filter(), validated.hash, validated.commit_hash);
+                let recomputed = (validated.filter(), validated.hash, validated.commit_hash);
                 if validated.config.is_some() {
                     self.config_block = number;
                 }
                 validator.commit(validated);
-                found
+                recomputed
             }
         };
         for (index, (now, then)) in codes.iter().zip(&stored.codes).enumerate() {
@@ -337,9 +337,9 @@ impl<'o, D: Disk> Reverification<'o, D> {
         self.report.last_hash = Some(hash);
         self.report.commit_hash = commit_hash;
         let entry = Entry {
-            begin: whole.begin,
-            end: whole.end,
-            offset: whole.offset,
+            begin: records.begin,
+            end: records.end,
+            offset: records.offset,
             hash,
             codes,
             ids: splice::ids(&block),
@@ -418,10 +418,10 @@ impl<D: Disk> Reverification<'_, D> {
                 ));
             }
         }
-        let found = state.len() as u64;
-        if found != keys {
+        let key_count = state.len() as u64;
+        if key_count != keys {
             self.report.add_finding(format!(
-                "the state on the disk has {found} keys, the blocks give {keys}"
+                "the state on the disk has {key_count} keys, the blocks give {keys}"
             ));
         }
         let (listed, expiring) = (state.all_due(), validator.state.all_due());

@@ -75,11 +75,11 @@ fn within(schema: &Schema, mut bytes: &[u8], depth: usize, work: &mut usize) -> 
     let mut values: BTreeMap<u32, Value<'_>> = BTreeMap::new();
     while !bytes.is_empty() {
         let (number, wire_type) = wire::tag(&mut bytes)?;
-        let known = schema.field(number).filter(|field| {
+        let declared = schema.field(number).filter(|field| {
             let varint = matches!(field.kind, Kind::Varint);
             wire_type == if varint { wire::VARINT } else { wire::BYTES }
         });
-        let Some(field) = known else {
+        let Some(field) = declared else {
             wire::skip(number, wire_type, &mut bytes)?;
             continue;
         };

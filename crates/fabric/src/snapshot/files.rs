@@ -69,14 +69,14 @@ pub fn check(files: &mut impl Files, head: &SnapshotHead) -> Result<(), Snapshot
 
 /// Checks a file's SHA-256.
 pub(super) fn compare(name: &str, hasher: Sha256, expected: &[u8; 32]) -> Result<(), SnapshotError> {
-    let found: [u8; 32] = hasher.finalize().into();
-    match found == *expected {
+    let actual: [u8; 32] = hasher.finalize().into();
+    match actual == *expected {
         true => Ok(()),
         false => Err(SnapshotError::new(
             name,
             format!(
                 "its SHA-256 is {}, but the snapshot's metadata says {}",
-                hex(&found),
+                hex(&actual),
                 hex(expected)
             ),
         )),

@@ -118,7 +118,7 @@ fn state(
             if before.as_ref().is_some_and(|before| *before >= key) {
                 return Err(data.wrong(format!("the keys of {namespace} are not in order")));
             }
-            let taken = match (chaincode, key.as_slice()) {
+            let accepted = match (chaincode, key.as_slice()) {
                 ("", CONFIG_KEY) => {
                     has_config = true;
                     contents.config(&entry.value, entry.version)
@@ -128,7 +128,7 @@ fn state(
                     .key(chaincode, collection, &key, entry)
                     .map(|()| ReadMore::More),
             };
-            if taken.map_err(|what| data.wrong(what))? == ReadMore::Enough {
+            if accepted.map_err(|what| data.wrong(what))? == ReadMore::Enough {
                 return Ok(ReadMore::Enough);
             }
             before = Some(key);

@@ -245,11 +245,11 @@ impl Disk {
                 .open()?;
             let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
             let keys = database.keyspace("keys", options)?;
-            let found = keys.get(MARK)?;
-            let lacks_expiry = found
+            let stored_mark = keys.get(MARK)?;
+            let lacks_expiry = stored_mark
                 .as_ref()
                 .is_some_and(|bytes| bytes.starts_with(MAGIC_WITHOUT_EXPIRY));
-            let mark = match found {
+            let mark = match stored_mark {
                 Some(bytes) => Some(DurableMark::decode(&bytes).ok_or(fjall::Error::Unrecoverable)?),
                 None if keys.is_empty()? => None,
                 None => return Err(fjall::Error::Unrecoverable),
@@ -278,11 +278,11 @@ impl Disk {
     fn has_all_links(&self) -> Result<bool, fjall::Error> {
         let mut last = None;
         for link in self.keys.range(link(0)..) {
-            let (place, before) = link.into_inner()?;
+            let (db_key, before) = link.into_inner()?;
             if last.as_deref().is_some_and(|last| last != &*before) {
                 return Ok(false);
             }
-            last = place.strip_prefix(&MARK[..]).map(<[u8]>::to_vec);
+            last = db_key.strip_prefix(&MARK[..]).map(<[u8]>::to_vec);
         }
         let mark = self.mark.map(|mark| mark.last.to_be_bytes().to_vec());
         Ok(last == mark)
@@ -330,7 +330,7 @@ impl Disk {
     }
 
     /// Returns the keys that expire with block `number`.
-    pub fn due(&self, number: u64) -> Vec<ExpiringKey> {
+    pub fn expiring_with(&self, number: u64) -> Vec<ExpiringKey> {
         let mut due = Vec::new();
         for (at, updates) in self.waiting().enumerate() {
             for (namespace, collection, keys) in updates.collections() {
@@ -351,21 +351,21 @@ impl Disk {
             }
         }
         let from = expiry_place(number, &[]);
-        let behind = after(&from);
+        let end = after(&from);
         let listed = catch_panic(|| {
-            let listed = self.keys.range::<Vec<u8>, _>(from..behind);
+            let listed = self.keys.range::<Vec<u8>, _>(from..end);
             listed.map(Guard::into_inner).collect::<Result<Vec<_>, _>>()
         });
-        for (place, life) in listed.unwrap_or_else(|error| {
+        for (db_key, life) in listed.unwrap_or_else(|error| {
             self.fail(&error);
             Vec::new()
         }) {
-            let Some(found) = read_due(&place, &life) else {
+            let Some(expiring) = read_due(&db_key, &life) else {
                 self.failed(&NO_INDEX, true);
                 return Vec::new();
             };
-            if !self.is_waiting(0, (&found.namespace, &found.collection), &found.key) {
-                due.push(found);
+            if !self.is_waiting(0, (&expiring.namespace, &expiring.collection), &expiring.key) {
+                due.push(expiring);
             }
         }
         due
@@ -411,15 +411,15 @@ impl Disk {
 
     /// Returns the entry of a key.
     pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<Entry> {
-        let place = short_place(namespace, collection, key);
-        if let Some(known) = self.cache.get(&place) {
-            return known;
+        let db_key = short_place(namespace, collection, key);
+        if let Some(cached) = self.cache.get(&db_key) {
+            return cached;
         }
         let mut waiting = self.waiting().rev();
         let entry = match waiting.find_map(|updates| updates.get(namespace, collection, key)) {
             Some(update) => entry_of(update),
-            None if place.len() > PLACE_BYTES_MAX => return None,
-            None => match catch_panic(|| self.keys.get(place.as_slice())) {
+            None if db_key.len() > PLACE_BYTES_MAX => return None,
+            None => match catch_panic(|| self.keys.get(db_key.as_slice())) {
                 Ok(None) => None,
                 Ok(Some(bytes)) => Some(self.decode(&bytes)?),
                 Err(error) => {
@@ -428,7 +428,7 @@ impl Disk {
                 }
             },
         };
-        self.cache.put(&place, entry.clone());
+        self.cache.put(&db_key, entry.clone());
         entry
     }
 
@@ -461,14 +461,14 @@ impl Disk {
         }
         let first = db_key(namespace, collection, start);
         let head = first.len() - start.len();
-        let behind = match end {
+        let end_key = match end {
             [] => after(first.get(..head).unwrap_or_default()),
             end => db_key(namespace, collection, end.max(start)),
         };
         MergedRange {
             disk: self,
             head,
-            kept: self.database_range(first, behind),
+            on_disk: self.database_range(first, end_key),
             next: None,
             changed,
         }
@@ -508,15 +508,15 @@ impl Disk {
     }
 
     /// Returns the entries of the database from `first` (inclusive) to `behind` (exclusive).
-    fn database_range(&self, mut first: Vec<u8>, mut behind: Vec<u8>) -> Option<fjall::Iter> {
+    fn database_range(&self, mut first: Vec<u8>, mut end: Vec<u8>) -> Option<fjall::Iter> {
         // No place is longer than the maximum, so a longer bound is truncated and becomes exclusive or inclusive
         // accordingly.
-        let [first_is_long, behind_is_long] = [&mut first, &mut behind].map(|place| {
+        let [first_is_long, behind_is_long] = [&mut first, &mut end].map(|place| {
             let is_long = place.len() > PLACE_BYTES_MAX;
             place.truncate(PLACE_BYTES_MAX);
             is_long
         });
-        if first > behind || first == behind && (first_is_long || !behind_is_long) {
+        if first > end || first == end && (first_is_long || !behind_is_long) {
             return None;
         }
         let bounds = (
@@ -526,13 +526,13 @@ impl Disk {
                 Bound::Included(first)
             },
             if behind_is_long {
-                Bound::Included(behind)
+                Bound::Included(end)
             } else {
-                Bound::Excluded(behind)
+                Bound::Excluded(end)
             },
         );
-        let kept = catch_panic(|| Ok(self.keys.range::<Vec<u8>, _>(bounds)));
-        kept.map_err(|error| self.fail(&error)).ok()
+        let on_disk = catch_panic(|| Ok(self.keys.range::<Vec<u8>, _>(bounds)));
+        on_disk.map_err(|error| self.fail(&error)).ok()
     }
 
     /// Adds the changes of block `durable_mark`.
@@ -652,26 +652,26 @@ impl Disk {
             Some((namespace, collection, key)) => each(namespace, collection, key, entry),
             None => self.failed(&"a key has an unknown form", true),
         };
-        let kept = catch_panic(|| Ok(self.keys.range(..&EXPIRY[..])));
-        let mut kept = match kept {
-            Ok(kept) => kept,
+        let on_disk = catch_panic(|| Ok(self.keys.range(..&EXPIRY[..])));
+        let mut on_disk = match on_disk {
+            Ok(on_disk) => on_disk,
             Err(error) => return self.fail(&error),
         };
         loop {
-            let (place, bytes) = match catch_panic(|| kept.next().map(Guard::into_inner).transpose()) {
+            let (db_key, bytes) = match catch_panic(|| on_disk.next().map(Guard::into_inner).transpose()) {
                 Ok(Some(next)) => next,
                 Ok(None) => break,
                 Err(error) => return self.fail(&error),
             };
-            if !changed.contains_key(&*place)
+            if !changed.contains_key(&*db_key)
                 && let Some(entry) = self.decode(&bytes)
             {
-                show(&place, &entry);
+                show(&db_key, &entry);
             }
         }
-        for (place, entry) in &changed {
+        for (db_key, entry) in &changed {
             if let Some(entry) = entry {
-                show(place, entry);
+                show(db_key, entry);
             }
         }
     }
@@ -688,20 +688,20 @@ impl Disk {
                 keys.map(|(key, update)| (db_key(namespace, collection, key), update.value.is_some())),
             );
         }
-        let kept = || {
+        let count_on_disk = || {
             self.keys.range(..&EXPIRY[..]).try_fold(0, |count, key| {
                 let key = key.key()?;
                 Ok(count + usize::from(!changed.contains_key(&*key)))
             })
         };
-        let kept: usize = match catch_panic(kept) {
+        let on_disk: usize = match catch_panic(count_on_disk) {
             Ok(count) => count,
             Err(error) => {
                 self.fail(&error);
                 return 0;
             }
         };
-        kept + changed.values().filter(|is_there| **is_there).count()
+        on_disk + changed.values().filter(|is_there| **is_there).count()
     }
 }
 

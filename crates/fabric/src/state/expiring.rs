@@ -98,7 +98,7 @@ impl Expiring {
     }
 
     /// Returns the keys that expire with block `number`.
-    pub fn due(&self, number: u64) -> Vec<ExpiringKey> {
+    pub fn expiring_with(&self, number: u64) -> Vec<ExpiringKey> {
         let mut due = Vec::new();
         for (namespace, collections) in &self.0 {
             for (collection, of) in collections {

@@ -50,7 +50,7 @@ impl Keys {
     pub fn insert(&mut self, key: Key, entry: Entry) {
         let hash = self.hash(&key);
         match self.entries.find_mut(hash, |(other, _)| *other == key) {
-            Some((_, kept)) => *kept = entry,
+            Some((_, existing)) => *existing = entry,
             None => {
                 self.order.insert(key.clone());
                 let hasher = &self.hasher;

@@ -82,14 +82,14 @@ fn cells_of(row: &Row, columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, Malf
             return Err(Malformed("a cell is not of the type PUT"));
         }
         let mut is_known = false;
-        for (found, column) in cells.iter_mut().zip(columns) {
+        for (slot, column) in cells.iter_mut().zip(columns) {
             if column.split() != name {
                 continue;
             }
-            if found.is_some() {
+            if slot.is_some() {
                 return Err(Malformed("a row has a cell twice"));
             }
-            *found = Some(cell_of(cell));
+            *slot = Some(cell_of(cell));
             is_known = true;
         }
         if !is_known {
@@ -145,7 +145,7 @@ pub struct ScanPart {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanPiece {
     /// Cells, row by row, in the requested order of columns.
-    pub found: Vec<FoundCell>,
+    pub cells: Vec<FoundCell>,
     /// Number of rows.
     pub rows: usize,
     /// True if this region may have more rows of the part. If there is no row, the server ran out of time before the
@@ -231,7 +231,7 @@ pub fn scanned(answer: Bytes, part: &ScanPart, columns: &[ColumnName]) -> Result
     if answer.results.len() > part.rows as usize {
         return Err(Malformed("more rows than were requested"));
     }
-    let mut found = Vec::with_capacity(answer.results.len());
+    let mut all_cells = Vec::with_capacity(answer.results.len());
     let mut last: Option<&Bytes> = None;
     for row in &answer.results {
         let key = row_of(row)?.ok_or(Malformed("a row without cells"))?;
@@ -241,7 +241,7 @@ pub fn scanned(answer: Bytes, part: &ScanPart, columns: &[ColumnName]) -> Result
         }
         last = Some(key);
         let cells = cells_of(row, columns)?.into_iter().enumerate();
-        found.extend(cells.filter_map(|(column, cell)| {
+        all_cells.extend(cells.filter_map(|(column, cell)| {
             let key = key.to_vec();
             cell.map(|cell| FoundCell { key, column, cell })
         }));
@@ -249,7 +249,7 @@ pub fn scanned(answer: Bytes, part: &ScanPart, columns: &[ColumnName]) -> Result
     let more = answer.more_results_in_region.unwrap_or(true);
     Ok(ScanPiece {
         rows: answer.results.len(),
-        found,
+        cells: all_cells,
         more,
         scanner: answer.scanner_id.filter(|_| more),
     })

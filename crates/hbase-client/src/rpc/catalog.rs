@@ -82,15 +82,15 @@ impl Catalog {
     pub(super) fn locate(
         &self,
         pool: &Pool,
-        place: RegionLookup<'_>,
+        lookup: RegionLookup<'_>,
         deadline: Instant,
     ) -> Result<Arc<Region>, Failure> {
-        if let Some(region) = self.regions.find(place) {
+        if let Some(region) = self.regions.find(lookup) {
             return Ok(region);
         }
         let mut meta = self.meta.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have looked it up in the meantime.
-        if let Some(region) = self.regions.find(place) {
+        if let Some(region) = self.regions.find(lookup) {
             return Ok(region);
         }
         if Instant::now() >= deadline {
@@ -102,7 +102,7 @@ impl Catalog {
             Some(server) => server,
             None => self.meta_server(deadline)?,
         };
-        let region = self.look_up(pool, &server, place, deadline)?;
+        let region = self.look_up(pool, &server, lookup, deadline)?;
         *meta = Some(server);
         let region = region.ok_or_else(|| {
             let table = self.table.escape_ascii();
@@ -153,19 +153,19 @@ impl Catalog {
         &self,
         pool: &Pool,
         server: &str,
-        place: RegionLookup<'_>,
+        lookup: RegionLookup<'_>,
         deadline: Instant,
     ) -> Result<Option<Region>, Failure> {
         let left = deadline.saturating_duration_since(Instant::now());
         let connection = pool.connection(server, left)?;
-        let answer = connection.call("Scan", &self.meta_scan(place), deadline)?;
-        located(answer, &self.table, place).map_err(wrong)
+        let answer = connection.call("Scan", &self.meta_scan(lookup), deadline)?;
+        located(answer, &self.table, lookup).map_err(wrong)
     }
 
     /// Returns the request that reads `hbase:meta` in descending order from the last row that may be the region's.
-    fn meta_scan(&self, place: RegionLookup<'_>) -> ScanRequest {
+    fn meta_scan(&self, lookup: RegionLookup<'_>) -> ScanRequest {
         let table = &self.table[..];
-        let start = match place {
+        let start = match lookup {
             RegionLookup::Of(key) => [table, b",", key, LAST_ID].concat(),
             RegionLookup::Below(Some(key)) => [table, b",", key, FIRST_ID].concat(),
             // After all regions of this table, and before those of any other table.
@@ -203,12 +203,12 @@ impl Catalog {
         let none = || Failure::NotSent("no master is active at the moment".into());
         let master = active.server_name.as_ref().and_then(address).ok_or_else(none)?;
         let connection = Connection::open(&master, MASTER, timeout)?;
-        let asked = TableDescriptorsRequest {
+        let request = TableDescriptorsRequest {
             table_names: vec![parts(&self.table)],
         };
-        let answer = connection.call("GetTableDescriptors", &asked, deadline)?;
-        let found: TableDescriptors = decode(answer).map_err(wrong)?;
-        let mut schemas = found.table_schema.into_iter();
+        let answer = connection.call("GetTableDescriptors", &request, deadline)?;
+        let tables: TableDescriptors = decode(answer).map_err(wrong)?;
+        let mut schemas = tables.table_schema.into_iter();
         let schema = schemas.find(|schema| schema.table_name == Some(parts(&self.table)));
         Ok(schema.map(|schema| {
             let families = schema.column_families.iter();

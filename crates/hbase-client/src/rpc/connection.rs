@@ -58,9 +58,9 @@ struct Calls {
     next_id: u32,
     waiting: HashMap<u32, SyncSender<Answer>>,
     /// Calls that were abandoned.
-    late: HashSet<u32>,
+    abandoned_calls: HashSet<u32>,
     /// Number of answers so far.
-    heard: u64,
+    answers: u64,
     dead: Option<Failure>,
 }
 
@@ -130,12 +130,12 @@ impl Connection {
             )));
         }
         let (sender, receiver) = sync_channel(1);
-        let (id, heard) = self.shared.register(sender)?;
+        let (id, answers_before) = self.shared.register(sender)?;
         let timeout_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1);
         self.shared.send(&frame::request(id, method, timeout_ms, message));
         match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(answer) => answer,
-            Err(_) => match self.shared.give_up(id, heard) {
+            Err(_) => match self.shared.give_up(id, answers_before) {
                 Some(failure) => Err(failure),
                 // The answer has just arrived.
                 None => receiver.recv().unwrap_or_else(|_| Err(self.shared.silent())),
@@ -191,12 +191,12 @@ impl Shared {
         let id = loop {
             calls.next_id = (calls.next_id + 1) & CALL_ID_MAX;
             let id = calls.next_id;
-            if !calls.waiting.contains_key(&id) && !calls.late.contains(&id) {
+            if !calls.waiting.contains_key(&id) && !calls.abandoned_calls.contains(&id) {
                 break id;
             }
         };
         calls.waiting.insert(id, sender);
-        Ok((id, calls.heard))
+        Ok((id, calls.answers))
     }
 
     /// Abandons the call `id`. Returns `None` if its answer has arrived. If the server has not answered anything since
@@ -204,8 +204,8 @@ impl Shared {
     fn give_up(&self, id: u32, heard: u64) -> Option<Failure> {
         let mut calls = self.calls();
         calls.waiting.remove(&id)?;
-        calls.late.insert(id);
-        let is_lost = calls.heard == heard || calls.late.len() > ABANDONED_CALLS_MAX;
+        calls.abandoned_calls.insert(id);
+        let is_lost = calls.answers == heard || calls.abandoned_calls.len() > ABANDONED_CALLS_MAX;
         drop(calls);
         if is_lost {
             self.die(self.silent());
@@ -264,16 +264,19 @@ impl Shared {
         incoming.read_exact(&mut length)?;
         let length = u32::from_be_bytes(length) as usize;
         let is_too_long = length > RESPONSE_BYTES_MAX;
-        let kept = if is_too_long { HEADER_BYTES_MAX } else { length };
-        let mut bytes = Vec::with_capacity(kept.min(READ_BYTES));
-        incoming.by_ref().take(kept as u64).read_to_end(&mut bytes)?;
-        if bytes.len() < kept {
+        let read_length = if is_too_long { HEADER_BYTES_MAX } else { length };
+        let mut bytes = Vec::with_capacity(read_length.min(READ_BYTES));
+        incoming
+            .by_ref()
+            .take(read_length as u64)
+            .read_to_end(&mut bytes)?;
+        if bytes.len() < read_length {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let wrong = |why: frame::Malformed| Failure::NoAnswer(format!("{}: {why}", self.peer));
         let (call_id, answer) = if is_too_long {
-            let behind = (length - kept) as u64;
-            if io::copy(&mut incoming.take(behind), &mut io::sink())? < behind {
+            let discarded = (length - read_length) as u64;
+            if io::copy(&mut incoming.take(discarded), &mut io::sink())? < discarded {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let why = format!("{}: an answer of {length} bytes is too long", self.peer);
@@ -287,10 +290,10 @@ impl Shared {
                 Err(error) => return Ok(Some(wrong(error))),
             }
         };
-        Ok(self.give(call_id, answer))
+        Ok(self.deliver_answer(call_id, answer))
     }
 
-    fn give(&self, call_id: Option<u32>, answer: Answer) -> Option<Failure> {
+    fn deliver_answer(&self, call_id: Option<u32>, answer: Answer) -> Option<Failure> {
         let peer = &self.peer;
         let Some(id) = call_id.filter(|id| *id <= CALL_ID_MAX) else {
             // The frame concerns the whole connection.
@@ -305,9 +308,9 @@ impl Shared {
             });
         };
         let mut calls = self.calls();
-        calls.heard += 1;
+        calls.answers += 1;
         let Some(sender) = calls.waiting.remove(&id) else {
-            let is_late = calls.late.remove(&id);
+            let is_late = calls.abandoned_calls.remove(&id);
             let why = || Failure::NoAnswer(format!("{peer}: an answer to a call that was not made"));
             return (!is_late).then(why);
         };

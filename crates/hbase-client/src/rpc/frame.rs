@@ -24,7 +24,7 @@ pub struct Exception {
     /// Java class, with its package.
     pub class: String,
     /// First line of its text.
-    pub said: String,
+    pub message: String,
     /// True if the same call would fail again.
     pub do_not_retry: bool,
     /// Address of the region now, `host:port`, if the exception contains it.
@@ -43,7 +43,7 @@ impl Exception {
         let line = said.lines().next().unwrap_or_default();
         Self {
             class: class.to_owned(),
-            said: line.chars().take(EXCEPTION_CHARS_MAX).collect(),
+            message: line.chars().take(EXCEPTION_CHARS_MAX).collect(),
             do_not_retry: false,
             moved_to: None,
         }
@@ -52,9 +52,9 @@ impl Exception {
 
 impl std::fmt::Display for Exception {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.said.contains(self.name()) {
-            true => write!(f, "{}", self.said),
-            false => write!(f, "{}: {}", self.name(), self.said),
+        match self.message.contains(self.name()) {
+            true => write!(f, "{}", self.message),
+            false => write!(f, "{}: {}", self.name(), self.message),
         }
     }
 }

@@ -54,19 +54,19 @@ pub(super) enum Outcome {
 }
 
 pub(super) fn outcome(failure: &Failure) -> Outcome {
-    let said = match failure {
+    let message = match failure {
         Failure::NotSent(_) => return Outcome::Elsewhere,
         Failure::NoAnswer(_) => return Outcome::Open,
         Failure::Wrong(_) => return Outcome::OpenForGood,
         Failure::Denied(_) => return Outcome::Refused,
         Failure::Said(said) => said,
     };
-    match said.name() {
+    match message.name() {
         name if REGION_MOVED_EXCEPTIONS.contains(&name) => Outcome::Elsewhere,
         name if OVERLOADED_EXCEPTIONS.contains(&name) => Outcome::Busy,
         name if UNKNOWN_SCANNER_EXCEPTIONS.contains(&name) => Outcome::Open,
         CONFLICT_EXCEPTION => Outcome::OpenForGood,
-        _ if said.do_not_retry => Outcome::Refused,
+        _ if message.do_not_retry => Outcome::Refused,
         _ => Outcome::Open,
     }
 }

@@ -32,14 +32,14 @@ pub(super) fn all(
         return Err(TableError::Refused("a scan must name at least one column".into()));
     }
     let mut left = range.clone();
-    let mut found = Vec::new();
+    let mut cells = Vec::new();
     let mut open: Option<OpenScanner> = None;
     while let Some(part) = ScanPart::of(&left, left.limit.min(ROWS_MAX) as u32) {
         let (mut piece, region) = next(hbase, &part, left.limit <= ROWS_MAX, columns, &mut open)?;
         answered(&region);
         left.limit -= piece.rows;
-        let last = piece.found.last().map(|found| found.key.clone());
-        found.append(&mut piece.found);
+        let last = piece.cells.last().map(|found| found.key.clone());
+        cells.append(&mut piece.cells);
         let is_all = match (piece.more, last, left.reverse) {
             (true, Some(last), false) => {
                 left.low = [&last[..], &[0]].concat();
@@ -66,18 +66,18 @@ pub(super) fn all(
     if let Some(open) = open {
         close(hbase, &open);
     }
-    Ok(found)
+    Ok(cells)
 }
 
 /// Returns a piece with at least one row, or the last piece of its region.
 fn ask(
-    asked: &RegionCall<'_>,
+    call: &RegionCall<'_>,
     message: &ScanRequest,
     part: &ScanPart,
     columns: &[ColumnName],
 ) -> Result<ScanPiece, Failure> {
-    let answer = asked.call("Scan", message)?;
-    let piece = calls::scanned(answer, &part.within(asked.region), columns).map_err(wrong)?;
+    let answer = call.call("Scan", message)?;
+    let piece = calls::scanned(answer, &part.within(call.region), columns).map_err(wrong)?;
     match piece.more && piece.rows == 0 {
         true => Err(Failure::NoAnswer(
             "the server did not finish reading one row in time".into(),
@@ -110,7 +110,7 @@ fn next(
             return Ok((piece, region));
         }
     }
-    let place = match (part.reverse, &part.high) {
+    let lookup = match (part.reverse, &part.high) {
         (false, _) => RegionLookup::Of(&part.low),
         (true, high) => RegionLookup::Below(high.as_deref()),
     };
@@ -118,7 +118,7 @@ fn next(
         let message = calls::scan(asked.region, part, columns, in_one_call);
         ask(asked, &message, part, columns)
     };
-    let (piece, region) = hbase.read(place, deadline, &mut call)?;
+    let (piece, region) = hbase.read(lookup, deadline, &mut call)?;
     if let Some(id) = piece.scanner.filter(|_| !in_one_call) {
         *open = Some(OpenScanner {
             region: Arc::clone(&region),

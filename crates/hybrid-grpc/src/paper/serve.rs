@@ -155,7 +155,7 @@ impl<Q: RequestMessage> UnaryService<Q> for One<Q> {
         Box::pin(async move {
             let request = request.into_inner().request();
             let request = request.ok_or_else(|| status(Code::Malformed))?;
-            let answer = ask(&*service.asked, vec![request]).await?.pop();
+            let answer = ask(&*service.database, vec![request]).await?.pop();
             let answer = answer.unwrap_or(Answer::Refused(Code::OutcomeUnknown));
             within(answer, MESSAGE_BYTES_MAX)
                 .map(Response::new)
@@ -210,7 +210,7 @@ impl<B: Batch> UnaryService<B> for Many<B> {
             let all: Vec<Option<Bytes>> = all.iter().map(RequestMessage::request).collect();
             let wrong: Vec<bool> = all.iter().map(Option::is_none).collect();
             let good = all.into_iter().flatten().collect();
-            let mut answers = ask(&*service.asked, good).await?.into_iter();
+            let mut answers = ask(&*service.database, good).await?.into_iter();
             let mut room = MESSAGE_BYTES_MAX.saturating_sub(REFUSED_BYTES * wrong.len());
             let one = |wrong: bool| {
                 let answer = match wrong {
@@ -235,7 +235,7 @@ impl<B: Batch> UnaryService<B> for Many<B> {
 pub(crate) struct PaperService(pub NodeService);
 
 impl PaperService {
-    fn one<Q: RequestMessage>(&self, request: http::Request<HttpBody>) -> Answered {
+    fn serve_single<Q: RequestMessage>(&self, request: http::Request<HttpBody>) -> Answered {
         let one = One::<Q> {
             service: self.0.clone(),
             asks: PhantomData,
@@ -245,7 +245,7 @@ impl PaperService {
         })
     }
 
-    fn many<B: Batch>(&self, request: http::Request<HttpBody>) -> Answered {
+    fn serve_batch<B: Batch>(&self, request: http::Request<HttpBody>) -> Answered {
         let many = Many::<B> {
             service: self.0.clone(),
             batch: PhantomData,
@@ -272,11 +272,11 @@ impl Service<http::Request<HttpBody>> for PaperService {
     fn call(&mut self, request: http::Request<HttpBody>) -> Answered {
         let method = request.uri().path().rsplit('/').next().unwrap_or_default();
         match method {
-            "Get" => self.one::<GetRequest>(request),
-            "Set" => self.one::<SetRequest>(request),
-            "Verify" => self.one::<VerifyRequest>(request),
-            "BatchGet" => self.many::<BatchGetRequest>(request),
-            "BatchSet" => self.many::<BatchSetRequest>(request),
+            "Get" => self.serve_single::<GetRequest>(request),
+            "Set" => self.serve_single::<SetRequest>(request),
+            "Verify" => self.serve_single::<VerifyRequest>(request),
+            "BatchGet" => self.serve_batch::<BatchGetRequest>(request),
+            "BatchSet" => self.serve_batch::<BatchSetRequest>(request),
             _ => Box::pin(async { Ok(Status::unimplemented("no such method").into_http()) }),
         }
     }

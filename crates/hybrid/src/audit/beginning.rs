@@ -39,10 +39,10 @@ impl Beginning {
             .restore
             .get_or_insert_with(|| Restore::new(*chain.database()));
         restore.feed(piece)?;
-        let Some(whole) = self.restore.take_if(|restore| restore.is_complete()) else {
+        let Some(complete) = self.restore.take_if(|restore| restore.is_complete()) else {
             return Ok(None);
         };
-        let (restored, _) = whole.finish()?;
+        let (restored, _) = complete.finish()?;
         self.base = Some(SnapshotBase {
             number: restored.tip().number,
             hash: *restored.tip_hash(),

@@ -19,9 +19,9 @@ pub(super) fn compare(raw: &Raw, stored: &StoredBlock<'_>, executed: &Executed) 
     }
     let codes: Vec<u8> = executed.codes.iter().map(|code| *code as u8).collect();
     match first_difference(&codes, stored.codes) {
-        Some(place) => {
-            let what = format!("the code of request {place} differs from the re-execution");
-            Err(raw.finding(HEADER_BYTES + 4 + place, number, what))
+        Some(index) => {
+            let what = format!("the code of request {index} differs from the re-execution");
+            Err(raw.finding(HEADER_BYTES + 4 + index, number, what))
         }
         None => Ok(()),
     }

@@ -221,7 +221,7 @@ impl Proof {
     ///
     /// Computes one Keccak-256 for each depth and one for the leaf.
     pub fn check(&self, root: &[u8; 32], key: &[u8; 32]) -> Result<Option<[u8; 32]>, ProofError> {
-        let (mut hash, shown) = match &self.end {
+        let (mut hash, value_shown) = match &self.end {
             End::Empty => ([0; 32], None),
             End::Own { value } => (keccak256(&leaf_message(key, value)), Some(*value)),
             End::Other { key: other, .. } if other == key => return Err(ProofError::OtherLeaf),
@@ -242,7 +242,7 @@ impl Proof {
             };
         }
         if hash == *root {
-            Ok(shown)
+            Ok(value_shown)
         } else {
             Err(ProofError::Root)
         }

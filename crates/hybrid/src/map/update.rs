@@ -26,7 +26,7 @@ const WALKS: usize = 32;
 struct Stale {
     node: Ref,
     /// For each child: whether it needs a new hash too.
-    below: [bool; 2],
+    child_needs_hash: [bool; 2],
 }
 
 /// Result of changing a subtree.
@@ -79,7 +79,10 @@ impl Tree {
         let Grown { node, stale } = self.grow(self.top, 0, changes);
         self.top = node;
         if let Some(below) = stale {
-            self.work.stale[0].push(Stale { node, below });
+            self.work.stale[0].push(Stale {
+                node,
+                child_needs_hash: below,
+            });
             self.root = self.hash();
         } else if node.is_empty() {
             self.root = EMPTY_HASH;
@@ -162,11 +165,11 @@ impl Tree {
 
     /// Changes or removes a leaf.
     fn set(&mut self, node: Ref, index: u32, value: Option<[u8; 32]>) -> Grown {
-        let held = &mut self.leaves.links_mut(index).value;
+        let stored = &mut self.leaves.links_mut(index).value;
         match value {
-            Some(value) if value == *held => Grown::same(node),
+            Some(value) if value == *stored => Grown::same(node),
             Some(value) => {
-                *held = value;
+                *stored = value;
                 Grown::leaf(node)
             }
             None => {
@@ -181,11 +184,11 @@ impl Tree {
         if (0..2).all(|side| now[side].stale.is_none() && now[side].node == before[side]) {
             return Grown::same(old);
         }
-        let alone = match now.map(|child| child.node) {
+        let only_child = match now.map(|child| child.node) {
             [Ref::EMPTY, node] | [node, Ref::EMPTY] => Some(node),
             _ => None,
         };
-        if let Some(node) = alone
+        if let Some(node) = only_child
             && (node.is_empty() || node.is_leaf())
         {
             // A leaf that moves up is hashed again. It is one of the 20 nodes on its path, so its old hash need not
@@ -209,7 +212,7 @@ impl Tree {
             if let Some(below) = child.stale {
                 self.work.stale[depth + 1].push(Stale {
                     node: child.node,
-                    below,
+                    child_needs_hash: below,
                 });
             }
         }
@@ -306,7 +309,7 @@ impl Tree {
             }
             Node::Fork(index) => {
                 let ChildHashes([left, right]) = self.forks.hashes_mut(index);
-                for (hash, below) in [&mut *left, &mut *right].into_iter().zip(stale.below) {
+                for (hash, below) in [&mut *left, &mut *right].into_iter().zip(stale.child_needs_hash) {
                     if below {
                         *hash = ready.next().unwrap_or(EMPTY_HASH);
                     }
@@ -315,7 +318,7 @@ impl Tree {
             }
             Node::Chain(side, index) => {
                 let hash = self.chains.hashes_mut(index);
-                if stale.below[side] {
+                if stale.child_needs_hash[side] {
                     *hash = ready.next().unwrap_or(EMPTY_HASH);
                 }
                 if side == 0 {

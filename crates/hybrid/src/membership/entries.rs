@@ -15,15 +15,15 @@ impl Membership {
         let rules = self.rules.by_prefix.keys().cloned().map(Entry::Rule);
         let mut entries: Vec<Entry> = members.chain(nodes).chain([Entry::Quorum]).chain(rules).collect();
         entries.sort_by_cached_key(|entry| {
-            let mut place = Vec::new();
-            entry.place(&mut place);
-            place
+            let mut path = Vec::new();
+            entry.write_path(&mut path);
+            path
         });
         entries
     }
 
     pub(crate) fn put_member(&mut self, member: MemberId, content: &mut Input<'_>) -> Result<(), Malformed> {
-        let mut found = Member {
+        let mut entry = Member {
             name: content.name(NAME_BYTES_MAX)?.to_owned(),
             role: read_role(content)?,
             revoked: read_revoked(content)?,
@@ -31,19 +31,19 @@ impl Membership {
         };
         while !content.0.is_empty() {
             let number = content.u16()?;
-            if found
+            if entry
                 .keys
                 .last_key_value()
                 .is_some_and(|(last, _)| *last >= number)
             {
                 return Err(Malformed("keys that are not in ascending order"));
             }
-            found.keys.insert(number, read_key(content)?);
+            entry.keys.insert(number, read_key(content)?);
         }
-        if member == 0 || found.keys.is_empty() {
+        if member == 0 || entry.keys.is_empty() {
             return Err(Malformed("member 0, or a member without a key"));
         }
-        self.members.insert(member, Arc::new(found));
+        self.members.insert(member, Arc::new(entry));
         Ok(())
     }
 

@@ -40,40 +40,40 @@ impl State {
         for (name, votes) in &self.votes {
             show(&[b"a", &name[..]].concat(), &votes.content())?;
         }
-        let (mut place, mut content) = (Vec::new(), Vec::new());
+        let (mut path, mut content) = (Vec::new(), Vec::new());
         let of_roster = self.membership.entries();
         let (members, others) = of_roster.split_at(of_roster.partition_point(Entry::is_member));
         let of_roster = |entry: &Entry| {
-            let mut place = Vec::new();
-            entry.place(&mut place);
+            let mut path = Vec::new();
+            entry.write_path(&mut path);
             let content = self.membership.content(entry, |node| self.last_sequence(node));
-            (place, content.unwrap_or_default())
+            (path, content.unwrap_or_default())
         };
-        for (place, content) in members.iter().map(of_roster) {
-            show(&place, &content)?;
+        for (path, content) in members.iter().map(of_roster) {
+            show(&path, &content)?;
         }
         let mut lanes: Vec<_> = self.nonces.iter().collect();
         lanes.sort_unstable_by_key(|(lane, _)| **lane);
         for ((member, lane), last) in lanes {
-            place.clear();
-            place.u8(b'n');
-            place.u64(*member);
-            place.u16(*lane);
-            show(&place, &last.counter.to_be_bytes())?;
+            path.clear();
+            path.u8(b'n');
+            path.u64(*member);
+            path.u16(*lane);
+            show(&path, &last.counter.to_be_bytes())?;
         }
-        for (place, content) in others.iter().map(of_roster) {
-            show(&place, &content)?;
+        for (path, content) in others.iter().map(of_roster) {
+            show(&path, &content)?;
         }
         let mut keys: Vec<&SharedKey> = self.versions.keys().collect();
         keys.sort_unstable();
         for key in keys {
             let Some(cell) = value(key) else { continue };
-            place.clear();
-            place.u8(b'v');
-            place.put(key);
+            path.clear();
+            path.u8(b'v');
+            path.put(key);
             content.clear();
             value_leaf(&mut content, cell.version, &cell.value);
-            show(&place, &content)?;
+            show(&path, &content)?;
         }
         Ok(())
     }
@@ -107,21 +107,21 @@ impl Gathering {
     ///
     /// # Errors
     /// [`Malformed`] for an entry that [`State::each_entry`] does not show, or not in this order.
-    pub fn take(&mut self, place: &[u8], content: &[u8]) -> Result<RestoredEntry, Malformed> {
-        if !self.last_place.is_empty() && place <= self.last_place.as_slice() {
+    pub fn take(&mut self, path: &[u8], content: &[u8]) -> Result<RestoredEntry, Malformed> {
+        if !self.last_place.is_empty() && path <= self.last_place.as_slice() {
             return Err(Malformed("entries that are not in ascending order"));
         }
         self.last_place.clear();
-        self.last_place.extend_from_slice(place);
+        self.last_place.extend_from_slice(path);
         self.leaves.push(Leaf {
-            key: keccak256(place),
+            key: keccak256(path),
             value: Some(keccak256(content)),
         });
         if self.leaves.len() == LEAVES {
             self.state.tree.update(&mut self.leaves);
             self.leaves.clear();
         }
-        self.state.put(Input(place), Input(content))
+        self.state.put(Input(path), Input(content))
     }
 
     /// Returns the state and its root.
@@ -133,13 +133,13 @@ impl Gathering {
 }
 
 impl State {
-    fn put(&mut self, mut place: Input<'_>, mut content: Input<'_>) -> Result<RestoredEntry, Malformed> {
-        match place.u8()? {
+    fn put(&mut self, mut path: Input<'_>, mut content: Input<'_>) -> Result<RestoredEntry, Malformed> {
+        match path.u8()? {
             b'v' => {
-                if !(1..=HYBRID_KEY_BYTES_MAX).contains(&place.0.len()) {
+                if !(1..=HYBRID_KEY_BYTES_MAX).contains(&path.0.len()) {
                     return Err(Malformed("a key that is too long, or empty"));
                 }
-                let key = SharedKey::from(place.0);
+                let key = SharedKey::from(path.0);
                 let version = Version {
                     block: content.u64()?,
                     index: content.u32()?,
@@ -153,21 +153,21 @@ impl State {
                 return Ok(RestoredEntry::Value(key, Cell { version, value }));
             }
             b'n' => {
-                let lane = (place.u64()?, place.u16()?);
+                let lane = (path.u64()?, path.u16()?);
                 let (counter, touched) = (content.u64()?, false);
                 self.nonces.insert(lane, LastNonce { counter, touched });
             }
             b'a' => {
-                let name = place.array()?;
+                let name = path.array()?;
                 self.votes.insert(name, Votes::read(&mut content)?);
             }
-            b'm' => self.membership.put_member(place.u64()?, &mut content)?,
+            b'm' => self.membership.put_member(path.u64()?, &mut content)?,
             b'r' => {
-                self.membership.put_rules(place.0, &mut content)?;
-                place.0 = &[];
+                self.membership.put_rules(path.0, &mut content)?;
+                path.0 = &[];
             }
             b'o' => {
-                let node = place.u32()?;
+                let node = path.u32()?;
                 let sequence = self.membership.put_node(node, &mut content)?;
                 if sequence > 0 {
                     self.node_sequences.insert(node, sequence);
@@ -176,7 +176,7 @@ impl State {
             b'q' => self.membership.put_quorum(content.u16()?),
             _ => return Err(Malformed("unknown kind of entry")),
         }
-        place.end()?;
+        path.end()?;
         content.end()?;
         Ok(RestoredEntry::Other)
     }

@@ -106,7 +106,7 @@ pub fn read_answer(datagram: &[u8]) -> Option<(u64, Status, &[u8])> {
 }
 
 impl Answered {
-    fn says(&self) -> u8 {
+    fn content_code(&self) -> u8 {
         match self {
             Self::Refused(_) => HYBRID_ANSWER_REFUSED,
             Self::Cells(_) => HYBRID_ANSWER_CELLS,
@@ -126,7 +126,7 @@ impl Answered {
             is_over: false,
         };
         out.u16(self.code() as u16);
-        out.u8(self.says());
+        out.u8(self.content_code());
         match self {
             Self::Refused(_) => {}
             Self::Cells(cells) => {

@@ -83,7 +83,7 @@ impl Topic {
                     messages = reads.0.messages.lock().unwrap();
                 }
             });
-            let (lost, reader) = (start.lost, Some(reader));
+            let (lost, reader) = (start.on_lost, Some(reader));
             Ok(Arc::new(NodeLog {
                 topic,
                 lost,

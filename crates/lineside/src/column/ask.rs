@@ -233,11 +233,11 @@ fn show_row(
             json!({"key": key, "found": true, "cells": cells, "source": source, "may_be_stale": stale})
         );
     }
-    let held: Vec<_> = (cells.iter())
+    let present: Vec<_> = (cells.iter())
         .map(|(name, value)| format!("{name} = {}", value.as_str().unwrap_or_default()))
         .collect();
     let stale = if stale { ", may be stale" } else { "" };
-    say!("{key}: {} (from {source}{stale})", held.join(", "))
+    say!("{key}: {} (from {source}{stale})", present.join(", "))
 }
 
 /// Prints a row that does not fit a packet: key, column and length of its longest value, and the part that answered.
@@ -321,7 +321,7 @@ impl Cell {
         let outcome = self.server.client()?.change(&self.key.0, &self.column, change)?;
         let key = text::show(&self.key.0);
         let mut object = json!({"key": key, "done": outcome != Outcome::NotApplied});
-        let said = match (change, &outcome) {
+        let output = match (change, &outcome) {
             (Change::Increment(_), Outcome::Now(value))
                 if let Ok(value) = <[u8; 8]>::try_from(&value[..]) =>
             {
@@ -342,7 +342,7 @@ impl Cell {
         };
         match as_json {
             true => say!("{object}"),
-            false => say!("{key}: {said}"),
+            false => say!("{key}: {output}"),
         }?;
         Ok(outcome)
     }
@@ -450,16 +450,16 @@ impl Scan {
             ..Rows::default()
         };
         let mut client = self.server.client()?;
-        let (mut said, mut too_long) = (Ok(()), 0);
+        let (mut written, mut too_long) = (Ok(()), 0);
         client.scan_all(&rows, &self.columns, |answer| {
             too_long += answer.left_out.len();
-            said = self.show(&answer, as_json);
-            match said {
+            written = self.show(&answer, as_json);
+            match written {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             }
         })?;
-        said?;
+        written?;
         match too_long {
             0 => Ok(()),
             _ => bail!("{too_long} of the rows are too long for a packet: ask for fewer columns"),
@@ -469,13 +469,13 @@ impl Scan {
     /// Prints the rows of one reply, with a line for each row that was left out, in the order of their keys.
     fn show(&self, answer: &Answer, as_json: bool) -> Result<(), Unwritten> {
         let mut left_out = answer.left_out.iter().peekable();
-        let mut shown = 0;
+        let mut rows_shown = 0;
         for row in answer.rows.chunk_by(|one, other| one.0 == other.0) {
-            while let Some(before) = left_out.next_if(|one| one.behind <= shown) {
+            while let Some(before) = left_out.next_if(|one| one.rows_before <= rows_shown) {
                 show_left_out(&self.columns, before, answer, as_json)?;
             }
             show_row(&self.columns, row, answer, as_json)?;
-            shown += row.len();
+            rows_shown += row.len();
         }
         left_out.try_for_each(|one| show_left_out(&self.columns, one, answer, as_json))
     }

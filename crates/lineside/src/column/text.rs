@@ -7,16 +7,16 @@
 pub fn parse(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
+    while let Some((first, remaining)) = rest.split_first() {
         if *first != b'\\' {
             bytes.push(*first);
-            rest = behind;
+            rest = remaining;
             continue;
         }
-        let Some((escaped, behind)) = behind.split_first() else {
+        let Some((escaped, after_backslash)) = remaining.split_first() else {
             return Err("a single backslash at the end: write \\\\ for a backslash".into());
         };
-        rest = behind;
+        rest = after_backslash;
         bytes.push(match escaped {
             b'n' => b'\n',
             b'r' => b'\r',

@@ -61,7 +61,7 @@ impl Refusals {
     }
 
     /// Notes that the connection to an endpoint was given up.
-    fn left(&self, endpoint: &str, left: &LeaveReason) {
+    fn on_left(&self, endpoint: &str, left: &LeaveReason) {
         let mut in_a_row = self.in_a_row.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(count) = &mut *in_a_row else { return };
         *count = if left.is_final() { *count + 1 } else { 0 };
@@ -112,7 +112,7 @@ impl RequestIdentity {
         let (on_left, on_held) = (Arc::clone(&refusals), Arc::clone(&refusals));
         options.on_left = Some(Arc::new(move |endpoint, left| {
             // Not printed: an idle channel, and the refusal that ends the command, which is its error.
-            on_left.left(endpoint, left);
+            on_left.on_left(endpoint, left);
             if *left != LeaveReason::Silent && on_left.why.borrow().is_none() {
                 tell!("lineside: {endpoint}: {left}");
             }

@@ -83,7 +83,7 @@ impl Follow {
             false => say!("{}", self.line(&block))?,
         }
         match &self.checkpoint {
-            Some(file) => keep(file, received.number + 1),
+            Some(file) => write_checkpoint(file, received.number + 1),
             None => Ok(()),
         }
     }
@@ -133,7 +133,7 @@ fn goes_nowhere() -> std::io::Result<bool> {
 }
 
 /// Replaces a checkpoint file atomically and syncs it to disk.
-fn keep(file: &Path, next: u64) -> anyhow::Result<()> {
+fn write_checkpoint(file: &Path, next: u64) -> anyhow::Result<()> {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");
     let new = PathBuf::from(name);

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct Join {
     #[command(flatten)]
-    kept: ReplicaLedger,
+    storage: ReplicaLedger,
     /// Directory of the snapshot, as a peer writes it (`completed/CHANNEL/BLOCK` below its snapshot directory).
     #[arg(value_name = "DIR")]
     snapshot: PathBuf,
@@ -53,18 +53,18 @@ fn digest(text: &str) -> Result<[u8; 32], Wrong> {
 /// # Errors
 /// A file of the snapshot is refused, a hash is not the expected one, or the ledger cannot be written.
 pub fn join(arguments: &Join, as_json: bool) -> anyhow::Result<()> {
-    let kept = &arguments.kept;
+    let storage = &arguments.storage;
     let expected = ExpectedHashes {
         snapshot_hash: arguments.snapshot_hash,
         commit_hash: arguments.commit_hash,
     };
-    let (data, options) = (&kept.data.data, kept.data.options());
+    let (data, options) = (&storage.data.data, storage.data.options());
     let joined = join_at(
         data,
         &arguments.snapshot,
         &expected,
         options,
-        kept.state_name(),
+        storage.state_name(),
         &mut |_| {},
     )?;
     let head = &joined.head;

@@ -145,7 +145,7 @@ impl ReplicaLedger {
 #[derive(Args)]
 pub struct Import {
     #[command(flatten)]
-    kept: ReplicaLedger,
+    storage: ReplicaLedger,
     /// Directory with the blocks as NNNNN.orderer.pb.gz or NNNNN.committed.pb.gz.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -209,18 +209,18 @@ pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
             delivered => delivered,
         })
     };
-    let shown = arguments.folder.display();
+    let path = arguments.folder.display();
     let genesis = recorded(0)?;
-    if genesis.is_none() && !arguments.kept.data.has_blocks() {
-        bail!("{shown}: block 0 is missing here, and a new ledger begins with it");
+    if genesis.is_none() && !arguments.storage.data.has_blocks() {
+        bail!("{path}: block 0 is missing here, and a new ledger begins with it");
     }
-    let mut replica = arguments.kept.open(None)?;
+    let mut replica = arguments.storage.open(None)?;
     let from = replica.next();
     if genesis.is_none() && recorded(from)?.is_none() {
-        bail!("{shown}: this directory has neither block 0 nor block {from}, the next block of the ledger");
+        bail!("{path}: this directory has neither block 0 nor block {from}, the next block of the ledger");
     }
     if from > 0 && genesis.is_some_and(|genesis| !ledger::begins_with(&replica, &genesis)) {
-        bail!("{shown}: these blocks are of another channel than the ledger; give another --data directory");
+        bail!("{path}: these blocks are of another channel than the ledger; give another --data directory");
     }
     let mut transactions = 0;
     for number in from.. {
@@ -388,16 +388,16 @@ fn write(path: &Path, stored: &Stored, delivered: bool) -> anyhow::Result<()> {
 /// The ledger has no such transaction, or cannot be read.
 pub fn tx(arguments: &Tx, as_json: bool) -> anyhow::Result<()> {
     let look = arguments.data.look()?;
-    let place = look.blocks.transaction(&TxId::new(&arguments.id))?;
-    if place.is_none() && look.blocks.is_before_snapshot(&TxId::new(&arguments.id)) {
+    let location = look.blocks.transaction(&TxId::new(&arguments.id))?;
+    if location.is_none() && look.blocks.is_before_snapshot(&TxId::new(&arguments.id)) {
         let first = look.blocks.first();
         bail!(
             "the transaction is in a block before {first}, and the ledger was joined from a snapshot, which holds \
              neither its block nor its code; ask a peer"
         );
     }
-    let place = place.context("there is no transaction with this id")?;
-    let (block, index, code) = (place.block, place.index, place.code);
+    let location = location.context("there is no transaction with this id")?;
+    let (block, index, code) = (location.block, location.index, location.code);
     if as_json {
         let line = json!({
             "id": arguments.id, "block": block, "index": index, "code": code as u8, "name": code.name(),

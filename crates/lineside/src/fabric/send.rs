@@ -213,7 +213,7 @@ fn say_sent(counters: &SenderCounters, as_json: bool) -> Result<(), Unwritten> {
         datagrams,
         bytes,
         blocks,
-        again,
+        retransmitted: again,
         refused,
         receivers,
         ..

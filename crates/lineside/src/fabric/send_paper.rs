@@ -52,7 +52,7 @@ pub struct SendPaper {
 struct Paced {
     socket: UdpSocket,
     bytes_per_s: u64,
-    began: Instant,
+    started_at: Instant,
     bytes: u64,
 }
 
@@ -60,7 +60,7 @@ impl Paced {
     fn send(&mut self, packet: &[u8]) -> anyhow::Result<()> {
         if self.bytes_per_s > 0 {
             let due = Duration::from_secs_f64(self.bytes as f64 / self.bytes_per_s as f64);
-            let ahead = due.saturating_sub(self.began.elapsed());
+            let ahead = due.saturating_sub(self.started_at.elapsed());
             if ahead > RATE_LEAD {
                 std::thread::sleep(ahead);
             }
@@ -100,12 +100,12 @@ pub fn send(arguments: &SendPaper, as_json: bool) -> anyhow::Result<()> {
     let mut paced = Paced {
         socket: socket(arguments)?,
         bytes_per_s: arguments.bytes_per_s,
-        began: Instant::now(),
+        started_at: Instant::now(),
         bytes: 0,
     };
     let mut sender = PaperSender::new();
-    for known in &identities {
-        if let Some(update) = sender.add(known.id, &known.identity) {
+    for identity in &identities {
+        if let Some(update) = sender.add(identity.id, &identity.identity) {
             paced.send(&update)?;
         }
     }
@@ -133,7 +133,7 @@ pub fn send(arguments: &SendPaper, as_json: bool) -> anyhow::Result<()> {
             arguments.directory.display()
         );
     }
-    say_sent(&sender.sent(), &left_out, paced.began.elapsed(), as_json)?;
+    say_sent(&sender.sent(), &left_out, paced.started_at.elapsed(), as_json)?;
     Ok(())
 }
 

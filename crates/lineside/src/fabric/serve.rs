@@ -145,7 +145,7 @@ impl Serve {
             }),
         );
         let following = self.following;
-        section.set_some("orderers", given(following.orderer));
+        section.set_some("orderers", non_empty(following.orderer));
         section.set_some("msp_id", following.msp_id);
         section.set_some("msp", following.msp);
         section.set_some("tls_ca", following.tls_ca);
@@ -157,7 +157,7 @@ impl Serve {
         section.set_some("udp_key", self.udp.udp_key);
         section.set_some("udp_paper", self.udp.udp_paper.then_some(true));
         section.set_some("udp_paper_identities", self.udp.udp_paper_identities);
-        section.set_some("trusted_sources", given(self.udp.trusted_sources));
+        section.set_some("trusted_sources", non_empty(self.udp.trusted_sources));
         section.set_some("genesis", self.genesis);
         section.set_some("listen", self.listen);
         section.set_some("certificate", self.certificate);
@@ -170,7 +170,7 @@ impl Serve {
 }
 
 /// Returns the list; `None` if it is empty.
-fn given<T>(list: Vec<T>) -> Option<Vec<T>> {
+fn non_empty<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
 }
 

@@ -134,11 +134,11 @@ fn known_collection<'a>(
     let of_namespace = spaces.iter().filter(|(name, _)| name == namespace);
     let names: Vec<&str> = of_namespace.map(|(_, collection)| collection.as_str()).collect();
     if names.is_empty() {
-        let known: BTreeSet<&str> = spaces.iter().map(|(name, _)| name.as_str()).collect();
-        let known: Vec<&str> = known.into_iter().collect();
+        let known_names: BTreeSet<&str> = spaces.iter().map(|(name, _)| name.as_str()).collect();
+        let known_names: Vec<&str> = known_names.into_iter().collect();
         bail!(
             "the state has no namespace {namespace:?}; it has {}",
-            known.join(", ")
+            known_names.join(", ")
         );
     }
     let collections: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();

@@ -61,10 +61,10 @@ pub fn verify_peer(arguments: &VerifyPeer, as_json: bool) -> anyhow::Result<()> 
     let options = options_with(arguments.threads);
     let audited = match &look {
         Some(look) => {
-            let mut ours = |number| ours(look, number);
+            let mut own_results = |number| own_results(look, number);
             audit(
                 &mut peer,
-                AuditReference::Ledger(look.blocks.first(), &mut ours),
+                AuditReference::Ledger(look.blocks.first(), &mut own_results),
                 &mut |_| {},
             )
         }
@@ -92,7 +92,7 @@ fn look_at(arguments: &VerifyPeer, data: &Path) -> anyhow::Result<ReadOnlyLedger
     look.with_context(|| format!("cannot read the ledger in {}", data.display()))
 }
 
-fn ours(look: &ReadOnlyLedger<FsDisk>, number: u64) -> Result<Option<OwnResults>, String> {
+fn own_results(look: &ReadOnlyLedger<FsDisk>, number: u64) -> Result<Option<OwnResults>, String> {
     match look.blocks.block(number) {
         Ok(stored) => Ok(Some(OwnResults {
             hash: stored.hash,
@@ -114,7 +114,7 @@ fn show(audited: &AuditReport, as_json: bool) -> anyhow::Result<()> {
     } = audited;
     if as_json {
         let difference = difference.as_ref().map(|difference| {
-            json!({ "block": difference.number, "place": difference.place, "differences": difference.what })
+            json!({ "block": difference.number, "place": difference.location, "differences": difference.what })
         });
         let line = json!({
             "blocks": blocks, "transactions": transactions, "without_commit_hash": without_commit_hash,
@@ -133,7 +133,7 @@ fn show(audited: &AuditReport, as_json: bool) -> anyhow::Result<()> {
             )?;
         }
         if let Some(difference) = difference {
-            say!("block {} ({}) differs:", difference.number, difference.place)?;
+            say!("block {} ({}) differs:", difference.number, difference.location)?;
             for what in &difference.what {
                 say!("  {what}")?;
             }
@@ -154,8 +154,8 @@ fn snapshot(arguments: &VerifyPeer, look: &ReadOnlyLedger<FsDisk>, as_json: bool
     let mut files = SnapshotFolder(arguments.peer.clone());
     let head = SnapshotHead::read(&mut files)?;
     check(&mut files, &head)?;
-    let ours = validator_at(&look.blocks, &options_with(arguments.threads), head.last)?;
-    let compared = compare_snapshot(&mut files, &head, &ours)?;
+    let validator = validator_at(&look.blocks, &options_with(arguments.threads), head.last)?;
+    let compared = compare_snapshot(&mut files, &head, &validator)?;
     let SnapshotComparison {
         keys,
         ids,

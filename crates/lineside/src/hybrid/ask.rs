@@ -1,7 +1,7 @@
 //! Client verbs that read and write.
 
 use super::asker::Asker;
-use super::member::{Member, hash, refused, shown, version, version_json};
+use super::member::{Member, hash, refused, version, version_json, version_text};
 use crate::column::text;
 use crate::out::counted;
 use crate::wrong::Wrong;
@@ -25,7 +25,7 @@ pub struct BytesArg(pub Vec<u8>);
 ///
 /// # Errors
 /// The text has an escape sequence that does not exist.
-pub fn given(words: &str) -> Result<BytesArg, String> {
+pub fn parse_bytes(words: &str) -> Result<BytesArg, String> {
     text::parse(words).map(BytesArg)
 }
 
@@ -51,7 +51,7 @@ pub struct Get {
     #[arg(long)]
     linearizable: bool,
     /// Keys; \xNN is the byte with the hex value NN.
-    #[arg(required = true, value_parser = given)]
+    #[arg(required = true, value_parser = parse_bytes)]
     keys: Vec<BytesArg>,
 }
 
@@ -87,8 +87,8 @@ fn say_cell(
             let (version, value) = (version_json(version), value_json(value));
             say!("{}", json!({"key": key, "version": version, "value": value}))?;
         }
-        (false, Some(value)) => say!("{key}\t{}\t{}", shown(version), text::show(value))?,
-        (false, None) => say!("{key}\t{}\t-", shown(version))?,
+        (false, Some(value)) => say!("{key}\t{}\t{}", version_text(version), text::show(value))?,
+        (false, None) => say!("{key}\t{}\t-", version_text(version))?,
     }
     Ok(())
 }
@@ -102,10 +102,10 @@ pub struct Set {
     #[arg(long, value_name = "VERSION", value_parser = version)]
     if_version: Option<Version>,
     /// Key; \xNN is the byte with the hex value NN.
-    #[arg(value_parser = given)]
+    #[arg(value_parser = parse_bytes)]
     name: BytesArg,
     /// New value; \xNN is the byte with the hex value NN.
-    #[arg(value_parser = given)]
+    #[arg(value_parser = parse_bytes)]
     value: BytesArg,
 }
 
@@ -125,7 +125,7 @@ pub struct Delete {
     #[arg(long, value_name = "VERSION", value_parser = version)]
     if_version: Option<Version>,
     /// Key; \xNN is the byte with the hex value NN.
-    #[arg(value_parser = given)]
+    #[arg(value_parser = parse_bytes)]
     name: BytesArg,
 }
 
@@ -161,7 +161,7 @@ fn say_placed(answer: &messages::Placed, id: &str, as_json: bool) -> anyhow::Res
     }
     let code = refused(answer, &[Code::Done, Code::Recorded]).with_context(|| format!("id {id}"))?;
     if !as_json {
-        say!("{}\t{}\tid {id}", code_name(code), shown(answer.version))?;
+        say!("{}\t{}\tid {id}", code_name(code), version_text(answer.version))?;
     }
     Ok(())
 }
@@ -181,10 +181,10 @@ pub struct Range {
     #[arg(long, value_name = "KEYS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// First key; \xNN is the byte with the hex value NN. Empty: the first key of the database.
-    #[arg(default_value = "", value_parser = given)]
+    #[arg(default_value = "", value_parser = parse_bytes)]
     start: BytesArg,
     /// Key before which to stop. Empty: print to the last key.
-    #[arg(default_value = "", value_parser = given)]
+    #[arg(default_value = "", value_parser = parse_bytes)]
     stop: BytesArg,
 }
 
@@ -230,7 +230,7 @@ pub struct History {
     #[arg(long, value_name = "BLOCK.INDEX", value_parser = version)]
     before: Option<Version>,
     /// Key; \xNN is the byte with the hex value NN.
-    #[arg(value_parser = given)]
+    #[arg(value_parser = parse_bytes)]
     name: BytesArg,
 }
 
@@ -251,13 +251,13 @@ impl History {
                 continue;
             }
             let value = value.map_or("-".into(), text::show);
-            say!("{}\t{}\t{value}", shown(write.version), write.time_ms)?;
+            say!("{}\t{}\t{value}", version_text(write.version), write.time_ms)?;
         }
         if answer.writes.is_empty() && self.before.is_none() {
             bail!("no transaction has written this key");
         }
         let last = answer.writes.last().filter(|_| answer.more);
-        let before = last.map(|last| shown(last.version));
+        let before = last.map(|last| version_text(last.version));
         match (as_json, before) {
             (true, before) => say!("{}", json!({"more": answer.more, "before": before}))?,
             (false, Some(before)) => {
@@ -275,7 +275,7 @@ pub struct Watch {
     #[command(flatten)]
     member: Member,
     /// Prefix of the keys; \xNN is the byte with the hex value NN. Empty: all keys.
-    #[arg(default_value = "", value_parser = given)]
+    #[arg(default_value = "", value_parser = parse_bytes)]
     prefix: BytesArg,
 }
 
@@ -377,7 +377,7 @@ impl Outcome {
             false => say!(
                 "{}\t{}\t{}",
                 code_name(code),
-                shown(answer.version),
+                version_text(answer.version),
                 code.meaning()
             )?,
         }

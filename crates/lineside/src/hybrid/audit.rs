@@ -35,9 +35,9 @@ pub struct Audit {
 
 impl Audit {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        let shown = self.data.display();
+        let path = self.data.display();
         if !self.data.is_dir() {
-            bail!("{shown}: there is no such directory");
+            bail!("{path}: there is no such directory");
         }
         let mut options = Options {
             tip: self.tip,
@@ -50,20 +50,20 @@ impl Audit {
             options.threads = threads.get();
         }
         let disk = FsDisk::claim_existing(&self.data, &KIND)
-            .with_context(|| format!("cannot open the ledger in {shown} (stop a node that uses it first)"))?;
+            .with_context(|| format!("cannot open the ledger in {path} (stop a node that uses it first)"))?;
         let (started, mut bar) = (Instant::now(), None);
         let progress = |at: Progress| {
             bar.get_or_insert_with(|| CountBar::new(at.of_bytes))
                 .show(at.bytes)
         };
-        let found = audit(disk, options, progress)?;
+        let report = audit(disk, options, progress)?;
         if let Some(bar) = bar {
             bar.finish();
         }
         let seconds = started.elapsed().as_secs_f64();
-        let (number, tip_hash) = (found.tip.0, to_hex(&found.tip.1));
+        let (number, tip_hash) = (report.tip.0, to_hex(&report.tip.1));
         if as_json {
-            let finding = found.finding.as_ref().map(|finding| {
+            let finding = report.finding.as_ref().map(|finding| {
                 json!({
                     "file": finding.file, "offset": finding.offset, "block": finding.block, "what": finding.what,
                 })
@@ -71,21 +71,21 @@ impl Audit {
             say!(
                 "{}",
                 json!({
-                    "clean": finding.is_none(), "blocks": found.blocks, "transactions": found.transactions,
-                    "bytes": found.bytes, "block": number, "hash": tip_hash, "seconds": seconds,
-                    "base": found.base.map(|base| json!({
+                    "clean": finding.is_none(), "blocks": report.blocks, "transactions": report.transactions,
+                    "bytes": report.bytes, "block": number, "hash": tip_hash, "seconds": seconds,
+                    "base": report.base.map(|base| json!({
                         "block": base.number, "hash": to_hex(&base.hash), "by_words": base.by_attestations,
                     })),
-                    "unfinished_bytes": found.unfinished_bytes, "finding": finding,
+                    "unfinished_bytes": report.unfinished_bytes, "finding": finding,
                 })
             )?;
         } else {
-            let (blocks, transactions) = (found.blocks, found.transactions);
-            let rate = found.bytes as f64 / 1e6 / seconds.max(1e-9);
+            let (blocks, transactions) = (report.blocks, report.transactions);
+            let rate = report.bytes as f64 / 1e6 / seconds.max(1e-9);
             say!(
                 "{blocks} blocks, {transactions} transactions are right, to block {number}, {tip_hash} ({rate:.0} MB/s)"
             )?;
-            if let Some(base) = &found.base {
+            if let Some(base) = &report.base {
                 let vouched = match base.by_attestations {
                     true => "a quorum of the genesis' admins vouched",
                     false => "the operator who ran `join --block` vouched",
@@ -94,10 +94,10 @@ impl Audit {
                 say!("the ledger begins with a snapshot of block {number}, {hash}, for which {vouched}")?;
             }
         }
-        match &found.finding {
+        match &report.finding {
             None => Ok(()),
             Some(finding) => bail!(
-                "{shown}/{}: byte {}: {}",
+                "{path}/{}: byte {}: {}",
                 finding.file,
                 finding.offset,
                 finding.what

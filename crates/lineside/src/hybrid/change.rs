@@ -1,7 +1,7 @@
 //! `lineside hybrid change`: changes of members, keys, rights and nodes. A change is made when a quorum of admins has
 //! requested the same change with the same deadline.
 
-use super::ask::{BytesArg, given, write};
+use super::ask::{BytesArg, parse_bytes, write};
 use super::init::rights;
 use super::key;
 use super::member::Member;
@@ -66,7 +66,7 @@ enum ProposedChange {
     /// Set the rights of a member, or of everyone, on keys with a prefix.
     Rule {
         /// Prefix of the keys; \xNN is the byte with the hex value NN.
-        #[arg(value_parser = given)]
+        #[arg(value_parser = parse_bytes)]
         prefix: BytesArg,
         /// Number of the member; 0 for everyone.
         number: MemberId,

@@ -113,7 +113,7 @@ pub fn rights(text: &str) -> Result<Rights, String> {
 }
 
 impl Init {
-    fn wanted(&self) -> anyhow::Result<GenesisSpec> {
+    fn genesis_spec(&self) -> anyhow::Result<GenesisSpec> {
         if let Some(file) = &self.from {
             let text = fs::read_to_string(file);
             let text = text.map_err(|error| wrong(format!("{}: {error}", file.display())))?;
@@ -157,7 +157,7 @@ impl Init {
     }
 
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        let wanted = self.wanted()?;
+        let spec = self.genesis_spec()?;
         let file = &self.genesis;
         if file.exists() {
             bail!(
@@ -165,7 +165,7 @@ impl Init {
                 file.display()
             );
         }
-        let genesis = wanted.genesis()?;
+        let genesis = spec.genesis()?;
         let bytes = genesis
             .encode()
             .map_err(|error| wrong(format!("genesis: {error}")))?;
@@ -192,15 +192,19 @@ impl Init {
 impl GenesisSpec {
     fn genesis(&self) -> anyhow::Result<Genesis> {
         let mut members = Vec::new();
-        for (wanted, member) in self.members.iter().zip(1..) {
+        for (member_spec, member) in self.members.iter().zip(1..) {
             members.push(FirstMember {
                 member,
-                name: wanted.name.clone(),
-                role: if wanted.admin { Role::Admin } else { Role::User },
-                key: key_of(&wanted.key)?,
+                name: member_spec.name.clone(),
+                role: if member_spec.admin {
+                    Role::Admin
+                } else {
+                    Role::User
+                },
+                key: key_of(&member_spec.key)?,
             });
         }
-        for (place, first) in members.iter().enumerate() {
+        for (index, first) in members.iter().enumerate() {
             let FirstMember { name, key, .. } = first;
             if name == "*" {
                 return Err(wrong(
@@ -208,7 +212,7 @@ impl GenesisSpec {
                 ));
             }
             // Two members with one key would have two votes by one signature.
-            if let Some(other) = members[..place]
+            if let Some(other) = members[..index]
                 .iter()
                 .find(|other| other.name == *name || other.key == *key)
             {
@@ -220,10 +224,10 @@ impl GenesisSpec {
             }
         }
         let mut nodes: Vec<(u32, KeyBytes)> = Vec::new();
-        for (wanted, node) in self.nodes.iter().zip(1..) {
-            let key = key_of(&wanted.key)?;
+        for (node_spec, node) in self.nodes.iter().zip(1..) {
+            let key = key_of(&node_spec.key)?;
             if nodes.iter().any(|(_, other)| *other == key) {
-                return Err(wrong(format!("two nodes have the same key: {}", wanted.key)));
+                return Err(wrong(format!("two nodes have the same key: {}", node_spec.key)));
             }
             nodes.push((node, key));
         }
@@ -285,11 +289,11 @@ fn say_made(genesis: &Genesis, bytes: &[u8], file: &Path, as_json: bool) -> anyh
     };
     if as_json {
         let members = genesis.members.iter().map(|first| {
-            let public = key::shown(&first.key);
+            let public = key::key_text(&first.key);
             json!({"member": first.member, "name": first.name, "role": role(first), "key": public})
         });
         let nodes = genesis.nodes.iter().map(|(node, key)| {
-            let public = key::shown(key);
+            let public = key::key_text(key);
             json!({"node": node, "key": public})
         });
         let line = json!({
@@ -304,7 +308,7 @@ fn say_made(genesis: &Genesis, bytes: &[u8], file: &Path, as_json: bool) -> anyh
         say!("{PAPER_MODE_WARNING}")?;
     }
     for first in &genesis.members {
-        let public = key::shown(&first.key);
+        let public = key::key_text(&first.key);
         say!(
             "member {} {} ({}) {public}",
             first.member,
@@ -313,7 +317,7 @@ fn say_made(genesis: &Genesis, bytes: &[u8], file: &Path, as_json: bool) -> anyh
         )?;
     }
     for (node, key) in &genesis.nodes {
-        say!("node {node} {}", key::shown(key))?;
+        say!("node {node} {}", key::key_text(key))?;
     }
     Ok(())
 }

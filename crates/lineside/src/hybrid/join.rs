@@ -37,9 +37,9 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        let shown = self.data.display();
+        let path = self.data.display();
         if !self.data.is_dir() {
-            bail!("{shown}: there is no such directory");
+            bail!("{path}: there is no such directory");
         }
         let (_, genesis) = read_genesis(&self.genesis)?;
         let has_ledger = fs::read_dir(&self.data)?.flatten().any(|entry| {
@@ -47,24 +47,24 @@ impl Snapshot {
             Path::new(&name).extension().is_some_and(|found| found == "log")
         });
         if !has_ledger {
-            bail!("{shown}: this directory holds no ledger");
+            bail!("{path}: this directory holds no ledger");
         }
         let disk = FsDisk::claim_existing(&self.data, &KIND)
-            .with_context(|| format!("cannot open the ledger in {shown} (stop a node that uses it first)"))?;
+            .with_context(|| format!("cannot open the ledger in {path} (stop a node that uses it first)"))?;
         let mut out = BufWriter::new(new_file(&self.out)?);
-        let made = take(disk, &genesis, &mut out);
-        let made = match made.and_then(|made| {
+        let summary = take(disk, &genesis, &mut out);
+        let summary = match summary.and_then(|made| {
             out.get_ref().sync_all()?;
             Ok(made)
         }) {
-            Ok(made) => made,
+            Ok(summary) => summary,
             Err(error) => {
                 // The file holds an incomplete snapshot.
                 let _ = fs::remove_file(&self.out);
-                return Err(error).with_context(|| format!("cannot write a snapshot of {shown}"));
+                return Err(error).with_context(|| format!("cannot write a snapshot of {path}"));
             }
         };
-        say_made(&made, "snapshot", &self.out, as_json)
+        say_made(&summary, "snapshot", &self.out, as_json)
     }
 }
 
@@ -150,14 +150,14 @@ impl Join {
             return Ok(Trust::Block(number, hash));
         }
         let words = self.word.iter().map(|file| {
-            let shown = file.display();
+            let path = file.display();
             let mut bytes = Vec::new();
             let read = File::open(file)
                 .and_then(|file| file.take(ATTESTATION_BYTES as u64 + 1).read_to_end(&mut bytes));
-            read.map_err(|error| Wrong(format!("{shown}: {error}")))?;
+            read.map_err(|error| Wrong(format!("{path}: {error}")))?;
             let bytes: &[u8; ATTESTATION_BYTES] = bytes[..].try_into().map_err(|_| {
                 Wrong(format!(
-                    "{shown}: this file holds no statement of `lineside hybrid vouch`"
+                    "{path}: this file holds no statement of `lineside hybrid vouch`"
                 ))
             })?;
             anyhow::Ok(Attestation::from_bytes(bytes))
@@ -168,18 +168,18 @@ impl Join {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
         let (_, genesis) = read_genesis(&self.genesis)?;
         let trust = self.trust()?;
-        let shown = self.snapshot.display();
-        let mut snapshot = File::open(&self.snapshot).map_err(|error| Wrong(format!("{shown}: {error}")))?;
+        let path = self.snapshot.display();
+        let mut snapshot = File::open(&self.snapshot).map_err(|error| Wrong(format!("{path}: {error}")))?;
         let data = self.data.display();
         let disk = FsDisk::claim(&self.data, &KIND)
             .with_context(|| format!("cannot create the new ledger in {data}"))?;
         let mut new_directory = disk.new_directory();
-        let made = join(disk, &genesis, &mut snapshot, &trust, journal_options());
-        let made = made.with_context(|| format!("cannot join from {shown} in {data}"))?;
+        let summary = join(disk, &genesis, &mut snapshot, &trust, journal_options());
+        let summary = summary.with_context(|| format!("cannot join from {path} in {data}"))?;
         if let Some(new) = &mut new_directory {
             new.keep();
         }
-        say_made(&made, "data", &self.data, as_json)
+        say_made(&summary, "data", &self.data, as_json)
     }
 }
 
@@ -188,15 +188,15 @@ fn new_file(path: &Path) -> anyhow::Result<File> {
     Ok(File::create_new(path).map_err(|error| Wrong(format!("{}: {error}", path.display())))?)
 }
 
-fn say_made(made: &SnapshotSummary, what: &str, place: &Path, as_json: bool) -> anyhow::Result<()> {
-    let (hash, place) = (to_hex(&made.hash), place.display().to_string());
+fn say_made(summary: &SnapshotSummary, what: &str, path: &Path, as_json: bool) -> anyhow::Result<()> {
+    let (hash, path) = (to_hex(&summary.hash), path.display().to_string());
     match as_json {
         true => {
-            let mut line = json!({"block": made.number, "hash": hash, "keys": made.keys});
-            line[what] = place.into();
+            let mut line = json!({"block": summary.number, "hash": hash, "keys": summary.keys});
+            line[what] = path.into();
             say!("{line}")?;
         }
-        false => say!("block {}, {hash}, {} keys: {place}", made.number, made.keys)?,
+        false => say!("block {}, {hash}, {} keys: {path}", summary.number, summary.keys)?,
     }
     Ok(())
 }

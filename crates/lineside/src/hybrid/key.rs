@@ -35,7 +35,7 @@ impl KeyVerb {
             Self::New { curve, file } => make(*curve, file)?,
             Self::Show { file } => read(file)?,
         };
-        let public = shown(&key.public());
+        let public = key_text(&key.public());
         match as_json {
             true => say!(
                 "{}",
@@ -48,7 +48,7 @@ impl KeyVerb {
 }
 
 /// Returns the text form of a public key: its curve, a colon, 66 hex digits.
-pub fn shown(key: &KeyBytes) -> String {
+pub fn key_text(key: &KeyBytes) -> String {
     format!("{}:{}", CurveName::of(key.curve), to_hex(&key.bytes))
 }
 

@@ -174,7 +174,7 @@ pub fn refused(answer: &impl Coded, good: &[Code]) -> anyhow::Result<Code> {
 }
 
 /// Returns the text form of a version, BLOCK.INDEX, or `absent`.
-pub fn shown(version: Option<messages::Version>) -> String {
+pub fn version_text(version: Option<messages::Version>) -> String {
     match version.map(Version::from) {
         None | Some(Version::ABSENT) => "absent".into(),
         Some(version) => format!("{}.{}", version.block, version.index),

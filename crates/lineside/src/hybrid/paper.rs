@@ -43,11 +43,11 @@ impl PaperVerb {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
         match self {
             Self::Get(Key { member, name }) => {
-                let held = member.ask_as_paper(async |client: &paper::Client| get(client, &name).await)?;
-                let is_absent = held.is_none();
-                match (as_json, held) {
-                    (true, held) => {
-                        let (version, value) = held.unzip();
+                let stored = member.ask_as_paper(async |client: &paper::Client| get(client, &name).await)?;
+                let is_absent = stored.is_none();
+                match (as_json, stored) {
+                    (true, stored) => {
+                        let (version, value) = stored.unzip();
                         say!("{}", json!({"key": name, "version": version, "value": value}))?;
                     }
                     (false, Some((version, value))) => say!("{name}\t{version}\t{value}")?,

@@ -1,6 +1,6 @@
 //! `lineside hybrid prove` and `verify-proof`: get a proof from a node, and check one without a node.
 
-use super::ask::{BytesArg, given, read_head};
+use super::ask::{BytesArg, parse_bytes, read_head};
 use super::asker::Asker;
 use super::key;
 use super::member::{Member, hash, read_genesis, refused};
@@ -30,7 +30,7 @@ pub struct Prove {
     #[command(flatten)]
     member: Member,
     /// Key; \xNN is the byte with the hex value NN.
-    #[arg(value_parser = given)]
+    #[arg(value_parser = parse_bytes)]
     name: BytesArg,
     /// File for the proof; the node's signed statement is written to the same name with .head appended.
     #[arg(long, value_name = "FILE", default_value = "proof.bin")]
@@ -51,8 +51,8 @@ impl Prove {
         let cells = asker.get(Default::default(), &[key]).await?;
         if cells.known_code()? == Code::WrongMode {
             let client = self.member.paper_client().await?;
-            let held = paper::get(&client, std::str::from_utf8(key)?).await?;
-            return Ok(held.map(|(version, value)| cell(version, value.as_bytes())));
+            let stored = paper::get(&client, std::str::from_utf8(key)?).await?;
+            return Ok(stored.map(|(version, value)| cell(version, value.as_bytes())));
         }
         refused(&cells, &[Code::Done])?;
         let cell = cells.cells.into_iter().next().unwrap_or_default();
@@ -81,18 +81,18 @@ impl Prove {
         let head_out = head_file(&self.out);
         fs::write(&self.out, &bytes).with_context(|| self.out.display().to_string())?;
         fs::write(&head_out, head.to_bytes()).with_context(|| head_out.display().to_string())?;
-        let (hash, shown) = (to_hex(&head.hash), value.map(|value| text::show(&value)));
+        let (hash, value_text) = (to_hex(&head.hash), value.map(|value| text::show(&value)));
         if as_json {
             let line = json!({
-                "key": text::show(key), "value": shown, "block": head.number, "hash": hash, "bytes": bytes.len(),
+                "key": text::show(key), "value": value_text, "block": head.number, "hash": hash, "bytes": bytes.len(),
                 "proof": self.out.display().to_string(), "head": head_out.display().to_string(),
             });
             return Ok(say!("{line}")?);
         }
-        let holds = shown.map_or("nothing".into(), |value| format!("\"{value}\""));
+        let content = value_text.map_or("nothing".into(), |value| format!("\"{value}\""));
         let (count, out) = (bytes.len(), self.out.display());
         say!(
-            "{} holds {holds} in block {}, {hash}: {count} bytes in {out}",
+            "{} holds {content} in block {}, {hash}: {count} bytes in {out}",
             text::show(key),
             head.number
         )?;
@@ -107,10 +107,10 @@ pub struct VerifyProof {
     #[arg(default_value = "proof.bin")]
     proof: PathBuf,
     /// Key; \xNN is the byte with the hex value NN.
-    #[arg(long, value_parser = given)]
+    #[arg(long, value_parser = parse_bytes)]
     name: BytesArg,
     /// Value that the key must have had; without this option, the key must have been absent.
-    #[arg(long, value_name = "VALUE", value_parser = given)]
+    #[arg(long, value_name = "VALUE", value_parser = parse_bytes)]
     value: Option<BytesArg>,
     /// Trusted hash of the block, 64 hex digits; needed without --head.
     #[arg(long, value_name = "HEX", value_parser = hash, required_unless_present = "head")]
@@ -139,19 +139,19 @@ impl VerifyProof {
         };
         proof.check(&hash, key, value).with_context(|| file.to_string())?;
         let database = to_hex(&proof.header.database);
-        let (block, hash, shown) = (proof.header.number, to_hex(&hash), value.map(text::show));
+        let (block, hash, value_text) = (proof.header.number, to_hex(&hash), value.map(text::show));
         match as_json {
             true => say!(
                 "{}",
                 json!({
-                    "proven": true, "database": database, "key": text::show(key), "value": shown, "block": block,
+                    "proven": true, "database": database, "key": text::show(key), "value": value_text, "block": block,
                     "hash": hash,
                 })
             )?,
             false => {
-                let held = shown.map_or("held nothing".into(), |value| format!("held \"{value}\""));
+                let content = value_text.map_or("held nothing".into(), |value| format!("held \"{value}\""));
                 say!(
-                    "proven: {} {held} in block {block}, {hash}, of database {database}",
+                    "proven: {} {content} in block {block}, {hash}, of database {database}",
                     text::show(key)
                 )?;
             }
@@ -161,12 +161,12 @@ impl VerifyProof {
 
     /// Returns the block hash in a node's signed statement, after checking the signature.
     fn hash_of_head(&self, file: &Path, proof: &StateProof) -> anyhow::Result<[u8; 32]> {
-        let shown = file.display();
-        let bytes = fs::read(file).with_context(|| shown.to_string())?;
+        let path = file.display();
+        let bytes = fs::read(file).with_context(|| path.to_string())?;
         let bytes = bytes[..]
             .try_into()
-            .map_err(|_| Wrong(format!("{shown}: this file holds no signed head")))?;
-        let head = SignedHead::read(bytes).map_err(|error| Wrong(format!("{shown}: {error}")))?;
+            .map_err(|_| Wrong(format!("{path}: this file holds no signed head")))?;
+        let head = SignedHead::read(bytes).map_err(|error| Wrong(format!("{path}: {error}")))?;
         let key = match &self.node_key {
             Some(text) => key::public(text)?,
             None => {
@@ -178,14 +178,14 @@ impl VerifyProof {
                         "the proof is of database {database}, not that of {genesis}; give the --genesis of its database"
                     );
                 }
-                let found = genesis.nodes.iter().find(|(node, _)| *node == head.node);
+                let node_key = genesis.nodes.iter().find(|(node, _)| *node == head.node);
                 let none = || {
                     Wrong(format!(
                         "node {} is not in the genesis: give its key with --node-key",
                         head.node
                     ))
                 };
-                found.ok_or_else(none)?.1
+                node_key.ok_or_else(none)?.1
             }
         };
         let key = key
@@ -193,7 +193,7 @@ impl VerifyProof {
             .context("the node's public key is not a point on its curve")?;
         if !head.is_signed_by(&proof.header.database, &key, &Verifier::default()) {
             bail!(
-                "{shown}: the signature is not of node {}'s key for this database",
+                "{path}: the signature is not of node {}'s key for this database",
                 head.node
             );
         }

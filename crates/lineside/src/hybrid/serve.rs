@@ -10,7 +10,7 @@ use anyhow::bail;
 use clap::Args;
 use lineside_hybrid_node::config::{HybridConfig, LogName, UdpName};
 use lineside_hybrid_node::service::PAPER_MODE_WARNING;
-use lineside_service::config::given;
+use lineside_service::config::non_empty;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -98,7 +98,7 @@ impl Serve {
         section.set_some("client_ca", self.client_ca);
         if section
             .read::<HybridConfig>()
-            .is_ok_and(|read| given(&read.data).is_none())
+            .is_ok_and(|read| non_empty(&read.data).is_none())
         {
             let why = "no data directory: give --data DIR, or `data` in [hybrid] of the configuration file";
             bail!(Wrong(why.into()));

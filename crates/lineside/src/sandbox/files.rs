@@ -120,10 +120,10 @@ fn allow(
 fn add(
     rules: RulesetCreated,
     opened: PathFd,
-    shown: &str,
+    display_path: &str,
     access: BitFlags<AccessFs>,
 ) -> anyhow::Result<RulesetCreated> {
     rules
         .add_rule(PathBeneath::new(opened, access))
-        .with_context(|| format!("cannot allow the server to use {shown}"))
+        .with_context(|| format!("cannot allow the server to use {display_path}"))
 }

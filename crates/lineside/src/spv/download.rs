@@ -102,9 +102,9 @@ impl FromNode {
         };
         let parent = tip.map(|tip| BlockHash(tip.hash));
         let download = Download::start(start..end, parent, workers, || connect(&url, &options))?;
-        let taken = take(chain, download, u64::from(end - start.min(end)), report);
+        let downloaded = store_blocks(chain, download, u64::from(end - start.min(end)), report);
         chain.sync()?;
-        taken.with_context(|| format!("cannot import the blocks of {}", url.describe()))
+        downloaded.with_context(|| format!("cannot import the blocks of {}", url.describe()))
     }
 }
 
@@ -120,14 +120,14 @@ fn check_signet(url: &str, chain: &ChainStore, node: &mut dyn Node) -> anyhow::R
     Ok(())
 }
 
-fn take(
+fn store_blocks(
     chain: &mut ChainStore,
     mut download: Download,
     blocks: u64,
     report: &mut ImportReport,
 ) -> anyhow::Result<()> {
     let bar = CountBar::new(blocks);
-    let mut taken = 0;
+    let mut stored_blocks = 0;
     for block in download.by_ref() {
         let block = block?;
         let checked = chain.check(&block.raw);
@@ -135,24 +135,24 @@ fn take(
         let submitted = chain.accept(&checked, false)?;
         chain.keep(&checked.hash(), &block.raw)?;
         chain.connect(submitted.id)?;
-        taken += 1;
+        stored_blocks += 1;
         report.blocks += 1;
         report.connected += 1;
         report.bytes += block.raw.len() as u64;
         report.transactions += checked.txids().len() as u64;
-        if taken % BLOCKS_PER_SYNC == 0 {
+        if stored_blocks % BLOCKS_PER_SYNC == 0 {
             chain.sync()?;
         }
-        bar.show(taken);
+        bar.show(stored_blocks);
     }
     bar.finish();
     if blocks > 0 {
-        tell!("lineside: {}", said(&download.progress()));
+        tell!("lineside: {}", progress_text(&download.progress()));
     }
     Ok(())
 }
 
-fn said(progress: &Progress) -> String {
+fn progress_text(progress: &Progress) -> String {
     let seconds = progress.elapsed.as_secs_f64().max(1e-9);
     format!(
         "{} blocks, {:.1} MB in {seconds:.1} s: {:.1} MB/s",

@@ -46,9 +46,9 @@ impl Init {
 /// The directory holds a store already, or cannot be written.
 pub fn run(arguments: &Init, as_json: bool) -> anyhow::Result<()> {
     let (data, network) = (&arguments.data, arguments.network()?);
-    if let Some(found) = ChainStore::network_of(data)? {
+    if let Some(existing) = ChainStore::network_of(data)? {
         bail!(
-            "{}: this directory holds a chain store of {found} already; give another --data directory",
+            "{}: this directory holds a chain store of {existing} already; give another --data directory",
             data.display()
         );
     }

@@ -113,8 +113,8 @@ struct OpenedLightClient {
 
 impl Light {
     fn open(&self) -> anyhow::Result<OpenedLightClient> {
-        let given = self.network.map(|network| Network::from(network).rules());
-        let Some(network) = given.or_else(|| FileStore::network_in(&self.headers)) else {
+        let option = self.network.map(|network| Network::from(network).rules());
+        let Some(network) = option.or_else(|| FileStore::network_in(&self.headers)) else {
             bail!(Wrong(format!(
                 "{}: this directory holds no headers; give --network NETWORK to create them",
                 self.headers.display()
@@ -151,19 +151,22 @@ impl Light {
                 to_display(&genesis)
             )));
         }
-        let found = client.headers(0, 1)?.found.first().map(Header::hash);
-        let Some(found) = found.filter(|found| *found != genesis) else {
+        let server_genesis = client.headers(0, 1)?.result.first().map(Header::hash);
+        let Some(server_genesis) = server_genesis.filter(|found| *found != genesis) else {
             return Ok(());
         };
-        let theirs = Network::ALL.map(Network::rules);
-        let theirs = theirs.iter().find(|rules| rules.genesis().hash() == found);
-        let theirs = theirs.map_or_else(|| "another network".to_owned(), |rules| rules.name().to_owned());
+        let networks = Network::ALL.map(Network::rules);
+        let server_rules = networks
+            .iter()
+            .find(|rules| rules.genesis().hash() == server_genesis);
+        let server_network =
+            server_rules.map_or_else(|| "another network".to_owned(), |rules| rules.name().to_owned());
         bail!(
-            "{}: the server serves {theirs}, not {}: its first block is {}, not {}; give another --server, or the \
+            "{}: the server serves {server_network}, not {}: its first block is {}, not {}; give another --server, or the \
              --headers directory and --network of its network",
             self.server,
             network.name(),
-            to_display(&found),
+            to_display(&server_genesis),
             to_display(&genesis)
         )
     }
@@ -206,7 +209,7 @@ impl OpenedLightClient {
     fn sync(&mut self) -> anyhow::Result<u32> {
         let (mut start, mut back, mut added, mut unsynced) = (self.chain.tip().height + 1, 1, 0, 0);
         loop {
-            let headers = self.client.headers(start, HEADERS)?.found;
+            let headers = self.client.headers(start, HEADERS)?.result;
             if headers.is_empty() && back == 1 {
                 break;
             }
@@ -301,7 +304,7 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
     let (txid, text) = (id.0, id.text());
     let proof = opened.proof(&txid, &text)?;
     if !arguments.witness && wtxid.is_none() {
-        let confirmations = holds(opened.chain.verify(&proof, &txid))?;
+        let confirmations = accepted(opened.chain.verify(&proof, &txid))?;
         return show(
             [Some(&text), None],
             &VerifiedLocation::of(&proof),
@@ -318,8 +321,8 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
         let proof = opened.proof(&txid, &text)?;
         (proof, opened.witness_proof(&txid, &text)?)
     };
-    let confirmations = holds(opened.chain.verify(&proof, &txid))?;
-    holds(opened.chain.verify_witness(&witness.proof(), &witness.wtxid))?;
+    let confirmations = accepted(opened.chain.verify(&proof, &txid))?;
+    accepted(opened.chain.verify_witness(&witness.proof(), &witness.wtxid))?;
     // Both trees have the transactions in the same order, so equal indexes mean the same transaction.
     if witness.header != proof.header || witness.index != proof.index {
         bail!(
@@ -331,15 +334,15 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
             to_display(&witness.header.hash())
         );
     }
-    let found = to_display(&witness.wtxid);
+    let actual_wtxid = to_display(&witness.wtxid);
     if let Some(expected) = wtxid.filter(|expected| *expected != witness.wtxid) {
         bail!(
-            "{text}: the transaction is in the chain with another witness: its WTXID is {found}, not {}",
+            "{text}: the transaction is in the chain with another witness: its WTXID is {actual_wtxid}, not {}",
             to_display(&expected)
         );
     }
     show(
-        [Some(&text), Some(&found)],
+        [Some(&text), Some(&actual_wtxid)],
         &VerifiedLocation::of(&proof),
         confirmations,
         as_json,
@@ -349,21 +352,21 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
 /// Verifies that a transaction is in the chain by its WTXID alone, to which the coinbase of its block commits.
 fn verify_by_wtxid(opened: &mut OpenedLightClient, wtxid: &Id, as_json: bool) -> anyhow::Result<()> {
     let text = wtxid.text();
-    let served = opened.client.wtxid_proof(&wtxid.0)?.found;
+    let served = opened.client.wtxid_proof(&wtxid.0)?.result;
     let served = served.with_context(|| format!("{text}: no connected block of the server commits to it"))?;
-    let confirmations = holds(opened.chain.verify_witness(&served.proof(), &wtxid.0))?;
-    let shown = VerifiedLocation {
+    let confirmations = accepted(opened.chain.verify_witness(&served.proof(), &wtxid.0))?;
+    let location = VerifiedLocation {
         header: served.header,
         height: served.height,
         index: served.index,
         transactions: served.transaction_count,
     };
-    show([None, Some(&text)], &shown, confirmations, as_json)
+    show([None, Some(&text)], &location, confirmations, as_json)
 }
 
 impl OpenedLightClient {
     fn proof(&mut self, txid: &[u8; 32], text: &str) -> anyhow::Result<TransactionProof> {
-        let found = self.client.proof(txid)?.found;
+        let found = self.client.proof(txid)?.result;
         let found = found.with_context(|| format!("{text}: no connected block of the server holds it"))?;
         if found.height == SPV_HEIGHT_UNKNOWN {
             bail!(
@@ -375,13 +378,13 @@ impl OpenedLightClient {
     }
 
     fn witness_proof(&mut self, txid: &[u8; 32], text: &str) -> anyhow::Result<ServedWitness> {
-        let found = self.client.witness_proof(txid)?.found;
+        let found = self.client.witness_proof(txid)?.result;
         found.with_context(|| format!("{text}: no connected block of the server holds it"))
     }
 }
 
 /// Returns the result of a check; prints a warning about the server if its proof is wrong.
-fn holds(checked: Result<u32, ChainError>) -> anyhow::Result<u32> {
+fn accepted(checked: Result<u32, ChainError>) -> anyhow::Result<u32> {
     if checked.is_err() {
         tell!("lineside: the server's proof is wrong: do not trust this server");
     }
@@ -410,16 +413,16 @@ impl VerifiedLocation {
 /// Prints that a transaction is verified. At least one of TXID and WTXID is given.
 fn show(
     [txid, wtxid]: [Option<&str>; 2],
-    shown: &VerifiedLocation,
+    location: &VerifiedLocation,
     confirmations: u32,
     as_json: bool,
 ) -> anyhow::Result<()> {
-    let (block, root) = (shown.header.hash(), shown.header.merkle_root);
+    let (block, root) = (location.header.hash(), location.header.merkle_root);
     if as_json {
         let mut object = json!({
-            "verified": true, "height": shown.height, "confirmations": confirmations,
-            "block": to_display(&block), "root": to_display(&root), "index": shown.index,
-            "transactions": shown.transactions,
+            "verified": true, "height": location.height, "confirmations": confirmations,
+            "block": to_display(&block), "root": to_display(&root), "index": location.index,
+            "transactions": location.transactions,
         });
         for (key, id) in [("txid", txid), ("wtxid", wtxid)] {
             if let Some(id) = id {
@@ -435,9 +438,9 @@ fn show(
         };
         say!(
             "{name}: height {}, {confirmations} confirmations, transaction {} of {} in block {}",
-            shown.height,
-            shown.index,
-            shown.transactions,
+            location.height,
+            location.index,
+            location.transactions,
             to_display(&block)
         )?;
     }

@@ -7,7 +7,7 @@ use crate::wrong::Wrong;
 use anyhow::bail;
 use clap::Args;
 use lineside_service::ByteSize;
-use lineside_service::config::{AddressRange, given};
+use lineside_service::config::{AddressRange, non_empty};
 use lineside_spv::config::{IndexName, NetworkName, Prefill, SpvConfig, TableName};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -209,7 +209,7 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     let section = config.section("spv");
     if section
         .read::<SpvConfig>()
-        .is_ok_and(|read| given(&read.data).is_none())
+        .is_ok_and(|read| non_empty(&read.data).is_none())
     {
         bail!(Wrong(
             "no chain store: give --data DIR, or `data` in [spv] of the configuration file (`lineside spv init` \

@@ -11,7 +11,7 @@ const KEPT_MAX: usize = 300;
 /// Statuses of a server, oldest first.
 #[derive(Default)]
 pub struct History {
-    kept: VecDeque<(Instant, Snapshot)>,
+    snapshots: VecDeque<(Instant, Snapshot)>,
 }
 
 /// Rates of one service between the last two statuses.
@@ -51,17 +51,17 @@ impl History {
             .latest()
             .is_some_and(|last| snapshot.uptime_s < last.uptime_s)
         {
-            self.kept.clear();
+            self.snapshots.clear();
         }
-        if self.kept.len() == KEPT_MAX {
-            self.kept.pop_front();
+        if self.snapshots.len() == KEPT_MAX {
+            self.snapshots.pop_front();
         }
-        self.kept.push_back((at, snapshot));
+        self.snapshots.push_back((at, snapshot));
     }
 
     /// Returns the last status.
     pub fn latest(&self) -> Option<&Snapshot> {
-        self.kept.back().map(|(_, snapshot)| snapshot)
+        self.snapshots.back().map(|(_, snapshot)| snapshot)
     }
 
     /// Returns the services of the last status.
@@ -82,23 +82,26 @@ impl History {
     }
 
     fn pairs(&self, service: &ServiceStatus) -> impl DoubleEndedIterator<Item = Rates> {
-        let last = self.kept.iter().skip(1);
-        self.kept.iter().zip(last).filter_map(move |(before, after)| {
-            let seconds = after.0.duration_since(before.0).as_secs_f64();
-            let (old, new) = (same(&before.1, service)?, same(&after.1, service)?);
-            let rate = |count: fn(&ServiceStatus) -> u64| per_second(count(old), count(new), seconds);
-            Some(Rates {
-                fast_path: rate(fast_path_replies),
-                host: rate(host_replies),
-                drops: rate(drops),
+        let last = self.snapshots.iter().skip(1);
+        self.snapshots
+            .iter()
+            .zip(last)
+            .filter_map(move |(before, after)| {
+                let seconds = after.0.duration_since(before.0).as_secs_f64();
+                let (old, new) = (same(&before.1, service)?, same(&after.1, service)?);
+                let rate = |count: fn(&ServiceStatus) -> u64| per_second(count(old), count(new), seconds);
+                Some(Rates {
+                    fast_path: rate(fast_path_replies),
+                    host: rate(host_replies),
+                    drops: rate(drops),
+                })
             })
-        })
     }
 
     /// Returns all values of a service with their rates, in the order of their names.
     pub fn values(&self, service: &ServiceStatus) -> Vec<Value> {
-        let before = self.kept.iter().rev().nth(1);
-        let seconds = self.kept.back().zip(before);
+        let before = self.snapshots.iter().rev().nth(1);
+        let seconds = self.snapshots.back().zip(before);
         let seconds = seconds.map(|(after, before)| after.0.duration_since(before.0).as_secs_f64());
         let old = before.and_then(|(_, snapshot)| same(snapshot, service)).map(flat);
         let rate = |name: &str, key: &str, value: u64| {
@@ -248,6 +251,6 @@ pub mod tests {
                 snapshot(second, second, 0, 0, 0),
             );
         }
-        assert_eq!(history.kept.len(), KEPT_MAX);
+        assert_eq!(history.snapshots.len(), KEPT_MAX);
     }
 }

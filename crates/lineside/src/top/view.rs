@@ -144,7 +144,7 @@ fn service_table(history: &History, width: u16) -> Table<'static> {
     let number = |text: &str| Cell::from(Line::from(text.to_owned()).right_aligned());
     // Each column has a space after it.
     let fits = |count: &usize| WIDTHS[..*count].iter().map(|width| width + 1).sum::<u16>() <= width + 1;
-    let shown = (1..=WIDTHS.len()).rev().find(fits).unwrap_or(1);
+    let columns = (1..=WIDTHS.len()).rev().find(fits).unwrap_or(1);
     let header = [
         Cell::from("service"),
         Cell::from("datapath"),
@@ -155,7 +155,7 @@ fn service_table(history: &History, width: u16) -> Table<'static> {
         number("lease s"),
         number("height"),
     ];
-    let header = Row::new(header.into_iter().take(shown));
+    let header = Row::new(header.into_iter().take(columns));
     let rows = history.services().iter().map(|service| {
         let rates = history.rates(service);
         let hits = rates.hit_percent().map(|percent| format!("{percent:.1}"));
@@ -174,11 +174,11 @@ fn service_table(history: &History, width: u16) -> Table<'static> {
             optional(lease),
             optional(height),
         ];
-        Row::new(cells.into_iter().take(shown))
+        Row::new(cells.into_iter().take(columns))
     });
     Table::new(
         rows,
-        WIDTHS[..shown].iter().map(|width| Constraint::Length(*width)),
+        WIDTHS[..columns].iter().map(|width| Constraint::Length(*width)),
     )
     .header(header.style(Style::new().dim()))
     .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))

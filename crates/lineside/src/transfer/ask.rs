@@ -185,32 +185,32 @@ impl Refer {
         let mut client = self.server.client()?;
         let mut unknown = 0;
         for some in self.accounts.chunks(lineside_wire::TRANSFER_REFER_MAX) {
-            let found = match self.paper {
+            let account_balance = match self.paper {
                 true => some
                     .iter()
                     .map(|account| paper_balance(&mut client, *account))
                     .collect::<Result<_, _>>()?,
                 false => client.refer(some)?,
             };
-            for (account, balance) in some.iter().zip(found) {
+            for (account, balance) in some.iter().zip(account_balance) {
                 unknown += usize::from(balance.is_none());
                 let account = account.to_string();
                 match (balance, as_json) {
                     (None, true) => say!("{}", json!({"account": account, "found": false}))?,
                     (None, false) => say!("{account}: no such account")?,
-                    (Some(found), true) => say!(
+                    (Some(account_balance), true) => say!(
                         "{}",
-                        json!({"account": account, "found": true, "balance": found.balance, "held": found.held,
-                            "version": found.version, "frozen": found.frozen})
+                        json!({"account": account, "found": true, "balance": account_balance.balance, "held": account_balance.held,
+                            "version": account_balance.version, "frozen": account_balance.frozen})
                     )?,
-                    (Some(found), false) => {
-                        let held = if found.held > 0 {
-                            format!(", {} of it reserved for pending transfers", found.held)
+                    (Some(account_balance), false) => {
+                        let reserved = if account_balance.held > 0 {
+                            format!(", {} of it reserved for pending transfers", account_balance.held)
                         } else {
                             String::new()
                         };
-                        let frozen = if found.frozen { ", frozen" } else { "" };
-                        say!("{account}: {}{held}{frozen}", found.balance)?;
+                        let frozen = if account_balance.frozen { ", frozen" } else { "" };
+                        say!("{account}: {}{reserved}{frozen}", account_balance.balance)?;
                     }
                 }
             }
@@ -273,12 +273,12 @@ impl How {
                     .context("amounts in the paper's format are below 2^32; leave out --paper")?,
             );
             let answer = client.paper(&request)?;
-            return say(answer.code, answer.amount.into(), None, as_json);
+            return print_outcome(answer.code, answer.amount.into(), None, as_json);
         }
         client.sign_with(self.sign.signer()?);
         let executed = session::execute(&mut client, self.session.as_deref(), &[operation])?;
         let outcome = executed.outcomes[0];
-        say(
+        print_outcome(
             outcome.code,
             outcome.amount,
             Some((outcome.number, executed.is_durable)),
@@ -287,7 +287,7 @@ impl How {
     }
 }
 
-fn say(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> anyhow::Result<()> {
+fn print_outcome(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         let (number, durable) = placed(code, native).unzip();
         say!(

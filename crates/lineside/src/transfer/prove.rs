@@ -106,10 +106,10 @@ impl VerifyProof {
                 printed.block_hash
             );
         }
-        if let Some(known) = &self.block_hash
-            && !known.eq_ignore_ascii_case(&hash)
+        if let Some(expected_hash) = &self.block_hash
+            && !expected_hash.eq_ignore_ascii_case(&hash)
         {
-            bail!("the proof is of block {hash}, not of block {known}");
+            bail!("the proof is of block {hash}, not of block {expected_hash}");
         }
         if let Some(key) = &self.key
             && !proof.block.is_signed_by(&parse_key(key)?)
@@ -161,7 +161,7 @@ impl Audit {
                 json!({"from": audit.from, "records": audit.records,
                     "operations": audit.operations, "signed": audit.signed,
                     "blocks": audit.blocks, "accounts": audit.accounts, "issued": audit.issued.to_string(),
-                    "held": audit.held.to_string(), "pending": audit.pending.0.to_string()})
+                    "held": audit.balances.to_string(), "pending": audit.pending.0.to_string()})
             )?;
         } else {
             say!(
@@ -172,7 +172,7 @@ impl Audit {
                 audit.signed,
                 audit.blocks,
                 audit.accounts,
-                audit.held,
+                audit.balances,
                 audit.pending.0
             )?;
             if audit.from > 0 {

@@ -5,7 +5,7 @@ use crate::session::Session;
 use crate::wrong::Wrong;
 use anyhow::bail;
 use clap::Args;
-use lineside_service::config::given;
+use lineside_service::config::non_empty;
 use lineside_transfer::config::{TransferConfig, TransferMode};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     section.set_some("require_signature", arguments.require_signature.then_some(true));
     if section
         .read::<TransferConfig>()
-        .is_ok_and(|read| given(&read.data).is_none())
+        .is_ok_and(|read| non_empty(&read.data).is_none())
     {
         let why = "no data directory: give --data DIR, or `data` in [transfer] of the configuration file";
         bail!(Wrong(why.into()));

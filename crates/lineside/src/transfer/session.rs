@@ -133,7 +133,7 @@ impl SessionContent {
         if let Some(before) = &self.unanswered
             && *before != words
         {
-            let before: Vec<_> = before.iter().map(|words| told(words)).collect();
+            let before: Vec<_> = before.iter().map(|words| operation_text(words)).collect();
             bail!(
                 "{}: `{}` was sent and has no reply yet; repeat exactly this command first",
                 file.display(),
@@ -152,7 +152,7 @@ impl SessionContent {
 }
 
 /// Returns a stored operation in the notation of `batch`.
-fn told(words: &str) -> String {
+fn operation_text(words: &str) -> String {
     let bytes = lineside_util::hex::from_hex(words).unwrap_or_default();
     let Ok(operation) = Operation::read_from_bytes(&bytes) else {
         return words.to_owned();
@@ -164,7 +164,7 @@ fn told(words: &str) -> String {
         0 => "",
         _ => "linked ",
     };
-    let told = match (operation.command, operation.contract.get()) {
+    let text = match (operation.command, operation.contract.get()) {
         (TRANSFER_COMMAND_CREATE, _) => format!("create {source} {amount}"),
         (TRANSFER_COMMAND_ISSUE, _) => format!("issue {source} {amount}"),
         (TRANSFER_COMMAND_FREEZE, _) => format!("freeze {source}"),
@@ -174,7 +174,7 @@ fn told(words: &str) -> String {
         (_, TRANSFER_CONTRACT_VOID) => format!("void {name} {source} {destination}"),
         _ => format!("transfer {source} {destination} {amount}"),
     };
-    format!("{linked}{told}")
+    format!("{linked}{text}")
 }
 
 /// Executes the operations as one packet, in the session in `file`, or in a new session that is closed afterwards.
@@ -192,8 +192,8 @@ pub fn execute(
         bail!(ClientError::Count(operations.len(), most));
     }
     if let Some(file) = file {
-        let (_lock, mut kept) = SessionContent::locked(file)?;
-        return kept.execute(file, client, operations);
+        let (_lock, mut content) = SessionContent::locked(file)?;
+        return content.execute(file, client, operations);
     }
     let mut session = client.open()?;
     let executed = client.execute(&mut session, operations);
@@ -214,13 +214,13 @@ fn open(file: &Path, client: &mut Client) -> anyhow::Result<Session> {
         );
     }
     let session = client.open()?;
-    let kept = SessionContent {
+    let content = SessionContent {
         slot: session.slot,
         token: session.token,
         next: session.next,
         unanswered: None,
     };
-    kept.write(file)?;
+    content.write(file)?;
     Ok(session)
 }
 
@@ -239,14 +239,14 @@ impl SessionVerb {
                 opened?
             }
             Self::Show(_) => {
-                let (_lock, kept) = SessionContent::locked(file)?;
-                let mut session = kept.session();
+                let (_lock, content) = SessionContent::locked(file)?;
+                let mut session = content.session();
                 session.next = client.next_sequence(&session)?;
                 session
             }
             Self::Close(_) => {
-                let (_lock, kept) = SessionContent::locked(file)?;
-                let session = kept.session();
+                let (_lock, content) = SessionContent::locked(file)?;
+                let session = content.session();
                 match client.close(&session) {
                     // An earlier command closed it, and its reply was lost.
                     Err(ClientError::Refused {

@@ -83,7 +83,7 @@ fn now_s() -> u64 {
 
 fn read(disk: &FsDisk) -> anyhow::Result<Ledger> {
     let shown = || disk.path().display().to_string();
-    host::look(disk, read_key(disk.path())?).with_context(shown)
+    host::open_read_only(disk, read_key(disk.path())?).with_context(shown)
 }
 
 fn opener(session: &Session) -> IpAddr {
@@ -129,10 +129,10 @@ impl Close {
             bail!("no sessions selected: give their numbers, --address or --idle-days");
         }
         // Opening would create a missing directory.
-        let looked = FsDisk::look(&self.data).with_context(|| self.data.display().to_string())?;
+        let read_only_disk = FsDisk::look(&self.data).with_context(|| self.data.display().to_string())?;
         let closed = match FsDisk::open(&self.data) {
             Ok(disk) => self.by_journal(disk)?,
-            Err(JournalError::Locked { .. }) => self.by_server(&looked)?,
+            Err(JournalError::Locked { .. }) => self.by_server(&read_only_disk)?,
             Err(error) => return Err(error).with_context(|| self.data.display().to_string()),
         };
         match as_json {

@@ -171,11 +171,11 @@ fn a_server_answers_the_kinds_of_requests_that_its_options_name() {
         let said = [
             client
                 .root(&blocks[2].txids[0])
-                .map(|answer| answer.found.is_some()),
+                .map(|answer| answer.result.is_some()),
             client
                 .proof(&blocks[2].txids[0])
-                .map(|answer| answer.found.is_some()),
-            client.headers(0, 2).map(|answer| answer.found.len() == 2),
+                .map(|answer| answer.result.is_some()),
+            client.headers(0, 2).map(|answer| answer.result.len() == 2),
         ];
         for (said, answered) in said.into_iter().zip(answered) {
             match said {

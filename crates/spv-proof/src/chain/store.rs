@@ -151,10 +151,10 @@ impl FileStore {
                 .and_then(|()| file.sync_all())
                 .map_err(failed("writing", &path))?;
         } else if start != expected {
-            let found = describe(&start);
+            let description = describe(&start);
             return Err(StoreError::OtherKind {
                 path,
-                found,
+                found: description,
                 expected: network,
             });
         }

@@ -212,9 +212,9 @@ impl DiskIndex {
             let Some(txid) = txids.get(block as usize % txids.len().max(1)) else {
                 continue;
             };
-            let mut found = false;
-            self.on_disk(txid, truth, &mut |place| found |= place.block == block)?;
-            if !found {
+            let mut is_listed = false;
+            self.on_disk(txid, truth, &mut |place| is_listed |= place.block == block)?;
+            if !is_listed {
                 return Err(other("it lacks a transaction that it should cover"));
             }
         }
@@ -264,9 +264,9 @@ impl DiskIndex {
         guarded(|| {
             for pair in self.keys()?.prefix(&txid[..PREFIX]) {
                 let key = pair.key().map_err(other)?;
-                let (found, place) = self.place(&key, truth).ok_or_else(wrong)?;
-                if found == txid {
-                    each(place);
+                let (txid_there, location) = self.locate(&key, truth).ok_or_else(wrong)?;
+                if txid_there == txid {
+                    each(location);
                 }
             }
             Ok(())
@@ -274,19 +274,19 @@ impl DiskIndex {
     }
 
     /// Returns the location that a key names, and the TXID there; `None` if the blocks contradict the key.
-    fn place<'t>(&self, key: &[u8], truth: &'t impl Truth) -> Option<(&'t [u8; 32], IndexedTx)> {
+    fn locate<'t>(&self, key: &[u8], truth: &'t impl Truth) -> Option<(&'t [u8; 32], IndexedTx)> {
         let key: &[u8; KEY] = key.try_into().ok()?;
-        let (prefix, place) = key.split_first_chunk::<PREFIX>()?;
-        let (block, position) = place.split_first_chunk()?;
-        let place = IndexedTx {
+        let (prefix, location) = key.split_first_chunk::<PREFIX>()?;
+        let (block, position) = location.split_first_chunk()?;
+        let location = IndexedTx {
             block: u32::from_be_bytes(*block),
             position: u32::from_be_bytes(position.try_into().ok()?),
         };
-        if place.block >= self.covered.blocks {
+        if location.block >= self.covered.blocks {
             return None;
         }
-        let there = truth.txids(place.block).get(place.position as usize)?;
-        there.starts_with(prefix).then_some((there, place))
+        let txid = truth.txids(location.block).get(location.position as usize)?;
+        txid.starts_with(prefix).then_some((txid, location))
     }
 
     fn keys(&self) -> io::Result<&Keyspace> {
@@ -347,7 +347,7 @@ impl DiskIndex {
             for pair in self.keys()?.iter() {
                 let key = pair.key().map_err(other)?;
                 if *key != *RECORD_KEY {
-                    self.place(&key, truth).ok_or_else(wrong)?;
+                    self.locate(&key, truth).ok_or_else(wrong)?;
                     keys += 1;
                 }
             }

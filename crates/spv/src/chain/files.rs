@@ -452,8 +452,8 @@ pub(super) fn network_of(dir: &Path) -> Result<Option<StoreNetwork>, ChainError>
         }
         Err(error) => return Err(io(&path)(error)),
     }
-    let found = read_head(&bytes).map(|(identity, _)| identity);
-    found.map(Some).ok_or(ChainError::NotAStore { path })
+    let stored_identity = read_head(&bytes).map(|(identity, _)| identity);
+    stored_identity.map(Some).ok_or(ChainError::NotAStore { path })
 }
 
 /// Returns the network of a header, and true for a store with witness data; an error for another network than
@@ -461,10 +461,10 @@ pub(super) fn network_of(dir: &Path) -> Result<Option<StoreNetwork>, ChainError>
 fn check_head(bytes: &[u8], network: Network, path: &Path) -> Result<(StoreNetwork, bool), ChainError> {
     let path = path.to_path_buf();
     match read_head(&bytes[..RECORD]) {
-        Some((found, witness)) if found.network == network => Ok((found, witness)),
-        Some((found, _)) => Err(ChainError::OtherNetwork {
+        Some((identity, witness)) if identity.network == network => Ok((identity, witness)),
+        Some((identity, _)) => Err(ChainError::OtherNetwork {
             path,
-            found: found.network,
+            found: identity.network,
             wanted: network,
         }),
         None => Err(ChainError::NotAStore { path }),
@@ -521,10 +521,10 @@ pub(super) fn corrupt(path: &Path, record: usize, why: &'static str) -> ChainErr
 /// Shortens `file` to `len` if it is longer, and sets the position to its end.
 pub(super) fn cut(file: &mut File, len: u64) -> io::Result<()> {
     use std::io::Seek;
-    let found = file.metadata()?.len();
-    if found > len {
+    let length = file.metadata()?.len();
+    if length > len {
         tracing::warn!(
-            bytes = found - len,
+            bytes = length - len,
             "removed an interrupted write from the end of a file of the chain store"
         );
         file.set_len(len)?;

@@ -72,7 +72,7 @@ pub struct ImportReport {
     /// Their bytes.
     pub bytes: u64,
     /// Blocks that the store already had, or that the files hold more than once.
-    pub known: u64,
+    pub already_stored: u64,
     /// Refused blocks and bytes.
     pub refused: Vec<RefusedBlock>,
     /// Accepted blocks that are connected now, detached ones included.
@@ -97,9 +97,9 @@ impl ChainStore {
     ) -> Result<ImportReport, ChainError> {
         let sources = scan::sources(paths)?;
         let mut report = ImportReport::default();
-        let found = self.scan_all(&sources, &mut report, progress)?;
+        let blocks = self.scan_all(&sources, &mut report, progress)?;
         let first = self.blocks();
-        let mut run = ImportRun::new(self, &sources, found, options, report);
+        let mut run = ImportRun::new(self, &sources, blocks, options, report);
         run.take_all(progress)?;
         let ImportRun {
             mut report, total, ..
@@ -134,11 +134,11 @@ impl ChainStore {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Vec<ScannedBlock>, ChainError> {
         let total_bytes = sources.iter().map(|source| source.len).sum();
-        let (mut found, mut bytes) = (Vec::new(), 0);
+        let (mut blocks, mut bytes) = (Vec::new(), 0);
         for (number, source) in sources.iter().enumerate() {
             let mut unreadable = Vec::new();
             source
-                .scan(number as u32, self.identity(), &mut found, &mut unreadable)
+                .scan(number as u32, self.identity(), &mut blocks, &mut unreadable)
                 .map_err(|e| ChainError::Io {
                     path: source.path.clone(),
                     source: e,
@@ -156,10 +156,10 @@ impl ChainStore {
                 phase: Phase::Scanning,
                 bytes,
                 total_bytes,
-                blocks: found.len() as u64,
+                blocks: blocks.len() as u64,
             });
         }
-        Ok(found)
+        Ok(blocks)
     }
 }
 
@@ -167,7 +167,7 @@ impl ChainStore {
 struct ImportRun<'a> {
     store: &'a mut ChainStore,
     sources: &'a [Source],
-    found: Vec<ScannedBlock>,
+    blocks: Vec<ScannedBlock>,
     options: ImportOptions,
     report: ImportReport,
     /// Found blocks that wait for their parent, by the parent's hash.
@@ -185,26 +185,26 @@ impl<'a> ImportRun<'a> {
     fn new(
         store: &'a mut ChainStore,
         sources: &'a [Source],
-        found: Vec<ScannedBlock>,
+        blocks: Vec<ScannedBlock>,
         options: ImportOptions,
         report: ImportReport,
     ) -> ImportRun<'a> {
         let mut waiting: HashMap<[u8; 32], Vec<u32>> = HashMap::new();
         let mut ready = BinaryHeap::new();
-        for (i, block) in found.iter().enumerate() {
-            let known = |hash| store.find(hash).is_some();
-            if block.parent == [0; 32] || known(&block.parent) || known(&block.hash) {
+        for (i, block) in blocks.iter().enumerate() {
+            let is_stored = |hash| store.find(hash).is_some();
+            if block.parent == [0; 32] || is_stored(&block.parent) || is_stored(&block.hash) {
                 ready.push(Reverse(i as u32));
             } else {
                 waiting.entry(block.parent).or_default().push(i as u32);
             }
         }
-        let total = found.iter().map(|block| u64::from(block.len)).sum();
+        let total = blocks.iter().map(|block| u64::from(block.len)).sum();
         let open = HashMap::new();
         ImportRun {
             store,
             sources,
-            found,
+            blocks,
             options,
             report,
             waiting,
@@ -240,7 +240,7 @@ impl<'a> ImportRun<'a> {
                 .waiting
                 .values()
                 .flatten()
-                .map(|i| self.found[*i as usize].hash)
+                .map(|i| self.blocks[*i as usize].hash)
                 .collect();
             let roots: Vec<[u8; 32]> = self
                 .waiting
@@ -265,7 +265,7 @@ impl<'a> ImportRun<'a> {
             len,
             hash,
             ..
-        } = self.found[i];
+        } = self.blocks[i];
         let from = &self.sources[source as usize];
         let io = |e| ChainError::Io {
             path: from.path.clone(),
@@ -284,11 +284,11 @@ impl<'a> ImportRun<'a> {
         from.read(file, offset, buffer).map_err(io)?;
         self.done += u64::from(len);
         match self.store.submit(buffer, self.options.detached) {
-            Ok(taken) if taken.already_known => self.report.known += 1,
-            Ok(taken) => {
+            Ok(outcome) if outcome.already_known => self.report.already_stored += 1,
+            Ok(outcome) => {
                 self.report.blocks += 1;
                 self.report.bytes += u64::from(len);
-                self.report.transactions += self.store.txids(taken.id).len() as u64;
+                self.report.transactions += self.store.txids(outcome.id).len() as u64;
                 self.unsynced += u64::from(len);
                 self.ready
                     .extend(self.waiting.remove(&hash).into_iter().flatten().map(Reverse));
@@ -307,7 +307,7 @@ impl<'a> ImportRun<'a> {
     }
 
     fn refuse(&mut self, i: usize, reason: Refused) {
-        let block = &self.found[i];
+        let block = &self.blocks[i];
         let path = self.sources[block.source as usize].path.clone();
         self.report.refused.push(RefusedBlock {
             path,
@@ -324,7 +324,7 @@ impl<'a> ImportRun<'a> {
             .collect();
         waiting.sort_unstable();
         for i in waiting {
-            self.refuse(i as usize, Refused::UnknownParent(self.found[i as usize].parent));
+            self.refuse(i as usize, Refused::UnknownParent(self.blocks[i as usize].parent));
         }
         Ok(())
     }

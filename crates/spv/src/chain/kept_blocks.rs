@@ -32,7 +32,7 @@ pub(super) struct KeptBlocks {
     folder: PathBuf,
     magic: [u8; 4],
     /// File and offset of each block. If there are two copies, the later one is used.
-    known: HashMap<[u8; 32], (u32, u32)>,
+    locations: HashMap<[u8; 32], (u32, u32)>,
     /// Blocks of the chain above the lowest kept one that are not kept, the lowest first.
     missing: VecDeque<[u8; 32]>,
     number: u32,
@@ -59,18 +59,18 @@ impl KeptBlocks {
         if !folder.is_dir() {
             std::fs::create_dir_all(folder)?;
         }
-        let mut known = HashMap::new();
+        let mut locations = HashMap::new();
         let mut number = 0;
         loop {
             let file = open_file(folder, number)?;
-            let end = scan((&file, number), magic, &is_sound, &mut known)?;
+            let end = scan((&file, number), magic, &is_sound, &mut locations)?;
             let is_last = !path_of(folder, number + 1).exists();
             if is_last {
                 file.set_len(end)?;
                 return Ok(KeptBlocks {
                     folder: folder.to_path_buf(),
                     magic,
-                    known,
+                    locations,
                     missing: VecDeque::new(),
                     number,
                     file,
@@ -86,7 +86,7 @@ impl KeptBlocks {
 
     /// Adds a block unless it is kept already. After an error the call can be repeated.
     fn add(&mut self, hash: &[u8; 32], raw: &[u8]) -> io::Result<()> {
-        if self.known.contains_key(hash) {
+        if self.locations.contains_key(hash) {
             return Ok(());
         }
         let length = u32::try_from(raw.len()).map_err(io::Error::other)?;
@@ -98,7 +98,7 @@ impl KeptBlocks {
         }
         let record = [&self.magic[..], &length.to_le_bytes(), raw].concat();
         self.file.write_all_at(&record, self.end)?;
-        self.known.insert(*hash, (self.number, self.end as u32));
+        self.locations.insert(*hash, (self.number, self.end as u32));
         self.end += record.len() as u64;
         self.unsynced = true;
         Ok(())
@@ -106,7 +106,7 @@ impl KeptBlocks {
 
     /// Returns the bytes of a block; `None` if it is not kept. Only the header is checked.
     fn read(&self, hash: &[u8; 32]) -> io::Result<Option<Vec<u8>>> {
-        let Some(&(number, offset)) = self.known.get(hash) else {
+        let Some(&(number, offset)) = self.locations.get(hash) else {
             return Ok(None);
         };
         let file = File::open(path_of(&self.folder, number))?;
@@ -125,7 +125,7 @@ impl KeptBlocks {
 
     /// Records which blocks of `chain`, in ascending order of height, are missing.
     fn note_missing(&mut self, chain: impl Iterator<Item = [u8; 32]>) {
-        let known = &self.known;
+        let known = &self.locations;
         let from_first = chain.skip_while(|hash| !known.contains_key(hash));
         self.missing = from_first.filter(|hash| !known.contains_key(hash)).collect();
     }
@@ -172,7 +172,7 @@ fn scan(
     (file, number): (&File, u32),
     magic: [u8; 4],
     is_sound: &IsSound<'_>,
-    known: &mut HashMap<[u8; 32], (u32, u32)>,
+    locations: &mut HashMap<[u8; 32], (u32, u32)>,
 ) -> io::Result<u64> {
     let bytes = file.metadata()?.len();
     let mut at = 0;
@@ -193,7 +193,7 @@ fn scan(
         if !is_sound(&hash, &read)? {
             break;
         }
-        known.insert(hash, (number, at as u32));
+        locations.insert(hash, (number, at as u32));
         at = end;
     }
     Ok(at)
@@ -220,25 +220,25 @@ impl ChainStore {
         let folder = dir.join(FOLDER);
         let network = self.identity();
         let is_durable = |hash: &[u8; 32]| self.find(hash).is_some();
-        let kept = KeptBlocks::open(
+        let opened = KeptBlocks::open(
             &folder,
             (network.magic(), network.network),
             FILE_BYTES,
             &is_durable,
         );
-        let mut kept = kept.map_err(|source| ChainError::Io { path: folder, source })?;
+        let mut opened = opened.map_err(|source| ChainError::Io { path: folder, source })?;
         let chain = (0..).map_while(|height| self.at_height(height));
-        kept.note_missing(chain.filter_map(|id| Some(self.block(id)?.hash)));
-        let missing = kept.missing.len();
-        self.kept = Some(kept);
+        opened.note_missing(chain.filter_map(|id| Some(self.block(id)?.hash)));
+        let missing = opened.missing.len();
+        self.kept_blocks = Some(opened);
         Ok(missing)
     }
 
     /// Returns the lowest block of the chain that should be kept but is not.
     pub fn first_unkept(&mut self) -> Option<[u8; 32]> {
-        let kept = self.kept.as_mut()?;
+        let kept = self.kept_blocks.as_mut()?;
         while let Some(hash) = kept.missing.front().copied() {
-            if !kept.known.contains_key(&hash) {
+            if !kept.locations.contains_key(&hash) {
                 return Some(hash);
             }
             kept.missing.pop_front();
@@ -248,16 +248,16 @@ impl ChainStore {
 
     /// Stops trying to keep a block that should be kept, until the next opening.
     pub fn give_up_unkept(&mut self, hash: &[u8; 32]) {
-        if let Some(kept) = &mut self.kept {
+        if let Some(kept) = &mut self.kept_blocks {
             kept.missing.retain(|missing| missing != hash);
         }
     }
 
     /// Returns true for a block whose bytes are kept.
     pub fn is_kept(&self, hash: &[u8; 32]) -> bool {
-        self.kept
+        self.kept_blocks
             .as_ref()
-            .is_some_and(|kept| kept.known.contains_key(hash))
+            .is_some_and(|kept| kept.locations.contains_key(hash))
     }
 
     /// Returns the bytes of a kept block; `None` if it is not kept. Only the header is checked.
@@ -265,13 +265,13 @@ impl ChainStore {
     /// # Errors
     /// The bytes cannot be read, or the place holds another block.
     pub fn kept_block(&self, hash: &[u8; 32]) -> io::Result<Option<Vec<u8>>> {
-        self.kept.as_ref().map_or(Ok(None), |kept| kept.read(hash))
+        self.kept_blocks.as_ref().map_or(Ok(None), |kept| kept.read(hash))
     }
 
     /// Removes a damaged kept copy from the table, so that [`ChainStore::keep`] writes the block again.
     pub fn forget_kept(&mut self, hash: &[u8; 32]) {
-        if let Some(kept) = &mut self.kept {
-            kept.known.remove(hash);
+        if let Some(kept) = &mut self.kept_blocks {
+            kept.locations.remove(hash);
         }
     }
 
@@ -280,7 +280,9 @@ impl ChainStore {
     /// # Errors
     /// The bytes cannot be written now; the call can be repeated.
     pub fn keep(&mut self, hash: &[u8; 32], raw_block: &[u8]) -> io::Result<()> {
-        let Some(kept) = &mut self.kept else { return Ok(()) };
+        let Some(kept) = &mut self.kept_blocks else {
+            return Ok(());
+        };
         let added = kept.add(hash, raw_block);
         match added {
             Ok(()) => self.files.release(),
@@ -291,7 +293,7 @@ impl ChainStore {
     }
 
     pub(super) fn sync_kept(&mut self) -> io::Result<()> {
-        self.kept.as_mut().map_or(Ok(()), KeptBlocks::sync)
+        self.kept_blocks.as_mut().map_or(Ok(()), KeptBlocks::sync)
     }
 }
 
@@ -324,7 +326,7 @@ mod tests {
         let file = open_file(folder.path(), last).unwrap();
         file.write_all_at(&torn, end).unwrap();
         let kept = open();
-        assert_eq!((kept.number, kept.end, kept.known.len()), (last, end, 6));
+        assert_eq!((kept.number, kept.end, kept.locations.len()), (last, end, 6));
         assert_eq!(file.metadata().unwrap().len(), end);
         drop(kept);
         // A power failure changed the last byte of a block. This can only happen to a block that the store does not
@@ -332,10 +334,14 @@ mod tests {
         let last_byte = |byte: u8| file.write_all_at(&[byte], end - 1).unwrap();
         let sound = *blocks[5].raw.last().unwrap();
         last_byte(!sound);
-        assert_eq!(open_with(&|_| true).known.len(), 6, "what is durable is not read");
+        assert_eq!(
+            open_with(&|_| true).locations.len(),
+            6,
+            "what is durable is not read"
+        );
         let mut kept = open();
-        assert_eq!((kept.number, kept.known.len()), (last, 5));
-        assert!(kept.end < end && !kept.known.contains_key(&blocks[5].hash));
+        assert_eq!((kept.number, kept.locations.len()), (last, 5));
+        assert!(kept.end < end && !kept.locations.contains_key(&blocks[5].hash));
         kept.add(&blocks[5].hash, &blocks[5].raw).unwrap();
         // The files contain each block exactly once.
         let mut all = Vec::new();

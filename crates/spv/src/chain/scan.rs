@@ -33,14 +33,14 @@ pub(super) type Unreadable = (u64, String);
 
 /// Turns files and directories into sources: a directory contributes its blk*.dat files.
 pub(super) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, ChainError> {
-    let mut found = Vec::new();
+    let mut sources = Vec::new();
     for path in paths {
         let io = |source| ChainError::Io {
             path: path.clone(),
             source,
         };
         if !std::fs::metadata(path).map_err(io)?.is_dir() {
-            found.push(Source::open(path.clone())?);
+            sources.push(Source::open(path.clone())?);
             continue;
         }
         let mut files = Vec::new();
@@ -58,10 +58,10 @@ pub(super) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, ChainError> {
         }
         files.sort();
         for file in files {
-            found.push(Source::open(file)?);
+            sources.push(Source::open(file)?);
         }
     }
-    Ok(found)
+    Ok(sources)
 }
 
 fn is_blk(path: &Path) -> bool {
@@ -120,7 +120,7 @@ impl Source {
         &self,
         number: u32,
         network: StoreNetwork,
-        found: &mut Vec<ScannedBlock>,
+        blocks: &mut Vec<ScannedBlock>,
         unreadable: &mut Vec<Unreadable>,
     ) -> io::Result<()> {
         let file = File::open(&self.path)?;
@@ -129,19 +129,19 @@ impl Source {
             self.read(&file, 0, &mut start)?;
         }
         if start == network.magic() || is_blk(&self.path) {
-            return self.scan_framed(&file, number, network, found, unreadable);
+            return self.scan_framed(&file, number, network, blocks, unreadable);
         }
         if let Some(other) = Network::ALL.into_iter().find(|other| other.magic() == start) {
             unreadable.push((0, format!("a block file of {other}, not of {network}")));
         } else if self.len < HEADER || self.len > u64::from(BLOCK_BYTES_MAX) {
             unreadable.push((0, format!("{} bytes cannot be a block", self.len)));
         } else {
-            found.push(self.found(&file, number, 0, self.len as u32)?);
+            blocks.push(self.scanned_block(&file, number, 0, self.len as u32)?);
         }
         Ok(())
     }
 
-    fn found(&self, file: &File, source: u32, offset: u64, len: u32) -> io::Result<ScannedBlock> {
+    fn scanned_block(&self, file: &File, source: u32, offset: u64, len: u32) -> io::Result<ScannedBlock> {
         let mut header = [0u8; HEADER as usize];
         self.read(file, offset, &mut header)?;
         let mut parent = [0u8; 32];
@@ -161,17 +161,17 @@ impl Source {
         file: &File,
         number: u32,
         network: StoreNetwork,
-        found: &mut Vec<ScannedBlock>,
+        blocks: &mut Vec<ScannedBlock>,
         unreadable: &mut Vec<Unreadable>,
     ) -> io::Result<()> {
         let mut at = 0;
         while at < self.len {
             let mut frame = [0u8; FRAME as usize];
-            let whole = at + FRAME <= self.len;
-            if whole {
+            let has_frame = at + FRAME <= self.len;
+            if has_frame {
                 self.read(file, at, &mut frame)?;
             }
-            if !whole || frame[..4] != network.magic() {
+            if !has_frame || frame[..4] != network.magic() {
                 let (next, empty) = self.find_magic(file, at, network)?;
                 if !empty {
                     unreadable.push((at, format!("{} bytes without a block", next - at)));
@@ -191,7 +191,7 @@ impl Source {
                 ));
                 at += 4;
             } else {
-                found.push(self.found(file, number, at + FRAME, len)?);
+                blocks.push(self.scanned_block(file, number, at + FRAME, len)?);
                 at = end;
             }
         }

@@ -65,7 +65,7 @@ pub struct ChainStore {
     network: Network,
     identity: StoreNetwork,
     /// Raw blocks, if they are kept. Dropped before `files`, whose records need them.
-    pub(super) kept: Option<KeptBlocks>,
+    pub(super) kept_blocks: Option<KeptBlocks>,
     pub(super) files: Files,
     pub(super) entries: Vec<Entry>,
     by_hash: HashMap<[u8; 32], BlockId>,
@@ -132,7 +132,7 @@ impl ChainStore {
             by_hash: HashMap::with_capacity(records.len()),
             index: Index::empty()?,
             wtxids: None,
-            kept: None,
+            kept_blocks: None,
             active: Vec::new(),
             best: None,
             history: 0,

@@ -109,7 +109,7 @@ impl WitnessFiles {
             self.wtxids.resize(start + witness.wtxids.len(), [0; 32]);
             return WitnessPlace::default();
         };
-        let place = WitnessPlace {
+        let location = WitnessPlace {
             coinbase_offset: (self.mapped_coinbases().len() + self.coinbases.len()) as u64,
             coinbase_bytes: (bytes.len() - RESERVED) as u32,
             coinbase_crc: crc32c(bytes),
@@ -121,7 +121,7 @@ impl WitnessFiles {
             Some(last) if last.end == start => last.end = self.wtxids.len(),
             _ => self.filled.push(start..self.wtxids.len()),
         }
-        place
+        location
     }
 
     /// Writes everything appended since [`WitnessFiles::written`]; the call can be repeated.
@@ -242,7 +242,7 @@ impl StoredWitnesses<'_> {
         record: &Record,
         ends: (usize, usize),
     ) -> Result<(usize, usize), ChainError> {
-        let place = &record.witness;
+        let location = &record.witness;
         let leaves_end = ends.0 + record.count as usize;
         let Some(leaves) = self.wtxids.get(ends.0..leaves_end) else {
             return Err(corrupt(
@@ -251,8 +251,8 @@ impl StoredWitnesses<'_> {
                 "has WTXIDs that are missing here",
             ));
         };
-        let Some(range) = place.coinbase() else {
-            if *place != WitnessPlace::default() {
+        let Some(range) = location.coinbase() else {
+            if *location != WitnessPlace::default() {
                 return Err(corrupt(
                     self.blocks_path,
                     number,
@@ -275,14 +275,14 @@ impl StoredWitnesses<'_> {
                 "has a coinbase that is missing here",
             ));
         };
-        if crc32c(coinbase) != place.coinbase_crc {
+        if crc32c(coinbase) != location.coinbase_crc {
             return Err(corrupt(
                 self.coinbases_path,
                 number,
                 "has a coinbase that is damaged here",
             ));
         }
-        if crc32c(leaves.as_flattened()) != place.wtxids_crc {
+        if crc32c(leaves.as_flattened()) != location.wtxids_crc {
             return Err(corrupt(
                 self.wtxids_path,
                 number,

@@ -81,16 +81,16 @@ fn work_of(bits: u32) -> Work {
 pub struct ChainView<'a> {
     pub host: &'a SpvHost,
     /// Blocks above the connected ones with too few confirmations.
-    pub held: &'a VecDeque<UnconnectedBlock>,
+    pub unconnected: &'a VecDeque<UnconnectedBlock>,
     pub branch: Option<&'a Branch>,
 }
 
 impl ChainView<'_> {
     /// Returns the block at `height` of the branch, or else the held one.
-    fn apart(&self, height: u32) -> Option<&UnconnectedBlock> {
+    fn unconnected_at(&self, height: u32) -> Option<&UnconnectedBlock> {
         let blocks = match self.branch {
             Some(branch) if height > branch.fork => &branch.blocks,
-            _ => self.held,
+            _ => self.unconnected,
         };
         let first = blocks.front()?.height;
         blocks.get(height.checked_sub(first)? as usize)
@@ -108,14 +108,14 @@ impl LocalChain for ChainView<'_> {
             let height = branch.blocks.back().map_or(branch.fork, |block| block.height);
             return Some((height, self.hash_at(height)?));
         }
-        if let Some(held) = self.held.back() {
+        if let Some(held) = self.unconnected.back() {
             return Some((held.height, BlockHash(held.hash)));
         }
         self.host.tip().map(|tip| (tip.height, BlockHash(tip.hash)))
     }
 
     fn hash_at(&self, height: u32) -> Option<BlockHash> {
-        match self.apart(height) {
+        match self.unconnected_at(height) {
             Some(held) => Some(BlockHash(held.hash)),
             None if self.is_of_branch(height) => None,
             None => self.host.at_height(height).map(|block| BlockHash(block.hash)),
@@ -123,7 +123,7 @@ impl LocalChain for ChainView<'_> {
     }
 
     fn bits_at(&self, height: u32) -> Option<u32> {
-        match self.apart(height) {
+        match self.unconnected_at(height) {
             Some(held) => Some(held.bits),
             None if self.is_of_branch(height) => None,
             None => self.host.at_height(height).map(|block| bits_of(&block.header)),

@@ -104,7 +104,7 @@ impl NodeState {
             || "no block is served".to_owned(),
             |height| format!("the served tip has height {height}"),
         );
-        let behind = match self.node_height.map(|node| blocks_behind(node, height)) {
+        let lag = match self.node_height.map(|node| blocks_behind(node, height)) {
             Some(blocks @ 1..) => format!(", {blocks} blocks behind the node"),
             _ => String::new(),
         };
@@ -118,7 +118,7 @@ impl NodeState {
             ));
         } else if let Some(why) = &self.store_failed {
             problems.push(format!(
-                "spv: the chain store cannot store the blocks of {}; {tip}{behind}: {why}",
+                "spv: the chain store cannot store the blocks of {}; {tip}{lag}: {why}",
                 self.node
             ));
         } else if let Some(why) = &self.refused {
@@ -135,11 +135,11 @@ impl NodeState {
             if let Some((why, since)) = &self.away {
                 let seconds = since.elapsed().as_secs();
                 list.push(format!(
-                    "spv: {} has not been followed for {seconds} s; {tip}{behind}: {why}",
+                    "spv: {} has not been followed for {seconds} s; {tip}{lag}: {why}",
                     self.node
                 ));
             } else if !self.at_tip {
-                list.push(format!("spv: catching up with {}; {tip}{behind}", self.node));
+                list.push(format!("spv: catching up with {}; {tip}{lag}", self.node));
             }
         }
         (problems, warnings)

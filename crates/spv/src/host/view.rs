@@ -28,14 +28,14 @@ impl SpvHost {
     /// Returns a channel that receives the generation after changes of the chain, each time [`SpvHost::make_known`] is
     /// called.
     pub fn changes(&self) -> watch::Receiver<u64> {
-        self.known.subscribe()
+        self.announced_generation.subscribe()
     }
 
     /// Sends the current generation to the receivers of [`SpvHost::changes`], unless it was sent before. A
     /// reorganisation is announced once, at its end.
     pub fn make_known(&self) {
         let now = self.generation();
-        self.known
+        self.announced_generation
             .send_if_modified(|known| std::mem::replace(known, now) != now);
     }
 

@@ -21,7 +21,7 @@ pub(super) struct WitnessRequest<'a> {
     pub(super) header: &'a NativeHeader,
     pub(super) key: Key<'a>,
     /// Bytes of room in the reply after its fixed part.
-    pub(super) room: usize,
+    pub(super) body_bytes_max: usize,
 }
 
 /// Fields of a witness proof in a reply.
@@ -70,49 +70,49 @@ impl SpvHost {
         if !chain.keeps_witness() {
             return Ok(WitnessLookup::None(Status::NotKept));
         }
-        let found = match request.key {
+        let located = match request.key {
             Key::Txid(txid) => chain.locate(txid)?,
             Key::Wtxid(wtxid) => chain.locate_wtxid(wtxid)?,
         };
-        let Some(place) = found else {
+        let Some(location) = located else {
             return Ok(WitnessLookup::None(Status::Unknown));
         };
-        let committed = match chain.witness(place.block)? {
+        let committed = match chain.witness(location.block)? {
             BlockWitness::NotKept => return Ok(WitnessLookup::None(Status::NotKept)),
             BlockWitness::NoCommitment => return Ok(WitnessLookup::None(Status::NoCommitment)),
             BlockWitness::Committed(committed) => committed,
         };
         let info = chain
-            .block(place.block)
-            .ok_or(ChainError::NoSuchBlock(place.block.0))?;
+            .block(location.block)
+            .ok_or(ChainError::NoSuchBlock(location.block.0))?;
         let (transactions, depth) = (info.transactions, depth_of(info.transactions));
         let coinbase_bytes = committed.coinbase.len();
         // This check precedes the computation of the trees, so that a refusal is cheap.
-        if 2 * depth * size_of::<Hash>() + coinbase_bytes > request.room {
+        if 2 * depth * size_of::<Hash>() + coinbase_bytes > request.body_bytes_max {
             return Ok(WitnessLookup::TooLong {
                 transactions,
                 depth,
                 coinbase_bytes,
             });
         }
-        self.proven(chain, &place, info, committed)
+        self.proven(chain, &location, info, committed)
             .map(|proven| WitnessLookup::Proven(Box::new(proven)))
     }
 
     fn proven<'a>(
         &self,
         chain: &dyn Chain,
-        place: &Located,
+        location: &Located,
         info: BlockInfo,
         committed: Committed<'a>,
     ) -> Result<Proven<'a>, ChainError> {
-        let missing = || ChainError::NoSuchBlock(place.block.0);
-        let of_txids = self.tree(chain, place.block)?;
-        let of_wtxids = self.witness_trees.get(place.block, || {
+        let missing = || ChainError::NoSuchBlock(location.block.0);
+        let of_txids = self.tree(chain, location.block)?;
+        let of_wtxids = self.witness_trees.get(location.block, || {
             // A block that was checked with its witnesses always has a witness tree.
             Tree::new(&committed.wtxids).map_err(|_| missing())
         })?;
-        let index = place.position;
+        let index = location.position;
         Ok(Proven {
             info,
             index,
@@ -124,7 +124,7 @@ impl SpvHost {
     }
 }
 
-fn write(request: &WitnessRequest<'_>, found: &WitnessLookup<'_>, tip: Tip, reply: &mut Reply) -> bool {
+fn write(request: &WitnessRequest<'_>, lookup: &WitnessLookup<'_>, tip: Tip, reply: &mut Reply) -> bool {
     let mut body = WitnessReply {
         header: [0; SPV_HEADER_BYTES],
         height: 0.into(),
@@ -138,7 +138,7 @@ fn write(request: &WitnessRequest<'_>, found: &WitnessLookup<'_>, tip: Tip, repl
         witness_reserved: [0; 32],
     };
     let mut parts: [&[u8]; 3] = [&[]; 3];
-    let status = match found {
+    let status = match lookup {
         WitnessLookup::Proven(proven) => {
             body.header = proven.info.header;
             body.height = proven.info.height.into();
@@ -169,10 +169,10 @@ fn write(request: &WitnessRequest<'_>, found: &WitnessLookup<'_>, tip: Tip, repl
         WitnessLookup::None(status) => *status,
     };
     let filled: usize = parts.iter().map(|part| part.len()).sum();
-    let Some(rest) = request.room.checked_sub(filled) else {
+    let Some(rest) = request.body_bytes_max.checked_sub(filled) else {
         return false;
     };
-    let bytes = size_of::<WitnessReply>() + request.room;
+    let bytes = size_of::<WitnessReply>() + request.body_bytes_max;
     let header = native::reply_header(request.header, status, bytes as u16);
     let zeros = [0; SPV_WITNESS_ROOM_MAX];
     let parts = [header.as_bytes(), body.as_bytes()]

@@ -202,7 +202,7 @@ impl Simulation {
     fn ask_root(&mut self, rig: &Rig, txid: &Hash, only_host: bool) -> Result<(bool, Tip), AnswerFault> {
         let mut body = txid.to_vec();
         body.resize(size_of::<RootReply>(), 0);
-        let parse = |status, body: &[u8]| reply::root(status, body).map(|answer| (answer.found, answer.tip));
+        let parse = |status, body: &[u8]| reply::root(status, body).map(|answer| (answer.result, answer.tip));
         let (found, tip, by) = self.answered(rig, (SPV_OP_ROOT, body), only_host, parse)?;
         match by {
             By::FastPath => self.checked.roots_of_fastpath += 1,
@@ -224,7 +224,7 @@ impl Simulation {
         let mut body = txid.to_vec();
         body.resize(136 + 32 * PROOF_HASHES, 0);
         let parse = |status, body: &[u8]| match reply::proof(status, body, PROOF_HASHES)? {
-            Proven::Answered(answer) => Some((answer.found, answer.tip)),
+            Proven::Answered(answer) => Some((answer.result, answer.tip)),
             Proven::TooLong(_) => None,
         };
         let (found, tip, by) = self.answered(rig, (SPV_OP_PROOF, body), only_host, parse)?;
@@ -263,7 +263,7 @@ impl Simulation {
         body.resize(48 + 80 * HEADERS as usize, 0);
         let count = HEADERS as usize;
         let parse = |status, body: &[u8]| {
-            reply::headers(status, body, start, count).map(|answer| (answer.found, answer.tip))
+            reply::headers(status, body, start, count).map(|answer| (answer.result, answer.tip))
         };
         let (found, tip, _) = self.answered(rig, (SPV_OP_HEADERS, body), true, parse)?;
         self.checked.headers += 1;

@@ -304,7 +304,7 @@ impl Node for SimNode {
                 if !world.random.one_in(8) {
                     let hash = BlockHash(best);
                     let by = NoticedBy::Poll;
-                    return Ok(Some(Announcement { hash, by }));
+                    return Ok(Some(Announcement { hash, noticed_by: by }));
                 }
                 world.lost = world.never_polls.then_some(best);
             }

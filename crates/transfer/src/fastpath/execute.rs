@@ -106,7 +106,7 @@ pub(super) fn paper(
     request: &PaperRequest,
 ) -> Result<PaperReply, NotDone> {
     let ring = Ring::of(store, writer.0);
-    if ring.room() == 0 {
+    if ring.free_records() == 0 {
         return Err(NotDone::Busy { ring_full: true });
     }
     let numbered = request.is_numbered().then_some(request);
@@ -161,20 +161,21 @@ pub(super) fn native(
         return refuse(Status::NoSession, 0, no_session);
     }
     let (last, sum) = (session.sequence.load(Relaxed), native::sum(operations));
-    let again = last != 0 && head.sequence.get() == last;
-    if again && (session.sum.load(Relaxed) != sum || session.count.load(Relaxed) as usize != operations.len())
+    let is_repeat = last != 0 && head.sequence.get() == last;
+    if is_repeat
+        && (session.sum.load(Relaxed) != sum || session.count.load(Relaxed) as usize != operations.len())
     {
         return refuse(Status::Reused, last + 1, Answer::Said(Code::IdReused));
     }
-    if !again && head.sequence.get() != last + 1 {
+    if !is_repeat && head.sequence.get() != last + 1 {
         return refuse(Status::Sequence, last + 1, Answer::Said(Code::StaleId));
     }
     let mut outcomes = [Outcome::refused(Code::Busy); TRANSFER_LINE_OPERATIONS_MAX];
-    if again {
+    if is_repeat {
         stored(session, &mut outcomes);
     } else {
         let ring = Ring::of(store, writer.0);
-        if ring.room() < operations.len() as u64 {
+        if ring.free_records() < operations.len() as u64 {
             return refuse(Status::Busy, last + 1, Answer::Busy { ring_full: true });
         }
         for (index, (operation, outcome)) in operations.iter().zip(&mut outcomes).enumerate() {
@@ -187,10 +188,10 @@ pub(super) fn native(
                 None => return Answer::Hosts,
             }
         }
-        keep(session, head.sequence.get(), sum, &outcomes[..operations.len()]);
+        record_outcomes(session, head.sequence.get(), sum, &outcomes[..operations.len()]);
     }
     match native::put_executed(reply, header, head, operations, &outcomes, TRANSFER_EXPRESS) {
-        true if again => Answer::Repeated,
+        true if is_repeat => Answer::Repeated,
         true => Answer::Said(outcomes[0].code),
         false => Answer::Hosts,
     }
@@ -249,7 +250,7 @@ fn stored(session: &TransferSession, outcomes: &mut [Outcome]) {
     }
 }
 
-fn keep(session: &TransferSession, sequence: u64, sum: u64, outcomes: &[Outcome]) {
+fn record_outcomes(session: &TransferSession, sequence: u64, sum: u64, outcomes: &[Outcome]) {
     let mut codes = 0;
     for (index, outcome) in outcomes.iter().enumerate() {
         codes |= u64::from(outcome.code as u16) << (16 * index);
@@ -332,7 +333,7 @@ fn settle(
     let (mut from, mut version) = cell::load(&cells[source]);
     let outcome = destination.and_then(|destination| {
         let Some(index) = destination else {
-            return alone(task, &mut from);
+            return execute_on_source(task, &mut from);
         };
         let (mut to, to_version) = cell::load(&cells[index]);
         rules::transfer(&mut from, &mut to, task.amount, task.limit)?;
@@ -357,7 +358,7 @@ fn settle(
 }
 
 /// Executes an operation that concerns only the source.
-fn alone(task: &Task, holding: &mut Holding) -> Result<(), Code> {
+fn execute_on_source(task: &Task, holding: &mut Holding) -> Result<(), Code> {
     match task.command {
         TRANSFER_COMMAND_CREATE => Err(Code::AccountExists),
         TRANSFER_COMMAND_ISSUE => rules::issue(holding, task.amount, task.limit),
@@ -393,8 +394,8 @@ fn create(
     };
     // No reader looks at an invalid cell; `save` makes it valid, as the last step.
     let cell = &store.cells.as_slice()[index];
-    for (place, word) in cell.id.iter().zip(task.source.words()) {
-        place.store(word, Relaxed);
+    for (target, word) in cell.id.iter().zip(task.source.words()) {
+        target.store(word, Relaxed);
     }
     let _lock = cell::lock(&cell.lock).ok_or(NotDone::Busy { ring_full: false })?;
     let outcome = Ok(holding.balance);

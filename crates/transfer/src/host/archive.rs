@@ -148,7 +148,7 @@ fn leaves(mut bytes: &[u8]) -> Option<Vec<[u8; LEAF_BYTES]>> {
 /// Returns the proof that operation `number` is in a block of the archive; `None` if the archive does not have it.
 pub(super) fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError> {
     let files = archived(disk)?;
-    let mut found = None;
+    let mut block_proof = None;
     for file in &files {
         let open = disk.open_read(&file.name)?;
         let Some((head, _)) = block_at(&open, MAGIC.len() as u64)? else {
@@ -157,9 +157,9 @@ pub(super) fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, Ope
         if head.first > number {
             break;
         }
-        found = Some((file, open));
+        block_proof = Some((file, open));
     }
-    let Some((file, open)) = found else {
+    let Some((file, open)) = block_proof else {
         return Ok(None);
     };
     let mut offset = MAGIC.len() as u64;

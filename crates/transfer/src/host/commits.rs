@@ -22,9 +22,9 @@ pub(super) struct Commits<D: Disk> {
 
 /// Replies of a batch.
 struct Answers {
-    said: Vec<RequestOutcome>,
+    outcomes: Vec<RequestOutcome>,
     /// The replies may leave once this record is durable.
-    stand_on: Lsn,
+    depends_on: Lsn,
 }
 
 struct OnItsWay<D: Disk> {
@@ -70,7 +70,10 @@ impl<D: Disk> Host<D> {
                 return None;
             }
         }
-        let Answers { mut said, stand_on } = self.commits.answers.pop_front()?;
+        let Answers {
+            outcomes: mut said,
+            depends_on: stand_on,
+        } = self.commits.answers.pop_front()?;
         if stand_on > self.journal.durable_lsn() {
             // There is no reply, not even a refusal: whether these requests were executed is known only after a
             // restart.
@@ -83,18 +86,21 @@ impl<D: Disk> Host<D> {
     /// Returns whether the oldest replies may leave, or never will; `None` if there are none.
     fn is_ready(&self) -> Option<bool> {
         let oldest = self.commits.answers.front()?;
-        Some(oldest.stand_on <= self.journal.durable_lsn() || self.failed.is_some())
+        Some(oldest.depends_on <= self.journal.durable_lsn() || self.failed.is_some())
     }
 
     /// Queues a batch's replies until the commit that they depend on is durable.
-    pub(super) fn keep(&mut self, said: Vec<RequestOutcome>, had_failed: bool) {
+    pub(super) fn enqueue(&mut self, said: Vec<RequestOutcome>, had_failed: bool) {
         let stand_on = match &self.failed {
             // Refusals depend on no record.
             _ if had_failed => 0,
             Some(_) if self.is_dirty => Lsn::MAX,
             _ => self.journal.next_lsn() - 1,
         };
-        self.commits.answers.push_back(Answers { said, stand_on });
+        self.commits.answers.push_back(Answers {
+            outcomes: said,
+            depends_on: stand_on,
+        });
     }
 
     /// Makes everything executed durable and publishes it to the fast path, unless writing has ended.
@@ -106,7 +112,7 @@ impl<D: Disk> Host<D> {
         }
         if self.failed.is_none() {
             let changes = self.ledger.take_changes();
-            self.show(&changes);
+            self.publish(&changes);
         }
     }
 
@@ -127,7 +133,7 @@ impl<D: Disk> Host<D> {
             // The batch needed a new segment, and is durable already.
             Ok(None) => {
                 self.counts.groups += 1;
-                self.show(&changes);
+                self.publish(&changes);
             }
             Err(error) => self.failed = Some(error.to_string()),
         }
@@ -162,7 +168,7 @@ impl<D: Disk> Host<D> {
                 let committed = self.journal.end_commit(committed);
                 // Its replies leave even if executing a later batch has failed since.
                 if self.committed(committed) {
-                    self.show(&changes);
+                    self.publish(&changes);
                 }
             }
             None => {

@@ -146,7 +146,7 @@ impl<D: Disk> Host<D> {
 
     /// Returns whether the disk has no room for the fast path's operations or for the last request.
     pub fn is_full(&self) -> bool {
-        self.wanted.is_some() && self.failed.is_none()
+        self.missing_space.is_some() && self.failed.is_none()
     }
 
     /// Returns the number of operations that the fast path has executed and that are not in the journal yet.
@@ -178,13 +178,13 @@ impl<D: Disk> Host<D> {
         let mut until = until.to_vec();
         let mut within = vec![false; next.len()];
         let mut refused = vec![Vec::new(); next.len()];
-        let (mut taken, mut again, mut looks) = (0, true, 0);
-        while again && self.failed.is_none() {
-            (again, looks) = (false, looks + 1);
+        let (mut drained, mut has_more, mut looks) = (0, true, 0);
+        while has_more && self.failed.is_none() {
+            (has_more, looks) = (false, looks + 1);
             for (index, next) in next.iter_mut().enumerate() {
                 let ring = Ring::of(&store, index);
                 while (within[index]
-                    || (taken < RECORDS_PER_COMMIT_MAX
+                    || (drained < RECORDS_PER_COMMIT_MAX
                         && *next < until[index]
                         && self.has_room_for_packets()))
                     && let Some(record) = ring.read(*next)
@@ -192,7 +192,7 @@ impl<D: Disk> Host<D> {
                     match self.ledger.line(&record) {
                         Ok(RecordResult::Done) => {
                             self.note(record, &mut refused[index]);
-                            taken += 1;
+                            drained += 1;
                             within[index] = record.index + 1 < record.count;
                         }
                         // The record was in the journal before the last start, but its ring did not know that.
@@ -207,11 +207,11 @@ impl<D: Disk> Host<D> {
                         }
                     }
                     *next += 1;
-                    (again, looks) = (true, 0);
+                    (has_more, looks) = (true, 0);
                 }
             }
             if within.contains(&true) {
-                again = true;
+                has_more = true;
                 // A record that this packet depends on may have been written to another ring after that ring's end was
                 // read.
                 for (index, until) in until.iter_mut().enumerate() {
@@ -231,7 +231,7 @@ impl<D: Disk> Host<D> {
             }
             express.next = next;
         }
-        taken
+        drained
     }
 
     /// Journals a record that the ledger has applied. A packet of which the fast path executed nothing becomes one
@@ -315,7 +315,7 @@ impl<D: Disk> Host<D> {
     /// Brings ledger and fast path in sync for everything that these requests may change and everything that has
     /// expired, and keeps the fast path from changing it. Returns `false` if they are not in sync, because the disk
     /// has no room for the fast path's operations; then nothing may be executed.
-    pub(super) fn hold(
+    pub(super) fn acquire(
         &mut self,
         now_s: u64,
         requests: &[BatchRequest<'_>],
@@ -344,15 +344,15 @@ impl<D: Disk> Host<D> {
             Some(needed) if needed.accounts.is_empty() && needed.slots.is_empty() => true,
             Some(needed) => match self.claim(needed) {
                 Some(is_level) => is_level,
-                None => self.rest(),
+                None => self.quiesce(),
             },
-            None => self.rest(),
+            None => self.quiesce(),
         }
     }
 
     /// Pauses the fast path. Returns `false` if ledger and fast path are not in sync, because the disk has no room for
     /// the fast path's operations.
-    fn rest(&mut self) -> bool {
+    fn quiesce(&mut self) -> bool {
         self.counts.rests += 1;
         lease::end(&self.store.control().lease_until_ns);
         if let Some(express) = &self.express {
@@ -380,25 +380,27 @@ impl<D: Disk> Host<D> {
             needed.add([id.0]);
             needed.add(pending.map(|pending| pending.destination));
         }
-        for (at, asked) in requests.iter().enumerate() {
+        for (at, batch_request) in requests.iter().enumerate() {
             let signer = signers.get(at).copied().flatten();
-            if let Ok(Request::Session(header, body)) = Request::parse(asked.payload)
+            if let Ok(Request::Session(header, body)) = Request::parse(batch_request.payload)
                 && header.op == TRANSFER_OP_OPEN
                 && body.challenge != [0; 16]
-                && self.needs_idle(asked.from)
+                && self.needs_idle(batch_request.from)
             {
-                needed.slots.extend(self.idle_for(now_s, asked.from, opened));
+                needed
+                    .slots
+                    .extend(self.idle_for(now_s, batch_request.from, opened));
                 opened += 1;
             }
-            if !self.may_change(asked.payload, signer) {
+            if !self.may_change(batch_request.payload, signer) {
                 continue;
             }
             // A refusal needs no account that does not exist.
             let makes = |account: &AccountId| {
-                let may = self.store.may_issue(asked.from.address) || signer.is_some();
+                let may = self.store.may_issue(batch_request.from.address) || signer.is_some();
                 may && self.store.find(account).is_none()
             };
-            if let Some(request) = PaperRequest::parse(asked.payload) {
+            if let Some(request) = PaperRequest::parse(batch_request.payload) {
                 let source = request.source_id();
                 if request.command() == Ok(TRANSFER_COMMAND_CREATE) && makes(&source) {
                     return None;
@@ -412,7 +414,7 @@ impl<D: Disk> Host<D> {
                     .is_some_and(|session| session.token == token)
                     .then_some(slot)
             };
-            match Request::parse(asked.payload) {
+            match Request::parse(batch_request.payload) {
                 Ok(Request::Execute(_, head, operations) | Request::Signed(_, _, head, operations)) => {
                     let Some(slot) = session_of(head.slot.get(), head.token.get()) else {
                         continue;
@@ -443,8 +445,8 @@ impl<D: Disk> Host<D> {
         let slots = needed.slots();
         let mut is_ours = claims.claim(&[], &slots).is_ok();
         loop {
-            let found = needed.find(&self.store);
-            is_ours = is_ours && claims.claim(&found, &[]).is_ok();
+            let cells = needed.find(&self.store);
+            is_ours = is_ours && claims.claim(&cells, &[]).is_ok();
             // An account that the fast path has created since may be in the ledger now; the next round claims it.
             let is_level = is_ours && self.catch_up();
             if is_level && needed.has_more(&self.store) {
@@ -509,20 +511,20 @@ impl<D: Disk> Host<D> {
 
     /// Publishes the host's changes to the fast path. In `express`, the fast path must be paused, or the accounts
     /// claimed.
-    pub(super) fn show(&mut self, changes: &[Change]) {
+    pub(super) fn publish(&mut self, changes: &[Change]) {
         let Some(express) = &mut self.express else {
             self.counts.homeless += self.fill.apply(changes) as u64;
             return;
         };
         let slots = std::mem::take(&mut express.slots);
-        let (claims, mut shown) = (&express.fastpath.claims, Ok(()));
+        let (claims, mut result) = (&express.fastpath.claims, Ok(()));
         let changed: BTreeSet<AccountId> = match &express.phase {
             // The fast path made these changes itself, except newly opened sessions.
             Phase::Following => BTreeSet::new(),
             Phase::Claimed(claimed) => {
                 let steps = changes.chunk_by(|one, next| one.step == next.step);
                 for step in steps {
-                    shown = shown.and_then(|()| claims.put(&claimed.cells_of(step)));
+                    result = result.and_then(|()| claims.put(&claimed.cells_of(step)));
                 }
                 changes.iter().map(|change| change.account).collect()
             }
@@ -539,12 +541,12 @@ impl<D: Disk> Host<D> {
             let session = self.ledger.session(slot);
             match &express.phase {
                 Phase::Claimed(claimed) if claimed.slots.contains(&slot) => {
-                    shown = shown.and_then(|()| claims.put_session(&Slot::of(slot, session)));
+                    result = result.and_then(|()| claims.put_session(&Slot::of(slot, session)));
                 }
                 _ => show_session(&self.store, slot, session),
             }
         }
-        if let Err(error) = shown {
+        if let Err(error) = result {
             // The change is in the journal, and the next start publishes it.
             self.failed = Some(format!("the fast-path table could not be updated: {error}"));
         }

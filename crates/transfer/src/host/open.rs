@@ -181,7 +181,7 @@ impl<D: Disk> Host<D> {
             record_bytes_max: options.record_bytes_max as usize,
             is_dirty: false,
             failed: None,
-            wanted: None,
+            missing_space: None,
             written_bytes: 0,
             counts: Counts::default(),
         };
@@ -300,7 +300,7 @@ pub struct Audit {
     /// Sum of all issued amounts.
     pub issued: u128,
     /// Sum of all balances.
-    pub held: u128,
+    pub balances: u128,
     /// Sums that pending transfers reserve: from accounts, and for accounts.
     pub pending: (u128, u128),
 }
@@ -348,7 +348,7 @@ pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
         blocks: chain.blocks(),
         accounts: ledger.account_count() as u64,
         issued: ledger.issued(),
-        held: ledger.held(),
+        balances: ledger.sum_of_balances(),
         pending: (sum(|holding| holding.held_out), sum(|holding| holding.held_in)),
     };
     let last = records;
@@ -356,7 +356,7 @@ pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
         lsn: last,
         what: what.into(),
     };
-    if audit.issued != audit.held {
+    if audit.issued != audit.balances {
         return Err(wrong(
             "after it, the issued amount differs from the sum of all balances",
         ));
@@ -374,7 +374,7 @@ pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
 ///
 /// # Errors
 /// The first record that is wrong.
-pub fn look<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Ledger, OpenError> {
+pub fn open_read_only<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Ledger, OpenError> {
     let newest = Snapshots::look(disk.clone())?.latest()?.snapshot;
     let (from, mut replay) = restore(newest, key)?;
     let mut failed = None;

@@ -57,10 +57,10 @@ fn wrong(lsn: Lsn, what: String) -> OpenError {
 impl Replay {
     /// Starts a replay from a snapshot's state, or from an empty one.
     pub(super) fn new(ledger: Ledger, mode: Option<Mode>, chain: Chain) -> std::io::Result<Self> {
-        let (blocks, told) = sync_channel(MESSAGES);
+        let (blocks, messages) = sync_channel(MESSAGES);
         let checker = thread::Builder::new()
             .name("blocks".into())
-            .spawn(move || check(chain, &told))?;
+            .spawn(move || check(chain, &messages))?;
         Ok(Self {
             ledger,
             mode,
@@ -163,10 +163,10 @@ impl Replay {
                 if self.ledger.paper_answer(request).is_some() {
                     return Err("its transaction id was used before".into());
                 }
-                let again = self.ledger.paper(request, true);
-                if again != (*answer, true) {
+                let replayed = self.ledger.paper(request, true);
+                if replayed != (*answer, true) {
                     return Err(format!(
-                        "the recorded reply is {answer:?}, but the replay gives {again:?}"
+                        "the recorded reply is {answer:?}, but the replay gives {replayed:?}"
                     ));
                 }
                 if answer.code == Code::Done {
@@ -194,12 +194,12 @@ impl Replay {
                     Code::BadCommand => native::check(&operations[index]),
                     _ => Ok(()),
                 };
-                let again = self
+                let replayed = self
                     .ledger
                     .execute(*slot, *sequence, operations, permitted, *now_s);
-                if again != *outcomes {
+                if replayed != *outcomes {
                     return Err(format!(
-                        "the recorded reply is {outcomes:?}, but the replay gives {again:?}"
+                        "the recorded reply is {outcomes:?}, but the replay gives {replayed:?}"
                     ));
                 }
                 for (operation, outcome) in operations.iter().zip(outcomes) {
@@ -231,10 +231,10 @@ impl Replay {
                         "the packet of session {slot} has sequence number {sequence}, which is not the next one"
                     ));
                 }
-                let again = self.ledger.run(operations, |_, _| Ok(()), *now_s);
-                if again != *outcomes {
+                let replayed = self.ledger.run(operations, |_, _| Ok(()), *now_s);
+                if replayed != *outcomes {
                     return Err(format!(
-                        "the recorded reply is {outcomes:?}, but the replay gives {again:?}"
+                        "the recorded reply is {outcomes:?}, but the replay gives {replayed:?}"
                     ));
                 }
                 for (operation, outcome) in operations.iter().zip(outcomes) {
@@ -338,9 +338,9 @@ fn execute_head(slot: u32, token: u64, sequence: u64, operations: &[Operation]) 
 }
 
 /// Verifies blocks and signatures until the replay ends, or one is wrong.
-fn check(mut chain: Chain, told: &Receiver<ToCheck>) -> Result<Chain, OpenError> {
+fn check(mut chain: Chain, messages: &Receiver<ToCheck>) -> Result<Chain, OpenError> {
     let (mut checker, mut waiting) = (None, Vec::new());
-    for message in told {
+    for message in messages {
         match message {
             ToCheck::Leaves(leaves) => leaves.iter().for_each(|leaf| chain.push(leaf)),
             ToCheck::Signed { lsn, head, bytes } => {

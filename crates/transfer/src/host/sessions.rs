@@ -205,7 +205,7 @@ pub struct SteadyUse {
 
 impl SteadyUse {
     /// Returns the use to report at the time `now_s`; `used` is the current use.
-    pub fn look(&mut self, now_s: u64, used: SessionUse) -> SessionUse {
+    pub fn update(&mut self, now_s: u64, used: SessionUse) -> SessionUse {
         let steady = |at_s: &mut Option<u64>, is_refused: bool| {
             if is_refused {
                 *at_s = Some(now_s);
@@ -242,12 +242,12 @@ impl<D: Disk> Host<D> {
     pub(super) fn session(
         &mut self,
         now_s: u64,
-        asked: &BatchRequest<'_>,
+        request: &BatchRequest<'_>,
         header: &NativeHeader,
         body: &SessionBody,
     ) -> Result<Vec<u8>, NoRoom> {
         let answer = match header.op {
-            TRANSFER_OP_OPEN => self.open_session(now_s, asked.from, header.request_id.get(), body)?,
+            TRANSFER_OP_OPEN => self.open_session(now_s, request.from, header.request_id.get(), body)?,
             TRANSFER_OP_CLOSE | TRANSFER_OP_SESSION => {
                 let (slot, token) = (body.slot.get(), body.token.get());
                 let session = self.ledger.session(slot).filter(|session| session.token == token);

@@ -47,7 +47,7 @@ impl Accounts {
     }
 
     pub(super) fn get(&self, id: &AccountId) -> Option<&Account> {
-        let place = self.place(id, |at| slot(&self.chunks, at).id == *id)?;
+        let place = self.location(id, |at| slot(&self.chunks, at).id == *id)?;
         Some(&slot(&self.chunks, place.at).account)
     }
 
@@ -61,8 +61,8 @@ impl Accounts {
 
     /// Inserts or replaces an account; returns the previous value.
     pub(super) fn insert(&mut self, id: AccountId, account: Account) -> Option<Account> {
-        if let Some(place) = self.place(&id, |at| slot(&self.chunks, at).id == id).copied() {
-            let (chunk, within) = (place.at >> CHUNK_BITS, place.at & ((1 << CHUNK_BITS) - 1));
+        if let Some(location) = self.location(&id, |at| slot(&self.chunks, at).id == id).copied() {
+            let (chunk, within) = (location.at >> CHUNK_BITS, location.at & ((1 << CHUNK_BITS) - 1));
             let slot = &mut self.chunks[chunk as usize][within as usize];
             return Some(std::mem::replace(&mut slot.account, account));
         }
@@ -93,18 +93,18 @@ impl Accounts {
             self.chunks.pop();
         }
         let at = self.len() as u32 - 1;
-        if let Ok(place) = self
+        if let Ok(entry) = self
             .index
             .find_entry(self.hasher.hash_one(id), |place| place.at == at)
         {
-            place.remove();
+            entry.remove();
         }
     }
 
     /// Prefetches accounts into the CPU's caches, all in parallel. Without this, each one would be a cache miss of its
     /// own.
     pub(super) fn warm<const N: usize>(&self, ids: [AccountId; N]) {
-        let places = ids.map(|id| self.place(&id, |_| true).map_or(0, |place| place.at));
+        let places = ids.map(|id| self.location(&id, |_| true).map_or(0, |place| place.at));
         for at in places.into_iter().take_while(|_| self.len() > 0) {
             let Slot { id, account } = slot(&self.chunks, at);
             // Touches both cache lines of the slot, in whatever order the compiler has laid out the fields.
@@ -117,7 +117,7 @@ impl Accounts {
         }
     }
 
-    fn place(&self, id: &AccountId, is_at: impl Fn(u32) -> bool) -> Option<&SlotLocation> {
+    fn location(&self, id: &AccountId, is_at: impl Fn(u32) -> bool) -> Option<&SlotLocation> {
         let hash = self.hasher.hash_one(id);
         let tag = tag(hash);
         self.index.find(hash, |place| place.tag == tag && is_at(place.at))

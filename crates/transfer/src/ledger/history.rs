@@ -29,8 +29,8 @@ pub(super) struct History(BTreeMap<Address, ChangeTimes>);
 impl History {
     /// Records that a session of this network changed something.
     pub(super) fn note(&mut self, network: Address, now_s: u64) {
-        if let Some(seen) = self.0.get_mut(&network) {
-            seen.last_s = seen.last_s.max(now_s);
+        if let Some(times) = self.0.get_mut(&network) {
+            times.last_s = times.last_s.max(now_s);
             return;
         }
         if self.0.len() >= NETWORKS_MAX {

@@ -35,10 +35,10 @@ impl Ledger {
             put_session(&mut out, session);
         }
         out.u64(self.sessions.history.iter().len() as u64);
-        for (network, seen) in self.sessions.history.iter() {
+        for (network, times) in self.sessions.history.iter() {
             out.bytes(network);
-            out.u64(seen.first_s);
-            out.u64(seen.last_s);
+            out.u64(times.first_s);
+            out.u64(times.last_s);
         }
         let mut pendings: Vec<_> = self.pendings.iter().collect();
         pendings.sort_unstable_by_key(|(id, _)| **id);
@@ -116,7 +116,7 @@ impl Ledger {
         };
         self.accounts.iter().all(is_sound)
             && aside.keys().all(|id| self.accounts.contains(id))
-            && self.held() == self.issued
+            && self.sum_of_balances() == self.issued
     }
 }
 

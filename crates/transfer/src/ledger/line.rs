@@ -37,14 +37,14 @@ impl Ledger {
     /// # Errors
     /// Description of the difference, if the fast path and the ledger disagree.
     pub fn line(&mut self, record: &Record) -> Result<RecordResult, String> {
-        match self.turn(record) {
+        match self.order_of(record) {
             RecordResult::Done => {}
             other => return Ok(other),
         }
         let code = Code::from_code(record.code).ok_or("the record has an unknown code")?;
         self.step += 1;
         let outcome = match code {
-            Code::Done => Ok(self.again(record)?),
+            Code::Done => Ok(self.replay(record)?),
             code => Err(code),
         };
         self.number += u64::from(outcome.is_ok());
@@ -53,15 +53,15 @@ impl Ledger {
         } else {
             self.keep_packet(record, outcome);
         }
-        let stands = |id, told| {
+        let check_version = |id, told| {
             told == 0
                 || self
                     .accounts
                     .get(id)
                     .is_some_and(|account| account.version == told)
         };
-        if stands(&record.source, record.source_version)
-            && stands(&record.destination, record.destination_version)
+        if check_version(&record.source, record.source_version)
+            && check_version(&record.destination, record.destination_version)
         {
             Ok(RecordResult::Done)
         } else {
@@ -81,14 +81,14 @@ impl Ledger {
     }
 
     /// Returns whether the record is the next one to apply.
-    fn turn(&self, record: &Record) -> RecordResult {
+    fn order_of(&self, record: &Record) -> RecordResult {
         let version = |id| self.accounts.get(id).map_or(0, |account| account.version);
-        let mut turns = vec![];
+        let mut orders = vec![];
         if record.source_version != 0 {
-            turns.push(order(version(&record.source), record.source_version));
+            orders.push(order(version(&record.source), record.source_version));
         }
         if record.destination_version != 0 {
-            turns.push(order(version(&record.destination), record.destination_version));
+            orders.push(order(version(&record.destination), record.destination_version));
         }
         if record.slot != NO_SESSION {
             let Some(session) = self.session(record.slot) else {
@@ -100,21 +100,21 @@ impl Ledger {
             // The previous packet may be in another ring and wait there for an account; this packet must wait for it.
             let is_next = record.index == 0 && record.sequence == session.sequence + 1;
             let first = is_next && session.missing == 0;
-            let told = record.sequence * most + u64::from(record.index) + 1;
-            turns.push(if first {
+            let position = record.sequence * most + u64::from(record.index) + 1;
+            orders.push(if first {
                 RecordResult::Done
             } else {
-                order(at, told)
+                order(at, position)
             });
         }
         [RecordResult::Seen, RecordResult::Waits]
             .into_iter()
-            .find(|turn| turns.contains(turn))
+            .find(|turn| orders.contains(turn))
             .unwrap_or(RecordResult::Done)
     }
 
     /// Executes an operation of the fast path again.
-    fn again(&mut self, record: &Record) -> Result<u64, String> {
+    fn replay(&mut self, record: &Record) -> Result<u64, String> {
         let limit = if record.slot == NO_SESSION {
             PAPER_LIMIT
         } else {
@@ -187,7 +187,7 @@ impl Ledger {
         let (slot, clock_s) = (record.slot, self.clock_s);
         if record.index == 0 {
             self.sessions
-                .keep(slot, record.sequence, record.sum, &[outcome], clock_s);
+                .record_outcomes(slot, record.sequence, record.sum, &[outcome], clock_s);
         }
         if let Some(session) = self.sessions.get_mut(slot) {
             if record.index != 0 {

@@ -133,10 +133,10 @@ impl Sessions {
     }
 
     fn take(&mut self, slot: u32) {
-        let Some(place) = self.slots.get_mut(slot as usize) else {
+        let Some(slot_entry) = self.slots.get_mut(slot as usize) else {
             return;
         };
-        let session = std::mem::take(place);
+        let session = std::mem::take(slot_entry);
         if session.token == 0 {
             return;
         }
@@ -159,7 +159,14 @@ impl Sessions {
     }
 
     /// Records the outcomes of a session's next packet.
-    pub(super) fn keep(&mut self, slot: u32, sequence: u64, sum: u64, outcomes: &[Outcome], now_s: u64) {
+    pub(super) fn record_outcomes(
+        &mut self,
+        slot: u32,
+        sequence: u64,
+        sum: u64,
+        outcomes: &[Outcome],
+        now_s: u64,
+    ) {
         let Some(session) = self.slots.get_mut(slot as usize) else {
             return;
         };
@@ -361,7 +368,8 @@ impl Ledger {
         if is_next {
             self.time(now_s);
             let outcomes: Vec<Outcome> = codes.iter().copied().map(Outcome::refused).collect();
-            self.sessions.keep(slot, sequence, sum, &outcomes, now_s);
+            self.sessions
+                .record_outcomes(slot, sequence, sum, &outcomes, now_s);
         }
         is_next
     }

@@ -29,26 +29,26 @@ impl Settling {
         let mut settler = Settler::new(FsDisk::look(data)?, BlockFile::open(file)?);
         let settled = Arc::new(AtomicU64::new(0));
         let (stop, stopped) = channel::<()>();
-        let told = Arc::clone(&settled);
+        let shared = Arc::clone(&settled);
         let run = move || {
-            let (mut ends, mut said) = (false, String::new());
+            let (mut ends, mut last_message) = (false, String::new());
             while !ends {
                 ends = stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
                 let durable = lock(&report).blocks;
                 match settler.settle(durable) {
                     Ok(last) => {
-                        told.store(last, Relaxed);
-                        said.clear();
+                        shared.store(last, Relaxed);
+                        last_message.clear();
                     }
                     Err(error) => {
                         // Each error is reported once, not at each check.
                         let error = error.to_string();
-                        if error != said {
+                        if error != last_message {
                             tracing::warn!(
                                 "transfer: blocks were not settled; the next attempt follows: {error}"
                             );
                         }
-                        said = error;
+                        last_message = error;
                     }
                 }
             }

@@ -70,7 +70,7 @@ impl Oracle {
             ),
             ("operations", self.number.into(), ledger.number().into()),
             ("issued", self.issued, ledger.issued()),
-            ("held", self.held(), ledger.held()),
+            ("held", self.held(), ledger.sum_of_balances()),
             ("pending", pending, ledger.pending_sum()),
         ];
         let wrong = sums.into_iter().find(|(_, ours, theirs)| ours != theirs);

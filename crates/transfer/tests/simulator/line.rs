@@ -170,7 +170,7 @@ impl World<'_> {
             (None, None) => return Ok(()),
         };
         let cpu = self.rng.below(line.cpus.len() as u64) as usize;
-        let room = Ring::of(&line.store, cpu).room();
+        let room = Ring::of(&line.store, cpu).free_records();
         let is_leased = line.store.control().lease_until_ns.load(Relaxed) > self.step;
         let (from, payload) = (datagram.client, &datagram.payload);
         let mut reply = Reply::default();

@@ -678,7 +678,7 @@ impl<'a> World<'a> {
         self.check_proofs()?;
         let oracle = &self.durable;
         let is_right = found.issued == oracle.issued
-            && found.held == oracle.held()
+            && found.balances == oracle.held()
             && found.accounts == oracle.accounts.len() as u64
             && found.operations == oracle.number;
         if is_right {

@@ -39,7 +39,7 @@ impl Drop for NewDirectory {
                 false => fs::remove_file(entry),
             };
         }
-        if let Some(top) = &directory.inner.made {
+        if let Some(top) = &directory.inner.created {
             remove_empty(path, top);
         }
     }

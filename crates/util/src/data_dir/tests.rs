@@ -170,10 +170,10 @@ fn what_leaves_its_place_is_noticed() {
         let path = folder.path().join("data");
         let taken = DataDir::claim(&path, &KIND).unwrap();
         taken.lock_file("lock").unwrap();
-        taken.inner.look();
+        taken.inner.check();
         taken.check().unwrap_or_else(|why| panic!("{what}: {why}"));
         change(&path);
-        taken.inner.look();
+        taken.inner.check();
         let why = taken.check().expect_err(what).to_string();
         assert!(why.contains(&path.display().to_string()), "{what}: {why}");
         assert!(problems().contains(&why), "{what}");

@@ -36,13 +36,15 @@ fn open_directories() -> Vec<Arc<Inner>> {
 /// Returns a sentence for each directory of this process that was removed or replaced.
 pub fn problems() -> Vec<String> {
     let open = open_directories();
-    open.iter().filter_map(|one| one.lost.get().cloned()).collect()
+    open.iter()
+        .filter_map(|one| one.lost_reason.get().cloned())
+        .collect()
 }
 
 /// Returns, for each data directory that was created by this process, the topmost directory that was created for it.
 pub fn made_directories() -> Vec<PathBuf> {
     let open = open_directories();
-    open.iter().filter_map(|one| one.made.clone()).collect()
+    open.iter().filter_map(|one| one.created.clone()).collect()
 }
 
 /// Device and number of a file.
@@ -57,7 +59,7 @@ struct Watched {
 
 /// Watched files of a data directory, which only the process that owns the directory may remove or shorten.
 #[derive(Debug, Default)]
-pub struct Kept(BTreeMap<PathBuf, Watched>);
+pub struct WatchedFiles(BTreeMap<PathBuf, Watched>);
 
 /// Change of a file by another process.
 #[derive(Clone, Copy, Debug)]
@@ -75,10 +77,10 @@ impl Harm {
     }
 }
 
-impl Kept {
+impl WatchedFiles {
     /// Watches the file at `path` from now on; `file` is the open file. If the system does not report its identity, it
     /// is not watched. If it was watched before, its greatest length counts.
-    pub fn keep(&mut self, path: &Path, file: &File) {
+    pub fn watch(&mut self, path: &Path, file: &File) {
         if let Ok(about) = file.metadata() {
             let before = self
                 .0
@@ -126,14 +128,14 @@ fn identity(about: &fs::Metadata) -> Identity {
 }
 
 impl Inner {
-    pub(super) fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn watched(&self) -> MutexGuard<'_, WatchedFiles> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks whether the directory, its lock files and its watched files are still at their paths, and whether the
     /// watched files are still as long as they were. Records the first one that is not.
-    pub(super) fn look(&self) {
-        if self.lost.get().is_some() {
+    pub(super) fn check(&self) {
+        if self.lost_reason.get().is_some() {
             return;
         }
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,9 +144,9 @@ impl Inner {
             .into_iter()
             .chain(files)
             .find(|(path, file)| !is_in_place(path, file));
-        let kept = self.kept();
+        let watched = self.watched();
         let moved = moved.map(|(path, _)| (path, Harm::Moved));
-        if let Some((path, harm)) = moved.or_else(|| kept.harmed()) {
+        if let Some((path, harm)) = moved.or_else(|| watched.harmed()) {
             let why = format!(
                 "{} was {} while it was in use: no write to {} is acknowledged any more; bring it back and restart",
                 path.display(),
@@ -152,7 +154,7 @@ impl Inner {
                 self.path.display()
             );
             tracing::error!("{why}");
-            let _ = self.lost.set(why);
+            let _ = self.lost_reason.set(why);
         }
     }
 }
@@ -192,7 +194,7 @@ impl Watch {
         let (stop, stopped) = channel::<()>();
         let run = move || {
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                open_directories().iter().for_each(|one| one.look());
+                open_directories().iter().for_each(|one| one.check());
             }
         };
         let thread = std::thread::Builder::new().name("data-dirs".into()).spawn(run)?;

@@ -95,7 +95,7 @@ fn ask(
     let (mut all, mut until) = (Vec::new(), None);
     while start.elapsed() < FIRST_ANSWER_TIMEOUT {
         let answer = client.root(txid).map_err(void)?;
-        let Some(place) = answer.found else { continue };
+        let Some(place) = answer.result else { continue };
         all.push(start.elapsed().as_secs_f64() * 1e3);
         *wrong += u64::from(place.root != *root);
         let end = until.get_or_insert_with(|| Instant::now() + ASKING_TIME_AFTER);

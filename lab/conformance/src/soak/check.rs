@@ -287,12 +287,12 @@ impl<'a> Checker<'a> {
             Ok(state) => state,
             Err(fault) => return fault,
         };
-        let used = answer.found.map_or(0, |proof| proof.path.hashes().len());
+        let used = answer.result.map_or(0, |proof| proof.path.hashes().len());
         let rest = &reply[at + size_of::<ProofReply>() + used * size_of::<Hash>()..];
         if rest.iter().any(|byte| *byte != 0) {
             return wrong("bytes after the path");
         }
-        let Some(proof) = answer.found else {
+        let Some(proof) = answer.result else {
             return self.item(tx, &state, false, (&[0; 32], &[0; 32], 0), from_host);
         };
         let header = &proof.header;

@@ -174,7 +174,7 @@ impl Server {
         let key = load_key(&self.data.path().join(KEY_FILE)).expect("the key");
         let disk = FsDisk::look(self.data.path()).expect("the directory");
         let told = audit(&disk, *key.verifying_key()).expect("an audit");
-        assert_eq!(told.held, told.issued);
+        assert_eq!(told.balances, told.issued);
         assert_eq!(told.operations, report.operations);
         told
     }

@@ -207,15 +207,18 @@ impl DiskIds {
         let build = move || {
             file.sync_data()?;
             let entries = frozen.table.iter().copied().collect();
-            let place = (frozen.first, frozen.ids.len() as u32);
-            runs.push(run::build((&folder, seed), place, entries)?);
-            let mut gone = Vec::new();
+            let range = (frozen.first, frozen.ids.len() as u32);
+            runs.push(run::build((&folder, seed), range, entries)?);
+            let mut replaced = Vec::new();
             while let Some(from) = mergeable(&runs) {
                 let merged = run::merge((&folder, seed), &runs[from..])?;
-                gone.extend(runs.drain(from..));
+                replaced.extend(runs.drain(from..));
                 runs.push(merged);
             }
-            Ok(BuiltRun { runs, merged: gone })
+            Ok(BuiltRun {
+                runs,
+                merged: replaced,
+            })
         };
         self.building = Some(std::thread::Builder::new().name("ids".into()).spawn(build)?);
         Ok(())
@@ -287,21 +290,21 @@ fn mergeable(runs: &[Arc<IdRun>]) -> Option<usize> {
 /// Returns the contiguous runs in a folder for the first `transactions` transactions, and the faults of damaged runs.
 /// All other files of runs are removed.
 fn runs(folder: &Path, transactions: u64, seed: u64) -> io::Result<(Vec<Arc<IdRun>>, Vec<String>)> {
-    let (mut found, mut remade) = (Vec::new(), Vec::new());
+    let (mut usable, mut remade) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
         let name = name.to_str().unwrap_or_default();
         match IdRun::of_name(name) {
             Some((first, span)) if u64::from(first) + u64::from(span) <= transactions => {
-                found.push((first, std::cmp::Reverse(span)));
+                usable.push((first, std::cmp::Reverse(span)));
             }
             _ if name.starts_with("run-") => fs::remove_file(folder.join(name))?,
             _ => {}
         }
     }
-    found.sort_unstable();
+    usable.sort_unstable();
     let mut runs: Vec<Arc<IdRun>> = Vec::new();
-    for (first, std::cmp::Reverse(span)) in found {
+    for (first, std::cmp::Reverse(span)) in usable {
         let covered = runs.last().map_or(0, |run| run.first + run.span);
         let opened = match first == covered {
             true => IdRun::open(folder, first, span, seed),

@@ -167,13 +167,13 @@ impl Log {
 
     /// Writes the full pages that are in memory.
     pub fn write(&mut self) -> io::Result<()> {
-        let (whole, rest) = self.tail.as_chunks::<RECORDS_BYTES>();
-        if whole.is_empty() {
+        let (full_pages, rest) = self.tail.as_chunks::<RECORDS_BYTES>();
+        if full_pages.is_empty() {
             return Ok(());
         }
-        let mut bytes = Vec::with_capacity(whole.len() * PAGE_BYTES);
+        let mut bytes = Vec::with_capacity(full_pages.len() * PAGE_BYTES);
         let mut sum = self.sum;
-        for (records, page) in whole.iter().zip(self.pages..) {
+        for (records, page) in full_pages.iter().zip(self.pages..) {
             sum = sum_of(records, page, sum);
             bytes.extend_from_slice(records);
             bytes.extend_from_slice(&sum);
@@ -182,7 +182,7 @@ impl Log {
         self.file
             .write_all_at(&bytes, at)
             .map_err(|error| with_path(&self.path, &error))?;
-        self.pages += whole.len() as u64;
+        self.pages += full_pages.len() as u64;
         self.sum = sum;
         self.tail = rest.to_vec();
         Ok(())
@@ -206,11 +206,11 @@ impl Log {
         self.file
             .read_exact_at(&mut bytes, (page + 1) * PAGE_BYTES as u64 - SUM_BYTES as u64)
             .map_err(|error| with_path(&self.path, &error))?;
-        let whole = bytes.split_first_chunk().and_then(|(before, rest)| {
+        let content = bytes.split_first_chunk().and_then(|(before, rest)| {
             let (records, sum) = rest.split_first_chunk()?;
             (sum_of(records, page, *before) == sum).then_some((*records, sum.try_into().ok()?))
         });
-        whole.ok_or_else(|| damaged(&self.path, &format!("the checksum of page {page} is wrong")))
+        content.ok_or_else(|| damaged(&self.path, &format!("the checksum of page {page} is wrong")))
     }
 
     /// Returns the checksum of the first `pages` full pages.
@@ -281,10 +281,10 @@ pub(crate) fn compare(
     transactions: u64,
     expected: &mut dyn FnMut(usize) -> Option<Record>,
 ) -> io::Result<()> {
-    let whole = transactions / RECORDS as u64 * RECORDS as u64;
+    let full = transactions / RECORDS as u64 * RECORDS as u64;
     let log = Log::open_pages(folder, transactions / RECORDS as u64, false)?;
     log.each(
-        0..whole as usize,
+        0..full as usize,
         &mut |number, record| match expected(number) == Some(record) {
             true => Ok(()),
             false => {

@@ -152,8 +152,8 @@ impl IdRun {
             .partition_point(|start| *start < hash)
             .saturating_sub(1);
         while self.starts.get(page).is_some_and(|start| *start <= hash) {
-            for (found, number) in self.page(page)? {
-                if found == hash && is(number)? {
+            for (entry, number) in self.page(page)? {
+                if entry == hash && is(number)? {
                     return Ok(Some(number));
                 }
             }

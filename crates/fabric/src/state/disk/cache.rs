@@ -66,16 +66,16 @@ impl Cache {
     }
 
     /// Returns the cached entry of a key: `None` if it is not cached, `Some(None)` if the key does not exist.
-    pub fn get(&self, place: &[u8]) -> Option<Option<Entry>> {
-        let hash = self.hasher.hash_one(place);
+    pub fn get(&self, db_key: &[u8]) -> Option<Option<Entry>> {
+        let hash = self.hasher.hash_one(db_key);
         let mut shard = self.shard(hash);
-        let is = |(known, _): &(DbKey, Option<Entry>)| known.as_slice() == place;
+        let is = |(known, _): &(DbKey, Option<Entry>)| known.as_slice() == db_key;
         if let Some((_, entry)) = shard.newer.entries.find(hash, is) {
             return Some(entry.clone());
         }
         let (_, entry) = shard.older.entries.find(hash, is)?;
         let entry = entry.clone();
-        self.put_in(&mut shard, hash, place, entry.clone());
+        self.put_in(&mut shard, hash, db_key, entry.clone());
         Some(entry)
     }
 
@@ -85,23 +85,23 @@ impl Cache {
         self.put_in(&mut self.shard(hash), hash, place, entry);
     }
 
-    fn put_in(&self, shard: &mut Shard, hash: u64, place: &[u8], entry: Option<Entry>) {
-        let bytes = bytes_of(place, entry.as_ref());
+    fn put_in(&self, shard: &mut Shard, hash: u64, db_key: &[u8], entry: Option<Entry>) {
+        let bytes = bytes_of(db_key, entry.as_ref());
         let newer = &mut shard.newer;
         match newer
             .entries
-            .find_mut(hash, |(known, _)| known.as_slice() == place)
+            .find_mut(hash, |(known, _)| known.as_slice() == db_key)
         {
-            Some((_, known)) => {
-                newer.bytes = newer.bytes - bytes_of(place, known.as_ref()) + bytes;
-                *known = entry;
+            Some((_, cached)) => {
+                newer.bytes = newer.bytes - bytes_of(db_key, cached.as_ref()) + bytes;
+                *cached = entry;
             }
             None => {
                 newer.bytes += bytes;
-                let again = |(place, _): &(DbKey, Option<Entry>)| self.hasher.hash_one(place.as_slice());
+                let rehash = |(place, _): &(DbKey, Option<Entry>)| self.hasher.hash_one(place.as_slice());
                 newer
                     .entries
-                    .insert_unique(hash, (DbKey::from_slice(place), entry), again);
+                    .insert_unique(hash, (DbKey::from_slice(db_key), entry), rehash);
             }
         }
         if newer.bytes > GENERATION_BYTES {

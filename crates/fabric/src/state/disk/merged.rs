@@ -11,7 +11,7 @@ pub(super) struct MergedRange<'a> {
     pub disk: &'a Disk,
     /// Number of bytes before the key in its place.
     pub head: usize,
-    pub kept: Option<fjall::Iter>,
+    pub on_disk: Option<fjall::Iter>,
     pub next: Option<(Vec<u8>, Entry)>,
     pub changed: BTreeMap<&'a [u8], &'a Update>,
 }
@@ -19,11 +19,11 @@ pub(super) struct MergedRange<'a> {
 impl MergedRange<'_> {
     /// Returns the next entry of the database.
     fn read(&mut self) -> Option<(Vec<u8>, Entry)> {
-        let kept = self.kept.as_mut()?;
-        match catch_panic(|| kept.next().map(Guard::into_inner).transpose()) {
+        let on_disk = self.on_disk.as_mut()?;
+        match catch_panic(|| on_disk.next().map(Guard::into_inner).transpose()) {
             Ok(None) => None,
-            Ok(Some((place, bytes))) => {
-                let key = place.get(self.head..).unwrap_or_default().to_vec();
+            Ok(Some((db_key, bytes))) => {
+                let key = db_key.get(self.head..).unwrap_or_default().to_vec();
                 Some((key, self.disk.decode(&bytes)?))
             }
             Err(error) => {
@@ -44,8 +44,8 @@ impl<'a> Iterator for MergedRange<'a> {
             }
             let changed = self.changed.first_key_value().map(|(key, _)| *key);
             let (key, update) = match (&self.next, changed) {
-                (Some((kept, _)), Some(changed)) if changed <= kept.as_slice() => {
-                    if changed == kept.as_slice() {
+                (Some((on_disk, _)), Some(changed)) if changed <= on_disk.as_slice() => {
+                    if changed == on_disk.as_slice() {
                         self.next = None;
                     }
                     self.changed.pop_first()?

@@ -104,7 +104,7 @@ fn same(disk: &State, memory: &State) {
     for number in 0..90 {
         let expected = due(memory, number);
         for state in [disk, memory] {
-            let mut found = state.due(number);
+            let mut found = state.expiring_with(number);
             found.sort();
             assert_eq!(found, expected, "block {number}");
         }
@@ -115,7 +115,7 @@ fn same(disk: &State, memory: &State) {
         again.schedule(namespace, "two", LIVES[place_of_namespace(namespace)]);
     }
     for number in 0..90 {
-        let mut found = again.due(number);
+        let mut found = again.expiring_with(number);
         found.sort();
         assert_eq!(found, due(memory, number), "block {number}");
     }

@@ -140,13 +140,13 @@ pub(super) fn put(
     for (namespace, collection, changes) in updates.collections() {
         let life = updates.lifetime(namespace, collection);
         for (key, update) in changes {
-            let place = db_key(namespace, collection, key);
+            let db_key = db_key(namespace, collection, key);
             if let Some(life) = life {
-                reschedule((batch, keys), &place, update, life)?;
+                reschedule((batch, keys), &db_key, update, life)?;
             }
             match entry_of(update) {
-                Some(entry) => batch.insert(keys, place.as_slice(), encode(&entry)),
-                None => batch.remove(keys, place.as_slice()),
+                Some(entry) => batch.insert(keys, db_key.as_slice(), encode(&entry)),
+                None => batch.remove(keys, db_key.as_slice()),
             }
         }
     }
@@ -156,20 +156,20 @@ pub(super) fn put(
 /// Updates the expiry index for a changed key: removes the entry of its old version and adds that of its new one.
 fn reschedule(
     (batch, keys): (&mut fjall::OwnedWriteBatch, &Keyspace),
-    place: &[u8],
+    db_key: &[u8],
     update: &Update,
     life: u64,
 ) -> Result<(), fjall::Error> {
-    if let Some(bytes) = keys.get(place)? {
+    if let Some(bytes) = keys.get(db_key)? {
         let before = decode(&bytes).ok_or(fjall::Error::Unrecoverable)?;
         if let Some(block) = expiring::expiry(before.version.block, life) {
-            batch.remove(keys, expiry_place(block, place));
+            batch.remove(keys, expiry_place(block, db_key));
         }
     }
     if update.value.is_some()
         && let Some(block) = expiring::expiry(update.version.block, life)
     {
-        batch.insert(keys, expiry_place(block, place), life.to_le_bytes());
+        batch.insert(keys, expiry_place(block, db_key), life.to_le_bytes());
     }
     Ok(())
 }

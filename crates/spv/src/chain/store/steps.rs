@@ -12,19 +12,19 @@ impl ChainStore {
         if tip_work.is_some_and(|work| work >= self.entries[best.0 as usize].work) {
             return plan;
         }
-        let mut keep = 0;
+        let mut common = 0;
         let mut next = Some(best);
         while let Some(id) = next {
             let entry = &self.entries[id.0 as usize];
             if entry.connected {
-                keep = entry.height as usize + 1;
+                common = entry.height as usize + 1;
                 break;
             }
             plan.connect.push(id);
             next = entry.parent;
         }
         plan.connect.reverse();
-        plan.disconnect = self.active[keep..].iter().rev().copied().collect();
+        plan.disconnect = self.active[common..].iter().rev().copied().collect();
         plan
     }
 
