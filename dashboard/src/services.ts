@@ -124,7 +124,7 @@ function transfer(input: ServiceInput): Special {
     panel("durability", "Durability lag: operations not yet in the journal", "count", [
       { label: "waiting", values: waiting },
     ]),
-    panel("fdatasync", "Journal batches (one fdatasync each)", "per_s", [{ label: "batches", values: groups }]),
+    panel("groups", "Journal batches (one fdatasync each)", "per_s", [{ label: "batches", values: groups }]),
     panel("batch", "Operations in a batch", "count", [{ label: "mean", values: ratio(operations, groups) }]),
   ];
   return { purpose: "a ledger of digital assets", figures, panels, tables: [] };

@@ -232,6 +232,14 @@ test("tables that are nearly full are marked", () => {
   );
 });
 
+test("no two panels of a service have one id, by which the page keeps them", () => {
+  const values: Values = { "fdatasync=p50": [1, 1], "host_latency=p50": [1, 1], operations: [0, 8], groups: [0, 2] };
+  for (const name of ["spv", "transfer", "column", "fabric", "hybrid"]) {
+    const ids = view({ name, lease_left_ms: 1 }, { ...values, lease_left: [1, 1] }).panels.map((one) => one.id);
+    assert.deepEqual(ids, [...new Set(ids)], name);
+  }
+});
+
 test("the blocks of the chain and those in the fast path are different figures", () => {
   const table: Values = { "table_entries=blocks": [8, 8], "table_capacity=blocks": [16, 16] };
   const spv = view({}, { ...table, blocks: [900, 901] });
