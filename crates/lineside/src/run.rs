@@ -162,7 +162,8 @@ impl Overrides {
     fn given(&self) -> Vec<(&'static str, &'static str)> {
         let all = [
             (self.datapath.is_some(), "datapath.kind", "--datapath"),
-            (self.interface.is_some(), "datapath.interface", "--interface"),
+            (!self.interface.is_empty(), "datapath.interface", "--interface"),
+            (!self.interface.is_empty(), "datapath.interfaces", "--interface"),
             (self.xdp_mode.is_some(), "datapath.xdp_mode", "--xdp-mode"),
             (self.pin_dir.is_some(), "datapath.pin_dir", "--pin-dir"),
             (self.console.is_some(), "console.listen", "--console"),
