@@ -416,7 +416,7 @@ impl Link {
         self.subscribe_at = Instant::now() + pause;
     }
 
-    /// Waits until the best block may differ from `known`, at most for `wait`.
+    /// Waits until the best block may differ from `known_tip`, at most for `wait`.
     pub(crate) async fn wait(
         &mut self,
         known_tip: &BlockHash,

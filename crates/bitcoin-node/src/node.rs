@@ -129,7 +129,7 @@ pub trait Node: Send {
     /// Closes the connection, if any; the next call opens a new one.
     fn close(&mut self) {}
 
-    /// Waits until the best block may differ from `known`; `None` after `timeout`.
+    /// Waits until the best block may differ from `known_tip`; `None` after `timeout`.
     ///
     /// Notifications are used if the node offers them. Because they can be lost, the best block is also requested, at
     /// the intervals of [`NodeOptions`].

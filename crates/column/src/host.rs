@@ -701,7 +701,7 @@ fn cut(cells: &mut Vec<FoundCell>, rows: usize) -> bool {
     false
 }
 
-/// Returns the part of the rows read from `interval` that the fast path can hold: up to `behind`, or up to the first
+/// Returns the part of the rows read from `interval` that the fast path can hold: up to `next_key`, or up to the first
 /// row that is too long for it.
 fn holdable(cells: &[FoundCell], interval: Interval, next_key: Option<&[u8]>) -> (Interval, Vec<Row>) {
     let mut rows: Vec<Row> = Vec::with_capacity(cells.len());

@@ -398,7 +398,7 @@ impl ColumnWriter {
         section.end();
     }
 
-    /// Makes room at `place` of the full page `page`, or adds the first page. Returns false if there is no room.
+    /// Makes room at `position` of the full page `page`, or adds the first page. Returns false if there is no room.
     fn split(&mut self, column: usize, page: usize, position: usize) -> bool {
         if self.free_pages.is_empty() || self.columns[column].len() == COLUMN_PAGES_MAX {
             return self.pack(column);

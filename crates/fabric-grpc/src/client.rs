@@ -343,7 +343,7 @@ async fn notify_if_held<T>(options: &Options, endpoint: usize, coming: impl Futu
         return coming.await;
     };
     match tokio::time::timeout(REQUEST_HELD_AFTER, &mut coming).await {
-        Ok(permit) => permit,
+        Ok(output) => output,
         Err(_) => {
             on_held(options.endpoints.get(endpoint).map_or("", String::as_str));
             coming.await

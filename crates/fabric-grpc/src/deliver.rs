@@ -274,8 +274,8 @@ fn read(
     })
 }
 
-/// Returns the first and the last block, with `there` as the range of available blocks; `None` if the first block is
-/// neither available nor can be waited for.
+/// Returns the first and the last block, with `available` as the range of available blocks; `None` if the first block
+/// is neither available nor can be waited for.
 fn range(start: &SeekPosition, stop: &SeekPosition, available: Range<u64>) -> Option<(u64, u64)> {
     let (earliest, height) = (available.start, available.end);
     let newest = match height.saturating_sub(1) {

@@ -68,7 +68,7 @@ pub fn committed<D: Disk>(replica: &Replica<D>) -> io::Result<Option<CommitNotif
     }))
 }
 
-/// Shows blocks as they become durable. `taken` has the numbers of the blocks that were passed to the ledger.
+/// Shows blocks as they become durable. `accepted` has the numbers of the blocks that were passed to the ledger.
 fn show_durable<D: Disk>(
     committed: &CommittedBlocks<D>,
     waiter: &DurabilityWaiter,

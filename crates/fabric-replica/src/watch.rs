@@ -151,9 +151,9 @@ impl Watch {
         });
     }
 
-    /// Returns a function that records a source that is left, and then calls `told`. Repetitions of the same reason are
-    /// reported only at the 2nd, 4th, 8th time and so on. A source that is left because its channel is idle is not a
-    /// failure.
+    /// Returns a function that records a source that is left, and then calls `listener`. Repetitions of the same reason
+    /// are reported only at the 2nd, 4th, 8th time and so on. A source that is left because its channel is idle is not
+    /// a failure.
     pub fn on_left(self: &Arc<Self>, listener: Option<OnEndpointLeft>) -> OnEndpointLeft {
         let watch = Arc::clone(self);
         Arc::new(move |endpoint, left| {

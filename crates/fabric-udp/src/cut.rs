@@ -52,17 +52,17 @@ impl Layout {
 fn transactions(block: &[u8]) -> Option<Vec<u32>> {
     let mut bounds = vec![0];
     let mut rest = block;
-    let mut has_changed = false;
+    let mut has_data = false;
     while !rest.is_empty() {
         let (number, wire_type) = wire::tag(&mut rest).ok()?;
         if (number, wire_type) != (2, wire::BYTES) {
             wire::skip(number, wire_type, &mut rest).ok()?;
             continue;
         }
-        if has_changed {
+        if has_data {
             return None;
         }
-        has_changed = true;
+        has_data = true;
         let mut data = wire::length_delimited(&mut rest).ok()?;
         let end = block.len() - rest.len();
         bounds.push((end - data.len()) as u32);
@@ -75,7 +75,7 @@ fn transactions(block: &[u8]) -> Option<Vec<u32>> {
         }
     }
     bounds.push(block.len() as u32);
-    has_changed.then_some(bounds)
+    has_data.then_some(bounds)
 }
 
 /// Returns the envelope in a transaction's segment.

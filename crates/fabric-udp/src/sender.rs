@@ -336,12 +336,12 @@ impl Sender {
             if !packet.has_valid_mac(&key) || packet.sequence == 0 || self.retired.contains(&packet.session) {
                 return None;
             }
-            let (sequence, next, _) = want::read(packet.body)?;
+            let (own_session, next, _) = want::read(packet.body)?;
             self.greeted_by = packet.session;
             self.announce_at_ns = self
                 .announce_at_ns
                 .min(now_ns + self.options.announce_interval_ns / 8);
-            if sequence == self.session {
+            if own_session == self.session {
                 self.adopt(packet.session, key, packet.sequence, next);
             }
             return Some(());
@@ -350,10 +350,10 @@ impl Sender {
             return None;
         }
         peer.window.mark(packet.sequence);
-        let (sequence, next, items) = want::read(packet.body)?;
+        let (own_session, next, items) = want::read(packet.body)?;
         self.greeted_by = packet.session;
         peer.next = peer.next.max(next);
-        if sequence != self.session {
+        if own_session != self.session {
             self.announce_at_ns = self
                 .announce_at_ns
                 .min(now_ns + self.options.announce_interval_ns / 8);

@@ -22,8 +22,8 @@ pub(crate) struct BlockParts {
 }
 
 impl BlockParts {
-    /// Adds an occurrence of the identity with index `place`, if it lies in `bytes`.
-    pub fn add(&mut self, bytes: &[u8], identity: &[u8], offset: usize) {
+    /// Adds an occurrence of the identity with index `index`, if it lies in `bytes`.
+    pub fn add(&mut self, bytes: &[u8], identity: &[u8], index: usize) {
         if identity.len() < IDENTITY_BYTES_MIN {
             return;
         }
@@ -33,13 +33,13 @@ impl BlockParts {
         let Some(end) = at.checked_add(identity.len()).filter(|end| *end <= bytes.len()) else {
             return;
         };
-        if self.identities.len() <= offset {
-            self.identities.resize(offset + 1, 0..0);
+        if self.identities.len() <= index {
+            self.identities.resize(index + 1, 0..0);
         }
-        if let Some(first) = self.identities.get_mut(offset).filter(|first| **first == (0..0)) {
+        if let Some(first) = self.identities.get_mut(index).filter(|first| **first == (0..0)) {
             *first = at..end;
         }
-        self.spans.push((at, offset));
+        self.spans.push((at, index));
     }
 
     /// Adds the signers of the block, as identities with new indices.

@@ -304,11 +304,11 @@ impl HBase {
         columns: &[ColumnName],
     ) -> Result<(Vec<FoundCell>, bool), TableError> {
         let mut is_from_owner = true;
-        let read = scan::all(self, range, columns, &mut |region| {
+        let cells = scan::all(self, range, columns, &mut |region| {
             let is_behind = owner.end.as_ref().is_some_and(|end| region.start >= *end);
             is_from_owner &= is_behind || region.server_name_hash() == owner.server;
         })?;
-        Ok((read, is_from_owner))
+        Ok((cells, is_from_owner))
     }
 
     /// Clears the cache of regions, at most once a second. A server that was restarted at the same address answers for

@@ -254,11 +254,11 @@ impl<D: Disk> VerifyWorker<D> {
         order: &mut Option<Result<(), Code>>,
     ) -> Option<Answer> {
         let (head, body) = (&request.head, &request.body);
-        let batch = {
+        let nonce_outcome = {
             let mut windows = self.shared.windows.lock().unwrap_or_else(PoisonError::into_inner);
             windows.take(head.member, head.nonce, head.expiry_ms, now_ms)
         };
-        match batch {
+        match nonce_outcome {
             NonceOutcome::Fresh => {}
             NonceOutcome::Used => return Some(Answer::Refused(Code::NonceUsed)),
             NonceOutcome::NoRoom => return Some(Answer::Refused(Code::Busy)),

@@ -374,7 +374,7 @@ fn ends_with_server(service: &dyn Service) -> bool {
 }
 
 /// Returns a mistake for each port of an enabled service that another service or the console uses, and adds the
-/// service's ports to `taken`. Endpoints of one service may share a port, see [`Service::listens`].
+/// service's ports to `ports`. Endpoints of one service may share a port, see [`Service::listens`].
 fn ports_taken_twice(
     section: &Section,
     service: &dyn Service,

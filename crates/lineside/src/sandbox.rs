@@ -24,8 +24,8 @@ pub struct KeptRights {
     pub has_programs: bool,
 }
 
-/// Restricts the calling thread, and the threads that it starts, to `kept`. Returns a warning for each limit that this
-/// kernel does not have.
+/// Restricts the calling thread, and the threads that it starts, to `rights`. Returns a warning for each limit that
+/// this kernel does not have.
 ///
 /// # Errors
 /// A limit cannot be set although the kernel has it.

@@ -99,13 +99,13 @@ pub(super) fn serve_in_batches(
         while let Some(outcomes) = host.take(waits) {
             let (_, batch) = waiting.pop_front().unwrap_or_default();
             note_oldest(shared, &waiting);
-            let reply_addresses = batch.iter().flat_map(|forwarded| {
+            let recipients = batch.iter().flat_map(|forwarded| {
                 let transport = &forwarded.transport;
                 forwarded
                     .requests()
                     .map(move |request| (transport, request.len()))
             });
-            let answers = reply_addresses
+            let answers = recipients
                 .zip(outcomes)
                 .map(|((transport, bytes), said)| (transport, bytes, said));
             send_all(socket, shared, answers);

@@ -169,7 +169,7 @@ struct Connection {
     input: Vec<u8>,
     /// Time since which a packet is incomplete.
     incomplete_since: Option<Instant>,
-    /// True while the connection is in `Streams::turns`.
+    /// True while the connection is in `Streams::readable`.
     is_queued: bool,
 }
 

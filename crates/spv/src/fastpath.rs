@@ -230,8 +230,8 @@ pub(crate) fn put_proof(
     reply.put(header.as_bytes()) && reply.put(body.as_bytes()) && reply.put(path)
 }
 
-/// Writes the reply to `headers` with the headers `found`, at most as many as requested. Returns false if the reply
-/// does not fit.
+/// Writes the reply to a request for headers, with at most as many of `headers` as requested. Returns false if the
+/// reply does not fit.
 pub(crate) fn put_headers(
     reply: &mut Reply,
     request: &NativeHeader,

@@ -10,7 +10,8 @@ use lineside_fastpath::lease;
 use lineside_wire::{SPV_HEADER_BYTES, SPV_PROOF_DEPTH_MAX, SPV_TREE_HEAD_NODES};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
 
-/// Read section of the fast path. The data read in it is valid only if [`Session::holds`] returns true at its end.
+/// Read section of the fast path. The data read in it is valid only if [`Session::is_unchanged`] returns true at its
+/// end.
 pub struct Session<'a> {
     store: &'a Store,
     epoch: u64,

@@ -33,7 +33,7 @@ pub enum Request<'a> {
 pub struct HeaderRange {
     /// Height of the first header.
     pub start: u32,
-    /// Number of headers: 1 to `room`.
+    /// Number of headers: 1 to `headers_max`.
     pub count: usize,
     /// Number of headers that the reply has room for.
     pub headers_max: usize,

@@ -507,7 +507,7 @@ impl Disk {
         ))
     }
 
-    /// Returns the entries of the database from `first` (inclusive) to `behind` (exclusive).
+    /// Returns the entries of the database from `first` (inclusive) to `end` (exclusive).
     fn database_range(&self, mut first: Vec<u8>, mut end: Vec<u8>) -> Option<fjall::Iter> {
         // No place is longer than the maximum, so a longer bound is truncated and becomes exclusive or inclusive
         // accordingly.

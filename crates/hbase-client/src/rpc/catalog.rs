@@ -78,7 +78,7 @@ impl Catalog {
         &self.regions
     }
 
-    /// Returns the region at `place` from the cache or, if it is not there, from `hbase:meta`.
+    /// Returns the region for `lookup` from the cache or, if it is not there, from `hbase:meta`.
     pub(super) fn locate(
         &self,
         pool: &Pool,

@@ -212,7 +212,7 @@ fn conditions(number: i64) -> anyhow::Result<Vec<SeccompRule>> {
         ),
         // Requests about terminals, pending bytes and interfaces, made by the C library, Rust and the XDP datapath.
         libc::SYS_ioctl => {
-            let forbidden_bits = [
+            let requests = [
                 libc::TCGETS,
                 libc::TIOCGWINSZ,
                 libc::TIOCOUTQ,
@@ -224,7 +224,7 @@ fn conditions(number: i64) -> anyhow::Result<Vec<SeccompRule>> {
                 libc::SIOCGIFNAME,
                 SIOCETHTOOL,
             ];
-            (1, forbidden_bits.map(is).into())
+            (1, requests.map(is).into())
         }
         // Signals to this process only.
         libc::SYS_tgkill => (0, vec![is(u64::from(std::process::id()))]),

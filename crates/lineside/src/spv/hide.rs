@@ -25,20 +25,20 @@ pub fn hide_password() -> anyhow::Result<()> {
 /// Returns the arguments without the password in the node's URL, and the password; `None` if there is no password.
 fn without_password(arguments: &[OsString]) -> Option<(Vec<OsString>, Secret)> {
     let mut cleaned = Vec::with_capacity(arguments.len());
-    let mut hidden = None;
+    let mut found_password = None;
     let mut before = "";
     for argument in arguments {
         let text = argument.to_str().unwrap_or_default();
         match url_in(before, text).and_then(|(prefix, url, suffix)| Some((prefix, split(url)?, suffix))) {
             Some((prefix, (name, password), suffix)) => {
-                hidden = Some(password);
+                found_password = Some(password);
                 cleaned.push(format!("{prefix}{name}{suffix}").into());
             }
             None => cleaned.push(argument.clone()),
         }
         before = text;
     }
-    Some((cleaned, hidden?))
+    Some((cleaned, found_password?))
 }
 
 /// Splits an argument into the text before the node's URL, the URL, and the text after it; `None` if the argument holds

@@ -162,8 +162,8 @@ impl Light {
         let server_network =
             server_rules.map_or_else(|| "another network".to_owned(), |rules| rules.name().to_owned());
         bail!(
-            "{}: the server serves {server_network}, not {}: its first block is {}, not {}; give another --server, or the \
-             --headers directory and --network of its network",
+            "{}: the server serves {server_network}, not {}: its first block is {}, not {}; give another --server, or \
+             the --headers directory and --network of its network",
             self.server,
             network.name(),
             to_display(&server_genesis),

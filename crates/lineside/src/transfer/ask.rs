@@ -185,32 +185,32 @@ impl Refer {
         let mut client = self.server.client()?;
         let mut unknown = 0;
         for some in self.accounts.chunks(lineside_wire::TRANSFER_REFER_MAX) {
-            let account_balance = match self.paper {
+            let balances = match self.paper {
                 true => some
                     .iter()
                     .map(|account| paper_balance(&mut client, *account))
                     .collect::<Result<_, _>>()?,
                 false => client.refer(some)?,
             };
-            for (account, balance) in some.iter().zip(account_balance) {
+            for (account, balance) in some.iter().zip(balances) {
                 unknown += usize::from(balance.is_none());
                 let account = account.to_string();
                 match (balance, as_json) {
                     (None, true) => say!("{}", json!({"account": account, "found": false}))?,
                     (None, false) => say!("{account}: no such account")?,
-                    (Some(account_balance), true) => say!(
+                    (Some(balance), true) => say!(
                         "{}",
-                        json!({"account": account, "found": true, "balance": account_balance.balance, "held": account_balance.held,
-                            "version": account_balance.version, "frozen": account_balance.frozen})
+                        json!({"account": account, "found": true, "balance": balance.balance,
+                            "held": balance.held, "version": balance.version, "frozen": balance.frozen})
                     )?,
-                    (Some(account_balance), false) => {
-                        let reserved = if account_balance.held > 0 {
-                            format!(", {} of it reserved for pending transfers", account_balance.held)
+                    (Some(balance), false) => {
+                        let reserved = if balance.held > 0 {
+                            format!(", {} of it reserved for pending transfers", balance.held)
                         } else {
                             String::new()
                         };
-                        let frozen = if account_balance.frozen { ", frozen" } else { "" };
-                        say!("{account}: {}{reserved}{frozen}", account_balance.balance)?;
+                        let frozen = if balance.frozen { ", frozen" } else { "" };
+                        say!("{account}: {}{reserved}{frozen}", balance.balance)?;
                     }
                 }
             }

@@ -439,7 +439,7 @@ impl<D: Disk> Host<D> {
     }
 
     /// Claims accounts and sessions, and applies the fast path's operations on them to the ledger. Returns `false` as
-    /// [`Self::hold`] does; `None` if they cannot be claimed.
+    /// [`Self::acquire`] does; `None` if they cannot be claimed.
     fn claim(&mut self, mut needed: ClaimedState) -> Option<bool> {
         let claims = Arc::clone(&self.express.as_ref()?.fastpath.claims);
         let slots = needed.slots();

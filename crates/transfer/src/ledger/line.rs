@@ -53,15 +53,15 @@ impl Ledger {
         } else {
             self.keep_packet(record, outcome);
         }
-        let check_version = |id, told| {
+        let has_version = |id, told| {
             told == 0
                 || self
                     .accounts
                     .get(id)
                     .is_some_and(|account| account.version == told)
         };
-        if check_version(&record.source, record.source_version)
-            && check_version(&record.destination, record.destination_version)
+        if has_version(&record.source, record.source_version)
+            && has_version(&record.destination, record.destination_version)
         {
             Ok(RecordResult::Done)
         } else {
