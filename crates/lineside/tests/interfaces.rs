@@ -158,7 +158,6 @@ fn two_interfaces_answer_from_one_table_and_are_shown_and_detached() {
     assert_eq!(net.ask(AT_Y, 20..40), 20);
     assert_eq!(net.ask(AT_X, 20..40), 20);
     assert_eq!(net.hits(), 60, "and the first from what the second has filled");
-    // An address of the other interface is none of this one; the host answers it.
     assert_eq!(net.attached(), ["x1", "y1"]);
 
     let service = &net.status()["services"][0];
@@ -442,7 +441,7 @@ fn move_ones(net: &Net, server: &'static str, first: u32, count: u32, left: u32)
     });
 }
 
-/// In `express`, XDP executes operations while no server runs. None of them is lost when the list of interfaces changes.
+/// In `express`, XDP executes operations while no server runs. All of them are kept when the list of interfaces changes.
 #[test]
 fn operations_of_express_are_kept_when_the_list_changes() {
     let Some(net) = Net::new("express") else { return };
