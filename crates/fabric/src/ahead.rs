@@ -29,7 +29,7 @@ struct Outcome<'a>(Option<Result<Read<'a>, Error>>);
 self_cell!(
     struct Cell {
         owner: MutBorrow<BlockSource>,
-        #[covariant]
+        #[not_covariant]
         dependent: Outcome,
     }
 );

@@ -311,6 +311,7 @@ fn verify_batch(reader: &Reader, batch: Vec<PendingTx>) -> Vec<(PendingTx, TxVer
         &mut made,
     );
     let holds = reader.verify(&parsed, &[], |_, _| ()).holds_of_each();
+    drop(parsed);
     let found = digests.into_iter().zip(holds);
     let found = found.map(|(digests, holds)| TxVerification { digests, holds });
     batch.into_iter().zip(found).collect()

@@ -2,6 +2,7 @@
 //! of each written key, collection and chaincode. It corresponds to Fabric's `vscc`.
 
 use crate::config::Config;
+use crate::entries::{Lookup, TxEntries};
 use crate::error::Stop;
 use crate::expiry::LifetimeCache;
 use crate::lifecycle::{self, CollectionPolicy, Definition, Endorsement, LIFECYCLE};
@@ -78,10 +79,12 @@ enum Failure {
 }
 
 impl Endorser<'_> {
-    /// Decides one transaction. Transactions must be passed in block order.
+    /// Decides one transaction. Transactions must be passed in block order. `entries` are the lookups of its public
+    /// keys.
     pub fn decide(
         &mut self,
         tx: &EndorsedTx<'_>,
+        entries: TxEntries<'_, '_>,
         signers: &[&Identity],
         index: usize,
     ) -> Result<Verdict, Stop> {
@@ -95,7 +98,7 @@ impl Endorser<'_> {
                 undefined |= self.rules.hold(Rule::DefinedChaincode);
                 continue;
             };
-            match self.namespace(namespace, &definition, tx, signers) {
+            match self.namespace(namespace, &definition, (tx, entries), signers) {
                 Ok(()) => {}
                 Err(Failure::Policy) => failed.push(namespace),
                 Err(Failure::Unsure(what)) => return Err(unsure(what)),
@@ -188,7 +191,7 @@ impl Endorser<'_> {
         &mut self,
         namespace: &str,
         definition: &Definition,
-        tx: &EndorsedTx<'_>,
+        (tx, entries): (&EndorsedTx<'_>, TxEntries<'_, '_>),
         signers: &[&Identity],
     ) -> Result<(), Failure> {
         self.comes_to(HaltedOperation::Chaincode)?;
@@ -196,49 +199,23 @@ impl Endorser<'_> {
             return Ok(());
         }
         let mut checked = SatisfiedPolicies::default();
-        for of in tx.rwset.iter().filter(|of| of.namespace == namespace) {
-            for write in &of.public.writes {
-                self.key(
-                    definition,
-                    of.namespace,
-                    "",
-                    write.key.as_bytes(),
-                    signers,
-                    &mut checked,
-                )?;
+        let sets = entries.by_namespace(&tx.rwset);
+        for (of, entries) in sets.filter(|(of, _)| of.namespace == namespace) {
+            let mut check = |key, lookup| self.key(definition, key, lookup, signers, &mut checked);
+            for (index, write) in of.public.writes.iter().enumerate() {
+                check((namespace, "", write.key.as_bytes()), entries.write(index))?;
             }
             for write in &of.public.metadata_writes {
-                self.key(
-                    definition,
-                    of.namespace,
-                    "",
-                    write.key.as_bytes(),
-                    signers,
-                    &mut checked,
-                )?;
+                check((namespace, "", write.key.as_bytes()), Lookup::Pending)?;
             }
             for collection in &of.collections {
                 for write in &collection.hashed.writes {
-                    self.key(
-                        definition,
-                        namespace,
-                        collection.name,
-                        write.key_hash,
-                        signers,
-                        &mut checked,
-                    )?;
+                    check((namespace, collection.name, write.key_hash), Lookup::Pending)?;
                 }
             }
             for collection in &of.collections {
                 for write in &collection.hashed.metadata_writes {
-                    self.key(
-                        definition,
-                        namespace,
-                        collection.name,
-                        write.key_hash,
-                        signers,
-                        &mut checked,
-                    )?;
+                    check((namespace, collection.name, write.key_hash), Lookup::Pending)?;
                 }
             }
         }
@@ -259,9 +236,8 @@ impl Endorser<'_> {
     fn key<'t>(
         &mut self,
         definition: &Definition,
-        namespace: &str,
-        collection: &'t str,
-        key: &[u8],
+        (namespace, collection, key): (&str, &'t str, &[u8]),
+        lookup: Lookup<'_>,
         signers: &[&Identity],
         checked: &mut SatisfiedPolicies<'t>,
     ) -> Result<(), Failure> {
@@ -277,7 +253,7 @@ impl Endorser<'_> {
                 ));
             }
         }
-        let entry = self.state.get(namespace, collection, key);
+        let entry = lookup.entry(self.state, namespace, collection, key);
         let parameter = entry.and_then(|entry| entry.validation_parameter.clone());
         let parameter = parameter.filter(|parameter| !parameter.is_empty());
         if let Some(parameter) = parameter.filter(|_| self.rules.hold(Rule::KeyLevelPolicy)) {

@@ -51,6 +51,7 @@ pub mod der;
 pub mod early;
 pub mod ecdsa;
 mod endorse;
+mod entries;
 mod error;
 mod expiry;
 mod hashes;

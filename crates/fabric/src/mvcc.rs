@@ -2,6 +2,7 @@
 //! valid ones, and computes the commit hash.
 
 use crate::code::TxCode;
+use crate::entries::{Lookup, NsEntries, TxEntries};
 use crate::merkle;
 use crate::proto::{KvMetadataEntry, KvRead, RangeQueryInfo, wire};
 use crate::rules::{Rule, Rules};
@@ -46,16 +47,17 @@ impl<'s> MvccChecker<'s> {
         is_maybe.then(|| self.updates.get(namespace, collection, key))?
     }
 
-    /// Returns the code of an endorsed transaction; an error if a peer would crash or halt on it.
-    pub fn check(&self, rwset: &[NsRwSet<'_>]) -> Result<TxCode, &'static str> {
-        for of in rwset {
+    /// Returns the code of an endorsed transaction; an error if a peer would crash or halt on it. `entries` are the
+    /// lookups of its public keys.
+    pub fn check(&self, rwset: &[NsRwSet<'_>], entries: TxEntries<'_, 's>) -> Result<TxCode, &'static str> {
+        for (of, entries) in entries.by_namespace(rwset) {
             if of.namespace.is_empty() && !(of.public.reads.is_empty() && of.public.range_queries.is_empty())
             {
                 // A peer keeps the configuration in the state, this program does not.
                 return Err("it reads the namespace \"\", where peers keep the channel's configuration");
             }
-            for read in &of.public.reads {
-                if !self.read_holds(of.namespace, read) {
+            for (index, read) in of.public.reads.iter().enumerate() {
+                if !self.read_holds(of.namespace, read, entries.read(index)) {
                     return Ok(TxCode::MvccReadConflict);
                 }
             }
@@ -73,27 +75,31 @@ impl<'s> MvccChecker<'s> {
         Ok(TxCode::Valid)
     }
 
-    fn holds(&self, namespace: &str, collection: &str, key: &[u8], version: Option<Height>) -> bool {
+    fn holds(
+        &self,
+        (namespace, collection, key): KeyName<'_>,
+        lookup: Lookup<'s>,
+        read: Option<Height>,
+    ) -> bool {
         let in_block = self.written(namespace, collection, key).is_some();
         if in_block && self.rules.hold(Rule::ReadsInBlock) {
             return false;
         }
-        let committed = self
-            .state
-            .get(namespace, collection, key)
-            .map(|entry| entry.version);
-        committed == version
+        let committed = lookup.entry(self.state, namespace, collection, key);
+        committed.map(|entry| entry.version) == read
     }
 
-    fn read_holds(&self, namespace: &str, read: &KvRead<'_>) -> bool {
-        self.holds(namespace, "", read.key.as_bytes(), height(&read.version))
-            || !self.rules.hold(Rule::ReadVersions)
+    fn read_holds(&self, namespace: &str, read: &KvRead<'_>, lookup: Lookup<'s>) -> bool {
+        let key = (namespace, "", read.key.as_bytes());
+        self.holds(key, lookup, height(&read.version)) || !self.rules.hold(Rule::ReadVersions)
     }
 
     fn hashed_hold(&self, namespace: &str, collection: &Collection<'_>) -> bool {
         let mut reads = collection.hashed.reads.iter();
-        let all =
-            reads.all(|read| self.holds(namespace, collection.name, read.key_hash, height(&read.version)));
+        let all = reads.all(|read| {
+            let key = (namespace, collection.name, read.key_hash);
+            self.holds(key, Lookup::Pending, height(&read.version))
+        });
         all || !self.rules.hold(Rule::HashedReads)
     }
 
@@ -154,13 +160,14 @@ impl<'s> MvccChecker<'s> {
         results
     }
 
-    /// Adds the writes of a valid transaction.
-    pub fn apply(&mut self, rwset: &[NsRwSet<'_>], version: Height) {
+    /// Adds the writes of a valid transaction. `entries` are the lookups of its public keys.
+    pub fn apply(&mut self, rwset: &[NsRwSet<'_>], entries: TxEntries<'_, 's>, version: Height) {
         let mut operations = Operations::default();
-        for of in rwset {
-            operations.add(of, self.rules);
+        for (of, entries) in entries.by_namespace(rwset) {
+            operations.add(of, entries, self.rules);
         }
-        for ((namespace, collection, key), operation) in operations.by_key() {
+        for (name, operation) in operations.by_key() {
+            let (namespace, collection, key) = name;
             let value = if operation.flags & KEY_DELETE != 0 {
                 None
             } else if operation.flags & UPSERT != 0
@@ -168,11 +175,11 @@ impl<'s> MvccChecker<'s> {
             {
                 Some((value_of(&operation), operation.metadata.map(Arc::from)))
             } else if operation.flags & !UPSERT == 0 {
-                let metadata = self.latest(namespace, collection, key, |_, metadata| metadata.cloned());
+                let metadata = self.latest(name, operation.lookup, |_, metadata| metadata.cloned());
                 Some((value_of(&operation), metadata.flatten()))
             } else {
                 // Only the metadata changes: an existing value stays and gets this version.
-                match self.latest(namespace, collection, key, |value, _| value.clone()) {
+                match self.latest(name, operation.lookup, |value, _| value.clone()) {
                     Some(value) => Some((value, operation.metadata.map(Arc::from))),
                     None => continue,
                 }
@@ -193,16 +200,15 @@ impl<'s> MvccChecker<'s> {
     /// The committed value also counts for a key that the block deleted, as in the peer.
     fn latest<T>(
         &self,
-        namespace: &str,
-        collection: &str,
-        key: &[u8],
+        (namespace, collection, key): KeyName<'_>,
+        lookup: Lookup<'s>,
         take: impl Fn(&Arc<[u8]>, Option<&Arc<[u8]>>) -> T,
     ) -> Option<T> {
         let written = self.written(namespace, collection, key);
         if let Some((value, metadata)) = written.and_then(|update| update.value.as_ref()) {
             return Some(take(value, metadata.as_ref()));
         }
-        let entry = self.state.get(namespace, collection, key)?;
+        let entry = lookup.entry(self.state, namespace, collection, key)?;
         Some(take(&entry.value, entry.validation_parameter.as_ref()))
     }
 }
@@ -214,15 +220,17 @@ const KEY_DELETE: u8 = 8;
 
 /// Combined operations of one transaction on one key.
 #[derive(Default)]
-struct Operation<'a> {
+struct Operation<'a, 's> {
     /// Sum of the operations' flags, as in the peer: a key that is written twice looks like a metadata change.
     flags: u8,
     value: Option<&'a [u8]>,
     metadata: Option<&'a [u8]>,
+    /// Lookup of the key; pending if it is not among those that were made for the block.
+    lookup: Lookup<'s>,
 }
 
 /// Returns the value that an operation writes.
-fn value_of(operation: &Operation<'_>) -> Arc<[u8]> {
+fn value_of(operation: &Operation<'_, '_>) -> Arc<[u8]> {
     operation.value.unwrap_or_default().into()
 }
 
@@ -231,11 +239,11 @@ type KeyName<'a> = (&'a str, &'a str, &'a [u8]);
 
 /// Writes of one transaction, in its order.
 #[derive(Default)]
-struct Operations<'a>(SmallVec<[(KeyName<'a>, Operation<'a>); 4]>);
+struct Operations<'a, 's>(SmallVec<[(KeyName<'a>, Operation<'a, 's>); 4]>);
 
-impl<'a> Operations<'a> {
+impl<'a, 's> Operations<'a, 's> {
     /// Sums the operations of each key.
-    fn by_key(mut self) -> impl Iterator<Item = (KeyName<'a>, Operation<'a>)> {
+    fn by_key(mut self) -> impl Iterator<Item = (KeyName<'a>, Operation<'a, 's>)> {
         // The sort is stable: of two values for one key, the last one counts.
         self.0.sort_by_key(|(place, _)| *place);
         self.0.dedup_by(|(place, later), (kept, sum)| {
@@ -246,22 +254,20 @@ impl<'a> Operations<'a> {
                 if later.flags & METADATA_UPDATE != 0 {
                     sum.metadata = later.metadata;
                 }
+                if matches!(sum.lookup, Lookup::Pending) {
+                    sum.lookup = later.lookup;
+                }
             }
             is_same
         });
         self.0.into_iter()
     }
 
-    fn add(&mut self, of: &'a NsRwSet<'_>, rules: Rules) {
-        for write in &of.public.writes {
+    fn add(&mut self, of: &'a NsRwSet<'_>, entries: NsEntries<'_, 's>, rules: Rules) {
+        for (index, write) in of.public.writes.iter().enumerate() {
             let empty = write.value.is_empty() && rules.hold(Rule::EmptyValueDeletes);
-            self.write(
-                of.namespace,
-                "",
-                write.key.as_bytes(),
-                write.value,
-                write.is_delete || empty,
-            );
+            let key = (of.namespace, "", write.key.as_bytes());
+            self.write(key, entries.write(index), write.value, write.is_delete || empty);
         }
         for write in &of.public.metadata_writes {
             self.metadata(of.namespace, "", write.key.as_bytes(), &write.entries);
@@ -270,13 +276,8 @@ impl<'a> Operations<'a> {
             let name = collection.name;
             for write in &collection.hashed.writes {
                 let empty = write.value_hash.is_empty() || write.value_hash == sha256(b"");
-                self.write(
-                    of.namespace,
-                    name,
-                    write.key_hash,
-                    write.value_hash,
-                    write.is_delete || empty,
-                );
+                let key = (of.namespace, name, write.key_hash);
+                self.write(key, Lookup::Pending, write.value_hash, write.is_delete || empty);
             }
             for write in &collection.hashed.metadata_writes {
                 self.metadata(of.namespace, name, write.key_hash, &write.entries);
@@ -284,26 +285,21 @@ impl<'a> Operations<'a> {
         }
     }
 
-    fn write(
-        &mut self,
-        namespace: &'a str,
-        collection: &'a str,
-        key: &'a [u8],
-        value: &'a [u8],
-        delete: bool,
-    ) {
+    fn write(&mut self, key: KeyName<'a>, lookup: Lookup<'s>, value: &'a [u8], delete: bool) {
         let operation = match delete {
             true => Operation {
                 flags: KEY_DELETE,
+                lookup,
                 ..Operation::default()
             },
             false => Operation {
                 flags: UPSERT,
                 value: Some(value),
                 metadata: None,
+                lookup,
             },
         };
-        self.0.push(((namespace, collection, key), operation));
+        self.0.push((key, operation));
     }
 
     fn metadata(
@@ -327,6 +323,7 @@ impl<'a> Operations<'a> {
             flags,
             value: None,
             metadata,
+            lookup: Lookup::Pending,
         };
         self.0.push(((namespace, collection, key), operation));
     }

@@ -218,31 +218,40 @@ impl CompiledPolicy {
 
     fn node(&self, node: &Node, identities: &[&Identity], used: &mut Used, rules: Rules) -> bool {
         match node {
-            Node::SignedBy(by) => {
-                let Some(principal) = self.principals.get(*by) else {
-                    return false;
-                };
-                for (identity, used) in identities.iter().zip(used) {
-                    if !*used && principal.is(identity) {
-                        *used = rules.hold(Rule::SignatureUsedOnce);
-                        return true;
-                    }
-                }
-                false
-            }
+            Node::SignedBy(by) => self.signed_by(*by, identities, used, rules),
             Node::NOutOf(n, nodes) => {
                 let mut satisfied = 0i32;
-                let mut branch = used.clone();
                 for node in nodes {
-                    branch.clone_from(used);
-                    if self.node(node, identities, &mut branch, rules) {
-                        satisfied += 1;
-                        used.clone_from(&branch);
-                    }
+                    satisfied += i32::from(match node {
+                        // It changes `used` only if it is satisfied.
+                        Node::SignedBy(by) => self.signed_by(*by, identities, used, rules),
+                        Node::NOutOf(..) => {
+                            let mut branch = used.clone();
+                            let is_satisfied = self.node(node, identities, &mut branch, rules);
+                            if is_satisfied {
+                                *used = branch;
+                            }
+                            is_satisfied
+                        }
+                    });
                 }
                 satisfied >= *n
             }
         }
+    }
+
+    /// Returns whether an identity that is not used yet is in the class with index `by`; it is then used.
+    fn signed_by(&self, by: usize, identities: &[&Identity], used: &mut Used, rules: Rules) -> bool {
+        let Some(principal) = self.principals.get(by) else {
+            return false;
+        };
+        for (identity, used) in identities.iter().zip(used) {
+            if !*used && principal.is(identity) {
+                *used = rules.hold(Rule::SignatureUsedOnce);
+                return true;
+            }
+        }
+        false
     }
 
     /// Returns a policy that requires members of `n` of these MSPs.

@@ -2,6 +2,11 @@
 
 use crate::proto::{self, Arena, HashedRwSet, KvRwSet, Malformed, TxReadWriteSet, Version};
 use crate::state::Height;
+use smallvec::SmallVec;
+
+/// Read-write sets of a transaction by namespace. Nearly all transactions have at most two, of their chaincode and of
+/// `_lifecycle`; those are stored in place, see [`proto::Few`].
+pub type NsRwSets<'a> = SmallVec<[NsRwSet<'a>; 2]>;
 
 /// Reads and writes of a transaction in one chaincode's namespace.
 #[derive(Debug)]
@@ -35,9 +40,9 @@ impl NsRwSet<'_> {
 }
 
 /// Parses the results of a chaincode action.
-pub fn read<'a>(results: &'a [u8], arena: &'a Arena) -> Result<Vec<NsRwSet<'a>>, Malformed> {
+pub fn read<'a>(results: &'a [u8], arena: &'a Arena) -> Result<NsRwSets<'a>, Malformed> {
     let set: TxReadWriteSet<'a> = proto::decode(results, arena)?;
-    let mut namespaces = Vec::with_capacity(set.ns_rwset.len());
+    let mut namespaces = NsRwSets::with_capacity(set.ns_rwset.len());
     for of in set.ns_rwset {
         let public = proto::decode(of.rwset, arena)?;
         let mut collections = Vec::with_capacity(of.collections.len());

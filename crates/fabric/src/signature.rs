@@ -91,8 +91,10 @@ pub(crate) fn verify_all(all: &[UnverifiedSignature<'_>], verifier: &Verifier, r
         UnverifiedSignature::Ecdsa(item) => Some(*item),
         UnverifiedSignature::OtherCurve { .. } | UnverifiedSignature::Ed25519 { .. } => None,
     });
-    let items: Vec<Item<'_>> = items.collect();
-    let mut verdicts = verifier.verify_batch(&items).into_iter();
+    // Nearly all signatures are of this kind.
+    let mut batch = Vec::with_capacity(all.len());
+    batch.extend(items);
+    let mut verdicts = verifier.verify_batch(&batch).into_iter();
     let verify = |one: &UnverifiedSignature<'_>| match one {
         UnverifiedSignature::Ecdsa(_) => verdicts.next().is_some_and(|verdict| verdict.is_valid()),
         UnverifiedSignature::OtherCurve {

@@ -319,25 +319,6 @@ impl State {
         }
     }
 
-    /// Loads the entries of public keys, given with their namespaces, into the processor's caches, if they are in
-    /// memory.
-    ///
-    /// The lookups do not depend on one another, so the processor waits once for the memory of several keys, where
-    /// validation, which decides about each key, would wait for each of them.
-    pub(crate) fn prefetch<'k>(&self, keys: impl Iterator<Item = (&'k str, &'k [u8])>) {
-        let StateStorage::Memory(Memory { namespaces, .. }) = &self.storage else {
-            return;
-        };
-        let hashed = keys.filter_map(|(namespace, key)| {
-            let of = &namespaces.get(namespace)?.public;
-            Some((of, of.hash(key), key))
-        });
-        let hashed: Vec<(&Keys, u64, &[u8])> = hashed.collect();
-        for (keys, hash, key) in hashed {
-            keys.prefetch(hash, key);
-        }
-    }
-
     /// Returns the public keys from `start` (inclusive) to `end` (exclusive); an empty `end` means no upper bound. The
     /// result is complete only if [`check`](Self::check) succeeds.
     pub fn range<'a>(&'a self, namespace: &str, start: &'a [u8], end: &'a [u8]) -> Range<'a> {

@@ -10,7 +10,7 @@ use crate::proto::{
     Transaction,
 };
 use crate::rules::{Rule, Rules};
-use crate::rwset::{self, NsRwSet};
+use crate::rwset::{self, NsRwSet, NsRwSets};
 use crate::state::TxId;
 use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
@@ -26,7 +26,7 @@ pub(crate) struct Parsed<'a> {
     pub passed: Option<Box<PolicyScan<'a>>>,
 }
 
-impl Parsed<'_> {
+impl<'a> Parsed<'a> {
     /// Returns the id of a well-formed endorser transaction; `None` for other transactions.
     pub fn endorser_id(&self) -> Option<&TxId> {
         match &self.known {
@@ -35,6 +35,17 @@ impl Parsed<'_> {
                 ..
             }) => Some(&of.id),
             _ => None,
+        }
+    }
+
+    /// Returns the read-write set of a well-formed endorser transaction; an empty one of other transactions.
+    pub fn rwset(&self) -> &[NsRwSet<'a>] {
+        match &self.known {
+            ParsedTx::Signed(SignedPayload {
+                next: SignedOutcome::Endorser(of),
+                ..
+            }) => of.dispatched.as_ref().map_or(&[], |dispatched| &dispatched.rwset),
+            _ => &[],
         }
     }
 }
@@ -80,7 +91,9 @@ pub(crate) struct SignedPayload<'a> {
     pub unsure: Option<&'static str>,
 }
 
+/// Outcome of a transaction with a valid signature of its creator. Nearly all are `Endorser`; see [`ParsedTx`].
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum SignedOutcome<'a> {
     Code(TxCode),
     Config(&'a [u8]),
@@ -120,10 +133,11 @@ pub(crate) struct EndorsedTx<'a> {
     pub chaincode: &'a str,
     /// Other namespaces that it writes, each once. Most transactions have none, and need no memory for them.
     pub others: Vec<&'a str>,
-    pub rwset: Vec<NsRwSet<'a>>,
+    pub rwset: NsRwSets<'a>,
     /// The part of the signed bytes that all endorsers share; each appends its own identity.
     pub response: &'a [u8],
-    pub endorsements: Vec<Endorsement<'a>>,
+    /// The endorsements; up to three are stored in place, see [`proto::Few`].
+    pub endorsements: SmallVec<[Endorsement<'a>; 3]>,
     /// True if the transaction has more than [`ENDORSEMENTS_MAX`] endorsements.
     pub too_many: bool,
 }
@@ -184,17 +198,18 @@ pub(crate) fn parse_with<'a, 'k>(
                 passed: None,
             });
             let owed = reading.owed;
-            (parsed, owed, from..hashes.len())
+            done.push(parsed);
+            (owed, from..hashes.len())
         }));
         let digests = hashes.take();
-        for ((mut parsed, owed, hashed), bytes) in owing.drain(..).zip(together) {
-            owed.apply_digests(&mut parsed, &digests, rules);
+        let parsed = done.iter_mut().skip(chunk * TXS_HASHED_TOGETHER);
+        for ((parsed, (owed, hashed)), bytes) in parsed.zip(owing.drain(..)).zip(together) {
+            owed.apply_digests(parsed, &digests, rules);
             made(digests.get(hashed).unwrap_or_default());
-            if !is_looked_at(&parsed) {
+            if !is_looked_at(parsed) {
                 let passed = writes(bytes, arena).map_or_else(|other| other, PolicyScan::Writes);
                 parsed.passed = Some(Box::new(passed));
             }
-            done.push(parsed);
         }
     }
     done
@@ -330,7 +345,7 @@ fn writes<'a>(bytes: &'a [u8], arena: &'a Arena) -> Result<Vec<NsRwSet<'a>>, Pol
     let response: ProposalResponsePayload<'_> = proto::decode(response, arena).map_err(halts)?;
     let action: ChaincodeAction<'_> = proto::decode(response.extension, arena).map_err(halts)?;
     match rwset::read(action.results, arena) {
-        Ok(writes) => Ok(writes),
+        Ok(writes) => Ok(writes.into_vec()),
         // The peer ignores the write set and continues.
         Err(Malformed::Bad) => Ok(Vec::new()),
         Err(Malformed::TooLarge) => Err(PolicyScan::Unsure),
@@ -471,7 +486,7 @@ impl<'a> TxParser<'_, 'a> {
 }
 
 /// The chaincode's namespace, the other namespaces that it writes, and the read-write set.
-type NamespacesAndWrites<'a> = (&'a str, Vec<&'a str>, Vec<NsRwSet<'a>>);
+type NamespacesAndWrites<'a> = (&'a str, Vec<&'a str>, NsRwSets<'a>);
 
 /// Applies the peer's checks between the transaction id and the endorsement policies. Returns the namespaces and the
 /// read-write set.

@@ -6,6 +6,7 @@ use crate::block::Block;
 use crate::code::TxCode;
 use crate::config::Config;
 use crate::endorse::{Endorser, PolicyCache, Verdict};
+use crate::entries::BlockEntries;
 use crate::error::{Error, Refused, Stop};
 use crate::expiry::{expire, lives_stay};
 use crate::lifecycle::LIFECYCLE;
@@ -228,11 +229,16 @@ impl Validator {
         let rules = self.reader.rules;
         #[cfg(feature = "laboratory")]
         crate::laboratory::check_fault(&self.reader.channel, self.last + 1)?;
-        self.state.prefetch(written_keys(&read.parsed));
-        let (mut codes, config) = self.endorsed(&read)?;
+        let entries = BlockEntries::look_up(&self.state, read.parsed.iter().map(Parsed::rwset));
+        let (mut codes, config) = endorsed(
+            (&self.reader, &self.state, &self.ids),
+            &mut self.compiled,
+            &read,
+            &entries,
+        )?;
         let decided_at = Instant::now();
         let [_, tip] = read.tips;
-        let mut updates = self.execute(tip.number, &read.parsed, &mut codes)?;
+        let mut updates = self.execute(tip.number, &read.parsed, &entries, &mut codes)?;
         let flags: Vec<u8> = codes.iter().map(|&code| code as u8).collect();
         let previous = self.commit_hash.as_ref().map_or(&[][..], |hash| hash);
         let mut hash = commit_hash(&flags, &updates, previous, rules);
@@ -251,14 +257,15 @@ impl Validator {
             let what = "bytes of a key with its namespace and collection, in a state on the disk";
             return Err(Stop::Limit { what, found, limit }.into());
         }
-        let ids = read.parsed.iter().zip(&codes).filter_map(|(parsed, code)| {
+        let mut ids = Vec::with_capacity(codes.len());
+        ids.extend(read.parsed.iter().zip(&codes).filter_map(|(parsed, code)| {
             let indexed = rules.hold(Rule::InvalidTxIdsIndexed) || *code == TxCode::Valid;
             parsed.id.clone().filter(|_| indexed)
-        });
+        }));
         Ok(ValidatedBlock {
             number: tip.number,
             hash: tip.hash,
-            ids: ids.collect(),
+            ids,
             codes,
             commit_hash: Some(hash),
             updates,
@@ -301,119 +308,23 @@ impl Validator {
         self.commit_hash = validated.commit_hash;
     }
 
-    /// Returns each transaction's code before MVCC, and the new configuration if the block sets one.
-    fn endorsed(&mut self, read: &Read<'_>) -> Result<(Vec<TxCode>, Option<Arc<Config>>), Error> {
-        let (parsed, checked) = (&read.parsed, &read.checked);
-        let Reader {
-            options,
-            setting,
-            rules,
-            ..
-        } = &self.reader;
-        let (current, verifier, rules) = (&setting.config, &options.verifier, *rules);
-        let mut config = None;
-        let mut endorser = Endorser {
-            state: &self.state,
-            config: current,
-            compiler: Compiler {
-                msps: &current.msps,
-                verifier,
-                rules,
-            },
-            compiled: &mut self.compiled,
-            rules,
-            changed: HashSet::new(),
-            undecided: HashSet::new(),
-            halted: None,
-        };
-        let mut codes = Vec::with_capacity(parsed.len());
-        let ids: Vec<Option<&TxId>> = parsed.iter().map(Parsed::endorser_id).collect();
-        let known = self.ids.contains_each(&ids);
-        for (index, tx) in parsed.iter().enumerate() {
-            let stop = |what: &str| Stop::Transaction {
-                index,
-                what: what.to_owned(),
-            };
-            let signed = match &tx.known {
-                ParsedTx::Code(code) => {
-                    endorser.pass_over(tx);
-                    codes.push(*code);
-                    continue;
-                }
-                ParsedTx::Unsure(what) => return Err(stop(what).into()),
-                ParsedTx::Signed(signed) => signed,
-            };
-            if let Some(what) = signed.unsure {
-                return Err(stop(what).into());
-            }
-            let first = checked.first.get(index).copied().unwrap_or_default();
-            if rules.hold(Rule::CreatorSignature) && !checked.signed(first, index, rules)? {
-                endorser.pass_over(tx);
-                codes.push(TxCode::BadCreatorSignature);
-                continue;
-            }
-            codes.push(match &signed.next {
-                SignedOutcome::Code(code) => {
-                    endorser.pass_over(tx);
-                    *code
-                }
-                SignedOutcome::Unsure(what) => return Err(stop(what).into()),
-                SignedOutcome::Config(data) => {
-                    if parsed.len() != 1 {
-                        return Err(
-                            stop("it is a configuration, but not the only transaction of its block").into(),
-                        );
-                    }
-                    config = Some(self.reader.next_config(data)?);
-                    TxCode::Valid
-                }
-                SignedOutcome::Endorser(of) => match &of.dispatched {
-                    _ if known.get(index) == Some(&true) && rules.hold(Rule::DuplicateInLedger) => {
-                        endorser.pass_over(tx);
-                        TxCode::DuplicateTxid
-                    }
-                    Err(code) => {
-                        endorser.pass_over(tx);
-                        *code
-                    }
-                    Ok(dispatched) if dispatched.too_many => {
-                        return Err(stop("it has more endorsements than the limit").into());
-                    }
-                    Ok(dispatched) => {
-                        let signers =
-                            checked.signers(first + 1, dispatched.endorsements.len(), index, rules)?;
-                        match endorser.decide(dispatched, &signers, index)? {
-                            Verdict::Endorsed => TxCode::Valid,
-                            Verdict::NotEndorsed => TxCode::EndorsementPolicyFailure,
-                            Verdict::Undefined => TxCode::InvalidChaincode,
-                        }
-                    }
-                },
-            });
-        }
-        let mut seen = HashSet::with_capacity(parsed.len());
-        for (tx, code) in parsed.iter().zip(&mut codes) {
-            if let (TxCode::Valid, ParsedTx::Signed(signed)) = (*code, &tx.known)
-                && let SignedOutcome::Endorser(tx) = &signed.next
-                && !seen.insert(&tx.id)
-                && rules.hold(Rule::DuplicateInBlock)
-            {
-                *code = TxCode::DuplicateTxid;
-            }
-        }
-        Ok((codes, config))
-    }
-
     /// Checks the reads of each transaction in block order, and collects the writes of valid ones.
-    fn execute(&self, number: u64, parsed: &[Parsed<'_>], codes: &mut [TxCode]) -> Result<Updates, Error> {
+    fn execute<'s>(
+        &'s self,
+        number: u64,
+        parsed: &[Parsed<'_>],
+        entries: &BlockEntries<'s>,
+        codes: &mut [TxCode],
+    ) -> Result<Updates, Error> {
         let mut checker = MvccChecker::new(&self.state, self.reader.rules);
         for (index, (tx, code)) in parsed.iter().zip(codes).enumerate() {
             if let ParsedTx::Signed(signed) = &tx.known
                 && let SignedOutcome::Endorser(tx) = &signed.next
                 && let Ok(dispatched) = &tx.dispatched
             {
+                let entries = entries.of_tx(index);
                 if *code == TxCode::Valid {
-                    let checked = checker.check(&dispatched.rwset);
+                    let checked = checker.check(&dispatched.rwset, entries);
                     *code = checked.map_err(|what| Stop::Transaction {
                         index,
                         what: what.to_owned(),
@@ -424,7 +335,7 @@ impl Validator {
                         block: number,
                         tx: index as u64,
                     };
-                    checker.apply(&dispatched.rwset, version);
+                    checker.apply(&dispatched.rwset, entries, version);
                 }
             }
         }
@@ -432,17 +343,109 @@ impl Validator {
     }
 }
 
-/// Returns the public keys that transactions write, with their namespaces.
-fn written_keys<'p>(parsed: &'p [Parsed<'_>]) -> impl Iterator<Item = (&'p str, &'p [u8])> {
-    let rwsets = parsed.iter().filter_map(|tx| match &tx.known {
-        ParsedTx::Signed(signed) => match &signed.next {
-            SignedOutcome::Endorser(endorser) => Some(&endorser.dispatched.as_ref().ok()?.rwset),
-            _ => None,
+/// Returns each transaction's code before MVCC, and the new configuration if the block sets one.
+fn endorsed(
+    (reader, state, ids): (&Reader, &State, &TxIds),
+    compiled: &mut PolicyCache,
+    read: &Read<'_>,
+    entries: &BlockEntries<'_>,
+) -> Result<(Vec<TxCode>, Option<Arc<Config>>), Error> {
+    let (parsed, checked) = (&read.parsed, &read.checked);
+    let Reader {
+        options,
+        setting,
+        rules,
+        ..
+    } = reader;
+    let (current, verifier, rules) = (&setting.config, &options.verifier, *rules);
+    let mut config = None;
+    let mut endorser = Endorser {
+        state,
+        config: current,
+        compiler: Compiler {
+            msps: &current.msps,
+            verifier,
+            rules,
         },
-        _ => None,
-    });
-    rwsets.flatten().flat_map(|of| {
-        let writes = of.public.writes.iter();
-        writes.map(|write| (of.namespace, write.key.as_bytes()))
-    })
+        compiled,
+        rules,
+        changed: HashSet::new(),
+        undecided: HashSet::new(),
+        halted: None,
+    };
+    let mut codes = Vec::with_capacity(parsed.len());
+    let own: Vec<Option<&TxId>> = parsed.iter().map(Parsed::endorser_id).collect();
+    let known = ids.contains_each(&own);
+    for (index, tx) in parsed.iter().enumerate() {
+        let stop = |what: &str| Stop::Transaction {
+            index,
+            what: what.to_owned(),
+        };
+        let signed = match &tx.known {
+            ParsedTx::Code(code) => {
+                endorser.pass_over(tx);
+                codes.push(*code);
+                continue;
+            }
+            ParsedTx::Unsure(what) => return Err(stop(what).into()),
+            ParsedTx::Signed(signed) => signed,
+        };
+        if let Some(what) = signed.unsure {
+            return Err(stop(what).into());
+        }
+        let first = checked.first.get(index).copied().unwrap_or_default();
+        if rules.hold(Rule::CreatorSignature) && !checked.signed(first, index, rules)? {
+            endorser.pass_over(tx);
+            codes.push(TxCode::BadCreatorSignature);
+            continue;
+        }
+        codes.push(match &signed.next {
+            SignedOutcome::Code(code) => {
+                endorser.pass_over(tx);
+                *code
+            }
+            SignedOutcome::Unsure(what) => return Err(stop(what).into()),
+            SignedOutcome::Config(data) => {
+                if parsed.len() != 1 {
+                    return Err(
+                        stop("it is a configuration, but not the only transaction of its block").into(),
+                    );
+                }
+                config = Some(reader.next_config(data)?);
+                TxCode::Valid
+            }
+            SignedOutcome::Endorser(of) => match &of.dispatched {
+                _ if known.get(index) == Some(&true) && rules.hold(Rule::DuplicateInLedger) => {
+                    endorser.pass_over(tx);
+                    TxCode::DuplicateTxid
+                }
+                Err(code) => {
+                    endorser.pass_over(tx);
+                    *code
+                }
+                Ok(dispatched) if dispatched.too_many => {
+                    return Err(stop("it has more endorsements than the limit").into());
+                }
+                Ok(dispatched) => {
+                    let signers = checked.signers(first + 1, dispatched.endorsements.len(), index, rules)?;
+                    match endorser.decide(dispatched, entries.of_tx(index), &signers, index)? {
+                        Verdict::Endorsed => TxCode::Valid,
+                        Verdict::NotEndorsed => TxCode::EndorsementPolicyFailure,
+                        Verdict::Undefined => TxCode::InvalidChaincode,
+                    }
+                }
+            },
+        });
+    }
+    let mut seen = HashSet::with_capacity(parsed.len());
+    for (tx, code) in parsed.iter().zip(&mut codes) {
+        if let (TxCode::Valid, ParsedTx::Signed(signed)) = (*code, &tx.known)
+            && let SignedOutcome::Endorser(tx) = &signed.next
+            && !seen.insert(&tx.id)
+            && rules.hold(Rule::DuplicateInBlock)
+        {
+            *code = TxCode::DuplicateTxid;
+        }
+    }
+    Ok((codes, config))
 }

@@ -7,6 +7,7 @@ use crate::block::Block;
 use crate::code::TxCode;
 use crate::config::Config;
 use crate::endorse::PolicyCache;
+use crate::entries::TxEntries;
 use crate::error::{Error, Refused};
 use crate::expiry::{expire, schedule};
 use crate::mvcc::MvccChecker;
@@ -104,7 +105,7 @@ impl Validator {
                                 block: number,
                                 tx: index as u64,
                             };
-                            checker.apply(&dispatched.rwset, version);
+                            checker.apply(&dispatched.rwset, TxEntries::default(), version);
                         }
                     }
                     SignedOutcome::Config(data) => {

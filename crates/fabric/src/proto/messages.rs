@@ -10,6 +10,8 @@ use smallvec::{Array, SmallVec};
 /// Entries of a field that has at most four in nearly all messages. Those are stored in place: they are allocated by
 /// the thread that parses and freed by another one, which is the most expensive case for the allocator.
 pub type Few<T> = SmallVec<[T; 4]>;
+/// Entries of a field that has at most two in nearly all messages; see [`Few`].
+pub type Pair<T> = SmallVec<[T; 2]>;
 
 /// Expands to the Rust type of a field.
 macro_rules! field_type {
@@ -30,6 +32,7 @@ macro_rules! field_type {
     ($life:lifetime, lazy $inner:ident) => { Option<&$life [u8]> };
     ($life:lifetime, repeated $inner:ident) => { Vec<$inner<$life>> };
     ($life:lifetime, few $inner:ident) => { Few<$inner<$life>> };
+    ($life:lifetime, pair $inner:ident) => { Pair<$inner<$life>> };
     ($life:lifetime, repeated_lazy $inner:ident) => { Vec<&$life [u8]> };
 }
 
@@ -63,6 +66,9 @@ macro_rules! field_kind {
         Kind::ManyMessages(<$inner<'static> as Message<'static>>::schema)
     };
     (few $inner:ident) => {
+        Kind::ManyMessages(<$inner<'static> as Message<'static>>::schema)
+    };
+    (pair $inner:ident) => {
         Kind::ManyMessages(<$inner<'static> as Message<'static>>::schema)
     };
     (repeated_lazy $inner:ident) => {
@@ -113,6 +119,9 @@ macro_rules! field_many {
         true
     };
     (few $inner:ident) => {
+        true
+    };
+    (pair $inner:ident) => {
         true
     };
     (repeated_lazy $inner:ident) => {
@@ -174,6 +183,9 @@ macro_rules! field_read {
         push(&mut $place, $inner::walk(wire::length_delimited(&mut $bytes)?)?)?
     };
     ($place:expr, $bytes:ident, few $inner:ident) => {
+        push_few(&mut $place, $inner::walk(wire::length_delimited(&mut $bytes)?)?)?
+    };
+    ($place:expr, $bytes:ident, pair $inner:ident) => {
         push_few(&mut $place, $inner::walk(wire::length_delimited(&mut $bytes)?)?)?
     };
     ($place:expr, $bytes:ident, repeated_lazy $inner:ident) => {
@@ -336,9 +348,9 @@ messages! {
     CollectionHashedReadWriteSet { 1 collection_name: string; 2 hashed_rwset: bytes; 3 pvt_rwset_hash: bytes; }
     /// `kvrwset.KVRWSet`
     KvRwSet {
-        1 reads: repeated KvRead;
+        1 reads: pair KvRead;
         2 range_queries: repeated RangeQueryInfo;
-        3 writes: repeated KvWrite;
+        3 writes: pair KvWrite;
         4 metadata_writes: repeated KvMetadataWrite;
     }
     /// `kvrwset.KVRead`

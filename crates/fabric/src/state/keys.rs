@@ -4,11 +4,9 @@
 use super::{Entry, Update};
 use hashbrown::HashTable;
 use smallvec::SmallVec;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::hint::black_box;
 use std::ops::Bound;
-use std::sync::Arc;
 
 /// Key of the state. A key of at most 24 bytes, as nearly all are, is stored in place: comparing it reads no other
 /// memory.
@@ -20,17 +18,18 @@ pub struct Keys {
     entries: HashTable<(Key, Entry)>,
     /// Clients choose the keys, so the hash function has a secret key.
     hasher: RandomState,
-    /// The keys of `entries`.
-    order: BTreeSet<Key>,
+    /// The keys of `entries` with their hashes. Ranges, and checkpoints of all keys, compute no hash.
+    order: BTreeMap<Key, u64>,
 }
 
 impl Keys {
     /// Returns the hash of a key.
-    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         self.hasher.hash_one(key)
     }
 
-    fn find(&self, hash: u64, key: &[u8]) -> Option<&Entry> {
+    /// Returns the entry of a key whose hash is known.
+    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<&Entry> {
         let found = self.entries.find(hash, |(other, _)| **other == *key);
         found.map(|(_, entry)| entry)
     }
@@ -40,19 +39,13 @@ impl Keys {
         self.find(self.hash(key), key)
     }
 
-    /// Loads the entry of a key whose hash is known, and its value, into the processor's caches.
-    pub(super) fn prefetch(&self, hash: u64, key: &[u8]) {
-        // The count of references is stored with the value.
-        black_box(self.find(hash, key).map(|entry| Arc::strong_count(&entry.value)));
-    }
-
     /// Sets the entry of a key.
     pub fn insert(&mut self, key: Key, entry: Entry) {
         let hash = self.hash(&key);
         match self.entries.find_mut(hash, |(other, _)| *other == key) {
             Some((_, existing)) => *existing = entry,
             None => {
-                self.order.insert(key.clone());
+                self.order.insert(key.clone(), hash);
                 let hasher = &self.hasher;
                 self.entries
                     .insert_unique(hash, (key, entry), |(key, _)| hasher.hash_one(&**key));
@@ -103,7 +96,7 @@ impl Keys {
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
     ) -> impl Iterator<Item = (&'a Key, &'a Entry)> + use<'a> {
         let keys = self.order.range::<[u8], _>(bounds);
-        keys.filter_map(|key| Some((key, self.get(key)?)))
+        keys.filter_map(|(key, hash)| Some((key, self.find(*hash, key)?)))
     }
 }
 
@@ -120,19 +113,25 @@ impl FromIterator<(Key, Entry)> for Keys {
     /// Makes a map of entries whose keys differ.
     fn from_iter<I: IntoIterator<Item = (Key, Entry)>>(entries: I) -> Self {
         let entries: Vec<(Key, Entry)> = entries.into_iter().collect();
-        let mut keys = Self {
-            // Entries that are sorted already, as in a checkpoint, are not sorted again.
-            order: entries.iter().map(|(key, _)| key.clone()).collect(),
-            entries: HashTable::with_capacity(entries.len()),
-            hasher: RandomState::new(),
-        };
-        let hasher = &keys.hasher;
-        for (key, entry) in entries {
-            let hash = hasher.hash_one(&*key);
-            keys.entries
-                .insert_unique(hash, (key, entry), |(key, _)| hasher.hash_one(&**key));
+        let hasher = RandomState::new();
+        let hashes: Vec<u64> = entries.iter().map(|(key, _)| hasher.hash_one(&**key)).collect();
+        // Entries that are sorted already, as in a checkpoint, are not sorted again.
+        let hashed = entries
+            .iter()
+            .map(|(key, _)| key.clone())
+            .zip(hashes.iter().copied());
+        let order = hashed.collect();
+        let mut table = HashTable::with_capacity(entries.len());
+        for ((key, entry), hash) in entries.into_iter().zip(hashes) {
+            table.insert_unique(hash, (key, entry), |(key, _): &(Key, Entry)| {
+                hasher.hash_one(&**key)
+            });
         }
-        keys
+        Self {
+            entries: table,
+            hasher,
+            order,
+        }
     }
 }
 
@@ -141,7 +140,6 @@ mod tests {
     use super::*;
     use crate::state::{Height, bounds};
     use lineside_testkit::Random;
-    use std::collections::BTreeMap;
 
     /// Compares the container with an ordered map in random insertions, removals and queries.
     #[test]
