@@ -15,7 +15,7 @@ pub(crate) const MARK: &str = "acknowledged";
 /// File name of a new mark that is not durable yet.
 pub(crate) const NEW_MARK: &str = "acknowledged.tmp";
 /// First bytes of a slot; the last of them is the version.
-const MAGIC: [u8; 8] = *b"LSJACKN1";
+pub(crate) const MAGIC: [u8; 8] = *b"LSJACKN1";
 /// Size of a slot in bytes: magic, journal id, lsn, CRC32C of these, zeros.
 const SLOT_BYTES: usize = 32;
 /// Offset of the second slot, which is in a sector of its own. Opening the journal writes the first slot and makes it

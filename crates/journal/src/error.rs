@@ -4,7 +4,7 @@ use crate::Lsn;
 use crate::segment::lsn_of;
 use lineside_util::data_dir::DataDirError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Result of the journal's calls.
@@ -54,9 +54,9 @@ pub enum Error {
     NoJournal,
     /// The directory contains no journal, but its marker shows that a server has used it.
     #[error(
-        "{} has no journal, although its marker says that a server has used it: its files were removed, or its first \
-         start did not end. Bring the files back; if nothing was ever kept here, remove the directory",
-        path.display()
+        "{}. Restore the files; or remove the directory if it never had data. To begin with an empty journal there, run \
+         `lineside journal repair` (for a table: `lineside column repair`)",
+        emptied(path)
     )]
     Emptied {
         /// The directory.
@@ -70,8 +70,9 @@ pub enum Error {
     },
     /// Bytes that were durable have changed.
     #[error(
-        "{file}: damaged at byte {offset}, where lsn {lsn} belongs: {what}; `lineside journal repair` \
-         keeps the records before the damage"
+        "{}: {what}; restore the file from a copy, or run `lineside journal repair`, which keeps as many records as \
+         possible",
+        at(file, *offset, *lsn)
     )]
     Damaged {
         /// The segment or snapshot.
@@ -207,6 +208,23 @@ pub(crate) fn missing(from: Lsn, to: Lsn, file: &str) -> String {
                 "{records}: no segment contains {them}, although the file `{file}` shows that {existed} existed"
             )
         }
+    }
+}
+
+/// Returns the text for an operator about a directory without its journal.
+pub(crate) fn emptied(path: &Path) -> String {
+    format!(
+        "{} has no journal, although its marker says that a server has used it: its files were removed, or its first start \
+         did not end",
+        path.display()
+    )
+}
+
+/// Returns the text for an operator that says where damage is.
+fn at(file: &str, offset: u64, lsn: Lsn) -> String {
+    match lsn {
+        0 => format!("{file} is damaged"),
+        _ => format!("{file} is damaged at byte {offset}, where record {lsn} belongs"),
     }
 }
 

@@ -5,6 +5,7 @@
 //! starting value follows from one intact record. Of the ids that give this value, any one serves: only the records
 //! refer to the id, and they refer to it by this value.
 
+use crate::Lsn;
 use crate::disk::{Disk, DiskFile, read_full};
 use crate::error::{Error, Result};
 use crate::format::{
@@ -13,7 +14,8 @@ use crate::format::{
 use crate::segment::lsn_of;
 
 /// Returns an id with which the first records of the segments `names` are intact; of several, the one that fits most
-/// segments. `None` if no segment begins with a record.
+/// segments. `None` if no segment begins with a record. A record in a file that does not have its name counts only if
+/// the id fits another segment, too: any bytes have some id that fits.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -22,21 +24,24 @@ pub(crate) fn find_id<D: Disk>(disk: &D, names: &[String]) -> Result<Option<u64>
     for name in names {
         if let Some(lsn) = lsn_of(name, ".log") {
             let file = disk.open_read(name).map_err(Error::io("open", name))?;
-            seeds.extend(seed_of_first(&file, lsn).map_err(Error::io("read", name))?);
+            let first = seed_of_first(&file).map_err(Error::io("read", name))?;
+            seeds.extend(first.map(|(seed, found)| (seed, found == lsn)));
         }
     }
-    let count = |seed: &u32| seeds.iter().filter(|other| *other == seed).count();
-    let likely = seeds.iter().copied().max_by_key(count);
+    let count = |seed: u32| seeds.iter().filter(|(other, _)| *other == seed).count();
+    let is_sure = |(seed, is_named): &&(u32, bool)| *is_named || count(*seed) > 1;
+    let sure = seeds.iter().filter(is_sure).map(|(seed, _)| *seed);
+    let likely = sure.max_by_key(|seed| count(*seed));
     Ok(likely.map(|likely| u64::from(preimage(|id| seed(id.into()), likely))))
 }
 
-/// Returns the starting value of the CRC with which the first record of a segment is intact, if it is record `lsn`.
-fn seed_of_first(file: &impl DiskFile, lsn: u64) -> std::io::Result<Option<u32>> {
+/// Returns the starting value of the CRC with which the first record of a segment is intact, and the record's number.
+fn seed_of_first(file: &impl DiskFile) -> std::io::Result<Option<(u32, Lsn)>> {
     let mut header = [0; RECORD_HEADER_BYTES as usize];
     let read = read_full(file, SEGMENT_HEADER_BYTES, &mut header)?;
     let payload_bytes = word(&header, 4);
-    let is_first = long(&header, 8) == lsn && header[21..] == [0; 3];
-    if read < header.len() || !is_first || payload_bytes > LARGEST_PAYLOAD_BYTES {
+    let lsn = long(&header, 8);
+    if read < header.len() || lsn == 0 || header[21..] != [0; 3] || payload_bytes > LARGEST_PAYLOAD_BYTES {
         return Ok(None);
     }
     let mut record = vec![0; record_bytes(payload_bytes as usize) as usize];
@@ -44,7 +49,7 @@ fn seed_of_first(file: &impl DiskFile, lsn: u64) -> std::io::Result<Option<u32>>
         return Ok(None);
     }
     let crc_from = |seed| crc32c::crc32c_append(seed, &record[4..]);
-    Ok(Some(preimage(crc_from, word(&record, 0))))
+    Ok(Some((preimage(crc_from, word(&record, 0)), lsn)))
 }
 
 /// Solves `f(x) = image` for a function that is affine and invertible over GF(2), by Gaussian elimination.

@@ -1,12 +1,12 @@
 //! Recovery at opening: finds the end of the journal, cuts an unfinished group and makes the rest durable.
 
-use crate::acknowledged::{Acknowledged, FoundMark, MARK, Mark, NEW_MARK};
+use crate::acknowledged::{Acknowledged, FoundMark, MAGIC as MARK_MAGIC, MARK, Mark, NEW_MARK};
 use crate::disk::{Disk, DiskFile, read_full, write_all};
 use crate::error::{Error, Result};
-use crate::format::{SEGMENT_HEADER_BYTES, seed};
+use crate::format::{SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, SNAPSHOT_MAGIC, seed};
 use crate::group::Group;
 use crate::journal::Journal;
-use crate::repair::record::{NEW_RECORD, RECORD};
+use crate::repair::record::{MAGIC as RECORD_MAGIC, NEW_RECORD, RECORD};
 use crate::segment::{SPARE, Scan, Segment, Step, load, lsn_of};
 use crate::snapshot::Snapshots;
 use crate::{Lsn, Options};
@@ -68,17 +68,28 @@ pub(crate) fn check_empty<D: Disk>(disk: &D, names: &[String]) -> Result<()> {
     }
 }
 
-/// Returns whether the directory contains a file of a journal: a segment, a snapshot, the mark, or the record of a
-/// repair.
+/// Returns whether the directory contains a file of a journal, by name and first bytes: a segment, a snapshot, the mark,
+/// or the record of a repair.
 ///
 /// # Errors
 /// [`Error::Io`].
 pub fn has_journal<D: Disk>(disk: &D) -> Result<bool> {
-    let names = disk.list().map_err(Error::io("list", "."))?;
-    let is_of_journal = |name: &String| {
-        [MARK, RECORD].contains(&name.as_str()) || lsn_of(name, ".log").or(lsn_of(name, ".snap")).is_some()
-    };
-    Ok(names.iter().any(is_of_journal))
+    for name in disk.list().map_err(Error::io("list", "."))? {
+        let magic: &[u8] = match name.as_str() {
+            MARK => &MARK_MAGIC,
+            RECORD => RECORD_MAGIC,
+            _ if lsn_of(&name, ".log").is_some() => &SEGMENT_MAGIC,
+            _ if lsn_of(&name, ".snap").is_some() => &SNAPSHOT_MAGIC,
+            _ => continue,
+        };
+        let file = disk.open_read(&name).map_err(Error::io("open", &name))?;
+        let mut bytes = vec![0; magic.len()];
+        read_full(&file, 0, &mut bytes).map_err(Error::io("read", &name))?;
+        if bytes == magic {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Refuses a directory from which a journal was removed. A service calls this before it writes other files there.

@@ -6,9 +6,9 @@ mod steps;
 
 use crate::acknowledged::MARK;
 use crate::disk::Disk;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, emptied};
 use crate::segment::lsn_of;
-use crate::survey::survey;
+use crate::survey::{Surveyed, survey};
 use crate::verify::{Finding, VerifyReport, verify};
 use crate::{Lsn, Options};
 use plan::Plan;
@@ -33,6 +33,8 @@ pub struct RepairReport {
     pub dropped_whole_records: u64,
     /// Number of bytes moved aside.
     pub dropped_bytes: u64,
+    /// Last record that the files have shown to be durable, also if it was dropped; 0 if none.
+    pub seen_lsn: Lsn,
     /// Files moved aside, as `(old name, new name)`. For a segment that was cut, the new name is a complete copy.
     pub moved: Vec<(String, String)>,
     /// Segments of which the header was written again; their records are unchanged.
@@ -80,7 +82,7 @@ pub fn repair_unconfirmed<D: Disk>(disk: &D, options: Options) -> Result<RepairR
     let before = match (verify(disk), disk.used_before()) {
         // Not even the file `acknowledged` is left.
         (Err(Error::NoJournal), Some(path)) => VerifyReport {
-            findings: vec![Finding::of_file("", Error::Emptied { path }.to_string())],
+            findings: vec![Finding::of_file("", emptied(&path))],
             ..VerifyReport::default()
         },
         (before, _) => before?,
@@ -114,9 +116,13 @@ pub fn repair_unconfirmed<D: Disk>(disk: &D, options: Options) -> Result<RepairR
     };
     let earlier_gaps = earlier.as_ref().map_or(&[][..], |earlier| &earlier.gaps);
     let plan = Plan::make(&all, newest, earlier_gaps);
+    report.seen_lsn = all.iter().map(Surveyed::durable_lsn).max().unwrap_or(0);
     describe(&plan, &before, newest, &mut report);
     if let Some(earlier) = &earlier {
-        report.add_earlier(earlier);
+        let runs = || plan.kept.iter().map(|part| part.run);
+        report.add_earlier(earlier, |lsn| {
+            runs().any(|run| (run.first..run.next).contains(&lsn))
+        });
     }
     let is_repeated = earlier.is_some();
     Steps::new(disk, &before, &plan, options, &mut report).run(is_repeated)?;

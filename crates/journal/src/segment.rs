@@ -268,6 +268,15 @@ impl<F: DiskFile> Scan<F> {
         }
     }
 
+    /// Returns the number of the record with which the segment begins, whatever its header or name says; `None` if no
+    /// intact record is there.
+    pub(crate) fn first_lsn(&mut self) -> io::Result<Option<Lsn>> {
+        Ok(match self.parse_at(SEGMENT_HEADER_BYTES)? {
+            Parsed::Record(head) => Some(head.lsn),
+            _ => None,
+        })
+    }
+
     #[inline]
     fn parse_at(&mut self, offset: u64) -> io::Result<Parsed> {
         let room = self.end.saturating_sub(offset);

@@ -25,7 +25,7 @@ pub(crate) struct Surveyed {
     pub(crate) link: Option<Finding>,
 }
 
-/// Records of a file whose header is damaged, if the file's name is right.
+/// Records of a file whose header is damaged.
 pub(crate) struct Headless {
     pub(crate) file_bytes: u64,
     /// Complete records from the end of the header on.
@@ -166,25 +166,32 @@ fn read<D: Disk>(disk: &D, name: &str) -> Result<Content> {
     })
 }
 
-/// Reads the records of a file whose header is damaged. The file's length and name replace the header.
+/// Reads the records of a file whose header is damaged. Its first record and its length replace the header; if the first
+/// record is damaged, too, the file's name does.
 fn read_headless<D: Disk>(disk: &D, name: &str, journal_id: u64) -> Result<Headless> {
     let file = disk.open_read(name).map_err(Error::io("open", name))?;
     let file_bytes = file.len().map_err(Error::io("read the length of", name))?;
+    let named_lsn = lsn_of(name, ".log").unwrap_or(0);
     let header = Header {
         journal_id,
-        lsn: lsn_of(name, ".log").unwrap_or(0),
+        lsn: named_lsn,
         previous: 0,
         segment_bytes: file_bytes,
         keep_records: false,
         follows_gap: false,
     };
     let name = name.into();
-    let segment = Segment { name, header };
+    let mut segment = Segment { name, header };
     let mut scan = Scan::new(&segment, file);
+    let read_error = || Error::io("read", &segment.name);
+    if let Some(lsn) = scan.first_lsn().map_err(read_error())? {
+        scan.next_lsn = lsn;
+        segment.header.lsn = lsn;
+    }
     while let Step::Record(_) = scan.step().map_err(Error::io("read", &segment.name))? {}
     let tail = scan.tail().map_err(Error::io("read", &segment.name))?;
     let head = Run {
-        first: header.lsn,
+        first: segment.header.lsn,
         next: scan.next_lsn,
         offset: SEGMENT_HEADER_BYTES,
         end: scan.offset,
@@ -201,6 +208,18 @@ impl Surveyed {
     pub(crate) fn follows_gap(&self) -> bool {
         let header = self.content.as_ref().map(|content| &content.segment.header);
         header.is_some_and(|header| header.follows_gap)
+    }
+}
+
+impl Surveyed {
+    /// Returns the last record that the file shows to be durable; 0 if none. Those of an unfinished group do not count.
+    pub(crate) fn durable_lsn(&self) -> Lsn {
+        let (next, tail) = match (&self.content, &self.headless) {
+            (Some(content), _) => (content.next_lsn, &content.tail),
+            (None, Some(headless)) => (headless.head.next, &headless.tail),
+            (None, None) => return 0,
+        };
+        next.saturating_sub(1).max(tail.durable_behind.unwrap_or(0))
     }
 }
 

@@ -131,6 +131,11 @@ impl Finding {
         }
     }
 
+    /// Returns whether the finding is a repair that did not end or was not confirmed.
+    pub fn is_unrepaired(&self) -> bool {
+        self.file == RECORD
+    }
+
     pub(crate) fn of_file(file: &str, what: String) -> Finding {
         Finding {
             file: file.into(),

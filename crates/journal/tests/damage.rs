@@ -545,7 +545,7 @@ fn damage_in_the_middle_is_named_and_repair_keeps_what_stands_before_it() {
     for part in [
         names.last().unwrap(),
         &format!("byte {offset}"),
-        &format!("lsn {lsn}"),
+        &format!("record {lsn}"),
         "repair",
     ] {
         assert!(said.contains(part), "{said}: {part}");

@@ -178,15 +178,18 @@ fn print(done: &RepairReport) -> anyhow::Result<()> {
     }
     if let Some(from) = done.dropped_from {
         say!(
-            "dropped: everything from record {from} on{}; {} bytes are kept in the files that were renamed",
+            "dropped: everything from record {from} on{}{}",
             match done.dropped_whole_records {
                 0 => String::new(),
                 1 => ", with 1 intact record".into(),
                 count => format!(", with {count} intact records"),
             },
-            done.dropped_bytes
+            match done.dropped_bytes {
+                0 => String::new(),
+                bytes => format!("; {bytes} bytes are kept in the files that were renamed"),
+            }
         )?;
-    } else if !done.moved.is_empty() {
+    } else if !done.moved.is_empty() && done.last_lsn > 0 {
         say!(
             "no {} was dropped; {} bytes are in the files that were renamed",
             match done.gaps.is_empty() {

@@ -303,9 +303,9 @@ fn a_directory_without_a_journal_is_not_changed() {
     use std::os::unix::fs::PermissionsExt;
     let directory = TempDir::new().expect("a directory");
     std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).expect("chmod");
-    for names in [vec![], vec!["index.html"]] {
+    for names in [vec![], vec!["repair"]] {
         for name in &names {
-            std::fs::write(directory.path().join(name), "").expect("written");
+            std::fs::write(directory.path().join(name), "Notes about the house.").expect("written");
         }
         for command in [["journal", "repair"], ["column", "repair"]] {
             let run = Command::new(env!("CARGO_BIN_EXE_lineside"))

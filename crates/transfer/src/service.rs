@@ -14,7 +14,7 @@ use crate::store::{Geometry, Mode, Store};
 use anyhow::{Context, bail};
 use attach_record::AttachRecord;
 use lineside_fastpath::{Readers, lease};
-use lineside_journal::{FsDisk, refuse_emptied};
+use lineside_journal::{Error as JournalError, FsDisk, refuse_emptied};
 use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
@@ -145,7 +145,11 @@ impl Service for TransferService {
         mode_as_pinned(config, &context.datapath)?;
         let disk = FsDisk::claim(&config.data, &KIND)
             .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
-        refuse_emptied(&disk).with_context(|| config.data.display().to_string())?;
+        refuse_emptied(&disk).map_err(|error| match error {
+            // Its text has the path.
+            JournalError::Emptied { .. } => error.into(),
+            _ => anyhow::Error::new(error).context(config.data.display().to_string()),
+        })?;
         self.new_directory = disk.new_directory();
         self.disk = Some(disk);
         if context.datapath.kind == DatapathKind::Socket {

@@ -298,7 +298,7 @@ impl DataDir {
 
 /// Returns whether the directory has a marker, of any service.
 pub fn is_marked(path: &Path) -> bool {
-    path.join(MARKER).exists()
+    path.join(MARKER).is_file()
 }
 
 /// Refuses a directory that has the marker of another service. Reads only.

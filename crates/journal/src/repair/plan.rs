@@ -188,10 +188,13 @@ fn gaps(all: &[Surveyed], kept: &[Part<'_>], new_lsn: Option<Lsn>) -> Vec<(Lsn, 
 }
 
 impl Surveyed {
-    /// Returns the number of the first record that belongs into the file.
+    /// Returns the number of the first record in the file: as its header says, or else its first record or its name.
     fn first_lsn(&self) -> Lsn {
-        let header = self.content.as_ref().map(|content| content.segment.header.lsn);
-        header.or(lsn_of(&self.name, ".log")).unwrap_or(0)
+        match (&self.content, &self.headless) {
+            (Some(content), _) => content.segment.header.lsn,
+            (None, Some(headless)) => headless.head.first,
+            (None, None) => lsn_of(&self.name, ".log").unwrap_or(0),
+        }
     }
 
     /// Returns whether the file is a segment of this journal, although perhaps a damaged one.
@@ -199,9 +202,13 @@ impl Surveyed {
         self.headless.is_some() || (self.content.is_some() && (!self.is_misplaced() || self.is_renamed))
     }
 
-    /// Returns whether an intact header does not belong to this file: it is of another journal, or of another segment.
+    /// Returns whether the content does not belong to this file: it is of another journal, or of another segment.
     fn is_misplaced(&self) -> bool {
-        self.content.is_some() && self.finding.as_ref().is_some_and(|finding| finding.offset == 0)
+        match (&self.content, &self.headless) {
+            (Some(_), _) => self.finding.as_ref().is_some_and(|finding| finding.offset == 0),
+            (None, Some(headless)) => Some(headless.head.first) != lsn_of(&self.name, ".log"),
+            (None, None) => false,
+        }
     }
 
     /// Returns the size of the file as a segment.
@@ -234,7 +241,7 @@ impl Surveyed {
             Some(content) => content.is_hollow(),
             None => head.first == head.next || self.file_bytes() > SEGMENT_BYTES_MAX,
         };
-        if self.is_misplaced() && !self.is_renamed {
+        if self.content.is_some() && self.is_misplaced() && !self.is_renamed {
             return Vec::new();
         }
         let in_place = !self.is_misplaced();

@@ -9,6 +9,8 @@ use std::io;
 
 /// Name of the file.
 pub(crate) const RECORD: &str = "repair";
+/// First bytes of the file.
+pub(crate) const MAGIC: &[u8] = b"This repair did not end";
 /// Name of the file while it is written.
 pub(crate) const NEW_RECORD: &str = "repair.tmp";
 
@@ -86,8 +88,11 @@ fn text_of(report: &RepairReport, written: &[Lsn]) -> String {
         .map(|from| format!("dropped {from} {}\n", report.dropped_whole_records));
     let gaps = report.gaps.iter().map(|(from, to)| format!("gap {from} {to}\n"));
     let written = written.iter().map(|lsn| format!("written {lsn}\n"));
-    let head = "This repair did not end, or its report was not confirmed; run it again.\n".to_owned();
+    let magic = String::from_utf8_lossy(MAGIC);
+    let head = format!("{magic}, or its report was not confirmed; run it again.\n");
+    let seen = (report.seen_lsn > 0).then(|| format!("seen {}\n", report.seen_lsn));
     std::iter::once(head)
+        .chain(seen)
         .chain(lost)
         .chain(dropped)
         .chain(gaps)
@@ -109,6 +114,7 @@ fn recorded_in(text: &str) -> Recorded {
                 (loss.dropped_from, loss.dropped_whole_records) = (Some(from), count);
             }
             (Some("gap"), Some(from), Some(to)) => loss.gaps.push((from, to)),
+            (Some("seen"), Some(lsn), None) => loss.seen_lsn = lsn,
             (Some("written"), Some(lsn), None) => recorded.written.push(lsn),
             _ => {}
         }
@@ -117,18 +123,27 @@ fn recorded_in(text: &str) -> Recorded {
 }
 
 impl RepairReport {
-    /// Adds the loss that an earlier repair has recorded which did not end.
-    pub(super) fn add_earlier(&mut self, earlier: &RepairReport) {
-        self.notes.push(
-            "an earlier repair did not end, or its report could not be written; its loss is included".into(),
-        );
-        self.lost = match (self.lost, earlier.lost) {
+    /// Adds the loss that an earlier repair has recorded whose report the operator has not received. Records that exist
+    /// again, because the operator has restored files, are not lost: those up to `last_lsn` that no gap of this repair
+    /// contains, and those for which `has_record` returns true.
+    pub(super) fn add_earlier(&mut self, earlier: &RepairReport, has_record: impl Fn(Lsn) -> bool) {
+        let note = "an earlier repair did not end, or its report could not be written; its loss is included";
+        self.notes.push(note.into());
+        let next = self.last_lsn + 1;
+        let earlier_lost =
+            (earlier.lost.map(|(from, to)| (from.max(next), to))).filter(|(from, to)| from <= to);
+        self.lost = match (self.lost, earlier_lost) {
             (Some((from, to)), Some((first, last))) => Some((from.min(first), to.max(last))),
             (lost, earlier) => lost.or(earlier),
         };
-        self.dropped_from = self.dropped_from.into_iter().chain(earlier.dropped_from).min();
-        self.dropped_whole_records = self.dropped_whole_records.max(earlier.dropped_whole_records);
-        self.gaps.extend(&earlier.gaps);
+        let earlier_dropped = earlier.dropped_from.filter(|from| *from >= next);
+        if earlier_dropped.is_some() {
+            self.dropped_whole_records = self.dropped_whole_records.max(earlier.dropped_whole_records);
+        }
+        self.dropped_from = self.dropped_from.into_iter().chain(earlier_dropped).min();
+        self.seen_lsn = self.seen_lsn.max(earlier.seen_lsn);
+        self.gaps
+            .extend(earlier.gaps.iter().filter(|(from, _)| !has_record(*from)));
         self.gaps.sort_unstable();
         self.gaps.dedup();
     }
@@ -148,6 +163,7 @@ mod tests {
             dropped_from: Some(8),
             dropped_whole_records: 3,
             gaps: vec![(1, 1), (4, 6)],
+            seen_lsn: 11,
             ..RepairReport::default()
         };
         for (loss, written) in [(RepairReport::default(), vec![]), (report, vec![1, 18])] {

@@ -76,7 +76,11 @@ pub fn repair(directory: &Path) -> Result<(Repaired, UnconfirmedRepair), String>
         Err(error) => return Err(error.to_string()),
     };
     let lost_to = journal.lost.map_or(0, |(_, to)| to);
-    let acknowledged_lsn = acknowledged_by(&before).max(lost_to);
+    let acknowledged_lsn = before
+        .acknowledged_lsn
+        .unwrap_or(0)
+        .max(lost_to)
+        .max(journal.seen_lsn);
     if acknowledged_lsn > last_lsn {
         repaired.lost = Some((last_lsn + 1, acknowledged_lsn));
     }
@@ -111,22 +115,14 @@ fn begin_again(
         made.map_err(|error| error.to_string())?;
         return Ok(last_lsn);
     }
-    notes.push("the table is empty now".into());
     if folder.exists() {
+        notes.push("the table is empty now".into());
         let aside = free_name(directory, tables::FOLDER);
         let moved = fs::rename(&folder, directory.join(&aside));
         moved.map_err(|error| format!("{}: {error}", tables::FOLDER))?;
-        notes.push(format!("its former files are in `{aside}`"));
+        notes.push(format!("the former files of the table are in `{aside}`"));
     }
     Ok(0)
-}
-
-/// Returns the number of the last change that is known to have been acknowledged.
-fn acknowledged_by(before: &VerifyReport) -> Lsn {
-    let whole =
-        |segment: &lineside_journal::SegmentReport| (segment.first_lsn + segment.records).saturating_sub(1);
-    let read = before.segments.iter().map(whole).max().unwrap_or(0);
-    before.acknowledged_lsn.unwrap_or(0).max(read)
 }
 
 /// Makes a journal that opens and the files in `tables` consistent. Returns the number of the last change.

@@ -390,17 +390,25 @@ fn rows_remain_although_the_whole_journal_is_gone() {
 /// A repair whose report was not received keeps the table closed, and is repeated with the same loss.
 #[test]
 fn a_repair_that_is_not_confirmed_is_reported_again() {
-    for has_checkpoints in [false, true] {
+    for (has_checkpoints, keeps_mark) in [(false, true), (true, true), (false, false), (true, false)] {
         let killed = Killed::new(has_checkpoints);
         let directory = killed.copy();
         let mut names = killed.files();
         names.retain(|name| name.extension().is_some_and(|end| end == "log"));
         let segment = directory.path().join(names.last().unwrap());
         let bytes = fs::read(&segment).unwrap();
-        let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
-        assert!(flip(&segment, used as u64, 0));
+        // Without the file `acknowledged`, only records behind the damage show that something is lost.
+        let damaged = match keeps_mark {
+            true => bytes.iter().rposition(|byte| *byte != 0).unwrap() as u64,
+            false => SEGMENT_HEADER_BYTES + 40,
+        };
+        assert!(flip(&segment, damaged, 0));
+        if !keeps_mark {
+            fs::remove_file(directory.path().join("acknowledged")).unwrap();
+        }
         let (first, unconfirmed) = repair(directory.path()).unwrap();
         drop(unconfirmed);
+        assert!(first.lost.is_some(), "{first:?}");
         for _ in 0..2 {
             let why = open(directory.path()).unwrap_err().to_string();
             assert!(why.contains("its report could not be written"), "{why}");
