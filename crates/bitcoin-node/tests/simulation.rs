@@ -24,7 +24,8 @@ struct Tree {
     best: Vec<BlockHash>,
     /// Number of blocks of its best chain that the node lost in a crash.
     missing: usize,
-    /// Number of calls until a change during a comparison, and the chain after it.
+    /// Change that surprises the follower while it compares chains: number of calls until the change, and the node's
+    /// best chain from then on.
     ambush: Option<(u32, Vec<BlockHash>)>,
     /// Number of calls until the next lost connection.
     loss: Option<u32>,

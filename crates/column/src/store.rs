@@ -39,7 +39,8 @@ pub struct Geometry {
     pub column_bits: u32,
     /// n: log2 of the rows of a column.
     pub row_bits: u32,
-    /// a: log2 of the room for a row, in addresses of 36 bytes. Blocks with longer rows hold fewer of them.
+    /// a: log2 of the room for a row in the paper's addresses, which have 36 bytes: a row has 36 * 2^a bytes. A block
+    /// whose rows are longer holds fewer rows.
     pub value_bits: u32,
     /// b: log2 of the rows of a block.
     pub block_bits: u32,

@@ -6,9 +6,9 @@
 //!            |               \-> forward -> link ... reply  -> out  |
 //! chain ---> | new generation -> notification               -> out  |
 //!            +------------------------------------------------------+
-//! ```
-//! Requests are answered one after the other, so a reply is never sent before the notification of an older tip. While a
-//! limit is reached, nothing more is read, and TCP flow control stops the client.
+//! ``` Requests are answered one after the other, and a notification has the tip of the moment in which it is written.
+//! So no notification of an older tip follows a reply that was computed with a newer one. While a limit is reached,
+//! nothing more is read, and TCP flow control stops the client.
 
 mod requests;
 

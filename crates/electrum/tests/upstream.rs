@@ -345,7 +345,8 @@ fn calls_have_their_time_and_their_number() {
         code == 2 && message.contains("did not answer in time"),
         "{message}"
     );
-    // Ten calls wait; at most four are forwarded until their time limit ends.
+    // Ten calls are sent, of which at most four are forwarded at a time; the others wait until these reach their time
+    // limit. The count of 5 includes the call above.
     let calls: Vec<String> = (0..10)
         .map(|id| format!("{{\"id\":{id},\"method\":\"swallow\"}}"))
         .collect();

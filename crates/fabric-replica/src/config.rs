@@ -23,7 +23,7 @@ const PEER_PORT: u16 = 7051;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FabricConfig {
-    /// True if `lineside run` serves it.
+    /// True if `lineside run` serves this service.
     pub enabled: bool,
     /// Directory of the ledger.
     pub data: PathBuf,

@@ -55,7 +55,7 @@ pub enum AuditError {
     /// The snapshot is invalid.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// The other side of the comparison cannot be read.
+    /// This replica's own result for a block, with which the peer's is compared, cannot be read from the ledger.
     #[error("{0}")]
     Ours(String),
 }

@@ -599,7 +599,7 @@ impl Signers<'_> {
         })?;
         if !self.config.evaluate(&policy, &self.signed, self.rules) {
             return Err(wrong(format!(
-                "its update of the {kind} /Channel/{path} is not signed as the policy /Channel/{policy} requires"
+                "the update of the {kind} /Channel/{path} is not signed as the policy /Channel/{policy} requires"
             )));
         }
         Ok(())

@@ -20,7 +20,7 @@ const MEMORY_MIN: ByteSize = ByteSize::mib(64);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HybridConfig {
-    /// True if `lineside run` serves it.
+    /// True if `lineside run` serves this service.
     pub enabled: bool,
     /// Address and port of gRPC.
     pub listen: SocketAddr,

@@ -58,8 +58,9 @@ pub(crate) struct MessageVerifier {
 }
 
 impl MessageVerifier {
-    /// Takes the entry of this number from the log, and leaves slow work to `others`. Returns false when the executor
-    /// has ended.
+    /// Takes entry `number` of the log. A message of this node goes to the executor at once, because its requests were
+    /// verified when they arrived; any other message goes to `others`, whose threads verify it. Returns false if the
+    /// executor has ended.
     pub fn take(&self, number: u64, entry: Entry, others: &Sender<(u64, Entry)>) -> bool {
         let own = match Message::decode(&entry.message) {
             Ok(message) => self.take_own_requests(&message),

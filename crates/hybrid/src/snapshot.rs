@@ -28,7 +28,9 @@ pub enum SnapshotError {
     #[error("snapshot: it is of block 0; begin with the genesis alone")]
     Genesis,
     /// The database is in the paper's mode: a snapshot does not contain its versions.
-    #[error("snapshot: a database in the paper's mode cannot have one")]
+    #[error(
+        "snapshot: snapshots of a database in the paper's mode are not supported; begin with the genesis alone"
+    )]
     Paper,
     /// It ends too early.
     #[error("snapshot: it ends too early; if a ledger begins with it, start again in an empty directory")]

@@ -54,8 +54,8 @@ pub enum Error {
     NoJournal,
     /// The directory contains no journal, but its marker shows that a server has used it.
     #[error(
-        "{}. Restore the files; or remove the directory if it never had data. To begin with an empty journal there, run \
-         `lineside journal repair` (for a table: `lineside column repair`)",
+        "{}. Restore the files; or remove the directory if it never had data. To begin with an empty journal there, \
+         run `lineside journal repair` (for a table: `lineside column repair`)",
         emptied(path)
     )]
     Emptied {
@@ -214,8 +214,8 @@ pub(crate) fn missing(from: Lsn, to: Lsn, file: &str) -> String {
 /// Returns the text for an operator about a directory without its journal.
 pub(crate) fn emptied(path: &Path) -> String {
     format!(
-        "{} has no journal, although its marker says that a server has used it: its files were removed, or its first start \
-         did not end",
+        "{} has no journal, although its marker says that a server has used it: its files were removed, or its \
+         first start did not end",
         path.display()
     )
 }

@@ -46,8 +46,8 @@ impl FsDisk {
         Self::owned(DataDir::claim_any(path.as_ref()).map_err(Error::directory)?)
     }
 
-    /// Opens `path` for the service that `kind` names, and takes its lock. A missing directory is created; a missing
-    /// or empty one is marked.
+    /// Opens `path` for the service that `kind` names, and takes its lock. Creates a missing directory. A new or an
+    /// empty directory gets a marker file that names `kind`.
     ///
     /// # Errors
     /// [`Error::Locked`] when any process, this one included, has it open; [`Error::Directory`], also when it belongs

@@ -68,8 +68,8 @@ pub(crate) fn check_empty<D: Disk>(disk: &D, names: &[String]) -> Result<()> {
     }
 }
 
-/// Returns whether the directory contains a file of a journal, by name and first bytes: a segment, a snapshot, the mark,
-/// or the record of a repair.
+/// Returns whether the directory contains a file of a journal, by name and first bytes: a segment, a snapshot, the
+/// mark, or the record of a repair.
 ///
 /// # Errors
 /// [`Error::Io`].

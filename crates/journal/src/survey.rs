@@ -21,7 +21,8 @@ pub(crate) struct Surveyed {
     pub(crate) is_renamed: bool,
     /// First damage in it.
     pub(crate) finding: Option<Finding>,
-    /// Error in how it continues the previous segment.
+    /// Error if the segment does not continue the previous one: segments between the two are missing, or both contain
+    /// the same records.
     pub(crate) link: Option<Finding>,
 }
 
@@ -166,8 +167,8 @@ fn read<D: Disk>(disk: &D, name: &str) -> Result<Content> {
     })
 }
 
-/// Reads the records of a file whose header is damaged. Its first record and its length replace the header; if the first
-/// record is damaged, too, the file's name does.
+/// Reads the records of a file whose header is damaged. Its first record and its length replace the header; if the
+/// first record is damaged, too, the file's name does.
 fn read_headless<D: Disk>(disk: &D, name: &str, journal_id: u64) -> Result<Headless> {
     let file = disk.open_read(name).map_err(Error::io("open", name))?;
     let file_bytes = file.len().map_err(Error::io("read the length of", name))?;

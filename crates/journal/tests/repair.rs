@@ -115,8 +115,9 @@ impl Whole {
         report
     }
 
-    /// Repairs `damaged` without an interruption, and with a power cut at each step, after which the repair is repeated.
-    /// `seeds`: number of power cuts at each step, which leave different unsynced changes. Returns the report.
+    /// Repairs `damaged` without an interruption, and with a power cut at each step, after which the repair is
+    /// repeated. `seeds`: number of power cuts at each step, which leave different unsynced changes. Returns the
+    /// report.
     fn repairs_after_power_cuts(
         &self,
         damaged: &SimDisk,

@@ -157,13 +157,13 @@ fn no_new_journal_is_begun_in_a_directory_whose_journal_was_removed() {
             );
             remove(&data.join("tables"));
         }
-        refuses(&place, service, &data, "Bring the files back");
+        refuses(&place, service, &data, "Restore the files");
         for name in names(&data) {
             if name != "lineside.dir" {
                 remove(&data.join(name));
             }
         }
-        refuses(&place, service, &data, "Bring the files back");
+        refuses(&place, service, &data, "Restore the files");
 
         // With its files, the server has its data again.
         remove(&data);

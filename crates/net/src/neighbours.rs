@@ -59,9 +59,9 @@ impl Unresolved {
     }
 }
 
-/// Reads the neighbour table while much is queued on one of `sockets`, and for [`WATCH_END_DELAY`] after that, until
-/// the datapath stops. If the kernel provides no netlink socket, it returns at once: then only the size of the send
-/// buffers limits what unresolved neighbours hold.
+/// Updates the addresses to which no reply is sent: while much is queued on one of `sockets`, and for
+/// [`WATCH_END_DELAY`] after that, it reads the kernel's neighbour table. Returns when the datapath stops; without a
+/// netlink socket it returns at once, and then datagrams to unresolved neighbours may fill the send buffers.
 pub(super) fn watch(sockets: &[Arc<UdpSocket>], shared: &Shared) {
     let Ok(neighbours) = Neighbours::open() else {
         return;

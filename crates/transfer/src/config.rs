@@ -29,7 +29,7 @@ const MEMORY_MIN: ByteSize = ByteSize::mib(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TransferConfig {
-    /// True if `lineside run` serves it.
+    /// True if `lineside run` serves this service.
     pub enabled: bool,
     /// Address and port, of UDP and TCP.
     pub listen: SocketAddr,

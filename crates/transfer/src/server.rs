@@ -276,8 +276,8 @@ pub fn ledger_key(data: &Path) -> io::Result<SigningKey> {
     if public.exists() {
         let what = format!(
             "{} is missing, although its public half {} is here: restore the key from a copy. If it is lost: \
-             a ledger that has sealed no block, or that is empty, gets a new key at the next start if the public half is \
-             removed; otherwise begin a new ledger in another directory, and keep this one for its proofs",
+             a ledger that has sealed no block, or that is empty, gets a new key at the next start if the public \
+              half is removed; otherwise begin a new ledger in another directory, and keep this one for its proofs",
             file.display(),
             public.display()
         );

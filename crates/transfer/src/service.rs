@@ -558,8 +558,10 @@ fn report_limits(report: &Report, out: &mut StatusBuilder) {
     }
     if report.clock_ahead_s > CLOCK_AHEAD_S {
         out.warnings.push(format!(
-            "transfer: the ledger's clock is {} s ahead of this machine's: one of them was wrong; sessions and \
-             pending transfers from that time last too long",
+            "transfer: the newest time in the ledger is {} s ahead of this machine's clock: the clock was ahead \
+             when it \
+             was written, or is behind now. Sessions and pending transfers recorded with that time end later than they \
+             should; correct the clock if it is behind",
             report.clock_ahead_s
         ));
     }

@@ -117,7 +117,11 @@ impl BlockFile {
         while input.read_line(&mut line)? > 0 && line.ends_with('\n') {
             let next = last.map_or(1, |(number, _)| number + 1);
             let Some(hash) = hash_of(&line, next) else {
-                let what = format!("{}: line {next} is not block {next}", path.display());
+                let what = format!(
+                    "{}: line {next} is not the line of block {next}: the file is damaged, or is not a file that \
+                     `settle_to` has written",
+                    path.display()
+                );
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             };
             complete_bytes += line.len() as u64;

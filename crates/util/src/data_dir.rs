@@ -72,8 +72,8 @@ pub enum DataDirError {
     },
     /// The marker of the directory is damaged.
     #[error(
-        "{}/{MARKER}, the file that says which service the directory belongs to, cannot be read. If the directory holds \
-         {expected}, write the file again: printf '{text}' > {}/{MARKER}",
+        "{}/{MARKER}, the file that says which service the directory belongs to, cannot be read. If the directory \
+         holds {expected}, write the file again: printf '{text}' > {}/{MARKER}",
         path.display(), path.display()
     )]
     BadMarker {

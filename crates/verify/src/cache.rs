@@ -207,8 +207,9 @@ pub(crate) struct Cache<V> {
 }
 
 impl<V: Clone> Cache<V> {
-    /// Creates a cache for `bytes` of tables, where a table of width w takes `bytes_of(w)`; `protected_percent` of
-    /// them are for hot keys. A key gets the smallest table after `first_uses`.
+    /// Creates a cache whose tables of keys take at most `bytes`; a table of width w takes `bytes_of(w)`. Of these
+    /// bytes, `protected_percent` percent are for hot keys. A key gets its first, smallest table after `first_uses`
+    /// uses.
     pub(crate) fn new(
         bytes: usize,
         protected_percent: u8,

@@ -181,7 +181,8 @@ impl Deref for Lines {
 
     #[inline(always)]
     fn deref(&self) -> &[TablePoint] {
-        // SAFETY: `len` table points, zeroed when allocated, and any bits are a table point.
+        // SAFETY: `start` points to `len` table points, zeroed when they were allocated; every bit pattern is a valid
+        // table point.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

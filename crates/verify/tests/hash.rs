@@ -1,5 +1,5 @@
-//! Tests of the hashes: every backend against the `sha2` and `sha3` crates, and those against known answers of the
-//! standards.
+//! Tests of the hashes: every backend must agree with the crates `sha2` and `sha3`, and must give the known answers
+//! that the standards publish.
 
 use lineside_verify::hash::{self, Backend, Hasher};
 use proptest::prelude::*;

@@ -212,7 +212,7 @@ impl Batch {
         let mut header: libc::msghdr = unsafe { mem::zeroed() };
         header.msg_iov = self.vectors.as_mut_ptr();
         header.msg_iovlen = count.min(BATCH);
-        // SAFETY: the header points to that many vectors over this batch's bytes; all are boxed and owned by `self`.
+        // SAFETY: the header points to `msg_iovlen` vectors over this batch's bytes; all are boxed and owned by `self`.
         let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &header, 0) };
         if sent > 0 { count } else { 0 }
     }

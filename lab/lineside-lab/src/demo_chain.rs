@@ -1,5 +1,6 @@
-//! Default chain of the demonstration and of `replay`: regtest's first block, one block whose coinbase is not spent
-//! yet, then 64 blocks of 2,048 transactions. Light clients accept it as a regtest chain.
+//! Default chain of the demonstration and of `replay`: regtest's genesis block, a block with only a coinbase, then 64
+//! blocks of 2,048 transactions, each of which spends the coinbase of the block before it. Light clients accept it as a
+//! regtest chain.
 
 use lineside_spv::chain::{ChainStore, Network};
 use lineside_testkit::{DemoBlock, RegtestChain};

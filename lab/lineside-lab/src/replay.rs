@@ -133,7 +133,7 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
         None => Ok(()),
         Some(fault) => Err(fault).with_context(|| {
             format!(
-                "{} was read up to here: {} frames",
+                "{}: only the first {} frames could be read",
                 arguments.file.display(),
                 report.frames
             )

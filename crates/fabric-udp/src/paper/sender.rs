@@ -41,13 +41,13 @@ pub enum Unsendable {
     #[error("it is the genesis block")]
     Genesis,
     /// The published code refuses blocks that set a configuration, and so does this sender.
-    #[error("it sets the configuration")]
+    #[error("the block sets the configuration")]
     Config,
     /// The block does not have an orderer's form.
-    #[error("it is not in the form in which an orderer writes blocks")]
+    #[error("the block is not in the form in which an orderer writes blocks")]
     Form,
     /// A part of the block needs a datagram with more bytes than the papers allow.
-    #[error("a part of it needs a datagram of {0} bytes, but at most 9000 are allowed")]
+    #[error("a part of the block needs a datagram of {0} bytes, but at most 9000 are allowed")]
     Large(usize),
     /// The block has more transactions than the header's packet can express.
     #[error("it has {0} transactions, but the header's packet can express at most 65535")]

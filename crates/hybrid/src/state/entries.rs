@@ -106,7 +106,8 @@ impl Gathering {
     /// Takes the next entry.
     ///
     /// # Errors
-    /// [`Malformed`] for an entry that [`State::each_entry`] does not show, or not in this order.
+    /// [`Malformed`] if the place is not above that of the entry before, or if [`State::each_entry`] never produces
+    /// such an entry.
     pub fn take(&mut self, path: &[u8], content: &[u8]) -> Result<RestoredEntry, Malformed> {
         if !self.last_place.is_empty() && path <= self.last_place.as_slice() {
             return Err(Malformed("entries that are not in ascending order"));

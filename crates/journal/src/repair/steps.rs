@@ -22,11 +22,11 @@ const CHUNK: usize = 1 << 20;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MarkStep {
     Keep,
-    /// It is damaged or of another journal, and the next opening creates a new one.
+    /// The file is damaged or of another journal, and the next opening creates a new one.
     MoveAside,
-    /// It must name an earlier record than before.
+    /// The file must name an earlier record than before: the last one that remains.
     Replace(Lsn),
-    /// Nothing remains: it must say that no record was acknowledged. True: the present one is moved aside first.
+    /// Nothing remains: the file must say that no record was acknowledged. True: the present one is moved aside first.
     BeginAgain(bool),
 }
 

@@ -57,7 +57,9 @@ pub fn get(
     let column = one(columns)?;
     let request = PaperRequest::Get(key.to_vec(), column.as_bytes().to_vec());
     let PaperAnswer::Get(answer) = ask(client, &request, 0)? else {
-        bail!("the server's reply is not one to this request");
+        bail!(
+            "the server's reply does not answer this request: is the server a column server of this version?"
+        );
     };
     Ok(match answer {
         Ok(Some(value)) => {
@@ -118,7 +120,9 @@ pub fn put(
             Ok(())
         }
         PaperAnswer::Put(code) => bail!("nothing was written: {}", code.meaning()),
-        _ => bail!("the server's reply is not one to this request"),
+        _ => bail!(
+            "the server's reply does not answer this request: is the server a column server of this version?"
+        ),
     }
 }
 
@@ -139,7 +143,9 @@ pub fn scan(
     let room = limit.map_or(fit, |limit| fit.min(limit.into()));
     let request = PaperRequest::Scan(start, column.as_bytes().to_vec(), stop);
     let PaperAnswer::Scan(rows, more) = ask(client, &request, room)? else {
-        bail!("the server's reply is not one to this request");
+        bail!(
+            "the server's reply does not answer this request: is the server a column server of this version?"
+        );
     };
     for (key, value) in &rows {
         show_row(column, key, value, as_json)?;

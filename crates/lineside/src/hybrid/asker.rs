@@ -21,7 +21,9 @@ pub enum Asker {
 fn message<R: Reply>(answered: Answered) -> anyhow::Result<R> {
     match answered {
         Answered::Refused(code) => Ok(R::refused(code)),
-        answered => R::of(answered).context("the node's reply is not one to this request"),
+        answered => R::of(answered).context(
+            "the node's reply does not answer this request: is the server a hybrid node of this version?",
+        ),
     }
 }
 

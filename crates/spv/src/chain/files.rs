@@ -118,7 +118,8 @@ pub(super) struct Files {
     /// TXIDs after those in the map.
     pending: Vec<[u8; 32]>,
     records: Vec<u8>,
-    /// Length of `records` up to which they are written when the store is closed; `None`: all of them.
+    /// Length to which `records` is cut before the write when the store is closed, so that withheld blocks are not
+    /// written; `None`: no block is withheld.
     written_at_end: Option<usize>,
     /// `None` in a store without witness data.
     witness: Option<WitnessFiles>,

@@ -16,7 +16,7 @@ pub enum Sabotage {
     LateFill,
     /// Replies contain the tip of the previous state of the chain.
     OldTip,
-    /// Blocks are answered from before they have enough confirmations.
+    /// Requests are answered from blocks that do not have enough confirmations yet.
     Unconfirmed,
     /// A lost notification is never compensated by polling.
     NoPolling,

@@ -184,8 +184,10 @@ impl Replay {
                 let token = self.ledger.session(*slot).map_or(0, |session| session.token);
                 match self.ledger.session_answer(*slot, token, *sequence, operations) {
                     None => {}
-                    Some(SessionAnswer::NoSession) => return Err("its session is not open".into()),
-                    Some(_) => return Err("it is not the next packet of its session".into()),
+                    Some(SessionAnswer::NoSession) => {
+                        return Err("the session of the packet is not open".into());
+                    }
+                    Some(_) => return Err("the packet is not the next one of its session".into()),
                 }
                 // The permissions at that time are known only from the reply. That also applies to transfers of 0,
                 // which were not bad commands in journals of earlier versions.

@@ -340,8 +340,8 @@ impl Oracle {
     }
 }
 
-/// Limits the reply to a large packet of which nothing was executed: if the codes have more than 14 runs, only the
-/// first 84 are reported.
+/// Applies the limit on the reply to a large packet of which nothing was executed: if the code changes more than 13
+/// times from one operation to the next, the operations after the first 84 get the code `busy`.
 fn put_off(outcomes: &mut [(u16, u64, u64)]) {
     let is_done = outcomes.iter().any(|outcome| outcome.0 == Code::Done as u16);
     let changes = outcomes.windows(2).filter(|two| two[0].0 != two[1].0).count();

@@ -261,7 +261,7 @@ fn notes(machine: &Machine) -> Vec<String> {
     ];
     if machine.load_before > QUIET_LOAD_MAX {
         notes.push(format!(
-            "the machine was not quiet before: load {}",
+            "the machine was not quiet: its load average was {} before the bench",
             machine.load_before
         ));
     }

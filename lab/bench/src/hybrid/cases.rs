@@ -1,4 +1,4 @@
-//! Cases in addition to the gate case; each changes one parameter.
+//! Cases besides the gate case, the one for which the gates (required values) hold; each changes one of its parameters.
 
 use super::workload::{Distribution, GATE, KEYS_MAX, Shape};
 

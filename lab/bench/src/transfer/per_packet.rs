@@ -232,7 +232,8 @@ fn call(
     if verdict != XDP_TX || sent.next != *next {
         let calls = sent.next - first;
         return Err(BenchError::Void(format!(
-            "after {calls} of {CALLS} calls the program returned verdict {verdict}, and not XDP_TX each time"
+            "the program was called {calls} times instead of {CALLS}, and its last verdict was {verdict}; every call \
+             has to return XDP_TX"
         )));
     }
     Ok((sent.last_ns - sent.first_ns) as f64 / f64::from(CALLS - 1))

@@ -209,7 +209,11 @@ fn check(client: u64, changes: &Changes, reader: &mut Client, report: &mut Repor
         for tag in tags {
             let is_known = |known: &[Vec<u8>]| known.iter().any(|known| known == tag);
             if !is_known(acknowledged) && !is_known(unknown) {
-                report.fault(format!("{}: {} was never appended", text(row), text(tag)));
+                report.fault(format!(
+                    "row {}: contains {}, which no client appended",
+                    text(row),
+                    text(tag)
+                ));
             }
         }
     }

@@ -154,7 +154,7 @@ async fn check(
             [] => report.lose(format!("{name} was acknowledged at {version:?}")),
             [one] if one.version.as_ref() == Some(version) => {}
             [one] => report.fault(format!(
-                "{name} was acknowledged at {version:?}, and is at {:?}",
+                "{name}: the write was acknowledged as version {version:?}, but the ledger has it as {:?}",
                 one.version
             )),
             more => report.double(format!("{name} has {} writes", more.len())),

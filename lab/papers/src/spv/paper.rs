@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub struct Comparison {
     /// Number of the figure or table.
     pub figure: &'static str,
-    /// Quantity, in the names of this crate.
+    /// Name of the quantity in this crate.
     pub quantity: String,
     /// The paper's value, as in its text; empty if it gives none.
     pub paper: &'static str,

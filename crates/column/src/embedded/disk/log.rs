@@ -91,7 +91,8 @@ fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<OpenedTable, 
     if directory.join(tables::FOLDER).exists() {
         return Err(
             "its journal (*.log) is missing, although its files in `tables` exist: restore the journal from a copy, \
-             or run `lineside column repair` on the directory, which continues with the changes that `tables` has on the disk"
+             or run `lineside column repair` on the directory, which continues with the changes that `tables` has \
+             on the disk"
                 .into(),
         );
     }
@@ -162,9 +163,11 @@ fn check_journal(report: &VerifyReport) -> Result<(), String> {
         return Ok(());
     };
     if finding.is_unrepaired() {
-        return Err("a repair of the table did not end, or its report could not be written: run `lineside column repair` \
-                    on the directory again"
-            .into());
+        return Err(
+            "a repair of the table did not end, or its report could not be written: run `lineside column \
+                    repair` on the directory again"
+                .into(),
+        );
     }
     Err(format!(
         "its journal is damaged: {finding}. Restore the files from a copy, or run `lineside column repair` on the \
