@@ -1,5 +1,5 @@
-//! The daemon: runs all services that a configuration enables in one process and on the same network interfaces. It uses
-//! only the traits of `lineside-service` and names no service.
+//! The daemon: runs all services that a configuration enables in one process and on the same network interfaces. It
+//! uses only the traits of `lineside-service` and names no service.
 
 use crate::config::CheckedConfig;
 use crate::privileges::{XDP, drop_all_but};

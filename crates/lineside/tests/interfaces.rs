@@ -441,7 +441,8 @@ fn move_ones(net: &Net, server: &'static str, first: u32, count: u32, left: u32)
     });
 }
 
-/// In `express`, XDP executes operations while no server runs. All of them are kept when the list of interfaces changes.
+/// In `express`, XDP executes operations while no server runs. All of them are kept when the list of interfaces
+/// changes.
 #[test]
 fn operations_of_express_are_kept_when_the_list_changes() {
     let Some(net) = Net::new("express") else { return };

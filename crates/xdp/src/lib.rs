@@ -1,10 +1,10 @@
 //! The XDP datapath: loads the programs of `xdp/`, gives them their addresses and the memory of each service, and
 //! attaches them to an interface.
 //!
-//! One root program owns each interface. It parses each frame, finds the service by own address and port, and tail-calls
-//! the service's program through a program array. Several interfaces share the services and all maps except the map with
-//! the addresses of the interface. The maps and the links can be pinned ([`Pins`]), so that they outlive the process and
-//! a later one can take them over.
+//! One root program owns each interface. It parses each frame, finds the service by own address and port, and
+//! tail-calls the service's program through a program array. Several interfaces share the services and all maps except
+//! the map with the addresses of the interface. The maps and the links can be pinned ([`Pins`]), so that they outlive
+//! the process and a later one can take them over.
 //!
 //! ```no_run
 //! use lineside_xdp::{Interface, ProgramSpec, XdpDatapath, XdpMode};
@@ -129,9 +129,9 @@ impl XdpDatapath {
     }
 
     /// Loads the services once, and the root program for each of `interfaces` interfaces. With `pins`, one for each
-    /// interface, maps that are pinned there are taken over, and all others are pinned at every interface; programs that
-    /// already run on these maps keep running until [`XdpDatapath::attach_all`]. Without `pins`, programs and maps end
-    /// with this value.
+    /// interface, maps that are pinned there are taken over, and all others are pinned at every interface; programs
+    /// that already run on these maps keep running until [`XdpDatapath::attach_all`]. Without `pins`, programs and maps
+    /// end with this value.
     ///
     /// # Errors
     /// [`XdpError::Apart`] if two interfaces have pins of different maps; one variant of [`XdpError`] for each other

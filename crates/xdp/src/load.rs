@@ -113,7 +113,8 @@ fn load_service(image: &ProgramSpec, root: &mut Object, pins: &[Pins]) -> Result
     })
 }
 
-/// Makes every map of `object` except its constants and those in `except` reuse its pin, or be pinned when it is loaded.
+/// Makes every map of `object` except its constants and those in `except` reuse its pin, or be pinned when it is
+/// loaded.
 fn pin_maps(object: &mut OpenObject, except: &[&str], pins: &[Pins]) -> Result<(), XdpError> {
     for map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();

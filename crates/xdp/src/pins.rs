@@ -95,8 +95,8 @@ impl Pins {
         matches!(locked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Returns the interfaces of `given` that have pinned maps in `dir`, and all others there with the same maps, because
-    /// one process has served them together. Sorted by name.
+    /// Returns the interfaces of `given` that have pinned maps in `dir`, and all others there with the same maps,
+    /// because one process has served them together. Sorted by name.
     ///
     /// # Errors
     /// The kernel's error of reading the pins of an interface of `given`.
