@@ -366,7 +366,8 @@ mod tests {
             )),
             "{text}"
         );
-        assert_eq!(fresh.services[0].tip.as_ref().unwrap().height, 2);
+        // Blocks 0 to 2: the height is their number.
+        assert_eq!(fresh.services[0].tip.as_ref().unwrap().height, 3);
 
         let (on_left, told) = counting(&watch);
         watch.block_arrived();
