@@ -158,13 +158,13 @@ fn damage_is_named_and_repair_lists_the_lost_records() {
 
     let (done, said) = lineside(&["repair"], journal.path());
     assert!(done, "{said}");
-    let behind = RECORDS - from;
+    let later = RECORDS - from;
     for wanted in [
         format!(
             "the last record that remains is {}; all later records are dropped",
             from - 1
         ),
-        format!("everything from record {from} on, with {behind} intact records"),
+        format!("everything from record {from} on, with {later} intact records"),
         format!(
             "was moved to {}.damaged",
             all[2].file_name().expect("a name").to_str().expect("text")

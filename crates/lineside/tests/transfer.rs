@@ -110,7 +110,7 @@ fn a_second_server_and_a_damaged_settlement_key_are_refused() {
     drop(server);
     std::fs::write(data.path().join("settlement.key"), "not a key").unwrap();
     let why = Server::start(data.path(), "127.0.0.1:0").err().unwrap();
-    assert!(why.contains("holds no key"), "{why}");
+    assert!(why.contains("contains no private key"), "{why}");
     let keep = ["--datapath", "socket", "--keep-fast-path"];
     let why = Server::start_with(data.path(), "127.0.0.1:0", &keep)
         .err()

@@ -560,8 +560,8 @@ fn report_limits(report: &Report, out: &mut StatusBuilder) {
         out.warnings.push(format!(
             "transfer: the newest time in the ledger is {} s ahead of this machine's clock: the clock was ahead \
              when it \
-             was written, or is behind now. Sessions and pending transfers recorded with that time end later than they \
-             should; correct the clock if it is behind",
+             was written, or is slow now. Sessions and pending transfers recorded with that time end later than they \
+             should; correct the clock if it is slow",
             report.clock_ahead_s
         ));
     }
