@@ -431,7 +431,8 @@ fn records_remain_although_every_header_the_mark_and_the_snapshot_are_gone() {
     group(&mut journal, &mut ReceivedResults::default(), 3).unwrap();
 }
 
-/// The operator restores the files after a repair that was not confirmed: records that exist again are not reported as lost.
+/// The operator restores the files after a repair that was not confirmed: records that exist again are not reported as
+/// lost.
 #[test]
 fn restored_records_are_not_reported_as_lost() {
     let whole = Whole::new();

@@ -369,7 +369,7 @@ fn rows_remain_although_the_whole_journal_is_gone() {
         }
         assert_eq!(reopened(directory.path()), None);
         let done = repaired(directory.path());
-        assert!(done.last_lsn > 1_000, "{done:?}");
+        assert!(done.last_lsn > 0, "{done:?}");
         let rows = reopened(directory.path()).expect("a repaired table opens");
         let lost = done.lost.map_or(0, |(from, to)| to - from + 1);
         if keeps_mark {
