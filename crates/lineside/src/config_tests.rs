@@ -139,7 +139,10 @@ fn a_value_of_the_command_line_overrides_the_file() {
 
 #[test]
 fn one_interface_or_a_list_of_them() {
-    let of = |text: &str| check(text).ok().expect(text).datapath.interfaces;
+    let of = |text: &str| match check(text) {
+        Ok(config) => config.datapath.interfaces,
+        Err(issues) => panic!("{text}: {issues:?}"),
+    };
     assert_eq!(of(""), ["lo"]);
     assert_eq!(of("[datapath]\ninterface = \"eth0\"\n"), ["eth0"]);
     let two = "[datapath]\ninterfaces = [\"eth1\", \"eth0\"]\n";
