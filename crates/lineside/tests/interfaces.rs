@@ -208,6 +208,12 @@ fn two_interfaces_answer_from_one_table_and_are_shown_and_detached() {
     assert!(net.pinned().is_empty());
 }
 
+/// Checks that a server has taken over the fast path of an earlier one.
+fn takes_over(daemon: &Daemon) {
+    let said = &daemon.said;
+    assert!(said[0].contains("the fast path kept from before"), "{said:?}");
+}
+
 #[test]
 fn a_restart_after_a_kill_takes_over_both() {
     let Some(net) = Net::new("both") else { return };
@@ -224,11 +230,7 @@ fn a_restart_after_a_kill_takes_over_both() {
         "{listed}"
     );
     let daemon = net.start(&both).expect("restart");
-    assert!(
-        daemon.said[0].contains("the fast path kept from before"),
-        "{:?}",
-        daemon.said
-    );
+    takes_over(&daemon);
     let before = net.hits();
     assert!(before >= 40, "the counters were taken over, too: {before}");
     assert_eq!(net.ask(AT_X, 0..20) + net.ask(AT_Y, 0..20), 40);
@@ -253,11 +255,7 @@ fn one_that_is_detached_leaves_the_other_and_comes_back() {
     assert_eq!(net.ask(AT_Y, 0..20), 20, "the other one answers");
 
     let daemon = net.start(&both).expect("restart");
-    assert!(
-        daemon.said[0].contains("the fast path kept from before"),
-        "{:?}",
-        daemon.said
-    );
+    takes_over(&daemon);
     let before = net.hits();
     assert_eq!(net.ask(AT_X, 0..20), 20);
     assert_eq!(
@@ -269,11 +267,7 @@ fn one_that_is_detached_leaves_the_other_and_comes_back() {
 
     // An interface that is left out of the list does not stay attached.
     let daemon = net.start(&["--interface", "y1"]).expect("one of the two");
-    assert!(
-        daemon.said[0].contains("the fast path kept from before"),
-        "{:?}",
-        daemon.said
-    );
+    takes_over(&daemon);
     assert_eq!((net.attached(), net.pinned()), (vec!["y1"], vec!["y1"]));
     let before = net.hits();
     assert_eq!(net.ask(AT_Y, 0..20), 20);

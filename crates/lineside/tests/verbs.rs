@@ -43,7 +43,8 @@ fn lineside(folder: &Path, words: &[&str]) -> Output {
 
 /// Returns the words of a row's command line.
 fn words<'a>(row: &Row<'a>) -> Vec<&'a str> {
-    row.verb.split(' ').chain(row.arguments.iter().copied()).collect()
+    let arguments = row.options.iter().chain(row.arguments).copied();
+    row.verb.split(' ').chain(arguments).collect()
 }
 
 /// Returns a folder with the one file that rows may name, `file`, which is neither a key nor a journal nor a block.

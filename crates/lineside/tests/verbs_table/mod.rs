@@ -5,8 +5,10 @@
 pub struct Row<'a> {
     /// Verb, such as `hybrid key new`.
     pub verb: &'a str,
-    /// Arguments, which clap accepts. `file` exists and holds a word; `missing` and `new` do not exist. No server runs
-    /// at port 9.
+    /// Options that several verbs share.
+    pub options: &'a [&'a str],
+    /// Other arguments. Clap accepts all of them. `file` exists and holds a word; `missing` and `new` do not exist. No
+    /// server runs at port 9.
     pub arguments: &'a [&'a str],
     /// Exit code.
     pub code: i32,
@@ -22,8 +24,33 @@ const PUBLIC: &str = "secp256k1:0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28
 const fn row<'a>(verb: &'a str, arguments: &'a [&'a str], code: i32) -> Row<'a> {
     Row {
         verb,
+        options: &[],
         arguments,
         code,
+    }
+}
+
+/// Row of a verb that asks a server which does not answer.
+const fn asks<'a>(verb: &'a str, arguments: &'a [&'a str]) -> Row<'a> {
+    Row {
+        options: &["--server", "127.0.0.1:9", "--timeout-ms", "100"],
+        ..row(verb, arguments, 1)
+    }
+}
+
+/// Row of a server whose data directory is a file.
+const fn serves(verb: &str) -> Row<'_> {
+    let options = &[
+        "--datapath",
+        "socket",
+        "--listen",
+        "127.0.0.1:0",
+        "--console",
+        "127.0.0.1:0",
+    ];
+    Row {
+        options,
+        ..row(verb, &["--data", "file"], 1)
     }
 }
 
@@ -48,11 +75,7 @@ pub const ROWS: &[Row<'static>] = &[
         1,
     ),
     row("spv serve", &["--data", "missing", "--datapath", "socket"], 2),
-    row(
-        "spv get",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", ID],
-        1,
-    ),
+    asks("spv get", &[ID]),
     row(
         "spv sync",
         &[
@@ -83,51 +106,14 @@ pub const ROWS: &[Row<'static>] = &[
         1,
     ),
     row("spv locate", &["--data", "missing", ID], 1),
-    row(
-        "transfer serve",
-        &[
-            "--data",
-            "file",
-            "--datapath",
-            "socket",
-            "--listen",
-            "127.0.0.1:0",
-            "--console",
-            "127.0.0.1:0",
-        ],
-        1,
-    ),
-    row(
-        "transfer create",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "1"],
-        1,
-    ),
-    row(
-        "transfer issue",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "1", "1"],
-        1,
-    ),
+    serves("transfer serve"),
+    asks("transfer create", &["1"]),
+    asks("transfer issue", &["1", "1"]),
     row("transfer transfer", &["--sign", "missing", "1", "2", "1"], 2),
-    row(
-        "transfer freeze",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "1"],
-        1,
-    ),
-    row(
-        "transfer unfreeze",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "1"],
-        1,
-    ),
-    row(
-        "transfer refer",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "1"],
-        1,
-    ),
-    row(
-        "transfer session open",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "new"],
-        1,
-    ),
+    asks("transfer freeze", &["1"]),
+    asks("transfer unfreeze", &["1"]),
+    asks("transfer refer", &["1"]),
+    asks("transfer session open", &["new"]),
     row("transfer session show", &["missing"], 1),
     row("transfer session close", &["missing"], 1),
     row("transfer sessions list", &["--data", "missing"], 1),
@@ -139,60 +125,15 @@ pub const ROWS: &[Row<'static>] = &[
     row("transfer verify-proof", &["missing"], 1),
     row("transfer audit", &["--data", "missing"], 1),
     row("transfer top", &["--console", "127.0.0.1:9"], 1),
-    row(
-        "column serve",
-        &[
-            "--data",
-            "file",
-            "--datapath",
-            "socket",
-            "--listen",
-            "127.0.0.1:0",
-            "--console",
-            "127.0.0.1:0",
-        ],
-        1,
-    ),
-    row(
-        "column get",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "k"],
-        1,
-    ),
-    row(
-        "column put",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "k", "v"],
-        1,
-    ),
-    row(
-        "column delete",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "k"],
-        1,
-    ),
-    row(
-        "column scan",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100"],
-        1,
-    ),
-    row(
-        "column increment",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "k"],
-        1,
-    ),
-    row(
-        "column append",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "k", "v"],
-        1,
-    ),
-    row(
-        "column check-and-put",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "k", "v"],
-        1,
-    ),
-    row(
-        "column switch",
-        &["--server", "127.0.0.1:9", "--timeout-ms", "100", "off"],
-        1,
-    ),
+    serves("column serve"),
+    asks("column get", &["k"]),
+    asks("column put", &["k", "v"]),
+    asks("column delete", &["k"]),
+    asks("column scan", &[]),
+    asks("column increment", &["k"]),
+    asks("column append", &["k", "v"]),
+    asks("column check-and-put", &["k", "v"]),
+    asks("column switch", &["off"]),
     row("column repair", &["missing"], 1),
     row("fabric replay", &["missing"], 1),
     row("fabric import", &["--data", "new", "missing"], 1),
