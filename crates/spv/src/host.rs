@@ -344,30 +344,12 @@ impl SpvHost {
                 .prove_and_fill(chain.as_ref(), txid, room)
                 .map(|found| fastpath::put_proof(reply, header, room, &found, tip)),
             Request::WitnessProof(header, txid, room) => {
-                let key = Key::Txid(txid);
-                self.witness_proof(
-                    chain.as_ref(),
-                    &WitnessRequest {
-                        header,
-                        key,
-                        body_bytes_max: room,
-                    },
-                    tip,
-                    reply,
-                )
+                let request = WitnessRequest::new(header, Key::Txid(txid), room);
+                self.witness_proof(chain.as_ref(), &request, tip, reply)
             }
             Request::WtxidProof(header, wtxid, room) => {
-                let key = Key::Wtxid(wtxid);
-                self.witness_proof(
-                    chain.as_ref(),
-                    &WitnessRequest {
-                        header,
-                        key,
-                        body_bytes_max: room,
-                    },
-                    tip,
-                    reply,
-                )
+                let request = WitnessRequest::new(header, Key::Wtxid(wtxid), room);
+                self.witness_proof(chain.as_ref(), &request, tip, reply)
             }
             Request::Headers(header, range) => {
                 let headers = headers_of(chain.as_ref(), range);

@@ -238,7 +238,7 @@ impl XdpDatapath {
     /// Attaches the only root program to `interface`, where all services answer; see [`XdpDatapath::attach_all`].
     ///
     /// # Errors
-    /// As [`XdpDatapath::attach_all`].
+    /// Those of [`XdpDatapath::attach_all`].
     pub fn attach(&mut self, interface: &Interface, mode: XdpMode) -> Result<AttachedMode, XdpError> {
         let site = Site {
             interface: interface.clone(),

@@ -24,6 +24,16 @@ pub(super) struct WitnessRequest<'a> {
     pub(super) body_bytes_max: usize,
 }
 
+impl<'a> WitnessRequest<'a> {
+    pub(super) const fn new(header: &'a NativeHeader, key: Key<'a>, body_bytes_max: usize) -> Self {
+        Self {
+            header,
+            key,
+            body_bytes_max,
+        }
+    }
+}
+
 /// Fields of a witness proof in a reply.
 struct Proven<'a> {
     info: BlockInfo,
