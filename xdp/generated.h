@@ -218,6 +218,7 @@ enum ls_spv_counter {
 #define LS_TRANSFER_CONTRACT_POST 2
 #define LS_TRANSFER_CONTRACT_VOID 3
 #define LS_TRANSFER_FLAG_LINKED 1
+#define LS_TRANSFER_FLAG_KEYED 2
 #define LS_TRANSFER_CURVE_P256 1
 #define LS_TRANSFER_CURVE_SECP256K1 2
 #define LS_TRANSFER_LINE_OPERATIONS_MAX 4
@@ -241,7 +242,7 @@ enum ls_transfer_code {
 	LS_TRANSFER_CODE_DONE = 0,
 	LS_TRANSFER_CODE_UNKNOWN_ACCOUNT = 1,
 	LS_TRANSFER_CODE_ACCOUNT_EXISTS = 2,
-	LS_TRANSFER_CODE_INSUFFICIENT_BALANCE = 3,
+	LS_TRANSFER_CODE_INSUFFICIENT_FUNDS = 3,
 	LS_TRANSFER_CODE_OVERFLOW = 4,
 	LS_TRANSFER_CODE_SAME_ACCOUNT = 5,
 	LS_TRANSFER_CODE_STORE_FULL = 6,
@@ -291,15 +292,15 @@ _Static_assert(sizeof(struct ls_signed_head) == 104, "signed_head");
 /* Operation, and its outcome. */
 struct ls_operation {
 	__u8 command; /* 1 CREATE, 2 ISSUE, 3 TRANSFER, 5 FREEZE, 6 UNFREEZE */
-	__u8 flags; /* 1: linked with the next one */
+	__u8 flags; /* 1: linked with the next one; 2: `uuid` is an idempotency key; 3: both */
 	__be16 code; /* request: 0; reply: code of the outcome */
 	__be32 contract; /* 0 plain, 1 pending, 2 post, 3 void */
 	__u8 source[16]; /* account that pays, is created or is affected */
 	__u8 destination[16]; /* TRANSFER: account that is paid; CREATE: fingerprint of the owner's key, or 0; else 0 */
 	__be64 amount; /* request: amount; reply: balance of the source after the operation */
-	__be64 number; /* request: 0; reply: number of the operation in the ledger, or 0 if it has none yet */
+	__be64 number; /* request: 0; reply: number of the operation in the ledger, or 0 if it has none yet; of a repetition, the first one's */
 	__be64 timestamp; /* time of the client's clock; stored, not used */
-	__u8 uuid[16]; /* client's id of the operation; names a pending transfer */
+	__u8 uuid[16]; /* client's id of the operation: names a pending transfer, and is the idempotency key if the flag says so */
 	__be32 nonce; /* for the client; stored, not used */
 	__be32 timeout_s; /* pending: seconds until it expires, 0: never; else 0 */
 };

@@ -32,7 +32,7 @@ static __always_inline enum ls_transfer_code transfer_move(struct transfer_holdi
 	if ((from->flags | to->flags) & LS_TRANSFER_CELL_FROZEN)
 		return LS_TRANSFER_CODE_FROZEN;
 	if (amount > from->balance - from->held_out)
-		return LS_TRANSFER_CODE_INSUFFICIENT_BALANCE;
+		return LS_TRANSFER_CODE_INSUFFICIENT_FUNDS;
 	/* The paper's reply must be able to express the sender's balance. */
 	if (left > limit || transfer_add(to, amount, limit))
 		return LS_TRANSFER_CODE_OVERFLOW;

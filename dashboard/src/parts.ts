@@ -243,7 +243,7 @@ export function occupancy({ series, status }: ServiceInput): Figure[] {
 
 /** Titles of tables that hold everything of their kind that the service has. */
 const WHOLE_TABLES: Record<string, Record<string, string>> = {
-  transfer: { accounts: "Accounts", sessions: "Sessions", pending_transfers: "Pending transfers" },
+  transfer: { accounts: "Accounts", sessions: "Sessions", pending_transfers: "Pending transfers", idempotency_keys: "Idempotency keys" },
   column: { blocks: "Ranges held" },
 };
 

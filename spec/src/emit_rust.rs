@@ -278,6 +278,13 @@ fn codes(w: &mut String, name: &str, doc: &str, codes: &[Code]) {
     for code in codes {
         let _ = writeln!(w, "            Self::{} => {:?},", camel(&code.name), code.doc);
     }
+    w.push_str(
+        "        }\n    }\n\n    /// Returns the name, which stays the same in all versions.\n    \
+         pub const fn name(self) -> &'static str {\n        match self {\n",
+    );
+    for code in codes {
+        let _ = writeln!(w, "            Self::{} => {:?},", camel(&code.name), code.name);
+    }
     w.push_str("        }\n    }\n}\n\n");
 }
 

@@ -22,6 +22,8 @@ const DAY_S: u64 = 86_400;
 const TRUSTED_MAX: usize = 8;
 /// Maximum memory of a pending transfer in bytes, in both of its indexes, while these grow.
 const PENDING_BYTES: u64 = 256;
+/// Seconds in an hour.
+const HOUR_S: u64 = 3600;
 /// Minimum of `memory_max`.
 const MEMORY_MIN: ByteSize = ByteSize::mib(1);
 
@@ -54,6 +56,10 @@ pub struct TransferConfig {
     pub refusals_per_s: u32,
     /// Largest number of bytes that requests can make the service keep besides its tables.
     pub memory_max: ByteSize,
+    /// Maximum number of idempotency keys that are remembered.
+    pub idempotency_keys: u64,
+    /// Hours for which an idempotency key is remembered.
+    pub idempotency_hours: u64,
     /// True if the paper's packets are answered.
     pub paper_format: bool,
     /// Sources and keys that may create assets.
@@ -115,6 +121,8 @@ impl Default for TransferConfig {
             trusted_sources: sessions.trusted.into_iter().map(AddressRange).collect(),
             refusals_per_s: sessions.refusals_per_s,
             memory_max: ByteSize::mib(64),
+            idempotency_keys: 1_000_000,
+            idempotency_hours: 24,
             paper_format: geometry.paper_format,
             issuers: geometry.issuers.into_iter().map(Issuer::Range).collect(),
             require_signature: geometry.require_signature,
@@ -151,6 +159,8 @@ impl TransferConfig {
                 config.sessions_per_network as u64,
                 1..=1 << 20,
             ),
+            ("idempotency_keys", config.idempotency_keys, 0..=1 << 32),
+            ("idempotency_hours", config.idempotency_hours, 1..=87_600),
             ("keep_days", config.keep_days, 0..=36_500),
             ("session_idle_days", config.session_idle_days, 1..=3650),
             ("refusals_per_s", config.refusals_per_s.into(), 1..=1 << 20),
@@ -223,6 +233,8 @@ impl TransferConfig {
             accounts: 1 << self.account_bits,
             sessions: self.sessions,
             pendings: self.memory_max.0 / 4 / PENDING_BYTES,
+            keys: self.idempotency_keys,
+            key_window_s: self.idempotency_hours * HOUR_S,
         }
     }
 

@@ -19,7 +19,7 @@ pub enum Entry {
     /// Limits of the ledger from here on, and the mode. It is the first record, and is repeated whenever the limits
     /// change.
     Limits {
-        /// Maximum numbers of accounts, sessions and pending transfers.
+        /// Maximum numbers of accounts, sessions, pending transfers and idempotency keys.
         limits: Limits,
         /// Mode, which is fixed for the life of the journal.
         mode: Mode,
@@ -123,8 +123,8 @@ impl Entry {
     /// Returns the kind of its journal record.
     pub fn kind(&self) -> u8 {
         match self {
-            // Kinds 1 and 4 were earlier forms of limits and openings, with fewer fields.
-            Self::Limits { .. } => 10,
+            // Kinds 1, 4 and 10 were earlier forms of limits and openings, with fewer fields.
+            Self::Limits { .. } => 16,
             Self::Paper { .. } => 2,
             Self::Execute { signed: None, .. } => 3,
             Self::Execute { signed: Some(_), .. } => 9,
@@ -182,6 +182,8 @@ impl Entry {
                 out.u64(limits.accounts);
                 out.u32(limits.sessions);
                 out.u64(limits.pendings);
+                out.u64(limits.keys);
+                out.u64(limits.key_window_s);
                 out.u16(mode.durability());
             }
             Self::Paper { request, answer } => {
@@ -269,14 +271,23 @@ impl Entry {
     pub fn from_record(kind: u8, payload: &[u8]) -> Option<Self> {
         let mut input = Reader::new(payload);
         let entry = match kind {
-            10 => Self::Limits {
-                limits: Limits {
+            // Kind 10 is the form without idempotency keys.
+            10 | 16 => {
+                let mut limits = Limits {
                     accounts: input.u64()?,
                     sessions: input.u32()?,
                     pendings: input.u64()?,
-                },
-                mode: Mode::from_durability(input.u16()?)?,
-            },
+                    keys: 0,
+                    key_window_s: 0,
+                };
+                if kind == 16 {
+                    (limits.keys, limits.key_window_s) = (input.u64()?, input.u64()?);
+                }
+                Self::Limits {
+                    limits,
+                    mode: Mode::from_durability(input.u16()?)?,
+                }
+            }
             2 => Self::Paper {
                 request: PaperRequest::parse(&input.array::<20>()?)?,
                 answer: PaperAnswer {

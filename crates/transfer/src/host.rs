@@ -10,6 +10,7 @@ mod commits;
 mod express;
 mod limiter;
 mod open;
+mod operations;
 mod replay;
 mod retain;
 mod sessions;
@@ -17,6 +18,7 @@ mod sessions;
 pub use open::{
     Audit, Executing, OpenError, OpenedLedger, Setup, audit, close_sessions, open_read_only, prove,
 };
+pub use operations::{ExecutedOperation, executed_operations};
 pub use retain::{Retained, Retention};
 pub use sessions::{SessionPolicy, SessionUse, SteadyUse};
 
@@ -499,6 +501,7 @@ impl<D: Disk> Host<D> {
                 false => Err(Code::Unauthorised),
             }
         };
+        let number_before = self.ledger.number();
         let mut outcomes = self.ledger.run(operations, permitted, now_s);
         let done = outcomes
             .iter()
@@ -511,10 +514,8 @@ impl<D: Disk> Host<D> {
         let sum = native::sum(operations);
         self.ledger.keep_executed(slot, sequence, sum, &outcomes, now_s);
         self.counts.refused += (outcomes.len() - done) as u64;
-        for (operation, outcome) in operations.iter().zip(&outcomes) {
-            if outcome.code == Code::Done {
-                self.chain.push(&settlement::leaf(operation, outcome));
-            }
+        for (operation, outcome) in native::executed(operations, &outcomes, number_before) {
+            self.chain.push(&settlement::leaf(operation, outcome));
         }
         if done == 0 {
             self.charge_refusals(slot, 1, now_s);

@@ -60,7 +60,7 @@ pub fn issue(to: &mut Holding, amount: u64, limit: u64) -> Result<(), Code> {
 /// Transfers `amount` from one account to another.
 ///
 /// # Errors
-/// `frozen`, `insufficient_balance`, `overflow`.
+/// `frozen`, `insufficient_funds`, `overflow`.
 pub fn transfer(from: &mut Holding, to: &mut Holding, amount: u64, limit: u64) -> Result<(), Code> {
     let left = spendable(from, to, amount)?;
     // The paper's reply must be able to represent the sender's balance.
@@ -75,7 +75,7 @@ pub fn transfer(from: &mut Holding, to: &mut Holding, amount: u64, limit: u64) -
 /// Reserves `amount` for a transfer that is to be posted or voided.
 ///
 /// # Errors
-/// `frozen`, `insufficient_balance`, `overflow`.
+/// `frozen`, `insufficient_funds`, `overflow`.
 pub fn set_aside(from: &mut Holding, to: &mut Holding, amount: u64) -> Result<(), Code> {
     spendable(from, to, amount)?;
     let held_in = to.held_in.checked_add(amount).ok_or(Code::Overflow)?;
@@ -114,7 +114,7 @@ fn spendable(from: &Holding, to: &Holding, amount: u64) -> Result<u64, Code> {
         return Err(Code::Frozen);
     }
     if amount > from.available() {
-        return Err(Code::InsufficientBalance);
+        return Err(Code::InsufficientFunds);
     }
     Ok(from.balance - amount)
 }
@@ -211,7 +211,7 @@ mod tests {
             |mut from: Holding, mut to: Holding, amount, limit| transfer(&mut from, &mut to, amount, limit);
         assert_eq!(run(frozen, poor, 1, u64::MAX), Err(Code::Frozen));
         assert_eq!(run(rich, frozen, 1, u64::MAX), Err(Code::Frozen));
-        assert_eq!(run(poor, rich, 1, u64::MAX), Err(Code::InsufficientBalance));
+        assert_eq!(run(poor, rich, 1, u64::MAX), Err(Code::InsufficientFunds));
         assert_eq!(run(rich, rich, 1, u64::MAX), Err(Code::Overflow));
         assert_eq!(
             run(rich, poor, 1, PAPER_LIMIT),

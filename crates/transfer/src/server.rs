@@ -56,6 +56,8 @@ pub struct Report {
     pub session_use: SessionUse,
     /// Number of pending transfers, and its maximum.
     pub pendings: (u64, u64),
+    /// Number of remembered idempotency keys, and its maximum.
+    pub keys: (u64, u64),
     /// Seconds by which the journal's clock is ahead of the machine's.
     pub clock_ahead_s: u64,
     /// Free bytes of the file system, and its size.
@@ -204,6 +206,7 @@ impl Server {
             failed: self.host.failed().map(str::to_owned),
             session_use: self.polled.session_use,
             pendings: (ledger.pending_count() as u64, ledger.limits().pendings),
+            keys: (ledger.key_count() as u64, ledger.limits().keys),
             clock_ahead_s: self.polled.clock_ahead_s,
             space_bytes: self.polled.space_bytes,
             not_retained: self.not_retained.clone(),

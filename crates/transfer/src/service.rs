@@ -523,6 +523,8 @@ impl StatusShared {
         status.set_table("sessions", report.sessions, sessions);
         let (pendings, pendings_max) = report.pendings;
         status.set_table("pending_transfers", pendings, pendings_max);
+        let (keys, keys_max) = report.keys;
+        status.set_table("idempotency_keys", keys, keys_max);
         status.set_histogram(metric::FDATASYNC, self.sync_times.read());
         out.services.push(status);
     }
@@ -554,6 +556,13 @@ fn report_limits(report: &Report, out: &mut StatusBuilder) {
         out.warnings.push(format!(
             "transfer: {pendings} of {pendings_max} pending transfers: further ones are refused as store_full; \
              memory_max sets their number"
+        ));
+    }
+    let (keys, keys_max) = report.keys;
+    if keys_max > 0 && keys.saturating_mul(5) >= keys_max.saturating_mul(4) {
+        out.warnings.push(format!(
+            "transfer: {keys} of {keys_max} idempotency keys are in use: further operations with a new key are refused \
+             as store_full; raise idempotency_keys, or lower idempotency_hours so that keys are forgotten earlier"
         ));
     }
     if report.clock_ahead_s > CLOCK_AHEAD_S {

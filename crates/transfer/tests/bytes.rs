@@ -84,12 +84,15 @@ fn entry() -> impl Strategy<Value = Entry> {
     let head = vec(any::<u8>(), size_of::<SignedHead>());
     let signed = option::of(head.prop_map(|bytes| Box::new(SignedHead::read_from_bytes(&bytes).unwrap())));
     prop_oneof![
-        (any::<[u64; 2]>(), any::<u32>(), mode).prop_map(|([accounts, pendings], sessions, mode)| {
+        (any::<[u64; 4]>(), any::<u32>(), mode).prop_map(|(words, sessions, mode)| {
+            let [accounts, pendings, keys, key_window_s] = words;
             Entry::Limits {
                 limits: Limits {
                     accounts,
                     sessions,
                     pendings,
+                    keys,
+                    key_window_s,
                 },
                 mode,
             }
@@ -293,6 +296,8 @@ fn ledger(amounts: &[u32]) -> Ledger {
         accounts: 100,
         sessions: 3,
         pendings: 1 << 20,
+        keys: 1 << 20,
+        key_window_s: 3600,
     };
     let mut ledger = Ledger::new(limits);
     for (at, amount) in amounts.iter().enumerate() {

@@ -312,7 +312,7 @@ fn pending_transfers_their_expiry_and_the_end_of_a_session_stop_nobody() {
     assert!(said[0].is_some());
     // Reserved amounts cannot be spent, in the fast path either.
     let spend = ask(&line.watched.fastpath, &paper(TRANSFER, 1, 3, 61)).unwrap();
-    assert_eq!((spend[0], spend[19]), (0x80, Code::InsufficientBalance as u8));
+    assert_eq!((spend[0], spend[19]), (0x80, Code::InsufficientFunds as u8));
     line.check();
     *line.watched.asked.lock().unwrap() = vec![paper(TRANSFER, 2, 3, 1), paper(TRANSFER, 5, 6, 1)];
     line.host.tick(NOW_S + 5);

@@ -207,7 +207,7 @@ fn fastpath_and_host_take_turns_and_come_back() {
     assert!(by_fastpath);
     assert_eq!(
         outcomes(&first),
-        [(Code::Done, 990), (Code::InsufficientBalance, 0)]
+        [(Code::Done, 990), (Code::InsufficientFunds, 0)]
     );
     let chain = execute_packet(
         session,
@@ -684,8 +684,8 @@ fn what_fastpath_refuses_of_the_papers_requests_takes_little_and_comes_back() {
         line.host.journal_bytes() - before
     };
     // Without a transaction id nothing can be repeated, and nothing is stored.
-    assert_eq!(bytes_of(&mut line, 0, 2, Code::InsufficientBalance), 0);
-    let ids = [(5, 2, Code::InsufficientBalance), (6, 1, Code::SameAccount)];
+    assert_eq!(bytes_of(&mut line, 0, 2, Code::InsufficientFunds), 0);
+    let ids = [(5, 2, Code::InsufficientFunds), (6, 1, Code::SameAccount)];
     for (id, destination, code) in ids {
         let bytes = bytes_of(&mut line, id, destination, code);
         assert!((1..=96).contains(&bytes), "{bytes} bytes");

@@ -322,7 +322,7 @@ fn packet(rng: &mut Random, session: Session, sequence: u64) -> Vec<u8> {
         session,
         sequence,
         &requests::Shape::default(),
-        &mut Vec::new(),
+        &mut requests::Earlier::default(),
     );
     if rng.percent(75) {
         packet.truncate(HEAD + EXECUTE_HEAD + OPERATION * TRANSFER_LINE_OPERATIONS_MAX);
@@ -430,7 +430,7 @@ fn a_full_bucket_refuses_and_merges_nothing() {
         session,
         1,
         &requests::Shape::default(),
-        &mut Vec::new(),
+        &mut requests::Earlier::default(),
     );
     packet.truncate(HEAD + EXECUTE_HEAD);
     let mut create = [0; OPERATION];

@@ -57,7 +57,7 @@ fn every_paper_command_and_refusal_is_answered() {
     assert_eq!(server.paper(TRANSFER, 0, 1, 2, 11), (3, 100));
     assert_eq!(
         server.paper(TRANSFER, 0, 1, 2, 101),
-        refused(TRANSFER, Code::InsufficientBalance)
+        refused(TRANSFER, Code::InsufficientFunds)
     );
     assert_eq!(
         server.paper(TRANSFER, 0, 1, 1, 1),
@@ -118,12 +118,12 @@ fn a_transaction_id_counts_once() {
     );
     assert_eq!(
         server.paper(TRANSFER, 6, 1, 2, 1000),
-        refused(TRANSFER, Code::InsufficientBalance)
+        refused(TRANSFER, Code::InsufficientFunds)
     );
     server.paper(ISSUE, 0, 1, 0, 10_000);
     assert_eq!(
         server.paper(TRANSFER, 6, 1, 2, 1000),
-        refused(TRANSFER, Code::InsufficientBalance),
+        refused(TRANSFER, Code::InsufficientFunds),
         "the first answer, though it would work now"
     );
     assert_eq!(server.paper(REFER, 0, 2, 0, 0), (4, 10));
@@ -144,10 +144,7 @@ fn a_sessions_packet_counts_once_and_survives() {
         &[operation(TRANSFER, 1, 2, 20), operation(TRANSFER, 1, 2, 40)],
     );
     let first = server.ask(&packet).unwrap();
-    assert_eq!(
-        outcomes(&first),
-        [(Code::Done, 30), (Code::InsufficientBalance, 0)]
-    );
+    assert_eq!(outcomes(&first), [(Code::Done, 30), (Code::InsufficientFunds, 0)]);
     for seed in 0..3 {
         assert_eq!(server.ask(&packet).unwrap(), first);
         disk.power_cut();
@@ -333,7 +330,7 @@ fn pending_transfers_are_posted_voided_or_expire() {
         (Code::PendingExists, 0),
         done_with(100),
         done_with(100),
-        (Code::InsufficientBalance, 0),
+        (Code::InsufficientFunds, 0),
     ];
     assert_eq!(done, expected);
     disk.power_cut();

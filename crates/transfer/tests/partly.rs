@@ -63,7 +63,7 @@ fn a_packet_that_is_done_in_part_is_answered_again_and_replayed() {
         Code::LinkedFailed,
         Code::SameAccount,
         Code::Done,
-        Code::InsufficientBalance,
+        Code::InsufficientFunds,
     ];
     assert_eq!(codes, of_seven.repeat(4));
     assert_eq!(server.host.ledger().number(), 2 + 12);
@@ -214,7 +214,7 @@ fn journals_of_earlier_versions_lead_to_the_same_state() {
             &[
                 done(500, 5),
                 Outcome::refused(Code::LinkedFailed),
-                Outcome::refused(Code::InsufficientBalance),
+                Outcome::refused(Code::InsufficientFunds),
                 Outcome::refused(Code::BadCommand),
             ],
         ),
@@ -239,7 +239,7 @@ fn journals_of_earlier_versions_lead_to_the_same_state() {
         [
             Code::Done,
             Code::LinkedFailed,
-            Code::InsufficientBalance,
+            Code::InsufficientFunds,
             Code::BadCommand
         ]
     );

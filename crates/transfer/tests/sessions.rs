@@ -441,6 +441,8 @@ fn pending_transfers_are_of_something_and_so_many() {
     let disk = SimDisk::new(1);
     let limits = Limits {
         pendings: 20,
+        keys: 1 << 20,
+        key_window_s: 3600,
         ..limits()
     };
     let mut server = start_in(&disk, 1, SEAL, limits, policy(), Vec::new()).unwrap();

@@ -202,7 +202,7 @@ fn a_strangers_packet_costs_the_journal_nothing() {
     let poor = [operation(TRANSFER, 1, 2, 1_000); 15];
     let packet = alice.packet(session, 1, &poor);
     let first = server.ask_at(NOW_S, ELSEWHERE, &packet).unwrap();
-    assert_eq!(outcomes(&first), [(Code::InsufficientBalance, 0); 15]);
+    assert_eq!(outcomes(&first), [(Code::InsufficientFunds, 0); 15]);
     assert!(server.host.journal_bytes() - before.0 <= 96);
     assert_eq!(server.ask_at(NOW_S, ELSEWHERE, &packet).unwrap(), first);
 }

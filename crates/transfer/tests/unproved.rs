@@ -34,7 +34,7 @@ impl ExpressServer {
     fn overwhelm_paper(&mut self, from: Source, id: &mut u32) {
         loop {
             match self.paper(from, beyond(*id)) {
-                (code, true) if code == Code::InsufficientBalance as u32 => *id += 1,
+                (code, true) if code == Code::InsufficientFunds as u32 => *id += 1,
                 (code, true) if code == Code::Busy as u32 => {
                     let waiting = self.host.unjournaled();
                     self.host.tick(self.now_s);
@@ -95,7 +95,7 @@ fn refusals_of_the_fast_path_are_written_at_a_rate() {
     let last = id - 1;
     assert_eq!(
         line.paper(stranger(1), beyond(last)),
-        (Code::InsufficientBalance as u32, true)
+        (Code::InsufficientFunds as u32, true)
     );
     let now = PaperRequest::new(TRANSFER, id, POOR, 1, 1);
     assert_eq!(line.paper(stranger(1), now), (0, true));
@@ -120,7 +120,7 @@ fn fast_path_and_host_share_the_credit() {
     let mut line = start(&disk, PER_S as u32);
     let mut id = 1;
     line.overwhelm_paper(stranger(1), &mut id);
-    let (busy, refused) = (Code::Busy as u8, Code::InsufficientBalance as u8);
+    let (busy, refused) = (Code::Busy as u8, Code::InsufficientFunds as u8);
     assert_eq!(line.host_says(stranger(2), &beyond(id).to_bytes())[19], busy);
     assert_eq!(line.host.counts().limited, 1);
     // A trusted source needs no credit when the host answers, but needs one when the fast path does.
@@ -139,7 +139,7 @@ fn fast_path_and_host_share_the_credit() {
     for _ in 0..2 * PER_S {
         assert_eq!(
             line.paper(stranger(1), beyond(0)).0,
-            Code::InsufficientBalance as u32
+            Code::InsufficientFunds as u32
         );
         let create = PaperRequest::new(CREATE, 0, POOR, 0, 1);
         assert_eq!(line.paper(LOOPBACK, create).0, Code::AccountExists as u32);

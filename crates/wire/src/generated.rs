@@ -161,6 +161,29 @@ impl Status {
             Self::NoCommitment => "the transaction's block commits to no witnesses",
         }
     }
+
+    /// Returns the name, which stays the same in all versions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unknown => "unknown",
+            Self::BadRequest => "bad_request",
+            Self::Busy => "busy",
+            Self::UnsupportedVersion => "unsupported_version",
+            Self::NoSession => "no_session",
+            Self::Sequence => "sequence",
+            Self::Reused => "reused",
+            Self::Unauthorised => "unauthorised",
+            Self::NoRoom => "no_room",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::UnknownFamily => "unknown_family",
+            Self::StartBehindStop => "start_behind_stop",
+            Self::NotANumber => "not_a_number",
+            Self::TooLong => "too_long",
+            Self::NotKept => "not_kept",
+            Self::NoCommitment => "no_commitment",
+        }
+    }
 }
 
 /// Reason for which a fast path drops a packet.
@@ -444,6 +467,9 @@ pub const TRANSFER_CONTRACT_VOID: u32 = 3;
 /// Flag of an operation: it is linked with the next one, and both are executed or none.
 pub const TRANSFER_FLAG_LINKED: u8 = 1;
 
+/// Flag of an operation: `uuid` is its idempotency key, so that a repetition gets the first outcome and changes nothing.
+pub const TRANSFER_FLAG_KEYED: u8 = 2;
+
 /// Curve of a signed packet: P-256.
 pub const TRANSFER_CURVE_P256: u8 = 1;
 
@@ -509,7 +535,7 @@ pub enum TransferCode {
     /// the account exists already
     AccountExists = 2,
     /// insufficient funds: the source's balance without pending amounts is lower
-    InsufficientBalance = 3,
+    InsufficientFunds = 3,
     /// a balance, including pending transfers to it, would exceed its format
     Overflow = 4,
     /// source and destination are the same
@@ -524,7 +550,7 @@ pub enum TransferCode {
     Frozen = 9,
     /// unknown command, contract or flag; a transfer of 0; or a field that must (not) be 0
     BadCommand = 10,
-    /// the source's last transaction id with another body
+    /// the source's last transaction id, or an idempotency key, with another body
     IdReused = 11,
     /// the sender may not do this, or has not signed it
     Unauthorised = 12,
@@ -543,7 +569,7 @@ impl TransferCode {
             0 => Some(Self::Done),
             1 => Some(Self::UnknownAccount),
             2 => Some(Self::AccountExists),
-            3 => Some(Self::InsufficientBalance),
+            3 => Some(Self::InsufficientFunds),
             4 => Some(Self::Overflow),
             5 => Some(Self::SameAccount),
             6 => Some(Self::StoreFull),
@@ -566,7 +592,7 @@ impl TransferCode {
             Self::Done => "done",
             Self::UnknownAccount => "no such account",
             Self::AccountExists => "the account exists already",
-            Self::InsufficientBalance => "insufficient funds: the source's balance without pending amounts is lower",
+            Self::InsufficientFunds => "insufficient funds: the source's balance without pending amounts is lower",
             Self::Overflow => "a balance, including pending transfers to it, would exceed its format",
             Self::SameAccount => "source and destination are the same",
             Self::StoreFull => "the limit of accounts or pending transfers is reached",
@@ -574,11 +600,33 @@ impl TransferCode {
             Self::Busy => "busy, not executed: try again",
             Self::Frozen => "source or destination is frozen",
             Self::BadCommand => "unknown command, contract or flag; a transfer of 0; or a field that must (not) be 0",
-            Self::IdReused => "the source's last transaction id with another body",
+            Self::IdReused => "the source's last transaction id, or an idempotency key, with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::LinkedFailed => "not executed, because a linked operation was refused",
             Self::UnknownPending => "no pending transfer with this uuid between these accounts, or it has ended",
             Self::PendingExists => "a pending transfer with this uuid exists already",
+        }
+    }
+
+    /// Returns the name, which stays the same in all versions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::UnknownAccount => "unknown_account",
+            Self::AccountExists => "account_exists",
+            Self::InsufficientFunds => "insufficient_funds",
+            Self::Overflow => "overflow",
+            Self::SameAccount => "same_account",
+            Self::StoreFull => "store_full",
+            Self::StaleId => "stale_id",
+            Self::Busy => "busy",
+            Self::Frozen => "frozen",
+            Self::BadCommand => "bad_command",
+            Self::IdReused => "id_reused",
+            Self::Unauthorised => "unauthorised",
+            Self::LinkedFailed => "linked_failed",
+            Self::UnknownPending => "unknown_pending",
+            Self::PendingExists => "pending_exists",
         }
     }
 }
@@ -647,7 +695,7 @@ const _: () = assert!(size_of::<SignedHead>() == 104);
 pub struct Operation {
     /// 1 CREATE, 2 ISSUE, 3 TRANSFER, 5 FREEZE, 6 UNFREEZE
     pub command: u8,
-    /// 1: linked with the next one
+    /// 1: linked with the next one; 2: `uuid` is an idempotency key; 3: both
     pub flags: u8,
     /// request: 0; reply: code of the outcome
     pub code: U16,
@@ -659,11 +707,11 @@ pub struct Operation {
     pub destination: [u8; 16],
     /// request: amount; reply: balance of the source after the operation
     pub amount: U64,
-    /// request: 0; reply: number of the operation in the ledger, or 0 if it has none yet
+    /// request: 0; reply: number of the operation in the ledger, or 0 if it has none yet; of a repetition, the first one's
     pub number: U64,
     /// time of the client's clock; stored, not used
     pub timestamp: U64,
-    /// client's id of the operation; names a pending transfer
+    /// client's id of the operation: names a pending transfer, and is the idempotency key if the flag says so
     pub uuid: [u8; 16],
     /// for the client; stored, not used
     pub nonce: U32,
@@ -985,6 +1033,18 @@ impl ColumnCode {
             Self::UnknownColumn => "the table has no such column family",
             Self::NoTable => "the table is not reachable, or does not accept the change now",
             Self::BadRequest => "an empty key, or a packet that is too short",
+        }
+    }
+
+    /// Returns the name, which stays the same in all versions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::EmptyValue => "empty_value",
+            Self::Unauthorised => "unauthorised",
+            Self::UnknownColumn => "unknown_column",
+            Self::NoTable => "no_table",
+            Self::BadRequest => "bad_request",
         }
     }
 }
@@ -1612,6 +1672,34 @@ impl HybridCode {
             Self::OutcomeUnknown => "the request may or may not have been executed: ask for its outcome",
             Self::WrongMode => "a request of the paper to a database not in the paper's mode, or the reverse",
             Self::OldVersion => "the key's version is above that of the request: nothing was written",
+        }
+    }
+
+    /// Returns the name, which stays the same in all versions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Recorded => "recorded",
+            Self::Conflict => "conflict",
+            Self::Malformed => "malformed",
+            Self::WrongDatabase => "wrong_database",
+            Self::UnknownMember => "unknown_member",
+            Self::Revoked => "revoked",
+            Self::BadSignature => "bad_signature",
+            Self::HighS => "high_s",
+            Self::NonceUsed => "nonce_used",
+            Self::Expired => "expired",
+            Self::NotAllowed => "not_allowed",
+            Self::BadChange => "bad_change",
+            Self::TooManyVotes => "too_many_votes",
+            Self::TooLarge => "too_large",
+            Self::Busy => "busy",
+            Self::ReadOnly => "read_only",
+            Self::ExpiryTooFar => "expiry_too_far",
+            Self::Unknown => "unknown",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::WrongMode => "wrong_mode",
+            Self::OldVersion => "old_version",
         }
     }
 }

@@ -84,6 +84,8 @@ fn open(disk: SimDisk) -> Rig {
                 accounts: 16,
                 sessions: 4,
                 pendings: 1 << 20,
+                keys: 1 << 20,
+                key_window_s: 3600,
             },
             seal: SealPolicy {
                 operations: 8,
@@ -299,6 +301,8 @@ fn entries() -> Vec<Entry> {
                 accounts: 9,
                 sessions: 2,
                 pendings: 1 << 20,
+                keys: 1 << 20,
+                key_window_s: 3600,
             },
             mode: Mode::Durable,
         },
@@ -393,6 +397,8 @@ pub fn ledger_seeds() -> Vec<Vec<u8>> {
         accounts: 9,
         sessions: 2,
         pendings: 1 << 20,
+        keys: 1 << 20,
+        key_window_s: 3600,
     });
     let empty = ledger.to_bytes();
     ledger.paper(&PaperRequest::new(CREATE, 1, 7, 0, 70), true);
@@ -417,6 +423,8 @@ pub fn ledger(data: &[u8]) {
         accounts: u64::MAX,
         sessions: 1,
         pendings: 1 << 20,
+        keys: 1 << 20,
+        key_window_s: 3600,
     });
     let ids: Vec<AccountId> = ledger.accounts().map(|(id, _)| *id).collect();
     for pair in ids.windows(2) {

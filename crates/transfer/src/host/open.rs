@@ -278,6 +278,8 @@ fn from_nothing(key: VerifyingKey) -> Result<Replay, OpenError> {
         accounts: 0,
         sessions: 0,
         pendings: 0,
+        keys: 0,
+        key_window_s: 0,
     };
     Ok(Replay::new(Ledger::new(none), None, Chain::new(key))?)
 }

@@ -196,6 +196,7 @@ impl Replay {
                     Code::BadCommand => native::check(&operations[index]),
                     _ => Ok(()),
                 };
+                let number_before = self.ledger.number();
                 let replayed = self
                     .ledger
                     .execute(*slot, *sequence, operations, permitted, *now_s);
@@ -204,10 +205,8 @@ impl Replay {
                         "the recorded reply is {outcomes:?}, but the replay gives {replayed:?}"
                     ));
                 }
-                for (operation, outcome) in operations.iter().zip(outcomes) {
-                    if outcome.code == Code::Done {
-                        self.push(settlement::leaf(operation, outcome));
-                    }
+                for (operation, outcome) in native::executed(operations, outcomes, number_before) {
+                    self.push(settlement::leaf(operation, outcome));
                 }
                 if let Some(head) = signed {
                     self.signed += 1;
@@ -233,13 +232,14 @@ impl Replay {
                         "the packet of session {slot} has sequence number {sequence}, which is not the next one"
                     ));
                 }
+                let number_before = self.ledger.number();
                 let replayed = self.ledger.run(operations, |_, _| Ok(()), *now_s);
                 if replayed != *outcomes {
                     return Err(format!(
                         "the recorded reply is {outcomes:?}, but the replay gives {replayed:?}"
                     ));
                 }
-                for (operation, outcome) in operations.iter().zip(outcomes) {
+                for (operation, outcome) in native::executed(operations, outcomes, number_before) {
                     self.push(settlement::leaf(operation, outcome));
                 }
                 let mut done = outcomes.iter();

@@ -4,6 +4,7 @@
 use super::archive::{ArchiveWriter, last_block};
 use super::{Host, OpenError};
 use crate::entry::Entry;
+use crate::native;
 use crate::settlement::{self, Block, LEAF_BYTES};
 use lineside_journal::{Disk, Journal, Lsn};
 use lineside_wire::TransferCode as Code;
@@ -173,9 +174,8 @@ pub(super) fn put_leaves(entry: &Entry, next: &mut u64, leaves: &mut Vec<[u8; LE
         | Entry::Partly {
             operations, outcomes, ..
         } => {
-            let done = operations.iter().zip(outcomes);
-            let done = done.filter(|(_, outcome)| outcome.code == Code::Done);
-            leaves.extend(done.map(|(operation, outcome)| settlement::leaf(operation, outcome)));
+            let executed = native::executed(operations, outcomes, next.saturating_sub(1));
+            leaves.extend(executed.map(|(operation, outcome)| settlement::leaf(operation, outcome)));
         }
         Entry::Line(record) if record.code == Code::Done as u16 => {
             leaves.push(settlement::line_leaf(record, *next));

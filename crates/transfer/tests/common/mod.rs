@@ -49,6 +49,8 @@ pub fn limits() -> Limits {
         accounts: 256,
         sessions: 16,
         pendings: 2_000,
+        keys: 1 << 20,
+        key_window_s: 3600,
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 mod compare;
+mod keys;
 mod rules;
 mod sessions;
 mod signatures;
@@ -92,6 +93,13 @@ pub struct Oracle {
     pub accounts: BTreeMap<Id, Account>,
     pub sessions: BTreeMap<u32, Session>,
     pub pendings: BTreeMap<PendingName, PendingTransfer>,
+    /// Operations with idempotency keys; forgotten ones are not removed.
+    pub keys: BTreeMap<keys::Key, keys::Keyed>,
+    pub keys_max: usize,
+    pub key_window_s: u64,
+    /// Operations whose key was known: of the same operation, and of another one.
+    pub repeated: u64,
+    pub reused: u64,
     pub accounts_max: usize,
     pub sessions_max: u32,
     pub sessions_per_source: usize,

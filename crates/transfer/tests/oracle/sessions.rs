@@ -150,7 +150,7 @@ impl Oracle {
             let is_open = all[end - 1][1] & 1 != 0;
             let chain = &all[at..end];
             let before = self.clone();
-            let mut results: Vec<Result<u64, Code>> = Vec::new();
+            let mut results: Vec<Result<(u64, u64), Code>> = Vec::new();
             for (index, operation) in chain.iter().enumerate() {
                 let failed = results.iter().any(Result::is_err);
                 results.push(if failed {
@@ -160,17 +160,29 @@ impl Oracle {
                 } else if let Some(code) = self.was_refused(at + index) {
                     Err(code)
                 } else {
-                    self.one(now_s, operation, self.may_do(from, operation, signer))
+                    let may = self.may_do(from, operation, signer);
+                    Self::permit(operation, may)
+                        .and_then(|()| self.first_execution(now_s, chain, index))
+                        .and_then(|first| match first {
+                            Some(first) => Ok(first),
+                            None => self.one(now_s, operation).map(|amount| (amount, 0)),
+                        })
                 });
             }
             if let Some(failed) = results.iter().position(Result::is_err) {
                 *self = before;
                 results[..failed].fill(Err(Code::LinkedFailed));
             }
-            for result in results {
-                self.number += u64::from(result.is_ok());
+            for (operation, result) in chain.iter().zip(results) {
+                self.repeated += u64::from(matches!(result, Ok((_, 1..))));
+                self.reused += u64::from(result == Err(Code::IdReused));
                 outcomes.push(match result {
-                    Ok(amount) => (Code::Done as u16, amount, self.number),
+                    Ok((amount, 0)) => {
+                        self.number += 1;
+                        self.remember(now_s, operation, amount);
+                        (Code::Done as u16, amount, self.number)
+                    }
+                    Ok((amount, number)) => (Code::Done as u16, amount, number),
                     Err(code) => (code as u16, 0, 0),
                 });
             }

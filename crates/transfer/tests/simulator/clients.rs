@@ -57,8 +57,8 @@ pub struct Client {
     kind: RequestKind,
     flight: Option<Flight>,
     requests: u64,
-    /// Pending transfers that it created, by their keys.
-    pendings: Vec<requests::PendingIds>,
+    /// Pending transfers and keyed operations that it sent.
+    earlier: requests::Earlier,
     /// Its last request that counts once, with the first reply.
     pub last: Option<(Vec<u8>, Vec<u8>)>,
     pub answered: u64,
@@ -80,7 +80,7 @@ impl Client {
             kind,
             flight: None,
             requests: u64::from(from.port) << 32,
-            pendings: Vec::new(),
+            earlier: requests::Earlier::default(),
             last: None,
             answered: 0,
             has_key: false,
@@ -204,7 +204,7 @@ impl Client {
                     is_large: self.is_large && by_stream,
                 };
                 let packet =
-                    requests::execute(rng, request_id, *session, *sequence, &shape, &mut self.pendings);
+                    requests::execute(rng, request_id, *session, *sequence, &shape, &mut self.earlier);
                 if !self.has_key {
                     return Some((packet, true));
                 }

@@ -85,6 +85,9 @@ tally! {
     full,
     fastpath_checks,
     blocks,
+    /// Operations whose idempotency key was known: of the same operation, and of another one.
+    repeated,
+    reused,
     /// Packets with a valid signature, and requests that were refused for lack of one.
     signed,
     unsigned,

@@ -18,6 +18,8 @@ const LIMITS: Limits = Limits {
     accounts: 16,
     sessions: 64,
     pendings: 1 << 20,
+    keys: 24,
+    key_window_s: 40,
 };
 const SESSIONS_PER_SOURCE: usize = 48;
 /// Number of the fast path's CPUs in `express`.
@@ -62,6 +64,7 @@ impl RunSettings {
 
     pub fn oracle(&self) -> Oracle {
         let mut oracle = Oracle::new(LIMITS.accounts as usize, LIMITS.sessions, SESSIONS_PER_SOURCE);
+        (oracle.keys_max, oracle.key_window_s) = (LIMITS.keys as usize, LIMITS.key_window_s);
         oracle.is_express = self.is_express;
         oracle.requires_signature = self.requires_signature;
         oracle

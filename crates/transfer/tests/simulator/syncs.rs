@@ -170,7 +170,7 @@ impl Script {
             self.session,
             sequence,
             &Shape::default(),
-            &mut Vec::new(),
+            &mut requests::Earlier::default(),
         );
         let is_answered = self.ask(&packet).is_some();
         self.sequence += u64::from(is_answered);

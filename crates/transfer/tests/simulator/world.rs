@@ -670,6 +670,8 @@ impl<'a> World<'a> {
             self.tally.answered += client.answered;
         }
         self.tally.operations = self.durable.number;
+        self.tally.repeated = self.durable.repeated;
+        self.tally.reused = self.durable.reused;
         self.server = None;
         self.disk.kill();
         let found =

@@ -225,7 +225,7 @@ mod tests {
                 assert_eq!(plan.judge(number, &reply.to_bytes(), false), Judged::Right);
                 (reply.command, reply.amount) = (reply.command | 1 << 31, Code::Busy as u32);
                 assert_eq!(plan.judge(number, &reply.to_bytes(), true), Judged::Busy);
-                reply.amount = Code::InsufficientBalance as u32;
+                reply.amount = Code::InsufficientFunds as u32;
                 assert_eq!(plan.judge(number, &reply.to_bytes(), true), Judged::Refused);
             }
         }

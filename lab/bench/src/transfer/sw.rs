@@ -120,7 +120,7 @@ impl Table {
         }
         let to = self.known(request.destination)?;
         let left = self.slots[from].balance.checked_sub(amount);
-        let left = left.ok_or(Code::InsufficientBalance)?;
+        let left = left.ok_or(Code::InsufficientFunds)?;
         let got = self.slots[to].balance.checked_add(amount).ok_or(Code::Overflow)?;
         self.slots[from].balance = left;
         self.slots[to].balance = got;
