@@ -1,12 +1,14 @@
 //! `lineside journal …`: verifies, repairs and prints the journal of any service.
 
 use crate::out::Unwritten;
+use crate::transfer::entries::{self, DecodedRecord};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lineside_journal::{
     Disk, Error, FsDisk, Lsn, Options, Record, RepairReport, VerifyReport, confirm_repair, dump_over_gaps,
     has_journal, repair_unconfirmed, verify,
 };
+use lineside_transfer::server::KIND;
 use lineside_util::hex::to_hex;
 use serde_json::json;
 use std::io::{BufWriter, Write};
@@ -29,6 +31,9 @@ pub enum Verb {
     /// part are kept under other names. The service must be stopped.
     Repair(JournalDir),
     /// Print the records of a journal, one a line; changes nothing.
+    ///
+    /// The records of a ledger of `transfer` are decoded, and the tokens of its sessions are left out. Of other
+    /// services, the kinds, lengths and first bytes are printed.
     Dump(Dump),
 }
 
@@ -219,14 +224,20 @@ impl Dump {
     fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let disk = self.place.look()?;
         self.place.refuse_other(&disk)?;
+        let is_ledger = disk.used_before().is_some() && FsDisk::look_at(disk.path(), &KIND).is_ok();
+        let decode = |record: &Record<'_>| {
+            is_ledger
+                .then(|| entries::decode(record.kind, record.payload))
+                .flatten()
+        };
         let mut out = BufWriter::new(std::io::stdout().lock());
         let (mut written, mut left) = (Ok(()), self.limit.unwrap_or(u64::MAX));
         let read = dump_over_gaps(&disk, self.from, |record| {
             if written.is_ok() && left > 0 {
                 left -= 1;
                 written = match as_json {
-                    true => writeln!(out, "{}", shown_json(&record)),
-                    false => writeln!(out, "{}", shown(&record)),
+                    true => writeln!(out, "{}", shown_json(&record, decode(&record))),
+                    false => writeln!(out, "{}", shown(&record, decode(&record))),
                 };
             }
         });
@@ -235,7 +246,10 @@ impl Dump {
     }
 }
 
-fn shown(record: &Record<'_>) -> String {
+fn shown(record: &Record<'_>, decoded: Option<DecodedRecord>) -> String {
+    if let Some(decoded) = decoded {
+        return format!("{} {} {}", record.lsn, decoded.name, decoded.fields);
+    }
     let some = &record.payload[..record.payload.len().min(SHOWN_BYTES)];
     let more = if some.len() < record.payload.len() {
         " ..."
@@ -253,10 +267,15 @@ fn shown(record: &Record<'_>) -> String {
     )
 }
 
-fn shown_json(record: &Record<'_>) -> serde_json::Value {
+fn shown_json(record: &Record<'_>, decoded: Option<DecodedRecord>) -> serde_json::Value {
+    let payload = match &decoded {
+        Some(decoded) if decoded.is_secret => None,
+        _ => Some(to_hex(record.payload)),
+    };
+    let (name, fields) = decoded.map(|decoded| (decoded.name, decoded.fields)).unzip();
     json!({
         "lsn": record.lsn, "kind": record.kind, "file": format!("{:020}.log", record.segment),
-        "offset": record.offset, "payload": to_hex(record.payload)
+        "offset": record.offset, "name": name, "fields": fields, "payload": payload
     })
 }
 

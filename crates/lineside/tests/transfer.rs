@@ -142,13 +142,23 @@ fn the_verbs_print_their_outcomes_as_text_and_as_json() {
         &["transfer", "1", "2", "30"],
         "done: balance 70, operation 3"
     ));
-    assert!(!says(&["transfer", "1", "2", "71"], "refused (3)"));
+    assert!(!says(
+        &["transfer", "1", "2", "71"],
+        "refused (insufficient_funds)"
+    ));
     // A refused operation is in no ledger, so it has no number there and is not durable either.
     assert!(!says(
         &["transfer", "1", "2", "71", "--json"],
         r#""durable":null,"meaning":"#
     ));
-    assert!(!says(&["transfer", "1", "2", "71", "--json"], r#""number":null"#));
+    assert!(!says(
+        &["transfer", "1", "2", "71", "--json"],
+        r#""number":null,"result":"insufficient_funds""#
+    ));
+    assert!(!says(
+        &["transfer", "1", "2", "71", "--json"],
+        r#""balance":null"#
+    ));
     assert!(says(&["create", "5", "--json"], r#""durable":true,"meaning":"#));
     assert!(says(&["issue", "--paper", "1", "5"], "done: balance 75"));
     assert!(says(
@@ -161,15 +171,15 @@ fn the_verbs_print_their_outcomes_as_text_and_as_json() {
     ));
     assert!(!says(
         &["transfer", "--paper", "--id", "9", "1", "2", "6"],
-        "refused (11)"
+        "refused (id_reused)"
     ));
     assert!(says(&["refer", "1", "2", "--json"], r#""balance":70"#));
     assert!(!says(&["refer", "1", "77"], "77: no such account"));
     assert!(says(&["freeze", "1"], "done: balance 70"));
-    assert!(!says(&["transfer", "2", "1", "1"], "refused (9)"));
+    assert!(!says(&["transfer", "2", "1", "1"], "refused (frozen)"));
     assert!(says(&["refer", "1"], "1: 70, frozen"));
     assert!(says(&["unfreeze", "1"], "done: balance 70"));
-    assert!(!says(&["freeze", "77"], "refused (1)"));
+    assert!(!says(&["freeze", "77"], "refused (unknown_account)"));
     assert!(!says(&["freeze", "--paper", "1"], "no such command"));
 
     let file = data.path().join("session");
@@ -250,8 +260,11 @@ fn requests_without_a_required_signature_are_refused() {
     );
     says(&["create", "2", "--sign", &mint], "done: balance 0");
     says(&["transfer", "1", "2", "30"], "has not signed it");
-    says(&["transfer", "--paper", "1", "2", "30"], "refused (12)");
-    says(&["transfer", "1", "2", "30", "--sign", &mint], "refused (12)");
+    says(&["transfer", "--paper", "1", "2", "30"], "refused (unauthorised)");
+    says(
+        &["transfer", "1", "2", "30", "--sign", &mint],
+        "refused (unauthorised)",
+    );
     says(
         &["transfer", "1", "2", "30", "--sign", &alice],
         "done: balance 70",

@@ -85,7 +85,7 @@ fn a_large_packet_refused_for_many_reasons_costs_96_journal_bytes_and_has_one_an
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
     let (mut session, make) = session_with_accounts(&server);
     let reasons = [
-        (operation(TRANSFER, 1, 2, 11), Code::InsufficientBalance),
+        (operation(TRANSFER, 1, 2, 11), Code::InsufficientFunds),
         (operation(TRANSFER, 1, 1, 1), Code::SameAccount),
         (operation(TRANSFER, 3, 1, 1), Code::UnknownAccount),
         (make[0], Code::AccountExists),

@@ -121,6 +121,8 @@ pub const ROWS: &[Row<'static>] = &[
     row("transfer key new", &["file"], 1),
     row("transfer key show", &["missing"], 2),
     row("transfer batch", &["missing"], 1),
+    row("transfer accounts", &["--data", "missing"], 1),
+    row("transfer history", &["--data", "missing", "1"], 1),
     row("transfer prove", &["--data", "missing", "1"], 1),
     row("transfer verify-proof", &["missing"], 1),
     row("transfer audit", &["--data", "missing"], 1),
