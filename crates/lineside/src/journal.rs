@@ -12,10 +12,10 @@ use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-/// Number of payload bytes that `dump` prints for a record.
+/// Maximum number of payload bytes that `dump` prints for a record.
 const SHOWN_BYTES: usize = 32;
 
-/// Verbs of `lineside journal`.
+/// Subcommands of `lineside journal`.
 #[derive(Subcommand)]
 pub enum Verb {
     /// Read every byte of a journal and print what is wrong; changes nothing.
@@ -51,7 +51,7 @@ pub struct Dump {
     limit: Option<u64>,
 }
 
-/// Runs one verb.
+/// Runs the given subcommand.
 ///
 /// # Errors
 /// The journal cannot be read or written; for `verify` also if something is wrong.
@@ -108,13 +108,13 @@ impl JournalDir {
                     "{bytes} bytes after record {last} belong to a group that {}; the next start removes them",
                     match found.is_proved {
                         true => "was never acknowledged",
-                        false => "seems unfinished (not certain)",
+                        false => "seems to be incomplete (this is not certain)",
                     }
                 )?;
             }
             if found.is_sound() && !found.is_proved {
                 say!(
-                    "the file `acknowledged` is missing or damaged: newest records could be missing unnoticed"
+                    "the file `acknowledged` is missing or damaged: the newest records may be missing unnoticed"
                 )?;
             }
             for (from, to) in &found.gaps {
@@ -155,7 +155,7 @@ impl JournalDir {
 
     fn repair(&self, as_json: bool) -> anyhow::Result<()> {
         let looked = self.look()?;
-        // Opening would change a directory that is not a journal's.
+        // Opening a directory as a journal would write to it, so a directory of another kind is refused first.
         if looked.used_before().is_none() {
             self.refuse_other(&looked)?;
         }

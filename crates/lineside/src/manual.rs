@@ -85,7 +85,8 @@ fn pages(command: &Command, directory: &Path) -> anyhow::Result<usize> {
     Ok(written)
 }
 
-/// Returns a page with the synopsis of [`synopsis`]; that of `clap_mangen` leaves out the values of options.
+/// Returns the page with the synopsis that [`synopsis`] makes, because the one of `clap_mangen` lacks the values of
+/// options.
 fn with_synopsis(page: &str, command: &Command) -> String {
     let [begin, end] = [".SH SYNOPSIS\n", ".SH DESCRIPTION\n"];
     let parts = page.split_once(begin).and_then(|(before, rest)| {

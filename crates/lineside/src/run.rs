@@ -140,7 +140,8 @@ impl Overrides {
     /// Returns the configuration in `file`, or the default one, with the values of all these options.
     ///
     /// # Errors
-    /// The file cannot be read, is not TOML, or has a section that no service has; two options give the same value.
+    /// The file cannot be read, is not TOML, or has a section whose name is neither a service nor a shared section; or
+    /// two options give the same value.
     pub fn over_all(
         self,
         file: Option<PathBuf>,
@@ -175,7 +176,7 @@ impl Overrides {
     /// Returns the configuration in `file`, or the default one, with the values of these options.
     ///
     /// # Errors
-    /// The file cannot be read, is not TOML, or has a section that no service has.
+    /// The file cannot be read, is not TOML, or has a section whose name is neither a service nor a shared section.
     pub fn over(self, file: Option<PathBuf>) -> anyhow::Result<Config> {
         let mut config = match file {
             Some(file) => Config::read(&file)?,

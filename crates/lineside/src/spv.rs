@@ -23,7 +23,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Verbs of `lineside spv`.
+/// Subcommands of `lineside spv`.
 #[derive(Subcommand)]
 pub enum Verb {
     Init(init::Init),
@@ -107,10 +107,10 @@ pub struct Locate {
     txid: Id,
 }
 
-/// Runs one verb.
+/// Runs the given subcommand.
 ///
 /// # Errors
-/// The verb failed, or a transaction was not found.
+/// The subcommand failed, or a transaction was not found.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     if matches!(verb, Verb::Serve(_) | Verb::Import(_)) {
         hide::hide_password()?;

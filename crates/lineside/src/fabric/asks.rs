@@ -111,7 +111,8 @@ impl RequestIdentity {
         let refusals = Refusals::new(endpoints.len());
         let (on_left, on_held) = (Arc::clone(&refusals), Arc::clone(&refusals));
         options.on_left = Some(Arc::new(move |endpoint, left| {
-            // Not printed: an idle channel, and the refusal that ends the command, which is its error.
+            // An idle channel is not printed. The refusal that ends the command is not printed either, because the
+            // command then fails with this refusal as its error.
             on_left.on_left(endpoint, left);
             if *left != LeaveReason::Silent && on_left.why.borrow().is_none() {
                 tell!("lineside: {endpoint}: {left}");

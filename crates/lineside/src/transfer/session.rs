@@ -22,7 +22,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Verbs of `lineside transfer session`.
+/// Subcommands of `lineside transfer session`.
 #[derive(Subcommand)]
 pub enum SessionVerb {
     /// Open a session and store it in a new file.
