@@ -1,11 +1,12 @@
 //! Detects neighbours that do not resolve: addresses on the link for which the kernel has no link-layer address.
 //!
 //! While the kernel asks for the link-layer address of such a neighbour, it queues datagrams to it: up to 212,992 bytes
-//! each (`unres_qlen_bytes`), for three seconds. They count against the send buffer of the socket that sent them. An
-//! attacker on the link who sends requests from addresses that no machine has could so fill the send buffer, and then no
-//! reply would leave to any client. Therefore, while much is queued, a thread reads the kernel's neighbour table, and no replies
-//! are sent to neighbours that do not resolve. Real clients are not affected: a client asks for this machine's
-//! link-layer address before it sends its request, and the kernel learns the client's address from that question.
+//! for each neighbour (`unres_qlen_bytes`), for three seconds. They count against the send buffer of the socket that
+//! sent them. An attacker on the link who sends requests from addresses that no machine has could so fill the send
+//! buffer, and then no client would get a reply. Therefore, while much is queued, a thread reads the kernel's neighbour
+//! table, and no replies are sent to neighbours that do not resolve. Real clients are not affected: a client asks for
+//! this machine's link-layer address before it sends its request, and the kernel learns the client's address from that
+//! question.
 
 use super::{Shared, batch};
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};

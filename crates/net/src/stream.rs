@@ -258,7 +258,10 @@ impl Streams {
                     continue;
                 }
                 Admission::FairShareReached => {
-                    log_refusal(peer, "the maximum number of connections is open, and its network has some of them");
+                    log_refusal(
+                        peer,
+                        "the maximum number of connections is open, and its network has some of them",
+                    );
                     self.shared.counts.connections_refused.fetch_add(1, Relaxed);
                     continue;
                 }
