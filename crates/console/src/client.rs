@@ -5,15 +5,14 @@ use std::io::{self, Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Time limit of connecting, and of the whole exchange after it.
+/// Time limit for connecting, and again for the exchange of request and answer.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Returns the status of the process whose console listens on `console`.
 ///
-/// # Errors
 /// The system's error of the connection; `TimedOut` after five seconds; `InvalidData` with a description if the answer
-/// is not that of a console of this version.
+/// is not one of a console of this version.
 pub fn fetch_status(console: SocketAddr) -> io::Result<Snapshot> {
     let deadline = Instant::now() + TIME_LIMIT;
     let mut stream = TcpStream::connect_timeout(&console, TIME_LIMIT)?;
@@ -27,7 +26,7 @@ pub fn fetch_status(console: SocketAddr) -> io::Result<Snapshot> {
 /// Parses the complete HTTP answer of a console.
 ///
 /// # Errors
-/// `InvalidData` with a description of what is wrong.
+/// `InvalidData` with a description of the mistake.
 pub fn read_status(answer: &[u8]) -> io::Result<Snapshot> {
     serde_json::from_slice(body(answer)?).map_err(|error| {
         invalid(format!(

@@ -70,7 +70,7 @@ fn after_a_kill_the_fast_path_answers_until_its_lease_ends_and_a_restart_takes_i
         // A second daemon on the same interface is refused with the reason; the first one is not disturbed.
         let second = [&arguments[..], &["--console", "127.0.0.1:7719"]].concat();
         let why = daemons::start(&second, None).err().expect("two on one interface");
-        assert!(why.contains("another lineside serves lo"), "{why}");
+        assert!(why.contains("another process of Lineside serves lo"), "{why}");
         let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.child.id())).expect("status");
         let effective = status
             .lines()

@@ -176,7 +176,7 @@ fn two_interfaces_answer_from_one_table_and_are_shown_and_detached() {
     );
     for name in ["x1", "y1"] {
         let (is_done, why) = net.detach(name);
-        assert!(!is_done && why.contains("another lineside serves"), "{why}");
+        assert!(!is_done && why.contains("another process of Lineside serves"), "{why}");
     }
     let (_, doctor) = net.lineside(&[
         "doctor",
@@ -285,10 +285,10 @@ fn one_that_is_detached_leaves_the_other_and_comes_back() {
     let one = apart("x1", AT_X, "127.0.0.1:7711").expect("one");
     let other = apart("y1", AT_Y, "127.0.0.1:7712").expect("another");
     let why = net.start(&both).err().expect("both are owned");
-    assert!(why.contains("another lineside serves x1"), "{why}");
+    assert!(why.contains("another process of Lineside serves x1"), "{why}");
     one.signal(libc::SIGKILL);
     let why = net.start(&both).err().expect("one is owned");
-    assert!(why.contains("another lineside serves y1"), "{why}");
+    assert!(why.contains("another process of Lineside serves y1"), "{why}");
     other.signal(libc::SIGKILL);
     let why = net.start(&both).err().expect("two tables");
     assert!(

@@ -1,5 +1,6 @@
 //! Opens, sizes and loads the BPF objects: the root program once for each interface, and each service once. All of them
-//! share one set of maps; only the endpoint, with the addresses of an interface, is a map of its own.
+//! share one set of maps; only the endpoint map, which has the addresses of an interface, exists once for each root
+//! program.
 
 use super::error::{XdpError, kernel};
 use super::{ENDPOINT_MAP, Pins, ProgramSpec, ROOT, Service, link};
@@ -11,8 +12,8 @@ use std::path::Path;
 /// Maps that the root program and the services share, from `xdp/maps.h`.
 const SHARED_MAPS: [&str; 2] = ["ls_scratches", "ls_drop_counts"];
 
-/// Loads a root program for each of `interfaces` interfaces, and the services. `pins` are those of the interfaces, in
-/// their order, or empty.
+/// Loads a root program for each of `interfaces` interfaces, and the services. `pins` has the pins of the interfaces in
+/// the same order, or is empty.
 pub(super) fn load_all(
     images: &[ProgramSpec],
     interfaces: usize,
@@ -113,12 +114,12 @@ fn load_service(image: &ProgramSpec, root: &mut Object, pins: &[Pins]) -> Result
     })
 }
 
-/// Makes every map of `object` except its constants and those in `except` reuse its pin, or be pinned when it is
-/// loaded.
+/// Prepares every map of `object`, except its constants and the maps in `except`: if the map is pinned already, the
+/// object will use the pinned map, otherwise the map will be pinned when it is loaded.
 fn pin_maps(object: &mut OpenObject, except: &[&str], pins: &[Pins]) -> Result<(), XdpError> {
     for map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        // Each program has constants of its own. Maps shared with the root program were pinned with it.
+        // Each program has its own constants. Maps that are shared with the root program were pinned together with it.
         if name.contains('.') || except.contains(&name.as_str()) {
             continue;
         }
@@ -129,7 +130,7 @@ fn pin_maps(object: &mut OpenObject, except: &[&str], pins: &[Pins]) -> Result<(
     Ok(())
 }
 
-/// Makes `map` reuse the pin at `path`, which is one of `pins`, or be pinned there when it is loaded.
+/// Makes `map` use the map that is pinned at `path`, or be pinned there when it is loaded. `path` belongs to `pins`.
 fn pin_map(mut map: OpenMapMut<'_>, pins: &Pins, path: &Path) -> Result<(), XdpError> {
     if path.exists() && !same_shape(&map, path)? {
         return Err(XdpError::OtherLayout {
@@ -140,8 +141,8 @@ fn pin_map(mut map: OpenMapMut<'_>, pins: &Pins, path: &Path) -> Result<(), XdpE
     map.set_pin_path(path).map_err(kernel("pinning a map"))
 }
 
-/// Returns the pins of the first interface where the map `name` is pinned, or `None` if it is pinned nowhere. All other
-/// interfaces that have it must have the same map.
+/// Returns the pins of the first interface at which the map `name` is pinned, or `None` if it is pinned nowhere. Fails
+/// if another interface has a different map of this name.
 fn pinned_at<'a>(name: &str, pins: &'a [Pins]) -> Result<Option<&'a Pins>, XdpError> {
     let mut first: Option<(&Pins, u32)> = None;
     for one in pins {
@@ -157,7 +158,7 @@ fn pinned_at<'a>(name: &str, pins: &'a [Pins]) -> Result<Option<&'a Pins>, XdpEr
     Ok(first.map(|(pins, _)| pins))
 }
 
-/// Pins the maps of a loaded object at every interface that does not have them yet.
+/// Pins the maps of a loaded object at every interface where they are not pinned yet.
 fn pin_everywhere(object: &Object, pins: &[Pins]) -> Result<(), XdpError> {
     for map in object.maps() {
         let name = map.name().to_string_lossy();
