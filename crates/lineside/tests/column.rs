@@ -372,7 +372,7 @@ fn requests_in_the_papers_format_are_answered() {
     let limited = ["scan", "--paper", "--start", "k", "--stop", "z", "--limit", "1"];
     assert_eq!((server.said(&limited).0.len(), server.said(&limited).1), (1, 0));
     let refused: [(&[&str], i32, &str); 4] = [
-        (&["put", "--paper", "k4", ""], 1, "there is no value"),
+        (&["put", "--paper", "k4", ""], 1, "the request has no value"),
         (&["put", "--paper", "key12", "v"], 2, "keys to 4 bytes"),
         (
             &["get", "--paper", "--column", "entry:long", "k"],
