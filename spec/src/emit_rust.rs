@@ -111,7 +111,7 @@ pub fn emit(spec: &Spec) -> String {
 
 fn metrics(w: &mut String, spec: &Spec) {
     w.push_str(
-        "/// All metrics, each as a constant with its name.\npub mod metric {\n    use crate::{Metric, MetricKind};\n\n",
+        "/// All metrics, each as a constant.\npub mod metric {\n    use crate::{Metric, MetricKind};\n\n",
     );
     let mut names = Vec::new();
     for (service, metric) in spec.metrics() {
@@ -239,8 +239,8 @@ fn shared(w: &mut String, layout: &Struct) {
     let _ = writeln!(w, "}}\n\nconst _: () = assert!(size_of::<{name}>() == {size});\n");
     let _ = writeln!(
         w,
-        "// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no\n\
-         // padding.\n\
+        "// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it\n\
+         // has no padding.\n\
          unsafe impl Shared for {name} {{}}\n"
     );
 }

@@ -45,8 +45,8 @@ pub struct ColumnControl {
 
 const _: () = assert!(size_of::<ColumnControl>() == 336);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for ColumnControl {}
 
 /// End of the lease of each server.
@@ -59,8 +59,8 @@ pub struct ColumnServers {
 
 const _: () = assert!(size_of::<ColumnServers>() == 512);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for ColumnServers {}
 
 /// Entry of the table of names.
@@ -77,8 +77,8 @@ pub struct ColumnName {
 
 const _: () = assert!(size_of::<ColumnName>() == 40);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for ColumnName {}
 
 /// Fast-path table of one column.
@@ -99,8 +99,8 @@ pub struct ColumnTable {
 
 const _: () = assert!(size_of::<ColumnTable>() == 64);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for ColumnTable {}
 
 /// Pages of one column in the order of keys.
@@ -115,8 +115,8 @@ pub struct ColumnTops {
 
 const _: () = assert!(size_of::<ColumnTops>() == 49152);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for ColumnTops {}
 
 /// Up to 64 blocks in the order of keys.
@@ -137,8 +137,8 @@ pub struct ColumnPage {
 
 const _: () = assert!(size_of::<ColumnPage>() == 832);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for ColumnPage {}
 
 /// All rows of one interval of keys.
@@ -173,8 +173,8 @@ pub struct ColumnBlock {
 
 const _: () = assert!(size_of::<ColumnBlock>() == 384);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for ColumnBlock {}
 
 /// 64 bytes of records. The records of one block are contiguous.
@@ -187,7 +187,7 @@ pub struct ColumnLine {
 
 const _: () = assert!(size_of::<ColumnLine>() == 64);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for ColumnLine {}
 

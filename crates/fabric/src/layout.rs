@@ -49,7 +49,7 @@ pub struct FabricResult {
 
 const _: () = assert!(size_of::<FabricResult>() == 65728);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for FabricResult {}
 

@@ -27,8 +27,8 @@ pub struct SpvLine {
 
 const _: () = assert!(size_of::<SpvLine>() == 64);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for SpvLine {}
 
 /// Block whose transactions may be cached. All its lines become invalid when its generation changes.
@@ -57,8 +57,8 @@ pub struct SpvBlock {
 
 const _: () = assert!(size_of::<SpvBlock>() == 128);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for SpvBlock {}
 
 /// Node of a Merkle tree, or 32 bytes of the header before the tree.
@@ -71,8 +71,8 @@ pub struct SpvNode {
 
 const _: () = assert!(size_of::<SpvNode>() == 32);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for SpvNode {}
 
 /// State of the whole cache: lease, epoch, tip, hash key and geometry.
@@ -111,7 +111,7 @@ pub struct SpvControl {
 
 const _: () = assert!(size_of::<SpvControl>() == 176);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for SpvControl {}
 

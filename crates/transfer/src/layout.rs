@@ -31,8 +31,8 @@ pub struct TransferCell {
 
 const _: () = assert!(size_of::<TransferCell>() == 64);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for TransferCell {}
 
 /// Data of an account in the paper's format: last transaction id and reply. Same index as the cell.
@@ -57,8 +57,8 @@ pub struct TransferPaper {
 
 const _: () = assert!(size_of::<TransferPaper>() == 32);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for TransferPaper {}
 
 /// One session, with the reply to its last packet.
@@ -87,8 +87,8 @@ pub struct TransferSession {
 
 const _: () = assert!(size_of::<TransferSession>() == 128);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for TransferSession {}
 
 /// Effect of a request, on its way from the fast path to the journal.
@@ -135,8 +135,8 @@ pub struct TransferRecord {
 
 const _: () = assert!(size_of::<TransferRecord>() == 144);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for TransferRecord {}
 
 /// Positions to which one CPU's ring was written and read.
@@ -155,8 +155,8 @@ pub struct TransferRing {
 
 const _: () = assert!(size_of::<TransferRing>() == 128);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for TransferRing {}
 
 /// State of the fast path: lease, mode, hash key, sizes and policies.
@@ -197,7 +197,7 @@ pub struct TransferControl {
 
 const _: () = assert!(size_of::<TransferControl>() == 384);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for TransferControl {}
 

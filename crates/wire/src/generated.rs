@@ -1794,7 +1794,7 @@ impl OdometerCounter {
     }
 }
 
-/// All metrics, each as a constant with its name.
+/// All metrics, each as a constant.
 pub mod metric {
     use crate::{Metric, MetricKind};
 

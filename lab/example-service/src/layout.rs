@@ -17,7 +17,7 @@ pub struct OdometerControl {
 
 const _: () = assert!(size_of::<OdometerControl>() == 16);
 
-// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it has no
-// padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for OdometerControl {}
 
