@@ -9,7 +9,7 @@
 
 #define TRANSFER_EXECUTE_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_execute_head))
 #define TRANSFER_REFER_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_refer_head))
-/* Odd factor of the checksum by which the server tells the operations of two packets apart (`sum` in native.rs). */
+/* Odd factor of the checksum by which the server compares the operations of two packets (`sum` in native.rs). */
 #define TRANSFER_SUM_ODD 0x9e3779b97f4a7c15
 
 /* The fixed part of an `execute` packet. Operations follow. */

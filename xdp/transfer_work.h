@@ -23,7 +23,7 @@ struct transfer_work {
 	__u64 now_ns;
 	__u64 sum;            /* sum of the 32-bit words of the reply's payload */
 	__u64 operations_sum; /* checksum of the packet's operations (native.rs, sum) */
-	__u32 count;          /* number of operations that the fast path executes; 0: it executes none of the packet */
+	__u32 count;          /* number of operations that the fast path executes; 0: the host executes the packet */
 	__u32 says;           /* outcome of the packet: a code, or one of TRANSFER_SAYS_* */
 	struct transfer_balance balance[LS_TRANSFER_REFER_MAX];
 };

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 /// Reason why a text cannot be used as an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressError {
-    /// The text has none of the supported forms. The user must correct the command line; the exit code is 2.
+    /// The text does not have a supported form. The user must correct the command line; the exit code is 2.
     Form(String),
     /// The text has a supported form, but the resolver of this machine knows no address for the name; the exit code is
     /// 1.

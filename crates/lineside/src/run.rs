@@ -110,13 +110,13 @@ impl NoKeepFastPath {
 #[derive(Args)]
 pub struct Assignments {
     /// Replace one value of the configuration file, such as spv.lease_s=30; may be given more than once. A value that
-    /// has an option of its own, such as --console, is given only once.
+    /// also has a separate option, such as --console, must be given only once.
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
 }
 
 impl Assignments {
-    /// Replaces values of `config`. `given` has the keys that options of their own replace, with these options.
+    /// Replaces values of `config`. `given` has the keys that separate options have already set, with these options.
     ///
     /// # Errors
     /// An assignment is malformed, or an option gives the same value.

@@ -60,7 +60,7 @@ struct Store {
 pub struct Import {
     #[command(flatten)]
     store: Store,
-    /// Import single blocks whose parents are missing; all other checks apply. They need a store of their own, and
+    /// Import single blocks whose parents are missing; all other checks apply. They need a separate store, and
     /// their height is unknown (4294967295 in replies).
     #[arg(long)]
     detached: bool,

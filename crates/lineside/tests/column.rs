@@ -152,7 +152,7 @@ impl Server {
             rlim_cur: bytes,
             rlim_max: libc::RLIM_INFINITY,
         };
-        // SAFETY: a child of ours that was not waited for yet; the limit lives as long as the call.
+        // SAFETY: the process is a child that was not waited for yet, and `limit` is valid during the call.
         let set = unsafe {
             libc::prlimit(
                 self.child.id() as i32,

@@ -390,7 +390,7 @@ fn blocks_that_the_sender_has_dropped_are_fetched_by_deliver() {
     let sender = place.send(udp, &["--blocks-kept", "2"]);
     place.wait_for("first", place.expected.len());
     drop(first);
-    // A second replica with an empty ledger.
+    // The test starts a second replica with an empty ledger.
     let stderr = place.path("stderr");
     let (key, orderer) = (place.path("key"), place.orderer.listen());
     let file = std::fs::File::create(&stderr).unwrap();

@@ -182,7 +182,7 @@ fn run_serves_the_database_of_the_configuration() {
 fn crowd(grpc: &str, count: usize) -> Vec<TcpStream> {
     let connect = |_| {
         let mut stream = TcpStream::connect(grpc).unwrap();
-        // Connection preface and an empty SETTINGS frame.
+        // Each connection sends the HTTP/2 preface and an empty SETTINGS frame.
         stream
             .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
             .unwrap();

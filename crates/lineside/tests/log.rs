@@ -95,7 +95,7 @@ fn a_line_of_text_has_time_level_target_and_fields() {
         );
     }
     for line in lines {
-        // 2026-11-26T04:30:36.123456Z  INFO lineside::session: serving service="transfer" …
+        // Example of a line: 2026-11-26T04:30:36.123456Z  INFO lineside::session: serving service="transfer" …
         let mut words = line.split_whitespace();
         let time = words.next().expect("a time");
         let digits = time.replace(|c: char| c.is_ascii_digit(), "0");

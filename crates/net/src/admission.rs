@@ -36,7 +36,7 @@ pub(super) enum Admission<T> {
     /// network has at least two more than it. A client from a network without any connection may still be accepted, so
     /// this does not mean that new clients are refused.
     FairShareReached,
-    /// Refused: the maximum number of connections is open, the client's network has none of them, and no other network
+    /// Refused: the maximum number of connections is open, the client's network has no connection, and no other network
     /// has several.
     Full,
 }

@@ -22,7 +22,7 @@ impl FastPath for ForwardingFastPath {
 /// Requests taken: the bytes of each, its index in the batch, and its responder.
 type TakenRequests = Vec<(Vec<u8>, usize, Arc<dyn Responder>)>;
 
-/// Host that stores the requests that it receives, and answers none of them itself.
+/// Host that stores the requests that it receives, and never answers by itself.
 #[derive(Default)]
 struct KeepingHost(Mutex<TakenRequests>);
 

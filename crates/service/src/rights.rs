@@ -35,7 +35,7 @@ impl Rights {
         }
     }
 
-    /// Adds the system calls of a database that creates directories of its own.
+    /// Adds the system calls of a database that creates directories.
     #[must_use]
     pub fn with_database(mut self) -> Self {
         self.calls.push(CallGroup::Directories);

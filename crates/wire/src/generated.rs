@@ -2909,7 +2909,7 @@ pub mod metric {
         passes: false,
         help: "rejected notifications: a wrong tag, table or format, or a server that grants no lease",
     };
-    /// 1 while an unconfigured server holds rows; none of its rows are cached, over Thrift 2 no rows at all
+    /// 1 while an unconfigured server holds rows: its rows are not cached, and over Thrift 2 no rows at all
     pub const COLUMN_STRANGERS: Metric = Metric {
         name: "lineside_column_strangers",
         key: "strangers",
@@ -2918,7 +2918,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "1 while an unconfigured server holds rows; none of its rows are cached, over Thrift 2 no rows at all",
+        help: "1 while an unconfigured server holds rows: its rows are not cached, and over Thrift 2 no rows at all",
     };
     /// blocks in the ledger, all of them durable
     pub const FABRIC_HEIGHT: Metric = Metric {

@@ -114,7 +114,7 @@ impl Link {
     /// # Errors
     /// The system's error.
     pub fn replace(&self, program: BorrowedFd<'_>) -> Result<(), XdpError> {
-        // SAFETY: both descriptors are open, and a null pointer stands for "no options".
+        // SAFETY: both descriptors are open, and a null pointer means "no options".
         let result = unsafe {
             libbpf_sys::bpf_link_update(self.fd.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
         };

@@ -184,7 +184,7 @@ fn conditions(number: i64) -> anyhow::Result<Vec<SeccompRule>> {
     let has = |mask: u64, value: u64| (SeccompCmpOp::MaskedEq(mask), value);
     let is = |value: u64| (SeccompCmpOp::Eq, value);
     let (argument, alternatives) = match number {
-        // Only threads: no new process, no namespace.
+        // `clone` may only create threads, and neither a new process nor a namespace.
         libc::SYS_clone => {
             let namespaces = libc::CLONE_NEWCGROUP
                 | libc::CLONE_NEWIPC

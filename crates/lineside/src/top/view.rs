@@ -92,7 +92,7 @@ impl View {
         let mut state = TableState::default().with_selected(Some(chosen));
         frame.render_stateful_widget(service_table(history, table.width), table, &mut state);
         let columns = columns(details.width).min(services.len()).max(1);
-        // The services of one page; the last page is full, too.
+        // Index of the first service on the page. If there are enough services, the last page is full as well.
         let first = (chosen / columns * columns).min(services.len().saturating_sub(columns));
         let areas = Layout::horizontal(vec![Constraint::Fill(1); columns]).spacing(GAP);
         let shown = services.iter().enumerate().skip(first);
