@@ -128,7 +128,7 @@ struct ls_witness_reply {
 	__be32 depth; /* number of hashes in each of the two paths that follow */
 	__u64 tip_hash[4]; /* hash of the best block at the time of the reply */
 	__be32 tip_height; /* height of the best block at the time of the reply */
-	__be32 coinbase_bytes; /* bytes of the coinbase without its witness; if the reply is too long, it needs 64 * depth more bytes */
+	__be32 coinbase_bytes; /* bytes of the coinbase without its witness; too long: 64 * depth more bytes are needed */
 	__u64 wtxid[4]; /* WTXID of the transaction, wire byte order; zeros for a coinbase */
 	__u64 witness_reserved[4]; /* the witness reserved value: the only item in the witness of the coinbase (BIP141) */
 };
@@ -190,7 +190,7 @@ struct ls_spv_control {
 	__u32 paper_format; /* 1: the paper's packets are answered; 0: dropped */
 	__u32 layout_version; /* version of the layout, 3; a server does not take over a cache of another version */
 	__u32 tree_nodes; /* number of tree nodes; 0: there are no trees, and only the host answers proofs */
-	__u64 chain_state; /* id of the chain state that filled the lines; a server keeps them only if its chain contains this state */
+	__u64 chain_state; /* id of the chain state that filled the lines; kept only if the server has this state */
 	__u64 reserved_2[8]; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_spv_control) == 176, "spv_control");
@@ -536,8 +536,8 @@ _Static_assert(sizeof(struct ls_column_reply) == 24, "column_reply");
 /* Header of a row; key, value and padding to 8 bytes follow. */
 struct ls_column_row {
 	__u8 key_bytes; /* bytes of the key */
-	__u8 column; /* index of the column name in the request; bit 0x80: the row is left out, bit 0x40: its key is truncated */
-	__be16 value_bytes; /* bytes of the value; if the row is left out: 8, and the value is the length of the longest value */
+	__u8 column; /* index of the column in the request; bit 0x80: row left out, bit 0x40: its key is truncated */
+	__be16 value_bytes; /* bytes of the value; row left out: 8, and the value is the length of the longest value */
 };
 _Static_assert(sizeof(struct ls_column_row) == 4, "column_row");
 
@@ -641,7 +641,7 @@ _Static_assert(sizeof(struct ls_column_page) == 832, "column_page");
 struct ls_column_block {
 	__u32 flags; /* block_invalid, block_continues */
 	__u32 rows; /* number of rows */
-	__u32 lengths; /* bits 0 to 7: bytes of the low key; 8 to 15: of the high key (0xff: none); 16 to 31: skip of the heads */
+	__u32 lengths; /* bits 0-7: bytes of the low key; 8-15: of the high key (0xff: none); 16-31: skip of the heads */
 	__u32 server; /* index of the server whose lease the block needs */
 	__u64 until_ns; /* CLOCK_MONOTONIC time at which the first row may expire */
 	__u32 used; /* 1: a request has read the block since the writer's last check */

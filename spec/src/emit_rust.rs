@@ -163,7 +163,7 @@ fn message(w: &mut String, layout: &Struct) {
     let name = camel(&layout.name);
     let _ = writeln!(
         w,
-        "/// {} {} bytes, network byte order.\n\
+        "/// {}\n///\n/// Size: {} bytes. Integers are in network byte order.\n\
          #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]\n\
          #[repr(C)]\npub struct {name} {{",
         layout.doc,

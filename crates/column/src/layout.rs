@@ -149,7 +149,7 @@ pub struct ColumnBlock {
     pub flags: AtomicU32,
     /// number of rows
     pub rows: AtomicU32,
-    /// bits 0 to 7: bytes of the low key; 8 to 15: of the high key (0xff: none); 16 to 31: skip of the heads
+    /// bits 0-7: bytes of the low key; 8-15: of the high key (0xff: none); 16-31: skip of the heads
     pub lengths: AtomicU32,
     /// index of the server whose lease the block needs
     pub server: AtomicU32,

@@ -72,8 +72,8 @@ pub struct ServiceStatus {
     pub drops: BTreeMap<String, BTreeMap<String, u64>>,
     /// Counters of the host, by [`Metric::key`].
     pub host: BTreeMap<String, u64>,
-    /// Counters with one label that only the metric has: by [`Metric::key`], then by the label's value. Metrics in seconds are in
-    /// nanoseconds here.
+    /// Counters with one label that only the metric has: by [`Metric::key`], then by the label's value. Metrics in
+    /// seconds are in nanoseconds here.
     #[serde(default)]
     pub labelled: BTreeMap<String, BTreeMap<String, u64>>,
     /// Histograms, by [`Metric::key`]. Times are in nanoseconds.
@@ -249,8 +249,8 @@ impl ServiceStatus {
         self.host.insert(metric.key.into(), value);
     }
 
-    /// Sets one series of a metric that has one label besides those of the service, such as `(metric::FABRIC_TRANSACTIONS, "VALID", 7)`.
-    /// Metrics in seconds are given in nanoseconds.
+    /// Sets one series of a metric that has one label of its own, in addition to the labels of the service. Example:
+    /// `(metric::FABRIC_TRANSACTIONS, "VALID", 7)`. Metrics in seconds are given in nanoseconds.
     pub fn set_labelled(&mut self, metric: Metric, label: &str, value: u64) {
         let own = metric.labels.iter().filter(|label| !is_of_service(label));
         debug_assert_eq!(own.count(), 1, "{} has one label of its own", metric.name);

@@ -103,7 +103,7 @@ pub struct SpvControl {
     pub layout_version: AtomicU32,
     /// number of tree nodes; 0: there are no trees, and only the host answers proofs
     pub tree_nodes: AtomicU32,
-    /// id of the chain state that filled the lines; a server keeps them only if its chain contains this state
+    /// id of the chain state that filled the lines; kept only if the server has this state
     pub chain_state: AtomicU64,
     /// reserved: zero
     pub reserved_2: [AtomicU64; 8],

@@ -312,8 +312,8 @@ pub fn check_kind(path: &Path, kind: &Kind) -> Result<(), DataDirError> {
     marker::check_marked(path, kind).map(drop)
 }
 
-/// Returns true if the directory has the marker of a server but no other file of a server: these were removed, or the first
-/// start was interrupted. Changes nothing.
+/// Returns true if the directory has the marker of a server but no other file of a server: these were removed, or the
+/// first start was interrupted. Changes nothing.
 ///
 /// # Errors
 /// The directory cannot be read.

@@ -54,7 +54,9 @@ pub const ODOMETER_SLOT: u32 = 4;
 /// Ports of all services.
 pub const SERVICE_PORTS: [u16; 5] = [7701, 7702, 7703, 7704, 7705];
 
-/// Header of every native packet. 16 bytes, network byte order.
+/// Header of every native packet.
+///
+/// Size: 16 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct NativeHeader {
@@ -106,7 +108,7 @@ pub enum Status {
     StartBehindStop = 12,
     /// cannot increment: the cell value is not 8 bytes
     NotANumber = 13,
-    /// too long for a packet (the reply has the length), or, in a change, longer than a cell may be
+    /// too long for a packet (the reply has the length); for a change, longer than a cell may be
     TooLong = 14,
     /// the server does not keep the data that this operation needs
     NotKept = 15,
@@ -156,7 +158,7 @@ impl Status {
             Self::UnknownFamily => "the table has no such column family",
             Self::StartBehindStop => "the scan's start key is above its stop key",
             Self::NotANumber => "cannot increment: the cell value is not 8 bytes",
-            Self::TooLong => "too long for a packet (the reply has the length), or, in a change, longer than a cell may be",
+            Self::TooLong => "too long for a packet (the reply has the length); for a change, longer than a cell may be",
             Self::NotKept => "the server does not keep the data that this operation needs",
             Self::NoCommitment => "the transaction's block commits to no witnesses",
         }
@@ -250,7 +252,9 @@ pub const SPV_OP_WITNESS_PROOF: u8 = 5;
 /// Operation `wtxid_proof` of `spv`.
 pub const SPV_OP_WTXID_PROOF: u8 = 6;
 
-/// Position of one transaction, and the tip at which it was valid. 104 bytes, network byte order.
+/// Position of one transaction, and the tip at which it was valid.
+///
+/// Size: 104 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RootReply {
@@ -268,7 +272,9 @@ pub struct RootReply {
 
 const _: () = assert!(size_of::<RootReply>() == 104);
 
-/// Header of the body of `roots`, with the tip at which all items were valid. 40 bytes, network byte order.
+/// Header of the body of `roots`, with the tip at which all items were valid.
+///
+/// Size: 40 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RootsHead {
@@ -282,7 +288,9 @@ pub struct RootsHead {
 
 const _: () = assert!(size_of::<RootsHead>() == 40);
 
-/// Position of one transaction in `roots`. If the TXID is unknown, all fields but the status are zero. 72 bytes, network byte order.
+/// Position of one transaction in `roots`. If the TXID is unknown, all fields but the status are zero.
+///
+/// Size: 72 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RootItem {
@@ -298,7 +306,9 @@ pub struct RootItem {
 
 const _: () = assert!(size_of::<RootItem>() == 72);
 
-/// Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth are set. 136 bytes, network byte order.
+/// Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth are set.
+///
+/// Size: 136 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ProofReply {
@@ -322,7 +332,9 @@ pub struct ProofReply {
 
 const _: () = assert!(size_of::<ProofReply>() == 136);
 
-/// Header of a witness proof. Unknown: only the tip is set. Too long: transactions, depth, coinbase_bytes. 200 bytes, network byte order.
+/// Header of a witness proof. Unknown: only the tip is set. Too long: transactions, depth, coinbase_bytes.
+///
+/// Size: 200 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct WitnessReply {
@@ -340,7 +352,7 @@ pub struct WitnessReply {
     pub tip_hash: [u8; 32],
     /// height of the best block at the time of the reply
     pub tip_height: U32,
-    /// bytes of the coinbase without its witness; if the reply is too long, it needs 64 * depth more bytes
+    /// bytes of the coinbase without its witness; too long: 64 * depth more bytes are needed
     pub coinbase_bytes: U32,
     /// WTXID of the transaction, wire byte order; zeros for a coinbase
     pub wtxid: [u8; 32],
@@ -350,7 +362,9 @@ pub struct WitnessReply {
 
 const _: () = assert!(size_of::<WitnessReply>() == 200);
 
-/// Header of a reply to `headers`, which has fewer headers than requested if the chain ends. 48 bytes, network byte order.
+/// Header of a reply to `headers`, which has fewer headers than requested if the chain ends.
+///
+/// Size: 48 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct HeadersHead {
@@ -522,7 +536,7 @@ pub enum TransferCode {
     Busy = 8,
     /// source or destination is frozen
     Frozen = 9,
-    /// unknown command, contract or flag; a transfer of 0; or a field that must be 0, or must not be 0
+    /// unknown command, contract or flag; a transfer of 0; or a field with a value that is not allowed
     BadCommand = 10,
     /// the request has the last transaction id of the source account, but another body
     IdReused = 11,
@@ -573,7 +587,7 @@ impl TransferCode {
             Self::StaleId => "the transaction id is below the last one of the source account",
             Self::Busy => "busy, not executed: try again",
             Self::Frozen => "source or destination is frozen",
-            Self::BadCommand => "unknown command, contract or flag; a transfer of 0; or a field that must be 0, or must not be 0",
+            Self::BadCommand => "unknown command, contract or flag; a transfer of 0; or a field with a value that is not allowed",
             Self::IdReused => "the request has the last transaction id of the source account, but another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::LinkedFailed => "not executed, because a linked operation was refused",
@@ -583,7 +597,9 @@ impl TransferCode {
     }
 }
 
-/// Packet in the paper's format (Table II of the paper). 20 bytes, network byte order.
+/// Packet in the paper's format (Table II of the paper).
+///
+/// Size: 20 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct PaperTransfer {
@@ -601,7 +617,9 @@ pub struct PaperTransfer {
 
 const _: () = assert!(size_of::<PaperTransfer>() == 20);
 
-/// Header of the body of `execute`: session and sequence number of the packet. 24 bytes, network byte order.
+/// Header of the body of `execute`: session and sequence number of the packet.
+///
+/// Size: 24 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ExecuteHead {
@@ -619,7 +637,9 @@ pub struct ExecuteHead {
 
 const _: () = assert!(size_of::<ExecuteHead>() == 24);
 
-/// Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after this header. 104 bytes, network byte order.
+/// Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after this header.
+///
+/// Size: 104 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SignedHead {
@@ -641,7 +661,9 @@ pub struct SignedHead {
 
 const _: () = assert!(size_of::<SignedHead>() == 104);
 
-/// Operation in a request, with its outcome in the reply. 88 bytes, network byte order.
+/// Operation in a request, with its outcome in the reply.
+///
+/// Size: 88 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Operation {
@@ -673,7 +695,9 @@ pub struct Operation {
 
 const _: () = assert!(size_of::<Operation>() == 88);
 
-/// Header of the body of `refer`. 8 bytes, network byte order.
+/// Header of the body of `refer`.
+///
+/// Size: 8 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ReferHead {
@@ -687,7 +711,9 @@ pub struct ReferHead {
 
 const _: () = assert!(size_of::<ReferHead>() == 8);
 
-/// Balance of one account. 48 bytes, network byte order.
+/// Balance of one account.
+///
+/// Size: 48 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct BalanceItem {
@@ -709,7 +735,9 @@ pub struct BalanceItem {
 
 const _: () = assert!(size_of::<BalanceItem>() == 48);
 
-/// Session that is opened, closed or queried. 40 bytes, network byte order.
+/// Session that is opened, closed or queried.
+///
+/// Size: 40 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SessionBody {
@@ -989,7 +1017,9 @@ impl ColumnCode {
     }
 }
 
-/// Header of every request except `open`; each part after it is zero-padded to 8 bytes. 32 bytes, network byte order.
+/// Header of every request except `open`; each part after it is zero-padded to 8 bytes.
+///
+/// Size: 32 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnHead {
@@ -1019,7 +1049,9 @@ pub struct ColumnHead {
 
 const _: () = assert!(size_of::<ColumnHead>() == 32);
 
-/// Header of every reply except to `open`; rows follow, then zeros. 24 bytes, network byte order.
+/// Header of every reply except to `open`; rows follow, then zeros.
+///
+/// Size: 24 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnReply {
@@ -1039,21 +1071,25 @@ pub struct ColumnReply {
 
 const _: () = assert!(size_of::<ColumnReply>() == 24);
 
-/// Header of a row; key, value and padding to 8 bytes follow. 4 bytes, network byte order.
+/// Header of a row; key, value and padding to 8 bytes follow.
+///
+/// Size: 4 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnRow {
     /// bytes of the key
     pub key_bytes: u8,
-    /// index of the column name in the request; bit 0x80: the row is left out, bit 0x40: its key is truncated
+    /// index of the column in the request; bit 0x80: row left out, bit 0x40: its key is truncated
     pub column: u8,
-    /// bytes of the value; if the row is left out: 8, and the value is the length of the longest value
+    /// bytes of the value; row left out: 8, and the value is the length of the longest value
     pub value_bytes: U16,
 }
 
 const _: () = assert!(size_of::<ColumnRow>() == 4);
 
-/// Session that is opened. 40 bytes, network byte order.
+/// Session that is opened.
+///
+/// Size: 40 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnSession {
@@ -1071,7 +1107,9 @@ pub struct ColumnSession {
 
 const _: () = assert!(size_of::<ColumnSession>() == 40);
 
-/// Switches the fast path off or on; only for loopback and trusted_sources. 8 bytes, network byte order.
+/// Switches the fast path off or on; only for loopback and trusted_sources.
+///
+/// Size: 8 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnSwitch {
@@ -1081,7 +1119,9 @@ pub struct ColumnSwitch {
 
 const _: () = assert!(size_of::<ColumnSwitch>() == 8);
 
-/// Header of every notification; table, keys (each after its length, u8) and tag follow. 64 bytes, network byte order.
+/// Header of every notification; table, keys (each after its length, u8) and tag follow.
+///
+/// Size: 64 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnNotice {
@@ -1206,7 +1246,9 @@ pub const FABRIC_OP_ANNOUNCE: u8 = 1;
 /// Operation `data` of `fabric`.
 pub const FABRIC_OP_DATA: u8 = 2;
 
-/// Part that follows the header of every native datagram. 16 bytes, network byte order.
+/// Part that follows the header of every native datagram.
+///
+/// Size: 16 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SessionHead {
@@ -1216,7 +1258,9 @@ pub struct SessionHead {
 
 const _: () = assert!(size_of::<SessionHead>() == 16);
 
-/// Blocks that the sender has. This statement is valid only for the receiver that it names. 32 bytes, network byte order.
+/// Blocks that the sender has. This statement is valid only for the receiver that it names.
+///
+/// Size: 32 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Announce {
@@ -1230,7 +1274,9 @@ pub struct Announce {
 
 const _: () = assert!(size_of::<Announce>() == 32);
 
-/// Header of the body of `data`. 16 bytes, network byte order.
+/// Header of the body of `data`.
+///
+/// Size: 16 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct DataHead {
@@ -1244,7 +1290,9 @@ pub struct DataHead {
 
 const _: () = assert!(size_of::<DataHead>() == 16);
 
-/// Section with an identity or a sample transaction for the cache. Its bytes follow. 38 bytes, network byte order.
+/// Section with an identity or a sample transaction for the cache. Its bytes follow.
+///
+/// Size: 38 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct EntryHead {
@@ -1262,7 +1310,9 @@ pub struct EntryHead {
 
 const _: () = assert!(size_of::<EntryHead>() == 38);
 
-/// Section with consecutive segments, or one part of a segment. 18 bytes, network byte order.
+/// Section with consecutive segments, or one part of a segment.
+///
+/// Size: 18 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RunHead {
@@ -1286,7 +1336,9 @@ pub struct RunHead {
 
 const _: () = assert!(size_of::<RunHead>() == 18);
 
-/// Blocks that the receiver has and requests. 28 bytes, network byte order.
+/// Blocks that the receiver has and requests.
+///
+/// Size: 28 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct WantHead {
@@ -1302,7 +1354,9 @@ pub struct WantHead {
 
 const _: () = assert!(size_of::<WantHead>() == 28);
 
-/// Segments, parts of a segment, or cache entries to send again. 20 bytes, network byte order.
+/// Segments, parts of a segment, or cache entries to send again.
+///
+/// Size: 20 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct WantItem {
@@ -1320,7 +1374,9 @@ pub struct WantItem {
 
 const _: () = assert!(size_of::<WantItem>() == 20);
 
-/// Packet in the paper's format: one for each section, without the native header. 4 bytes, network byte order.
+/// Packet in the paper's format: one for each section, without the native header.
+///
+/// Size: 4 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct PaperHead {
@@ -1334,7 +1390,9 @@ pub struct PaperHead {
 
 const _: () = assert!(size_of::<PaperHead>() == 4);
 
-/// An annotation of the paper's packet. 5 bytes, network byte order.
+/// An annotation of the paper's packet.
+///
+/// Size: 5 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct PaperAnnotation {
@@ -1551,7 +1609,7 @@ pub enum HybridCode {
     Unknown = 18,
     /// the request may or may not have been executed: ask for its outcome
     OutcomeUnknown = 19,
-    /// the request has the paper's format and the database is not in the paper's mode, or the reverse
+    /// the paper's format for a database that is not in the paper's mode, or the reverse
     WrongMode = 20,
     /// the key's version is above that of the request: nothing was written
     OldVersion = 21,
@@ -1610,13 +1668,15 @@ impl HybridCode {
             Self::ExpiryTooFar => "a read must expire within a minute",
             Self::Unknown => "no such transaction, or nothing to prove",
             Self::OutcomeUnknown => "the request may or may not have been executed: ask for its outcome",
-            Self::WrongMode => "the request has the paper's format and the database is not in the paper's mode, or the reverse",
+            Self::WrongMode => "the paper's format for a database that is not in the paper's mode, or the reverse",
             Self::OldVersion => "the key's version is above that of the request: nothing was written",
         }
     }
 }
 
-/// Header of every request; s is at most half the curve's order. 64 bytes, network byte order.
+/// Header of every request; s is at most half the curve's order.
+///
+/// Size: 64 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RequestSignature {
@@ -1628,7 +1688,9 @@ pub struct RequestSignature {
 
 const _: () = assert!(size_of::<RequestSignature>() == 64);
 
-/// Header of the signed bytes. 44 bytes, network byte order.
+/// Header of the signed bytes.
+///
+/// Size: 44 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RequestHead {
@@ -1650,7 +1712,9 @@ pub struct RequestHead {
 
 const _: () = assert!(size_of::<RequestHead>() == 44);
 
-/// Header of a message of the log, after the node's signature. 29 bytes, network byte order.
+/// Header of a message of the log, after the node's signature.
+///
+/// Size: 29 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct MessageHead {
@@ -1670,7 +1734,9 @@ pub struct MessageHead {
 
 const _: () = assert!(size_of::<MessageHead>() == 29);
 
-/// Data that a block's hash covers: Keccak-256 of `lineside/hybrid/block/1` and this. 240 bytes, network byte order.
+/// Data that a block's hash covers: Keccak-256 of `lineside/hybrid/block/1` and this.
+///
+/// Size: 240 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct BlockHeader {
@@ -1702,7 +1768,9 @@ pub struct BlockHeader {
 
 const _: () = assert!(size_of::<BlockHeader>() == 240);
 
-/// Attestation of a block by a node. 116 bytes, network byte order.
+/// Attestation of a block by a node.
+///
+/// Size: 116 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct NodeHead {
@@ -1722,7 +1790,9 @@ pub struct NodeHead {
 
 const _: () = assert!(size_of::<NodeHead>() == 116);
 
-/// Attestation of a block by a member. 112 bytes, network byte order.
+/// Attestation of a block by a member.
+///
+/// Size: 112 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct MemberWord {
@@ -1740,7 +1810,9 @@ pub struct MemberWord {
 
 const _: () = assert!(size_of::<MemberWord>() == 112);
 
-/// Header of an answer by UDP, after the native header with status ok. 3 bytes, network byte order.
+/// Header of an answer by UDP, after the native header with status ok.
+///
+/// Size: 3 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct AnswerHead {
@@ -1758,7 +1830,9 @@ pub const ODOMETER_OP_READ: u8 = 1;
 /// Operation `add` of `odometer`.
 pub const ODOMETER_OP_ADD: u8 = 2;
 
-/// Body of `read` and `add`. A reply to `read` has the number; a reply to `add` has the sum. 8 bytes, network byte order.
+/// Body of `read` and `add`. A reply to `read` has the number; a reply to `add` has the sum.
+///
+/// Size: 8 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct OdometerNumber {
