@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the dashboard page into target/dashboard, from which crates/console/build.rs embeds it. Does nothing if the page
-# in target/dashboard is newer than its sources.
+# Builds the dashboard page into target/dashboard, from which crates/console/build.rs embeds it. Does nothing if the
+# page in target/dashboard is newer than its sources.
 #   scripts/dashboard.sh               fails if Node.js or the packages are missing
 #   scripts/dashboard.sh --if-possible prints a line about what is missing, and succeeds: the console then has a plain
 #                                      page that says how to build the dashboard page

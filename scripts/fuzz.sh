@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs every fuzz target under libFuzzer for SECONDS_EACH seconds (default: 60); TARGETS="xdp block" runs only these two
-# targets. Ends at the first finding. Installs cargo-fuzz if it is missing. lab/fuzz/libfuzzer/README.md lists the assertions of the targets.
+# targets. Ends at the first finding. Installs cargo-fuzz if it is missing. lab/fuzz/libfuzzer/README.md lists the
+# assertions of the targets.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the container image with buildah, without a daemon and without a base image. The image contains the program, the
-# C library that the program is linked to, and empty folders for its data.
+# Builds the container image with buildah, without a daemon and without a base image. The image contains the program,
+# the C library that the program is linked to, and empty folders for its data.
 #   scripts/package-image.sh ROOT VERSION ARCHIVE    ROOT has usr/bin/lineside; ARCHIVE is an OCI archive to write
 # Needs root, or a user that may map users (subuid).
 set -euo pipefail

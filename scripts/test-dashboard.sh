@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the dashboard page: its functions in Node.js, and the page in Chromium with a real process of all services. As
-# root, the script installs Chromium by apt if it is missing. A test whose program is missing is skipped with a line that
-# says so.
+# root, the script installs Chromium by apt if it is missing. A test whose program is missing is skipped with a line
+# that says so.
 #   scripts/test-dashboard.sh           the tests
 #   scripts/test-dashboard.sh FOLDER    takes the screenshots of the README instead, into FOLDER; about six minutes
 set -euo pipefail

@@ -30,7 +30,8 @@ enter() { # USER COMMAND
         bash -euc "$2"
 }
 in_root() { enter root "$1"; }
-# Runs a command in a separate network namespace: XDP attaches to the `lo` of the namespace, and no port is in use there.
+# Runs a command in a separate network namespace: XDP attaches to the `lo` of the namespace, and no port is in use
+# there.
 in_own_net() { # USER COMMAND
     # shellcheck disable=SC2016
     unshare --net env "root=$root" "path=$path" bash -euc "$(declare -f enter)"'

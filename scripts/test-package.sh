@@ -128,8 +128,8 @@ test_image() {
     say "image: passed ($(du -sh "$work/image" | cut -f1))"
 }
 
-# Runs the image with podman, with the rights that compose.yaml gives it. The server must serve, have its data after kill
-# -9 and a new start, and end at SIGTERM with code 0.
+# Runs the image with podman, with the rights that compose.yaml gives it. The server must serve, have its data after
+# kill -9 and a new start, and end at SIGTERM with code 0.
 test_engine() {
     lacks engine podman curl && return
     [ "$(id -u)" -eq 0 ] || { say "engine: skipped: only root is tried"; return; }

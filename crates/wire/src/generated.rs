@@ -108,7 +108,7 @@ pub enum Status {
     StartBehindStop = 12,
     /// cannot increment: the cell value is not 8 bytes
     NotANumber = 13,
-    /// too long for a packet (the reply has the length); for a change, longer than a cell may be
+    /// too long for a packet (the reply has the length), or a change would make a cell too long
     TooLong = 14,
     /// the server does not keep the data that this operation needs
     NotKept = 15,
@@ -158,7 +158,7 @@ impl Status {
             Self::UnknownFamily => "the table has no such column family",
             Self::StartBehindStop => "the scan's start key is above its stop key",
             Self::NotANumber => "cannot increment: the cell value is not 8 bytes",
-            Self::TooLong => "too long for a packet (the reply has the length); for a change, longer than a cell may be",
+            Self::TooLong => "too long for a packet (the reply has the length), or a change would make a cell too long",
             Self::NotKept => "the server does not keep the data that this operation needs",
             Self::NoCommitment => "the transaction's block commits to no witnesses",
         }
@@ -536,7 +536,7 @@ pub enum TransferCode {
     Busy = 8,
     /// source or destination is frozen
     Frozen = 9,
-    /// unknown command, contract or flag; a transfer of 0; or a field with a value that is not allowed
+    /// unknown command, contract or flag; a transfer of 0; or a value that is not allowed
     BadCommand = 10,
     /// the request has the last transaction id of the source account, but another body
     IdReused = 11,
@@ -587,7 +587,7 @@ impl TransferCode {
             Self::StaleId => "the transaction id is below the last one of the source account",
             Self::Busy => "busy, not executed: try again",
             Self::Frozen => "source or destination is frozen",
-            Self::BadCommand => "unknown command, contract or flag; a transfer of 0; or a field with a value that is not allowed",
+            Self::BadCommand => "unknown command, contract or flag; a transfer of 0; or a value that is not allowed",
             Self::IdReused => "the request has the last transaction id of the source account, but another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::LinkedFailed => "not executed, because a linked operation was refused",
