@@ -1848,7 +1848,7 @@ const _: () = assert!(size_of::<OdometerNumber>() == 8);
 pub enum OdometerCounter {
     /// requests answered by the fast path
     Reads = 0,
-    /// requests forwarded to the host: all but `read`, and all without a lease
+    /// requests for the host: all but `read`, and each one without a lease
     Forwarded = 1,
 }
 
