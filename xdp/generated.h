@@ -325,7 +325,7 @@ struct ls_balance_item {
 };
 _Static_assert(sizeof(struct ls_balance_item) == 48, "balance_item");
 
-/* Session that is opened, closed or queried. */
+/* Session that a client opens, closes or queries: body of the request and of the reply. */
 struct ls_session_body {
 	__u8 challenge[16]; /* proof that the client receives packets at its address */
 	__be64 token; /* secret token of the session, which authenticates its packets */
@@ -541,7 +541,7 @@ struct ls_column_row {
 };
 _Static_assert(sizeof(struct ls_column_row) == 4, "column_row");
 
-/* Session that is opened. */
+/* Session that a client opens: body of the request and of the reply. */
 struct ls_column_session {
 	__u8 challenge[16]; /* proof that the client receives packets at its address */
 	__be64 token; /* reply with a session: secret token */

@@ -30,9 +30,9 @@ static __always_inline int transfer_has_room(__u32 count)
 }
 
 /*
- * Appends a record; the caller has checked that the ring has room. The seal of the place is cleared before the other
- * words are written and set after them, so a reader never mistakes a half-written record for a complete one. The
- * caller calls this before it releases the locks of the record's accounts.
+ * Appends a record to the ring; the caller has checked that the ring has room. The function clears the seal of the
+ * record before it writes the other words, and sets the seal after them, so a reader never mistakes a half-written
+ * record for a complete one. The caller calls this before it releases the locks of the record's accounts.
  */
 static __always_inline void transfer_push(const struct ls_transfer_record *record)
 {

@@ -343,8 +343,8 @@ fn if_the_second_interface_cannot_be_attached_no_interface_stays_attached() {
         .expect("missing");
     assert!(why.contains("there is no interface no-such-if0"), "{why}");
     assert!(net.pinned().is_empty());
-    // The test repeats this after a kill during which a foreign program was attached: the fast path that would be taken
-    // over ends as well.
+    // The daemon is killed, and a foreign program is attached to y1 before the next start. This start fails, and it
+    // also detaches the fast path that it would otherwise have taken over.
     drop(foreign);
     net.start(&both).expect("daemon").signal(libc::SIGKILL);
     assert!(net.detach("y1").0);

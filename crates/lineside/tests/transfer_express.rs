@@ -162,7 +162,8 @@ fn at_the_line() {
     );
     server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
     move_ones(&mut client, 600, 10, 9_460);
-    // SAFETY: a process that we started and have not waited for.
+    // SAFETY: `kill` takes only numbers. The test started the process and has not waited for it, so the kernel has not
+    // given its id to another process.
     assert_eq!(unsafe { libc::kill(server.child.id() as i32, libc::SIGTERM) }, 0);
     server.child.wait().unwrap();
     let audit = lineside()

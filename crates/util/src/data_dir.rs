@@ -36,7 +36,7 @@ pub enum DataDirError {
     /// The directory does not exist and may not be created.
     #[error("{} does not exist", path.display())]
     Missing {
-        /// The directory.
+        /// Path of the data directory.
         path: PathBuf,
     },
     /// Another owner, in this or another process, holds the directory.
@@ -48,7 +48,7 @@ pub enum DataDirError {
     /// The directory belongs to another service, or has a format that this program does not know.
     #[error("{} holds {found}, not {expected}: give another directory", path.display())]
     OtherKind {
-        /// The directory.
+        /// Path of the data directory.
         path: PathBuf,
         /// Kind named in its marker.
         found: String,
@@ -63,7 +63,7 @@ pub enum DataDirError {
         path.display(), path.display()
     )]
     Unmarked {
-        /// The directory.
+        /// Path of the data directory.
         path: PathBuf,
         /// One of its files.
         file: String,
@@ -79,7 +79,7 @@ pub enum DataDirError {
         path.display(), path.display()
     )]
     BadMarker {
-        /// The directory.
+        /// Path of the data directory.
         path: PathBuf,
         /// Kind that was requested.
         expected: String,
@@ -93,7 +93,7 @@ pub enum DataDirError {
         path.display()
     )]
     Exposed {
-        /// The directory.
+        /// Path of the data directory.
         path: PathBuf,
         /// Permission bits.
         mode: u32,
@@ -103,7 +103,7 @@ pub enum DataDirError {
     /// The directory is one that all users of the machine share.
     #[error("{} is shared by all users (sticky bit): make a directory of its own below it", path.display())]
     Shared {
-        /// The directory.
+        /// Path of the data directory.
         path: PathBuf,
     },
     /// A system call failed.

@@ -735,7 +735,7 @@ pub struct BalanceItem {
 
 const _: () = assert!(size_of::<BalanceItem>() == 48);
 
-/// Session that is opened, closed or queried.
+/// Session that a client opens, closes or queries: body of the request and of the reply.
 ///
 /// Size: 40 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -1087,7 +1087,7 @@ pub struct ColumnRow {
 
 const _: () = assert!(size_of::<ColumnRow>() == 4);
 
-/// Session that is opened.
+/// Session that a client opens: body of the request and of the reply.
 ///
 /// Size: 40 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]

@@ -243,7 +243,8 @@ fn link_info(link: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
     if info.type_ != libbpf_sys::BPF_LINK_TYPE_XDP {
         return Err(io::Error::other("the pinned link is not an XDP link"));
     }
-    // SAFETY: the link is an XDP link, whose member of the union is one number, and all bits form a valid number.
+    // SAFETY: the link is an XDP link, so the kernel has filled the union's member `xdp`. This is one number, and every
+    // bit pattern is a valid number.
     let index = unsafe { info.__bindgen_anon_1.xdp.ifindex };
     Ok((info.prog_id, index))
 }

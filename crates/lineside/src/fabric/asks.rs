@@ -41,7 +41,7 @@ pub struct RequestIdentity {
 /// Detects that all endpoints refused the requests before any of them answered; the command then ends.
 pub struct Refusals {
     endpoints: usize,
-    /// Number of refusals without a break; `None` once an endpoint has answered.
+    /// Number of consecutive refusals by endpoints; `None` after an endpoint has answered.
     in_a_row: Mutex<Option<usize>>,
     why: watch::Sender<Option<String>>,
 }

@@ -98,7 +98,7 @@ impl Group {
     #[cfg(test)]
     const ALL: [Self; 5] = [Self::Base, Self::Net, Self::Files, Self::Directories, Self::Xdp];
 
-    /// Returns the group for a group that a service names.
+    /// Converts a group that a service lists in its definition.
     pub(super) const fn of(group: CallGroup) -> Self {
         match group {
             CallGroup::Files => Self::Files,

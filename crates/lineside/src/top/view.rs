@@ -223,8 +223,8 @@ fn draw_details(
     draw_values(frame, values, history.values(service));
 }
 
-/// Draws the values: those that change fastest first, then the others by name. If one table has no room for all, there
-/// are as many next to each other as needed and as fit.
+/// Draws the values of counters: the fastest-changing first, then the unchanged ones by name. If one table has too few
+/// lines for all values, further tables are drawn next to it, as many as the width allows.
 fn draw_values(frame: &mut Frame<'_>, area: Rect, mut values: Vec<Value>) {
     values.retain(|value| value.value > 0);
     values.sort_by(|one, other| {
