@@ -383,12 +383,12 @@ impl Gate {
         for (name, pool, amount, can_close) in pools {
             let (used, limit) = pool.used();
             if pool.is_full_for_strangers(amount) && !can_close {
-                let why = format!("new clients are refused: {used} of {limit} {name} are taken");
+                let why = format!("new clients are refused: {used} of {limit} {name} are in use");
                 standing.problems.push(why);
             } else if pool.is_nearly_full() {
                 standing
                     .warnings
-                    .push(format!("{used} of {limit} {name} are taken"));
+                    .push(format!("{used} of {limit} {name} are in use"));
             }
         }
         standing

@@ -30,7 +30,7 @@ fn one_source_leaves_connections_for_others_and_untrusted_sources_leave_some_for
     let full = gate.standing();
     assert_eq!(
         full.problems,
-        ["new clients are refused: 70 of 80 connections are taken"]
+        ["new clients are refused: 70 of 80 connections are in use"]
     );
     assert_eq!((full.connections, full.refused), (70, 8));
     let trusted: Vec<_> = std::iter::from_fn(|| gate.connect(address("127.0.0.1"))).collect();
@@ -40,7 +40,7 @@ fn one_source_leaves_connections_for_others_and_untrusted_sources_leave_some_for
     assert!(gate.connect(address("10.0.0.9")).is_some());
     let near = gate.standing();
     assert!(near.problems.is_empty());
-    assert_eq!(near.warnings, ["69 of 80 connections are taken"]);
+    assert_eq!(near.warnings, ["69 of 80 connections are in use"]);
 }
 
 #[test]

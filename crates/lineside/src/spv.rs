@@ -258,7 +258,7 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
                 });
             say!("{id}: root {}{height}", line["root"].as_str().unwrap_or_default())
         } else {
-            say!("{id}: no connected block holds it")
+            say!("{id}: no block in the chain contains it")
         }
     };
     if arguments.paper {
@@ -315,7 +315,7 @@ fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
         );
     }
     let Some(location) = arguments.store.open()?.locate(&arguments.txid.0)? else {
-        bail!("{txid}: no connected block holds it")
+        bail!("{txid}: no block in the chain contains it")
     };
     let (root, block) = (to_display(&location.root), to_display(&location.block_hash));
     if as_json {

@@ -133,11 +133,11 @@ fn a_light_client_verifies_a_transaction_with_its_witness() {
     }
     light.refused(
         &["--wtxid", &"0".repeat(64)],
-        "no connected block of the server commits to it",
+        "no block in the server's chain commits to it",
     );
     light.refused(
         &["--wtxid", &"7".repeat(64)],
-        "no connected block of the server commits to it",
+        "no block in the server's chain commits to it",
     );
     let txid = to_display(&blocks[3].txids[1]);
     let other = block.txdata[2].compute_wtxid().to_string();
@@ -146,7 +146,7 @@ fn a_light_client_verifies_a_transaction_with_its_witness() {
     assert!(code == Some(2) && error.contains("64 hex digits"), "{error}");
     light.refused(
         &["--witness", &"7".repeat(64)],
-        "no connected block of the server holds it",
+        "no block in the server's chain contains it",
     );
     // A transaction in a block without a witness commitment can be verified only by its TXID.
     let plain = to_display(&blocks[6].txids[1]);

@@ -15,7 +15,7 @@ pub enum XdpError {
     /// The kernel lacks, or refuses, something that a program or map needs.
     #[error("{what}: {source}")]
     Kernel {
-        /// Operation that failed, such as "loading the root program".
+        /// Statement of the operation that failed, such as "cannot load the root program".
         what: String,
         /// The kernel's error.
         source: libbpf_rs::Error,
@@ -23,7 +23,7 @@ pub enum XdpError {
     /// Another system call failed.
     #[error("{what}: {source}")]
     System {
-        /// Operation that failed.
+        /// Statement of the operation that failed.
         what: String,
         /// The system's error.
         source: io::Error,

@@ -31,7 +31,7 @@ impl Interface {
         if index == 0 {
             return Err(none());
         }
-        let found = addresses(&c_name).map_err(system(format!("reading the addresses of {name}")))?;
+        let found = addresses(&c_name).map_err(system(format!("cannot read the addresses of {name}")))?;
         let too_many = || XdpError::TooManyAddresses(name.into());
         let mut endpoint = Endpoint::new(found.mac, found.loopback, &found.own).ok_or_else(too_many)?;
         for (own, broadcast) in found.broadcasts {

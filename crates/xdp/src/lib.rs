@@ -204,12 +204,16 @@ impl XdpDatapath {
             let fd = program(&mut service.object, service.program)?.as_fd().as_raw_fd();
             map(&mut self.roots[0], SERVICES_MAP)?
                 .update(&service.slot.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
-                .map_err(kernel("putting a service into its slot"))?;
+                .map_err(kernel(
+                    "cannot put the program of a service into the program array",
+                ))?;
         }
         for slot in unused {
             match map(&mut self.roots[0], SERVICES_MAP)?.delete(&slot.to_ne_bytes()) {
                 Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
-                    return Err(kernel("emptying a slot")(error));
+                    return Err(kernel(
+                        "cannot remove the program of a service from the program array",
+                    )(error));
                 }
                 _ => {}
             }
@@ -234,7 +238,9 @@ impl XdpDatapath {
         }
         endpoints
             .update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
-            .map_err(kernel("writing the endpoint"))
+            .map_err(kernel(
+                "cannot write the addresses of the interface for the BPF programs",
+            ))
     }
 
     /// Attaches the only root program to `interface`, where all services answer; see [`XdpDatapath::attach_all`].
@@ -322,7 +328,7 @@ impl XdpDatapath {
         for old in &mut self.roots {
             let mut root = open(ROOT)?;
             share_maps(&mut root, old, &[])?;
-            roots.push(root.load().map_err(kernel("loading the root program"))?);
+            roots.push(root.load().map_err(kernel("cannot load the root program"))?);
         }
         for image in images {
             let Some(old) = self.services.iter_mut().find(|old| old.slot == image.slot) else {
@@ -332,11 +338,13 @@ impl XdpDatapath {
             share_maps(&mut next, &mut old.object, &[])?;
             old.object = next
                 .load()
-                .map_err(kernel(format!("loading {}", image.program)))?;
+                .map_err(kernel(format!("cannot load {}", image.program)))?;
             let fd = program(&mut old.object, old.program)?.as_fd().as_raw_fd();
             map(&mut roots[0], SERVICES_MAP)?
                 .update(&old.slot.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
-                .map_err(kernel("putting a service into its slot"))?;
+                .map_err(kernel(
+                    "cannot put the program of a service into the program array",
+                ))?;
         }
         for (link, root) in self.links.iter().zip(&mut roots) {
             link.replace(program(root, ROOT_PROGRAM)?.as_fd())?;
@@ -370,7 +378,7 @@ impl XdpDatapath {
         let memory = MmapOptions::new()
             .len(bytes)
             .map_raw(map.as_fd().as_raw_fd())
-            .map_err(error::system(format!("mapping {name}")))?;
+            .map_err(error::system(format!("cannot map {name} into memory")))?;
         Table::shared(memory, len).ok_or_else(|| XdpError::Map(name.into()))
     }
 
@@ -391,7 +399,7 @@ impl XdpDatapath {
         let map = self.map(name)?;
         let per_cpu = map
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(kernel("reading counters"))?
+            .map_err(kernel("cannot read the counters of the fast path"))?
             .ok_or_else(|| XdpError::Map(name.into()))?;
         let mut sums = vec![0u64; map.value_size() as usize / 8];
         for values in &per_cpu {
@@ -448,7 +456,7 @@ impl XdpDatapath {
         };
         let output = program(&mut self.roots[0], ROOT_PROGRAM)?
             .test_run(input)
-            .map_err(kernel("test run"))?;
+            .map_err(kernel("cannot run a program for a test"))?;
         let verdict = verdict(output.return_value)?;
         let bytes = output.data.map_or(0, |data| data.len());
         out.truncate(bytes);
@@ -480,7 +488,7 @@ impl XdpDatapath {
 fn runner(program: &ProgramMut<'_>) -> Result<Runner, XdpError> {
     let fd = program.as_fd().try_clone_to_owned();
     fd.map(Runner)
-        .map_err(error::system("duplicating a program's descriptor"))
+        .map_err(error::system("cannot duplicate the descriptor of a program"))
 }
 
 /// Returns the drop counters in `struct ls_drops` (`xdp/maps.h`): those of one slot, or the sums over all slots.
@@ -504,7 +512,7 @@ fn verdict(value: u32) -> Result<FrameVerdict, XdpError> {
         other => {
             let source =
                 std::io::Error::other(format!("the program returned the unknown verdict {other}")).into();
-            Err(kernel("test run")(source))
+            Err(kernel("cannot run a program for a test")(source))
         }
     }
 }
@@ -523,6 +531,6 @@ impl Drop for XdpDatapath {
 }
 
 fn verified(program: &ProgramMut<'_>) -> Result<u32, XdpError> {
-    let info = program_info(program.as_fd()).map_err(error::system("asking about a program"))?;
+    let info = program_info(program.as_fd()).map_err(error::system("cannot read the state of a program"))?;
     Ok(info.verified_insns)
 }

@@ -83,7 +83,7 @@ impl Link {
         if matches!(failed.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) {
             refuse_foreign(interface)?;
         }
-        Err(system(format!("attaching XDP to {}", interface.name))(failed))
+        Err(system(format!("cannot attach XDP to {}", interface.name))(failed))
     }
 
     /// Opens the link that is pinned at `path`. Returns `None` if no link is pinned there. A link whose interface no
@@ -92,12 +92,14 @@ impl Link {
     /// # Errors
     /// [`XdpError::ForeignProgram`] if the interface has another program than the link's; or the system's error.
     pub fn open(path: &Path, interface: &Interface) -> Result<Option<Self>, XdpError> {
-        let Some(fd) = open_pin(path).map_err(system(format!("opening {}", path.display())))? else {
+        let Some(fd) = open_pin(path).map_err(system(format!("cannot open {}", path.display())))? else {
             return Ok(None);
         };
-        let (program_id, index) = link_info(fd.as_fd()).map_err(system("asking about the pinned link"))?;
+        let (program_id, index) =
+            link_info(fd.as_fd()).map_err(system("cannot read the state of the pinned link"))?;
         if index != interface.index {
-            std::fs::remove_file(path).map_err(system(format!("unpinning {}", path.display())))?;
+            std::fs::remove_file(path)
+                .map_err(system(format!("cannot remove the pin {}", path.display())))?;
             return Ok(None);
         }
         match attached(interface)? {
@@ -120,7 +122,7 @@ impl Link {
         };
         check(result)
             .map(drop)
-            .map_err(system("replacing the XDP program"))
+            .map_err(system("cannot replace the XDP program"))
     }
 
     /// Pins the link at `path` of a BPF file system, so that the attachment outlives this process.
@@ -140,7 +142,7 @@ impl Link {
         let result = unsafe { libbpf_sys::bpf_link_detach(self.fd.as_raw_fd()) };
         check(result)
             .map(drop)
-            .map_err(system("detaching the XDP program"))
+            .map_err(system("cannot detach the XDP program"))
     }
 
     /// Returns the attachment mode.
@@ -154,7 +156,7 @@ impl Link {
 /// # Errors
 /// The system's error.
 pub(super) fn pin(object: BorrowedFd<'_>, path: &Path) -> Result<(), XdpError> {
-    let what = || system(format!("pinning {}", path.display()));
+    let what = || system(format!("cannot pin {}", path.display()));
     let c_path = c_path(path).map_err(what())?;
     // SAFETY: the descriptor is open, and `c_path` is a C string that outlives the call.
     let result = unsafe { libbpf_sys::bpf_obj_pin(object.as_raw_fd(), c_path.as_ptr()) };
@@ -172,7 +174,7 @@ pub fn attached(interface: &Interface) -> Result<Option<(u32, AttachedMode)>, Xd
         let result =
             unsafe { libbpf_sys::bpf_xdp_query_id(interface.index as i32, mode.flag() as i32, &mut id) };
         check(result).map_err(system(format!(
-            "asking for the XDP program of {}",
+            "cannot ask the kernel for the XDP program of {}",
             interface.name
         )))?;
         if id != 0 {

@@ -52,7 +52,7 @@ fn load_first_root(pins: &[Pins]) -> Result<Object, XdpError> {
     let mut root = open(ROOT)?;
     pin_maps(&mut root, &[ENDPOINT_MAP], pins)?;
     pin_endpoint(&mut root, pins.first())?;
-    root.load().map_err(kernel("loading the root program"))
+    root.load().map_err(kernel("cannot load the root program"))
 }
 
 /// Loads the root program of a further interface, which shares all maps of `first` except the endpoint.
@@ -60,7 +60,7 @@ fn load_next_root(first: &mut Object, pins: Option<&Pins>) -> Result<Object, Xdp
     let mut root = open(ROOT)?;
     share_maps(&mut root, first, &[ENDPOINT_MAP])?;
     pin_endpoint(&mut root, pins)?;
-    root.load().map_err(kernel("loading the root program"))
+    root.load().map_err(kernel("cannot load the root program"))
 }
 
 fn pin_endpoint(root: &mut OpenObject, pins: Option<&Pins>) -> Result<(), XdpError> {
@@ -71,7 +71,7 @@ fn pin_endpoint(root: &mut OpenObject, pins: Option<&Pins>) -> Result<(), XdpErr
 pub(super) fn open(object: &[u8]) -> Result<OpenObject, XdpError> {
     ObjectBuilder::default()
         .open_memory(object)
-        .map_err(kernel("reading a program"))
+        .map_err(kernel("cannot read a BPF program"))
 }
 
 pub(super) fn open_service(image: &ProgramSpec) -> Result<OpenObject, XdpError> {
@@ -79,17 +79,17 @@ pub(super) fn open_service(image: &ProgramSpec) -> Result<OpenObject, XdpError> 
     for (name, entries) in &image.entries {
         open_map(&mut service, name)?
             .set_max_entries(*entries)
-            .map_err(kernel("sizing a map"))?;
+            .map_err(kernel("cannot set the size of a map"))?;
     }
     for (name, bytes) in &image.value_bytes {
         open_map(&mut service, name)?
             .set_value_size(*bytes)
-            .map_err(kernel("sizing a map's values"))?;
+            .map_err(kernel("cannot set the value size of a map"))?;
     }
     for (name, value) in &image.constants {
         open_map(&mut service, name)?
             .set_initial_value(value)
-            .map_err(kernel("setting constants"))?;
+            .map_err(kernel("cannot set the constants of a BPF program"))?;
     }
     Ok(service)
 }
@@ -99,7 +99,7 @@ fn load_service(image: &ProgramSpec, root: &mut Object, pins: &[Pins]) -> Result
     for name in SHARED_MAPS {
         open_map(&mut service, name)?
             .reuse_fd(map(root, name)?.as_fd())
-            .map_err(kernel("sharing a map"))?;
+            .map_err(kernel("cannot share a map between programs"))?;
     }
     pin_maps(&mut service, &SHARED_MAPS, pins)?;
     let bytes: u64 = service
@@ -110,7 +110,7 @@ fn load_service(image: &ProgramSpec, root: &mut Object, pins: &[Pins]) -> Result
         libbpf_rs::ErrorKind::OutOfMemory | libbpf_rs::ErrorKind::TooBig => {
             XdpError::MapTooLarge { bytes, source }
         }
-        _ => kernel(format!("loading {}", image.program))(source),
+        _ => kernel(format!("cannot load {}", image.program))(source),
     })
 }
 
@@ -138,7 +138,7 @@ fn pin_map(mut map: OpenMapMut<'_>, pins: &Pins, path: &Path) -> Result<(), XdpE
             interface: pins.interface().into(),
         });
     }
-    map.set_pin_path(path).map_err(kernel("pinning a map"))
+    map.set_pin_path(path).map_err(kernel("cannot pin a map"))
 }
 
 /// Returns the pins of the first interface at which the map `name` is pinned, or `None` if it is pinned nowhere. Fails
@@ -178,7 +178,7 @@ fn pin_everywhere(object: &Object, pins: &[Pins]) -> Result<(), XdpError> {
 
 /// Returns true if the pinned map has the type, key size, value size and number of entries of `map`.
 fn same_shape(map: &OpenMapMut<'_>, path: &Path) -> Result<bool, XdpError> {
-    let pinned = libbpf_rs::MapHandle::from_pinned_path(path).map_err(kernel("opening a pinned map"))?;
+    let pinned = libbpf_rs::MapHandle::from_pinned_path(path).map_err(kernel("cannot open a pinned map"))?;
     Ok(pinned.map_type() == map.map_type()
         && pinned.key_size() == map.key_size()
         && pinned.value_size() == map.value_size()
@@ -192,7 +192,7 @@ pub(super) fn share_maps(next: &mut OpenObject, old: &mut Object, except: &[&str
         if !name.contains('.') && !except.contains(&name.as_str()) {
             wanted
                 .reuse_fd(map(old, &name)?.as_fd())
-                .map_err(kernel("sharing a map"))?;
+                .map_err(kernel("cannot share a map between programs"))?;
         }
     }
     Ok(())

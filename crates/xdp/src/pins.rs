@@ -40,7 +40,7 @@ impl Pins {
         // Another process that detaches at this moment may remove the directory between its creation and its lock, so
         // the function tries again.
         for _ in 0..100 {
-            fs::create_dir_all(&path).map_err(system(format!("making {}", path.display())))?;
+            fs::create_dir_all(&path).map_err(system(format!("cannot create {}", path.display())))?;
             match lock(&path) {
                 Ok(Some(folder)) => {
                     require_writable(&path)?;
@@ -55,7 +55,7 @@ impl Pins {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Err(XdpError::Owned(interface.into()));
                 }
-                Err(error) => return Err(system(format!("locking {}", path.display()))(error)),
+                Err(error) => return Err(system(format!("cannot lock {}", path.display()))(error)),
             }
         }
         Err(XdpError::Owned(interface.into()))
@@ -105,7 +105,7 @@ impl Pins {
         for name in given {
             maps.extend(map_id(&folder_of(dir, name).join(SERVICES_MAP))?);
         }
-        let mut names = Self::list(dir).map_err(system(format!("reading {}", dir.display())))?;
+        let mut names = Self::list(dir).map_err(system(format!("cannot read {}", dir.display())))?;
         // A directory that cannot be read belongs to another user and is left out.
         let map_of = |name: &str| map_id(&folder_of(dir, name).join(SERVICES_MAP)).unwrap_or_default();
         names.retain(|name| map_of(name).is_some_and(|map| maps.contains(&map)));
@@ -156,7 +156,7 @@ impl Pins {
     /// The system's error.
     pub fn remove(mut self) -> Result<(), XdpError> {
         self.is_removed = true;
-        let what = |path: &Path| system(format!("removing {}", path.display()));
+        let what = |path: &Path| system(format!("cannot remove {}", path.display()));
         // The link is removed first, so that no program keeps running with maps that are no longer pinned.
         match fs::remove_file(self.link()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(what(&self.link())(error)),
@@ -195,7 +195,7 @@ fn map_id(path: &Path) -> Result<Option<u32>, XdpError> {
     if !path.exists() {
         return Ok(None);
     }
-    let what = || kernel(format!("opening {}", path.display()));
+    let what = || kernel(format!("cannot open {}", path.display()));
     let map = MapHandle::from_pinned_path(path).map_err(what())?;
     let about = MapInfo::new(map.as_fd()).map_err(what())?;
     Ok(Some(about.info.id))
@@ -267,7 +267,7 @@ fn require_bpffs(dir: &Path) -> Result<(), XdpError> {
         .ancestors()
         .find(|path| path.exists())
         .unwrap_or(Path::new("/"));
-    let folder = File::open(existing).map_err(system(format!("opening {}", existing.display())))?;
+    let folder = File::open(existing).map_err(system(format!("cannot open {}", existing.display())))?;
     // SAFETY: statfs is plain data, for which all zeros are a valid value.
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor of `folder` is open, and `about` is valid for writing.

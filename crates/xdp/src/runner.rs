@@ -29,7 +29,9 @@ impl Runner {
         // SAFETY: the descriptor is open, and both buffers are as long as the options say and outlive the call.
         let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.0.as_raw_fd(), &mut options) };
         if result != 0 {
-            return Err(system("test run")(io::Error::from_raw_os_error(-result)));
+            return Err(system("cannot run a program for a test")(
+                io::Error::from_raw_os_error(-result),
+            ));
         }
         out.truncate(options.data_size_out as usize);
         verdict(options.retval)
