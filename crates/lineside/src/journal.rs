@@ -145,10 +145,10 @@ impl JournalDir {
         match found.findings.len() {
             0 => Ok(()),
             1 => bail!(
-                "1 thing is wrong: restore the file from a copy, or see `lineside journal repair --help`"
+                "1 error was found: restore the file from a copy, or see `lineside journal repair --help`"
             ),
             count => bail!(
-                "{count} things are wrong: restore the files from a copy, or see `lineside journal repair --help`"
+                "{count} errors were found: restore the files from a copy, or see `lineside journal repair --help`"
             ),
         }
     }

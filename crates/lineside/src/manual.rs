@@ -81,7 +81,7 @@ fn pages(command: &Command, directory: &Path) -> anyhow::Result<usize> {
     page.render(&mut text)?;
     let text = String::from_utf8(text).context("a manual page is not UTF-8")?;
     std::fs::write(&file, with_synopsis(&text, command))
-        .with_context(|| format!("{}: writing a manual page", file.display()))?;
+        .with_context(|| format!("{}: cannot write the manual page", file.display()))?;
     Ok(written)
 }
 

@@ -140,7 +140,7 @@ fn damage_is_named_and_repair_lists_the_lost_records() {
         "{said}"
     );
     assert!(
-        said.contains("things are wrong") || said.contains("1 thing is wrong"),
+        said.contains("errors were found") || said.contains("1 error was found"),
         "{said}"
     );
     let report = json(&["verify"], journal.path());

@@ -107,9 +107,9 @@ pub enum DataDirError {
         path: PathBuf,
     },
     /// A system call failed.
-    #[error("{op} {}: {source}", path.display())]
+    #[error("cannot {op} {}: {source}", path.display())]
     Io {
-        /// Operation that failed.
+        /// Operation that failed, such as `open`.
         op: &'static str,
         /// File or directory.
         path: PathBuf,
@@ -178,7 +178,7 @@ impl DataDir {
     fn take(path: &Path, kind: Option<&Kind>, may_make: bool) -> Result<Self, DataDirError> {
         let created = match path.is_dir() {
             true => None,
-            false if may_make => Some(make(path).map_err(DataDirError::io("making", path))?),
+            false if may_make => Some(make(path).map_err(DataDirError::io("create", path))?),
             false => return Err(DataDirError::Missing { path: path.into() }),
         };
         let result = Self::take_made(path, kind, created.clone());
@@ -191,7 +191,7 @@ impl DataDir {
     }
 
     fn take_made(path: &Path, kind: Option<&Kind>, created: Option<PathBuf>) -> Result<Self, DataDirError> {
-        let directory = File::open(path).map_err(DataDirError::io("opening", path))?;
+        let directory = File::open(path).map_err(DataDirError::io("open", path))?;
         lock(&directory, path)?;
         let was_marked = match kind {
             Some(kind) => marker::check_marked(path, kind)?,
@@ -200,7 +200,7 @@ impl DataDir {
         let was_empty = marker::check(path, kind)?;
         secure(&directory, path)?;
         if let Some(kind) = kind {
-            marker::write(path, kind).map_err(DataDirError::io("writing the marker of", path))?;
+            marker::write(path, kind).map_err(DataDirError::io("write the marker of", path))?;
         }
         let inner = Inner {
             path: path.into(),
@@ -249,7 +249,7 @@ impl DataDir {
             .mode(0o600)
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
             .open(&path)
-            .map_err(DataDirError::io("opening", &path))?;
+            .map_err(DataDirError::io("open", &path))?;
         close_to_others(&file).map_err(DataDirError::io("chmod 600", &path))?;
         Ok((path, file))
     }
@@ -341,14 +341,14 @@ fn lock(file: &File, path: &Path) -> Result<(), DataDirError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(DataDirError::Locked { path: path.into() }),
-        Err(TryLockError::Error(error)) => Err(DataDirError::io("locking", path)(error)),
+        Err(TryLockError::Error(error)) => Err(DataDirError::io("lock", path)(error)),
     }
 }
 
 /// Removes the permissions of group and others from a directory of this user. Refuses a directory of another user if
 /// group or others have any permissions.
 fn secure(directory: &File, path: &Path) -> Result<(), DataDirError> {
-    let about = directory.metadata().map_err(DataDirError::io("reading", path))?;
+    let about = directory.metadata().map_err(DataDirError::io("read", path))?;
     let mode = about.mode() & 0o7777;
     if mode & STICKY != 0 {
         return Err(DataDirError::Shared { path: path.into() });

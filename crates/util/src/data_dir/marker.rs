@@ -66,7 +66,7 @@ pub(super) fn check_marked(path: &Path, kind: &Kind) -> Result<bool, DataDirErro
     let file = path.join(MARKER);
     let text = match fs::read(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        read => read.map_err(DataDirError::io("reading", &file))?,
+        read => read.map_err(DataDirError::io("read", &file))?,
     };
     if text == kind.text().as_bytes() {
         return Ok(true);
@@ -96,7 +96,7 @@ pub(super) fn check(path: &Path, kind: Option<&Kind>) -> Result<bool, DataDirErr
     if check_marked(path, kind)? {
         return Ok(false);
     }
-    let names = names(path).map_err(DataDirError::io("reading", path))?;
+    let names = names(path).map_err(DataDirError::io("read", path))?;
     // A lock file without a marker means that a server has used the directory and that the marker was removed since
     // then.
     let was_used = names.iter().any(|name| name == LOCK);
