@@ -32,15 +32,16 @@ const APPLICATION_CAPABILITIES: &[&str] = &[
     "V1_1_PVTDATA_EXPERIMENTAL",
 ];
 
-/// Path of the policy for blocks. Paths of policies begin below the channel group.
+/// Path of the policy that the orderers' signatures on a block must satisfy. Paths of policies begin below the channel
+/// group.
 pub const BLOCK_VALIDATION: &str = "Orderer/BlockValidation";
-/// Path of the policy for the endorsement of chaincode definitions.
+/// Path of the policy that endorsements of chaincode definitions must satisfy.
 pub const LIFECYCLE_ENDORSEMENT: &str = "Application/LifecycleEndorsement";
 
 #[derive(Debug)]
 enum Policy {
     Signature(CompiledPolicy),
-    /// Minimum number of the policies at these paths that must be satisfied.
+    /// A policy over other policies: at least this number of the policies at these paths must be satisfied.
     Implicit(usize, Vec<String>),
 }
 
@@ -250,7 +251,8 @@ impl Config {
         self.policies.contains_key(path)
     }
 
-    /// Returns the path of a policy reference, which begins at the root (`/Channel/`) or at the channel group.
+    /// Returns the path, below the channel group, of the policy that a reference names. A reference begins with
+    /// `/Channel/` or is relative to the channel group; `None` for any other reference that begins with `/`.
     pub fn path_of(reference: &str) -> Option<&str> {
         match reference.strip_prefix('/') {
             Some(absolute) => absolute.strip_prefix("Channel/"),

@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         self.any().filter(|element| element.tag == tag)
     }
 
-    /// Returns the next element if it has this tag, otherwise `Some(None)`.
+    /// Returns the next element if it has this tag, otherwise `Some(None)`. `None` if the element is malformed.
     pub fn optional(&mut self, tag: u8) -> Option<Option<Element<'a>>> {
         if self.0.first() == Some(&tag) {
             self.any().map(Some)

@@ -12,7 +12,7 @@ pub enum Error {
     Stop(#[from] Stop),
 }
 
-/// Violated rule for whole blocks. A peer requests the block again, without limit.
+/// Violated rule for whole blocks. A peer that receives such a block requests the block again, any number of times.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -23,7 +23,7 @@ pub enum Refused {
         what: &'static str,
     },
     /// The block's number is not the next one.
-    #[error("it has number {found}, the next is {expected}")]
+    #[error("it has number {found}, but the next block is {expected}")]
     Number {
         /// The block's number.
         found: u64,
@@ -44,7 +44,7 @@ pub enum Refused {
     Envelope {
         /// Index of the transaction in the block.
         index: usize,
-        /// The fault.
+        /// Description of the fault.
         what: &'static str,
     },
     /// The block belongs to another channel.

@@ -57,7 +57,7 @@ impl Endorsement {
         }
     }
 
-    /// Parses a `SignaturePolicyEnvelope`; `None` if the bytes are not one.
+    /// Parses a `SignaturePolicyEnvelope`; `None` if the bytes are not such a message.
     pub fn envelope(bytes: &[u8], compiler: Compiler<'_>) -> Result<Option<Self>, &'static str> {
         match compiler.envelope(bytes) {
             Ok(policy) => Ok(Some(Self::Signature(Box::new(policy)))),
@@ -93,7 +93,8 @@ struct Collection {
 
 /// Endorsement policy of a collection.
 pub(crate) enum CollectionPolicy<'d> {
-    /// The chaincode has no collection of this name, or the channel has no organisation of an implicit one.
+    /// The chaincode has no collection of this name. For the name of an implicit collection: the channel has no
+    /// organisation with the MSP in the name.
     Missing,
     /// The collection's own policy.
     Own(&'d Endorsement),
@@ -156,7 +157,7 @@ pub(crate) fn lifetimes(
     let package: CollectionConfigPackage<'_> = proto::decode(package, &arena).map_err(|_| malformed())?;
     for fixed in package.configs.into_iter().filter_map(|config| config.fixed) {
         if !fixed.name.starts_with(IMPLICIT_COLLECTION) {
-            // Of two collections with one name, the peer takes the first.
+            // If two collections have the same name, peers use the first.
             lives.entry(fixed.name.to_owned()).or_insert(fixed.block_to_live);
         }
     }
@@ -164,7 +165,8 @@ pub(crate) fn lifetimes(
     Ok(lives)
 }
 
-/// Returns the committed definition of a chaincode; `None` if there is none that a transaction may name.
+/// Returns the committed definition of a chaincode; `None` if a transaction that names the chaincode is invalid because
+/// there is no usable definition.
 pub(crate) fn definition(
     name: &str,
     state: &State,
@@ -237,7 +239,8 @@ pub(crate) fn definition(
         return Ok(None);
     }
     let package = field("Collections")?;
-    // Decoding leaves the policies for later, but a peer parses the whole package or halts.
+    // The decoder does not parse the policies yet, but a peer parses the whole package and halts if that fails.
+    // `normalise` therefore checks the whole package.
     plain::normalise(CollectionConfigPackage::schema(), &package)
         .map_err(|_| stop("its collections are malformed"))?;
     let package: CollectionConfigPackage<'_> =
@@ -248,7 +251,7 @@ pub(crate) fn definition(
             .endorsement_policy
             .map(|bytes| Endorsement::new(bytes, compiler));
         let endorsement = endorsement.transpose().map_err(stop)?;
-        // Of two collections with one name, the peer takes the first.
+        // If two collections have the same name, peers use the first.
         collections
             .entry(fixed.name.to_owned())
             .or_insert(Collection { endorsement });

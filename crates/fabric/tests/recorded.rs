@@ -1,4 +1,4 @@
-//! Blocks of a real Fabric v3.1.5 network: every code and every commit hash must equal the peer's.
+//! Tests with blocks of a real Fabric v3.1.5 network: every code and every commit hash must equal the peer's.
 
 use lineside_fabric::replay::replay;
 use lineside_fabric::{Options, TxCode};

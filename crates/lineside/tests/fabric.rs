@@ -117,7 +117,7 @@ fn a_folder_without_blocks_or_with_a_damaged_one_is_refused() {
     assert_eq!(output.status.code(), Some(1));
     let words = String::from_utf8(output.stderr).unwrap();
     assert!(
-        words.contains("block 1: block refused: it has number 2, the next is 1"),
+        words.contains("block 1: block refused: it has number 2, but the next block is 1"),
         "{words}"
     );
 }

@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 
 /// Number of transactions whose codes, then ids, are written together.
 const CHUNK: usize = 1 << 16;
-/// Number of transactions that are copied under one lock of the index. Blocks that are being committed wait for it.
+/// Number of transactions that are copied while the index is locked once. The commit of blocks waits for that lock.
 const LOCKED: usize = 1 << 10;
 /// Flag in the number of blocks: a snapshot precedes the first block.
 const HAS_BASE: u64 = 1 << 63;
@@ -22,14 +22,15 @@ const HAS_BASE: u64 = 1 << 63;
 const BYTES_MAX: u64 = crate::limits::BLOCK_BYTES_MAX as u64;
 
 impl Image {
-    /// Writes the image and the index of blocks up to it. These blocks, and files of ids and codes, must be durable.
+    /// Writes the image, and the index of the blocks up to the image's last block. These blocks, and the files of ids
+    /// and codes, must be durable.
     pub fn write<D: Disk>(&self, blocks: &Blocks<D>, out: &mut impl Write) -> io::Result<()> {
         let are_filed = blocks.view().index.ids.on_disk().is_some();
         self.write_as(are_filed, blocks, out)
     }
 
-    /// Writes the image as [`Self::write`] does; `are_filed`: ids and codes are in files, and only the newest are
-    /// written here.
+    /// Writes the image as [`Self::write`] does. If `are_filed` is true, ids and codes are in files, and only the
+    /// newest ones, which the files do not contain yet, are written to `out`.
     pub fn write_as<D: Disk>(
         &self,
         are_filed: bool,
@@ -110,7 +111,8 @@ fn write_transactions<D: Disk>(
     Ok(())
 }
 
-/// Writes the part of a checkpoint for ids and codes that are in files: a checksum, and the newest ones.
+/// Writes the part of a checkpoint for ids and codes that are in files: a checksum of the files' records, and the
+/// newest ids and codes.
 fn write_tail<D: Disk>(blocks: &Blocks<D>, transactions: u64, out: &mut impl Write) -> io::Result<()> {
     let pages = transactions / RECORDS as u64;
     let sum = blocks.view().index.ids.sum_after(pages)?;
@@ -141,7 +143,7 @@ fn records<D: Disk>(blocks: &Blocks<D>, from: usize, end: usize) -> io::Result<V
 /// Content of a checkpoint.
 #[derive(Debug)]
 pub(crate) struct CheckpointContent {
-    /// Files of ids that were rebuilt, with the reasons.
+    /// Descriptions of the id files that had to be rebuilt, with the reasons.
     pub remade: Vec<String>,
     /// Resume point of the validator. Its state is [`State::placeholder`] if the state is on the disk.
     pub standing: ValidatorState,
@@ -237,8 +239,8 @@ impl<R: Read> Input<R> {
         Ok(State::from(namespaces))
     }
 
-    /// Reads the index of blocks and transactions. `are_filed`: ids and codes are in the files of `at`, except for the
-    /// newest.
+    /// Reads the index of blocks and transactions. If `are_filed` is true, ids and codes are in the files of `at`,
+    /// except for the newest ones.
     fn index(&mut self, at: &IdsAt, are_filed: bool) -> Result<(Index, Vec<String>), LedgerError> {
         let mut index = Index::default();
         let count = self.number()?;
@@ -357,7 +359,7 @@ pub(crate) fn read(from: impl Read, lsn: Lsn, at: &IdsAt) -> Result<CheckpointCo
         return Err(input.wrong("its last block is not the last block of its state"));
     }
     let mut ids = TxIds::default();
-    // Ids in files are looked up there.
+    // If the ids are in files, the validator looks them up in the files and needs no copy in memory.
     if index.ids.on_disk().is_none() {
         index.all_ids().for_each(|id| ids.insert(id));
     }

@@ -16,11 +16,11 @@ pub enum LedgerError {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// A record in the journal has an unknown form.
-    #[error("record {lsn}: {what}")]
+    #[error("record {lsn} of the journal: {what}")]
     Record {
         /// Number of the record.
         lsn: Lsn,
-        /// The fault.
+        /// Description of the fault.
         what: &'static str,
     },
     /// A block in the ledger differs from the one that was committed.
@@ -71,13 +71,13 @@ pub enum LedgerError {
         source: Error,
     },
     /// The disk is full. Nothing is committed until there is space; committed blocks can still be read.
-    #[error("the disk is full: {what}")]
+    #[error("the disk is full: {what}; free space on it")]
     Full {
         /// The error of the journal.
         what: Arc<str>,
     },
-    /// Writing stopped after an error, until the ledger is opened again.
-    #[error("the ledger has stopped writing: {what}; open it again")]
+    /// The ledger stopped writing after an error. It must be opened again.
+    #[error("the ledger has stopped writing: {what}; restart the replica")]
     Stopped {
         /// The first error.
         what: Arc<str>,

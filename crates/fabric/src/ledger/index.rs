@@ -15,7 +15,7 @@ pub(crate) struct BlockEntry {
     pub begin: Lsn,
     /// The record of the kind END.
     pub end: Lsn,
-    /// Offset of the BEGIN record in its segment; 0: not known yet.
+    /// Offset of the BEGIN record in its segment of the journal, in bytes; 0 if the offset is not known yet.
     pub offset: AtomicU64,
     pub hash: [u8; 32],
     /// Number of the first transaction, counted from the first one of the ledger.

@@ -59,7 +59,7 @@ pub(crate) fn end(number: u64, parts: u32, hash: &[u8; 32], commit_hash: Option<
     payload
 }
 
-/// Takes `N` bytes from the front.
+/// Removes the first `N` bytes from `bytes` and returns them; `None` if there are fewer.
 fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     let (first, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
@@ -180,7 +180,8 @@ impl Assembler {
 }
 
 impl BlockRecords {
-    /// Returns the block as it was delivered. `identities` are those of [`Encoded::table`].
+    /// Returns the block as it was delivered. `identities` are the identities in the records of [`Encoded::table`], in
+    /// the same order.
     pub fn restore(
         &self,
         encoded: &Encoded<'_>,

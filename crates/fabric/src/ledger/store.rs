@@ -159,10 +159,12 @@ impl<D: Disk> Blocks<D> {
         self.view().index.block_of_hash(hash)
     }
 
-    /// Returns the place and the code of a transaction, of several with one id the first; `None`: no block has it.
+    /// Returns the position and the code of the first transaction with this id; `None` if no block contains such a
+    /// transaction.
     ///
     /// # Errors
-    /// [`LedgerError::State`]: the files of ids cannot be read, so that it is not known whether there is one.
+    /// [`LedgerError::State`]: the files of ids cannot be read, so it is not known whether there is such a
+    /// transaction.
     pub fn transaction(&self, id: &TxId) -> Result<Option<TxPosition>, LedgerError> {
         let view = self.view();
         let found = view.index.transaction(id);
@@ -288,9 +290,12 @@ impl<D: Disk> Cursor<D> {
     ///
     /// # Errors
     /// An error of the journal, or a block that differs from the committed one.
-    #[allow(clippy::should_implement_trait, reason = "it can fail, and is over then")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "it can fail, and must not be called again after an error"
+    )]
     pub fn next(&mut self) -> Result<Option<Stored>, LedgerError> {
-        // Reading may start in the middle of an earlier block.
+        // The first record that is read may belong to an earlier block, so records before this one are skipped.
         let begin = self.blocks.begin_of(self.next);
         while let Some(record) = self.records.next()? {
             if record.kind == kind::IDENTITY || is_base(record.kind) {
@@ -367,8 +372,8 @@ impl<D: Disk> Writer<D> {
     /// earlier blocks are committed first.
     ///
     /// # Errors
-    /// [`JournalError::Full`]: nothing is appended; the call may be repeated when there is space. Other errors end
-    /// writing.
+    /// [`JournalError::Full`]: nothing is appended; the call may be repeated when there is space. After any
+    /// other error, the writer accepts no more blocks.
     pub fn append(&mut self, bytes: &[u8], meta: &BlockMeta) -> Result<(), LedgerError> {
         let arena = Arena::new();
         let failed = |source| LedgerError::Validation {

@@ -50,7 +50,7 @@ pub trait Message<'a>: Sized {
     fn walk(bytes: &'a [u8]) -> Result<Self, WalkError>;
 }
 
-/// Parses a message with the walker, or with the plain decoder if the walker cannot.
+/// Parses a message with [`Message::walk`], or with the plain decoder if the message is not in the usual form.
 #[inline]
 pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8], arena: &'a Arena) -> Result<M, Malformed> {
     match M::walk(bytes) {
@@ -61,7 +61,7 @@ pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8], arena: &'a Arena) -> Result<M
     }
 }
 
-/// Parses a message with the plain decoder.
+/// Parses a message that is not in the usual form: normalises it first.
 #[cold]
 pub fn decode_plain<'a, M: Message<'a>>(bytes: &'a [u8], arena: &'a Arena) -> Result<M, Malformed> {
     let ordered = arena.alloc(plain::normalise(M::schema(), bytes)?);

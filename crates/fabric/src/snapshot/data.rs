@@ -82,7 +82,7 @@ impl<'f> Data<'f> {
                 return Ok(value);
             }
         }
-        Err(self.wrong("a number of more than 64 bits"))
+        Err(self.wrong("it contains a number of more than 64 bits"))
     }
 
     /// Reads a length and that number of bytes; they replace the content of `into`.
@@ -99,7 +99,7 @@ impl<'f> Data<'f> {
         read.map_err(|error| SnapshotError::io(&self.name, &error))?;
         match into.len() as u64 == length {
             true => Ok(()),
-            false => Err(self.wrong("it is shorter than its lengths say")),
+            false => Err(self.wrong("it ends within an entry; copy the snapshot again")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The two JSON files of a snapshot: its block, and the SHA-256 of each other file.
+//! The two JSON files of a snapshot: they name the snapshot's last block, and the SHA-256 of each other file.
 
 use super::SnapshotError;
 use super::files::{FILES, Files};
@@ -13,7 +13,7 @@ pub const SIGNABLE: &str = "_snapshot_signable_metadata.json";
 pub const ADDITIONAL: &str = "_snapshot_additional_metadata.json";
 /// Maximum size of each of these files, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
-/// Name of LevelDB as a state database, in a peer's files.
+/// Name by which a peer's snapshot files refer to LevelDB as the state database.
 const LEVELDB: &str = "SimpleKeyValueDB";
 
 /// Content of the JSON files of a snapshot.
@@ -25,9 +25,9 @@ pub struct SnapshotHead {
     pub last: u64,
     /// Header hash of the last block.
     pub last_hash: [u8; 32],
-    /// Header hash of the block before it; `None` for the genesis block.
+    /// Header hash of the block before the last block; `None` if the last block is the genesis block.
     pub previous_hash: Option<[u8; 32]>,
-    /// Commit hash of the last block; `None` for the genesis block. No hash of the snapshot covers it.
+    /// Commit hash of the last block; `None` for the genesis block. No hash of the snapshot covers this value.
     pub commit_hash: Option<[u8; 32]>,
     /// Hash of the snapshot, which identifies its content.
     pub hash: [u8; 32],
@@ -57,7 +57,7 @@ impl SnapshotHead {
     /// Reads and checks the two files.
     ///
     /// # Errors
-    /// The file that is missing, damaged, or in another form than a peer writes.
+    /// The error names the file that is missing, damaged, or in another form than a peer writes.
     pub fn read(files: &mut impl Files) -> Result<Self, SnapshotError> {
         let signable = read_file(files, SIGNABLE)?;
         let additional = read_file(files, ADDITIONAL)?;
@@ -67,10 +67,12 @@ impl SnapshotHead {
     fn from_bytes(signable: &[u8], additional: &[u8]) -> Result<Self, SnapshotError> {
         let wrong = |what: String| SnapshotError::new(ADDITIONAL, what);
         let of: Additional = serde_json::from_slice(additional).map_err(|error| wrong(error.to_string()))?;
-        // No hash covers this file. A peer writes it in exactly one form, so all damage is found except in the digits
-        // of the commit hash.
+        // No hash covers this file. A peer writes this file in exactly one form, so all damage is found except in the
+        // digits of the commit hash.
         if additional != additional_text(&of.snapshot_hash, &of.last_block_commit_hash).as_bytes() {
-            return Err(wrong("it is not in the form that a peer writes".into()));
+            return Err(wrong(
+                "it is not in the form that a peer writes; copy it again from the peer".into(),
+            ));
         }
         let hash: [u8; 32] = Sha256::digest(signable).into();
         if digest(&of.snapshot_hash) != Some(hash) {
@@ -123,7 +125,7 @@ impl SnapshotHead {
         })
     }
 
-    /// Returns the two files in the form that a peer writes. The snapshot's hash is that of the first.
+    /// Returns the two files in the form that a peer writes. The SHA-256 of the first file is the snapshot's hash.
     pub(crate) fn to_json_files(&self) -> (String, String) {
         let hashes = self.files.iter();
         let hashes = hashes.map(|(name, digest)| format!("        \"{name}\": \"{}\"", hex(digest)));

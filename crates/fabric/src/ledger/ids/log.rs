@@ -106,11 +106,12 @@ impl Log {
         })
     }
 
-    /// Opens a file that has the `transactions` of a checkpoint, which contains their `tail`. Errors name the file.
+    /// Opens a file that has at least the first `transactions` transactions, the number in a checkpoint. `tail` is the
+    /// checkpoint's part about ids. Errors name the file.
     pub fn open(folder: &Path, transactions: u64, tail: IdsCheckpoint, is_written: bool) -> io::Result<Self> {
         let log = Self::open_pages(folder, transactions / RECORDS as u64, is_written)?;
         if tail.records.len() as u64 != transactions % RECORDS as u64 * RECORD_BYTES as u64 {
-            let what = "the checkpoint lacks the records after the last page";
+            let what = "the checkpoint lacks the records after the last full page";
             return Err(damaged(&log.path, what));
         }
         if log.sum_after(log.pages)? != tail.sum {
@@ -201,7 +202,7 @@ impl Log {
 
     /// Reads a full page; returns its records and checksum.
     fn page(&self, page: u64) -> io::Result<([u8; RECORDS_BYTES], PageChecksum)> {
-        // The previous page's checksum is directly before this page; before the first page there are zeros.
+        // The previous page's checksum is directly before this page; before the first page of records there are zeros.
         let mut bytes = [0; SUM_BYTES + PAGE_BYTES];
         self.file
             .read_exact_at(&mut bytes, (page + 1) * PAGE_BYTES as u64 - SUM_BYTES as u64)
@@ -259,8 +260,8 @@ impl Log {
     }
 }
 
-/// Reads the first `transactions` records in a folder that another process may write. `tail` is their part in the
-/// checkpoint. Errors name the file.
+/// Reads the first `transactions` records in a folder that another process may write. `tail` is the checkpoint's part
+/// about ids. Errors name the file.
 pub(crate) fn read_all(
     folder: &Path,
     transactions: u64,

@@ -23,7 +23,7 @@ const SUM_AT: usize = PAGE_BYTES - 8;
 /// Size of the footer, in bytes: magic; seed, number of pages, words of the filter, and hash of both sections (u64
 /// each); first and span (u32 each); hash of the footer (u64).
 const FOOTER_BYTES: usize = 8 + 4 * 8 + 2 * 4 + 8;
-/// Number of words in a block of the filter. All bits of an id are in one block, which is a cache line.
+/// Number of 64-bit words in a block of the filter. All bits of an id are in one block, which is a cache line.
 const BLOCK_WORDS: usize = 8;
 /// Number of ids for each block: 12 bits per id, for a false positive rate of 1 in 150.
 const BLOCK_IDS: u64 = 42;
@@ -44,7 +44,8 @@ impl Filter {
         ((u128::from(hash) * blocks) >> 64) as usize * BLOCK_WORDS
     }
 
-    /// Returns the words in the block, with the bits to set.
+    /// Returns the bits that an id with this hash sets in its block of the filter: index of the word, and the bits in
+    /// that word.
     fn bits(hash: u64) -> impl Iterator<Item = (usize, u64)> {
         let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (0..PROBES).map(move |probe| {
@@ -68,7 +69,7 @@ impl Filter {
     }
 }
 
-/// A run that is written.
+/// A run whose file is complete.
 #[derive(Debug)]
 pub(super) struct IdRun {
     path: PathBuf,
@@ -145,7 +146,7 @@ impl IdRun {
         self.filter.may_have(hash)
     }
 
-    /// Returns the lowest number with this hash that `is` accepts.
+    /// Returns the lowest transaction number among the entries with this hash for which `is` returns true.
     pub fn find(&self, hash: u64, mut is: impl FnMut(u32) -> io::Result<bool>) -> io::Result<Option<u32>> {
         let mut page = self
             .starts
@@ -237,8 +238,8 @@ impl RunWriter {
     }
 }
 
-/// Writes a run of `span` transactions from number `first` on. `fill` passes at most `entries` entries, sorted. The
-/// file gets its name only after it is durable.
+/// Writes a run of `span` transactions from number `first` on. `fill` passes the entries, at most `entries` of them,
+/// sorted by hash. The file gets its name only after it is durable.
 fn write(
     (folder, seed): (&Path, u64),
     (first, span): (u32, u32),
