@@ -32,7 +32,7 @@
 //! let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
 //! let mut blocks = 0;
 //! replay(&recorded, Options::default(), &mut |block| {
-//! assert!(block.differences.is_empty(), "the peer gave other codes");
+//!     assert!(block.differences.is_empty(), "the peer gave other codes");
 //!     blocks += 1;
 //!     true
 //! })?;

@@ -10,14 +10,14 @@ use prost::Message;
 use sha2::{Digest, Sha256};
 use tonic::Status;
 
-/// `HeaderType_CONFIG` and `HeaderType_ENDORSER_TRANSACTION`, which a peer accepts.
+/// Header types that a peer accepts: `HeaderType_CONFIG` and `HeaderType_ENDORSER_TRANSACTION`.
 const ACCEPTED_HEADER_TYPES: [i32; 2] = [1, 3];
 
 /// Proposal to call a chaincode.
 pub(super) struct Call {
     /// Chaincode named in the header.
     pub chaincode: String,
-    /// Channel named in the header; queries of the peer CLI name none.
+    /// Channel named in the header; empty in queries of the peer CLI.
     pub channel: String,
     /// Name of the function, then its arguments.
     pub args: Vec<Bytes>,
@@ -32,7 +32,7 @@ impl Call {
     /// Parses a proposal, and checks its header as a peer does.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT: it is malformed, or the header is not valid.
+    /// INVALID_ARGUMENT: the proposal is malformed, or its header is not valid.
     pub fn read(signed: SignedProposal) -> Result<Self, Status> {
         let proposal: Proposal = decode(&signed.proposal_bytes, "proposal")?;
         let header: Header = decode(&proposal.header, "header")?;
