@@ -131,8 +131,8 @@ impl Service for FabricService {
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
         let config = &self.config;
         raise_open_files_limit();
-        // All configured files are read before anything is created, so a file that cannot be used leaves no new
-        // directory behind.
+        // All configured files are read before anything is created, so no new directory remains if a file cannot be
+        // used.
         let udp = udp_form(config)?;
         let client = read_client(config)?;
         let tls = read_server_tls(config)?;

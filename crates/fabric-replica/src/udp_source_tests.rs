@@ -55,7 +55,7 @@ fn blocks_that_wait_are_bounded_in_bytes() {
         drop(waiting.try_recv().ok());
         assert!(matches!(further.poll(&mut context), Poll::Ready(Some(_))));
     }
-    // A block that is larger than the limit may wait, but no other block beside it.
+    // A block that is larger than the limit may wait, but then no other block may wait.
     assert!(tell.has_room(5000));
     tell.on_block(2, vec![0; 5000]);
     assert!(!tell.has_room(1));

@@ -425,8 +425,8 @@ mod tests {
     fn without_a_source_for_long_the_replica_is_not_healthy() {
         let watch = Watch::new(&Publisher::anonymous(4).unwrap());
         let soon = Duration::from_secs(5);
-        // While blocks arrive over UDP, the replica needs orderers only for missing blocks, so the lack of an orderer
-        // is no problem.
+        // While blocks arrive over UDP, the replica needs orderers only for missing blocks, so the status shows no
+        // problem without an orderer.
         assert!(snapshot_after(&watch, soon).faults().is_empty());
         watch.expects_source();
         watch.now().without_since = Instant::now().checked_sub(soon);

@@ -60,7 +60,7 @@ pub struct NamespaceState<K> {
 }
 
 impl<K: Default> NamespaceState<K> {
-    /// Returns the keys of a collection, if the collection exists. An empty name stands for the public keys.
+    /// Returns the keys of a collection, if the collection exists. With an empty name, returns the public keys.
     pub fn keys(&self, collection: &str) -> Option<&K> {
         match collection {
             "" => Some(&self.public),
@@ -326,7 +326,7 @@ impl State {
     }
 
     /// Returns the keys of a collection, which are hashes, from `start` (inclusive) to `end` (exclusive); an empty
-    /// `end` means no upper bound. An empty `collection` stands for the public keys. The result is complete only if
+    /// `end` means no upper bound. An empty `collection` means the public keys. The result is complete only if
     /// [`check`](Self::check) succeeds.
     pub fn range_of<'a>(
         &'a self,

@@ -3,7 +3,7 @@
 //! These keys protect nothing: they are derived from a seed, so they are not secret. The nonces of a batch are
 //! consecutive numbers k + 1, k + 2, … The curve point of each nonce therefore needs one addition, with a table of
 //! multiples of the generator, and a whole batch needs one inversion. Hashing the messages then costs more than signing
-//! them. A verifier cannot tell these signatures from others.
+//! them. For a verifier, these signatures do not differ from others.
 
 use p256::elliptic_curve::ff::PrimeField;
 use p256::elliptic_curve::ops::Reduce;

@@ -199,7 +199,7 @@ mod tests {
         ids.insert(id(0));
         ids.rest_on(ledger.clone());
         for block in 1..200 {
-            // The ledger is up to ten blocks behind the validator, and then has all blocks again.
+            // The ledger has up to ten blocks less than the validator, and then has all blocks again.
             let behind = block % 11;
             ledger.0.fetch_max(block - behind.min(block), Ordering::Relaxed);
             ids.insert(id(block));

@@ -137,7 +137,7 @@ fn ids_after_the_checkpoint_are_discarded() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("ids");
     let model = made(&folder, 5_000);
-    // Leave behind what a crash may leave: an incomplete page, an incomplete run, and a run of transactions after the
+    // Simulate the files after a crash: an incomplete page, an incomplete run, and a run of transactions after the
     // checkpoint.
     let log = folder.join("transactions");
     let mut bytes = fs::read(&log).unwrap();
