@@ -33,7 +33,7 @@ const FRAME_BYTES_MAX: u32 = 256 << 10;
 /// Interval of HTTP/2 pings. Fabric's servers disconnect clients that ping more than once a minute.
 const PING_EVERY: Duration = Duration::from_secs(75);
 const PING_WAIT: Duration = Duration::from_secs(20);
-/// Maximum number of blocks that the follower may have handed out after a block before that block is refused.
+/// Maximum number of later blocks that the follower may have handed out when the caller refuses a block.
 const HANDED_OUT_BLOCKS_MAX: u64 = 16;
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
@@ -95,7 +95,7 @@ pub fn endpoint(text: &str) -> Result<String, String> {
 /// Options of a follower.
 #[derive(Clone)]
 pub struct Options {
-    /// One or more endpoints as `HOST:PORT`, all equivalent.
+    /// Endpoints as `HOST:PORT`, at least one. All of them must serve the same channel.
     pub endpoints: Vec<String>,
     /// TLS; `None` if the network does not use it.
     pub tls: Option<ClientTls>,

@@ -103,7 +103,7 @@ fn show_durable<D: Disk>(
 }
 
 impl<D: Disk> CommitNotifier<D> {
-    /// Returns the source to be served.
+    /// Returns the source of the replica's committed blocks, for a server.
     pub fn committed(&self) -> Arc<CommittedBlocks<D>> {
         Arc::clone(&self.committed)
     }

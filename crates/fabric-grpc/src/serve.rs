@@ -160,7 +160,7 @@ type AnswerCall<In, Out> = Box<dyn FnOnce(deliver::Client, Streaming<In>, Queue<
 type Queue<Out> = mpsc::Sender<Result<Out, Status>>;
 type CallFuture = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
 
-/// One call of one method.
+/// Function that answers one call of a method, and the counter of the call's answers; `None` once it has run.
 struct Call<In, Out>(Option<(AnswerCall<In, Out>, Answers)>);
 
 impl<In: Send + 'static, Out: Send + 'static> StreamingService<In> for Call<In, Out> {

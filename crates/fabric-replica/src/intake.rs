@@ -21,7 +21,8 @@ pub struct BlockIntake<D: Disk> {
     watch: Arc<Watch>,
     /// Reason why the intake accepts no further block; `None` while it accepts blocks.
     stopped: Option<String>,
-    /// After a stop, follows the channel's configuration from the block on that the validator cannot decide.
+    /// Reader of the channel's configurations after a stop, which begins with the block that the validator cannot
+    /// decide; `None` while the replica accepts blocks.
     configurations: Option<Configurations>,
 }
 

@@ -87,7 +87,7 @@ impl Drop for CloseOnDrop {
 enum Event {
     /// A complete block with its number, its bytes, and the permit, which is dropped when the intake takes the block.
     Whole(u64, Vec<u8>, OwnedSemaphorePermit),
-    /// A block that the intake has taken is parsed now.
+    /// Notice that a block which the intake has taken is now parsed and can be executed.
     Read,
     /// The blocks up to this number must be fetched.
     Gap(u64),
@@ -292,7 +292,7 @@ impl UdpSource {
 
 struct BlockTaker<'r, F> {
     deliver: Options,
-    /// Number of the block that is handed out next.
+    /// Number of the block to hand out next.
     next: u64,
     read: &'r Notify,
     on: F,

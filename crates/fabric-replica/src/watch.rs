@@ -138,7 +138,7 @@ impl Watch {
     pub fn record_stop(&self, why: &str) {
         let mut now = self.now();
         (now.following, now.stopped) = (false, Some(why.to_owned()));
-        // The reason why an earlier source was left does not explain the stop, so it is removed.
+        // The reason for leaving an earlier source does not explain the stop, so the status must not show it any more.
         (now.left, now.without_since) = (None, None);
     }
 

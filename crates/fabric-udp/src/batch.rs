@@ -58,7 +58,7 @@ impl Default for ReceivedDatagrams {
 }
 
 impl ReceivedDatagrams {
-    /// Waits at most `wait` for the first datagram, and then takes all available ones, up to a batch.
+    /// Waits at most `wait` for the first datagram, and then receives all available datagrams, up to a batch.
     pub fn receive(&mut self, socket: &UdpSocket, wait: Duration) -> io::Result<()> {
         self.lengths.clear();
         self.names.clear();

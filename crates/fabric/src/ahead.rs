@@ -23,7 +23,7 @@ struct BlockSource {
     arenas: Arenas,
 }
 
-/// Result of reading the block of a [`BlockSource`]; `None` after the result was taken out.
+/// Result of reading the block of a [`BlockSource`]; `None` after [`PrefetchedBlock::decide`] has used the result.
 struct Outcome<'a>(Option<Result<Read<'a>, Error>>);
 
 self_cell!(
@@ -208,7 +208,7 @@ impl BlockReadAhead {
         let _ = self.shared.told.set(tell);
     }
 
-    /// Waits for the oldest block that was begun and not taken, and returns it; `None` if there is none.
+    /// Waits until the oldest begun block is read, and returns that block; `None` if no block was begun.
     pub fn take(&mut self) -> Option<PrefetchedBlock> {
         let oldest = self.begun.pop_front()?;
         self.read.take().or_else(|| oldest.recv().ok())

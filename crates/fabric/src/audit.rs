@@ -12,7 +12,7 @@ use crate::state::{Entry, Height, State, TxId};
 use crate::validate::{Options, Validator};
 use std::collections::HashSet;
 
-/// Maximum number of described differences of a block or a snapshot; further ones are only counted.
+/// Maximum number of differences of a block or a snapshot that are described; further differences are only counted.
 const DIFFERENCES_MAX: usize = 20;
 
 /// Reason why an audit cannot continue.
@@ -47,7 +47,7 @@ pub enum AuditError {
     Order {
         /// File and byte offset.
         place: String,
-        /// Number of the block there.
+        /// Number of the block that was found.
         found: u64,
         /// Number of the expected block.
         wanted: u64,

@@ -205,8 +205,8 @@ impl<'a> Block<'a> {
         Sha256::digest(self.header_bytes()).into()
     }
 
-    /// Checks that the transactions have the header's data hash, and that their encoding is the one that orderers
-    /// write.
+    /// Checks that the hash of the transactions is the data hash in the header, and that the transactions are encoded
+    /// as orderers encode them.
     pub fn check_data(&self) -> Result<(), Refused> {
         self.check_data_of(data_digest(&self.transactions))
     }

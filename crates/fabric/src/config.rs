@@ -1,4 +1,5 @@
-//! The channel configuration that a CONFIG transaction sets: MSPs, policies, capabilities and ACLs, parsed at once.
+//! The channel configuration that a CONFIG transaction sets: MSPs, policies, capabilities and ACLs. The whole
+//! configuration is parsed when it is set.
 
 use crate::error::Stop;
 use crate::limits::CONFIG_ITEMS_MAX;
@@ -261,7 +262,7 @@ impl Config {
     }
 
     /// Returns whether these identities, each of which signed, satisfy the policy at a path; false if there is no
-    /// policy.
+    /// policy at that path.
     pub(crate) fn evaluate(&self, path: &str, identities: &[&Identity], rules: Rules) -> bool {
         self.evaluate_within(path, identities, rules, POLICY_DEPTH_MAX)
     }

@@ -1,6 +1,6 @@
 //! DER (X.690) encoding, parsed as strictly as Go's `cryptobyte` does for certificates.
 
-/// Universal tags, and those that X.509 uses.
+/// Identifier octets of the universal types that X.509 uses.
 pub mod tag {
     #![allow(missing_docs)]
     pub const BOOLEAN: u8 = 0x01;

@@ -22,7 +22,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Maximum number of transactions that are verified together; later ones wait.
+/// Maximum number of transactions that are verified together in one batch; further transactions wait for the next
+/// batch.
 const BATCH_TXS_MAX: usize = 128;
 /// Maximum total size of a batch, in bytes; a single transaction may be larger.
 const BATCH_BYTES_MAX: usize = 1 << 20;
@@ -108,7 +109,7 @@ struct PendingTx {
 struct EarlyState {
     /// Reader that verifies the transactions, with the current configuration of the channel.
     reader: Reader,
-    /// Number of the next block; earlier ones are in the ledger.
+    /// Number of the next block; all earlier blocks are in the ledger.
     next: u64,
     waiting: VecDeque<PendingTx>,
     /// Numbers of the blocks whose transactions are being verified now, without the blocks that were discarded

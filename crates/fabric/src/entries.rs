@@ -260,7 +260,8 @@ mod tests {
         assert!(found > 1_000 && missing > 1_000, "{found} {missing}");
     }
 
-    /// Without lookups, as for a state on the disk, each key is looked up when it is needed.
+    /// If the block's keys were not looked up in advance, as for a state on the disk, each key is looked up when it is
+    /// needed.
     #[test]
     fn a_pending_lookup_asks_the_state() {
         let state = state();

@@ -31,7 +31,8 @@ impl<'a> Hashes<'a> {
         self.joined.reserve(joined_bytes);
     }
 
-    /// Sets the known digests of the next messages, in place of earlier ones.
+    /// Sets the known digests of the messages that are added next. Known digests of an earlier call that are still
+    /// unused are discarded.
     pub fn preset(&mut self, digests: &[[u8; 32]]) {
         self.known.clear();
         self.known.extend(digests);

@@ -1,5 +1,5 @@
 //! Multi-version concurrency control (MVCC): checks that each transaction read current versions, collects the writes of
-//! valid ones, and computes the commit hash.
+//! valid transactions, and computes the commit hash.
 
 use crate::code::TxCode;
 use crate::entries::{Lookup, NsEntries, TxEntries};

@@ -66,7 +66,7 @@ pub(crate) struct Reader {
 /// A block that is parsed, and whose signatures are verified.
 #[derive(Debug)]
 pub(crate) struct Read<'a> {
-    /// The block's predecessor, and the block itself.
+    /// Number and header hash of the previous block, and of this block.
     pub tips: [Tip; 2],
     pub parsed: Vec<Parsed<'a>>,
     pub checked: VerifiedSignatures<'a>,

@@ -236,7 +236,7 @@ impl State {
         }
     }
 
-    /// Returns all keys that expire, ordered by the number of the block that they expire with. For a state on the disk,
+    /// Returns all keys that expire, ordered by the number of the block that removes them. For a state on the disk,
     /// changes that are not in the database yet are ignored. The result is complete only if [`check`](Self::check)
     /// succeeds.
     pub(crate) fn all_due(&self) -> BTreeSet<(u64, ExpiringKey)> {
@@ -433,8 +433,8 @@ impl State {
         }
     }
 
-    /// Returns the number of keys: public ones and those of collections. For a state on the disk, this method counts
-    /// the keys one by one.
+    /// Returns the number of keys: public keys and keys of collections. For a state on the disk, this method counts the
+    /// keys one by one.
     pub fn len(&self) -> usize {
         let collections =
             |space: &NamespaceState<Keys>| space.collections.values().map(Keys::len).sum::<usize>();

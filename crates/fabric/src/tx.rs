@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 pub(crate) struct Parsed<'a> {
     /// Id under which the ledger indexes the transaction, valid or not.
     pub id: Option<TxId>,
-    /// Result of the checks so far.
+    /// Result of the checks that need only the transaction itself.
     pub known: ParsedTx<'a>,
     /// The writes that peers extract from the transaction although they do not evaluate its endorsements; `None` if
     /// they evaluate them.

@@ -252,7 +252,7 @@ pub struct Certificate {
     pub key: CertifiedKey,
     /// True if the basic constraints mark the certificate as that of a CA.
     pub is_ca: bool,
-    /// Maximum number of CAs below this one, from the basic constraints.
+    /// Maximum number of CAs below this CA in a chain, from the basic constraints.
     pub path_length: Option<u32>,
     /// True if the key usage permits signing certificates, or is missing.
     pub may_sign: bool,

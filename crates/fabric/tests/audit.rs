@@ -191,7 +191,7 @@ fn the_first_block_that_differs_is_named() {
     for (number, change, expected) in cases {
         let mut blocks = blocks.clone();
         blocks[number] = change(&blocks[number]);
-        // A later block differs too, but is not the one that must be named.
+        // A later block differs too, but the audit must name the first block that differs.
         blocks[12] = with_metadata(&blocks[12], 2, &|codes| codes[0] = 255);
         let (root, _) = peer_of(&blocks, "some");
         let audited = by_rules(root.path()).unwrap();

@@ -228,7 +228,7 @@ fn snapshot_of(blocks: &[RecordedBlock], out: &Path) -> SnapshotHead {
     export(&look(&disk), out).unwrap()
 }
 
-/// Compares a state with the peer's listing after a block; returns whether there is one.
+/// Compares a state with the peer's listing after a block; returns whether there is a listing.
 fn compare_listed(folder: &Path, number: u64, state: &State) -> bool {
     let listing = Listing::read(folder, number).unwrap();
     let differences = listing.as_ref().map(|listing| listing.differences(state));

@@ -538,7 +538,7 @@ fn another_process_sees_the_results() {
     let expected = format!("seen 11 {valid} {codes} {:?}", last.commit_hash);
     let seen = String::from_utf8(output.stdout).unwrap();
     assert!(seen.contains(&expected), "{seen}");
-    // Another writer takes over the file; published results stay.
+    // A second writer opens the same file; the results that the first writer published remain in it.
     drop(replica);
     let again = Publisher::open(&path, 4).unwrap();
     assert_eq!(own.newest().unwrap().number, 11);

@@ -53,7 +53,8 @@ impl Set {
     }
 }
 
-/// Replays a set, which must have no differences, and counts blocks, listings and codes.
+/// Replays a recorded set of blocks, whose results must equal the recorded ones. Returns the number of blocks, of
+/// listings, and of transactions with each code.
 fn replayed(directory: &Path) -> (u64, usize, BTreeMap<TxCode, usize>) {
     let (mut blocks, mut listings) = (0, 0);
     let (mut codes, mut differences) = (BTreeMap::new(), Vec::new());

@@ -16,7 +16,8 @@ fn beside(set: &str) -> Option<PathBuf> {
     None
 }
 
-/// Replays a set, which must have no differences, and counts its codes.
+/// Replays a recorded set of blocks, whose results must equal the recorded ones. Returns the number of blocks and of
+/// transactions with each code.
 fn codes(directory: &Path, threads: usize) -> (u64, BTreeMap<TxCode, usize>) {
     let mut codes = BTreeMap::new();
     let (mut blocks, mut differences) = (0, Vec::new());

@@ -620,7 +620,8 @@ fn ids_are_known_after_restarts_without_all_blocks() {
     assert_eq!(verify(directory.path()).findings, Vec::<String>::new());
 }
 
-/// A missing or changed file of ids is named, and rebuilt from the blocks; the state is kept.
+/// If a file of ids is missing or changed, a report names it and the ids are rebuilt from the blocks. The state is not
+/// rebuilt.
 #[test]
 fn files_of_ids_that_are_damaged_are_named() {
     let sound = half_checkpointed();

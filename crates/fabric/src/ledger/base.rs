@@ -320,7 +320,7 @@ struct StateLoader<'s> {
     /// Keys that are not in the state yet, and their approximate size in bytes.
     updates: Updates,
     bytes: usize,
-    /// `blockToLive` of the collections seen so far.
+    /// Cache of the `blockToLive` of each collection that was read so far.
     lives: LifetimeCache,
     index: Index,
 }

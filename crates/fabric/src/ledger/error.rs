@@ -23,7 +23,7 @@ pub enum LedgerError {
         /// Description of the fault.
         what: &'static str,
     },
-    /// A block in the ledger differs from the one that was committed.
+    /// A block in the ledger differs from the block that was committed.
     #[error("block {number}: {what}")]
     Block {
         /// Number of the block.

@@ -191,7 +191,7 @@ impl ImageBuilder {
 }
 
 impl ImageSection {
-    /// Copies keys until there are no more (returns `true`) or `left` is 0.
+    /// Copies keys of this section until all are copied (returns `true`) or `left` keys were copied (returns `false`).
     fn copy(&mut self, state: &State, pieces: &mut Vec<Vec<u8>>, left: &mut usize) -> bool {
         let from = match &self.copied {
             Some(key) => Bound::Excluded(&**key),
@@ -265,7 +265,8 @@ mod tests {
         updates
     }
 
-    /// An image that is taken in random steps during random changes equals the state at its beginning.
+    /// An image that is copied in random steps, while the state changes at random, equals the state with which the
+    /// image began.
     #[test]
     fn an_image_holds_the_state_of_one_block() {
         let mut steps = 0;

@@ -108,7 +108,7 @@ impl Index {
         self.ids.reserve(transactions);
     }
 
-    /// Returns whether the index has room for more transactions.
+    /// Returns whether this number of further transactions fits into the index.
     pub fn has_room(&self, transactions: usize) -> bool {
         self.ids.len() + transactions < TRANSACTIONS_MAX && self.blocks.len() < TRANSACTIONS_MAX
     }
@@ -181,7 +181,7 @@ impl Index {
         self.first() + self.blocks.len() as u64
     }
 
-    /// Returns the index of a block in [`Self::blocks`], also for a block that is not there yet.
+    /// Returns the index of a block in [`Self::blocks`], also for a later block that is not in the index yet.
     pub fn index_of(&self, number: u64) -> Option<usize> {
         usize::try_from(number.checked_sub(self.first())?).ok()
     }

@@ -64,7 +64,7 @@ pub(crate) struct RecoveredLedger<D: Disk> {
 /// Findings when a ledger was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerFindings {
-    /// Last record that the checkpoint covers; 0: there was no checkpoint.
+    /// Number of the last journal record that the used checkpoint covers; 0 if no checkpoint was used.
     pub checkpoint: Lsn,
     /// Descriptions of newer checkpoints that cannot be used, with the reasons.
     pub damaged: Vec<String>,

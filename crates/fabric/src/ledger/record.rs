@@ -69,7 +69,7 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 /// Joined records of a block, whose identities are not filled in yet.
 pub(crate) struct BlockRecords {
     pub number: u64,
-    /// The record of the kind BEGIN, and its offset in its segment.
+    /// Number of the block's record of the kind BEGIN. `offset` is the offset of that record in its segment, in bytes.
     pub begin: Lsn,
     pub offset: u64,
     /// The record of the kind END.
@@ -111,7 +111,8 @@ impl Assembler {
                 }
                 let number = u64::from_le_bytes(*take(&mut payload).ok_or_else(short)?);
                 let bytes = u64::from_le_bytes(*take(&mut payload).ok_or_else(short)?);
-                // Each reference is shorter than its identity, and the length of a literal takes less than 11 bytes.
+                // The encoded block is at most this long: each reference is shorter than the identity that it replaces,
+                // and the length before each literal piece takes less than 11 bytes.
                 let most = 2 * BLOCK_BYTES_MAX + TRANSACTIONS_MAX;
                 let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= most);
                 let bytes = bytes.ok_or_else(|| wrong("a block exceeds the size limit"))?;

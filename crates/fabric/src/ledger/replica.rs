@@ -51,7 +51,8 @@ impl Default for Setup {
     }
 }
 
-/// In a long ledger, a checkpoint is due when the transactions since the last one are this fraction (1/n) of all.
+/// In a long ledger, a checkpoint is due when the transactions since the last checkpoint are this fraction (1/n) of all
+/// transactions.
 const CHECKPOINT_SHARE: u64 = 8;
 /// Keys copied for a checkpoint with each block: at least this number, or this fraction (1/n) of a large state.
 const CHECKPOINT_KEYS: usize = 2_048;

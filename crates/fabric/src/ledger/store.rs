@@ -103,13 +103,14 @@ impl<D: Disk> Blocks<D> {
         self.shared.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of blocks of the channel, with those before a snapshot: the last block's number plus one.
+    /// Returns the number of blocks of the channel, which is the last block's number plus one. Blocks before a snapshot
+    /// are included.
     pub fn count(&self) -> u64 {
         self.view().index.height()
     }
 
-    /// Returns the number of the first block in the ledger: 0, or the one after the snapshot with which the ledger
-    /// begins.
+    /// Returns the number of the first block in the ledger: 0, or the number after that of the last block in the
+    /// snapshot with which the ledger begins.
     pub fn first(&self) -> u64 {
         self.view().index.first()
     }

@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
-/// Maximum number of findings in a report; further ones are only counted.
+/// Maximum number of findings that a report describes; further findings are only counted.
 const FINDINGS_MAX: usize = 1_000;
 
 /// Result of verifying a ledger.

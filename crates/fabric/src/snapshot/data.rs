@@ -1,4 +1,5 @@
-//! Reader of a snapshot's binary file, which is read once from start to end and hashed meanwhile.
+//! Reader of a binary file of a snapshot. The file is read once from start to end, and its SHA-256 is computed at the
+//! same time.
 
 use super::SnapshotError;
 use super::files::{Files, compare};

@@ -34,7 +34,7 @@ pub trait Contents {
     fn id(&mut self, id: TxId) -> Result<(), String>;
 }
 
-/// Decision of a [`Contents`] about the rest of a snapshot.
+/// Decision of a [`Contents`] whether the reader continues after the channel's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMore {
     /// The reader continues to the end of the snapshot and checks all hashes.

@@ -639,13 +639,13 @@ impl Disk {
         })
     }
 
-    /// Returns a function, for another thread, that makes everything written so far durable.
+    /// Returns a function that makes everything that was written before durable. Another thread may call the function.
     pub fn sync(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         let database = self.database.clone();
         move || catch_panic(|| database.persist(PersistMode::SyncAll)).map_err(to_io_error)
     }
 
-    /// Calls `each` with all keys: public ones and those of collections.
+    /// Calls `each` with all keys: public keys and keys of collections.
     pub fn each(&self, each: &mut EntryVisitor<'_>) {
         let mut changed = BTreeMap::new();
         for (namespace, collection, keys) in self.waiting().flat_map(Updates::collections) {
@@ -682,7 +682,7 @@ impl Disk {
         }
     }
 
-    /// Returns the number of keys, public ones and those of collections. They are counted one by one.
+    /// Returns the number of keys: public keys and keys of collections. The method counts the keys one by one.
     ///
     /// Changes that are not written yet may reach the database during the count. Keys with such changes are therefore
     /// counted separately.

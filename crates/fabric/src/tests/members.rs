@@ -200,7 +200,8 @@ fn a_revocation_list_without_a_key_id_invalidates_the_organisation() {
     }
 }
 
-/// A peer rejects a configuration with such a list if the MSP has intermediate CAs, or admins only by certificate.
+/// A peer rejects a configuration with a revocation list without a key identifier if the MSP has intermediate CAs, or
+/// has admins only by certificate.
 #[test]
 fn a_revocation_list_without_a_key_id_with_intermediate_cas_stops_validation() {
     let mut network = Network::new();

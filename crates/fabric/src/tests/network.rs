@@ -14,7 +14,7 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// Encodes a message whose fields are bytes, including empty ones.
+/// Encodes a message whose fields are bytes; empty fields are encoded too.
 pub fn message(fields: &[(u32, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (number, content) in fields {

@@ -151,7 +151,7 @@ impl DiskIds {
         }
     }
 
-    /// Makes every write of the file of all ids fail from here on.
+    /// Makes every later write to the file of all ids fail, for tests.
     #[cfg(test)]
     pub fn refuse_writes(&mut self) {
         self.log.refuse_writes();

@@ -189,7 +189,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes every write of the file fail from here on, and leaves reads as they are.
+    /// Makes every later write to the file fail, for tests; reads still work.
     #[cfg(test)]
     pub fn refuse_writes(&mut self) {
         self.file = File::open(&self.path).unwrap();

@@ -30,7 +30,8 @@ const BLOCK_IDS: u64 = 42;
 /// Number of bits that an id sets in its block.
 const PROBES: u32 = 6;
 
-/// Bloom filter whose blocks are in the order of the hashes.
+/// Bloom filter over the ids of a run. It consists of blocks of [`BLOCK_WORDS`] words; the hash of an id selects one
+/// block.
 #[derive(Debug)]
 struct Filter(Vec<u64>);
 
@@ -76,7 +77,7 @@ pub(super) struct IdRun {
     file: File,
     /// Number of the first transaction.
     pub first: u32,
-    /// Number of transactions, including those without a distinct id.
+    /// Number of transactions that the run covers, including transactions whose id is missing or repeated.
     pub span: u32,
     /// First hash of each page.
     starts: Vec<u64>,

@@ -26,8 +26,8 @@ struct Generation {
     bytes: usize,
 }
 
-/// One shard with two generations. When the newer one is full, the older one is dropped and the newer one takes its
-/// place.
+/// One shard with two generations. When the newer generation is full, the older generation is dropped, the newer one
+/// becomes the older one, and a new generation begins.
 #[derive(Default)]
 struct Shard {
     newer: Generation,

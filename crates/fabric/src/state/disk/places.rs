@@ -50,7 +50,7 @@ pub(super) fn short_place(namespace: &str, collection: &str, key: &[u8]) -> DbKe
     place
 }
 
-/// Splits the first name off a place; returns the name and the rest.
+/// Reads the first name in a place; returns the name and the bytes after it.
 pub(super) fn name(place: &[u8]) -> Option<(&str, &[u8])> {
     let (length, rest) = place.split_first_chunk::<4>()?;
     let (name, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;

@@ -64,7 +64,7 @@ impl GatheredChanges {
     }
 }
 
-/// A write of changes that is in progress.
+/// A background write of changes to the database that is in progress.
 pub(super) struct StateWrite {
     pub updates: Arc<Updates>,
     pub mark: DurableMark,
