@@ -60,7 +60,10 @@ impl Service {
     /// Returns a description of the status with which a call ended.
     fn describe_end(self, status: &Status) -> String {
         if status.code() == Code::Unimplemented {
-            return format!("it does not serve {}", self.path());
+            return format!(
+                "the endpoint does not serve {}: check that it is an orderer or a peer, as the options say",
+                self.path()
+            );
         }
         let source = std::error::Error::source(status).map(chain);
         source.unwrap_or_else(|| status.message().to_owned())
@@ -83,7 +86,7 @@ const REQUEST_HELD_AFTER: Duration = Duration::from_secs(2);
 /// # Errors
 /// A message that describes the right form.
 pub fn endpoint(text: &str) -> Result<String, String> {
-    let wrong = || "an endpoint is HOST:PORT".to_owned();
+    let wrong = || "an endpoint is HOST:PORT, for example orderer.example.com:7050".to_owned();
     let authority: Authority = text.parse().map_err(|_| wrong())?;
     let plain = !authority.host().is_empty() && !text.contains('@');
     match authority.port_u16() {
@@ -273,7 +276,7 @@ impl Follower {
         )
         .await;
         let response = message.map_err(waited)?.map_err(broken)?;
-        let ended = || LeaveReason::Broken("it ended without a status".to_owned());
+        let ended = || LeaveReason::Broken("the stream ended without a status".to_owned());
         let response = response.ok_or_else(ended)?;
         let number = self.next;
         let not_next = |what: String| LeaveReason::NotNext(what);

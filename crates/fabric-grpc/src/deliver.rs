@@ -122,17 +122,17 @@ async fn fail(out: &Out, status: Status) {
 fn header_fault(shared: &Shared, peer: &Peer, request: &request::Request) -> Option<&'static str> {
     let window_ns = shared.limits.time_window.as_nanos();
     let Some(timestamp_ns) = request.timestamp_ns else {
-        return Some("it has no timestamp");
+        return Some("the request has no timestamp");
     };
     if now_ns().abs_diff(timestamp_ns) > window_ns {
-        return Some("its timestamp differs too much from this machine's clock");
+        return Some("the request's timestamp differs too much from this machine's clock");
     }
     if shared.mutual {
         let Some(hash) = peer.certificate_hash else {
             return Some("the connection has no client certificate");
         };
         if request.tls_cert_hash != hash {
-            return Some("it does not name the connection's client certificate");
+            return Some("the request does not name the connection's client certificate");
         }
     }
     None
@@ -148,7 +148,7 @@ async fn refusal(
         Ok(true) => Ok(None),
         Ok(false) => Ok(Some((
             status::FORBIDDEN,
-            "the channel's policy does not permit it",
+            "the channel's policy does not permit this client to read",
         ))),
         Err(_) if source.withholds() => Ok(Some((status::SERVICE_UNAVAILABLE, BLOCKS_WITHHELD))),
         Err(failed) => Err(failed.into()),
@@ -169,7 +169,7 @@ async fn answer(
         Ok(code)
     };
     let Some(request) = request::read(&envelope.payload) else {
-        return refused(status::BAD_REQUEST, "it is malformed");
+        return refused(status::BAD_REQUEST, "the request is malformed");
     };
     if let Some(what) = header_fault(shared, peer, &request) {
         return refused(status::BAD_REQUEST, what);
@@ -178,7 +178,7 @@ async fn answer(
         return refused(status::NOT_FOUND, "this server does not serve the channel");
     };
     let Ok(seek) = SeekInfo::decode(request.data.clone()) else {
-        return refused(status::BAD_REQUEST, "it is malformed");
+        return refused(status::BAD_REQUEST, "the request is malformed");
     };
     let mut session = Session::new(
         source,
@@ -191,18 +191,18 @@ async fn answer(
         return refused(code, what);
     }
     let (Some(start), Some(stop)) = (&seek.start, &seek.stop) else {
-        return refused(status::BAD_REQUEST, "it has no start or no stop");
+        return refused(status::BAD_REQUEST, "the request has no start or no stop");
     };
     let mut heights = source.heights();
     let available = source.first()..*heights.borrow_and_update();
     let Some((first, last)) = range(start, stop, available) else {
         return refused(
             status::NOT_FOUND,
-            "it starts after the next block, or before the first available block",
+            "the request starts after the next block, or before the first available block",
         );
     };
     if last < first {
-        return refused(status::BAD_REQUEST, "it stops before it starts");
+        return refused(status::BAD_REQUEST, "the request stops before it starts");
     }
     for number in first..=last {
         if seek.behavior == FAIL_IF_NOT_READY && number >= *heights.borrow() {
@@ -228,8 +228,13 @@ async fn answer(
             return refused(code, what);
         }
         let block = block.map_err(|error| {
-            tracing::warn!(number, "a block cannot be served: {error}");
-            CallEnd::Failed(Status::unavailable(format!("block {number} cannot be read")))
+            tracing::warn!(
+                number,
+                "a block cannot be read from the ledger, so a client's stream ends: {error}"
+            );
+            CallEnd::Failed(Status::unavailable(format!(
+                "block {number} cannot be read; see the server's log"
+            )))
         })?;
         out.send(Ok(block.into())).await.map_err(|_| CallEnd::Gone)?;
     }

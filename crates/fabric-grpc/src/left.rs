@@ -11,13 +11,13 @@ pub enum LeaveReason {
     #[error("the stream failed: {0}")]
     Broken(String),
     /// The endpoint ended the stream with a status of Fabric.
-    #[error("it ended the stream with status {status}{means}", status = .0, means = meaning(*.0))]
+    #[error("the endpoint ended the stream with status {status}{means}", status = .0, means = meaning(*.0))]
     Status(i32),
     /// The endpoint sent something other than the next block.
-    #[error("it sent {0}, not the next block")]
+    #[error("the endpoint sent {0}, not the next block")]
     NotNext(String),
     /// The caller of the follower refused the endpoint's block, for example because of a wrong signature.
-    #[error("its block was refused: {0}")]
+    #[error("the endpoint's block was refused: {0}")]
     Refused(String),
     /// The endpoint sent nothing for the time in [`Options::patience`](crate::client::Options::patience).
     #[error("no block arrived within the time limit")]
@@ -59,7 +59,7 @@ pub(crate) fn with_remedy(text: String, has_tls: bool) -> String {
         "the endpoint asks for a client certificate: give tls_certificate and tls_key"
     } else if text.contains("UnknownIssuer") || text.contains("BadSignature") {
         // `BadSignature` occurs if `tls_ca` holds a CA of the same name with another key.
-        "tls_ca does not hold the CA of the endpoint's certificate"
+        "tls_ca does not hold the CA of the endpoint's certificate: give that CA's certificate as tls_ca"
     } else if text.contains("NotValidForName") || text.contains("not valid for name") {
         "the endpoint's certificate has another host name: give it as tls_host_name"
     } else if text.contains("received fatal alert") {

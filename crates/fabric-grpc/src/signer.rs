@@ -28,7 +28,7 @@ pub enum SetupError {
     #[error(transparent)]
     KeyFile(#[from] KeyFileError),
     /// A folder does not contain exactly one file of a kind.
-    #[error("{}: this folder must have exactly one {what}, but has {found}", path.display())]
+    #[error("{}: this folder must have exactly one {what}, but has {found}; leave exactly one in it", path.display())]
     NotOne {
         /// Path of the folder.
         path: PathBuf,
@@ -38,10 +38,10 @@ pub enum SetupError {
         found: usize,
     },
     /// The certificate cannot be read.
-    #[error("the certificate is not a PEM certificate with a P-256 key")]
+    #[error("the certificate is not a PEM certificate with a P-256 key; give a certificate with such a key")]
     Certificate,
     /// The key cannot be read.
-    #[error("the key is not a P-256 key in PEM (PKCS#8 or SEC1)")]
+    #[error("the key is not a P-256 key in PEM (PKCS#8 or SEC1); give such a key")]
     Key,
     /// Certificate and key do not belong together.
     #[error("the key does not belong to the certificate; give the key for which the certificate was issued")]

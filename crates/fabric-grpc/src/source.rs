@@ -201,7 +201,7 @@ impl CommittedSource for MemorySource {
         let block = usize::try_from(number).ok().and_then(|number| blocks.get(number));
         block
             .cloned()
-            .ok_or_else(|| Unavailable(format!("there is no block {number}")))
+            .ok_or_else(|| Unavailable(format!("the channel has no block {number}")))
     }
 
     fn transaction(&self, id: &str) -> Result<Option<TxPosition>, Unavailable> {

@@ -35,7 +35,7 @@ pub fn join(
     remove_rest(&building)?;
     let joined = build(&building, folder, expected, validation, state, step);
     let renamed = joined.and_then(|joined| {
-        let renaming = || format!("renaming {} to {}", building.display(), data.display());
+        let renaming = || format!("cannot rename {} to {}", building.display(), data.display());
         fs::rename(&building, data).with_context(renaming)?;
         step("renamed");
         Ok(joined)

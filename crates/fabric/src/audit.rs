@@ -203,7 +203,7 @@ fn validate(
         return Err(AuditError::Start {
             found: number,
             wanted: validator.last() + 1,
-            hint: "these files do not follow this snapshot; give the one that the peer was joined from",
+            hint: "these files do not follow this snapshot; give the snapshot that the peer was joined from",
         });
     }
     match validator.validate(&block.bytes) {

@@ -91,12 +91,12 @@ impl<'a> Group<'a> {
     fn read(bytes: &'a [u8], depth: usize, items: &mut usize, arena: &'a Arena) -> Result<Self, Stop> {
         let depth = depth
             .checked_sub(1)
-            .ok_or_else(|| wrong("its groups are nested too deeply"))?;
+            .ok_or_else(|| wrong("the groups are nested too deeply"))?;
         let group: ConfigGroup<'a> =
             proto::decode(bytes, arena).map_err(|_| wrong("a group is malformed"))?;
         *items += 1 + group.values.len() + group.policies.len();
         if *items > CONFIG_ITEMS_MAX {
-            return Err(wrong("it has too many groups, values and policies"));
+            return Err(wrong("there are too many groups, values and policies"));
         }
         let mut read = Self::default();
         for entry in group.groups {
@@ -165,7 +165,7 @@ impl Config {
         let known_groups = ["Application", "Orderer"];
         if let Some(name) = root.groups.keys().find(|name| !known_groups.contains(name)) {
             return Err(wrong(format!(
-                "it has an unexpected group {name}; only Application and Orderer are supported"
+                "there is an unexpected group {name}; only Application and Orderer are supported"
             )));
         }
         if !orderer.values.contains_key("Capabilities") {
@@ -174,7 +174,7 @@ impl Config {
 
         let hashing: Option<HashingAlgorithm<'_>> = root.value("HashingAlgorithm", &arena)?;
         if hashing.is_some_and(|hashing| !matches!(hashing.name, "SHA256")) {
-            return Err(wrong("it uses a hashing algorithm other than SHA256"));
+            return Err(wrong("the channel uses a hashing algorithm other than SHA256"));
         }
         let channel = root.capabilities(CHANNEL_CAPABILITIES, "channel", &arena)?;
         if !channel.contains(&"V2_0") && !channel.contains(&"V3_0") {

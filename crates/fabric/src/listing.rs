@@ -110,7 +110,7 @@ impl Listing {
         let file = file.and_then(|file| match file.last_block == number {
             true => Ok(file),
             false => Err(format!(
-                "it contains the state after block {}, not after that of its name",
+                "the file contains the state after block {}, not after that of its name",
                 file.last_block
             )),
         });

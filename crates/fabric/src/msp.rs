@@ -129,7 +129,7 @@ impl Msp {
         if !matches!(crypto.signature_hash_family, "" | "SHA2")
             || !matches!(crypto.identity_hash_function, "" | "SHA256")
         {
-            return Err(wrong(name, "it uses a hash function other than SHA-256"));
+            return Err(wrong(name, "the MSP uses a hash function other than SHA-256"));
         }
         let mut msp = Self {
             name: name.to_owned(),
@@ -168,7 +168,7 @@ impl Msp {
             ));
         }
         if msp.admins.is_empty() && !msp.node_ous.iter().flatten().any(|ou| ou.role == role::ADMIN) {
-            return Err(wrong(name, "it has no admins"));
+            return Err(wrong(name, "the MSP has no admins"));
         }
         Ok(msp)
     }
@@ -177,7 +177,7 @@ impl Msp {
         let name = self.name.clone();
         let count = config.root_certs.len() + config.intermediate_certs.len();
         if config.root_certs.is_empty() || count > CAS_MAX {
-            return Err(wrong(&name, "it has no root certificates, or too many CAs"));
+            return Err(wrong(&name, "the MSP has no root certificates, or too many CAs"));
         }
         let mut signed = Vec::new();
         let roots = config.root_certs.iter().map(|pem| (pem, true));

@@ -144,7 +144,7 @@ impl PeerLedger {
                     if self.files.len() > 0 {
                         return Err(wrong(
                             &open.path,
-                            "a block is incomplete, although another file follows",
+                            "a block is incomplete, although another file follows; copy the peer's block files again",
                         ));
                     }
                     let length = open.from.get_ref().metadata().map(|file| file.len());

@@ -28,7 +28,10 @@ pub enum ReplayError {
         source: io::Error,
     },
     /// The folder does not begin with a genesis block.
-    #[error("{}: there is no 00000.orderer.pb.gz or 00000.committed.pb.gz here", path.display())]
+    #[error(
+        "{}: this folder has no 00000.orderer.pb.gz or 00000.committed.pb.gz; give a folder of recorded blocks",
+        path.display()
+    )]
     NoGenesis {
         /// The folder.
         path: PathBuf,
@@ -250,7 +253,7 @@ fn tell_missing(
             codes: Vec::new(),
             commit_hash: None,
             differences: vec![format!(
-                "it is recorded but was not replayed, because block {next} is missing"
+                "the block is recorded but was not replayed, because block {next} is missing"
             )],
             compared: false,
             missing: true,

@@ -66,7 +66,7 @@ impl SnapshotError {
                 "the file is missing in the snapshot; copy the snapshot again",
             ),
             io::ErrorKind::UnexpectedEof => {
-                Self::new(file, "it ends within an entry; copy the snapshot again")
+                Self::new(file, "the file ends within an entry; copy the snapshot again")
             }
             _ => Self::new(file, error.to_string()),
         }

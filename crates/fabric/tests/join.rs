@@ -583,12 +583,12 @@ fn a_damaged_snapshot_file_is_refused_and_named() {
         (
             "txids.data",
             &|bytes| bytes.truncate(bytes.len() - 1),
-            "it ends within an entry; copy the snapshot again",
+            "the file ends within an entry",
         ),
         (
             "txids.data",
             &|bytes| bytes.push(0),
-            "bytes follow its last entry",
+            "bytes follow the last entry",
         ),
         (
             "txids.data",
@@ -599,12 +599,12 @@ fn a_damaged_snapshot_file_is_refused_and_named() {
         (
             "txids.metadata",
             &|bytes| bytes.push(0),
-            "bytes follow its last entry",
+            "bytes follow the last entry",
         ),
         (
             "public_state.data",
             &|bytes| bytes.truncate(100),
-            "it ends within an entry; copy the snapshot again",
+            "the file ends within an entry",
         ),
         (
             "public_state.data",
@@ -620,12 +620,12 @@ fn a_damaged_snapshot_file_is_refused_and_named() {
         (
             "public_state.metadata",
             &|bytes| bytes[1] = 0xff,
-            "it ends within an entry; copy the snapshot again",
+            "the file ends within an entry",
         ),
         (
             "public_state.data",
             &|bytes| bytes[1..11].fill(0xff),
-            "it contains a number of more than 64 bits",
+            "the file contains a number of more than 64 bits",
         ),
     ];
     for (name, change, expected) in wrong {

@@ -147,8 +147,11 @@ async fn read_within(
         let (from, filter) = (Arc::clone(source), filter.clone());
         let read = run_blocking(move || read(&*from, number, &filter)).await?;
         let mut events = read.map_err(|error| {
-            tracing::warn!(number, "a block's events cannot be served: {error}");
-            Status::unavailable(format!("block {number} cannot be read"))
+            tracing::warn!(
+                number,
+                "the events of a block cannot be read from the ledger, so a client's stream ends: {error}"
+            );
+            Status::unavailable(format!("block {number} cannot be read; see the server's log"))
         })?;
         if events.places.is_empty() {
             return Ok(events);

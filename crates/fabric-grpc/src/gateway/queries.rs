@@ -192,8 +192,8 @@ async fn permitted(source: &Arc<dyn CommittedSource>, resource: &str, call: &Cal
 
 fn permission_denied_text(function: &str, channel: &str) -> String {
     format!(
-        "access denied for [{function}][{channel}]: the channel's policy does not permit it, or the certificate or \
-         the signature is not valid"
+        "access denied for [{function}][{channel}]: the channel's policy does not permit this identity, or the \
+             certificate or the signature is not valid"
     )
 }
 

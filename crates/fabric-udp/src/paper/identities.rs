@@ -69,10 +69,12 @@ fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
     };
     let organisations = list_of(root, "Organizations");
     if organisations.is_empty() {
-        return Err("it has no organisation under `Organizations`".to_owned());
+        return Err("the file has no organisation under `Organizations`".to_owned());
     }
     if roles.len() > ROLES_MAX || organisations.len() > ROLES_MAX {
-        return Err(format!("it has more than {ROLES_MAX} roles or organisations"));
+        return Err(format!(
+            "the file has more than {ROLES_MAX} roles or organisations"
+        ));
     }
     let mut all = Vec::new();
     for (index, of) in organisations.iter().enumerate() {

@@ -372,7 +372,7 @@ impl Contents for StateLoader<'_> {
 
     fn id(&mut self, id: TxId) -> Result<(), String> {
         if !self.index.has_room(1) {
-            return Err("it has more transactions than the limit".to_owned());
+            return Err("the snapshot has more transaction ids than the limit".to_owned());
         }
         if self.index.number_of(&id).is_some() {
             return Err("a transaction id occurs twice".to_owned());

@@ -173,7 +173,7 @@ impl<R: Read> Input<R> {
 
     fn bytes(&mut self, length: u64) -> Result<Vec<u8>, LedgerError> {
         if length > BYTES_MAX {
-            return Err(self.wrong("a field in it exceeds the size limit"));
+            return Err(self.wrong("a field in the checkpoint exceeds the size limit"));
         }
         let mut bytes = vec![0; length as usize];
         self.from.read_exact(&mut bytes)?;
@@ -187,14 +187,14 @@ impl<R: Read> Input<R> {
 
     fn text(&mut self) -> Result<String, LedgerError> {
         let bytes = self.prefixed()?;
-        String::from_utf8(bytes).map_err(|_| self.wrong("a name in it is not UTF-8"))
+        String::from_utf8(bytes).map_err(|_| self.wrong("a name in the checkpoint is not UTF-8"))
     }
 
     fn flag(&mut self) -> Result<bool, LedgerError> {
         match self.array()? {
             [0] => Ok(false),
             [1] => Ok(true),
-            _ => Err(self.wrong("a flag in it is neither 0 nor 1")),
+            _ => Err(self.wrong("a flag in the checkpoint is neither 0 nor 1")),
         }
     }
 
@@ -264,7 +264,7 @@ impl<R: Read> Input<R> {
         }
         let transactions = self.number()?;
         if !usize::try_from(transactions).is_ok_and(|count| index.has_room(count)) {
-            return Err(self.wrong("it has more transactions than the limit"));
+            return Err(self.wrong("the checkpoint has more transactions than the limit"));
         }
         if let (IdsAt::Files(folder), false) = (at, are_filed) {
             index.ids = TxIdIndex::Disk(Box::new(DiskIds::create(folder)?));
@@ -310,7 +310,7 @@ impl<R: Read> Input<R> {
         };
         match at {
             IdsAt::Memory => {
-                Err(self.wrong("its transaction ids are in files, and cannot be read into memory"))
+                Err(self.wrong("the transaction ids are in files, and cannot be read into memory"))
             }
             IdsAt::Files(folder) => {
                 let (ids, remade) = DiskIds::open(folder, transactions, tail)?;
@@ -336,7 +336,7 @@ pub(crate) fn read(from: impl Read, lsn: Lsn, at: &IdsAt) -> Result<CheckpointCo
     let is_stateless = match layout {
         LAYOUT | LAYOUT_WITHOUT_EXPIRY => false,
         LAYOUT_STATELESS | LAYOUT_FILED => true,
-        _ => return Err(input.wrong("its layout is unknown; the blocks are replayed instead")),
+        _ => return Err(input.wrong("the checkpoint's layout is unknown; the blocks are replayed instead")),
     };
     let channel = input.text()?;
     let last = input.number()?;
@@ -350,13 +350,15 @@ pub(crate) fn read(from: impl Read, lsn: Lsn, at: &IdsAt) -> Result<CheckpointCo
     let (index, remade) = input.index(at, layout == LAYOUT_FILED)?;
     if layout == LAYOUT_WITHOUT_EXPIRY && index.base.is_some() {
         return Err(input.wrong(
-            "an older version wrote it and kept expired keys of the snapshot; the snapshot and the blocks are read \
-             again",
+            "an older version wrote the checkpoint and kept expired keys of the snapshot; the snapshot and the blocks \
+             are read again",
         ));
     }
-    let last_hash = index.last_hash().ok_or_else(|| input.wrong("it has no blocks"))?;
+    let last_hash = index
+        .last_hash()
+        .ok_or_else(|| input.wrong("the checkpoint has no blocks"))?;
     if index.height() != last + 1 || config_block > last {
-        return Err(input.wrong("its last block is not the last block of its state"));
+        return Err(input.wrong("the checkpoint's last block is not the last block of its state"));
     }
     let mut ids = TxIds::default();
     // If the ids are in files, the validator looks them up in the files and needs no copy in memory.

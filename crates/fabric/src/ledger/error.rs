@@ -43,7 +43,7 @@ pub enum LedgerError {
     #[error("snapshot: {0}")]
     Snapshot(#[from] SnapshotError),
     /// The ledger has no transaction with this id.
-    #[error("there is no transaction with the id {id}")]
+    #[error("the ledger has no transaction with the id {id}")]
     NotFound {
         /// The requested id.
         id: String,
@@ -83,7 +83,9 @@ pub enum LedgerError {
         what: Arc<str>,
     },
     /// There is no ledger, or it has no blocks.
-    #[error("the ledger has no blocks")]
+    #[error(
+        "the ledger has no blocks; start a replica on it, or make it from a snapshot with `lineside fabric join`"
+    )]
     Empty,
     /// The ledger has no block with this number yet.
     #[error("block {number} is not in the ledger, which has {blocks} blocks")]

@@ -79,8 +79,8 @@ pub struct LedgerFindings {
 }
 
 /// Reason why the state on the disk of a ledger that begins with a snapshot is not used.
-const STATE_WITH_EXPIRED_KEYS: &str = "an older version wrote it and kept expired keys of the snapshot; a \
-                                       replica that opens the ledger rebuilds it";
+const STATE_WITH_EXPIRED_KEYS: &str = "an older version wrote the state and kept expired keys of the \
+                                       snapshot; a replica that opens the ledger rebuilds it";
 
 /// Reads a ledger for writing. The recorded codes and commit hashes are trusted.
 pub(crate) fn recover<D: Disk>(
@@ -100,7 +100,7 @@ pub(crate) fn recover<D: Disk>(
         recovered => {
             let mut recovered = recovered?;
             if !recovered.has(mark)? {
-                "its last block is not in the ledger".to_owned()
+                "the state's last block is not in the ledger".to_owned()
             } else if lacks_expiry && recovered.base.is_some() {
                 STATE_WITH_EXPIRED_KEYS.to_owned()
             } else {
@@ -123,7 +123,10 @@ fn combine_checkpoint(
     if state.in_memory().is_some() {
         return match standing.state.in_memory() {
             Some(_) => Ok(restored),
-            None => Err("its state is on the disk, but the ledger is opened with a state in memory".into()),
+            None => Err(
+                "the checkpoint's state is on the disk, but the ledger is opened with a state in memory"
+                    .into(),
+            ),
         };
     }
     if !state.has(standing.last) {
@@ -170,7 +173,7 @@ fn read<D: Disk>(
         let fits = read.map_err(|error| error.to_string()).and_then(|read| {
             let fits = match has_base(&read, base.as_ref()) {
                 true => combine_checkpoint(read, &mut state),
-                false => Err("it belongs to a ledger with another first block".to_owned()),
+                false => Err("the checkpoint belongs to a ledger with another first block".to_owned()),
             };
             fits.map_err(|what| format!("checkpoint at record {lsn}: {what}"))
         });
@@ -305,7 +308,7 @@ impl<D: Disk> RecoveredLedger<D> {
                 let started = started.map_err(|source| LedgerError::Validation { number, source })?;
                 self.validator = Some(started.with_state(std::mem::take(&mut self.founding)));
             }
-            None => return Err(LedgerError::block(0, "it is missing in the ledger")),
+            None => return Err(LedgerError::block(0, "the block is missing in the ledger")),
         }
         Ok(())
     }

@@ -102,7 +102,7 @@ impl Assembler {
             what,
         };
         let mut payload = record.payload;
-        let short = || wrong("it is too short");
+        let short = || wrong("the record is too short");
         match record.kind {
             kind::BEGIN => {
                 let [layout] = *take::<1>(&mut payload).ok_or_else(short)?;
@@ -140,7 +140,7 @@ impl Assembler {
                 Ok(None)
             }
             kind::END => self.end(record).map(Some),
-            _ => Err(wrong("its kind is unknown")),
+            _ => Err(wrong("the record's kind is unknown")),
         }
     }
 
@@ -163,11 +163,12 @@ impl Assembler {
             payload.is_empty().then_some((number, parts, hash, commit_hash))
         };
         let (number, parts, hash, commit_hash) =
-            read().ok_or_else(|| wrong("it is not a valid end of a block"))?;
+            read().ok_or_else(|| wrong("the record is not a valid end of a block"))?;
         let open = self.open.take();
         let open = open
             .filter(|open| open.number == number && open.parts == parts && open.stream.len() == open.bytes);
-        let open = open.ok_or_else(|| wrong("it ends a block that the records before it do not contain"))?;
+        let open =
+            open.ok_or_else(|| wrong("the record ends a block that the records before it do not contain"))?;
         Ok(BlockRecords {
             number,
             begin: open.begin,
@@ -190,22 +191,24 @@ impl BlockRecords {
     ) -> Result<Stored, LedgerError> {
         let wrong = |what: &str| LedgerError::block(self.number, what);
         let bytes = encoded.restore(identities);
-        let bytes = bytes.ok_or_else(|| wrong("its records cannot be decoded"))?;
+        let bytes = bytes.ok_or_else(|| wrong("the block's records cannot be decoded"))?;
         let arena = Arena::new();
         let block = Block::read(&bytes, &arena).map_err(|error| wrong(&error.to_string()))?;
         if block.number != self.number || block.hash() != self.hash {
-            return Err(wrong("its header differs from the committed one"));
+            return Err(wrong("the block's header differs from the committed header"));
         }
         let mut hasher = Sha256::new();
         for envelope in &block.transactions {
             hasher.update(envelope);
         }
         if hasher.finalize().as_slice() != block.data_hash {
-            return Err(wrong("its transactions do not match the data hash in its header"));
+            return Err(wrong(
+                "the block's transactions do not match the data hash in the header",
+            ));
         }
         if encoded.codes.len() != block.transactions.len() {
             return Err(wrong(
-                "its number of codes differs from its number of transactions",
+                "the block's number of codes differs from its number of transactions",
             ));
         }
         drop(block);

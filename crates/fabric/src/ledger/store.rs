@@ -267,7 +267,7 @@ impl<D: Disk> Blocks<D> {
     }
 
     pub(crate) fn restore(&self, reader: &Reader<D>, whole: &BlockRecords) -> Result<Stored, LedgerError> {
-        let wrong = || LedgerError::block(whole.number, "its records cannot be decoded");
+        let wrong = || LedgerError::block(whole.number, "the block's records cannot be decoded");
         let encoded = Encoded::read(&whole.stream).ok_or_else(wrong)?;
         let identities = &self.shared.identities;
         let mut identities = identities.lock().unwrap_or_else(PoisonError::into_inner);
@@ -312,7 +312,10 @@ impl<D: Disk> Cursor<D> {
                 continue;
             }
             if block.number > self.next {
-                return Err(LedgerError::block(self.next, "it is missing in the ledger"));
+                return Err(LedgerError::block(
+                    self.next,
+                    "the block is missing in the ledger",
+                ));
             }
             self.next += 1;
             return self.blocks.restore(&self.reader, &block).map(Some);
@@ -394,7 +397,10 @@ impl<D: Disk> Writer<D> {
     ) -> Result<(), LedgerError> {
         let number = meta.number;
         if number != self.next() {
-            let what = format!("it cannot be appended, the next block is {}", self.next());
+            let what = format!(
+                "the block cannot be appended, because the next block is {}",
+                self.next()
+            );
             return Err(LedgerError::block(number, what));
         }
         if !self.blocks.view().index.has_room(meta.codes.len()) {

@@ -294,7 +294,7 @@ impl<'o, D: Disk> Reverification<'o, D> {
         let (codes, hash, commit_hash) = match &mut self.validator {
             None => {
                 if number != 0 {
-                    return Err(LedgerError::block(0, "it is missing in the ledger"));
+                    return Err(LedgerError::block(0, "the block is missing in the ledger"));
                 }
                 let started = Validator::new(&stored.bytes, self.options.clone()).map_err(failed)?;
                 let hash = started.last_hash();
@@ -316,18 +316,18 @@ impl<'o, D: Disk> Reverification<'o, D> {
                 let name = |code: u8| TxCode::from_number(code).map_or("no code", TxCode::name);
                 let (now, then) = (name(*now), name(*then));
                 self.report.add_finding(format!(
-                    "block {number}: the code of transaction {index} is {then} in the ledger, and {now} now"
+                    "block {number}: transaction {index} has the code {then} in the ledger, but validation gives {now}"
                 ));
             }
         }
         if hash != stored.hash {
             self.report.add_finding(format!(
-                "block {number}: its header hash differs from the recorded one"
+                "block {number}: the header hash differs from that in the ledger"
             ));
         }
         if commit_hash != stored.commit_hash {
             self.report.add_finding(format!(
-                "block {number}: its commit hash differs from the recorded one"
+                "block {number}: the commit hash differs from that in the ledger"
             ));
         }
         let arena = Arena::new();

@@ -17,7 +17,7 @@ pub type Arena = typed_arena::Arena<Vec<u8>>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Malformed {
     /// Go rejects the bytes too.
-    #[error("it is not a valid protobuf message of this type")]
+    #[error("the bytes are not a valid protobuf message of this type")]
     Bad,
     /// The nesting depth, or the number of entries of a field, exceeds this program's limit; Go may accept the bytes.
     #[error("the message is nested too deeply, or one of its fields has too many entries, for this program")]

@@ -71,7 +71,7 @@ impl SnapshotHead {
         // digits of the commit hash.
         if additional != additional_text(&of.snapshot_hash, &of.last_block_commit_hash).as_bytes() {
             return Err(wrong(
-                "it is not in the form that a peer writes; copy it again from the peer".into(),
+                "the file is not in the form that a peer writes; copy it again from the peer".into(),
             ));
         }
         let hash: [u8; 32] = Sha256::digest(signable).into();
@@ -89,7 +89,7 @@ impl SnapshotHead {
         let by: Signable = serde_json::from_slice(signable).map_err(|error| wrong(error.to_string()))?;
         if by.state_db_type != LEVELDB {
             let what = format!(
-                "its state database is {}; only LevelDB ({LEVELDB}) is supported",
+                "the peer's state database is {}; only LevelDB ({LEVELDB}) is supported",
                 by.state_db_type
             );
             return Err(wrong(what));
@@ -97,13 +97,13 @@ impl SnapshotHead {
         let mut files = BTreeMap::new();
         for (name, text) in by.snapshot_files_raw_hashes {
             if !FILES.contains(&name.as_str()) {
-                return Err(wrong(format!("it names an unknown file {name}")));
+                return Err(wrong(format!("the file names an unknown file {name}")));
             }
-            let digest = digest(&text).ok_or_else(|| wrong(format!("it has no SHA-256 of {name}")))?;
+            let digest = digest(&text).ok_or_else(|| wrong(format!("the file has no SHA-256 of {name}")))?;
             files.insert(name, digest);
         }
         let last_hash = digest(&by.last_block_hash)
-            .ok_or_else(|| wrong("it has no valid hash of the last block".into()))?;
+            .ok_or_else(|| wrong("the file has no valid hash of the last block".into()))?;
         let is_genesis = by.last_block_number == 0;
         let optional = |text: &str, file, what: &str| match (digest(text), text) {
             (None, "") if is_genesis => Ok(None),
@@ -117,9 +117,13 @@ impl SnapshotHead {
             previous_hash: optional(
                 &by.previous_block_hash,
                 SIGNABLE,
-                "it has no valid hash of the previous block",
+                "the file has no valid hash of the previous block",
             )?,
-            commit_hash: optional(&of.last_block_commit_hash, ADDITIONAL, "it has no commit hash")?,
+            commit_hash: optional(
+                &of.last_block_commit_hash,
+                ADDITIONAL,
+                "the file has no commit hash",
+            )?,
             hash,
             files,
         })
@@ -160,7 +164,7 @@ fn read_file(files: &mut impl Files, name: &str) -> Result<Vec<u8>, SnapshotErro
     match bytes.len() as u64 > BYTES_MAX {
         true => Err(SnapshotError::new(
             name,
-            format!("it has more than {BYTES_MAX} bytes"),
+            format!("the file has more than {BYTES_MAX} bytes"),
         )),
         false => Ok(bytes),
     }

@@ -136,7 +136,7 @@ fn state(
         }
     }
     if name == PUBLIC_STATE && !has_config {
-        return Err(data.wrong("it lacks the channel's configuration"));
+        return Err(data.wrong("the file does not contain the channel's configuration"));
     }
     data.end()?;
     Ok(ReadMore::More)

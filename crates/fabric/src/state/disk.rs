@@ -193,7 +193,10 @@ impl Disk {
     pub fn open_read_only(directory: &Path) -> io::Result<Self> {
         let folder = StateFolder(directory.to_owned());
         if !folder.is_one() || folder.is_damaged().is_some() || !folder.database().exists() {
-            let what = format!("there is no valid state in {}", directory.display());
+            let what = format!(
+                "there is no valid state in {}; a replica that opens the ledger rebuilds it",
+                directory.display()
+            );
             return Err(io::Error::other(what));
         }
         let opened = Self::at(&folder).map_err(|error| match error {

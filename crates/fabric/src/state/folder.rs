@@ -85,7 +85,7 @@ impl StateFolder {
     /// Returns the reason why the state must not be opened, if there is one.
     pub fn is_damaged(&self) -> Option<&'static str> {
         if self.damaged().exists() {
-            Some("it was found to be damaged")
+            Some("the state was found to be damaged")
         } else if self.openings() >= OPENINGS_MAX {
             Some("more than one process ended while it opened the state")
         } else {

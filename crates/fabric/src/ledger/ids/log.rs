@@ -115,7 +115,7 @@ impl Log {
             return Err(damaged(&log.path, what));
         }
         if log.sum_after(log.pages)? != tail.sum {
-            let what = "its records are not those that the checkpoint was written for";
+            let what = "the file's records are not those that the checkpoint was written for";
             return Err(damaged(&log.path, what));
         }
         Ok(Self {
@@ -135,11 +135,17 @@ impl Log {
             .map_err(|error| with_path(&path, &error))?;
         let (fields, sum) = head.split_at(16);
         if !fields.starts_with(MAGIC) || xxh3_64(fields).to_le_bytes() != sum {
-            return Err(damaged(&path, "it does not begin like a file of ids"));
+            return Err(damaged(
+                &path,
+                "the file does not begin like a file of transaction ids",
+            ));
         }
         let seed = u64::from_le_bytes(fields[8..].try_into().unwrap_or_default());
         if file.metadata()?.len() < (pages + 1) * PAGE_BYTES as u64 {
-            return Err(damaged(&path, "records of the checkpoint are missing at its end"));
+            return Err(damaged(
+                &path,
+                "records that the checkpoint needs are missing at the end of the file",
+            ));
         }
         Ok(Self {
             path,

@@ -105,7 +105,7 @@ impl IdRun {
     /// Opens a run. Errors name the file.
     pub fn open(folder: &Path, first: u32, span: u32, seed: u64) -> io::Result<Self> {
         let path = Self::path(folder, first, span);
-        let wrong = || damaged(&path, "it is damaged");
+        let wrong = || damaged(&path, "the file is damaged");
         let file = File::open(&path)?;
         let length = file.metadata()?.len();
         let footer_at = length.checked_sub(FOOTER_BYTES as u64).ok_or_else(wrong)?;
