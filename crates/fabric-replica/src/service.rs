@@ -70,7 +70,7 @@ struct RunningFabric {
     parts: Option<StoppableParts>,
 }
 
-/// State that the status function shares with the running service.
+/// State that the running service shares with the function that makes its status.
 struct StatusShared {
     /// Limits on connections, calls and bytes that all clients of Deliver share.
     gate: Arc<Gate>,

@@ -105,8 +105,8 @@ pub(crate) fn expire(
 }
 
 /// Returns an error for a block that changes the `blockToLive` of an existing collection. Peers refuse to endorse a
-/// definition that does this. If a majority endorses it nevertheless, peers keep using the cached value until they
-/// restart, so they disagree.
+/// definition that changes a `blockToLive`. If a majority endorses it nevertheless, peers keep using the cached value
+/// until they restart, so they disagree.
 pub(crate) fn lives_stay(state: &State, known: &mut LifetimeCache, updates: &Updates) -> Result<(), Stop> {
     let Some(space) = updates.namespaces.get(LIFECYCLE) else {
         return Ok(());

@@ -62,7 +62,7 @@ pub struct PaperSent {
     pub blocks: u64,
     /// Number of transactions.
     pub transactions: u64,
-    /// Number of datagrams, updates of the cache included.
+    /// Number of datagrams, including updates of the cache.
     pub datagrams: u64,
     /// Bytes of the payloads of all datagrams.
     pub bytes: u64,

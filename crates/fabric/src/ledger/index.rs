@@ -61,7 +61,7 @@ pub(crate) struct Entry {
     pub ids: Vec<Option<TxId>>,
 }
 
-/// Blocks and transactions, in order.
+/// Index of a ledger's blocks and transactions, both in the order of their numbers.
 #[derive(Debug)]
 pub(crate) struct Index {
     /// The snapshot before the first block; `None`: the first block is the genesis block.

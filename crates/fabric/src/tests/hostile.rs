@@ -148,7 +148,8 @@ fn too_many_endorsements_and_oversized_certificates_stop_validation() {
         matches!(stopped, Err(Error::Stop(Stop::Transaction { .. }))),
         "{stopped:?}"
     );
-    // A certificate of a megabyte, deeply nested elements, and wrong lengths.
+    // Certificates that must be refused quickly: one of a megabyte, one of deeply nested elements, and ones with wrong
+    // lengths.
     let mut deep = Vec::new();
     for _ in 0..2_000 {
         let mut outer = Vec::new();

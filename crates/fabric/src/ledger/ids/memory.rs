@@ -1,4 +1,4 @@
-//! Ids and codes in memory.
+//! Index of transaction ids and codes that is in memory.
 
 use super::log::{PageChecksum, RECORDS, sum_of};
 use super::{NO_ID, Record};
