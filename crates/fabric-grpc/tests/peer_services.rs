@@ -1,5 +1,4 @@
-//! Tests of a peer's services other than Deliver: the answers, and clients that send wrong requests, are not permitted,
-//! or do not read their answers.
+//! Tests of a peer's services other than Deliver: answers, and clients that are wrong, refused, or do not read.
 
 mod common;
 
@@ -181,8 +180,7 @@ async fn requests_that_a_peer_refuses_are_refused() {
     let denied = Err(Code::PermissionDenied);
     let good = server.commit(&user, "tx1a");
     assert!(status_of(&channel, good.clone()).await.is_ok());
-    // Three requests are refused: one with the signature of another message, one with a signature of another CA's
-    // client, and one with an empty signature.
+    // Refused are the signature of another message, a signature of another CA's client, and an empty signature.
     let other = server.commit(&user, "tx1b");
     let swapped = SignedRequest {
         signature: other.signature.clone(),
@@ -300,8 +298,8 @@ async fn a_client_that_is_revoked_gets_nothing_more() {
     assert_eq!(channels.status, 500);
 }
 
-/// Returns a block with five transactions. The first two have events of the chaincode `cc`, the third has an event of
-/// another chaincode, the fourth has an event without a name, and the fifth is invalid.
+/// Returns a block with two transactions with events of the chaincode `cc`, one with an event of another chaincode, one
+/// with an event without a name, and an invalid one.
 fn busy(number: u64) -> Bytes {
     let of = |id: &str, chaincode: &str, name: &str| {
         let transaction = with_event(&format!("tx{number}{id}"), name);
@@ -387,9 +385,8 @@ async fn events_are_of_the_chaincode_in_valid_transactions_from_the_position_on(
         assert_eq!(next(&mut events).await.unwrap(), expected);
     }
 
-    // Events from the next commit on, requested by name or by omitting the position. The test does not know when the
-    // server has received the call. It therefore commits blocks until an event arrives; the block of that event was
-    // committed after the call.
+    // Events from the next commit on, requested by name or by omitting the position. The test cannot know when the
+    // server has the call, so it commits blocks until an event arrives, which is of a block after the call.
     let mut number = 5;
     for position in [Some(Position::NextCommit(Empty {}).into()), None] {
         let mut events = stream(&channel, request(position, "")).await;
@@ -514,8 +511,7 @@ async fn queries_give_the_blocks_and_transactions_of_a_ledger() {
     replica.stop().unwrap();
 }
 
-/// If the channel's configuration is no longer known, waiting calls and new calls end, even those of clients that could
-/// read before.
+/// If the channel's configuration is no longer known, waiting and new calls end, even of clients that could read.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_query_is_answered_when_the_configuration_is_unknown() {
     let network = Network::new();
