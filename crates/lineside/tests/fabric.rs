@@ -100,7 +100,7 @@ fn a_folder_without_blocks_or_with_a_damaged_one_is_refused() {
     assert!(
         String::from_utf8(output.stderr)
             .unwrap()
-            .contains("there is no 00000.orderer.pb.gz")
+            .contains("this folder has no 00000.orderer.pb.gz")
     );
     let from = |name: &str| recorded().join(name);
     std::fs::copy(
@@ -117,7 +117,7 @@ fn a_folder_without_blocks_or_with_a_damaged_one_is_refused() {
     assert_eq!(output.status.code(), Some(1));
     let words = String::from_utf8(output.stderr).unwrap();
     assert!(
-        words.contains("block 1: block refused: it has number 2, the next is 1"),
+        words.contains("block 1: block refused: the block has number 2, but the next block is 1"),
         "{words}"
     );
 }
@@ -519,7 +519,7 @@ fn events_are_followed_from_a_checkpoint_on() {
     let refused = made.follow(listen, "Org99MSP", &stranger, &[]).output().unwrap();
     ended(
         &refused,
-        &format!("lineside: {listen}: it ended the stream with status 403: the channel's policy"),
+        &format!("lineside: {listen}: the endpoint ended the stream with status 403: the channel's policy"),
     );
     let mut elsewhere = Command::new(env!("CARGO_BIN_EXE_lineside"));
     let words = [
@@ -536,7 +536,9 @@ fn events_are_followed_from_a_checkpoint_on() {
     let absent = elsewhere.args(words).output().unwrap();
     ended(
         &absent,
-        &format!("lineside: {listen}: it ended the stream with status 404: it does not have the channel"),
+        &format!(
+            "lineside: {listen}: the endpoint ended the stream with status 404: it does not have the channel"
+        ),
     );
 }
 

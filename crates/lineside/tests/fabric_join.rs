@@ -101,8 +101,13 @@ fn a_ledger_that_begins_with_a_snapshot_has_the_state_of_a_complete_one() {
     // If the commit hash is wrong, nothing is created.
     let (join, other) = (["join", "--json", "--data", &joined], "0".repeat(64));
     let words = refused(&[&join[..], &[&snapshot, "--commit-hash", &other]].concat());
+    let (file, what) = (
+        "_snapshot_additional_metadata.json",
+        "the commit hash of the snapshot's last block is",
+    );
+    assert!(words.contains(&format!("{file}: {what} ")), "{words}");
     assert!(
-        words.contains("_snapshot_additional_metadata.json: the commit hash is not the expected one"),
+        words.contains(&format!(", but --commit-hash says {other}")),
         "{words}"
     );
     let words = fabric(&[&join[..], &[&snapshot, "--snapshot-hash", "x"]].concat());

@@ -244,7 +244,7 @@ fn a_damaged_state_is_rebuilt_and_a_directory_of_other_files_is_not_touched() {
     std::fs::write(&file, "somebody's").unwrap();
     let (done, said) = import(&data, &["--state", "fjall"]);
     assert!(
-        !done && said.contains("not a state directory and not empty"),
+        !done && said.contains("not empty and not a state directory"),
         "{said}"
     );
     for state in [&[][..], &["--state", "memory"]] {

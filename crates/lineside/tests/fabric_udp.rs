@@ -466,7 +466,7 @@ fn an_unsigned_block_and_the_blocks_after_it_are_fetched_again() {
     let file = File::create(&stderr).unwrap();
     let replica = place.serve("ledger", NO_ORDERER, udp, &more, file.into());
     let sender = place.send_from(liar.listen(), udp, &[]);
-    let refused = format!("block {WRONG_PACKETS} from UDP is refused");
+    let refused = format!("block {WRONG_PACKETS} from UDP was refused");
     let began = Instant::now();
     while !std::fs::read_to_string(&stderr).unwrap().contains(&refused) {
         assert!(began.elapsed() < WAIT_TIMEOUT);
