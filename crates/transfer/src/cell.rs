@@ -113,8 +113,8 @@ pub(crate) fn save_last(place: &TransferPaper, last: &PaperLast) {
     place.last_id.store(last.request.transaction_id, Relaxed);
 }
 
-/// Waits for a lock and acquires it. For a store to which only this process writes: a thread that cannot be killed
-/// alone always releases its locks after a short time.
+/// Waits until a lock is free and acquires it. Use it only for a store to which no other process writes: the threads
+/// of one process are not killed one by one, so each of them releases its locks after a short time.
 pub(crate) fn lock_surely(word: &AtomicU32) -> CellGuard<'_> {
     loop {
         if let Some(held) = lock(word) {
