@@ -385,10 +385,15 @@ fn notes(machine: &Machine, sustained: &Sustained, others_cores: Option<f64>) ->
     let (cores, load) = (machine.cores, machine.load_before);
     notes.push(match others_cores {
         Some(others) if others > QUIET_CORES_MAX || load > QUIET_LOAD_MAX => {
-            format!("the machine was not quiet: load average {load} before; others used {others:.2} of {cores} cores")
+            format!(
+                "the machine was not quiet: its load average was {load} before the run; other processes used \
+                 {others:.2} of {cores} cores"
+            )
         }
         Some(others) => format!("other processes used {others:.2} of {cores} cores"),
-        None => format!("the load average was {load} before the run; the use of cores by other processes is unknown"),
+        None => format!(
+            "the load average was {load} before the run; the use of cores by other processes is unknown"
+        ),
     });
     notes
 }
