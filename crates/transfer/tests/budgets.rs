@@ -13,7 +13,8 @@ use lineside_wire::{
 };
 
 const BUSY: u8 = Status::Busy as u8;
-/// Number of refusals per second that one source may have in the long run.\nconst PER_S: u64 = 2;
+/// Number of refusals per second that one source may have in the long run.
+const PER_S: u64 = 2;
 /// Number of refusals that one source may have at once.
 const BURST: u64 = 60 * PER_S;
 
