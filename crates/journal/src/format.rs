@@ -53,7 +53,7 @@ pub(crate) struct Header {
     pub(crate) previous: Lsn,
     /// Size of the whole segment in bytes. In the header of a snapshot it is 0.
     pub(crate) segment_bytes: u64,
-    /// Flag in the header of a snapshot: the journal keeps all records, so the snapshot replaces none of them. A
+    /// Flag in the header of a snapshot: the journal keeps all records, so the snapshot replaces no record. A
     /// program that does not know this flag ignores the snapshot.
     pub(crate) keep_records: bool,
     /// Flag in the header of a segment: a repair created the segment, the records between the previous segment and this

@@ -233,7 +233,7 @@ fn a_refused_packet_takes_at_most_96_bytes_of_the_journal() {
         lineside_journal::record_bytes(payload.len())
     };
     for count in 1..=TRANSFER_OPERATIONS_MAX {
-        // The codes change at every operation, or so often that the half-byte form becomes the shorter one.
+        // The codes change at every operation, or with a frequency at which the half-byte form becomes the shorter one.
         for run in [1, 2, 5, 6, 7, count / 15, count / 14, count / 13, count] {
             let codes: Vec<Code> = (0..count)
                 .map(|at| refusals[at / run.max(1) % refusals.len()])

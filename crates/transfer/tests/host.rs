@@ -458,7 +458,7 @@ fn batches_are_executed_during_a_commit_and_answered_when_durable() {
     assert_eq!(
         fastpath_holds(&server),
         [100, 100, 100],
-        "the fast path has none of the changes yet"
+        "the fast path does not have the changes yet"
     );
 
     let first = server.host.take(true).unwrap();
@@ -478,8 +478,8 @@ fn batches_are_executed_during_a_commit_and_answered_when_durable() {
     assert_eq!(fastpath_holds(&server), [90, 5, 205]);
     assert!(server.host.take(true).is_none());
 
-    // After a failed commit, the later batches are lost, too: the fast path gets no changes of these batches, and none
-    // of them is answered.
+    // After a failed commit, the later batches are lost, too: the fast path does not get their changes, and they are
+    // not answered.
     execute(&mut server, &[transfer(2, 1, 2, 1)]);
     assert!(server.host.take(false).is_none());
     execute(&mut server, &[transfer(2, 3, 1, 1), transfer(3, 9, 1, 1)]);

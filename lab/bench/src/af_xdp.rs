@@ -250,7 +250,7 @@ impl Socket {
     }
 
     fn try_bind(&self, interface: u32) -> std::io::Result<()> {
-        // SAFETY: sockaddr_xdp is a plain C struct; zeros in all bytes stand for queue 0.
+        // SAFETY: sockaddr_xdp is a plain C struct; with zeros in all bytes it means queue 0.
         let mut address: libc::sockaddr_xdp = unsafe { mem::zeroed() };
         address.sxdp_family = libc::AF_XDP as u16;
         address.sxdp_flags = libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP;

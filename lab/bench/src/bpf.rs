@@ -241,7 +241,7 @@ pub fn template(plan: &SendPlan) -> Vec<u8> {
     frame
 }
 
-/// Returns the 32 printable bytes that stand for a TXID in memcached's protocol. Each of them encodes six bits of a
+/// Returns the 32 printable bytes that represent a TXID in memcached's protocol. Each of them encodes six bits of a
 /// byte.
 pub fn memcached_key(txid: &Hash) -> Hash {
     txid.map(|byte| b'0' + (byte & 63))

@@ -181,7 +181,7 @@ fn fill(config: &SpvConfig, store: &Arc<Store>) -> anyhow::Result<SpvHost> {
     Ok(host)
 }
 
-/// Returns a word for the verdict on a frame, and the reason if the frame was dropped.
+/// Returns the name of the verdict on a frame, and the reason if the frame was dropped.
 fn outcome(verdict: Option<FrameVerdict>) -> (&'static str, Option<&'static str>) {
     match verdict {
         None => ("not run", None),

@@ -97,7 +97,7 @@ fn transaction(spent: OutPoint, scripts: Vec<ScriptBuf>) -> Transaction {
         lock_time: LockTime::ZERO,
         input: vec![TxIn {
             previous_output: spent,
-            // The script contains no signature, but is so long that no transaction has 64 bytes.
+            // The script contains no signature, but its length ensures that no transaction has 64 bytes.
             script_sig: ScriptBuf::from_bytes([&[40][..], &[7; 40]].concat()),
             sequence: Sequence::MAX,
             witness: Witness::new(),

@@ -40,8 +40,8 @@ const RECORDS_PER_COMMIT_MAX: usize = 16 << 10;
 /// Maximum number of polls for the remaining records of a packet, which the fast path writes within a microsecond.
 const PACKET_POLLS_MAX: u32 = 1 << 24;
 
-/// Seconds by which the journal's clock may be behind the host's clock when the host journals records of the fast path,
-/// which contain no host time. If it is further behind, the host journals its time first.
+/// Seconds by which the host's clock may be ahead of the journal's clock when the host journals records of the fast
+/// path, which contain no host time. If the difference is larger, the host journals its time first.
 const CLOCK_S: u64 = 60;
 
 /// State of a host in `express`.

@@ -598,7 +598,7 @@ impl<'a> World<'a> {
         }
         let Some((index, oracle)) = found else {
             return Err(format!(
-                "the state after the restart is none of the possible states:\n{}",
+                "the state after the restart does not equal any possible state:\n{}",
                 wrong.join("\n")
             ));
         };

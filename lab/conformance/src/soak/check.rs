@@ -66,10 +66,9 @@ impl Ask {
 pub enum Fault {
     /// The parts of the reply never belonged together: it mixes hashes of two writes, or two states of the chain.
     Torn,
-    /// The reply was true in an earlier state of the chain, but in none of the states between the request and the
-    /// reply.
+    /// The reply was true in an earlier state of the chain, but not in any state between request and reply.
     Stale,
-    /// The reply was never true, or is no answer to this request.
+    /// The reply was never true, or does not answer this request.
     Wrong,
 }
 
