@@ -1,5 +1,5 @@
-//! Scenario `transfer`: digital assets moved by the paper's packets in `express` mode; and durable servers, compared
-//! with Redis and PostgreSQL.
+//! Scenario `transfer`: measures transfers by the paper's packets in `express` mode, and compares durable servers with
+//! Redis and PostgreSQL.
 
 mod bpf;
 mod client;
