@@ -500,7 +500,7 @@ impl Report {
             } = latency;
             writeln!(
                 out,
-                "open loop at {offered_tps:.0} tps, {blocks} blocks: p50 {p50_ms:.2} ms, p99 {p99_ms:.2}, longest \
+                "open loop at {offered_tps:.0} tps, {blocks} blocks: p50 {p50_ms:.2} ms, p99 {p99_ms:.2}, maximum \
                  {max_ms:.2}{}",
                 beside(others_cores)
             )?;
@@ -522,7 +522,7 @@ impl Report {
             writeln!(
                 out,
                 "from a block's last transaction at {offered_tps:.0} tps, verified {how}: p50 {p50_ms:.2} ms, p99 \
-                 {p99_ms:.2}, longest {max_ms:.2}; parse {:.2} us, verify {:.2}; {} of {} used{}",
+                 {p99_ms:.2}, maximum {max_ms:.2}; parse {:.2} us, verify {:.2}; {} of {} used{}",
                 coming.parse_us,
                 coming.verify_us,
                 coming.used,

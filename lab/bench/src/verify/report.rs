@@ -158,21 +158,22 @@ fn contestants(all: &All, missing: BTreeMap<&'static str, String>) -> BTreeMap<&
 
 fn notes(machine: &Machine) -> Vec<String> {
     let mut notes = vec![
-        "one thread, slices in turn; gates compare best slices; medians are reported too".into(),
+        "one thread measures slices in turn; gates compare the best slices; medians are reported, too".into(),
         "libraries verify one signature at a time in every case: aws-lc-rs with parsed keys and the digest given, \
          libsecp256k1 with parsed keys; ring parses the key and hashes 32 bytes each time, as it has no other interface"
             .into(),
         "Lineside gets parsed keys and the digest, and parses r and s within the measured time, as libraries do".into(),
-        "each slice follows unmeasured signatures, because others used the caches: 256 with hot keys, 16 \
-         of a library"
+        "unmeasured signatures precede each slice, because other contestants have used the caches: 256 with hot keys, \
+         16 with a library"
             .into(),
-        "from cold: the process has the generators' tables, which all verifiers share, but no tables of keys".into(),
+        "case `cold`: the process has the generators' tables, which all verifiers share, but no tables of keys".into(),
         "the share of the ports counts only additions of points as work, but all of the time".into(),
     ];
     if machine.load_before > QUIET_LOAD_MAX {
         let load = machine.load_before;
         notes.push(format!(
-            "the machine was not quiet: load average {load} before the run, which affects medians more than best slices"
+            "the machine was not quiet: its load average was {load} before the run, which affects medians more than \
+             best slices"
         ));
     }
     notes
