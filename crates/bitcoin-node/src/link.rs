@@ -362,7 +362,8 @@ impl Link {
             };
             offers.rest = self.http.send(&ask, None).await?.status == 200;
         }
-        tracing::debug!(node = self.name, ?offers.rest, zmq = offers.publisher.is_some(), "the node's optional interfaces are known");
+        let zmq = offers.publisher.is_some();
+        tracing::debug!(node = self.name, ?offers.rest, zmq, "the optional interfaces of the node are known");
         self.offers = Some((offers, self.http.opened()));
         Ok(())
     }
