@@ -115,7 +115,7 @@ pub fn check_rules(
 /// than 11 blocks back.
 ///
 /// # Errors
-/// Those of [`check_rules`].
+/// The errors of [`check_rules`].
 pub fn check_rules_with(
     network: Network,
     header: Ancestor,

@@ -34,7 +34,7 @@ pub trait Chain: Send + Sync {
     /// WTXID index always returns `None`.
     ///
     /// # Errors
-    /// Those of [`Chain::locate`].
+    /// The errors of [`Chain::locate`].
     fn locate_wtxid(&self, _wtxid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
         Ok(None)
     }

@@ -91,7 +91,7 @@ impl ChainStore {
     /// TXID index is kept in memory.
     ///
     /// # Errors
-    /// Those of [`ChainStore::open`].
+    /// The errors of [`ChainStore::open`].
     pub fn make(
         dir: Option<&Path>,
         network: impl Into<StoreNetwork>,
@@ -372,7 +372,7 @@ impl ChainStore {
     /// witnesses. Returns always `None` unless [`ChainStore::index_wtxids`] was called.
     ///
     /// # Errors
-    /// Those of [`ChainStore::locate`].
+    /// The errors of [`ChainStore::locate`].
     pub fn locate_wtxid(&self, wtxid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
         let Some(index) = &self.wtxids else {
             return Ok(None);

@@ -8,7 +8,7 @@ use lineside_util::hex::to_display;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// State of fetching missing kept blocks.
+/// State of fetching the blocks that are missing in the files of `keep_blocks`.
 pub(super) struct Unkept {
     /// Number of missing blocks fetched so far. The number is logged and reset when no block is missing any more.
     fetched: u64,
