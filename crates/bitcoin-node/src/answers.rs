@@ -387,7 +387,7 @@ mod tests {
         assert!(matches!(hash(body.as_bytes(), 8), Err(NoResult::Malformed(_))));
         let body = br#"{"result":null,"error":{"code":-8,"message":"Block height out of range"},"id":7}"#;
         let Err(NoResult::Error(error)) = hash(body, 7) else {
-            panic!("an error")
+            panic!("the answer must be an error")
         };
         assert_eq!(
             (error.code, error.message.as_str()),

@@ -288,7 +288,7 @@ impl Listening {
                     .fetch_add(1, Ordering::Relaxed)
                     .is_power_of_two()
                 {
-                    tracing::info!(%address, "a client is refused: the limit of clients is reached");
+                    tracing::info!(%address, "a client is refused, because the maximum number of clients is reached");
                 }
                 continue;
             };
@@ -324,7 +324,7 @@ async fn serve_tls(listening: Listening, tls: ServerTls, shared: Arc<Shared>) {
                 }
                 Ok(Err(error)) => {
                     count(&shared.answers.counters.closed_handshake);
-                    tracing::debug!(%address, "TLS: {error}");
+                    tracing::debug!(%address, "the TLS handshake of a client failed: {error}");
                 }
                 Err(_) => {
                     count(&shared.answers.counters.closed_handshake);

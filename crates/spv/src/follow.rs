@@ -98,8 +98,8 @@ impl NodeFollower {
         let signet = host.identity().signet;
         if let Some(first) = host.at_height(0).filter(|first| first.hash != genesis) {
             bail!(
-                "the chain store begins with {}, not with the genesis block of {}, {}: no node can be followed from \
-                 there; make another store by `lineside spv init`",
+                "the chain store begins with {}, not with the genesis block of {}, {}, so it cannot follow a node; \
+                 create another store with `lineside spv init`",
                 to_display(&first.hash),
                 host.network(),
                 to_display(&genesis)
@@ -383,7 +383,7 @@ impl Following {
             fork = branch.fork,
             old_tip,
             new_tip,
-            "the node's chain was reorganised: blocks are replaced"
+            "the node's chain was reorganised, and blocks of the chain store are replaced"
         );
         Ok(())
     }

@@ -472,9 +472,9 @@ fn records_that_contradict_each_other_are_refused_and_files_stay_unchanged() {
     type Change = fn(&mut [u8]);
     let changes: [(usize, Change); 4] = [
         (1, |record| record[92] ^= 1),           // another height
-        (1, |record| record[4] ^= 1),            // unknown parent, invalid proof of work
+        (1, |record| record[4] ^= 1), // another parent, which is unknown, and invalid proof of work
         (0, |record| record[72..76].fill(0xff)), // invalid target: a sum of work overflows
-        (2, |record| record[96] = 1),            // detached, though its parent is known
+        (2, |record| record[96] = 1), // detached, though its parent is known
     ];
     for (number, change) in changes {
         let dir = tempfile::tempdir().unwrap();

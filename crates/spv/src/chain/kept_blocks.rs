@@ -150,7 +150,7 @@ impl KeptBlocks {
 impl Drop for KeptBlocks {
     fn drop(&mut self) {
         if let Err(error) = self.sync() {
-            tracing::error!(%error, "the last kept blocks may not be on disk");
+            tracing::error!(%error, "the last blocks in the files of `keep_blocks` may not be on disk");
         }
     }
 }

@@ -37,7 +37,7 @@ impl SpvHost {
             tracing::warn!(
                 %error,
                 block = to_display(hash),
-                "the kept copy of a block is damaged; the block is fetched from the node"
+                "the copy of a block in the files of `keep_blocks` is damaged; it is fetched from the node again"
             );
             let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
             chain.forget_kept(hash);
