@@ -83,8 +83,8 @@ fn fill(store: &mut ChainStore, length: usize) -> Vec<Mined> {
     store.submit(&genesis_block(), false).unwrap();
     while chain.len() < length {
         let last = chain[chain.len() - 1];
-        // Some blocks are found more than 20 minutes after their parent and have the easiest target. The other gaps
-        // become shorter, as if the hash rate grew.
+        // Some blocks are found more than 20 minutes after their parent and have the easiest target. The other gaps are
+        // at most 500 s, less than the intended 600 s, so that the targets become harder.
         let gap = if random.one_in(12) {
             1201
         } else {
