@@ -24,7 +24,7 @@ macro_rules! both_curves {
             fn $test() {
                 match super::Ifma::<super::$curve>::new() {
                     Some(l) => super::$test(l),
-                    None => eprintln!("the test is skipped, because this CPU has no AVX-512 IFMA"),
+                    None => eprintln!("skipped: this CPU has no AVX-512 IFMA"),
                 }
             })+
         }

@@ -44,7 +44,7 @@ macro_rules! every_back_end {
             fn $test() {
                 match crate::avx512ifma::Ifma::<crate::curve::P256>::new() {
                     Some(l) => super::$test(l),
-                    None => eprintln!("the test is skipped, because this CPU has no AVX-512 IFMA"),
+                    None => eprintln!("skipped: this CPU has no AVX-512 IFMA"),
                 }
             })+
         }
@@ -54,7 +54,7 @@ macro_rules! every_back_end {
             fn $test() {
                 match crate::avx512ifma::Ifma::<crate::curve::Secp256k1>::new() {
                     Some(l) => super::$test(l),
-                    None => eprintln!("the test is skipped, because this CPU has no AVX-512 IFMA"),
+                    None => eprintln!("skipped: this CPU has no AVX-512 IFMA"),
                 }
             })+
         }
