@@ -42,8 +42,8 @@ pub enum BlockFilesError {
     },
     /// The XOR key does not have 8 bytes.
     #[error(
-        "{}: the XOR key has {bytes} bytes, not 8, so this is no undamaged file of Bitcoin Core; copy it from the node \
-         again",
+        "{}: the XOR key has {bytes} bytes, not 8, so the file is damaged or not of Bitcoin Core; copy it from the \
+         node again",
         path.display()
     )]
     Key {

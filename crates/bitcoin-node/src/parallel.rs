@@ -110,7 +110,7 @@ impl ParallelNode {
         let named = std::thread::Builder::new().name("spv-blocks".into());
         match named.spawn(move || work(&shared, node)) {
             Ok(worker) => self.workers.push(worker),
-            // A thread that cannot be started is no error: other workers or the node's own connection fetch the blocks.
+            // The error is ignored: other workers or the node's own connection fetch the blocks.
             Err(error) => {
                 tracing::debug!(%error, "a thread for fetching blocks in advance cannot be started")
             }

@@ -11,7 +11,7 @@ const WAYS: usize = 4;
 /// Mask of the bits of an entry that contain the count; the higher bits identify the key.
 const COUNT_MASK: u64 = (1 << 16) - 1;
 
-/// Hash function from keys to 64 bits. Without its secret, nobody can predict the hash of a key.
+/// Hash function from keys to 64 bits. The hash of a key cannot be predicted without the function's secret.
 pub(crate) struct Hasher {
     secret: [u64; 6],
 }

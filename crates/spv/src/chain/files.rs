@@ -301,7 +301,8 @@ impl Files {
         }
     }
 
-    /// Returns true if so much data is pending that the store writes it before it accepts the next block.
+    /// Returns true if the pending data has reached the amount at which the store writes it before it accepts the next
+    /// block.
     pub(super) fn is_long(&self) -> bool {
         self.disk.is_some() && self.pending.len() >= PENDING_TXIDS
     }

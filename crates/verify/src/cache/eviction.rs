@@ -88,7 +88,7 @@ impl<V: Clone> Cache<V> {
     }
 
     /// Returns the first of the least recently used protected entries that can be evicted for the entry in `slot`. If
-    /// none of them can be evicted, the function examines some further entries, so that repeated calls examine all.
+    /// they cannot be evicted, the function examines some further entries, so that repeated calls examine all.
     fn victim(&mut self, slot: u32) -> Option<Victim> {
         let own = &self.entries[slot as usize];
         let newcomer = own.segment != Some(Protected);
