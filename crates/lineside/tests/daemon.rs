@@ -109,7 +109,7 @@ fn after_a_kill_the_fast_path_answers_until_its_lease_ends_and_a_restart_takes_i
         }
         let daemon = daemons::start(&arguments, None).expect("restart");
         assert!(
-            daemon.said[0].contains("the fast path kept from before"),
+            daemon.said[0].contains("with the fast-path table of the previous process"),
             "{:?}",
             daemon.said
         );

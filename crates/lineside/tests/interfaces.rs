@@ -215,7 +215,10 @@ fn two_interfaces_answer_from_one_table_and_are_shown_and_detached() {
 /// Checks that a server has taken over the fast path of an earlier one.
 fn takes_over(daemon: &Daemon) {
     let said = &daemon.said;
-    assert!(said[0].contains("the fast path kept from before"), "{said:?}");
+    assert!(
+        said[0].contains("with the fast-path table of the previous process"),
+        "{said:?}"
+    );
 }
 
 #[test]

@@ -178,7 +178,7 @@ fn at_the_line(mode: &str) {
     );
     let daemon = daemons::start(&arguments, None).expect("restart");
     assert!(
-        daemon.said[0].contains("the fast path kept from before"),
+        daemon.said[0].contains("with the fast-path table of the previous process"),
         "{:?}",
         daemon.said
     );
