@@ -105,12 +105,12 @@ pub enum AttestationError {
     /// The signature is not by the key in the genesis.
     #[error("the attestation of member {0} is not signed with its key in the genesis, for this database")]
     NotSigned(MemberId),
-    /// There are fewer than the quorum.
+    /// Fewer admins than the quorum have attested the block.
     #[error("{attested} admins of the genesis have attested the block, but the quorum is {quorum}")]
     TooFew {
         /// Number of admins who have attested.
         attested: usize,
-        /// Number of admins who must.
+        /// Number of admins who must attest the block.
         quorum: u16,
     },
 }
@@ -119,7 +119,7 @@ pub enum AttestationError {
 /// admins and quorum are not considered: a node that needs attestations does not have the ledger yet.
 ///
 /// # Errors
-/// [`AttestationError`]: the first wrong attestation, or that there are too few.
+/// Returns the error of the first wrong attestation, or [`AttestationError::TooFew`].
 pub fn check_attestations(
     genesis: &Genesis,
     database: &DatabaseId,

@@ -368,7 +368,7 @@ fn an_audit_finds_changes_in_a_snapshot_and_in_its_attestations() {
         ((summary.number, [7; 32]), "not the hash that was given"),
         ((summary.number - 1, [7; 32]), "begins with a snapshot of block"),
         ((1, [7; 32]), "begins with a snapshot of block"),
-        ((0, [7; 32]), "genesis has not the hash"),
+        ((0, [7; 32]), "genesis does not have the hash"),
         ((summary.number + 1, [7; 32]), "ends before block"),
     ] {
         let finding = audited_to(&joined, Some(tip)).finding.unwrap();
@@ -452,7 +452,7 @@ fn a_node_follows_the_log_before_it_is_added_and_takes_writes_afterwards() {
     let follower = start_on(&topic, SimDisk::new(2), options(7));
     assert_eq!(read(&follower, &mut client, "a"), Some("x".into()));
     let why = follower.status().read_only.unwrap();
-    assert_eq!(why, "node 7 is not one of the database's yet");
+    assert_eq!(why, "node 7 is not a node of this database yet");
     assert_eq!(code(&follower, client.set(5, "a", None, "y")), Code::ReadOnly);
     let add = Change::AddNode {
         node: 7,

@@ -174,7 +174,7 @@ fn foreign_messages_are_skipped(other: &OtherWriter) {
     for node in &nodes {
         let why = why_read_only(node);
         assert!(
-            why.contains("node 2 has signed 0707") && why.contains("here it is"),
+            why.contains("node 2 has signed 0707") && why.contains("in this ledger it is"),
             "{why}"
         );
         assert_eq!(code(node, client.set(5, "a", None, "no")), Code::ReadOnly);
