@@ -538,10 +538,7 @@ fn every_rule_for_servers_is_needed() {
                     .1
                     .is_some()
             });
-            assert!(
-                found,
-                "no order is stale with the fault {foul:?}, of_two {of_two}"
-            );
+            assert!(found, "no order is stale with {foul:?}, of_two {of_two}");
         }
     }
 }
