@@ -1,6 +1,5 @@
 //! Tests of all orders in which a few changes and fills can happen: the fast path never answers a value that is not
-//! current. The tests also show that each step of the protocol is needed: if it is left out, some order makes the fast
-//! path stale.
+//! current. If a step of the protocol is left out, some order makes the fast path stale, so each step is needed.
 
 mod common;
 
@@ -552,11 +551,9 @@ enum Slip {
     SilentClose,
     /// The server that opens the region sends no PRE notice and does not wait.
     SilentOpen,
-    /// The server that opens the region sends a PRE notice, but does not wait until leases have ended that another
-    /// server may have granted.
+    /// The server that opens the region sends a PRE notice, but does not wait for the end of other servers' leases.
     NoWaitAtOpen,
-    /// The fill attributes its rows to the server that served the region when the fill began, although another one
-    /// answered.
+    /// The fill attributes its rows to the region's owner at its beginning, although another server answered.
     WrongOwner,
 }
 
