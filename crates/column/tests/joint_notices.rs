@@ -319,7 +319,7 @@ fn run(plan: Plan, slip: Slip, chooser: &mut Chooser) -> Result<(), String> {
 }
 
 #[test]
-fn changes_in_joint_notices_are_never_stale() {
+fn rows_are_never_stale_with_joint_notices() {
     for plan in [Plan::Losses, Plan::Lapse, Plan::Renewal] {
         let (runs, stale) = explore(|chooser| run(plan, Slip::None, chooser));
         println!("{plan:?}: {runs} orders");

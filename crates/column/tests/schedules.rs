@@ -513,7 +513,7 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
 }
 
 #[test]
-fn changes_of_a_server_are_never_stale_with_any_loss() {
+fn rows_are_never_stale_whatever_notices_of_a_server_are_lost() {
     for plan in PLANS {
         for of_two in [false, true] {
             let (runs, stale) = explore(|chooser| run_server(plan, Foul::None, of_two, chooser));
@@ -723,7 +723,7 @@ fn run_move(
 }
 
 #[test]
-fn a_region_that_moves_to_another_server_is_never_stale() {
+fn rows_of_a_region_that_moves_are_never_stale() {
     for (falls, renews, is_known) in [
         (false, None, true),
         (false, Some(FROM), true),

@@ -185,7 +185,7 @@ proptest! {
 }
 
 #[test]
-fn written_cells_are_there_after_a_restart() {
+fn written_cells_survive_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let column = name("cf:a");
     let put = |table: &Embedded, key: u32| {

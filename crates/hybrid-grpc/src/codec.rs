@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_message_are_refused() {
+    fn bytes_that_are_not_a_message_are_refused() {
         for bytes in [
             &[0x0a][..],
             &[0x0a, 1],

@@ -132,7 +132,7 @@ async fn eventually(mut is_so: impl FnMut() -> bool) {
 const BATCH_SET: &str = "/lineside.hybrid.v1.Node/BatchSet";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_of_empty_entries_is_refused_and_the_server_lives() {
+async fn a_batch_of_empty_entries_is_refused_and_the_server_continues() {
     let (node, running) = serve(Limits::default()).await;
     let mut raw = Raw::connect(running.address).await.unwrap();
     let message = [0x0a, 0].repeat((4 << 20) / 2 - 8);
@@ -216,7 +216,7 @@ async fn a_message_that_does_not_arrive_ends_its_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn beyond_the_nodes_bytes_requests_are_told_busy() {
+async fn requests_above_the_byte_limit_of_the_node_are_answered_busy() {
     let options = Options {
         verify_threads: 1,
         waiting_bytes: 2000,
@@ -302,7 +302,7 @@ async fn a_connection_without_a_call_is_closed_in_order_when_room_is_needed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_not_taken_does_not_keep_its_connection() {
+async fn a_client_that_does_not_read_its_answer_loses_its_connection() {
     let (_, running) = serve(few(Duration::ZERO)).await;
     let mut waiting = Vec::new();
     for _ in 0..2 {

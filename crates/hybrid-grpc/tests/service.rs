@@ -241,7 +241,7 @@ async fn raw(running: &Running, method: &str) -> Result<(), GrpcCode> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watcher_hears_of_writes_and_of_the_end() {
+async fn a_watcher_is_notified_of_writes_and_of_the_end() {
     let (_node, running) = serve(4, None).await;
     let writer = client(&running, 5).await;
     let watcher = client(&running, 6).await;

@@ -399,7 +399,7 @@ mod tests {
     use super::clock_warning;
 
     #[test]
-    fn a_ledgers_clock_far_ahead_is_warned_of() {
+    fn a_ledger_clock_that_is_far_ahead_gives_a_warning() {
         assert_eq!(clock_warning(1_000, 500_000), None);
         assert_eq!(clock_warning(509_999, 500_000), None);
         let warning = clock_warning(86_900_000, 500_000).expect("a day ahead");

@@ -53,7 +53,7 @@ fn a_value_is_set_read_changed_and_deleted_by_version() {
 }
 
 #[test]
-fn answered_writes_are_there_after_a_restart_and_the_chain_continues() {
+fn answered_writes_survive_a_restart_and_the_chain_continues() {
     let disk = SimDisk::new(2);
     let node = start(disk.clone());
     let mut client = Client::new();

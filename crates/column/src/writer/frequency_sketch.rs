@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn few_of_many_rows_read_once_are_taken_for_hot() {
+    fn few_rows_that_were_read_once_count_as_hot() {
         let mut sketch = FrequencySketch::new(1 << 14);
         let seeming = (0..1 << 14).filter(|number| read(&mut sketch, number * 3..number * 3 + 1));
         let seeming = seeming.count();

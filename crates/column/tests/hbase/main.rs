@@ -49,21 +49,21 @@ fn the_fast_path_over_hbase_is_never_stale() {
     let mut hbase = jars.start(&options).unwrap();
     hbase.command("create events entry k").unwrap();
     let mut rig = Rig::new(&hbase, "events", lineside, &[server]);
-    nothing_is_kept_without_the_jar(&rig, &mut hbase);
+    no_row_is_cached_without_the_coprocessor(&rig, &mut hbase);
     load(&mut hbase, &jars, "events", &lineside.to_string());
     events::every_change_is_told(&rig, &mut hbase, "events");
     events::cells_end_by_themselves(&rig, &mut hbase, "events");
     events::every_range_is_told(&rig, &mut hbase, "events");
-    a_dead_subscriber_holds_nobody_up(&mut rig, lineside, server);
+    a_dead_subscriber_delays_only_one_write(&mut rig, lineside, server);
     drop(rig);
     check_history(&mut hbase, &jars, server);
-    what_is_not_told_is_found(&mut hbase);
+    stale_reads_after_unannounced_changes_are_found(&mut hbase);
     let log = hbase.log();
     assert!(!log.contains("Lineside is not notified"), "{log}");
     assert!(!log.contains("cannot be sent to Lineside"), "{log}");
 }
 
-fn nothing_is_kept_without_the_jar(rig: &Rig, hbase: &mut HBase) {
+fn no_row_is_cached_without_the_coprocessor(rig: &Rig, hbase: &mut HBase) {
     hbase.command("put events first m").unwrap();
     for _ in 0..50 {
         assert_eq!(rig.get("m"), (Some(b"first".to_vec()), false));
@@ -72,7 +72,7 @@ fn nothing_is_kept_without_the_jar(rig: &Rig, hbase: &mut HBase) {
 
 /// Checks that writes do not wait while a subscriber responds. When it stops responding, one write waits until the
 /// lease has ended, and later writes do not wait.
-fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: SocketAddr) {
+fn a_dead_subscriber_delays_only_one_write(rig: &mut Rig, listen: SocketAddr, server: SocketAddr) {
     let column = ColumnName::new(COLUMN.as_bytes()).unwrap();
     let put = |rig: &Rig| {
         let began = Instant::now();
@@ -100,7 +100,7 @@ fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: 
 }
 
 /// Checks that the test finds stale reads if changes are not announced.
-fn what_is_not_told_is_found(hbase: &mut HBase) {
+fn stale_reads_after_unannounced_changes_are_found(hbase: &mut HBase) {
     hbase.command("create untold entry").unwrap();
     let (store, coherence) = history::fastpath().unwrap();
     let options = history::Options {

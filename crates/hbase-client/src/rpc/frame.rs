@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_read_as_it_is_written() {
+    fn a_written_response_is_parsed_unchanged() {
         let header = ResponseHeader {
             call_id: Some(7),
             ..ResponseHeader::default()
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_says_where_the_region_is_now() {
+    fn an_exception_contains_the_new_address_of_the_region() {
         let thrown = ExceptionResponse {
             exception_class_name: Some("org.apache.hadoop.hbase.exceptions.RegionMovedException".into()),
             stack_trace: Some("Region moved\n\tat somewhere".into()),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_as_long_as_it_says() {
+    fn the_length_field_of_a_call_equals_its_length() {
         let bytes = request(3, "Get", 1000, &Nothing {});
         assert_eq!(bytes[..4], (bytes.len() as u32 - 4).to_be_bytes());
         let opening = opening("ClientService");

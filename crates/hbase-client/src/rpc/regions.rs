@@ -130,7 +130,7 @@ mod tests {
 
     /// The expected hash was computed with Python for `node-7.example,16020,1700000000000`.
     #[test]
-    fn a_server_is_called_as_hbase_calls_it() {
+    fn the_server_name_hash_is_that_of_the_form_of_hbase() {
         let region = Region {
             start_code: 1_700_000_000_000,
             ..(*region("", "", "Node-7.example:16020")).clone()
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_found_in_its_region_and_below_it() {
+    fn a_region_is_found_by_its_rows_and_by_the_key_after_it() {
         let regions = Regions::default();
         let (first, last) = (region("", "m", "a"), region("m", "", "b"));
         regions.learn(&first);

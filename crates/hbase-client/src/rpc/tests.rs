@@ -48,7 +48,7 @@ fn first(method: &'static str, act: Act) -> impl Fn(&str, usize) -> Act + Send +
 }
 
 #[test]
-fn calls_of_many_threads_share_a_connection_and_are_told_apart() {
+fn calls_of_many_threads_share_a_connection_and_get_their_own_answers() {
     const CALLERS: u8 = 16;
     let fake = fake::start(|_, _| Act::Answer);
     let hbase = open(&fake);
@@ -174,7 +174,7 @@ fn an_answer_of_another_server_is_not_used() {
 }
 
 #[test]
-fn a_region_that_moved_is_followed_to_where_it_is() {
+fn a_call_follows_a_region_that_moved() {
     let there = fake::start(|_, _| Act::Answer);
     there
         .rows
@@ -231,7 +231,7 @@ fn a_malformed_frame_closes_the_connection_and_gives_no_wrong_answer() {
 }
 
 #[test]
-fn an_answer_to_something_else_is_an_error() {
+fn an_answer_that_does_not_match_its_request_is_an_error() {
     let named = |family: &'static [u8], qualifier: &'static [u8]| super::messages::Cell {
         family: Some(family.into()),
         qualifier: Some(qualifier.into()),
@@ -330,7 +330,7 @@ fn an_answer_that_is_too_long_fails_its_call_alone() {
 }
 
 #[test]
-fn a_change_without_an_answer_is_told_as_such_and_not_made_again() {
+fn a_change_without_an_answer_is_reported_as_unknown_and_not_repeated() {
     for act in [Act::Silence, Act::DoAndClose, Act::Raw(vec![0, 0])] {
         let fake = fake::start(first("Mutate", act.clone()));
         let hbase = open(&fake);
@@ -353,7 +353,7 @@ fn a_change_without_an_answer_is_told_as_such_and_not_made_again() {
 }
 
 #[test]
-fn an_increment_is_tried_again_by_its_nonce_and_counts_once() {
+fn an_increment_without_an_answer_is_repeated_and_counts_once() {
     for act in [Act::Silence, Act::DoAndClose] {
         let fake = fake::start(first("Mutate", act));
         fake.rows.lock().unwrap().clear();
@@ -433,7 +433,7 @@ fn a_server_that_requires_authentication_is_refused_with_a_reason() {
 }
 
 #[test]
-fn the_next_server_is_asked_where_one_is_gone() {
+fn the_next_server_is_asked_if_one_does_not_answer() {
     let fake = fake::start(|_, _| Act::Answer);
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = gone.local_addr().unwrap().to_string();

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_lies_between_a_key_and_the_one_before_it() {
+    fn no_key_lies_between_a_key_and_the_key_before_it() {
         assert_eq!(before(b""), b"");
         assert_eq!(before(b"a\0"), b"a");
         let below = before(b"b");
