@@ -72,7 +72,7 @@ pub struct Setup {
     pub table: Arc<dyn Table>,
     /// Fast path with its coherence protocol.
     pub coherence: Arc<Coherence>,
-    /// Columns that the fast path holds, in the order of their [`ColumnId`].
+    /// Columns that the fast path may cache, in the order of their [`ColumnId`].
     pub columns: Vec<ColumnName>,
     /// Way in which the fast path learns of changes.
     pub coherence_mode: CoherenceMode,

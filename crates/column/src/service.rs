@@ -63,7 +63,7 @@ fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
 
 struct ColumnService {
     config: ColumnConfig,
-    /// Directory of the embedded table; its lock is held.
+    /// Directory of the embedded table. This process has the lock of the directory.
     disk: Option<FsDisk>,
     /// Key that Lineside shares with HBase's servers; `None` before it was read.
     notify_key: Option<NoticeKey>,

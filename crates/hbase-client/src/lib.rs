@@ -28,9 +28,10 @@
 //! # }
 //! ```
 //!
-//! An error says whether the change was made: [`TableError::Unknown`] is the only one after which it may have been.
-//! Increments and appends by [`rpc`] carry a nonce, by which HBase recognises a repetition, and are therefore repeated
-//! on the same server after a lost answer; other changes are not. The gateway has no nonces.
+//! An error says whether the change was made: [`TableError::Unknown`] is the only error after which the change may have
+//! been made. Increments and appends by [`rpc`] carry a nonce, by which HBase recognises a repetition. So if the answer
+//! to one of them is lost, the client repeats it on the same server. It does not repeat other changes. The gateway has
+//! no nonces.
 //!
 //! # Limits
 //!

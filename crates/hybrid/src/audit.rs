@@ -84,7 +84,7 @@ pub struct Audit {
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotBase {
-    /// Number of the block whose state the snapshot holds.
+    /// Number of the block whose state the snapshot contains.
     pub number: u64,
     /// Hash of that block.
     pub hash: Hash,

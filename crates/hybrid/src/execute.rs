@@ -70,7 +70,7 @@ pub enum GenesisError {
     NoNode,
 }
 
-/// Executes blocks: holds the state after the newest block, and that block's header.
+/// Executor of blocks: contains the state after the newest block, and the header of that block.
 pub struct Chain {
     state: State,
     tip: Header,

@@ -27,7 +27,7 @@ enum ChangeState {
     Small(ChangeOutcome),
     /// The result, which contains a value. The value's bytes are counted.
     Long(ChangeOutcome),
-    /// Only the nonce: the result was dropped.
+    /// The result was dropped; only the nonce is remembered.
     Forgotten,
 }
 

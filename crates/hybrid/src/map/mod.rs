@@ -17,6 +17,7 @@
 //! that they affect once, all nodes of a depth as a batch.
 //!
 //! # Security of proofs
+//!
 //! A [`Proof`] shows the key's path from the root down. Because the hash is collision resistant, a 32-byte hash at a
 //! position of that path can mean only one thing: zeros for an empty subtree; otherwise one leaf or one inner node. The
 //! first bytes `0x00` and `0x01` of the hashed messages distinguish a leaf from an inner node, and no message is known
