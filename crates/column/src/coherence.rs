@@ -4,9 +4,10 @@
 //! between [`Coherence::begin`] and [`Fill::finish`]. The host calls `begin_write` before any client can see the
 //! change: the fast path drops everything that the change affects, and no fill of it may begin until `end_write`. The
 //! host calls `end_write` when every client sees the change. A fill begins before the host reads the table. Its rows
-//! are installed only if none of them was being changed when the fill began, and if no `begin_write` has affected them
-//! since. Both conditions are checked under one lock. So all rows in the fast path were read after their last change
-//! was visible, and before their next change is. A value from a write request never goes into the fast path directly.
+//! are installed only if no change of them was in progress when the fill began, and if no `begin_write` has affected
+//! them since. Both conditions are checked under one lock. So all rows in the fast path were read after their last
+//! change was visible, and before their next change is. A value from a write request never goes into the fast path
+//! directly.
 
 use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, ReadPlan, Row, ServerId};
 use crate::key::{Interval, Key};

@@ -166,7 +166,6 @@ impl ColumnConfig {
     /// Reads the section and checks its values.
     ///
     /// # Errors
-    ///
     /// Returns all issues that were found.
     pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
         let config: Self = section.read()?;

@@ -289,8 +289,8 @@ impl ColumnHost {
         }
     }
 
-    /// Returns the CLOCK_MONOTONIC time in nanoseconds until which none of the cells, which were read after
-    /// `before_ns`, can expire.
+    /// Returns the CLOCK_MONOTONIC time in nanoseconds before which no cell of `cells` can expire. The cells were read
+    /// after `before_ns`.
     fn until_ns(&self, cells: &[FoundCell], read: ColumnRange, column: &ColumnName, before_ns: u64) -> u64 {
         let ttl_ms = self.table().family_ttl_ms(column);
         let end_ms = |cell: &Cell| {

@@ -110,7 +110,6 @@ impl Rows {
 /// Parses a request into its header and its operation.
 ///
 /// # Errors
-///
 /// Returns the status with which the request is refused.
 pub fn parse(payload: &[u8]) -> Result<(&NativeHeader, Ask), Status> {
     let (header, body) = native::parse_request(payload)?;
@@ -433,7 +432,7 @@ pub struct Answer {
 pub struct LeftOut {
     /// Key of the row, possibly truncated.
     pub key: Vec<u8>,
-    /// True if the key is truncated. The reply then stands for all rows whose keys begin with these bytes.
+    /// True if the key is truncated. The reply then represents all rows whose keys begin with these bytes.
     pub is_cut: bool,
     /// Index of the column with the longest value of the row.
     pub column: usize,

@@ -21,7 +21,7 @@ pub const SCAN_BLOCKS_MAX: usize = 16;
 /// Maximum number of blocks that a search tries if their heads are equal.
 const EQUAL_HEADS_TRIED_MAX: usize = 8;
 
-/// Counter that stands for the reason why the fast path forwards a request to the host.
+/// Reason why the fast path forwards a request to the host, named by the counter of such requests.
 pub type ForwardReason = ColumnCounter;
 
 /// Seqlock read section over one column. The data that was read is valid only if [`SeqlockRead::validate`] returns true
@@ -77,7 +77,6 @@ impl<'a> SeqlockRead<'a> {
     /// Begins to read the column with this name.
     ///
     /// # Errors
-    ///
     /// Returns the reason why the column cannot be read now.
     pub fn begin(store: &'a Store, name: &[u64; 4], now_ns: u64) -> Result<Self, ForwardReason> {
         if !lease::is_valid(&store.control().lease_until_ns, now_ns) {
@@ -221,7 +220,6 @@ impl<'a> SeqlockRead<'a> {
     /// row.
     ///
     /// # Errors
-    ///
     /// Returns the reason why the fast path does not know whether the row exists.
     pub fn get(&self, key: &KeyWords) -> Result<Option<(Block<'a>, usize)>, ForwardReason> {
         let (_, block) = self.find(key)?;
@@ -236,7 +234,6 @@ impl<'a> SeqlockRead<'a> {
     /// limit was reached or `take` did not accept all rows.
     ///
     /// # Errors
-    ///
     /// Returns the reason why the fast path does not know these rows; [`ForwardReason::Forwarded`] if there are rows
     /// but `take` accepted none.
     pub fn scan(
@@ -372,7 +369,7 @@ impl Block<'_> {
         })
     }
 
-    /// Returns true if all keys after this block lie behind `stop`.
+    /// Returns true if all keys after this block lie after `stop`.
     fn ends_behind(&self, stop: &Stop) -> bool {
         match self.compare_high(&stop.key) {
             Ordering::Less => true,

@@ -176,7 +176,6 @@ impl Store {
     /// Creates an empty fast-path table in memory that only this process uses.
     ///
     /// # Errors
-    ///
     /// Returns the kernel's error of mapping memory, or `InvalidInput` for an invalid geometry.
     pub fn anonymous(geometry: &Geometry) -> io::Result<Self> {
         refuse(geometry.fault())?;
@@ -197,7 +196,6 @@ impl Store {
     /// Formats the table: writes the geometry, the columns' names and a new hash key, and removes all contents.
     ///
     /// # Errors
-    ///
     /// `InvalidInput` for an invalid geometry, for tables of another size, or for two columns with the same name; the
     /// kernel's error if it provides no random numbers.
     pub fn format(&self, geometry: &Geometry) -> io::Result<()> {

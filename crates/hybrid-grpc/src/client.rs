@@ -75,7 +75,6 @@ pub trait Coded {
     /// Returns the outcome of the request.
     ///
     /// # Errors
-    ///
     /// [`AskError::Answer`] if this version of the client does not know the code.
     fn known_code(&self) -> Result<Code, AskError>;
 }

@@ -52,7 +52,6 @@ pub trait Database: Send + Sync + 'static {
     /// See [`Node::watch`].
     ///
     /// # Errors
-    ///
     /// Returns the code of the refusal.
     fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code>;
 

@@ -69,7 +69,7 @@ impl Raw {
     }
 }
 
-/// Returns a message behind gRPC's prefix of five bytes, which claims that the message has `claimed_bytes` bytes.
+/// Returns a message after gRPC's prefix of five bytes, which claims that the message has `claimed_bytes` bytes.
 fn prefixed(message: &[u8], claimed_bytes: usize) -> Bytes {
     [&[0][..], &(claimed_bytes as u32).to_be_bytes(), message]
         .concat()

@@ -110,7 +110,6 @@ pub struct Finding {
 /// again, and compares the results. Calls `progress` from time to time.
 ///
 /// # Errors
-///
 /// I/O errors of the disk. An error in the ledger is not an `Err`: [`Audit::finding`] describes it.
 pub fn audit<D: Disk>(
     disk: D,

@@ -60,7 +60,6 @@ impl Genesis {
     /// Encodes the genesis. The id of the database is computed from these bytes.
     ///
     /// # Errors
-    ///
     /// [`Malformed`] if a name or a prefix is too long, or if there are too many entries.
     pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
         let mut out = Vec::new();
@@ -81,7 +80,6 @@ impl Genesis {
     /// Decodes a genesis.
     ///
     /// # Errors
-    ///
     /// [`Malformed`] for bytes that [`Self::encode`] does not write.
     pub fn decode(bytes: &[u8]) -> Result<Genesis, Malformed> {
         let mut input = Input(bytes);

@@ -105,7 +105,6 @@ pub fn take<D: Disk>(disk: D, genesis: &[u8], out: &mut impl Write) -> Result<Sn
 /// Starts a ledger from a snapshot. The snapshot is read twice: all of it is verified before anything is written.
 ///
 /// # Errors
-///
 /// [`JoinError`]. If this function was interrupted while it wrote, the ledger cannot be opened; call it again with an
 /// empty directory.
 pub fn join<D: Disk>(

@@ -149,7 +149,6 @@ impl NodeState {
     /// Waits until the view contains all messages that were ordered before this call.
     ///
     /// # Errors
-    ///
     /// Returns the code of the answer if the log's end is not known, or if the wait takes too long.
     pub fn wait_for_order(&self) -> Result<(), Code> {
         let begin = Instant::now();

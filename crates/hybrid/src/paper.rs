@@ -109,7 +109,6 @@ impl<'a> Request<'a> {
     /// Decodes the part of a request after its signature.
     ///
     /// # Errors
-    ///
     /// [`Malformed`] for bytes that [`Self::encode`] does not write.
     pub fn decode(bytes: &'a [u8]) -> Result<Request<'a>, Malformed> {
         let mut input = Input(bytes);

@@ -54,7 +54,6 @@ impl StateProof {
     /// Decodes a proof together with the value that it is claimed to show.
     ///
     /// # Errors
-    ///
     /// [`NotProven`]. In particular, [`NotProven::OtherCell`] if the proof shows a value and `value` is `None`, or if
     /// the proof shows absence and `value` is given.
     pub fn decode(bytes: &[u8], value: Option<&[u8]>) -> Result<StateProof, NotProven> {

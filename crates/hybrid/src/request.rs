@@ -221,7 +221,6 @@ impl<'a> Request<'a> {
     /// Decodes the signed bytes.
     ///
     /// # Errors
-    ///
     /// [`Malformed`] for bytes that [`Self::encode`] does not write.
     pub fn decode(signed: &'a [u8]) -> Result<Request<'a>, Malformed> {
         let mut input = Input(signed);

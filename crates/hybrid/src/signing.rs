@@ -56,7 +56,6 @@ impl Signing {
     /// Signs a request. It is valid for 30 seconds.
     ///
     /// # Errors
-    ///
     /// [`Malformed`] if fields are too long or keys are not in ascending order.
     pub fn sign(&self, body: Body<'_>) -> Result<Bytes, Malformed> {
         let identity = &self.identity;

@@ -20,8 +20,8 @@ fn options() -> Options {
     }
 }
 
-/// What a client knows of a key: the last acknowledged value, and the values that it has sent since then without an
-/// answer.
+/// Knowledge of a client about a key: the last acknowledged value, and the values that it has sent since then without
+/// an answer.
 #[derive(Default)]
 struct KnownValue {
     answered: Option<(Version, String)>,

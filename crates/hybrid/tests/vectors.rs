@@ -130,7 +130,7 @@ fn comes_out(file: &toml::Table) -> usize {
     assert_eq!(number(&file["now_ms"]), NOW_MS);
     assert!(
         unix_ms() > NOW_MS,
-        "the vectors' clock must be behind this machine's"
+        "the vectors' clock must be earlier than this machine's"
     );
     let options = Options {
         clock: || NOW_MS,

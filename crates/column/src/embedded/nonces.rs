@@ -20,7 +20,7 @@ pub(super) struct Nonces {
     results_bytes_max: usize,
 }
 
-/// What is remembered of one change.
+/// Record of one executed change.
 #[derive(Debug)]
 enum ChangeState {
     /// The result, which contains no value.

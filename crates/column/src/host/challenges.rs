@@ -30,7 +30,6 @@ impl Challenges {
     /// Creates a maker of challenges with a random key.
     ///
     /// # Errors
-    ///
     /// Returns the system's error if it provides no random numbers.
     pub(super) fn new() -> io::Result<Self> {
         let mut key = [0; 32];

@@ -114,7 +114,6 @@ pub(super) fn get(region: &Region, key: &[u8], columns: &[ColumnName]) -> GetReq
 /// Decodes the answer to a get of `key`. Returns the cells in the order of `columns`.
 ///
 /// # Errors
-///
 /// [`Malformed`] if the bytes are not a valid answer to that get.
 pub fn got(answer: Bytes, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, Malformed> {
     let answer: GetResponse = decode(answer)?;
@@ -224,7 +223,6 @@ pub(super) fn scan_on(scanner: u64, rows: u32, sequence: u64) -> ScanRequest {
 /// Decodes the answer to a scan of `part`.
 ///
 /// # Errors
-///
 /// [`Malformed`] if the bytes are not a valid answer to that scan.
 pub fn scanned(answer: Bytes, part: &ScanPart, columns: &[ColumnName]) -> Result<ScanPiece, Malformed> {
     let answer: ScanResponse = decode(answer)?;
@@ -341,7 +339,6 @@ pub(super) fn change(
 /// Decodes the answer to a change of `key`.
 ///
 /// # Errors
-///
 /// [`Malformed`] if the bytes are not a valid answer to that change.
 pub fn changed(
     answer: Bytes,

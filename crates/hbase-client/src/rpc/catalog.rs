@@ -230,7 +230,6 @@ impl Catalog {
 /// server address is empty.
 ///
 /// # Errors
-///
 /// [`Malformed`] if the bytes are not a valid answer.
 pub fn located(answer: Bytes, table: &[u8], place: RegionLookup<'_>) -> Result<Option<Region>, Malformed> {
     let found: ScanResponse = decode(answer)?;

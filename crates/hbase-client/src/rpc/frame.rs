@@ -117,7 +117,6 @@ fn header(frame: &mut Bytes) -> Result<ResponseHeader, Malformed> {
 /// Parses a frame without its length field.
 ///
 /// # Errors
-///
 /// [`Malformed`] if the frame is not a valid response.
 pub fn parse(mut frame: Bytes) -> Result<Response, Malformed> {
     let header = header(&mut frame)?;

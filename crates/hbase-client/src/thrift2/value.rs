@@ -73,7 +73,6 @@ impl Value {
     /// Writes the value.
     ///
     /// # Errors
-    ///
     /// Returns an error of the connection.
     pub fn write(&self, out: &mut dyn TOutputProtocol) -> thrift::Result<()> {
         match self {
@@ -95,7 +94,6 @@ impl Value {
     /// Reads a struct.
     ///
     /// # Errors
-    ///
     /// Returns an error of the connection, or an error for a struct that is nested too deeply or has a list that is too
     /// long.
     pub fn read_struct(input: &mut dyn TInputProtocol) -> thrift::Result<Self> {

@@ -99,7 +99,6 @@ impl Client {
     /// Sends a signed get request.
     ///
     /// # Errors
-    ///
     /// [`AskError`]. [`Code::Unknown`] means that the key has no value.
     pub async fn get(&self, request: GetRequest) -> Result<GetResponse, AskError> {
         self.call("/controller.Node/Get", request).await
@@ -108,7 +107,6 @@ impl Client {
     /// Sends a signed set request.
     ///
     /// # Errors
-    ///
     /// [`AskError`]. [`Code::OldVersion`] means that the key's version is above the request's.
     pub async fn set(&self, request: SetRequest) -> Result<SetResponse, AskError> {
         self.call("/controller.Node/Set", request).await
@@ -117,7 +115,6 @@ impl Client {
     /// Requests the block of a key's last write.
     ///
     /// # Errors
-    ///
     /// [`AskError`]. [`Code::Unknown`] means that the key has no value.
     pub async fn verify(&self, key: &str) -> Result<VerifyResponse, AskError> {
         let request = VerifyRequest {

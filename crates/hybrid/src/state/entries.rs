@@ -32,7 +32,6 @@ impl State {
     /// keys; `value` returns their values.
     ///
     /// # Errors
-    ///
     /// Returns the errors of `show`.
     pub(crate) fn each_entry<'a, E>(
         &self,

@@ -112,7 +112,6 @@ impl Client {
     /// seconds for which a request is valid. Counters start from the clock, see [`counter_now`].
     ///
     /// # Errors
-    ///
     /// Returns errors of opening a socket for that address.
     pub fn connect(server: SocketAddr, identity: Identity, timeout: Duration) -> Result<Self, AskError> {
         let io = |source| AskError::Io { server, source };

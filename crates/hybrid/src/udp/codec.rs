@@ -177,7 +177,6 @@ impl Answered {
     /// Decodes the part after a native header whose status is ok.
     ///
     /// # Errors
-    ///
     /// [`Malformed`] for bytes that [`Self::encode`] does not write for an answer of a node.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut input = Input(bytes);

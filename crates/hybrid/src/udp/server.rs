@@ -16,7 +16,7 @@ use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Fast path that refuses or drops datagrams that are not requests. It has neither keys nor data, so it checks no
-/// signature and cannot tell for which database a request is.
+/// signature and not the database of a request.
 pub struct HybridFastPath;
 
 impl FastPath for HybridFastPath {

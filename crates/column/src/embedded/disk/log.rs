@@ -68,7 +68,6 @@ impl Log {
 /// Opens the table in the directory of `disk`, or creates it.
 ///
 /// # Errors
-///
 /// Returns a text that says what is wrong, where, and what to do. The call has then changed no file, except for files
 /// that contain no rows.
 pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<OpenedTable, String> {

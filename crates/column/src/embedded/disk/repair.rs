@@ -34,7 +34,6 @@ impl UnconfirmedRepair {
     /// Ends the repair, so that the table can be opened.
     ///
     /// # Errors
-    ///
     /// Returns a text about a file that cannot be removed.
     pub fn confirm(self) -> Result<(), String> {
         confirm_repair(&self.0).map_err(|error| error.to_string())

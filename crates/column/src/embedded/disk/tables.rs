@@ -31,7 +31,6 @@ pub(super) struct Tables {
 /// Checks the files in `folder` before fjall opens them. Changes no file.
 ///
 /// # Errors
-///
 /// Returns a text with the name of the file and the fault.
 pub(super) fn check(folder: &Path) -> Result<(), String> {
     let found = fjall_files::keyspaces(folder).map_err(|error| error.to_string())?;
