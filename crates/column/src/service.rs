@@ -115,7 +115,7 @@ impl Service for ColumnService {
         if !config.listen.ip().is_loopback() {
             warnings.push(format!(
                 "[column] listen = {}: every client that can reach this address can open a session and change the \
-                 table",
+                 table; restrict access to the port",
                 config.listen
             ));
         }
@@ -294,7 +294,7 @@ fn open_embedded(
     let embedded = match &config.store {
         TableName::Memory => Embedded::in_memory_within(limits, system_clock()),
         TableName::Embedded => {
-            let disk = disk.context("the data directory was not claimed")?;
+            let disk = disk.context("internal error: the data directory was not opened")?;
             let opened = Embedded::open_on(disk, limits, system_clock()).map_err(|error| match error {
                 TableError::Refused(why) => anyhow!(why),
                 other => other.into(),
@@ -348,7 +348,7 @@ impl Leased for ColumnState {
         }
         if let Some(why) = self.embedded.as_ref().and_then(|table| table.failed()) {
             out.problems.push(format!(
-                "column: the table takes no changes until the next start: {why}"
+                "column: the table takes no changes until the next start; check the disk, then restart: {why}"
             ));
         }
         status.set_table(
@@ -412,7 +412,7 @@ impl HBaseSubscription {
         else {
             bail!("coherence = \"coprocessor\" needs a table in HBase; change `store` or `coherence`");
         };
-        let key = key.context("the key of the notices was not read")?;
+        let key = key.context("internal error: the key of the notices was not read")?;
         let count = config.servers.len();
         let coherence = Arc::clone(coherence);
         let servers = Arc::new(match config.store {
@@ -472,7 +472,8 @@ impl HBaseSubscription {
                 false => "the fast path is empty until all of them do",
             };
             problems.push(format!(
-                "column: {leased} of {count} `servers` grant a lease; {meaning}"
+                "column: {leased} of {count} `servers` grant a lease; {meaning}; check that the others run and have the \
+                 coprocessor"
             ));
         }
     }
@@ -506,8 +507,9 @@ fn refuse_left_over(datapath: &DatapathConfig) -> anyhow::Result<()> {
 
 fn names(config: &ColumnConfig) -> anyhow::Result<Vec<ColumnName>> {
     let name = |text: &String| {
-        ColumnName::new(text.as_bytes())
-            .with_context(|| format!("{text:?} is not a column name (family:qualifier)"))
+        ColumnName::new(text.as_bytes()).with_context(|| {
+            format!("{text:?} is not a column name; give family:qualifier, at most 32 bytes")
+        })
     };
     config.columns.iter().map(name).collect()
 }

@@ -166,7 +166,7 @@ impl HybridConfig {
         let mut warnings = Vec::new();
         if let Some(udp) = self.udp().filter(|udp| !udp.ip().is_loopback()) {
             warnings.push(format!(
-                "[hybrid] requests by UDP to {udp} are signed, but not encrypted"
+                "[hybrid] requests by UDP to {udp} are signed, but not encrypted; use UDP only in a trusted network"
             ));
         }
         if self.tls_files().is_none() && !self.listen.ip().is_loopback() {

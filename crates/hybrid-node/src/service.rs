@@ -163,7 +163,7 @@ impl Service for HybridService {
             tls,
             disk,
             mut new_directory,
-        } = files.context("the node's files are not read")?;
+        } = files.context("internal error: the files of the node were not read")?;
         let sync_times = disk.sync_times();
         let options = config.options();
         let node = Node::start(disk, &genesis, Arc::new(key), options, open_log(&config)?);

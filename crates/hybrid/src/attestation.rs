@@ -97,16 +97,21 @@ fn attestation_digest(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttestationError {
     /// An attestation is for another block.
-    #[error("member {0} has attested another block")]
+    #[error("member {0} has attested another block; ask the member to attest the block of the snapshot")]
     OtherBlock(MemberId),
     /// The member is not an admin of the genesis.
-    #[error("member {0} is not an admin of the genesis")]
+    #[error("member {0} is not an admin of the genesis; give only attestations of its admins")]
     NotAdmin(MemberId),
     /// The signature is not by the key in the genesis.
-    #[error("the attestation of member {0} is not signed with its key in the genesis, for this database")]
+    #[error(
+        "the attestation of member {0} is not signed for this database with the member's key in the genesis"
+    )]
     NotSigned(MemberId),
     /// Fewer admins than the quorum have attested the block.
-    #[error("{attested} admins of the genesis have attested the block, but the quorum is {quorum}")]
+    #[error(
+        "{attested} admins of the genesis have attested the block, but the quorum is {quorum}; give attestations of \
+         more admins"
+    )]
     TooFew {
         /// Number of admins who have attested.
         attested: usize,

@@ -46,7 +46,7 @@ pub struct Executed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Skipped {
     /// The node is unknown or revoked, or the signature is not the node's.
-    #[error("not signed by a node of the database")]
+    #[error("no node of the database has signed it")]
     NotSigned,
     /// The message's sequence number is not above its node's last one: the message was sent twice.
     #[error("the node that sent it has used its sequence number before")]

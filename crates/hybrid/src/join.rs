@@ -52,7 +52,8 @@ pub enum JoinError {
     Attestations(#[from] AttestationError),
     /// The snapshot's block is not the trusted one.
     #[error(
-        "the snapshot is not trusted: its block {number} has the hash {hash}, which is not the block that was given"
+        "the snapshot is not trusted: its block {number} has the hash {hash}, which is not the block that was given; \
+         check the number and hash, or give a snapshot of that block"
     )]
     OtherBlock {
         /// Number of the snapshot's block.

@@ -104,7 +104,7 @@ impl Log for Embedded {
         let position = self.next.fetch_add(1, Ordering::Relaxed);
         match deliver(Entry { position, message }) {
             true => Ok(()),
-            false => Err(LogError("the node has stopped".into())),
+            false => Err(LogError("the node is stopping".into())),
         }
     }
 }

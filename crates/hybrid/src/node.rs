@@ -104,7 +104,7 @@ pub enum StartError {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     /// A stored block differs from the block that results from executing its message again.
-    #[error("ledger: block {number}: {what}")]
+    #[error("ledger: block {number}: {what}; run `lineside hybrid audit` on the directory")]
     NotReproduced {
         /// Number of the block.
         number: u64,
@@ -122,7 +122,10 @@ pub enum StartError {
     Log(#[from] LogError),
     /// The database has another key for this node or has revoked the node, or the node orders alone and the database
     /// does not know it.
-    #[error("node {0} is not a node of this database, has another key there, or is revoked")]
+    #[error(
+        "node {0} is not a node of this database, has another key there, or is revoked; check the number of the node \
+         and its key file"
+    )]
     NotANode(u32),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]

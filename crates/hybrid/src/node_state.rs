@@ -233,7 +233,7 @@ impl NodeState {
 
     pub fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
         self.log()
-            .ok_or_else(|| LogError("the node has stopped".into()))?
+            .ok_or_else(|| LogError("the node is stopping".into()))?
             .append(message)
     }
 

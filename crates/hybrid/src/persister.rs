@@ -32,9 +32,14 @@ pub(crate) struct PersistedGroup {
 /// Logs a durable block, but at most one block in each second, because a node may make many blocks in a second.
 fn log_commit(block: u64, requests: usize) {
     static LIMIT: LogLimit = LogLimit::new(Duration::from_secs(1));
-    tracing::debug!(block, requests, "hybrid: committed");
+    tracing::debug!(block, requests, "hybrid: committed a block");
     if let Some(left_out) = LIMIT.admit() {
-        tracing::info!(block, requests, blocks_not_logged = left_out, "hybrid: committed");
+        tracing::info!(
+            block,
+            requests,
+            blocks_not_logged = left_out,
+            "hybrid: committed a block"
+        );
     }
 }
 

@@ -209,7 +209,9 @@ impl Proposer {
         self.shared.pending().insert(self.sequence, pending);
         self.in_flight += 1;
         if let Err(error) = self.shared.append(message) {
-            tracing::error!("hybrid: {error}");
+            tracing::error!(
+                "hybrid: cannot write a message to the log; its requests have an unknown outcome: {error}"
+            );
             // If `append` has already reported the message as lost, it is no longer pending, and was counted as lost
             // there.
             let pending = self.shared.pending().remove(&self.sequence);

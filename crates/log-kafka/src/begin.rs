@@ -56,7 +56,7 @@ pub(crate) fn begin(
         }
     }
     Err(LogError(format!(
-        "topic {topic}: Kafka did not deliver the record at offset {} in time",
+        "topic {topic}: Kafka did not deliver the record at offset {} in time; check the brokers and start again",
         last - 1
     )))
 }

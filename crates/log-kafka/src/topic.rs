@@ -68,7 +68,11 @@ impl<'a> Topic<'a> {
             .admin
             .inner()
             .fetch_metadata(None, self.options.answer_timeout);
-        metadata.map_err(|error| LogError(format!("no answer from Kafka at {brokers}: {error}")))
+        metadata.map_err(|error| {
+            LogError(format!(
+                "no answer from Kafka at {brokers}; check the address, and that Kafka runs: {error}"
+            ))
+        })
     }
 
     /// Returns the number of partitions, and the number of replicas of the first one; `None` if the topic does not
@@ -109,7 +113,7 @@ impl<'a> Topic<'a> {
         }
         let result = block_on(self.admin.create_topics([&topic], &self.admin_options()));
         let failed =
-            |why: &dyn std::fmt::Display| LogError(format!("topic {} cannot be created: {why}", self.name));
+            |why: &dyn std::fmt::Display| LogError(format!("cannot create the topic {}: {why}", self.name));
         let mut results = result.map_err(|error| failed(&error))?;
         match results.pop() {
             // `TopicAlreadyExists` means that another node has created the topic in the meantime.

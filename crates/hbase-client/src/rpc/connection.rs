@@ -147,8 +147,10 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.shared
-            .die(Failure::NoAnswer(format!("{}: closed", self.shared.peer)));
+        self.shared.die(Failure::NoAnswer(format!(
+            "{}: the connection was closed",
+            self.shared.peer
+        )));
         if let Some(reader) = self.reader.take() {
             // If the thread has panicked, its message was already printed.
             let _ = reader.join();
