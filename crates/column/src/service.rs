@@ -472,8 +472,8 @@ impl HBaseSubscription {
                 false => "the fast path is empty until all of them do",
             };
             problems.push(format!(
-                "column: {leased} of {count} `servers` grant a lease; {meaning}; check that the others run and have the \
-                 coprocessor"
+                "column: {leased} of {count} `servers` grant a lease; {meaning}; check that the others \
+                 run and have the coprocessor"
             ));
         }
     }
