@@ -220,7 +220,7 @@ pub struct Header {
     pub time_ms: u64,
     /// Number of requests in the block.
     pub transactions: u32,
-    /// Number of these requests that were committed or recorded.
+    /// Number of requests in the block whose code is `done` or `recorded`.
     pub committed: u32,
     /// Hash of the previous block; zeros for genesis.
     pub previous: Hash,
@@ -295,7 +295,7 @@ pub struct SignedHead {
 }
 
 impl SignedHead {
-    /// Signs the head of a block.
+    /// Signs the number and hash of a block.
     pub fn sign(
         database: &DatabaseId,
         node: u32,

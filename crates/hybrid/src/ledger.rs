@@ -36,7 +36,7 @@ pub enum LedgerError {
     /// The disk, or the journal on it, reported an error.
     #[error("ledger: {0}")]
     Journal(#[from] JournalError),
-    /// The ledger has a record that does not belong into a ledger.
+    /// The ledger has a record that does not belong in a ledger.
     #[error("ledger: record {lsn}: {what}")]
     Damaged {
         /// Number of the record in the journal.

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// `busy`.
 const ORDER_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Reasons why no writes are taken.
+/// Reasons why the node takes no writes.
 #[derive(Default)]
 struct Refusal {
     /// First reason that lasts until the node is restarted.

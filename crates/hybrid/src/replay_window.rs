@@ -10,7 +10,7 @@ pub(crate) const READ_EXPIRY_MS: u64 = 60_000;
 const SWEEP_ABOVE_LANES: usize = 1 << 16;
 /// Maximum number of lanes of all members; they take about 24 MiB.
 const LANES_MAX: usize = 1 << 18;
-/// Maximum number of lanes of one member.
+/// Maximum number of lanes of one member for which nonces are remembered.
 const LANES_PER_MEMBER: usize = 1 << 12;
 /// Minimum time in milliseconds between two sweeps, if the previous one freed no lane.
 const SWEEP_EVERY_MS: u64 = 1_000;

@@ -201,7 +201,7 @@ impl Client {
         }
         let timeout = self.timeout;
         retry
-            // A write that was sent more often than it was refused may have been executed, so its outcome is unknown.
+            // If a write was sent more often than it was refused, it may have been executed, so its outcome is unknown.
             .filter(|_| matches!(question, Question::Read(_)) || laters == sent)
             .map(Answered::Refused)
             .ok_or(AskError::Timeout { server, timeout })
