@@ -484,7 +484,7 @@ fn a_node_joins_from_a_snapshot_that_its_admins_attested() {
     assert_eq!(join("joined", &["--word", "alice.word"]).code, 0);
     let again = join("joined", &["--word", "alice.word"]);
     assert!(
-        again.error.contains("there is a ledger already"),
+        again.error.contains("already contains a ledger"),
         "{}",
         again.error
     );
