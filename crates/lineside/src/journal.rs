@@ -14,10 +14,10 @@ use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-/// Number of payload bytes that `dump` prints for a record.
+/// Maximum number of payload bytes that `dump` prints for a record.
 const SHOWN_BYTES: usize = 32;
 
-/// Verbs of `lineside journal`.
+/// Subcommands of `lineside journal`.
 #[derive(Subcommand)]
 pub enum Verb {
     /// Read every byte of a journal and print what is wrong; changes nothing.
@@ -56,7 +56,7 @@ pub struct Dump {
     limit: Option<u64>,
 }
 
-/// Runs one verb.
+/// Runs the given subcommand.
 ///
 /// # Errors
 /// The journal cannot be read or written; for `verify` also if something is wrong.
@@ -113,13 +113,13 @@ impl JournalDir {
                     "{bytes} bytes after record {last} belong to a group that {}; the next start removes them",
                     match found.is_proved {
                         true => "was never acknowledged",
-                        false => "seems unfinished (not certain)",
+                        false => "seems to be incomplete (this is not certain)",
                     }
                 )?;
             }
             if found.is_sound() && !found.is_proved {
                 say!(
-                    "the file `acknowledged` is missing or damaged: newest records could be missing unnoticed"
+                    "the file `acknowledged` is missing or damaged: the newest records may be missing unnoticed"
                 )?;
             }
             for (from, to) in &found.gaps {
@@ -150,17 +150,17 @@ impl JournalDir {
         match found.findings.len() {
             0 => Ok(()),
             1 => bail!(
-                "1 thing is wrong: restore the file from a copy, or see `lineside journal repair --help`"
+                "1 error was found: restore the file from a copy, or see `lineside journal repair --help`"
             ),
             count => bail!(
-                "{count} things are wrong: restore the files from a copy, or see `lineside journal repair --help`"
+                "{count} errors were found: restore the files from a copy, or see `lineside journal repair --help`"
             ),
         }
     }
 
     fn repair(&self, as_json: bool) -> anyhow::Result<()> {
         let looked = self.look()?;
-        // Opening would change a directory that is not a journal's.
+        // Opening a directory as a journal would write to it, so a directory of another kind is refused first.
         if looked.used_before().is_none() {
             self.refuse_other(&looked)?;
         }

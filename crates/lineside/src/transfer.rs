@@ -12,7 +12,7 @@ mod sessions;
 
 use clap::Subcommand;
 
-/// Verbs of `lineside transfer`.
+/// Subcommands of `lineside transfer`.
 #[derive(Subcommand)]
 pub enum Verb {
     Serve(serve::Serve),
@@ -53,10 +53,10 @@ pub enum Verb {
     Top(crate::top::Top),
 }
 
-/// Runs one verb.
+/// Runs the given subcommand.
 ///
 /// # Errors
-/// The verb failed, or the server refused the operation.
+/// The subcommand failed, or the server refused the operation.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Serve(arguments) => serve::run(arguments, as_json),

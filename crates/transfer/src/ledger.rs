@@ -1,7 +1,8 @@
 //! The host's state: a deterministic state machine without clock, disk or random numbers. The same requests in the
 //! same order produce the same state and the same replies, so the journal is sufficient to rebuild it.
 //!
-//! Permissions are decided before: an operation that its sender may not execute arrives with its refusal.
+//! The host checks permissions before it calls the ledger. It passes an operation that the sender may not execute
+//! together with the code of the refusal.
 
 mod accounts;
 mod history;
@@ -62,11 +63,11 @@ pub(crate) const PREFETCHED_OPERATIONS: usize = 32;
 /// Maximum numbers of accounts, sessions, pending transfers and idempotency keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Accounts.
+    /// Maximum number of accounts.
     pub accounts: u64,
-    /// Sessions.
+    /// Maximum number of sessions.
     pub sessions: u32,
-    /// Pending transfers.
+    /// Maximum number of pending transfers.
     pub pendings: u64,
     /// Idempotency keys.
     pub keys: u64,
@@ -74,8 +75,8 @@ pub struct Limits {
     pub key_window_s: u64,
 }
 
-/// State of one account after a step. A step is an operation, or a chain of linked ones: readers see all of it or
-/// none.
+/// State of one account after a step. A step is one operation, or a chain of linked operations; a reader sees all
+/// changes of a step or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The account.
@@ -84,7 +85,7 @@ pub struct Change {
     pub holding: Holding,
     /// Number of changes of the account.
     pub version: u64,
-    /// The step that this belongs to.
+    /// Number of the step that made this change.
     pub step: u64,
 }
 
@@ -101,12 +102,12 @@ pub struct Ledger {
     number: u64,
     /// Latest time in the journal, in seconds since 1970.
     clock_s: u64,
-    /// Sum of all amounts that CREATE and ISSUE have brought in.
+    /// Sum of all amounts that CREATE and ISSUE operations have created.
     issued: u128,
-    /// Changes since they were last taken.
+    /// Changes since the last call of [`Ledger::take_changes`].
     changes: Vec<Change>,
     step: u64,
-    /// Previous values of everything that the current chain has changed.
+    /// Previous values of everything that the current chain of linked operations has changed.
     undo: Option<Vec<Undo>>,
 }
 
@@ -183,7 +184,7 @@ impl Ledger {
         self.number
     }
 
-    /// Returns the sum of all amounts that CREATE and ISSUE have brought in.
+    /// Returns the sum of all amounts that CREATE and ISSUE operations have created.
     pub fn issued(&self) -> u128 {
         self.issued
     }
@@ -449,7 +450,7 @@ impl Ledger {
         for undo in undo.into_iter().rev() {
             match undo {
                 Undo::Account(id, Some(account)) => _ = self.accounts.insert(id, account),
-                // Accounts that the chain created, from the last one back.
+                // The chain created this account. Undoing goes backwards, so the account is the last one of the table.
                 Undo::Account(_, None) => self.accounts.remove_last(),
                 Undo::Pending(id, pending) => self.set_pending(id, pending),
                 Undo::Issued(issued) => self.issued = issued,
@@ -505,7 +506,8 @@ impl Ledger {
         self.make(id, amount, owner, limit)
     }
 
-    /// Creates an account even if the limit is reached: the fast path, whose table has room for more, has created it.
+    /// Creates an account even if the limit is reached: the fast path, whose table has space for more accounts, has
+    /// already created it.
     fn make(&mut self, id: &AccountId, amount: u64, owner: [u8; 16], limit: u64) -> Result<u64, Code> {
         if self.accounts.contains(id) {
             return Err(Code::AccountExists);

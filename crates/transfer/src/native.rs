@@ -74,7 +74,7 @@ fn execute(body: &[u8]) -> Option<(&ExecuteHead, &[Operation])> {
 }
 
 /// Checks a requested operation: it must be well-formed, and a plain transfer must have an amount. A transfer of 0
-/// would cost its sender nothing, but would be stored for ever.
+/// would cost its sender nothing, but the journal would store it for ever.
 ///
 /// # Errors
 /// `bad_command`.
@@ -140,7 +140,7 @@ pub(crate) fn executed<'a>(
     })
 }
 
-/// Returns the accounts that it names, whether or not they exist.
+/// Returns the two accounts that the operation names, whether or not they exist.
 pub(crate) fn accounts(operation: &Operation) -> [AccountId; 2] {
     [AccountId(operation.source), AccountId(operation.destination)]
 }
@@ -167,7 +167,7 @@ pub struct Outcome {
     pub code: Code,
     /// Balance of the source after the operation; 0 for a refusal.
     pub amount: u64,
-    /// Number of the operation in the ledger; 0: none yet.
+    /// Number of the operation in the ledger; 0 if it has no number (yet).
     pub number: u64,
 }
 
@@ -202,8 +202,8 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Returns the length of a body with these operations, in bytes. Those of a request fit into its header's length
-/// field.
+/// Returns the length of a body with these operations, in bytes. The operations of a request always fit into the length
+/// field of its header.
 fn body_bytes(operations: &[Operation]) -> u16 {
     (size_of::<ExecuteHead>() + size_of_val(operations)) as u16
 }
@@ -255,7 +255,8 @@ pub fn put_refused(
     reply.put(header.as_bytes()) && reply.put(head.as_bytes()) && reply.put(operations.as_bytes())
 }
 
-/// Writes the refusal of operations that their sender may not execute; each of them has this code.
+/// Writes the refusal of operations that their sender may not execute; the reply has the code `unauthorised` for each
+/// of them.
 #[must_use]
 pub fn put_unauthorised(
     reply: &mut impl Sink,

@@ -63,7 +63,7 @@ pub fn issue(to: &mut Holding, amount: u64, limit: u64) -> Result<(), Code> {
 /// `frozen`, `insufficient_funds`, `overflow`.
 pub fn transfer(from: &mut Holding, to: &mut Holding, amount: u64, limit: u64) -> Result<(), Code> {
     let left = spendable(from, to, amount)?;
-    // The paper's reply must be able to represent the sender's balance.
+    // The reply in the paper's format must be able to represent the sender's balance.
     if left > limit {
         return Err(Code::Overflow);
     }
@@ -108,7 +108,7 @@ pub fn release(from: &mut Holding, to: &mut Holding, pending: u64) {
     to.held_in -= pending;
 }
 
-/// Returns the balance that `from` would have left.
+/// Returns the balance that `from` has after it has paid `amount`.
 fn spendable(from: &Holding, to: &Holding, amount: u64) -> Result<u64, Code> {
     if from.frozen || to.frozen {
         return Err(Code::Frozen);

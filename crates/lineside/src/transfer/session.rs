@@ -22,7 +22,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Verbs of `lineside transfer session`.
+/// Subcommands of `lineside transfer session`.
 #[derive(Subcommand)]
 pub enum SessionVerb {
     /// Open a session and store it in a new file.
@@ -84,7 +84,12 @@ impl SessionContent {
                 file.display()
             )
         })?;
-        serde_json::from_str(&text).with_context(|| format!("{}: this file holds no session", file.display()))
+        serde_json::from_str(&text).with_context(|| {
+            format!(
+                "{}: this file contains no session; create one with `lineside transfer session open`",
+                file.display()
+            )
+        })
     }
 
     /// Returns the locked session. Creates no lock file if the session file does not exist.

@@ -13,7 +13,7 @@ use std::io;
 
 const MAGIC: &[u8; 8] = b"LSARCH01";
 const TEMPORARY: &str = "archive.tmp";
-/// Number of bytes that are written together.
+/// Number of bytes that the writer collects before it writes them to the file.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Number of 8-byte words in a leaf.
 const WORDS: usize = LEAF_BYTES / 8;
@@ -51,7 +51,7 @@ impl<D: Disk> ArchiveWriter<D> {
     pub(super) fn new(disk: &D) -> io::Result<Self> {
         let file = match disk.create(TEMPORARY) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Left by an interrupted attempt.
+                // An interrupted attempt has left this temporary file.
                 disk.remove(TEMPORARY)?;
                 disk.create(TEMPORARY)?
             }

@@ -97,7 +97,7 @@ fn old_blocks<D: Disk>(
     let mut records = journal.records(journal.first_lsn())?.over_gaps();
     while let Some(record) = records.next()? {
         if begins.is_none() && record.lsn > covered {
-            // No later record can be removed.
+            // The snapshots do not cover this record, so this record and all later ones must remain.
             return Ok((old, record.lsn));
         }
         match Entry::from_record(record.kind, record.payload) {
@@ -137,7 +137,7 @@ fn archive<D: Disk>(journal: &Journal<D>, disk: &D, last: u64) -> Result<u64, Op
         expected = record.lsn + 1;
         match Entry::from_record(record.kind, record.payload) {
             Some(Entry::Block(block)) => {
-                // Numbers of operations are known from the end of the first block on.
+                // The numbers of operations are known only after the end of the first block.
                 let is_whole = !is_within && leaves.len() as u64 == block.count;
                 if block.number > had && is_whole {
                     writer.push(&block, &leaves)?;

@@ -199,7 +199,7 @@ fn put_session(out: &mut Writer, session: &Session) {
         sequence,
         sum,
         outcomes,
-        // Always 0 when a snapshot is written.
+        // `missing` is always 0 when a snapshot is written.
         missing: _,
     } = session;
     out.u64(*token);

@@ -1,4 +1,4 @@
-//! Effects of operations. Refusals are checked in the order in which `spec/` ranks them.
+//! Effects of operations. The oracle checks refusals in the order in which `spec/` ranks them.
 
 use super::{Account, Code, Id, OPERATION, Oracle, PendingName, PendingTransfer, id_at, u32_at, u64_at};
 use lineside_wire::{
@@ -11,7 +11,7 @@ impl Account {
         self.version += 1;
     }
 
-    /// Returns whether `amount` more would exceed a limit.
+    /// Returns whether adding `amount` to the balance would exceed a limit.
     fn overflows(&self, amount: u64, limit: u64) -> bool {
         let sum = u128::from(self.balance) + u128::from(amount);
         sum > u128::from(limit) || sum + u128::from(self.incoming) > u128::from(u64::MAX)
@@ -116,7 +116,7 @@ impl Oracle {
         Ok(self.put(name.0, source, to, destination))
     }
 
-    /// Ends a pending transfer: moves `posted` of it (`None`: voided), and releases the rest.
+    /// Ends a pending transfer: moves `posted` of its amount (nothing if it is `None`, a void), and releases the rest.
     fn end(&mut self, name: PendingName, to: Id, posted: Option<u64>) -> Result<u64, Code> {
         let pending = self.pendings.get(&name).cloned().ok_or(Code::UnknownPending)?;
         if pending.to != to {

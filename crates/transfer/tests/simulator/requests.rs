@@ -25,7 +25,7 @@ pub struct Session {
 /// Kind of a client's packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shape<'a> {
-    /// Keys that accounts are created for; empty: any.
+    /// Keys that may own new accounts; empty if any value may be the owner.
     pub owners: &'a [Id],
     /// Percentage of packets for the fast path: few operations, neither linked nor pending.
     pub plain_percent: u64,
@@ -36,16 +36,16 @@ pub struct Shape<'a> {
 /// Source, destination and uuid of a pending transfer.
 pub type PendingIds = (Id, Id, Id);
 
-/// What a client sent before and may send again.
+/// Requests that a client sent before and may send again.
 #[derive(Debug, Default)]
 pub struct Earlier {
-    /// Pending transfers that it created.
+    /// Pending transfers that the client created.
     pendings: Vec<PendingIds>,
     /// Operations with an idempotency key.
     keyed: Vec<[u8; OPERATION]>,
 }
 
-/// Returns every account that a client may ask for.
+/// Returns every account that a client may query.
 pub fn accounts() -> Vec<Id> {
     let native = (1..=NATIVE_ACCOUNTS).map(|number| {
         let mut id = [number; 16];
@@ -250,14 +250,14 @@ pub fn stolen(rng: &mut Random, seen: &[u8]) -> Vec<u8> {
         return packet;
     }
     let is_paper = packet.len() <= 22;
-    // Offset of token and sequence number.
+    // Offset of token and sequence number in the packet.
     let head = match packet.get(3) {
         Some(&TRANSFER_OP_SIGNED) if !is_paper => HEAD + SIGNED_HEAD,
         _ => HEAD,
     };
     let at = match rng.below(8) {
         0 => return packet,
-        // Another amount, destination or id, never higher than those used before.
+        // The copy has another amount, destination or id, but never a higher id than those used before.
         1 if is_paper => 19,
         2 if is_paper => 15,
         3 if is_paper && packet[4..8] > [0, 0, 0, 1][..] => {
@@ -269,7 +269,7 @@ pub fn stolen(rng: &mut Random, seen: &[u8]) -> Vec<u8> {
             packet.extend([1]);
             return packet;
         }
-        // Token, slot, sequence, body.
+        // The copy has another token, slot, sequence number or body.
         1 => head + 7,
         2 => head + 19,
         3 if packet.len() > head + EXECUTE_HEAD => {
@@ -278,7 +278,7 @@ pub fn stolen(rng: &mut Random, seen: &[u8]) -> Vec<u8> {
             return packet;
         }
         4 => packet.len().saturating_sub(40),
-        // Not a request at all.
+        // The copy is not a request at all.
         5 => {
             packet[if is_paper { 0 } else { 3 }] |= 0x80;
             return packet;

@@ -71,11 +71,11 @@ impl RunSettings {
     }
 }
 
-/// The fast path, which may survive a killed process.
+/// Fast path of a run; it may survive a killed host process.
 pub struct SimulatedFastPath {
     pub store: Arc<Store>,
     pub fastpath: TransferFastPath,
-    /// The fast path on each CPU.
+    /// One instance of the fast path for each CPU.
     pub cpus: Vec<TransferFastPath>,
 }
 
@@ -108,13 +108,13 @@ impl SimulatedFastPath {
     }
 }
 
-/// Host, with the fast path over its store.
+/// Host, together with the fast path over its store.
 pub struct Server {
     pub host: Host<SimDisk>,
     pub line: SimulatedFastPath,
 }
 
-/// Starts a host. `left`: the fast path that the previous host left.
+/// Starts a host. `left` is the fast path that the previous host left, if it survived.
 pub fn start(
     disk: &SimDisk,
     rng: &mut Random,
