@@ -31,7 +31,7 @@ pub enum Error {
         cause: Arc<str>,
     },
     /// The disk reported an error.
-    #[error("{op} {file}: {source}")]
+    #[error("cannot {op} {file}: {source}")]
     Io {
         /// Operation that failed.
         op: &'static str,

@@ -268,7 +268,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
     try {
       told.run();
     } catch (Throwable error) {
-      LOG.error("Lineside was not notified of a change; it gets no more leases for this table", error);
+      LOG.error("Lineside is not notified of a change; it gets no more leases for this table", error);
       giveUp();
     }
   }
