@@ -102,6 +102,8 @@ impl Behind {
                 accounts: file.state.accounts_max,
                 sessions: file.state.sessions_max,
                 pendings: 1 << 20,
+                keys: 1 << 20,
+                key_window_s: 3600,
             },
             seal: SealPolicy::default(),
             // The file says how many sessions may exist; the limit by address must not be lower.

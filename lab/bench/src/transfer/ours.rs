@@ -67,6 +67,8 @@ pub fn open(folder: &Path, store: &Arc<Store>) -> Result<Server> {
             accounts: 1 << ACCOUNT_BITS,
             sessions: SESSIONS,
             pendings: 1 << 20,
+            keys: 1 << 20,
+            key_window_s: 3600,
         },
         seal: SealPolicy::default(),
         sessions: SessionPolicy {

@@ -192,6 +192,8 @@ fn parts(data: &Path) -> Result<[Duration; 4]> {
             accounts: 0,
             sessions: 0,
             pendings: 1 << 20,
+            keys: 1 << 20,
+            key_window_s: 3600,
         });
         let start = Instant::now();
         let mut records = journal.records(journal.first_lsn()).map_err(failed)?;

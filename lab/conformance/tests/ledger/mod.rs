@@ -86,6 +86,8 @@ impl Server {
                 accounts: 256,
                 sessions: 8,
                 pendings: 1 << 20,
+                keys: 1 << 20,
+                key_window_s: 3600,
             },
             seal: SealPolicy::default(),
             sessions: SessionPolicy::default(),
