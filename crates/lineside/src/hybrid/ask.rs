@@ -350,7 +350,8 @@ impl Head {
                     "time_ms": header.time_ms, "signature": to_hex(&head.signature),
                 })
             )?,
-            false => say!("block {}\t{hash}\tsigned by node {}", head.number, head.node)?,
+            // The form that the options `--tip` of other commands take.
+            false => say!("block {}:{hash}\tsigned by node {}", head.number, head.node)?,
         }
         Ok(())
     }
