@@ -128,7 +128,8 @@ impl Watch {
                 if since.is_none() {
                     tracing::warn!(
                         upstream = state.address,
-                        "the upstream Electrum server is unreachable, so requests that need it fail: {error}"
+                        "the upstream Electrum server is unreachable: {error}; requests that need it fail until it \
+                         answers"
                     );
                 }
                 state.away = Some((error.to_string(), since.unwrap_or_else(Instant::now)));

@@ -230,7 +230,7 @@ async fn answer(
         let block = block.map_err(|error| {
             tracing::warn!(
                 number,
-                "a block cannot be read from the ledger, so a client's stream ends: {error}"
+                "a block cannot be read from the ledger: {error}; the stream of the client that requested it ends"
             );
             CallEnd::Failed(Status::unavailable(format!(
                 "block {number} cannot be read; see the server's log"

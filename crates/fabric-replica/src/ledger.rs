@@ -63,7 +63,7 @@ pub fn open(
         .with_context(|| format!("cannot open the ledger in {}", data.display()))?;
     let damaged = opened.ledger.damaged.iter();
     let mut remarks: Vec<String> = damaged
-        .map(|damaged| format!("a checkpoint cannot be used, so more blocks are replayed: {damaged}"))
+        .map(|damaged| format!("a checkpoint cannot be used: {damaged}; more blocks are replayed instead"))
         .collect();
     for what in &opened.ledger.ids_remade {
         remarks.push(format!("a file of transaction ids was rebuilt: {what}"));

@@ -111,7 +111,7 @@ pub struct Gate {
     said_ms: AtomicU64,
 }
 
-/// State of a gate for the status of its service.
+/// State of a [`Gate`] (the limits on connections and calls of one server), as the status of its service shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Reasons why new clients are refused.
@@ -274,7 +274,11 @@ impl Gate {
         let (now_ms, said_ms) = (self.now_ms(), self.said_ms.load(Ordering::Relaxed));
         if refused == 1 || now_ms.saturating_sub(said_ms) >= SAY_EVERY_MS {
             self.said_ms.store(now_ms, Ordering::Relaxed);
-            tracing::info!(%address, refused, "a gRPC connection is refused: the maximum number is open");
+            tracing::info!(
+                %address,
+                refused,
+                "a gRPC connection is refused, because the maximum number of connections is open"
+            );
         }
     }
 

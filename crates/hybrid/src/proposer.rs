@@ -210,7 +210,7 @@ impl Proposer {
         self.in_flight += 1;
         if let Err(error) = self.shared.append(message) {
             tracing::error!(
-                "hybrid: cannot write a message to the log; its requests have an unknown outcome: {error}"
+                "hybrid: cannot write a message to the log: {error}; its requests have an unknown outcome"
             );
             // If `append` has already reported the message as lost, it is no longer pending, and was counted as lost
             // there.

@@ -191,7 +191,12 @@ impl ServiceStatus {
 
     fn ended_lease(&self) -> Option<String> {
         let has_ended = self.lease_left_ms == Some(0);
-        has_ended.then(|| format!("{}: the lease of the fast path has ended", self.name))
+        has_ended.then(|| {
+            format!(
+                "{}: the lease of the fast path has ended, so it answers nothing; check the disk and the kernel's log",
+                self.name
+            )
+        })
     }
 
     /// Sets the interfaces, given as name and mode, at which XDP answers for the service.

@@ -144,7 +144,7 @@ impl Service for TransferService {
         }
         mode_as_pinned(config, &context.datapath)?;
         let disk = FsDisk::claim(&config.data, &KIND)
-            .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
+            .with_context(|| format!("cannot open the ledger in {}", config.data.display()))?;
         refuse_emptied(&disk).map_err(|error| match error {
             // The text of this error contains the path already.
             JournalError::Emptied { .. } => error.into(),
@@ -583,7 +583,8 @@ fn report_limits(report: &Report, out: &mut StatusBuilder) {
         ));
     }
     if let Some(error) = &report.not_retained {
-        out.warnings
-            .push(format!("transfer: old blocks remain in the journal: {error}"));
+        out.warnings.push(format!(
+            "transfer: old blocks cannot be removed from the journal: {error}; it keeps growing"
+        ));
     }
 }

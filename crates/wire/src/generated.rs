@@ -1396,7 +1396,7 @@ pub struct RunHead {
 
 const _: () = assert!(size_of::<RunHead>() == 18);
 
-/// Blocks that the receiver has and requests.
+/// Packet in which a receiver says which blocks it has and which it requests.
 ///
 /// Size: 28 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]

@@ -136,7 +136,12 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
     // The client sends the same packet again: with free space, the service executes it now or has executed it before.
     let answer = way
         .ask(packet::transfer::EXECUTE, &next, REQUEST_TIMEOUT)
-        .context("no answer to the repeated packet in time")?;
+        .with_context(|| {
+            format!(
+                "the packet that was refused while the disk was full was sent again, and the service did not answer \
+                 within {REQUEST_TIMEOUT:?}"
+            )
+        })?;
     ensure!(
         answer.status == status::OK,
         "unexpected status {} after space was freed",

@@ -106,7 +106,7 @@ impl Vouch {
         let (number, hash) = self.block;
         let attestation = Attestation::sign(&database_id(&bytes), member, number, hash, &secret);
         let written = new_file(&self.out)?.write_all(&attestation.to_bytes());
-        written.with_context(|| self.out.display().to_string())?;
+        written.with_context(|| format!("cannot write the statement to {}", self.out.display()))?;
         let (hash, out) = (to_hex(&hash), self.out.display());
         match as_json {
             true => say!(

@@ -89,7 +89,8 @@ impl VerifyProof {
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let text = match self.file.to_str() {
             Some("-") => std::io::read_to_string(std::io::stdin())?,
-            _ => std::fs::read_to_string(&self.file).with_context(|| self.file.display().to_string())?,
+            _ => std::fs::read_to_string(&self.file)
+                .with_context(|| format!("cannot read the proof in {}", self.file.display()))?,
         };
         let printed: Printed =
             serde_json::from_str(&text).context("this is not a proof as `prove` prints it")?;
@@ -206,7 +207,12 @@ impl Printed {
 /// The file cannot be read, or holds no key.
 pub(super) fn read_key(data: &Path) -> anyhow::Result<VerifyingKey> {
     let file = data.join(PUBLIC_KEY_FILE);
-    let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let text = std::fs::read_to_string(&file).with_context(|| {
+        format!(
+            "cannot read the server's public key {}; give the data directory of a transfer ledger",
+            file.display()
+        )
+    })?;
     parse_key(text.trim())
 }
 

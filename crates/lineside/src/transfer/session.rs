@@ -73,7 +73,7 @@ fn lock(file: &Path) -> anyhow::Result<File> {
         lock.lock()?;
         std::io::Result::Ok(lock)
     };
-    locking().with_context(|| path.display().to_string())
+    locking().with_context(|| format!("cannot lock the session file with {}", path.display()))
 }
 
 impl SessionContent {
@@ -112,7 +112,7 @@ impl SessionContent {
             out.sync_all()?;
             fs::rename(&new, file)
         };
-        writing().with_context(|| file.display().to_string())
+        writing().with_context(|| format!("cannot write the session file {}", file.display()))
     }
 
     fn session(&self) -> Session {

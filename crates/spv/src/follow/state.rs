@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-/// State of the connection to a node, for status and health.
+/// State of the connection to a node, as the status and `/healthz` show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeState {
     /// Address of the node, without secrets.
@@ -123,7 +123,7 @@ impl NodeState {
             ));
         } else if let Some(why) = &self.refused {
             problems.push(format!(
-                "spv: a block of {} was refused, so the node is not followed: {why}",
+                "spv: a block of {} was refused: {why}; the node is not followed",
                 self.node
             ));
         } else {

@@ -551,7 +551,9 @@ impl<D: Disk> Host<D> {
         }
         if let Err(error) = result {
             // The change is in the journal, and the next start of the server publishes it.
-            self.failed = Some(format!("the fast-path table could not be updated: {error}"));
+            self.failed = Some(format!(
+                "the fast-path table could not be updated: {error}; restart the server"
+            ));
         }
     }
 
@@ -568,7 +570,8 @@ impl<D: Disk> Host<D> {
             let slots = express.withheld.take_given_back(&slots);
             if let Err(error) = express.fastpath.claims.give_back(&cells, &slots) {
                 self.failed = Some(format!(
-                    "claimed accounts could not be given back to the fast path: {error}"
+                    "accounts that the host had claimed could not be given back to the fast path: {error}; restart the \
+                     server"
                 ));
             }
         }

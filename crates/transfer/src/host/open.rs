@@ -71,7 +71,7 @@ pub struct Setup {
     pub sessions: SessionPolicy,
     /// Keys that may sign CREATE, ISSUE, FREEZE and UNFREEZE from any address.
     pub issuer_keys: Vec<KeyId>,
-    /// Maximum memory for tables of the keys that sign packets, in bytes.
+    /// Maximum memory for precomputed tables for the public keys that sign packets, in bytes.
     pub key_table_bytes: usize,
     /// The fast path that executes operations; `None`: mode `durable`.
     pub express: Option<Executing>,

@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 
 /// Table with change notifications.
 const TOLD: &str = "told";
-/// First version of these puts. It is larger than all other versions.
+/// Version that the first put of this benchmark writes. It is larger than the versions that other parts of the bench
+/// write.
 const FIRST_VERSION: u64 = 1 << 40;
 /// Maximum time until the coprocessor grants the first lease.
 const LEASE_TIME: Duration = Duration::from_secs(20);
