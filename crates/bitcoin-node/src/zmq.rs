@@ -37,10 +37,14 @@ pub enum ZmqError {
     )]
     Flags(u8),
     /// A frame is too long.
-    #[error("the ZMQ publisher sent a frame of {0} bytes; the maximum is {FRAME_BYTES_MAX}")]
+    #[error(
+        "the ZMQ publisher sent a frame of {0} bytes, and the maximum is {FRAME_BYTES_MAX}; is this the address of a ZMQ publisher?"
+    )]
     FrameTooLong(u64),
     /// A message has too many frames.
-    #[error("the ZMQ publisher sent a message of more than {FRAMES_MAX} frames")]
+    #[error(
+        "the ZMQ publisher sent a message of more than {FRAMES_MAX} frames; is this the address of a ZMQ publisher?"
+    )]
     TooManyFrames,
 }
 

@@ -158,7 +158,7 @@ impl Watch {
     }
 }
 
-/// Event of a link.
+/// Event of a client's link to the upstream server.
 pub(crate) enum Event {
     /// A line from the upstream server, without its line break.
     Line(Vec<u8>),

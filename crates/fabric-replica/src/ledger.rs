@@ -12,7 +12,7 @@ use lineside_util::data_dir::Kind;
 use lineside_verify::{Builds, Options as VerifierOptions, Verifier};
 use std::path::{Path, PathBuf};
 
-/// Kind of a ledger's directory.
+/// Kind of a ledger's data directory, as its marker file records it.
 pub const KIND: Kind = Kind::new("fabric", 1);
 
 /// Returns the folder of the state in a ledger's directory.

@@ -33,7 +33,7 @@ use tokio::sync::{Notify, oneshot, watch};
 /// Number of blocks that a results file can hold.
 const RESULTS: usize = 64;
 
-/// Registration of the service.
+/// Registration of the service `fabric` in the daemon.
 pub const DEF: ServiceDef = ServiceDef {
     name: "fabric",
     may_repeat: true,

@@ -98,7 +98,7 @@ pub struct OwnResults {
     pub commit_hash: Option<[u8; 32]>,
 }
 
-/// Reference for an audit.
+/// Results with which an audit compares a peer's blocks.
 pub enum AuditReference<'a> {
     /// The validation rules: each block is validated again. The validator has committed the block before the first
     /// block in the files; `None` if the files begin with the genesis block.

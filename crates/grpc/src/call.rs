@@ -51,7 +51,7 @@ impl Drop for InUse {
     }
 }
 
-/// A call that the gate counts.
+/// A call that the server's gate (its limits) counts.
 pub(crate) struct Counted {
     gate: Arc<Gate>,
     connection: Arc<Connection>,

@@ -140,7 +140,7 @@ impl Drop for Admitted {
 }
 
 impl Gate {
-    /// Returns a gate without connections.
+    /// Returns a gate that enforces `limits` and has no connections yet.
     pub fn new(limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             connections: Pool::new(limits.connections, NETWORKS),

@@ -36,7 +36,7 @@ const CLOCK_AHEAD_S: u64 = 60;
 /// disk is free.
 const SPACE_BYTES: u64 = 512 << 20;
 
-/// Registration of the service.
+/// Registration of the service `transfer` in the daemon.
 pub const DEF: ServiceDef = ServiceDef {
     name: "transfer",
     may_repeat: false,

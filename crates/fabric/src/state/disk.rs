@@ -51,7 +51,8 @@ const EXPIRY: [u8; 4] = [0xff, 0xff, 0xff, 0xfe];
 const NO_INDEX: &str = "the index of expiring keys has an entry with an unknown form";
 /// Number of bytes before the key's place in the database key of an index entry.
 const EXPIRY_BYTES: usize = EXPIRY.len() + 8;
-/// Number of recent blocks for which links are kept.
+/// Number of recent blocks for which the database keeps links. A link leads from one batch of blocks to the previous
+/// one.
 const LINKS: u64 = if cfg!(test) { 16 } else { 1 << 16 };
 /// Value of the first link, which has no previous batch.
 const NO_BLOCK: u64 = u64::MAX;

@@ -29,7 +29,7 @@ pub struct Proof {
     end: End,
 }
 
-/// Content at the end of the path.
+/// Content at the end of a proof's path: nothing, the leaf of the key itself, or the leaf of another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Empty,

@@ -30,7 +30,7 @@ const STAMPS: usize = 0x8000;
 const LANES: u32 = 2;
 const SEND_BYTES: usize = 48 + 24 + 16 + 16;
 const BUCKETS: usize = 1024;
-/// Offset of the buckets in `struct cl_seen`.
+/// Offset in bytes of the latency histogram's buckets in `struct cl_seen`.
 const BUCKETS_AT: usize = 48;
 const SEEN_BYTES: usize = BUCKETS_AT + 8 * BUCKETS;
 
