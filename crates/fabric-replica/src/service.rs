@@ -172,7 +172,8 @@ impl Service for FabricService {
         let watch = Watch::new(&files.results);
         let results = files.results.results();
         let replica = open_ledger(&config, files.disk, files.results, files.genesis)?;
-        let teller = committed(&replica)?.context("the ledger has no genesis block")?;
+        let teller =
+            committed(&replica)?.context("internal error: the opened ledger has no genesis block")?;
         let ledger = teller.committed();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)

@@ -178,7 +178,7 @@ impl Service for TransferService {
             disk,
             mut new_directory,
         } = *self;
-        let disk = disk.context("the ledger's directory was not claimed before the start")?;
+        let disk = disk.context("internal error: the ledger's directory was not claimed before the start")?;
         let sync_times = disk.sync_times();
         let uses_xdp = context.attachment.has_programs();
         let readers = Readers::new(uses_xdp);
@@ -491,10 +491,12 @@ impl StatusShared {
         out.problems.extend(report.failed.clone());
         if report.full {
             out.problems.push(match report.unjournaled {
-                0 => "the disk is full: every request that changes something is refused".to_owned(),
+                0 => "the disk is full, and every request that changes something is refused; free space on the disk of \
+                      the ledger"
+                    .to_owned(),
                 waiting => format!(
-                    "the disk is full: {waiting} operations that the fast path executed and answered are not in \
-                     the journal yet"
+                    "the disk is full, and {waiting} operations that the fast path executed and answered are not in \
+                     the journal yet; free space on the disk of the ledger"
                 ),
             });
         }

@@ -236,7 +236,10 @@ pub fn execute_all(
     let closed = client.close(&session);
     executed?;
     if let Err(error) = closed {
-        tell!("lineside: warning: the session of this command could not be closed: {error}");
+        tell!(
+            "lineside: warning: the session of this command could not be closed: {error}; the server closes it when it \
+             needs the slot"
+        );
     }
     Ok(())
 }

@@ -32,7 +32,9 @@ pub enum OpenError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// Executing an entry again gives another result.
-    #[error("record {lsn} of the journal does not match its replay: {what}")]
+    #[error(
+        "record {lsn} of the journal does not match its replay; restore the directory from a copy: {what}"
+    )]
     Replay {
         /// Number of the record.
         lsn: Lsn,

@@ -100,9 +100,9 @@ pub fn measure(peer: &mut Peer, rounds: usize, duration: Duration) -> Result<Tol
     // The coprocessor need not notify the subscriber before it has granted the first lease, so wait for that.
     while servers.leased(lease::now_ns()) == 0 {
         if began.elapsed() > LEASE_TIME {
-            return Err(BenchError::Void(
-                "the coprocessor granted no lease in time".into(),
-            ));
+            return Err(BenchError::Void(format!(
+                "the coprocessor granted no lease within {LEASE_TIME:?}"
+            )));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
