@@ -156,7 +156,7 @@ impl Snapshot {
         faults
     }
 
-    /// Returns those of [`Snapshot::faults`] that do not belong to a single service.
+    /// Returns the faults among [`Snapshot::faults`] that do not belong to a single service.
     pub fn process_faults(&self) -> Vec<String> {
         let is_of_process = |fault: &String| !self.services.iter().any(|one| one.faults().contains(fault));
         self.faults().into_iter().filter(is_of_process).collect()

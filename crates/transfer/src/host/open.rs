@@ -82,7 +82,7 @@ pub struct Setup {
 /// Fast path that executes operations. Only the host renews its lease.
 #[derive(Clone, Debug)]
 pub struct Executing {
-    /// Its threads, and whether XDP programs are among them.
+    /// Threads of the fast path, and whether XDP programs are among them.
     pub readers: Readers,
     /// Length of the lease in nanoseconds.
     pub lease_ns: u64,

@@ -18,7 +18,7 @@ pub struct AttachRecord(PathBuf);
 
 /// Fast path that a killed server has left attached.
 struct LeftFastPath {
-    /// Directory of its pins.
+    /// Directory with the pins of the fast path.
     dir: PathBuf,
     /// Interfaces at which it is still pinned, with its state. All of them have the same table.
     at: Vec<(String, Pinned)>,

@@ -75,7 +75,7 @@ pub struct PendingTransfer {
 pub enum RequiredReply {
     /// No reply, because the packet is not a request.
     Nothing,
-    /// Exactly these bytes.
+    /// A reply of exactly these bytes.
     Reply(Vec<u8>),
     /// A challenge, whose value is not predictable.
     Challenge,
