@@ -157,7 +157,9 @@ impl Proposer {
                 block = head.number,
                 "hybrid: wrote this node's signed head to the log"
             ),
-            Err(error) => tracing::warn!("hybrid: cannot write this node's signed head to the log: {error}"),
+            Err(error) => tracing::warn!(
+                "hybrid: cannot write this node's signed head to the log: {error}; a later block's head follows"
+            ),
         }
     }
 

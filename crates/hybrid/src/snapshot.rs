@@ -27,11 +27,11 @@ pub enum SnapshotError {
     )]
     OtherDatabase,
     /// The snapshot is of block 0. A node can begin with the genesis alone, which describes this state.
-    #[error("snapshot: it is of block 0; begin with the genesis alone")]
+    #[error("snapshot: it is of block 0, which the genesis describes; start the node with the genesis alone")]
     Genesis,
     /// The database is in the paper's mode. A snapshot does not contain the versions of that mode.
     #[error(
-        "snapshot: snapshots of a database in the paper's mode are not supported; begin with the genesis alone"
+        "snapshot: snapshots of a database in the paper's mode are not supported; start the node with the genesis alone"
     )]
     Paper,
     /// The snapshot ends before all its entries have arrived.
