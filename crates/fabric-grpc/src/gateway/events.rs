@@ -39,7 +39,8 @@ struct Events {
     passed: bool,
 }
 
-/// Answers a call of `ChaincodeEvents`. The call continues until the client has disconnected, or is no longer permitted to read.
+/// Answers a call of `ChaincodeEvents`. The call continues until the client has disconnected, or is no longer permitted
+/// to read.
 ///
 /// # Errors
 /// The status with which the call ends.
