@@ -28,8 +28,8 @@ impl Pool {
         }
     }
 
-    /// Takes `amount` units for a network; `of_network` counts what the network uses. Returns false and takes nothing if
-    /// a limit would be exceeded.
+    /// Takes `amount` units for a network; `of_network` counts what the network uses. Returns false and takes nothing
+    /// if a limit would be exceeded.
     pub fn take(&self, of_network: &AtomicUsize, is_trusted: bool, amount: usize) -> bool {
         if !add(&self.used, amount, self.limit) {
             return false;

@@ -100,8 +100,8 @@ impl Vouch {
         if !first.any(|first| first.role == Role::Admin) {
             let (key, genesis) = (self.key.display(), self.genesis.display());
             bail!(Wrong(format!(
-                "{key}: member {member} is not an admin in {genesis}; give the key of an admin, because only statements \
-                 of admins count"
+                "{key}: member {member} is not an admin in {genesis}; give the key of an admin, because only \
+                 statements of admins count"
             )));
         }
         let (number, hash) = self.block;
