@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Number of blocks in the chain of the transcripts, the recorded requests and answers of a real node.
+/// Number of blocks in the chain that the transcripts (requests and answers in `tests/transcripts`) describe.
 const BLOCKS: usize = 6;
 
 /// Request to the node: method and parameters, or `GET` and the path.

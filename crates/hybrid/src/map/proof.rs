@@ -1,4 +1,4 @@
-//! Proofs: construction, encoding, decoding and verification.
+//! Proofs that a key of the map has a certain value or none: construction, encoding, decoding and verification.
 
 use lineside_verify::hash::keccak256;
 

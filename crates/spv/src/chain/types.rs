@@ -1,4 +1,4 @@
-//! Types of the store's requests and answers.
+//! Types of the requests to the chain store and of its answers.
 
 use super::network::Network;
 use super::validate::display_hash;

@@ -1,4 +1,4 @@
-//! Random requests.
+//! Random requests of the simulated clients.
 
 use crate::oracle::{EXECUTE_HEAD, HEAD, Id, OPERATION, SIGNED_HEAD, paper_id};
 use lineside_testkit::Random;
