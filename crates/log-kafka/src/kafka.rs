@@ -137,7 +137,9 @@ impl Drop for Kafka {
             .map(JoinHandle::join)
             .is_some_and(|ended| ended.is_err())
         {
-            tracing::error!("hybrid: the thread that reads from Kafka has panicked; this is a bug");
+            tracing::error!(
+                "hybrid: the thread that reads from Kafka has panicked, which is a bug; restart the node"
+            );
         }
     }
 }

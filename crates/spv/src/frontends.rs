@@ -325,8 +325,8 @@ impl Frontends {
                 let away_s = away.map(|(_, since)| since.elapsed().as_secs());
                 if let Some((why, seconds)) = away.map(|(why, _)| why).zip(away_s) {
                     out.warnings.push(format!(
-                        "spv: the Electrum server {} has been unreachable for {seconds} s, so requests that need it \
-                         fail: {why}",
+                        "spv: the Electrum server {} has been unreachable for {seconds} s: {why}; requests that \
+                         need it fail",
                         upstream.address
                     ));
                 }

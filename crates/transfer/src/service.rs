@@ -121,7 +121,8 @@ impl Service for TransferService {
         let open = self.config.issuer_ranges().find(|range| range.prefix_bits == 0);
         let warning = open.map(|range| {
             format!(
-                "[transfer] issuers: {}/0 contains every address: any client can create money",
+                "[transfer] issuers: {}/0 contains every address, so any client can create money; give only the \
+                 addresses that may do so",
                 range.address
             )
         });
@@ -131,11 +132,13 @@ impl Service for TransferService {
     fn privileged_init(&mut self, context: &mut StartContext) -> anyhow::Result<()> {
         let config = &self.config;
         if !config.require_signature {
-            let warning = "signatures are not required: every client that reaches the port can move money";
+            let warning = "signatures are not required, so every client that reaches the port can move money; set \
+                           `require_signature` in [transfer], or restrict access to the port";
             context.warnings.push(warning.into());
         }
         if config.mode == TransferMode::Express {
-            let warning = "express: operations are on the disk only milliseconds after their reply";
+            let warning = "in mode `express`, operations are on the disk only milliseconds after their reply; use the \
+                           mode `durable` if a power failure must not lose them";
             context.warnings.push(warning.into());
             self.geometry.rings = match context.datapath.kind {
                 DatapathKind::Socket => context.datapath.socket_threads() as u32,

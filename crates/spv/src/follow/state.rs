@@ -118,7 +118,7 @@ impl NodeState {
             ));
         } else if let Some(why) = &self.store_failed {
             problems.push(format!(
-                "spv: the chain store cannot store the blocks of {}; {tip}{lag}: {why}",
+                "spv: the chain store cannot store the blocks of {}: {why}; {tip}{lag}",
                 self.node
             ));
         } else if let Some(why) = &self.refused {
@@ -135,7 +135,7 @@ impl NodeState {
             if let Some((why, since)) = &self.away {
                 let seconds = since.elapsed().as_secs();
                 list.push(format!(
-                    "spv: {} has not been followed for {seconds} s; {tip}{lag}: {why}",
+                    "spv: {} has not been followed for {seconds} s: {why}; {tip}{lag}",
                     self.node
                 ));
             } else if !self.at_tip {
