@@ -33,7 +33,7 @@ pub enum OpenError {
     Journal(#[from] JournalError),
     /// Executing an entry again gives another result.
     #[error(
-        "record {lsn} of the journal does not match its replay; restore the directory from a copy: {what}"
+        "record {lsn} of the journal does not match its replay: {what}; restore the directory from a copy"
     )]
     Replay {
         /// Number of the record.
