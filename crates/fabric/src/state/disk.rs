@@ -325,7 +325,8 @@ impl Disk {
             .get_or_init(|| format!("the state in {}: {what}", self.folder.0.display()));
     }
 
-    /// Returns the size in bytes of the largest place among these keys, if it exceeds the maximum.
+    /// Returns the size in bytes of the largest place (database key) among the keys in `updates`, if it exceeds the
+    /// maximum.
     pub fn too_long(&self, updates: &Updates) -> Option<usize> {
         let all = updates.collections();
         let bytes = all.flat_map(|(namespace, collection, keys)| {

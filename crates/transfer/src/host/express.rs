@@ -281,7 +281,8 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Ensures that there is room for a packet of each ring, because these may have to be applied together.
+    /// Ensures that the journal has room for one packet of each ring, because these packets may have to be applied
+    /// together.
     fn has_room_for_packets(&mut self) -> bool {
         let records = self.store.rings.as_slice().len() * TRANSFER_LINE_OPERATIONS_MAX;
         let bytes = records as u64 * record_bytes(size_of::<Record>());
@@ -522,7 +523,7 @@ impl<D: Disk> Host<D> {
         let slots = std::mem::take(&mut express.slots);
         let (claims, mut result) = (&express.fastpath.claims, Ok(()));
         let changed: BTreeSet<AccountId> = match &express.phase {
-            // The fast path made these changes itself, except the opening of sessions.
+            // The fast path made the changes itself, except the opening of sessions.
             Phase::Following => BTreeSet::new(),
             Phase::Claimed(claimed) => {
                 let steps = changes.chunk_by(|one, next| one.step == next.step);

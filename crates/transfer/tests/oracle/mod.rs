@@ -200,7 +200,7 @@ impl Oracle {
         code.filter(|code| *code != Code::Done)
     }
 
-    /// Returns whether the fast path can execute these operations: at most four, without flags and contracts.
+    /// Returns whether the fast path can execute `operations`: at most four, without flags and contracts.
     fn is_plain(operations: &[u8]) -> bool {
         operations.len() <= TRANSFER_LINE_OPERATIONS_MAX * OPERATION
             && operations
