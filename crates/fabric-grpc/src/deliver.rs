@@ -304,7 +304,8 @@ fn range(start: &SeekPosition, stop: &SeekPosition, available: Range<u64>) -> Op
         Some(Position::Newest(_)) if start == stop => first,
         Some(Position::Newest(_)) if newest >= first => newest,
         Some(Position::Specified(at)) => at.number,
-        // A peer treats a stop that is missing or is `NextCommit` as block 0, which may be before the first available block.
+        // A peer treats a stop that is missing or is `NextCommit` as block 0, which may be before the first available
+        // block.
         Some(Position::NextCommit(_)) | None if first == 0 => 0,
         Some(Position::Newest(_) | Position::NextCommit(_)) | None => u64::MAX,
     };
