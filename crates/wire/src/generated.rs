@@ -2070,7 +2070,7 @@ pub mod metric {
         passes: false,
         help: "requests answered by the host",
     };
-    /// requests that arrived while the host's queue was full: native ones are answered busy, others dropped
+    /// requests that arrived while the host's queue was full: native requests are answered busy, others dropped
     pub const QUEUE_FULL: Metric = Metric {
         name: "lineside_queue_full_total",
         key: "queue_full",
@@ -2079,7 +2079,7 @@ pub mod metric {
         unit: "",
         labels: &["service"],
         passes: false,
-        help: "requests that arrived while the host's queue was full: native ones are answered busy, others dropped",
+        help: "requests that arrived while the host's queue was full: native requests are answered busy, others dropped",
     };
     /// open TCP connections
     pub const CONNECTIONS: Metric = Metric {
@@ -2411,7 +2411,7 @@ pub mod metric {
         passes: false,
         help: "height of the best block at the time of the reply",
     };
-    /// blocks in the chain store, including side branches and detached ones
+    /// blocks in the chain store, including those that are not part of the best chain
     pub const SPV_BLOCKS: Metric = Metric {
         name: "lineside_spv_blocks",
         key: "blocks",
@@ -2420,7 +2420,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "blocks in the chain store, including side branches and detached ones",
+        help: "blocks in the chain store, including those that are not part of the best chain",
     };
     /// transactions in the chain store that requests can find
     pub const SPV_TRANSACTIONS: Metric = Metric {
