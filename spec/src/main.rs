@@ -1,9 +1,10 @@
-//! Reads `spec/*.toml` and generates Rust types and constants, the C header of the XDP programs, the tables of the
-//! documentation, the alert rules of Prometheus and the Grafana dashboard. `lineside-spec --check` writes nothing, and
+//! Reads `spec/*.toml` and generates Rust types and constants, the C header of the XDP programs, the constants and layouts
+//! of the Go client, the tables of the documentation, the alert rules of Prometheus and the Grafana dashboard. `lineside-spec --check` writes nothing, and
 //! fails if a generated file is stale.
 
 mod emit_c;
 mod emit_docs;
+mod emit_go;
 mod emit_monitoring;
 mod emit_rust;
 mod model;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
             emit_monitoring::emit_dashboard(&spec),
         ),
     ];
+    outputs.extend(emit_go::emit(&spec));
     let with_layouts = spec
         .services
         .iter()
