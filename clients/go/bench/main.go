@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineside/lineside/clients/go/internal/livetest"
 	"github.com/lineside/lineside/clients/go/spv"
+	"github.com/lineside/lineside/clients/go/transfer"
 )
 
 const (
@@ -41,7 +42,10 @@ func run(core, rounds int, length time.Duration) error {
 		return err
 	}
 	defer os.RemoveAll(directory)
-	return errors.Join(benchSpv(directory, core, rounds, length))
+	return errors.Join(
+		benchSpv(directory, core, rounds, length),
+		benchTransfer(directory, core, rounds, length),
+	)
 }
 
 // report prints the median of the rounds and the gate.
@@ -111,4 +115,100 @@ func benchSpv(directory string, core, rounds int, length time.Duration) error {
 	fmt.Printf("spv: %d requests were sent again\n", client.Resent())
 	report("spv, pipelined answers", rates, 100_000)
 	return nil
+}
+
+const (
+	accounts = 1000
+	// batch is the number of transfers of one call.
+	batch = 40_000
+	// udpSessions and tcpSessions are the numbers of packets that wait for their replies at the same time.
+	udpSessions = 64
+	tcpSessions = 16
+)
+
+func benchTransfer(directory string, core, rounds int, length time.Duration) error {
+	config := "[transfer]\ndata = \"ledger\"\n"
+	server, err := livetest.Run(
+		livetest.Options{Directory: directory, Config: config, Services: []string{"transfer"}, Core: core})
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	ctx := context.Background()
+	address := server.Address("transfer")
+	datagrams, err := transfer.Dial(ctx, address, nil)
+	if err != nil {
+		return err
+	}
+	defer datagrams.Close()
+	stream, err := transfer.DialTCP(ctx, address, nil)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	var creates, transfers []transfer.Operation
+	for i := range uint32(accounts) {
+		creates = append(creates, transfer.Create(transfer.Account(i+1), 1<<40))
+	}
+	for i := range uint32(batch) {
+		from, to := i%accounts, (i*7+3)%accounts
+		if from == to {
+			to = (to + 1) % accounts
+		}
+		transfers = append(transfers, transfer.Transfer(transfer.Account(from+1), transfer.Account(to+1), 1))
+	}
+	if err := fill(ctx, stream, creates); err != nil {
+		return err
+	}
+	return errors.Join(
+		transferRounds(ctx, "transfer over UDP", datagrams, udpSessions, transfers, rounds, length),
+		transferRounds(ctx, "transfer over TCP", stream, tcpSessions, transfers, rounds, length),
+	)
+}
+
+func fill(ctx context.Context, client *transfer.Client, creates []transfer.Operation) error {
+	pool, err := client.OpenPool(ctx, 1)
+	if err != nil {
+		return err
+	}
+	return errors.Join(execute(ctx, pool, creates), pool.Close(ctx))
+}
+
+// execute executes the operations and checks that all were executed and are durable.
+func execute(ctx context.Context, pool *transfer.Pool, operations []transfer.Operation) error {
+	outcomes, err := pool.Execute(ctx, operations)
+	if err != nil {
+		return err
+	}
+	for i := range outcomes {
+		if err := outcomes[i].Outcome.Err(); err != nil {
+			return fmt.Errorf("operation %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func transferRounds(ctx context.Context, name string, client *transfer.Client, sessions int,
+	transfers []transfer.Operation, rounds int, length time.Duration) error {
+	pool, err := client.OpenPool(ctx, sessions)
+	if err != nil {
+		return err
+	}
+	if err := execute(ctx, pool, transfers); err != nil {
+		return err
+	}
+	var rates []float64
+	for range rounds {
+		begin, count := time.Now(), 0
+		for time.Since(begin) < length {
+			if err := execute(ctx, pool, transfers); err != nil {
+				return err
+			}
+			count += len(transfers)
+		}
+		rates = append(rates, float64(count)/time.Since(begin).Seconds())
+	}
+	fmt.Printf("%s: %d packets were sent again\n", name, client.Resent())
+	report(name+", durable", rates, 500_000)
+	return pool.Close(ctx)
 }
