@@ -1,15 +1,15 @@
 module github.com/lineside/lineside/clients/go
 
-go 1.26.0
+go 1.25.0
 
 require (
-	golang.org/x/net v0.62.0
-	google.golang.org/grpc v1.85.0
-	google.golang.org/protobuf v1.36.12
+	golang.org/x/net v0.58.0
+	google.golang.org/grpc v1.84.0
+	google.golang.org/protobuf v1.36.11
 )
 
 require (
-	golang.org/x/sys v0.49.0 // indirect
-	golang.org/x/text v0.43.0 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260706201446-f0a921348800 // indirect
 )

@@ -151,6 +151,64 @@ func TestPacketsOverTCPHoldHundredsOfOperations(t *testing.T) {
 	}
 }
 
+func TestEachTransferIsExecutedOnceAlthoughTheServerIsKilled(t *testing.T) {
+	server := start(t, "")
+	ctx := t.Context()
+	datagrams := dial(t, server.Address("transfer"), patient)
+	stream, err := DialTCP(ctx, server.Address("transfer"), patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	one, two := Account(1), Account(2)
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	moved, packets := 0, 0
+	for i, client := range []*Client{datagrams, datagrams, datagrams, stream, stream} {
+		session, err := client.Open(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			must(t)(session.Execute(ctx, Create(one, 1_000_000), Create(two, 0)))
+		}
+		wait.Go(func() {
+			for {
+				if _, err := session.Execute(ctx, Transfer(one, two, 1), Transfer(one, two, 2)); err != nil {
+					t.Errorf("session %d: %v", i, err)
+					return
+				}
+				mu.Lock()
+				moved += 3
+				packets++
+				isEnough := packets >= 600
+				mu.Unlock()
+				if isEnough {
+					return
+				}
+			}
+		})
+	}
+	for _, after := range []int{100, 200, 300} {
+		for {
+			mu.Lock()
+			isThere := packets >= after || t.Failed()
+			mu.Unlock()
+			if isThere {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if err := server.KillAndRestart(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait.Wait()
+	if got := balances(t, datagrams, one, two); got[0] != 1_000_000-uint64(moved) || got[1] != uint64(moved) {
+		t.Errorf("the balances are %v after moving %d", got, moved)
+	}
+}
+
 func TestLinkedAndPendingOperations(t *testing.T) {
 	client := dial(t, start(t, "").Address("transfer"), patient)
 	ctx := t.Context()

@@ -50,6 +50,7 @@ type Server struct {
 	// Directory is the working directory of the server, with its data.
 	Directory string
 	addresses map[string]string
+	options   Options
 	command   *exec.Cmd
 	log       *os.File
 }
@@ -62,6 +63,8 @@ type Options struct {
 	Config string
 	// Services are the services that are enabled.
 	Services []string
+	// Addresses are the addresses of services; a service without one gets a port that is free.
+	Addresses map[string]string
 	// Core is the core that the server runs on, with taskset; negative: any core.
 	Core int
 }
@@ -128,7 +131,11 @@ func Run(options Options) (*Server, error) {
 	}
 	arguments := []string{binary, "--json", "run", "--config", path}
 	for _, service := range options.Services {
-		arguments = append(arguments, "--set", service+".enabled=true", "--set", service+`.listen="127.0.0.1:0"`)
+		address := options.Addresses[service]
+		if address == "" {
+			address = "127.0.0.1:0"
+		}
+		arguments = append(arguments, "--set", service+".enabled=true", "--set", service+`.listen="`+address+`"`)
 	}
 	if options.Core >= 0 {
 		arguments = append([]string{"taskset", "--cpu-list", fmt.Sprint(options.Core)}, arguments...)
@@ -147,7 +154,7 @@ func Run(options Options) (*Server, error) {
 	if err := command.Start(); err != nil {
 		return nil, err
 	}
-	server := &Server{Directory: options.Directory, command: command, log: log}
+	server := &Server{Directory: options.Directory, options: options, command: command, log: log}
 	timer := time.AfterFunc(startTime, func() { _ = command.Process.Kill() })
 	err = server.readAddresses(output)
 	timer.Stop()
@@ -184,6 +191,22 @@ func (s *Server) Address(service string) string { return s.addresses[service] }
 
 // Pid returns the number of the process.
 func (s *Server) Pid() int { return s.command.Process.Pid }
+
+// KillAndRestart kills the server, so that it cannot finish anything, and starts it again at the same addresses.
+func (s *Server) KillAndRestart() error {
+	_ = s.command.Process.Kill()
+	_ = s.command.Wait()
+	_ = s.log.Close()
+	options := s.options
+	options.Addresses = s.addresses
+	again, err := Run(options)
+	if err != nil {
+		s.command = nil
+		return err
+	}
+	*s = *again
+	return nil
+}
 
 // Stop stops the server and waits for its end.
 func (s *Server) Stop() {
