@@ -107,7 +107,8 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 	}
 }
 
-// TestReadmeHasTheExamples compares the code of README.md and of the page in docs with the examples, which run as tests.
+// TestReadmeHasTheExamples compares the code of README.md and of the page in docs with the examples, which run as
+// tests.
 func TestReadmeHasTheExamples(t *testing.T) {
 	var examples strings.Builder
 	for _, folder := range []string{"spv", "transfer", "column", "hybrid/hybridgrpc", "hybrid", "."} {

@@ -88,7 +88,8 @@ func (k PublicKey) isPoint() bool {
 	return false
 }
 
-// Verify returns true if signature (r || s) of the digest was made with the key and s is at most half the curve's order.
+// Verify returns true if signature (r || s) of the digest was made with the key and s is at most half the curve's
+// order.
 func (k PublicKey) Verify(digest [32]byte, signature [64]byte) bool {
 	switch k.Curve {
 	case P256:
@@ -169,8 +170,8 @@ func (s secp256k1Signer) PublicKey() PublicKey {
 
 func (s secp256k1Signer) Sign(digest [32]byte) ([64]byte, error) { return s.secret.Sign(digest), nil }
 
-// ReadKeyFile reads a key file, as `lineside transfer key new` and `lineside hybrid key new` make it. Only its owner may
-// have access to the file.
+// ReadKeyFile reads a key file, as `lineside transfer key new` and `lineside hybrid key new` make it. Only its owner
+// may have access to the file.
 func ReadKeyFile(path string) (Signer, error) {
 	info, err := os.Stat(path)
 	if err != nil {

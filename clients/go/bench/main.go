@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command bench measures the clients of spv and transfer against a server on the same machine: pipelined answers and
 // transfers a second. It starts the server itself, on one core; `run.sh` runs the client on another one.
 package main
@@ -91,8 +93,8 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// report prints the medians of the rounds and the gate. The rate by CPU time is what the client could do on a core of its
-// own with a server that keeps up.
+// report prints the medians of the rounds and the gate. The rate by CPU time is what the client could do on a core of
+// its own with a server that keeps up.
 func (r *rates) report(name string, gate float64) {
 	slices.Sort(r.byClock)
 	slices.Sort(r.byCPU)

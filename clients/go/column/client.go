@@ -1,8 +1,8 @@
 // Package column is a client of Lineside's service column, which answers reads of rows and ranges of a wide table.
 //
 // Changes are made in sessions, which the client opens itself. A repeated change is executed once. If no reply comes
-// before the deadline, the call ends with a [*lineside.OutcomeUnknownError], and [Client.Resolve] repeats the change later
-// and returns its result.
+// before the deadline, the call ends with a [*lineside.OutcomeUnknownError], and [Client.Resolve] repeats the change
+// later and returns its result.
 package column
 
 import (
@@ -35,8 +35,8 @@ var (
 	ErrNothingUnanswered = errors.New("column: no change with this id waits for its result")
 )
 
-// Client is a client of one server. It is safe for concurrent use. Changes of one client are executed at the same time if
-// they are made at the same time.
+// Client is a client of one server. It is safe for concurrent use. Changes of one client are executed at the same time
+// if they are made at the same time.
 type Client struct {
 	conn *transport.Conn
 	// places limits the number of sessions.
@@ -129,8 +129,8 @@ func (c *Client) read(ctx context.Context, r *request) (*Answer, error) {
 	return answer, nil
 }
 
-// Get returns the cells of a row in the given columns, FAMILY:QUALIFIER each. The answer has no row if none of the columns
-// has a value there.
+// Get returns the cells of a row in the given columns, FAMILY:QUALIFIER each. The answer has no row if none of the
+// columns has a value there.
 func (c *Client) Get(ctx context.Context, key []byte, columns ...string) (*Answer, error) {
 	return c.read(ctx, &request{op: layout.ColumnOpGet, columns: columns, start: key})
 }
@@ -261,9 +261,9 @@ func (c *Client) send(ctx context.Context, change *change, isRepetition bool) (*
 	return answer, nil
 }
 
-// Resolve repeats a change whose outcome is unknown, by the id in its [*lineside.OutcomeUnknownError]. The server executes
-// the change if it was not executed before, and repeats its first reply if it was. It returns the value of the cell after
-// an increment or an append, and nil after any other change.
+// Resolve repeats a change whose outcome is unknown, by the id in its [*lineside.OutcomeUnknownError]. The server
+// executes the change if it was not executed before, and repeats its first reply if it was. It returns the value of the
+// cell after an increment or an append, and nil after any other change.
 func (c *Client) Resolve(ctx context.Context, id string) ([]byte, error) {
 	c.mu.Lock()
 	change := c.unanswered[id]

@@ -244,8 +244,8 @@ func ParseGenesis(b []byte) (*Genesis, error) {
 // Database returns the id of the database.
 func (g *Genesis) Database() [16]byte { return [16]byte(g.hash[:16]) }
 
-// Identity returns the identity of the member that has the key of the signer. A member or key that was added later needs
-// an [Identity] with its numbers.
+// Identity returns the identity of the member that has the key of the signer. A member or key that was added later
+// needs an [Identity] with its numbers.
 func (g *Genesis) Identity(signer lineside.Signer) (Identity, error) {
 	for _, member := range g.Members {
 		if member.Key == signer.PublicKey() {

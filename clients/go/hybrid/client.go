@@ -1,11 +1,11 @@
 // Package hybrid is a client of Lineside's service hybrid, a key-value database with a ledger of every change, in which
 // members sign every request.
 //
-// [Dial] connects over UDP, for requests and answers of up to 1,200 bytes. Package hybridgrpc connects by gRPC, for longer
-// ones, for many requests in one call, and for watchers.
+// [Dial] connects over UDP, for requests and answers of up to 1,200 bytes. Package hybridgrpc connects by gRPC, for
+// longer ones, for many requests in one call, and for watchers.
 //
-// A write ends with its place in the ledger, with a refusal ([*RefusedError]), or with a [*lineside.OutcomeUnknownError],
-// whose id [Client.Outcome] takes. A [Proof] is verified without a node.
+// A write ends with its place in the ledger, with a refusal ([*RefusedError]), or with a
+// [*lineside.OutcomeUnknownError], whose id [Client.Outcome] takes. A [Proof] is verified without a node.
 package hybrid
 
 import (
@@ -101,7 +101,8 @@ type Placed struct {
 	ID ID
 	// Version is the place.
 	Version Version
-	// Code is [CodeDone], or [CodeRecorded] for a change that needs more votes. Of [Client.Outcome], it may be any code.
+	// Code is [CodeDone], or [CodeRecorded] for a change that needs more votes. Of [Client.Outcome], it may be any
+	// code.
 	Code Code
 }
 
@@ -164,16 +165,16 @@ func (c *Client) Delete(ctx context.Context, key []byte) (Placed, error) {
 	return c.write(ctx, &Transaction{Writes: []Write{{Key: key, IsDelete: true}}})
 }
 
-// Change asks for a change of members, keys, rules, nodes or the quorum. It takes effect when enough admins have asked for
-// the same change until the same time.
+// Change asks for a change of members, keys, rules, nodes or the quorum. It takes effect when enough admins have asked
+// for the same change until the same time.
 func (c *Client) Change(ctx context.Context, change Change, until time.Time) (Placed, error) {
 	return c.write(ctx, changeBody{until, change})
 }
 
 // Outcome returns the place and the code of a transaction.
 //
-// Errors: a [*RefusedError] with [CodeUnknown] if the ledger has no such transaction, or with [CodeOutcomeUnknown] if the
-// node does not know yet: ask again later.
+// Errors: a [*RefusedError] with [CodeUnknown] if the ledger has no such transaction, or with [CodeOutcomeUnknown] if
+// the node does not know yet: ask again later.
 func (c *Client) Outcome(ctx context.Context, id ID) (Placed, error) {
 	answer, err := c.read(ctx, outcomeBody{id})
 	if err != nil {
@@ -185,8 +186,8 @@ func (c *Client) Outcome(ctx context.Context, id ID) (Placed, error) {
 	return Placed{id, *answer.Version, answer.Code}, nil
 }
 
-// Get returns the cell of each key, in the order of the keys; nil for a key without a value. It shows the writes that this
-// node has executed.
+// Get returns the cell of each key, in the order of the keys; nil for a key without a value. It shows the writes that
+// this node has executed.
 func (c *Client) Get(ctx context.Context, keys ...[]byte) ([]*Cell, error) {
 	return c.get(ctx, false, keys)
 }
@@ -215,8 +216,8 @@ func (c *Client) get(ctx context.Context, isLinearizable bool, keys [][]byte) ([
 	return cells, nil
 }
 
-// RangePage returns at most limit cells of the keys from start on and below stop, in ascending order. An empty stop means
-// the end. more says that further cells follow.
+// RangePage returns at most limit cells of the keys from start on and below stop, in ascending order. An empty stop
+// means the end. more says that further cells follow.
 func (c *Client) RangePage(ctx context.Context, start, stop []byte, limit uint32) (cells []KeyCell, more bool, err error) {
 	answer, err := c.read(ctx, rangeBody{false, start, stop, limit})
 	if err != nil {
@@ -225,8 +226,8 @@ func (c *Client) RangePage(ctx context.Context, start, stop []byte, limit uint32
 	return answer.Range, answer.More, nil
 }
 
-// Range returns all cells of the keys from start on and below stop, in ascending order, page by page. An empty stop means
-// the end. An error is the last element. Over UDP, pages become smaller until they fit a datagram.
+// Range returns all cells of the keys from start on and below stop, in ascending order, page by page. An empty stop
+// means the end. An error is the last element. Over UDP, pages become smaller until they fit a datagram.
 func (c *Client) Range(ctx context.Context, start, stop []byte) iter.Seq2[KeyCell, error] {
 	return func(yield func(KeyCell, error) bool) {
 		limit := uint32(rangePage)
@@ -258,8 +259,8 @@ func (c *Client) Range(ctx context.Context, start, stop []byte) iter.Seq2[KeyCel
 	}
 }
 
-// History returns at most limit writes of a key, the newest first. With a version other than zero, only older writes are
-// returned. more says that older ones exist.
+// History returns at most limit writes of a key, the newest first. With a version other than zero, only older writes
+// are returned. more says that older ones exist.
 func (c *Client) History(ctx context.Context, key []byte, limit uint32, before Version) (past []PastWrite, more bool, err error) {
 	answer, err := c.read(ctx, historyBody{key, limit, before})
 	if err != nil {
@@ -296,8 +297,8 @@ type Proven struct {
 	Head *SignedHead
 }
 
-// ProveValue returns the value of a key with its proof, all of the same block. The proof is verified against the header;
-// the caller verifies the header: [SignedHead.Verify].
+// ProveValue returns the value of a key with its proof, all of the same block. The proof is verified against the
+// header; the caller verifies the header: [SignedHead.Verify].
 func (c *Client) ProveValue(ctx context.Context, key []byte) (*Proven, error) {
 	for range proofAttempts {
 		cells, err := c.Get(ctx, key)

@@ -72,7 +72,7 @@ func (n *network) udp(t testing.TB, name, address string) *hybrid.Client {
 func (n *network) grpc(t testing.TB, name string) *hybridgrpc.Client {
 	t.Helper()
 	options := &hybridgrpc.Options{Options: patient}
-	client, err := hybridgrpc.Dial(n.server.Address("hybrid"), n.identity(t, name), options)
+	client, err := hybridgrpc.Dial(t.Context(), n.server.Address("hybrid"), n.identity(t, name), options)
 	if err != nil {
 		t.Fatal(err)
 	}

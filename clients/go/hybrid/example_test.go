@@ -90,7 +90,7 @@ func Example_grpc() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := hybridgrpc.Dial(server, identity, nil)
+	client, err := hybridgrpc.Dial(ctx, server, identity, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

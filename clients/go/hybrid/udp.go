@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// readPause and writePause are the times after which a request is sent again for the first time. A write waits for the
-	// node's disk.
+	// readPause and writePause are the times after which a request is sent again for the first time. A write waits for
+	// the node's disk.
 	readPause  = 100 * time.Millisecond
 	writePause = 250 * time.Millisecond
 )
@@ -25,8 +25,8 @@ var ErrTooLong = errors.New("hybrid: the request does not fit a datagram; use gR
 // udpTransport sends requests in datagrams.
 type udpTransport struct{ conn *transport.Conn }
 
-// Dial returns a client of the node at HOST or HOST:PORT, over UDP. It sends nothing. The options may be nil. A request is
-// valid for 30 seconds, so that a longer timeout has no use.
+// Dial returns a client of the node at HOST or HOST:PORT, over UDP. It sends nothing. The options may be nil. A request
+// is valid for 30 seconds, so that a longer timeout has no use.
 func Dial(ctx context.Context, address string, identity Identity, options *lineside.Options) (*Client, error) {
 	conn, err := transport.DialUDP(ctx, transport.WithPort(address, layout.HybridPort), options)
 	if err != nil {

@@ -143,8 +143,8 @@ func TestNoOtherEncodingIsMade(t *testing.T) {
 	for _, vector := range vectors.Read(t, "hybrid", "refused.toml").Lists["vector"] {
 		signed := vector.Bytes("signed")
 		request := again(t, signer, signed)
-		// A vector may be of a member, a database or a version that the client takes from its caller; whatever the client
-		// makes from it must be an encoding of its own.
+		// A vector may be of a member, a database or a version that the client takes from its caller; whatever the
+		// client makes from it must be an encoding of its own.
 		if request != nil && !bytes.Equal(request[signatureBytes:], signed) {
 			continue
 		}

@@ -22,7 +22,8 @@ type Checkpoint struct {
 
 // ChainOptions are the options of a [HeaderChain].
 type ChainOptions struct {
-	// Checkpoints are blocks that the chain must have. Once one is reached, headers that branch off below it are refused.
+	// Checkpoints are blocks that the chain must have. Once one is reached, headers that branch off below it are
+	// refused.
 	Checkpoints []Checkpoint
 	// MaxHeaders is the largest number of headers, those of side chains included. 0 means [DefaultMaxHeaders].
 	MaxHeaders int
@@ -36,8 +37,8 @@ var ErrUnknownParent = errors.New("its parent is not known")
 // ErrNotInChain means that a header is not in the chain with the most work at the height that a proof names.
 var ErrNotInChain = errors.New("it is not in the chain with the most work")
 
-// HeaderError says why a header was refused. Err is a [ProofError], a [*RuleError], [ErrUnknownParent], [ErrNotInChain],
-// or another reason in words.
+// HeaderError says why a header was refused. Err is a [ProofError], a [*RuleError], [ErrUnknownParent],
+// [ErrNotInChain], or another reason in words.
 type HeaderError struct {
 	// Hash is the hash of the header.
 	Hash Hash
@@ -72,8 +73,8 @@ type entry struct {
 	workHigh, workLow uint64
 }
 
-// HeaderChain is a chain of headers of one network with its side chains. It accepts headers from any source, checks them
-// by the rules of the network, and finds the chain with the most work. It is safe for concurrent use.
+// HeaderChain is a chain of headers of one network with its side chains. It accepts headers from any source, checks
+// them by the rules of the network, and finds the chain with the most work. It is safe for concurrent use.
 type HeaderChain struct {
 	network Network
 	options ChainOptions
@@ -118,8 +119,8 @@ func workOf(compact uint32) (high, low uint64) {
 	return work.Rsh(work, 64).Uint64(), low
 }
 
-// Accept accepts headers, parents before children, and returns the number of those that were not known before. A file of
-// headers has them when this returns; [HeaderChain.Sync] makes them durable.
+// Accept accepts headers, parents before children, and returns the number of those that were not known before. A file
+// of headers has them when this returns; [HeaderChain.Sync] makes them durable.
 //
 // Errors: a [*HeaderError] for the first header that is refused, or the error of the file. The headers before it stay
 // accepted.
@@ -274,8 +275,16 @@ func (c *HeaderChain) HeightOf(hash Hash) (uint32, bool) {
 	return c.entries[id].height, true
 }
 
-// Verify checks the path of a proof, and that its header is in the chain with the most work at the height that it names.
-// It returns the number of confirmations, at least 1.
+// isAt returns true if the header is known, in any of the chains, at this height.
+func (c *HeaderChain) isAt(header *Header, height uint32) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	id, isKnown := c.byHash[header.Hash()]
+	return isKnown && c.entries[id].height == height
+}
+
+// Verify checks the path of a proof, and that its header is in the chain with the most work at the height that it
+// names. It returns the number of confirmations, at least 1.
 //
 // Errors: a [*HeaderError] with [ErrNotInChain] or a [ProofError].
 func (c *HeaderChain) Verify(proof *Proof, txid Hash) (confirmations uint32, err error) {

@@ -1,8 +1,9 @@
 // Package spv is a client of Lineside's service spv, which finds the blocks of Bitcoin transactions and proves with
 // Merkle paths that the blocks contain them.
 //
-// The answers of [Client.Root] and [Client.Roots] are statements of the server. A [Proof] can be checked: its path leads
-// to a block header, and a [HeaderChain] of the client's own tells which headers are in the chain with the most work.
+// The answers of [Client.Root] and [Client.Roots] are statements of the server. A [Proof] can be checked: its path
+// leads to a block header, and a [HeaderChain] of the client's own tells which headers are in the chain with the most
+// work.
 package spv
 
 import (
@@ -38,8 +39,8 @@ const HeightUnknown = layout.SpvHeightUnknown
 var (
 	// ErrNotFound means that no block in the server's chain holds the transaction.
 	ErrNotFound = errors.New("spv: no connected block holds the transaction")
-	// ErrTooLong means that the proof is longer than a packet can be. For a witness proof, verify the transaction by its
-	// TXID alone.
+	// ErrTooLong means that the proof is longer than a packet can be. For a witness proof, verify the transaction by
+	// its TXID alone.
 	ErrTooLong = errors.New("spv: the proof does not fit a packet")
 )
 
@@ -179,8 +180,8 @@ func (c *Client) Roots(ctx context.Context, txids ...Hash) ([]*Location, Tip, er
 }
 
 // RootOfEach asks for the location of every transaction, many at a time, and calls each with the index of the
-// transaction and its answer, as [Client.Root] returns it. The order of these calls is not that of the transactions, and
-// there is one call at a time. It returns the first error other than [ErrNotFound].
+// transaction and its answer, as [Client.Root] returns it. The order of these calls is not that of the transactions,
+// and there is one call at a time. It returns the first error other than [ErrNotFound].
 func (c *Client) RootOfEach(ctx context.Context, txids []Hash, each func(index int, location Location, tip Tip, err error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -273,8 +274,8 @@ func readHashes(bytes []byte, count int) []Hash {
 // of a [Proof] of the TXID.
 //
 // Errors: [ErrNotFound], with the tip; [ErrTooLong]; a [*lineside.StatusError] with [lineside.StatusNotKept] if the
-// server has no witness data, or with [lineside.StatusNoCommitment] if the block commits to no witnesses; and the others
-// of package lineside.
+// server has no witness data, or with [lineside.StatusNoCommitment] if the block commits to no witnesses; and the
+// others of package lineside.
 func (c *Client) WitnessProof(ctx context.Context, txid Hash) (*WitnessProof, Tip, error) {
 	return c.witness(ctx, layout.SpvOpWitnessProof, txid)
 }

@@ -88,8 +88,8 @@ func (h *Header) checkHash(hash Hash, network Network) error {
 	return nil
 }
 
-// decodeTarget returns the target of a compact form (Bitcoin Core's arith_uint256::SetCompact); nil if it is negative, 0
-// or longer than 256 bits.
+// decodeTarget returns the target of a compact form (Bitcoin Core's arith_uint256::SetCompact); nil if it is negative,
+// 0 or longer than 256 bits.
 func decodeTarget(bits uint32) *big.Int {
 	size, mantissa := int(bits>>24), int64(bits&0x007fffff)
 	target := big.NewInt(mantissa)

@@ -39,7 +39,8 @@ type retargetRule int
 const (
 	// every2016: the target changes every 2016 blocks.
 	every2016 retargetRule = iota
-	// minimumAfter20Minutes: like every2016, but a block more than 20 minutes after its parent has the minimum difficulty.
+	// minimumAfter20Minutes: like every2016, but a block more than 20 minutes after its parent has the minimum
+	// difficulty.
 	minimumAfter20Minutes
 	// bip94: like minimumAfter20Minutes, but a change begins with the target of the first block of the period.
 	bip94

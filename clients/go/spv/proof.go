@@ -142,8 +142,8 @@ type WitnessProof struct {
 	WitnessReserved Hash
 }
 
-// Verify checks that the transaction with this WTXID is in the block of the header, and that the header has the proof of
-// work that it claims. The WTXID of a coinbase is 0.
+// Verify checks that the transaction with this WTXID is in the block of the header, and that the header has the proof
+// of work that it claims. The WTXID of a coinbase is 0.
 func (p *WitnessProof) Verify(network Network, wtxid Hash) error {
 	if err := checkShape(p.CoinbasePath, 0, p.TransactionCount); err != nil {
 		return err

@@ -88,8 +88,8 @@ func requiredBits(network Network, parentHeight, time uint32, at func(uint32) an
 	return retarget(network, begin, int64(parent.time)-int64(first.time))
 }
 
-// retarget returns the target after a period that began with bits and took timespan seconds from its first header to its
-// last.
+// retarget returns the target after a period that began with bits and took timespan seconds from its first header to
+// its last.
 func retarget(network Network, bits uint32, timespan int64) uint32 {
 	timespan = min(max(timespan, targetTimespan/4), targetTimespan*4)
 	limit := network.limit()

@@ -11,8 +11,8 @@ import (
 )
 
 // headersFile is the name of the file in its directory. It has the format of the Rust client: `LSHEADER`, the format
-// version 1 in 4 bytes, the network's magic in 4 bytes (numbers are little-endian), then headers of 80 bytes in the order
-// in which they were accepted. Proof of work and parent of each header show that it is intact.
+// version 1 in 4 bytes, the network's magic in 4 bytes (numbers are little-endian), then headers of 80 bytes in the
+// order in which they were accepted. Proof of work and parent of each header show that it is intact.
 const headersFile = "headers.dat"
 
 const storeHeaderBytes = 16

@@ -32,6 +32,10 @@ func (c *Client) Sync(ctx context.Context, chain *HeaderChain) (added int, err e
 		}
 		new, err := chain.Accept(headers...)
 		added += new
+		if err == nil && len(headers) > 0 && !chain.isAt(&headers[0], start) {
+			// Without this check, a server could send old headers without an end.
+			return added, fmt.Errorf("spv: %s sent another header than that of height %d", c.conn.Server(), start)
+		}
 		var refused *HeaderError
 		switch {
 		case err == nil:

@@ -139,8 +139,8 @@ func (t *transaction) commitment() (Hash, bool) {
 	return found, hasOne
 }
 
-// isTransaction returns true if the 64 bytes of an inner node are a valid transaction: one input, one output, scripts of
-// 4 bytes together, and a value in range.
+// isTransaction returns true if the 64 bytes of an inner node are a valid transaction: one input, one output, scripts
+// of 4 bytes together, and a value in range.
 func isTransaction(node *[64]byte) bool {
 	if node[4] != 1 || node[41] > 4 {
 		return false

@@ -1,9 +1,9 @@
 // Package transfer is a client of Lineside's service transfer, a ledger of accounts and balances.
 //
 // Operations are executed in a [Session], whose packets are numbered. A repeated packet gets its first reply again, so
-// that each operation is executed once, whatever the network loses. If no reply comes before the deadline, the call ends
-// with a [*lineside.OutcomeUnknownError]; [Session.Resolve] repeats the packet later and returns its result. A session in
-// a file ([Client.OpenFile]) keeps that ability across a restart of the client.
+// that each operation is executed once, whatever the network loses. If no reply comes before the deadline, the call
+// ends with a [*lineside.OutcomeUnknownError]; [Session.Resolve] repeats the packet later and returns its result. A
+// session in a file ([Client.OpenFile]) keeps that ability across a restart of the client.
 package transfer
 
 import (
@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// readPause and writePause are the times after which a request is sent again for the first time. A write waits for the
-	// server's disk.
+	// readPause and writePause are the times after which a request is sent again for the first time. A write waits for
+	// the server's disk.
 	readPause  = 20 * time.Millisecond
 	writePause = 100 * time.Millisecond
 	// streamPause is the time after which a request is sent again over TCP, which itself repeats what is lost.
@@ -38,8 +38,8 @@ type Client struct {
 	isStream    bool
 }
 
-// Dial returns a client of the server at HOST or HOST:PORT, over UDP. It sends nothing. A packet holds 16 operations. The
-// options may be nil.
+// Dial returns a client of the server at HOST or HOST:PORT, over UDP. It sends nothing. A packet holds 16 operations.
+// The options may be nil.
 func Dial(ctx context.Context, address string, options *lineside.Options) (*Client, error) {
 	conn, err := transport.DialUDP(ctx, transport.WithPort(address, layout.TransferPort), options)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/lineside/lineside/clients/go/internal/layout"
 )
 
-// sessionContent is the content of a session file, which is that of `lineside transfer session open`. Unanswered has the
-// operations of the packet that may have been sent and has no reply yet.
+// sessionContent is the content of a session file, which is that of `lineside transfer session open`. Unanswered has
+// the operations of the packet that may have been sent and has no reply yet.
 type sessionContent struct {
 	Slot       uint32   `json:"slot"`
 	Token      uint64   `json:"token"`

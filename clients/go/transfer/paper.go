@@ -36,8 +36,9 @@ func (r *PaperRequest) layout() layout.PaperTransfer {
 
 // Paper sends a request in the paper's format and returns the balance of the source after the operation.
 //
-// Errors: a [*RefusedError]; a [*lineside.OutcomeUnknownError] if a change got no reply, whose id is "SOURCE/TRANSACTION ID":
-// send the same request again, unless its transaction id is 0; and the others of package lineside.
+// Errors: a [*RefusedError]; a [*lineside.OutcomeUnknownError] if a change got no reply, whose id is
+// "SOURCE/TRANSACTION ID": send the same request again, unless its transaction id is 0; and the others of package
+// lineside.
 func (c *Client) Paper(ctx context.Context, request PaperRequest) (balance uint32, err error) {
 	sent := request.layout()
 	var refused error

@@ -60,8 +60,8 @@ type PoolOutcome struct {
 // Execute executes any number of operations in packets, several at the same time. Operations of different packets are
 // not executed in the order in which they are given. Linked operations stay together in one packet.
 //
-// It returns the outcome of each operation in the given order, and the first error of a packet. A session whose packet has
-// an unknown outcome is used again after [Pool.Resolve].
+// It returns the outcome of each operation in the given order, and the first error of a packet. A session whose packet
+// has an unknown outcome is used again after [Pool.Resolve].
 func (p *Pool) Execute(ctx context.Context, operations []Operation) ([]PoolOutcome, error) {
 	packets, err := cut(operations, p.sessions[0].OperationsMax())
 	if err != nil {

@@ -94,8 +94,8 @@ type Proof struct {
 	path  [][32]byte
 }
 
-// ParseProof reads a proof, as `lineside transfer prove` prints it, and checks that it is consistent: the path leads to the
-// root of the block, and the operation's number is that of its place. It shows nothing about the ledger before
+// ParseProof reads a proof, as `lineside transfer prove` prints it, and checks that it is consistent: the path leads to
+// the root of the block, and the operation's number is that of its place. It shows nothing about the ledger before
 // [Proof.Verify] or [Proof.VerifyHash].
 func ParseProof(text []byte) (*Proof, error) {
 	var printed struct {
@@ -154,8 +154,8 @@ func ParseProof(text []byte) (*Proof, error) {
 	return proof, nil
 }
 
-// Verify checks that the block is signed by the server's key, which is in the file settlement.pub of its data directory:
-// [lineside.ParsePublicKey].
+// Verify checks that the block is signed by the server's key, which is in the file settlement.pub of its data
+// directory: [lineside.ParsePublicKey].
 func (p *Proof) Verify(key lineside.PublicKey) error {
 	if !p.Block.IsSignedBy(key) {
 		return fmt.Errorf("transfer: block %d is not signed by %v", p.Block.Number, key)

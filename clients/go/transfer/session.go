@@ -25,7 +25,8 @@ var ErrNothingUnanswered = errors.New("transfer: no packet of this session waits
 type Result struct {
 	// Outcomes has the outcome of each operation, in their order.
 	Outcomes []Outcome
-	// IsDurable means that the operations were on the disk before the reply was sent. Otherwise they are there soon after.
+	// IsDurable means that the operations were on the disk before the reply was sent. Otherwise they are there soon
+	// after.
 	IsDurable bool
 }
 
@@ -49,8 +50,8 @@ type Session struct {
 
 	mu   sync.Mutex
 	next uint64
-	// unanswered has the operations of the packet that was sent and has no reply, and packet its bytes; packet is nil if
-	// the packet was sent by an earlier process.
+	// unanswered has the operations of the packet that was sent and has no reply, and packet its bytes; packet is nil
+	// if the packet was sent by an earlier process.
 	unanswered []Operation
 	packet     []byte
 	file       *sessionFile
@@ -66,10 +67,11 @@ func (s *Session) OperationsMax() int { return s.client.operationsMax(s.signer !
 func (s *Session) id() string { return fmt.Sprintf("%d/%d", s.slot, s.next) }
 
 // Execute executes 1 to [Session.OperationsMax] operations as one packet. The operations are independent of each other,
-// except for those that are linked. Look at the outcome of each: an operation can be refused although the call succeeds.
+// except for those that are linked. Look at the outcome of each: an operation can be refused although the call
+// succeeds.
 //
-// Errors: [ErrUnanswered]; a [*lineside.OutcomeUnknownError], after which [Session.Resolve] gets the result; and the others
-// of package lineside, after which nothing was executed.
+// Errors: [ErrUnanswered]; a [*lineside.OutcomeUnknownError], after which [Session.Resolve] gets the result; and the
+// others of package lineside, after which nothing was executed.
 func (s *Session) Execute(ctx context.Context, operations ...Operation) (*Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +94,8 @@ func (s *Session) Execute(ctx context.Context, operations ...Operation) (*Result
 	return s.send(ctx, operations, packet, false)
 }
 
-// Resolve repeats the packet that has no reply yet and returns its result. The server executes it if it was not executed
-// before, and repeats its first reply if it was.
+// Resolve repeats the packet that has no reply yet and returns its result. The server executes it if it was not
+// executed before, and repeats its first reply if it was.
 //
 // Errors: [ErrNothingUnanswered], and those of [Session.Execute].
 func (s *Session) Resolve(ctx context.Context) (*Result, error) {

@@ -44,9 +44,12 @@ type Client struct {
 	transport *grpcTransport
 }
 
-// Dial returns a client of the node at HOST or HOST:PORT. The connection is made by the first call, and again when it is
-// lost. The options may be nil.
-func Dial(address string, identity hybrid.Identity, options *Options) (*Client, error) {
+// Dial returns a client of the node at HOST or HOST:PORT. The connection is made by the first call, and again when it
+// is lost. The options may be nil.
+func Dial(ctx context.Context, address string, identity hybrid.Identity, options *Options) (*Client, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if options == nil {
 		options = &Options{}
 	}
@@ -156,8 +159,8 @@ func cellOf(version *pb.Version, value []byte) *hybrid.Cell {
 	return &hybrid.Cell{Version: *versionOf(version), Value: append([]byte{}, value...)}
 }
 
-// repeat makes calls until one is answered, the time is over, or an error shows that repeating is no use. It returns the
-// number of calls that may have reached the node.
+// repeat makes calls until one is answered, the time is over, or an error shows that repeating is no use. It returns
+// the number of calls that may have reached the node.
 func (t *grpcTransport) repeat(ctx context.Context, each func(context.Context) (*hybrid.Answer, error)) (
 	answer *hybrid.Answer, calls int, err error) {
 	begin := time.Now()
@@ -229,9 +232,9 @@ type Event struct {
 	Value []byte
 }
 
-// Watch returns all later writes of keys with the prefix, in the order of the ledger, until the context ends. An error is
-// the last element: a [*hybrid.RefusedError] with [hybrid.CodeBusy] means that events were missed because the client was too
-// slow.
+// Watch returns all later writes of keys with the prefix, in the order of the ledger, until the context ends. An error
+// is the last element: a [*hybrid.RefusedError] with [hybrid.CodeBusy] means that events were missed because the client
+// was too slow.
 func (c *Client) Watch(ctx context.Context, prefix []byte) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

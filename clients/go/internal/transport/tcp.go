@@ -20,8 +20,8 @@ const StreamPacketBytesMax = layout.NativeHeaderBytes + 0xffff
 // redialTimeout is the time that an attempt to open a lost connection again may take.
 const redialTimeout = 3 * time.Second
 
-// tcpLink carries packets back to back on a connection. When the connection is lost, the next packet opens it again. The
-// packets that were sent on the lost connection count as lost, so that their requests are repeated.
+// tcpLink carries packets back to back on a connection. When the connection is lost, the next packet opens it again.
+// The packets that were sent on the lost connection count as lost, so that their requests are repeated.
 type tcpLink struct {
 	address string
 

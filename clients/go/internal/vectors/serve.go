@@ -52,8 +52,8 @@ func (s *Server) Other() []byte {
 	return s.got
 }
 
-// answer answers every request. Before each right reply it sends lies, which a client must ignore: each differs from the
-// right reply in one thing.
+// answer answers every request. Before each right reply it sends lies, which a client must ignore: each differs from
+// the right reply in one thing.
 func (s *Server) answer() {
 	buffer := make([]byte, 4096)
 	for {
