@@ -69,20 +69,19 @@ func (n *limbs) isBelow(other *limbs) bool {
 }
 
 func subtract(x, y *limbs) (difference limbs, borrow uint64) {
-	for i := range x {
-		difference[i], borrow = bits.Sub64(x[i], y[i], borrow)
-	}
+	difference[0], borrow = bits.Sub64(x[0], y[0], 0)
+	difference[1], borrow = bits.Sub64(x[1], y[1], borrow)
+	difference[2], borrow = bits.Sub64(x[2], y[2], borrow)
+	difference[3], borrow = bits.Sub64(x[3], y[3], borrow)
 	return difference, borrow
 }
 
 // choose returns x if bit is 1 and y if it is 0.
 func choose(bit uint64, x, y *limbs) limbs {
-	var chosen limbs
 	mask := -bit
-	for i := range x {
-		chosen[i] = x[i]&mask | y[i]&^mask
+	return limbs{
+		x[0]&mask | y[0]&^mask, x[1]&mask | y[1]&^mask, x[2]&mask | y[2]&^mask, x[3]&mask | y[3]&^mask,
 	}
-	return chosen
 }
 
 // reduce subtracts the modulus once from x + carry * 2^256, unless the number is below the modulus.
@@ -95,50 +94,55 @@ func (f *field) reduce(x *limbs, carry uint64) limbs {
 func (f *field) add(x, y *limbs) limbs {
 	var sum limbs
 	var carry uint64
-	for i := range x {
-		sum[i], carry = bits.Add64(x[i], y[i], carry)
-	}
+	sum[0], carry = bits.Add64(x[0], y[0], 0)
+	sum[1], carry = bits.Add64(x[1], y[1], carry)
+	sum[2], carry = bits.Add64(x[2], y[2], carry)
+	sum[3], carry = bits.Add64(x[3], y[3], carry)
 	return f.reduce(&sum, carry)
 }
 
 func (f *field) sub(x, y *limbs) limbs {
-	difference, borrow := subtract(x, y)
+	d, borrow := subtract(x, y)
+	mask := -borrow
 	var carry uint64
-	for i := range difference {
-		difference[i], carry = bits.Add64(difference[i], f.modulus[i]&-borrow, carry)
-	}
-	return difference
+	d[0], carry = bits.Add64(d[0], f.modulus[0]&mask, 0)
+	d[1], carry = bits.Add64(d[1], f.modulus[1]&mask, carry)
+	d[2], carry = bits.Add64(d[2], f.modulus[2]&mask, carry)
+	d[3], _ = bits.Add64(d[3], f.modulus[3]&mask, carry)
+	return d
 }
 
-// mul returns x * y / 2^256, which is the Montgomery form of the product.
+// mulAdd returns a * b + c + d, which is below 2^128.
+func mulAdd(a, b, c, d uint64) (hi, lo uint64) {
+	hi, lo = bits.Mul64(a, b)
+	lo, carry := bits.Add64(lo, c, 0)
+	hi += carry
+	lo, carry = bits.Add64(lo, d, 0)
+	return hi + carry, lo
+}
+
+// mul returns x * y / 2^256, which is the Montgomery form of the product. The words are variables of their own, because
+// that is faster than with arrays.
 func (f *field) mul(x, y *limbs) limbs {
-	var t limbs
-	var top uint64
-	for i := range y {
-		var carry, c uint64
-		for j := range x {
-			hi, lo := bits.Mul64(x[j], y[i])
-			lo, c = bits.Add64(lo, t[j], 0)
-			hi += c
-			t[j], c = bits.Add64(lo, carry, 0)
-			carry = hi + c
-		}
-		sum, over := bits.Add64(top, carry, 0)
-		factor := t[0] * f.inverse
-		hi, lo := bits.Mul64(factor, f.modulus[0])
-		_, c = bits.Add64(lo, t[0], 0)
-		carry = hi + c
-		for j := 1; j < 4; j++ {
-			hi, lo := bits.Mul64(factor, f.modulus[j])
-			lo, c = bits.Add64(lo, t[j], 0)
-			hi += c
-			t[j-1], c = bits.Add64(lo, carry, 0)
-			carry = hi + c
-		}
-		t[3], c = bits.Add64(sum, carry, 0)
-		top = over + c
+	var t0, t1, t2, t3, t4 uint64
+	m0, m1, m2, m3 := f.modulus[0], f.modulus[1], f.modulus[2], f.modulus[3]
+	x0, x1, x2, x3 := x[0], x[1], x[2], x[3]
+	for _, word := range y {
+		var carry, over uint64
+		carry, t0 = mulAdd(x0, word, t0, 0)
+		carry, t1 = mulAdd(x1, word, t1, carry)
+		carry, t2 = mulAdd(x2, word, t2, carry)
+		carry, t3 = mulAdd(x3, word, t3, carry)
+		t4, over = bits.Add64(t4, carry, 0)
+		factor := t0 * f.inverse
+		carry, _ = mulAdd(factor, m0, t0, 0)
+		carry, t0 = mulAdd(factor, m1, t1, carry)
+		carry, t1 = mulAdd(factor, m2, t2, carry)
+		carry, t2 = mulAdd(factor, m3, t3, carry)
+		t3, carry = bits.Add64(t4, carry, 0)
+		t4 = over + carry
 	}
-	return f.reduce(&t, top)
+	return f.reduce(&limbs{t0, t1, t2, t3}, t4)
 }
 
 // toMontgomery converts a number below 2^256.
