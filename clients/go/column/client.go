@@ -6,6 +6,7 @@
 package column
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -272,6 +273,8 @@ func (c *Client) Resolve(ctx context.Context, id string) ([]byte, error) {
 	if change == nil {
 		return nil, fmt.Errorf("%w: %s", ErrNothingUnanswered, id)
 	}
+	// A copy, because the socket may still be sending the first packet, and this one gets another request id.
+	change.packet = bytes.Clone(change.packet)
 	answer, err := c.send(ctx, change, true)
 	if err != nil {
 		return nil, err

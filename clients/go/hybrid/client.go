@@ -33,8 +33,8 @@ const (
 
 // Transport carries signed requests to a node. UDP and gRPC implement it.
 type Transport interface {
-	// Read sends a request that only reads. sign returns the request, signed anew for each transmission, because a read
-	// counts only once, too.
+	// Read sends a request that only reads. sign returns the request, with a new signature for each transmission,
+	// because a read counts only once, too.
 	Read(ctx context.Context, op byte, sign func() ([]byte, error)) (*Answer, error)
 	// Write sends a request that changes something, and repeats it unchanged. isSent is false only if no copy was sent.
 	Write(ctx context.Context, op byte, request []byte) (answer *Answer, isSent bool, err error)

@@ -2,7 +2,7 @@
 // Merkle paths that the blocks contain them.
 //
 // The answers of [Client.Root] and [Client.Roots] are statements of the server. A [Proof] can be checked: its path
-// leads to a block header, and a [HeaderChain] of the client's own tells which headers are in the chain with the most
+// leads to a block header, and a [HeaderChain] of the client's own knows which headers are in the chain with the most
 // work.
 package spv
 

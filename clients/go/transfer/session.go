@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -104,7 +105,8 @@ func (s *Session) Resolve(ctx context.Context) (*Result, error) {
 	if s.unanswered == nil {
 		return nil, ErrNothingUnanswered
 	}
-	packet := s.packet
+	// A copy, because the socket may still be sending the first packet, and this one gets another request id.
+	packet := bytes.Clone(s.packet)
 	if packet == nil {
 		built, err := s.build(s.unanswered)
 		if err != nil {

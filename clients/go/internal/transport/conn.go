@@ -49,7 +49,8 @@ type Reply struct {
 
 // Request is a request to the server.
 type Request struct {
-	// Packet is the packet: room for the native header, whose operation is set, and the body. See [NewPacket].
+	// Packet is the packet: room for the native header, whose operation is set, and the body. See [NewPacket]. It must
+	// not be changed or used again, because it may be sent after Exchange has returned.
 	Packet []byte
 	// Pause is the time after which the request is sent again for the first time; the time doubles each time.
 	Pause time.Duration
