@@ -1,4 +1,4 @@
-//! Writes `clients/c/lineside_wire.h`: constants and layouts of the native packets of `spv` and `transfer`, for devices.
+//! Writes `clients/c/lineside_wire.h`: constants and layouts of the native packets of `spv` and `transfer`.
 
 use crate::model::{Field, Spec};
 use std::fmt::Write;

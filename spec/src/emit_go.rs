@@ -129,16 +129,17 @@ fn message(w: &mut String, name: &str, doc: &str, fields: &[crate::model::Field]
     }
     let _ = writeln!(
         w,
-        "}}\n\n// Append appends the encoding of m to b.\nfunc (m *{name}) Append(b []byte) []byte {{\n{append}\treturn b\n\
-         }}\n\n// Decode reads m from the first {name}Bytes bytes of b.\nfunc (m *{name}) Decode(b []byte) {{\n\
-         \t_ = b[{name}Bytes-1]\n{decode}}}"
+        "}}\n\n// Append appends the encoding of m to b.\nfunc (m *{name}) Append(b []byte) []byte {{\n{append}\
+         \treturn b\n}}\n\n// Decode reads m from the first {name}Bytes bytes of b.\n\
+         func (m *{name}) Decode(b []byte) {{\n\t_ = b[{name}Bytes-1]\n{decode}}}"
     );
 }
 
 /// Returns a file with a type of codes, their names and their meanings.
 fn codes(package: &str, name: &str, doc: &str, codes: &[Code]) -> String {
     let mut out = format!(
-        "{NOTICE}package {package}\n\nimport \"strconv\"\n\n// {doc}\ntype {name} uint16\n\n// Values of {name}.\nconst (\n"
+        "{NOTICE}package {package}\n\nimport \"strconv\"\n\n// {doc}\ntype {name} uint16\n\n\
+         // Values of {name}.\nconst (\n"
     );
     let w = &mut out;
     let go_name = |code: &Code| match code.name.as_str() {
