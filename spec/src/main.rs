@@ -1,10 +1,11 @@
 //! Reads `spec/*.toml` and generates Rust types and constants, the C header of the XDP programs, the tables of the
-//! documentation, the alert rules of Prometheus and the Grafana dashboard. `lineside-spec --check` writes nothing, and
-//! fails if a generated file is stale.
+//! documentation, the alert rules of Prometheus, the Grafana dashboard, and the constants of the Python client.
+//! `lineside-spec --check` writes nothing, and fails if a generated file is stale.
 
 mod emit_c;
 mod emit_docs;
 mod emit_monitoring;
+mod emit_python;
 mod emit_rust;
 mod model;
 
@@ -17,6 +18,10 @@ fn main() -> ExitCode {
     let mut outputs = vec![
         ("crates/wire/src/generated.rs".to_owned(), emit_rust::emit(&spec)),
         ("xdp/generated.h".to_owned(), emit_c::emit(&spec)),
+        (
+            "clients/python/src/lineside/_generated.py".to_owned(),
+            emit_python::emit(&spec),
+        ),
         ("docs/wire-formats.md".to_owned(), emit_docs::emit(&spec)),
         ("docs/metrics.md".to_owned(), emit_docs::emit_metrics(&spec)),
         (

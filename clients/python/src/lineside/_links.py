@@ -1,0 +1,410 @@
+"""The two front ends: a blocking one over a socket, and one for asyncio. Both only move datagrams and watch timers."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import select
+import socket
+import time
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generic,
+    Iterable,
+    Iterator,
+    Optional,
+    TypeVar,
+    Union,
+)
+
+from ._core import DATAGRAM_BYTES_MAX, Call, Exchange, Finished, Run, Steps
+from .errors import LinesideError
+
+if TYPE_CHECKING:
+    from typing_extensions import Concatenate, ParamSpec, Self
+
+    P = ParamSpec("P")
+
+T = TypeVar("T")
+R = TypeVar("R")
+Address = Union[str, "tuple[str, int]"]
+
+#: Results that may wait for an earlier request of a pipeline before no further request is started.
+_WAITING_MAX = 4096
+#: Bytes of the receive buffer that a socket asks for: the answers to a full window.
+_RECEIVE_BUFFER_BYTES = 4 << 20
+
+
+def split_address(address: Address, port: int) -> tuple[str, int]:
+    """Returns host and port of `HOST`, `HOST:PORT`, `[IPV6]:PORT` or a pair."""
+    if not isinstance(address, str):
+        return address
+    host, colon, number = address.rpartition(":")
+    if not colon or (":" in host and not host.startswith("[")):
+        host, number = address, str(port)
+    if not number.isdigit():
+        raise ValueError(f"{address}: the address of a server is HOST:PORT")
+    return host.strip("[]"), int(number)
+
+
+def _open_socket(host: str, port: int) -> socket.socket:
+    family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    made = socket.socket(family, kind)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+        # On a connected socket the kernel delivers only datagrams from the server's address.
+        made.connect(address)
+        made.setblocking(False)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+class UdpLink:
+    """Blocking link to one server. One thread at a time may use it."""
+
+    def __init__(self, address: tuple[str, int], exchange: Exchange) -> None:
+        self.exchange = exchange
+        self._socket = _open_socket(*address)
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
+        self._ended: list[Finished] = []
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def begin(self, call: Call[Any], owner: Any, timeout_s: float) -> None:
+        """Sends a request; `wait` returns its result with `owner`."""
+        self._send(self.exchange.begin(call, owner, time.monotonic(), timeout_s))
+
+    def wait(self) -> list[Finished]:
+        """Waits until calls have ended, and returns their results."""
+        exchange, receive = self.exchange, self._socket.recv
+        while True:
+            finished: list[Finished] = []
+            try:
+                # At most as many as a window usually has, so that timers are looked at.
+                for _ in range(256):
+                    result = exchange.receive(receive(DATAGRAM_BYTES_MAX + 1))
+                    if result is not None:
+                        finished.append(result)
+            except BlockingIOError:
+                pass
+            except ConnectionRefusedError:
+                # No socket listens there, as an ICMP message says. The server may be starting: go on.
+                pass
+            now = time.monotonic()
+            wake_at = exchange.wake_at()
+            if wake_at is not None and wake_at <= now:
+                datagrams, expired = exchange.due(now)
+                for datagram in datagrams:
+                    self._send(datagram)
+                finished += expired
+            if finished:
+                return finished
+            if wake_at is None or wake_at > now:
+                self._poll.poll(None if wake_at is None else 1000 * (wake_at - now) + 1)
+
+    def _send(self, datagram: bytes) -> None:
+        for _ in range(2):
+            try:
+                self._socket.send(datagram)
+                return
+            except ConnectionRefusedError:
+                # The error is of an earlier datagram, and the kernel has not sent this one.
+                continue
+            except BlockingIOError:
+                # Full buffer: like a lost datagram, it is sent again later.
+                return
+
+
+class _Datagrams(asyncio.DatagramProtocol):
+    def __init__(self, received: Callable[[bytes], None]) -> None:
+        self._received = received
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        self._received(data)
+
+    def error_received(self, exc: Exception) -> None:
+        """Ignores ICMP errors: the server may be starting."""
+
+
+class AsyncUdpLink:
+    """Link to one server for asyncio. Any number of tasks may use it at a time."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        self._transport: Optional[asyncio.DatagramTransport] = None
+        self._loop = asyncio.get_running_loop()
+        self._timer: Optional[asyncio.TimerHandle] = None
+
+    async def open(self, address: tuple[str, int]) -> None:
+        made = _open_socket(*address)
+        endpoint = self._loop.create_datagram_endpoint(lambda: _Datagrams(self._received), sock=made)
+        self._transport, _ = await endpoint
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._transport.close()
+
+    async def call(self, call: Call[Any], timeout_s: float) -> Any:
+        """Sends a request, and returns its answer."""
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._send(self.exchange.begin(call, answer, self._loop.time(), timeout_s))
+        self._watch()
+        try:
+            return await answer
+        finally:
+            if answer.cancelled():
+                self.exchange.forget(answer)
+
+    def _send(self, datagram: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            raise LinesideError("the client is closed")
+        self._transport.sendto(datagram)
+
+    def _received(self, datagram: bytes) -> None:
+        finished = self.exchange.receive(datagram)
+        if finished is not None:
+            self._end(finished)
+
+    def _end(self, finished: Finished) -> None:
+        if finished.owner.done():
+            return
+        if finished.error is None:
+            finished.owner.set_result(finished.answer)
+        else:
+            finished.owner.set_exception(finished.error)
+
+    def _watch(self) -> None:
+        """Sets the timer, unless an earlier one is set."""
+        wake_at = self.exchange.wake_at()
+        if wake_at is None:
+            return
+        if self._timer is not None:
+            if self._timer.when() <= wake_at:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(wake_at, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        datagrams, expired = self.exchange.due(self._loop.time())
+        for datagram in datagrams:
+            self._send(datagram)
+        for finished in expired:
+            self._end(finished)
+        self._watch()
+
+
+class Blocking(Generic[R]):
+    """Base of the blocking clients. `requests` has the operations as generators, for `pipeline`."""
+
+    requests: R
+
+    def __init__(self, address: Address, port: int, timeout_s: float) -> None:
+        #: Seconds after which a request without an answer ends.
+        self.timeout_s = timeout_s
+        self._address = split_address(address, port)
+        self._server = "{}:{}".format(*self._address)
+        self._link: Any = self._open()
+        self._is_used = False
+
+    def _open(self) -> Any:
+        return UdpLink(self._address, Exchange(self._server))
+
+    @property
+    def resent(self) -> int:
+        """Number of datagrams that were sent again."""
+        return int(self._link.exchange.resent)
+
+    def close(self) -> None:
+        """Closes the socket."""
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(self, steps: Steps[T]) -> T:
+        """Runs one operation of `requests`."""
+        (outcome,) = self.pipeline([steps], 1)
+        if isinstance(outcome, LinesideError):
+            raise outcome
+        return outcome
+
+    def pipeline(self, operations: Iterable[Steps[T]], window: int = 64) -> Iterator[Union[T, LinesideError]]:
+        """Runs operations of `requests` with up to `window` requests in flight.
+
+        Yields the results in the order of the operations. The error of an operation is yielded in its place; the
+        others go on.
+        """
+        if self._is_used:
+            raise RuntimeError("the client has a pipeline in progress: read it to its end, or close it")
+        self._is_used = True
+        link, timeout_s = self._link, self.timeout_s
+        source = iter(operations)
+        waiting: dict[int, Union[T, LinesideError]] = {}
+        started = yielded = active = 0
+        is_over = False
+
+        def follow(run: Run[T], call: Optional[Call[Any]]) -> int:
+            """Sends the next request of an operation. Returns 1 if it goes on."""
+            if call is None:
+                waiting[run.index] = run.outcome()
+                return 0
+            link.begin(call, run, timeout_s)
+            return 1
+
+        try:
+            while True:
+                while active < window and not is_over and len(waiting) < _WAITING_MAX:
+                    steps = next(source, None)
+                    if steps is None:
+                        is_over = True
+                        break
+                    run = Run(steps, started)
+                    started += 1
+                    active += follow(run, run.advance())
+                while yielded in waiting:
+                    yielded += 1
+                    yield waiting.pop(yielded - 1)
+                if active == 0:
+                    if is_over:
+                        return
+                    continue
+                for run, answer, error in link.wait():
+                    active += follow(run, run.advance(answer, error)) - 1
+        finally:
+            # The caller may have left the loop early: later answers find no request.
+            link.exchange.forget_all()
+            self._is_used = False
+
+
+class Awaiting(Generic[R]):
+    """Base of the clients for asyncio. `requests` has the operations as generators, for `pipeline`."""
+
+    requests: R
+
+    def __init__(self, address: Address, port: int, timeout_s: float) -> None:
+        #: Seconds after which a request without an answer ends.
+        self.timeout_s = timeout_s
+        self._address = split_address(address, port)
+        self._server = "{}:{}".format(*self._address)
+        self._link: Any = None
+
+    async def open(self) -> Self:
+        """Opens the socket; `async with` does it, too."""
+        link = AsyncUdpLink(Exchange(self._server))
+        await link.open(self._address)
+        self._link = link
+        return self
+
+    @property
+    def resent(self) -> int:
+        """Number of datagrams that were sent again."""
+        return int(self._link.exchange.resent)
+
+    async def close(self) -> None:
+        """Closes the socket."""
+        self._link.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Runs one operation of `requests`."""
+        run = Run(steps)
+        call = run.advance()
+        while call is not None:
+            try:
+                answer = await self._link.call(call, self.timeout_s)
+            except LinesideError as error:
+                call = run.advance(error=error)
+            except BaseException:
+                steps.close()
+                raise
+            else:
+                call = run.advance(answer)
+        outcome = run.outcome()
+        if isinstance(outcome, LinesideError):
+            raise outcome
+        return outcome
+
+    async def pipeline(
+        self, operations: Iterable[Steps[T]], window: int = 64
+    ) -> AsyncIterator[Union[T, LinesideError]]:
+        """Runs operations of `requests` with up to `window` requests in flight.
+
+        Yields the results in the order of the operations. The error of an operation is yielded in its place; the
+        others go on.
+        """
+        source = iter(operations)
+        tasks: dict[asyncio.Task[T], int] = {}
+        waiting: dict[int, Union[T, LinesideError]] = {}
+        started = yielded = 0
+        is_over = False
+        try:
+            while True:
+                while len(tasks) < window and not is_over and len(waiting) < _WAITING_MAX:
+                    steps = next(source, None)
+                    if steps is None:
+                        is_over = True
+                        break
+                    tasks[asyncio.create_task(self.run(steps))] = started
+                    started += 1
+                while yielded in waiting:
+                    yielded += 1
+                    yield waiting.pop(yielded - 1)
+                if not tasks:
+                    if is_over:
+                        return
+                    continue
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    index = tasks.pop(task)
+                    try:
+                        waiting[index] = task.result()
+                    except LinesideError as error:
+                        waiting[index] = error
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Steps[T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """Returns the method of a blocking client that runs this method of its `requests`."""
+
+    def run(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result: T = self.run(method(self.requests, *args, **kwargs))
+        return result
+
+    functools.update_wrapper(run, method)
+    return run
+
+
+def awaiting(
+    method: Callable[Concatenate[Any, P], Steps[T]],
+) -> Callable[Concatenate[Any, P], Awaitable[T]]:
+    """Returns the method of a client for asyncio that runs this method of its `requests`."""
+
+    async def run(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result: T = await self.run(method(self.requests, *args, **kwargs))
+        return result
+
+    functools.update_wrapper(run, method)
+    return run
