@@ -192,7 +192,7 @@ def test_a_side_chain_over_a_retarget_finds_its_ancestors() -> None:
     network = Network.SIMNET
     chain = HeaderChain(network)
     headers = [network.genesis()]
-    for height in range(1, RETARGET_INTERVAL):
+    for _ in range(1, RETARGET_INTERVAL):
         parent = headers[-1]
         headers.append(mine(Header(4, parent.hash(), bytes(32), parent.time + 500, parent.bits, 0)))
     chain.accept(headers[1:], NOW + 10**8)
