@@ -20,18 +20,18 @@ from lineside._generated import (
 FILES = ["payloads", "proofs", "witnesses", "loopback", "chain-changing", "lease-over", "frames"]
 
 
-def call_of(request: bytes) -> NativeCall[Any]:
+def call_of(request: bytes) -> Any:
     """Returns the client's call for a request of the vectors; it keeps the vector's room."""
     op, body = request[3], request[16:]
     requests = spv.Requests()
     if op == SPV_OP_ROOT:
-        return next(requests.root(body[:32]))  # type: ignore[return-value]
+        return next(requests.root(body[:32]))
     if op == SPV_OP_ROOTS:
         starts = range(40, len(body), 72)
-        return next(requests.roots([body[at : at + 32] for at in starts]))  # type: ignore[return-value]
+        return next(requests.roots([body[at : at + 32] for at in starts]))
     if op == SPV_OP_HEADERS:
         start, count = int.from_bytes(body[:4], "big"), (len(body) - 48) // 80
-        return next(requests.headers(start, count))  # type: ignore[return-value]
+        return next(requests.headers(start, count))
     call: Any = next(
         {
             SPV_OP_PROOF: requests.proof,
@@ -40,7 +40,7 @@ def call_of(request: bytes) -> NativeCall[Any]:
         }[op](body[:32])
     )
     call.body = call.body[: len(body)].ljust(len(body), b"\0")
-    return call  # type: ignore[no-any-return]
+    return call
 
 
 def is_ours(vector: dict[str, Any]) -> bool:

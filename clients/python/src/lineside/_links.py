@@ -11,8 +11,8 @@ from typing import (
     TYPE_CHECKING,
     Any,
     AsyncIterator,
-    Awaitable,
     Callable,
+    Coroutine,
     Generic,
     Iterable,
     Iterator,
@@ -399,7 +399,7 @@ def blocking(
 
 def awaiting(
     method: Callable[Concatenate[Any, P], Steps[T]],
-) -> Callable[Concatenate[Any, P], Awaitable[T]]:
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
     """Returns the method of a client for asyncio that runs this method of its `requests`."""
 
     async def run(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
