@@ -75,8 +75,16 @@ class UdpLink:
         self._poll.register(self._socket, select.POLLIN)
         self._ended: list[Finished] = []
 
+    @property
+    def resent(self) -> int:
+        return self.exchange.resent
+
     def close(self) -> None:
         self._socket.close()
+
+    def forget_all(self) -> None:
+        """Ends all calls without a result."""
+        self.exchange.forget_all()
 
     def begin(self, call: Call[Any], owner: Any, timeout_s: float) -> None:
         """Sends a request; `wait` returns its result with `owner`."""
@@ -143,6 +151,10 @@ class AsyncUdpLink:
         self._loop = asyncio.get_running_loop()
         self._timer: Optional[asyncio.TimerHandle] = None
 
+    @property
+    def resent(self) -> int:
+        return self.exchange.resent
+
     async def open(self, address: tuple[str, int]) -> None:
         made = _open_socket(*address)
         endpoint = self._loop.create_datagram_endpoint(lambda: _Datagrams(self._received), sock=made)
@@ -153,6 +165,10 @@ class AsyncUdpLink:
             self._timer.cancel()
         if self._transport is not None:
             self._transport.close()
+
+    async def closed(self) -> None:
+        """Waits until the socket is closed."""
+        await asyncio.sleep(0)
 
     async def call(self, call: Call[Any], timeout_s: float) -> Any:
         """Sends a request, and returns its answer."""
@@ -223,7 +239,7 @@ class Blocking(Generic[R]):
     @property
     def resent(self) -> int:
         """Number of datagrams that were sent again."""
-        return int(self._link.exchange.resent)
+        return int(self._link.resent)
 
     def close(self) -> None:
         """Closes the socket."""
@@ -259,11 +275,14 @@ class Blocking(Generic[R]):
 
         def follow(run: Run[T], call: Optional[Call[Any]]) -> int:
             """Sends the next request of an operation. Returns 1 if it goes on."""
-            if call is None:
-                waiting[run.index] = run.outcome()
-                return 0
-            link.begin(call, run, timeout_s)
-            return 1
+            while call is not None:
+                try:
+                    link.begin(call, run, timeout_s)
+                    return 1
+                except LinesideError as error:
+                    call = run.advance(error=error)
+            waiting[run.index] = run.outcome()
+            return 0
 
         try:
             while True:
@@ -286,7 +305,7 @@ class Blocking(Generic[R]):
                     active += follow(run, run.advance(answer, error)) - 1
         finally:
             # The caller may have left the loop early: later answers find no request.
-            link.exchange.forget_all()
+            link.forget_all()
             self._is_used = False
 
 
@@ -304,19 +323,23 @@ class Awaiting(Generic[R]):
 
     async def open(self) -> Self:
         """Opens the socket; `async with` does it, too."""
+        self._link = await self._open()
+        return self
+
+    async def _open(self) -> Any:
         link = AsyncUdpLink(Exchange(self._server))
         await link.open(self._address)
-        self._link = link
-        return self
+        return link
 
     @property
     def resent(self) -> int:
         """Number of datagrams that were sent again."""
-        return int(self._link.exchange.resent)
+        return int(self._link.resent)
 
     async def close(self) -> None:
         """Closes the socket."""
         self._link.close()
+        await self._link.closed()
 
     async def __aenter__(self) -> Self:
         return await self.open()

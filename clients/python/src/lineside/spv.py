@@ -5,6 +5,7 @@ A TXID is 32 bytes in wire order, or 64 hexadecimal digits as explorers show the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, Optional, Sequence, TypeVar, Union
 
 from ._core import Again, Call, NativeCall, Steps
@@ -65,7 +66,8 @@ class Location(NamedTuple):
     height: Optional[int]
 
 
-class Answer(NamedTuple, Generic[T]):
+@dataclass(frozen=True)
+class Answer(Generic[T]):
     """Result of a request, and the tip of the server's chain at which it is valid."""
 
     result: T
