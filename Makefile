@@ -39,6 +39,7 @@ test: setup
 	@bash scripts/test-btcd.sh
 	@bash scripts/test-spv-peers.sh
 	@bash scripts/test-dashboard.sh
+	@bash scripts/test-python.sh
 
 # The screenshots of README.md, in docs/images. Needs Chromium; as root, `spv` and `transfer` run on XDP.
 screenshots: dashboard

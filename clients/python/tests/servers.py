@@ -14,8 +14,11 @@ import time
 from pathlib import Path
 from typing import Any, Optional
 
-import pytest
 from vectors import ROOT
+
+
+class NoProgram(Exception):
+    """There is no program `lineside`."""
 
 
 def binary() -> Path:
@@ -24,7 +27,7 @@ def binary() -> Path:
     found = [Path(given)] if given else [ROOT / "target" / kind / "lineside" for kind in ("release", "debug")]
     found = sorted((path for path in found if path.exists()), key=lambda path: path.stat().st_mtime)
     if not found:
-        pytest.skip("there is no program `lineside`: build it, or set LINESIDE_BINARY")
+        raise NoProgram("there is no program `lineside`: run `cargo build -p lineside`, or set LINESIDE_BINARY")
     return found[-1]
 
 
@@ -38,8 +41,9 @@ def lineside(*arguments: str, cwd: Optional[Path] = None) -> str:
 class Server:
     """`lineside run` with a configuration, on free ports of loopback and the socket datapath."""
 
-    def __init__(self, folder: Path, configuration: str) -> None:
+    def __init__(self, folder: Path, configuration: str, cpu: Optional[int] = None) -> None:
         self.folder = folder
+        self._cpu = cpu
         self._config = folder / "lineside.toml"
         self._config.write_text(f'[datapath]\nkind = "socket"\nthreads = 1\n{configuration}')
         #: Addresses of the services, by name.
@@ -50,6 +54,8 @@ class Server:
     def start(self) -> None:
         """Starts the server, and waits until it serves."""
         command = [str(binary()), "run", "--config", str(self._config), "--console", "127.0.0.1:0", "--json"]
+        if self._cpu is not None:
+            command = ["taskset", "--cpu-list", str(self._cpu), *command]
         log = (self.folder / "log").open("a")
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=self.folder)
         log.close()

@@ -163,6 +163,25 @@ def test_silence_ends_with_an_error_at_the_deadline() -> None:
     asyncio.run(ask())
 
 
+def test_another_exception_in_an_operation_reaches_the_caller(server: Server, chain: list[Block]) -> None:
+    class Broken(HeaderChain):
+        def accept(self, *_: Any) -> int:
+            raise OSError("the disk is full")
+
+    with spv.Client(server.addresses["spv"]) as client:
+        with pytest.raises(OSError, match="disk"):
+            client.sync(Broken("regtest"))
+        assert client.root(chain[0].txids[0]).result is not None
+
+    async def sync() -> None:
+        async with spv.AsyncClient(server.addresses["spv"]) as client:
+            with pytest.raises(OSError, match="disk"):
+                await client.sync(Broken("regtest"))
+            assert (await client.root(chain[0].txids[0])).result is not None
+
+    asyncio.run(sync())
+
+
 def test_what_no_packet_can_hold_is_a_value_error(server: Server) -> None:
     with spv.Client(server.addresses["spv"]) as client:
         for wrong in ([], [bytes(32)] * 17):

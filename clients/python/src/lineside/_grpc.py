@@ -14,6 +14,7 @@ import grpc.aio
 from ._core import Again, Finished
 from ._hybrid_answers import signed_message
 from ._hybrid_calls import Ask
+from ._links import Ended
 from .errors import LinesideError
 
 _SERVICE = "/lineside.hybrid.v1.Node/"
@@ -170,15 +171,27 @@ class AsyncGrpcLink:
             self._channel = grpc.aio.secure_channel(server, credentials, _OPTIONS)
         #: Number of requests that were sent again.
         self.resent = 0
+        self._tasks: dict[Ended, asyncio.Task[None]] = {}
 
-    def close(self) -> None:
-        """The channel is closed by `closed`."""
-
-    async def closed(self) -> None:
+    async def close(self) -> None:
         await self._channel.close()
 
-    async def call(self, call: Ask, timeout_s: float) -> Any:
-        """Sends a request, and returns its answer."""
+    def begin(self, call: Ask, ended: Ended, timeout_s: float) -> Ended:
+        """Sends a request. Its result is passed to `ended`, which is returned for `forget`."""
+
+        async def follow() -> None:
+            finished = await self._call(call, timeout_s)
+            del self._tasks[ended]
+            ended(finished.answer, finished.error)
+
+        self._tasks[ended] = asyncio.create_task(follow())
+        return ended
+
+    def forget(self, ended: Ended) -> None:
+        """Ends a call without a result."""
+        self._tasks.pop(ended).cancel()
+
+    async def _call(self, call: Ask, timeout_s: float) -> Finished:
         attempt = _Attempt(call, None, timeout_s)
         method = self._channel.unary_unary(_SERVICE + call.method)
         while True:
@@ -195,10 +208,7 @@ class AsyncGrpcLink:
             if finished is None and pause is not None:
                 await asyncio.sleep(pause)
                 continue
-            finished = finished or attempt.expired(self._server)
-            if finished.error is not None:
-                raise finished.error
-            return finished.answer
+            return finished or attempt.expired(self._server)
 
     async def stream(self, call: Ask) -> AsyncIterator[bytes]:
         """Returns the messages of a watcher."""

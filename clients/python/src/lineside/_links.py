@@ -7,6 +7,7 @@ import functools
 import select
 import socket
 import time
+from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 Address = Union[str, "tuple[str, int]"]
+#: Receiver of a result: the answer, or the error.
+Ended = Callable[[Any, Optional[LinesideError]], None]
 
 #: Results that may wait for an earlier request of a pipeline before no further request is started.
 _WAITING_MAX = 4096
@@ -65,6 +68,37 @@ def _open_socket(host: str, port: int) -> socket.socket:
     return made
 
 
+def _send(to: socket.socket, datagram: bytes) -> None:
+    for _ in range(2):
+        try:
+            to.send(datagram)
+            return
+        except ConnectionRefusedError:
+            # The error is of an earlier datagram, and the kernel has not sent this one.
+            continue
+        except BlockingIOError:
+            # Full buffer: like a lost datagram, it is sent again later.
+            return
+
+
+def _receive(of: socket.socket, exchange: Exchange) -> list[Finished]:
+    """Reads the datagrams that have arrived, and returns the calls that they end."""
+    finished: list[Finished] = []
+    receive = of.recv
+    try:
+        # At most as many as a window usually has, so that timers are looked at.
+        for _ in range(256):
+            result = exchange.receive(receive(DATAGRAM_BYTES_MAX + 1))
+            if result is not None:
+                finished.append(result)
+    except BlockingIOError:
+        pass
+    except ConnectionRefusedError:
+        # No socket listens there, as an ICMP message says. The server may be starting: go on.
+        pass
+    return finished
+
+
 class UdpLink:
     """Blocking link to one server. One thread at a time may use it."""
 
@@ -73,7 +107,6 @@ class UdpLink:
         self._socket = _open_socket(*address)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
-        self._ended: list[Finished] = []
 
     @property
     def resent(self) -> int:
@@ -88,116 +121,64 @@ class UdpLink:
 
     def begin(self, call: Call[Any], owner: Any, timeout_s: float) -> None:
         """Sends a request; `wait` returns its result with `owner`."""
-        self._send(self.exchange.begin(call, owner, time.monotonic(), timeout_s))
+        _send(self._socket, self.exchange.begin(call, owner, time.monotonic(), timeout_s))
 
     def wait(self) -> list[Finished]:
         """Waits until calls have ended, and returns their results."""
-        exchange, receive = self.exchange, self._socket.recv
+        exchange = self.exchange
         while True:
-            finished: list[Finished] = []
-            try:
-                # At most as many as a window usually has, so that timers are looked at.
-                for _ in range(256):
-                    result = exchange.receive(receive(DATAGRAM_BYTES_MAX + 1))
-                    if result is not None:
-                        finished.append(result)
-            except BlockingIOError:
-                pass
-            except ConnectionRefusedError:
-                # No socket listens there, as an ICMP message says. The server may be starting: go on.
-                pass
+            finished = _receive(self._socket, exchange)
             now = time.monotonic()
             wake_at = exchange.wake_at()
             if wake_at is not None and wake_at <= now:
                 datagrams, expired = exchange.due(now)
                 for datagram in datagrams:
-                    self._send(datagram)
+                    _send(self._socket, datagram)
                 finished += expired
             if finished:
                 return finished
             if wake_at is None or wake_at > now:
                 self._poll.poll(None if wake_at is None else 1000 * (wake_at - now) + 1)
 
-    def _send(self, datagram: bytes) -> None:
-        for _ in range(2):
-            try:
-                self._socket.send(datagram)
-                return
-            except ConnectionRefusedError:
-                # The error is of an earlier datagram, and the kernel has not sent this one.
-                continue
-            except BlockingIOError:
-                # Full buffer: like a lost datagram, it is sent again later.
-                return
-
-
-class _Datagrams(asyncio.DatagramProtocol):
-    def __init__(self, received: Callable[[bytes], None]) -> None:
-        self._received = received
-
-    def datagram_received(self, data: bytes, addr: Any) -> None:
-        self._received(data)
-
-    def error_received(self, exc: Exception) -> None:
-        """Ignores ICMP errors: the server may be starting."""
-
 
 class AsyncUdpLink:
     """Link to one server for asyncio. Any number of tasks may use it at a time."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, address: tuple[str, int], exchange: Exchange) -> None:
         self.exchange = exchange
-        self._transport: Optional[asyncio.DatagramTransport] = None
+        self._socket = _open_socket(*address)
         self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, self._readable)
         self._timer: Optional[asyncio.TimerHandle] = None
+        self._is_closed = False
 
     @property
     def resent(self) -> int:
         return self.exchange.resent
 
-    async def open(self, address: tuple[str, int]) -> None:
-        made = _open_socket(*address)
-        endpoint = self._loop.create_datagram_endpoint(lambda: _Datagrams(self._received), sock=made)
-        self._transport, _ = await endpoint
-
-    def close(self) -> None:
+    async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._transport is not None:
-            self._transport.close()
+        if not self._is_closed:
+            self._is_closed = True
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
 
-    async def closed(self) -> None:
-        """Waits until the socket is closed."""
-        await asyncio.sleep(0)
-
-    async def call(self, call: Call[Any], timeout_s: float) -> Any:
-        """Sends a request, and returns its answer."""
-        answer: asyncio.Future[Any] = self._loop.create_future()
-        self._send(self.exchange.begin(call, answer, self._loop.time(), timeout_s))
-        self._watch()
-        try:
-            return await answer
-        finally:
-            if answer.cancelled():
-                self.exchange.forget(answer)
-
-    def _send(self, datagram: bytes) -> None:
-        if self._transport is None or self._transport.is_closing():
+    def begin(self, call: Call[Any], ended: Ended, timeout_s: float) -> Ended:
+        """Sends a request. Its result is passed to `ended`, which is returned for `forget`."""
+        if self._is_closed:
             raise LinesideError("the client is closed")
-        self._transport.sendto(datagram)
+        _send(self._socket, self.exchange.begin(call, ended, self._loop.time(), timeout_s))
+        self._watch()
+        return ended
 
-    def _received(self, datagram: bytes) -> None:
-        finished = self.exchange.receive(datagram)
-        if finished is not None:
-            self._end(finished)
+    def forget(self, ended: Ended) -> None:
+        """Ends a call without a result."""
+        self.exchange.forget(ended)
 
-    def _end(self, finished: Finished) -> None:
-        if finished.owner.done():
-            return
-        if finished.error is None:
-            finished.owner.set_result(finished.answer)
-        else:
-            finished.owner.set_exception(finished.error)
+    def _readable(self) -> None:
+        for finished in _receive(self._socket, self.exchange):
+            finished.owner(finished.answer, finished.error)
 
     def _watch(self) -> None:
         """Sets the timer, unless an earlier one is set."""
@@ -214,9 +195,9 @@ class AsyncUdpLink:
         self._timer = None
         datagrams, expired = self.exchange.due(self._loop.time())
         for datagram in datagrams:
-            self._send(datagram)
+            _send(self._socket, datagram)
         for finished in expired:
-            self._end(finished)
+            finished.owner(finished.answer, finished.error)
         self._watch()
 
 
@@ -323,13 +304,11 @@ class Awaiting(Generic[R]):
 
     async def open(self) -> Self:
         """Opens the socket; `async with` does it, too."""
-        self._link = await self._open()
+        self._link = self._open()
         return self
 
-    async def _open(self) -> Any:
-        link = AsyncUdpLink(Exchange(self._server))
-        await link.open(self._address)
-        return link
+    def _open(self) -> Any:
+        return AsyncUdpLink(self._address, Exchange(self._server))
 
     @property
     def resent(self) -> int:
@@ -338,8 +317,7 @@ class Awaiting(Generic[R]):
 
     async def close(self) -> None:
         """Closes the socket."""
-        self._link.close()
-        await self._link.closed()
+        await self._link.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -349,22 +327,11 @@ class Awaiting(Generic[R]):
 
     async def run(self, steps: Steps[T]) -> T:
         """Runs one operation of `requests`."""
-        run = Run(steps)
-        call = run.advance()
-        while call is not None:
-            try:
-                answer = await self._link.call(call, self.timeout_s)
-            except LinesideError as error:
-                call = run.advance(error=error)
-            except BaseException:
-                steps.close()
-                raise
-            else:
-                call = run.advance(answer)
-        outcome = run.outcome()
-        if isinstance(outcome, LinesideError):
-            raise outcome
-        return outcome
+        async for outcome in self.pipeline([steps], 1):
+            if isinstance(outcome, LinesideError):
+                raise outcome
+            return outcome
+        raise AssertionError("a pipeline has a result for each operation")
 
     async def pipeline(
         self, operations: Iterable[Steps[T]], window: int = 64
@@ -374,37 +341,63 @@ class Awaiting(Generic[R]):
         Yields the results in the order of the operations. The error of an operation is yielded in its place; the
         others go on.
         """
+        if self._link is None:
+            raise RuntimeError("the client is not open: use `async with`, or call `open`")
+        link, timeout_s = self._link, self.timeout_s
         source = iter(operations)
-        tasks: dict[asyncio.Task[T], int] = {}
         waiting: dict[int, Union[T, LinesideError]] = {}
+        in_flight: dict[Run[T], Ended] = {}
+        failures: list[Exception] = []
+        progress = asyncio.Event()
         started = yielded = 0
         is_over = False
+
+        def follow(run: Run[T], call: Optional[Call[Any]]) -> None:
+            """Sends the next request of an operation, or keeps its result."""
+            while call is not None:
+                try:
+                    in_flight[run] = link.begin(call, partial(ended, run), timeout_s)
+                    return
+                except LinesideError as error:
+                    call = run.advance(error=error)
+            in_flight.pop(run, None)
+            waiting[run.index] = run.outcome()
+            progress.set()
+
+        def ended(run: Run[T], answer: Any, error: Optional[LinesideError]) -> None:
+            try:
+                follow(run, run.advance(answer, error))
+            except Exception as failure:
+                # This is a callback of the event loop: the exception goes to the caller of the pipeline.
+                failures.append(failure)
+                in_flight.pop(run, None)
+                progress.set()
+
         try:
             while True:
-                while len(tasks) < window and not is_over and len(waiting) < _WAITING_MAX:
+                while len(in_flight) < window and not is_over and len(waiting) < _WAITING_MAX:
                     steps = next(source, None)
                     if steps is None:
                         is_over = True
                         break
-                    tasks[asyncio.create_task(self.run(steps))] = started
+                    run = Run(steps, started)
                     started += 1
+                    follow(run, run.advance())
                 while yielded in waiting:
                     yielded += 1
                     yield waiting.pop(yielded - 1)
-                if not tasks:
-                    if is_over:
-                        return
-                    continue
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    index = tasks.pop(task)
-                    try:
-                        waiting[index] = task.result()
-                    except LinesideError as error:
-                        waiting[index] = error
+                if in_flight:
+                    await progress.wait()
+                    progress.clear()
+                    if failures:
+                        raise failures[0]
+                elif is_over:
+                    return
         finally:
-            for task in tasks:
-                task.cancel()
+            # The caller may have left the loop early: later answers find no request.
+            for run, receiver in in_flight.items():
+                link.forget(receiver)
+                run.steps.close()
 
 
 def blocking(

@@ -3,10 +3,12 @@ answers to earlier calls."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+import asyncio
+from typing import Any, Optional, TypeVar
 
 from ._core import Call, Exchange
 from ._links import AsyncUdpLink, UdpLink
+from .errors import LinesideError
 
 T = TypeVar("T")
 
@@ -31,10 +33,17 @@ def ask_once_blocking(address: tuple[str, int], call: Call[T], timeout_s: float)
 
 async def ask_once_async(address: tuple[str, int], call: Call[T], timeout_s: float) -> T:
     """Runs one call."""
-    link = AsyncUdpLink(_exchange(address))
-    await link.open(address)
+    link = AsyncUdpLink(address, _exchange(address))
+    result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def ended(answer: Any, error: Optional[LinesideError]) -> None:
+        if error is None:
+            result.set_result(answer)
+        else:
+            result.set_exception(error)
+
     try:
-        result: T = await link.call(call, timeout_s)
+        link.begin(call, ended, timeout_s)
+        return await result
     finally:
-        link.close()
-    return result
+        await link.close()

@@ -451,11 +451,9 @@ class AsyncClient(Awaiting[Requests]):
         self._is_udp = udp
         self._credentials = credentials
 
-    async def _open(self) -> Any:
+    def _open(self) -> Any:
         if self._is_udp:
-            link = AsyncUdpLink(Exchange(self._server))
-            await link.open(self._address)
-            return link
+            return AsyncUdpLink(self._address, Exchange(self._server))
         from ._grpc import AsyncGrpcLink
 
         return AsyncGrpcLink(self._server, self._credentials)

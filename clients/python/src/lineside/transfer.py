@@ -144,7 +144,8 @@ def issue(account: Account, amount: int) -> Operation:
 
 def transfer(source: Account, destination: Account, amount: int, uuid: bytes = _ZEROS) -> Operation:
     """Moves an amount. `uuid` (16 bytes) is stored for the client and has no effect."""
-    return _operation(TRANSFER_COMMAND_TRANSFER, source, destination, amount, uuid=uuid)
+    payer, payee = account_bytes(source), account_bytes(destination)
+    return Operation(TRANSFER_COMMAND_TRANSFER, 0, 0, 0, payer, payee, amount, 0, 0, uuid, 0, 0)
 
 
 def pending(source: Account, destination: Account, amount: int, uuid: bytes, timeout_s: int = 0) -> Operation:
@@ -187,6 +188,9 @@ def in_packets(operations: Iterable[Operation], most: int = OPERATIONS_MAX) -> I
     packet: list[Operation] = []
     chain: list[Operation] = []
     for operation in operations:
+        if not operation.flags and not chain and len(packet) < most:
+            packet.append(operation)
+            continue
         chain.append(operation)
         if operation.flags & TRANSFER_FLAG_LINKED:
             continue
@@ -297,12 +301,13 @@ class _Execute(NativeCall[Executed]):
         if len(body) != EXECUTE_HEAD.size + self._count * OPERATION.size or not body.startswith(self._head):
             return Again.IGNORE
         head = ExecuteHead(*EXECUTE_HEAD.unpack_from(body))
-        outcomes = []
-        for _, _, code, _, _, _, amount, number, _, _, _, _ in OPERATION.iter_unpack(body[EXECUTE_HEAD.size :]):
-            known = _CODES.get(code)
-            if known is None:
-                return Again.IGNORE
-            outcomes.append(Outcome(known, amount if code == 0 else None, number))
+        try:
+            outcomes = [
+                Outcome(_CODES[code], None if code else amount, number)
+                for _, _, code, _, _, _, amount, number, _, _, _, _ in OPERATION.iter_unpack(body[EXECUTE_HEAD.size :])
+            ]
+        except KeyError:
+            return Again.IGNORE
         return Executed(outcomes, head.durability == TRANSFER_DURABLE)
 
     def _refusal(self, status: Status, expected: int) -> LinesideError:
