@@ -123,3 +123,27 @@ def test_a_scan_continues_after_rows_with_cut_keys() -> None:
     assert after(long, False).rest == Range(b"k" * 253 + b"l", is_start_exclusive=False)
     assert after(long, True).rest == Range(long, is_reverse=True)
     assert after(b"\xff" * 255, False).rest is None
+
+
+def test_a_refusal_of_a_repeated_change_is_not_a_definite_outcome() -> None:
+    session = _Session(3, 7)
+    session.nonce = 5
+    body = _body(["a:b"], (b"k", b"", b"v", b""), session=(3, 7, 5))
+    definite = set()
+    for status in Status:
+        if status in (Status.OK, Status.BUSY):
+            continue
+        reply = b"LS\x01\x83" + struct.pack(">HH", status, 0) + bytes(8)
+        for sent in (1, 2):
+            call = _Change(3, body, session)
+            call.sent = sent
+            try:
+                call.decode(reply)
+            except Refused as error:
+                assert error.status is status
+                if sent == 2:
+                    definite.add(status)
+            except OutcomeUnknown as error:
+                assert error.id == (3, 5)
+                assert sent == 2 or status is Status.OUTCOME_UNKNOWN
+    assert definite == set(_Change._ALWAYS_DEFINITE)

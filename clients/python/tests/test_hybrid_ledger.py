@@ -247,7 +247,35 @@ def test_proofs_of_the_oracles_tree_hold_and_changed_ones_do_not() -> None:
                     h.StateProof.decode(changed).check(hash, key, value)
                 with pytest.raises(h.NotProven):
                     h.StateProof.decode(data[:at])
+            if value is not None:
+                forged = forged_absence(header, leaves, hybrid_rules.keccak(b"v", key))
+                with pytest.raises(h.NotProven, match="the other leaf"):
+                    h.StateProof.decode(forged).check(hash, key, None)
     assert kinds == {True, False, "other"}
+
+
+def forged_absence(header: bytes, leaves: dict[bytes, bytes], place: bytes) -> bytes:
+    """Returns a proof that shows a key's own leaf as that of another key: its path leads to the root."""
+    own = encoded(header, h.Version(1, 0), leaves, place)
+    at = len(header) + 12
+    head = int.from_bytes(own[at : at + 2], "big") & 0x3FFF | 2 << 14
+    return header + bytes(12) + head.to_bytes(2, "big") + own[at + 2 :] + place + leaves[place]
+
+
+def test_a_path_with_an_empty_deepest_sibling_is_refused() -> None:
+    place = hybrid_rules.keccak(b"v", b"key")
+    leaves = {place: content(h.Version(1, 0), b"v")}
+    good = encoded(header_of(leaves), h.Version(1, 0), leaves, place)
+    assert h.StateProof.decode(good).siblings == ()
+    deeper = good[:-2] + (1 << 14 | 1).to_bytes(2, "big") + b"\0"
+    with pytest.raises(h.NotProven, match="impossible in any tree"):
+        h.StateProof.decode(deeper)
+    with pytest.raises(h.NotProven, match="not canonical"):
+        h.StateProof.decode(good[:-2] + (1 << 14 | 1).to_bytes(2, "big") + b"\x40")
+    with pytest.raises(h.NotProven, match="not canonical"):
+        h.StateProof.decode(good[:-2] + (1 << 14 | 1).to_bytes(2, "big") + b"\x80" + bytes(32))
+    with pytest.raises(h.NotProven, match="impossible"):
+        h.StateProof.decode(good[:-2] + (1 << 14 | 257).to_bytes(2, "big") + bytes(33))
 
 
 def test_a_signed_head_is_checked_with_the_nodes_key() -> None:

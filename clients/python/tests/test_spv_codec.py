@@ -111,6 +111,7 @@ def liars(reply: bytes) -> list[bytes]:
         reply[:-1],
         reply + b"\0",
         reply[:6] + (len(reply) - 17).to_bytes(2, "big") + reply[8:-1],
+        reply[:6] + (len(reply) - 15).to_bytes(2, "big") + reply[8:],
         reply[:3] + bytes([reply[3] ^ 0x80]) + reply[4:],
         reply[:3] + bytes([reply[3] ^ 1]) + reply[4:],
         b"XS" + reply[2:],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from typing import Any
 
@@ -19,6 +20,7 @@ from lineside._generated import (
     TRANSFER_OP_SESSION,
     PaperTransfer,
 )
+from lineside.settlement import _root
 from lineside.transfer import _Paper, _SessionCall
 
 FILES = [path.stem for path in sorted((VECTORS / "transfer").glob("*.toml"))]
@@ -77,6 +79,10 @@ def test_native_requests_and_replies_are_those_of_the_vectors() -> None:
                 expected = [None if code else amount for code, amount in zip(codes, amounts)]
                 assert [outcome.balance for outcome in answer.outcomes] == expected
                 assert answer.is_durable == (reply[39] == 1)
+                # Token, sequence and slot of another packet.
+                for at in (16, 31, 35):
+                    other = reply[:at] + bytes([reply[at] ^ 1]) + reply[at + 1 :]
+                    assert call.decode(other) is Again.IGNORE, vector["what"]
             elif request[3] == TRANSFER_OP_REFER:
                 items = [reply[at : at + 48] for at in range(24, len(reply), 48)]
                 expected = [None if item[41] else int.from_bytes(item[16:24], "big") for item in items]
@@ -128,3 +134,20 @@ def test_the_papers_requests_and_replies_are_those_of_the_vectors() -> None:
             assert call.decode(reply[:4] + bytes([reply[4] ^ 1]) + reply[5:]) is Again.IGNORE
             decoded += 1
     assert decoded >= 100, decoded
+
+
+def test_a_path_has_the_length_that_the_number_of_operations_requires() -> None:
+    leaves = [bytes([number]) * 32 for number in range(3)]
+
+    def inner(left: bytes, right: bytes) -> bytes:
+        return hashlib.sha256(b"\x01" + left + right).digest()
+
+    left = inner(leaves[0], leaves[1])
+    root = inner(left, leaves[2])
+    assert _root(leaves[0], 0, 3, [leaves[1], leaves[2]]) == root
+    assert _root(leaves[1], 1, 3, [leaves[0], leaves[2]]) == root
+    assert _root(leaves[2], 2, 3, [left]) == root
+    assert _root(leaves[0], 0, 1, []) == leaves[0]
+    assert _root(leaves[0], 0, 3, [leaves[1]]) is None
+    assert _root(leaves[0], 0, 3, [leaves[1], leaves[2], leaves[2]]) is None
+    assert _root(leaves[0], 3, 3, [leaves[1], leaves[2]]) is None

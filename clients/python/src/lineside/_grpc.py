@@ -97,21 +97,21 @@ class GrpcLink:
         self._ended: queue.SimpleQueue[tuple[_Attempt, Any]] = queue.SimpleQueue()
         self._paused: list[tuple[float, int, _Attempt]] = []
         self._number = 0
-        self._current: set[_Attempt] = set()
+        self._current: dict[_Attempt, Any] = {}
 
     def close(self) -> None:
         self._channel.close()
 
     def forget_all(self) -> None:
         """Ends all calls without a result."""
+        for future in self._current.values():
+            future.cancel()
         self._current.clear()
         self._paused.clear()
 
     def begin(self, call: Ask, owner: Any, timeout_s: float) -> None:
         """Sends a request; `wait` returns its result with `owner`."""
-        attempt = _Attempt(call, owner, timeout_s)
-        self._current.add(attempt)
-        self._send(attempt)
+        self._send(_Attempt(call, owner, timeout_s))
 
     def _send(self, attempt: _Attempt) -> None:
         call = attempt.call
@@ -120,6 +120,7 @@ class GrpcLink:
         method = self._channel.unary_unary(_SERVICE + call.method)
         message = signed_message(call.request())
         future = method.future(message, timeout=max(attempt.left_s(), 0.001), wait_for_ready=True)
+        self._current[attempt] = future
         future.add_done_callback(lambda done: self._ended.put((attempt, done)))
 
     def wait(self) -> list[Finished]:
@@ -142,7 +143,7 @@ class GrpcLink:
                 self._number += 1
                 heapq.heappush(self._paused, (time.monotonic() + pause, self._number, attempt))
                 continue
-            self._current.discard(attempt)
+            del self._current[attempt]
             return [finished or attempt.expired(self._server)]
 
     def stream(self, call: Ask) -> Iterator[bytes]:

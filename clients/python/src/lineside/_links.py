@@ -327,11 +327,10 @@ class Awaiting(Generic[R]):
 
     async def run(self, steps: Steps[T]) -> T:
         """Runs one operation of `requests`."""
-        async for outcome in self.pipeline([steps], 1):
-            if isinstance(outcome, LinesideError):
-                raise outcome
-            return outcome
-        raise AssertionError("a pipeline has a result for each operation")
+        (outcome,) = [outcome async for outcome in self.pipeline([steps], 1)]
+        if isinstance(outcome, LinesideError):
+            raise outcome
+        return outcome
 
     async def pipeline(
         self, operations: Iterable[Steps[T]], window: int = 64
