@@ -13,7 +13,8 @@ from blocks import Block
 from servers import Relay, Server
 
 from lineside import LinesideError, Refused, Timeout, spv
-from lineside.spv_proof import HeaderChain, ProofError, display
+from lineside.header_chain import HeaderChain
+from lineside.spv_proof import ProofError, display
 
 MakeRelay = Callable[..., Relay]
 

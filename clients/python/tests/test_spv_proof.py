@@ -9,23 +9,25 @@ import pytest
 from blocks import mine
 from vectors import raw, vectors
 
-from lineside.spv_proof import (
+from lineside.header_chain import (
     RETARGET_INTERVAL,
     Ancestor,
     ChainError,
-    Header,
     HeaderChain,
+    UnknownParent,
+    real_bits_after,
+    required_bits,
+    retarget,
+)
+from lineside.spv_proof import (
+    Header,
     Network,
     ProofError,
     ProofReason,
     TransactionProof,
-    UnknownParent,
     WitnessProof,
     depth_of,
     display,
-    real_bits_after,
-    required_bits,
-    retarget,
 )
 
 

@@ -39,11 +39,10 @@ from ._generated import (
 from ._links import Address, Awaiting, Blocking, awaiting, blocking
 from ._paper import ask_once_async, ask_once_blocking
 from .errors import LinesideError, Refused
+from .header_chain import HeaderChain, UnknownParent
 from .spv_proof import (
     Header,
-    HeaderChain,
     TransactionProof,
-    UnknownParent,
     WitnessProof,
     display,
     from_display,
