@@ -14,7 +14,7 @@ import pytest
 from vectors import VECTORS, load, raw, vectors
 
 from lineside import hybrid as h
-from lineside._generated import BLOCK_HEADER, REQUEST_HEAD
+from lineside._generated import BLOCK_HEADER, REQUEST_HEAD, HybridCode
 from lineside._keccak import keccak256
 from lineside.hybrid_ledger import (
     Input,
@@ -131,6 +131,22 @@ def test_requests_are_those_of_the_vectors() -> None:
         if op == 17:
             kinds.add(signed[REQUEST_HEAD.size + 8])
     assert operations == {1, 2, 3, 4, 5, 6, 7, 16, 17} and kinds == set(range(1, 9))
+
+
+def test_the_requests_of_a_ledger_are_written_again_byte_for_byte() -> None:
+    state = load("hybrid/ledger")
+    keys = {number: h.SecretKey(CURVES[1 + (number < 3)], raw(state[f"secret_{number}"])) for number in (1, 2, 3)}
+    signed_again = 0
+    for vector in state["vector"]:
+        request = raw(vector["request"])
+        signed = request[64:]
+        _, op, key_number, database, member, nonce, expiry = REQUEST_HEAD.unpack_from(signed)
+        body = body_again(op, signed[REQUEST_HEAD.size :])
+        assert signed_bytes(op, database, member, key_number, nonce, expiry, body) == signed, vector["what"]
+        if vector["code"] == HybridCode.DONE and key_number == 0:
+            assert sign_request(keys[member], signed) == request, vector["what"]
+            signed_again += 1
+    assert signed_again >= 8
 
 
 def test_what_no_request_can_say_is_a_value_error() -> None:
