@@ -220,6 +220,11 @@ def test_an_unknown_outcome_names_the_transaction(node: Node) -> None:
         async with h.AsyncClient(address, node.genesis, node.alice, timeout_s=0.5) as client:
             with pytest.raises(OutcomeUnknown):
                 await client.set("unknown/grpc", "1")
+            task = asyncio.create_task(client.get("unknown/grpc"))
+            await asyncio.sleep(0.05)
+            await client.close()
+            with pytest.raises(LinesideError, match="closed"):
+                await task
 
     asyncio.run(run())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any, Callable
 
@@ -13,6 +14,7 @@ from blocks import Block
 from servers import Relay, Server
 
 from lineside import LinesideError, Refused, Timeout, spv
+from lineside._links import join_address, split_address
 from lineside.header_chain import HeaderChain
 from lineside.spv_proof import ProofError, display
 
@@ -162,6 +164,52 @@ def test_silence_ends_with_an_error_at_the_deadline() -> None:
                 await task
 
     asyncio.run(ask())
+
+
+def test_addresses_of_servers() -> None:
+    for text, found in {
+        "host": ("host", 7),
+        "host:9": ("host", 9),
+        "192.0.2.1:9": ("192.0.2.1", 9),
+        "::1": ("::1", 7),
+        "[::1]": ("::1", 7),
+        "[::1]:9": ("::1", 9),
+    }.items():
+        assert split_address(text, 7) == found
+    assert split_address(("h", 1), 7) == ("h", 1)
+    assert [join_address(pair) for pair in (("::1", 9), ("h", 1))] == ["[::1]:9", "h:1"]
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        split_address("host:port", 7)
+
+
+def test_a_close_ends_the_calls_in_flight() -> None:
+    silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    silent.bind(("127.0.0.1", 0))
+
+    async def run() -> None:
+        client = await spv.AsyncClient(silent.getsockname()).open()
+        task = asyncio.create_task(client.root(bytes(32)))
+        await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(LinesideError, match="closed"):
+            await task
+        with pytest.raises(LinesideError, match="closed"):
+            await client.root(bytes(32))
+
+    asyncio.run(run())
+    silent.close()
+
+
+def test_answers_that_wait_while_the_caller_is_away_are_not_lost(server: Server, chain: list[Block]) -> None:
+    txids = [txid for block in chain for txid in block.txids]
+    with spv.Client(server.addresses["spv"], timeout_s=0.2) as client:
+        found = 0
+        for answer in client.pipeline((client.requests.root(txid) for txid in txids), window=64):
+            assert not isinstance(answer, LinesideError)
+            found += 1
+            if found in (1, 70):
+                time.sleep(0.4)
+        assert found == len(txids)
 
 
 def test_another_exception_in_an_operation_reaches_the_caller(server: Server, chain: list[Block]) -> None:

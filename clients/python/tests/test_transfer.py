@@ -9,7 +9,7 @@ import random
 import socket
 import stat
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
 from servers import Relay, Server, lineside
@@ -154,6 +154,21 @@ def test_each_transfer_is_executed_once_through_a_bad_network(server: Server, cl
     found = client.refer(made)
     assert [one.balance for one in found if one is not None] == list(expected.values())
     assert [one.version for one in found if one is not None] == list(changes.values())
+
+
+def test_a_session_has_one_packet_at_a_time(server: Server, client: Client) -> None:
+    """Equal packets at the same time are two payments, never one with two replies."""
+    a, b = accounts(client, 100, 0)
+
+    async def run() -> Any:
+        async with t.AsyncClient(server.addresses["transfer"]) as other:
+            session = await other.open_session()
+            pay = [t.transfer(a, b, 1)]
+            return await asyncio.gather(*(other.execute(session, pay) for _ in range(2)), return_exceptions=True)
+
+    first, second = asyncio.run(run())
+    assert isinstance(first, t.Executed) and isinstance(second, LinesideError)
+    assert balances(client, a, b) == [99, 1]
 
 
 def test_asyncio_executes_each_transfer_once_through_a_bad_network(

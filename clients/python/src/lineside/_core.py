@@ -216,10 +216,12 @@ class Exchange:
         for pending in [pending for pending in self._pending.values() if pending.owner is owner]:
             self._finish(pending, None, None)
 
-    def forget_all(self) -> None:
-        """Ends all calls without a result."""
+    def forget_all(self) -> list[Any]:
+        """Ends all calls without a result, and returns their owners."""
+        owners = {id(pending): pending.owner for pending in self._pending.values()}
         self._pending.clear()
         self._timers.clear()
+        return list(owners.values())
 
     def _datagram(self, pending: Pending, now: float) -> bytes:
         call = pending.call

@@ -175,6 +175,10 @@ class AsyncGrpcLink:
         self._tasks: dict[Ended, asyncio.Task[None]] = {}
 
     async def close(self) -> None:
+        tasks, self._tasks = self._tasks, {}
+        for ended, task in tasks.items():
+            task.cancel()
+            ended(None, LinesideError("the client is closed"))
         await self._channel.close()
 
     def begin(self, call: Ask, ended: Ended, timeout_s: float) -> Ended:
@@ -182,7 +186,7 @@ class AsyncGrpcLink:
 
         async def follow() -> None:
             finished = await self._call(call, timeout_s)
-            del self._tasks[ended]
+            self._tasks.pop(ended, None)
             ended(finished.answer, finished.error)
 
         self._tasks[ended] = asyncio.create_task(follow())

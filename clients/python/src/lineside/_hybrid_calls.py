@@ -70,7 +70,7 @@ class Lane:
 
     def nonce(self) -> int:
         """Returns a nonce above all earlier ones of the lane, those of earlier processes included."""
-        now = (unix_ms() - _COUNTERS_SINCE_MS) << 8
+        now = max(unix_ms() - _COUNTERS_SINCE_MS, 0) << 8
         self._counter = max(self._counter + 1, now)
         return self.number << 48 | self._counter
 

@@ -47,11 +47,17 @@ def split_address(address: Address, port: int) -> tuple[str, int]:
     if not isinstance(address, str):
         return address
     host, colon, number = address.rpartition(":")
-    if not colon or (":" in host and not host.startswith("[")):
+    if not colon or address.endswith("]") or (":" in host and not host.startswith("[")):
         host, number = address, str(port)
     if not number.isdigit():
         raise ValueError(f"{address}: the address of a server is HOST:PORT")
     return host.strip("[]"), int(number)
+
+
+def join_address(address: tuple[str, int]) -> str:
+    """Returns `HOST:PORT`, with brackets around an IPv6 address."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _open_socket(host: str, port: int) -> socket.socket:
@@ -86,8 +92,9 @@ def _receive(of: socket.socket, exchange: Exchange) -> list[Finished]:
     finished: list[Finished] = []
     receive = of.recv
     try:
-        # At most as many as a window usually has, so that timers are looked at.
-        for _ in range(256):
+        # The limit is above the number that a receive buffer holds: a caller that was away for a long time reads all
+        # answers before it looks at deadlines.
+        for _ in range(4096):
             result = exchange.receive(receive(DATAGRAM_BYTES_MAX + 1))
             if result is not None:
                 finished.append(result)
@@ -163,6 +170,8 @@ class AsyncUdpLink:
             self._is_closed = True
             self._loop.remove_reader(self._socket)
             self._socket.close()
+            for ended in self.exchange.forget_all():
+                ended(None, LinesideError("the client is closed"))
 
     def begin(self, call: Call[Any], ended: Ended, timeout_s: float) -> Ended:
         """Sends a request. Its result is passed to `ended`, which is returned for `forget`."""
@@ -210,7 +219,7 @@ class Blocking(Generic[R]):
         #: Seconds after which a request without an answer ends.
         self.timeout_s = timeout_s
         self._address = split_address(address, port)
-        self._server = "{}:{}".format(*self._address)
+        self._server = join_address(self._address)
         self._link: Any = self._open()
         self._is_used = False
 
@@ -299,7 +308,7 @@ class Awaiting(Generic[R]):
         #: Seconds after which a request without an answer ends.
         self.timeout_s = timeout_s
         self._address = split_address(address, port)
-        self._server = "{}:{}".format(*self._address)
+        self._server = join_address(self._address)
         self._link: Any = None
 
     async def open(self) -> Self:

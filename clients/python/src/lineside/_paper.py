@@ -7,14 +7,14 @@ import asyncio
 from typing import Any, Optional, TypeVar
 
 from ._core import Call, Exchange
-from ._links import AsyncUdpLink, UdpLink
+from ._links import AsyncUdpLink, UdpLink, join_address
 from .errors import LinesideError
 
 T = TypeVar("T")
 
 
 def _exchange(address: tuple[str, int]) -> Exchange:
-    return Exchange("{}:{}".format(*address), lambda _: b"")
+    return Exchange(join_address(address), lambda _: b"")
 
 
 def ask_once_blocking(address: tuple[str, int], call: Call[T], timeout_s: float) -> T:

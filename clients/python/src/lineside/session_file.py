@@ -25,6 +25,8 @@ class Session:
         self.next = next
         #: Operations of the packet that may have been sent and has no reply yet.
         self.unanswered = unanswered
+        #: True while a packet of the session is in flight.
+        self.is_used = False
         self._save: Callable[[], None] = lambda: None
 
     def begin(self, operations: bytes) -> None:

@@ -421,25 +421,28 @@ class Requests:
         """
         if not 1 <= len(operations) <= self.operations_max:
             raise ValueError(f"a packet holds 1 to {self.operations_max} operations, not {len(operations)}")
-        packed = b"".join(starmap(OPERATION.pack, operations))
-        if session.unanswered is not None and session.unanswered != packed:
+        if session.unanswered is not None:
             raise LinesideError(f"{PacketId(session.slot, session.next)} has no reply yet: call `resume` first")
-        is_resumed = session.unanswered is not None
-        session.begin(packed)
-        return (yield from self._send(session, packed, is_resumed))
+        session.begin(b"".join(starmap(OPERATION.pack, operations)))
+        return (yield from self._send(session, False))
 
     def resume(self, session: Session) -> Steps[Optional[Executed]]:
         """Sends the packet of a session that has no reply yet again, and returns its outcome; `None`: there is none."""
         if session.unanswered is None:
             return None
-        return (yield from self._send(session, session.unanswered, True))
+        return (yield from self._send(session, True))
 
-    def _send(self, session: Session, packed: bytes, is_resumed: bool) -> Steps[Executed]:
+    def _send(self, session: Session, is_resumed: bool) -> Steps[Executed]:
+        if session.is_used:
+            raise LinesideError(f"{session} has a packet in flight: use a session for one packet at a time")
+        session.is_used = True
         try:
-            executed: Executed = yield _Execute(session, packed, self.signer, is_resumed)
+            executed: Executed = yield _Execute(session, session.unanswered or b"", self.signer, is_resumed)
         except Refused:
             session.end(False)
             raise
+        finally:
+            session.is_used = False
         session.end(True)
         return executed
 
