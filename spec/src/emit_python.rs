@@ -80,7 +80,7 @@ fn codes(w: &mut String, name: &str, doc: &str, codes: &[Code]) {
     }
 }
 
-/// Writes a `Struct`, and a `NamedTuple` of what it unpacks.
+/// Writes a `Struct`, and a `NamedTuple` of what it unpacks, whose fields are zero by default.
 fn layout(w: &mut String, name: &str, doc: &str, fields: &[Field]) {
     let format: String = fields.iter().map(format_of).collect();
     let class = camel(name);
@@ -88,9 +88,9 @@ fn layout(w: &mut String, name: &str, doc: &str, fields: &[Field]) {
     for field in fields {
         comment(w, "    ", &field.doc);
         let kind = if field.kind.starts_with("be") || field.kind == "u8" {
-            "int"
+            "int = 0".into()
         } else {
-            "bytes"
+            format!("bytes = bytes({})", field.bytes())
         };
         // A tuple has methods of these names, which the field replaces.
         let ignore = if ["count", "index"].contains(&field.name.as_str()) {

@@ -31,17 +31,17 @@ class NativeHeader(NamedTuple):
     """Header of every native packet."""
 
     #: 0x4c53, "LS"
-    magic: int
+    magic: int = 0
     #: 1
-    version: int
+    version: int = 0
     #: operation; bit 7 is set in replies
-    op: int
+    op: int = 0
     #: request: 0; reply: status code
-    status: int
+    status: int = 0
     #: bytes after this header
-    length: int
+    length: int = 0
     #: chosen by the client and returned in the reply
-    request_id: int
+    request_id: int = 0
 
 
 NATIVE_HEADER: Final = Struct(">HBBHHQ")
@@ -103,15 +103,15 @@ class RootReply(NamedTuple):
     """Position of one transaction, and the tip at which it was valid."""
 
     #: Merkle root of the block (the request has the TXID here)
-    root: bytes
+    root: bytes = bytes(32)
     #: hash of the block's header, wire byte order
-    block_hash: bytes
+    block_hash: bytes = bytes(32)
     #: hash of the best block when this was answered
-    tip_hash: bytes
+    tip_hash: bytes = bytes(32)
     #: height of the block; 0xffffffff: unknown
-    height: int
+    height: int = 0
     #: height of the best block
-    tip_height: int
+    tip_height: int = 0
 
 
 ROOT_REPLY: Final = Struct(">32s32s32sII")
@@ -121,11 +121,11 @@ class RootsHead(NamedTuple):
     """Header of the body of `roots`, with the tip at which all items were valid."""
 
     #: request: zeros; reply: hash of the best block when this was answered
-    tip_hash: bytes
+    tip_hash: bytes = bytes(32)
     #: request: 0; reply: height of the best block
-    tip_height: int
+    tip_height: int = 0
     #: items that follow: 1 to 16
-    count: int  # type: ignore[assignment]
+    count: int = 0  # type: ignore[assignment]
 
 
 ROOTS_HEAD: Final = Struct(">32sII")
@@ -135,13 +135,13 @@ class RootItem(NamedTuple):
     """Position of one transaction of `roots`; zeros except for the status if it is unknown."""
 
     #: Merkle root of the block (the request has the TXID here)
-    root: bytes
+    root: bytes = bytes(32)
     #: hash of the block's header, wire byte order
-    block_hash: bytes
+    block_hash: bytes = bytes(32)
     #: height of the block; 0xffffffff: unknown
-    height: int
+    height: int = 0
     #: 0 ok, 1 unknown
-    status: int
+    status: int = 0
 
 
 ROOT_ITEM: Final = Struct(">32s32sII")
@@ -151,21 +151,21 @@ class ProofReply(NamedTuple):
     """Unknown: zeros except for the tip. Too long: zeros except for transactions and depth."""
 
     #: the block's header, wire byte order (the request has the TXID here)
-    header: bytes
+    header: bytes = bytes(80)
     #: height of the block; 0xffffffff: unknown
-    height: int
+    height: int = 0
     #: number of transactions in the block
-    transactions: int
+    transactions: int = 0
     #: position of the transaction in the block, from 0
-    index: int  # type: ignore[assignment]
+    index: int = 0  # type: ignore[assignment]
     #: number of hashes that follow
-    depth: int
+    depth: int = 0
     #: hash of the best block when this was answered
-    tip_hash: bytes
+    tip_hash: bytes = bytes(32)
     #: height of the best block
-    tip_height: int
+    tip_height: int = 0
     #: zero
-    reserved: int
+    reserved: int = 0
 
 
 PROOF_REPLY: Final = Struct(">80sIIII32sII")
@@ -175,25 +175,25 @@ class WitnessReply(NamedTuple):
     """Unknown: zeros but the tip. Too long: zeros but transactions, depth, coinbase_bytes."""
 
     #: the block's header, wire byte order (the request has the TXID here)
-    header: bytes
+    header: bytes = bytes(80)
     #: height of the block; 0xffffffff: unknown
-    height: int
+    height: int = 0
     #: number of transactions in the block
-    transactions: int
+    transactions: int = 0
     #: position of the transaction in the block, from 0
-    index: int  # type: ignore[assignment]
+    index: int = 0  # type: ignore[assignment]
     #: number of hashes in each of the two paths that follow
-    depth: int
+    depth: int = 0
     #: hash of the best block when this was answered
-    tip_hash: bytes
+    tip_hash: bytes = bytes(32)
     #: height of the best block
-    tip_height: int
+    tip_height: int = 0
     #: bytes of the coinbase without its witness; too long: the room needed is 64 * depth more
-    coinbase_bytes: int
+    coinbase_bytes: int = 0
     #: WTXID of the transaction, wire byte order; of a coinbase, zeros
-    wtxid: bytes
+    wtxid: bytes = bytes(32)
     #: the witness reserved value: the only item in the witness of the coinbase (BIP141)
-    witness_reserved: bytes
+    witness_reserved: bytes = bytes(32)
 
 
 WITNESS_REPLY: Final = Struct(">80sIIII32sII32s32s")
@@ -203,15 +203,15 @@ class HeadersHead(NamedTuple):
     """Header of a reply to `headers`: fewer than requested if the chain ends there."""
 
     #: hash of the best block when this was answered
-    tip_hash: bytes
+    tip_hash: bytes = bytes(32)
     #: height of the best block
-    tip_height: int
+    tip_height: int = 0
     #: height of the first header, as requested
-    start: int
+    start: int = 0
     #: number of headers that follow
-    count: int  # type: ignore[assignment]
+    count: int = 0  # type: ignore[assignment]
     #: zero
-    reserved: int
+    reserved: int = 0
 
 
 HEADERS_HEAD: Final = Struct(">32sIIII")
@@ -306,15 +306,15 @@ class PaperTransfer(NamedTuple):
     """Packet of the paper (its Table II)."""
 
     #: 1 CREATE, 2 ISSUE, 3 TRANSFER, 4 REFER; bit 31: refused
-    command: int
+    command: int = 0
     #: above the source's last one; 0: sent once, never repeated
-    transaction_id: int
+    transaction_id: int = 0
     #: Source ID
-    source: int
+    source: int = 0
     #: Destination ID; only of TRANSFER
-    destination: int
+    destination: int = 0
     #: request: amount; reply: balance of Source after the operation, or the code
-    amount: int
+    amount: int = 0
 
 
 PAPER_TRANSFER: Final = Struct(">IIIII")
@@ -324,15 +324,15 @@ class ExecuteHead(NamedTuple):
     """Header of the body of `execute`: session and sequence number of the packet."""
 
     #: secret token of the session
-    token: int
+    token: int = 0
     #: last sequence number of the session plus 1; reply to another one: the expected one
-    sequence: int
+    sequence: int = 0
     #: slot number of the session
-    slot: int
+    slot: int = 0
     #: number of operations that follow
-    count: int  # type: ignore[assignment]
+    count: int = 0  # type: ignore[assignment]
     #: request: 0; reply: 1 durable, 2 express
-    durability: int
+    durability: int = 0
 
 
 EXECUTE_HEAD: Final = Struct(">QQIHH")
@@ -342,19 +342,19 @@ class SignedHead(NamedTuple):
     """Header of `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and what follows."""
 
     #: 1: P-256, 2: secp256k1
-    curve: int
+    curve: int = 0
     #: 2 if the key's y is even, 3 if it is odd
-    key_prefix: int
+    key_prefix: int = 0
     #: zero
-    reserved: int
+    reserved: int = 0
     #: zero
-    reserved_2: int
+    reserved_2: int = 0
     #: x of the key, big-endian
-    key_x: bytes
+    key_x: bytes = bytes(32)
     #: r of the signature, big-endian
-    r: bytes
+    r: bytes = bytes(32)
     #: s of the signature, big-endian, at most half the curve's order
-    s: bytes
+    s: bytes = bytes(32)
 
 
 SIGNED_HEAD: Final = Struct(">BBHI32s32s32s")
@@ -364,29 +364,29 @@ class Operation(NamedTuple):
     """Operation, and its outcome."""
 
     #: 1 CREATE, 2 ISSUE, 3 TRANSFER, 5 FREEZE, 6 UNFREEZE
-    command: int
+    command: int = 0
     #: 1: linked with the next one
-    flags: int
+    flags: int = 0
     #: request: 0; reply: code of the outcome
-    code: int
+    code: int = 0
     #: 0 plain, 1 pending, 2 post, 3 void
-    contract: int
+    contract: int = 0
     #: account that pays, is created or is affected
-    source: bytes
+    source: bytes = bytes(16)
     #: TRANSFER: account that is paid; CREATE: fingerprint of the owner's key, or 0; else 0
-    destination: bytes
+    destination: bytes = bytes(16)
     #: request: amount; reply: balance of the source after the operation
-    amount: int
+    amount: int = 0
     #: request: 0; reply: number of the operation in the ledger, or 0 if it has none yet
-    number: int
+    number: int = 0
     #: time of the client's clock; stored, not used
-    timestamp: int
+    timestamp: int = 0
     #: client's id of the operation; names a pending transfer
-    uuid: bytes
+    uuid: bytes = bytes(16)
     #: for the client; stored, not used
-    nonce: int
+    nonce: int = 0
     #: pending: seconds until it expires, 0: never; else 0
-    timeout_s: int
+    timeout_s: int = 0
 
 
 OPERATION: Final = Struct(">BBHI16s16sQQQ16sII")
@@ -396,11 +396,11 @@ class ReferHead(NamedTuple):
     """Header of the body of `refer`."""
 
     #: number of accounts that follow: 1 to 29
-    count: int  # type: ignore[assignment]
+    count: int = 0  # type: ignore[assignment]
     #: request: 0; reply: 1 durable, 2 express
-    durability: int
+    durability: int = 0
     #: zero
-    reserved: int
+    reserved: int = 0
 
 
 REFER_HEAD: Final = Struct(">IHH")
@@ -410,19 +410,19 @@ class BalanceItem(NamedTuple):
     """Balance of one account."""
 
     #: id of the account
-    account: bytes
+    account: bytes = bytes(16)
     #: request: 0; reply: balance, including amounts reserved by pending transfers
-    balance: int
+    balance: int = 0
     #: amounts reserved by pending transfers
-    held: int
+    held: int = 0
     #: number of changes of the account
-    version: int
+    version: int = 0
     #: 0 done, 1 unknown account
-    code: int
+    code: int = 0
     #: 1: frozen
-    frozen: int
+    frozen: int = 0
     #: zero
-    reserved: int
+    reserved: int = 0
 
 
 BALANCE_ITEM: Final = Struct(">16sQQQHHI")
@@ -432,15 +432,15 @@ class SessionBody(NamedTuple):
     """Session that is opened, closed or queried."""
 
     #: proof that the client receives packets at its address
-    challenge: bytes
+    challenge: bytes = bytes(16)
     #: secret token of the session
-    token: int
+    token: int = 0
     #: next sequence number
-    sequence: int
+    sequence: int = 0
     #: slot number of the session
-    slot: int
+    slot: int = 0
     #: reply to a challenge: seconds for which it is valid
-    lease_s: int
+    lease_s: int = 0
 
 
 SESSION_BODY: Final = Struct(">16sQQII")
@@ -572,27 +572,27 @@ class ColumnHead(NamedTuple):
     """Header of every request except `open`; each part after it is zero-padded to 8 bytes."""
 
     #: 1 reverse, 2 stop_inclusive, 4 start_exclusive, 8 absent
-    flags: int
+    flags: int = 0
     #: bytes of the key, or of the start key (0: from the first row)
-    start_bytes: int
+    start_bytes: int = 0
     #: `scan`: bytes of the stop key (0: to the last row); else 0
-    stop_bytes: int
+    stop_bytes: int = 0
     #: number of names that follow: at least 1; exactly 1 except for `get` and `scan`
-    columns: int
+    columns: int = 0
     #: `scan`: maximum number of rows, 0: as many as fit; else 0
-    limit: int
+    limit: int = 0
     #: bytes of the value; 0 if there is none
-    value_bytes: int
+    value_bytes: int = 0
     #: `check_and_put`: bytes of the expected value; else 0
-    expected_bytes: int
+    expected_bytes: int = 0
     #: zero
-    reserved: int
+    reserved: int = 0
     #: changes: slot number of the session, or 0
-    slot: int
+    slot: int = 0
     #: changes: secret token of the session; 0: none, for a trusted sender
-    token: int
+    token: int = 0
     #: changes: in a session, the last nonce plus 1; without a session 0, or a new number
-    nonce: int
+    nonce: int = 0
 
 
 COLUMN_HEAD: Final = Struct(">BBBBHHHHIQQ")
@@ -602,17 +602,17 @@ class ColumnReply(NamedTuple):
     """Header of every reply except to `open`; rows follow, then zeros."""
 
     #: 1: fast path, 2: host
-    source: int
+    source: int = 0
     #: 1 may_be_stale, 2 more, 4 not_applied, 8 left_out
-    flags: int
+    flags: int = 0
     #: number of rows that follow
-    rows: int
+    rows: int = 0
     #: zero
-    reserved: int
+    reserved: int = 0
     #: newest timestamp of the rows, ms since 1970; 0 without rows
-    version_ms: int
+    version_ms: int = 0
     #: zero
-    reserved_2: int
+    reserved_2: int = 0
 
 
 COLUMN_REPLY: Final = Struct(">BBHIQQ")
@@ -622,11 +622,11 @@ class ColumnRow(NamedTuple):
     """Header of a row; key, value and padding to 8 bytes follow."""
 
     #: bytes of the key
-    key_bytes: int
+    key_bytes: int = 0
     #: index of the name in the request; 0x80: omitted, 0x40: its key is truncated too
-    column: int
+    column: int = 0
     #: bytes of the value; if omitted: 8, and the value is its length
-    value_bytes: int
+    value_bytes: int = 0
 
 
 COLUMN_ROW: Final = Struct(">BBH")
@@ -636,15 +636,15 @@ class ColumnSession(NamedTuple):
     """Session that is opened."""
 
     #: proof that the client receives packets at its address
-    challenge: bytes
+    challenge: bytes = bytes(16)
     #: reply with a session: secret token
-    token: int
+    token: int = 0
     #: reply with a session: slot number
-    slot: int
+    slot: int = 0
     #: reply: seconds for which the challenge, or the session, is valid
-    lease_s: int
+    lease_s: int = 0
     #: zero
-    reserved: int
+    reserved: int = 0
 
 
 COLUMN_SESSION: Final = Struct(">16sQIIQ")
@@ -654,7 +654,7 @@ class ColumnSwitch(NamedTuple):
     """Switches the fast path off or on; only for loopback and trusted_sources."""
 
     #: 1: the fast path is off; 0: it is on
-    off: int
+    off: int = 0
 
 
 COLUMN_SWITCH: Final = Struct(">Q")
@@ -664,31 +664,31 @@ class ColumnNotice(NamedTuple):
     """Header of every notification; table, keys (each after its length, u8) and tag follow."""
 
     #: 0x4c53434e, "LSCN"
-    magic: int
+    magic: int = 0
     #: 1 pre, 2 post, 3 ask, 4 grant, 5 ack
-    kind: int
+    kind: int = 0
     #: `pre`: 1 range, 2 opened; else 0
-    flags: int
+    flags: int = 0
     #: `pre`: number of keys that follow; else 0
-    keys: int
+    keys: int = 0
     #: hash of the server's name; `ask`: 0
-    server: int
+    server: int = 0
     #: the server's number of this subscriber and table, which increases with every start; `ask`: 0
-    epoch: int
+    epoch: int = 0
     #: `pre`, `ack`: number of the change; `grant`: of the next change; else 0
-    number: int
+    number: int = 0
     #: lowest number in progress, or the next one; `ask`, `ack`: 0
-    oldest_open: int
+    oldest_open: int = 0
     #: `ask`: random; `grant`: that of the `ask`; else 0
-    token: int
+    token: int = 0
     #: `pre`: expiry of the first of its cells, ms since 1970; 0: none expires
-    expires_ms: int
+    expires_ms: int = 0
     #: `grant`: duration from the `ask` on; else 0
-    lease_ms: int
+    lease_ms: int = 0
     #: bytes of the table's name, which follows
-    table_bytes: int
+    table_bytes: int = 0
     #: zero
-    reserved: int
+    reserved: int = 0
 
 
 COLUMN_NOTICE: Final = Struct(">IBBHQQQQQQIHH")
@@ -824,9 +824,9 @@ class RequestSignature(NamedTuple):
     """Header of every request; s is at most half the curve's order."""
 
     #: big-endian
-    r: bytes
+    r: bytes = bytes(32)
     #: big-endian
-    s: bytes
+    s: bytes = bytes(32)
 
 
 REQUEST_SIGNATURE: Final = Struct(">32s32s")
@@ -836,19 +836,19 @@ class RequestHead(NamedTuple):
     """Header of the signed bytes."""
 
     #: 1
-    version: int
+    version: int = 0
     #: operation
-    op: int
+    op: int = 0
     #: number of the member's key
-    key: int
+    key: int = 0
     #: the database's id: the first bytes of its genesis' hash
-    database: bytes
+    database: bytes = bytes(16)
     #: number of the member
-    member: int
+    member: int = 0
     #: lane in the upper 16 bits, counter in the lower 48: above the last one of the lane
-    nonce: int
+    nonce: int = 0
     #: expiry in milliseconds since 1970
-    expiry_ms: int
+    expiry_ms: int = 0
 
 
 REQUEST_HEAD: Final = Struct(">BBH16sQQQ")
@@ -858,17 +858,17 @@ class MessageHead(NamedTuple):
     """Header of a message of the log, after the node's signature."""
 
     #: 1 requests, 2 a signed head
-    kind: int
+    kind: int = 0
     #: number of the node that ordered it
-    node: int
+    node: int = 0
     #: number above the last one of the node
-    sequence: int
+    sequence: int = 0
     #: time of the node's clock; a block's time never decreases
-    time_ms: int
+    time_ms: int = 0
     #: zero
-    reserved: int
+    reserved: int = 0
     #: number of requests that follow, each after be32 bytes
-    count: int  # type: ignore[assignment]
+    count: int = 0  # type: ignore[assignment]
 
 
 MESSAGE_HEAD: Final = Struct(">BIQQII")
@@ -878,29 +878,29 @@ class BlockHeader(NamedTuple):
     """Data that a block's hash covers: Keccak-256 of `lineside/hybrid/block/1` and this."""
 
     #: the database's id
-    database: bytes
+    database: bytes = bytes(16)
     #: 0: genesis
-    number: int
+    number: int = 0
     #: position of its message in the log
-    position: int
+    position: int = 0
     #: time, never before that of the previous block
-    time_ms: int
+    time_ms: int = 0
     #: number of requests
-    transactions: int
+    transactions: int = 0
     #: number of requests with code 0 or 1
-    committed: int
+    committed: int = 0
     #: hash of the previous block
-    previous: bytes
+    previous: bytes = bytes(32)
     #: Keccak-256 of the message without its signature; the paper's TH
-    transactions_hash: bytes
+    transactions_hash: bytes = bytes(32)
     #: root of RFC 6962's tree (SHA-256) over the requests with signatures
-    transactions_root: bytes
+    transactions_root: bytes = bytes(32)
     #: Keccak-256 of the codes, one byte each
-    codes_hash: bytes
+    codes_hash: bytes = bytes(32)
     #: root of the map of all data that affects later results
-    state_root: bytes
+    state_root: bytes = bytes(32)
     #: the paper's BH: Keccak-256 of the previous one and TH
-    paper_hash: bytes
+    paper_hash: bytes = bytes(32)
 
 
 BLOCK_HEADER: Final = Struct(">16sQQQII32s32s32s32s32s32s")
@@ -910,17 +910,17 @@ class NodeHead(NamedTuple):
     """Attestation of a block by a node."""
 
     #: number of the node
-    node: int
+    node: int = 0
     #: number of the block
-    number: int
+    number: int = 0
     #: zero
-    reserved: int
+    reserved: int = 0
     #: hash of the block
-    hash: bytes
+    hash: bytes = bytes(32)
     #: of the node's signature of `lineside/hybrid/head/1`, the database's id, node, number and hash
-    r: bytes
+    r: bytes = bytes(32)
     #: at most half the curve's order
-    s: bytes
+    s: bytes = bytes(32)
 
 
 NODE_HEAD: Final = Struct(">IQQ32s32s32s")
@@ -930,15 +930,15 @@ class MemberWord(NamedTuple):
     """Attestation of a block by a member."""
 
     #: number of the member
-    member: int
+    member: int = 0
     #: number of the block
-    number: int
+    number: int = 0
     #: hash of the block
-    hash: bytes
+    hash: bytes = bytes(32)
     #: of the member's signature of `lineside/hybrid/word/1`, the database's id, member, number and hash
-    r: bytes
+    r: bytes = bytes(32)
     #: at most half the curve's order
-    s: bytes
+    s: bytes = bytes(32)
 
 
 MEMBER_WORD: Final = Struct(">QQ32s32s32s")
@@ -948,9 +948,9 @@ class AnswerHead(NamedTuple):
     """Header of an answer by UDP, after the native header with status ok."""
 
     #: code of the request
-    code: int
+    code: int = 0
     #: content: 0 nothing, 1 cells, 2 a range, 3 a proof, 4 history, 5 a signed head, 6 a position
-    says: int
+    says: int = 0
 
 
 ANSWER_HEAD: Final = Struct(">HB")

@@ -99,6 +99,8 @@ SIGNED_OPERATIONS_MAX = (
 
 _SIGNED_DOMAIN = b"lineside/transfer/1"
 _CODES = {int(code): code for code in TransferCode}
+#: Indexes of the fields of an operation that a reply has.
+_CODE, _AMOUNT, _NUMBER = (Operation._fields.index(name) for name in ("code", "amount", "number"))
 _ZEROS = bytes(16)
 
 
@@ -125,7 +127,13 @@ def _operation(
     timeout_s: int = 0,
 ) -> Operation:
     return Operation(
-        command, 0, 0, contract, account_bytes(source), account_bytes(destination), amount, 0, 0, uuid, 0, timeout_s
+        command=command,
+        contract=contract,
+        source=account_bytes(source),
+        destination=account_bytes(destination),
+        amount=amount,
+        uuid=uuid,
+        timeout_s=timeout_s,
     )
 
 
@@ -144,8 +152,13 @@ def issue(account: Account, amount: int) -> Operation:
 
 def transfer(source: Account, destination: Account, amount: int, uuid: bytes = _ZEROS) -> Operation:
     """Moves an amount. `uuid` (16 bytes) is stored for the client and has no effect."""
-    payer, payee = account_bytes(source), account_bytes(destination)
-    return Operation(TRANSFER_COMMAND_TRANSFER, 0, 0, 0, payer, payee, amount, 0, 0, uuid, 0, 0)
+    return Operation(
+        command=TRANSFER_COMMAND_TRANSFER,
+        source=account_bytes(source),
+        destination=account_bytes(destination),
+        amount=amount,
+        uuid=uuid,
+    )
 
 
 def pending(source: Account, destination: Account, amount: int, uuid: bytes, timeout_s: int = 0) -> Operation:
@@ -303,8 +316,8 @@ class _Execute(NativeCall[Executed]):
         head = ExecuteHead(*EXECUTE_HEAD.unpack_from(body))
         try:
             outcomes = [
-                Outcome(_CODES[code], None if code else amount, number)
-                for _, _, code, _, _, _, amount, number, _, _, _, _ in OPERATION.iter_unpack(body[EXECUTE_HEAD.size :])
+                Outcome(_CODES[reply[_CODE]], None if reply[_CODE] else reply[_AMOUNT], reply[_NUMBER])
+                for reply in OPERATION.iter_unpack(body[EXECUTE_HEAD.size :])
             ]
         except KeyError:
             return Again.IGNORE
