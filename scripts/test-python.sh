@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Tests the Python client in clients/python: types, shared vectors, and a real server of all services. The packages of
 # the tests are installed in a virtual environment in target/. If Python 3.9 or its packages are missing, the tests are
-# skipped with a line that says so. LINESIDE_PYTHON names the interpreter; LINESIDE_BINARY an existing `lineside`.
+# skipped with a line that says so. LINESIDE_CLIENT_PYTHON names another interpreter than python3, and LINESIDE_BINARY an
+# existing program `lineside`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-python="${LINESIDE_PYTHON:-python3}"
+python="${LINESIDE_CLIENT_PYTHON:-python3}"
 if ! "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then
     echo "test-python: skipped: no Python 3.9 or newer with venv here" >&2
     exit 0
