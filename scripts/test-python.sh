@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the Python client in clients/python: types, shared vectors, and a real server of all services. The packages of
 # the tests are installed in a virtual environment in target/. If Python 3.9 or its packages are missing, the tests are
-# skipped with a line that says so. LINESIDE_CLIENT_PYTHON names another interpreter than python3, and LINESIDE_BINARY an
+# skipped with a line that says so. LINESIDE_CLIENT_PYTHON names another interpreter than python3, LINESIDE_BINARY an
 # existing program `lineside`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
