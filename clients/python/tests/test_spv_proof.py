@@ -9,6 +9,7 @@ import pytest
 from blocks import mine
 from vectors import raw, vectors
 
+from lineside import LinesideError, spv
 from lineside.header_chain import (
     RETARGET_INTERVAL,
     Ancestor,
@@ -211,3 +212,52 @@ def test_a_side_chain_over_a_retarget_finds_its_ancestors() -> None:
     with pytest.raises(ChainError, match="207fffff"):
         chain.accept([mine(late)], NOW + 10**8)
     assert chain.accept([mine(late._replace(bits=0x207FFFFF))], NOW + 10**8) == 1
+
+
+def synced(chain: HeaderChain, served: list[Header], most: int = 200) -> int:
+    """Syncs a chain with a server that has these headers from height 1 on; fails if the server is asked too often."""
+    steps = spv.Requests().sync(chain)
+    call: Any = next(steps)
+    try:
+        for _ in range(most):
+            start = int.from_bytes(call.body[:4], "big")
+            call = steps.send(spv.Answer(served[start - 1 : start + 13], len(served), bytes(32)))
+    except StopIteration as end:
+        return int(end.value)
+    raise AssertionError("the sync does not end")
+
+
+def test_a_sync_follows_the_server_to_another_branch() -> None:
+    genesis = Network.REGTEST.genesis()
+    trunk = branch(genesis, 60, 1)
+    longer, shorter = branch(trunk[29], 50, 2), branch(trunk[9], 20, 3)
+    chain = HeaderChain("regtest")
+    assert synced(chain, trunk) == 60
+    assert synced(chain, trunk) == 0
+    assert synced(chain, trunk[:30] + longer) == 50
+    assert chain.tip.hash == longer[-1].hash()
+    # The server's chain has less work, or only the genesis block: the own chain stays.
+    assert synced(chain, trunk[:10] + shorter) == 0
+    assert synced(chain, []) == 0
+    assert chain.tip.hash == longer[-1].hash()
+    with pytest.raises(LinesideError, match="not that of regtest"):
+        synced(HeaderChain("regtest"), branch(trunk[5], 3, 4))
+
+
+def test_a_server_whose_headers_have_other_heights_is_refused() -> None:
+    first = branch(Network.REGTEST.genesis(), 30, 1)
+    chain = HeaderChain("regtest")
+    # It answers every request with the first headers, which the chain knows.
+    steps = spv.Requests().sync(chain)
+    next(steps)
+    steps.send(spv.Answer(first[:14], 30, bytes(32)))
+    with pytest.raises(ChainError, match="not those at height 15"):
+        steps.send(spv.Answer(first[:14], 30, bytes(32)))
+    # A server that becomes shorter while the chain goes back.
+    other = HeaderChain("regtest")
+    other.accept(first)
+    steps = spv.Requests().sync(other)
+    next(steps)
+    steps.send(spv.Answer([branch(first[3], 2, 5)[1]], 31, bytes(32)))
+    with pytest.raises(StopIteration):
+        steps.send(spv.Answer([], 0, bytes(32)))

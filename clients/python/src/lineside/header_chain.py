@@ -185,6 +185,11 @@ class HeaderChain:
         is_known = 0 <= height < len(self._active)
         return Header.from_bytes(self._active[height].header) if is_known else None
 
+    def find(self, hash: bytes) -> Optional[tuple[Header, int]]:
+        """Returns the header with this hash, also of a side chain, and its height."""
+        entry = self._entries.get(hash)
+        return None if entry is None else (Header.from_bytes(entry.header), entry.height)
+
     def height_of(self, hash: bytes) -> Optional[int]:
         """Returns the height of the header with this hash if it is in the chain of most work."""
         entry = self._entries.get(hash)

@@ -39,7 +39,7 @@ from ._generated import (
 from ._links import Address, Awaiting, Blocking, awaiting, blocking
 from ._paper import ask_once_async, ask_once_blocking
 from .errors import LinesideError, Refused
-from .header_chain import HeaderChain, UnknownParent
+from .header_chain import ChainError, HeaderChain, UnknownParent
 from .spv_proof import (
     Header,
     TransactionProof,
@@ -290,12 +290,6 @@ class Requests:
         while True:
             answer = yield from self.headers(start)
             headers = answer.result
-            if not headers:
-                if back == 1:
-                    break
-                # The server's chain is shorter than this one, which may be on another branch.
-                start, back = max(start - back, 1), back * 2
-                continue
             try:
                 added += chain.accept(headers)
             except UnknownParent:
@@ -306,6 +300,11 @@ class Requests:
                 # The server is on another branch: go back until its header follows one of this chain.
                 start, back = max(start - back, 1), back * 2
                 continue
+            if not headers:
+                break
+            found = chain.find(headers[0].hash())
+            if found is None or found[1] != start:
+                raise ChainError(f"the server's headers are not those at height {start}: ask another server")
             start, back = start + len(headers), 1
         chain.sync()
         return added
