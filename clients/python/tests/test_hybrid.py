@@ -138,6 +138,7 @@ def test_asyncio_reads_and_writes_at_the_same_time(node: Node, relay: MakeRelay)
             assert len({one.version for one in placed}) == 60
             cells = await asyncio.gather(*(client.get(f"{prefix}{n:02}") for n in range(60)))
             assert [cell.value for cell in cells if cell] == [str(n).encode() for n in range(60)]
+            assert [write.value async for write in client.history(f"{prefix}05")] == [b"5"]
             proven = await client.prove(f"{prefix}07")
             assert proven.value == b"7"
             return len([cell async for cell in client.range(prefix, prefix + "~")])

@@ -1,7 +1,7 @@
 """Answers of `hybrid`: of datagrams, and of the messages of gRPC.
 
 The messages are read by hand, not by generated code. Generated code needs the package `protobuf` in a version that
-matches its generator; a client needs only ten messages of numbers, bytes and other messages, which the reader below
+matches its generator; a client needs only eleven messages of numbers, bytes and other messages, which the reader below
 has in about 40 lines. A test compares the tables with proto/hybrid.proto, and the reader with generated code.
 """
 

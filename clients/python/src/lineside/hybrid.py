@@ -479,6 +479,16 @@ class AsyncClient(Awaiting[Requests]):
                 yield cell
             next_key = page.start
 
+    async def history(self, key: Bytes) -> AsyncIterator[PastWrite]:
+        """Returns all writes of a key, the newest first, like `Client.history`."""
+        page = await self.history_page(key)
+        for write in page.writes:
+            yield write
+        while page.before is not None:
+            page = await self.history_page(key, before=page.before)
+            for write in page.writes:
+                yield write
+
     async def watch(self, prefix: Bytes = b"") -> AsyncIterator[Event]:
         """Returns the writes below a prefix, like `Client.watch`."""
         if self._is_udp:
