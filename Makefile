@@ -1,20 +1,20 @@
 # Each line calls one tool; longer steps are scripts in scripts/.
 
-# rustup's folder comes last, so that a cargo already on the path is the one used.
+# rustup's folder comes last, so that a cargo which is already on the path is used first.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
 .PHONY: setup dashboard screenshots build run test test-fresh test-kernels bench papers fuzz soak hbase spec cli docs \
 	lint deny fmt package test-package test-reproducible
 
-# `lineside --version` shows the commit. The targets that build for release set it, so that they do not build for each
-# other again.
+# `lineside --version` shows the commit. All targets that build for release set the same variable, so that none of them
+# has to build again what another one has built.
 build run bench papers soak package: export LINESIDE_COMMIT ?= $(shell bash scripts/commit.sh)
 
 setup:
 	@bash scripts/setup.sh
 
-# The dashboard page of the console, in target/dashboard. The other targets build it where Node.js and npm are installed.
+# Builds the dashboard page of the console into target/dashboard. Other targets build it too if Node.js and npm exist.
 dashboard:
 	@bash scripts/dashboard.sh
 
@@ -23,14 +23,14 @@ build: setup
 	cargo build --release --locked -p lineside
 	@bash scripts/split-debug.sh target/release/lineside
 
-# A demonstration without preparations; ARGS are its options, as in `make run ARGS="--datapath socket"`. It prints
-# commands of `lineside`, so both programs are built.
+# Runs a demonstration that needs no preparation; ARGS are its options, as in `make run ARGS="--datapath socket"`. The
+# demonstration prints commands of `lineside`, so both programs are built.
 run: setup
 	@bash scripts/dashboard.sh --if-possible
 	cargo build --release --locked --quiet -p lineside -p lineside-lab
 	cargo run --release --locked --quiet -p lineside-lab -- demo $(ARGS)
 
-# A single build from scratch, as in CI, is faster without incremental compilation.
+# Incremental compilation is off, because it makes a single build from scratch, as in CI, slower.
 test: export CARGO_INCREMENTAL ?= 0
 test: setup
 	@bash scripts/dashboard.sh --if-possible
@@ -41,31 +41,34 @@ test: setup
 	@bash scripts/test-dashboard.sh
 	@bash scripts/test-python.sh
 
-# The screenshots of README.md, in docs/images. Needs Chromium; as root, `spv` and `transfer` run on XDP.
+# Writes the screenshots of README.md into docs/images. Needs Chromium; as root, `spv` and `transfer` run on XDP.
 screenshots: dashboard
 	@bash scripts/test-dashboard.sh docs/images
 
-# The files of a release, in target/package: .deb, tarball, image, compose file, SBOM, checksums. See docs/install.md.
+# Writes the files of a release into target/package: .deb, tarball, image, compose file, SBOM, checksums. See
+# docs/install.md.
 package: setup
 	@bash scripts/package.sh
 
-# Tests what `make package` made: installs it, and runs the service under systemd in a container. Needs root for that.
+# Tests the files that `make package` wrote: installs the package, and runs the service under systemd in a container.
+# The container needs root.
 test-package:
 	@bash scripts/test-package.sh
 
-# Builds the program of a release in two folders and compares the bytes. Takes a quarter of an hour on two cores.
+# Builds the program of a release in two folders and compares the bytes. Takes about 15 minutes on two cores.
 test-reproducible: setup
 	@bash scripts/test-reproducible.sh
 
-# `make run` and `make test` on a fresh system: DISTRO=bookworm or noble, see scripts/test-fresh.sh.
+# Runs `make run` and `make test` on a fresh system: DISTRO=bookworm or noble, see scripts/test-fresh.sh.
 test-fresh:
 	bash scripts/test-fresh.sh $(DISTRO)
 
-# The XDP tests under the oldest supported kernel, in qemu.
+# Runs the XDP tests under the oldest supported kernel, in qemu.
 test-kernels: setup
 	bash scripts/test-kernels.sh
 
-# The benches of all services on this machine. Needs two quiet cores; spv, transfer and column need root.
+# Runs the benches of all services on this machine. They need two cores without other work; spv, transfer and column
+# need root.
 bench: build
 	cargo run --release --locked --quiet -p lineside-lab -- bench spv
 	cargo run --release --locked --quiet -p lineside-lab -- bench electrum
@@ -75,17 +78,17 @@ bench: build
 	cargo run --release --locked --quiet -p lineside-lab -- bench fabric
 	cargo run --release --locked --quiet -p lineside-lab -- bench hybrid
 
-# The papers' figures as SVG and CSV in papers-spv/. Needs root and two quiet cores, and takes about five minutes; see
-# docs/papers.md.
+# Measures the papers' figures and writes them as SVG and CSV into papers-spv/. Needs root and two cores without other
+# work, and takes about five minutes; see docs/papers.md.
 papers: setup
 	cargo run --release --locked --quiet -p lineside-lab -- papers spv $(ARGS)
 
-# Every decoder under libFuzzer, for a minute each; `make test` runs the same targets briefly.
+# Tests every decoder under libFuzzer, for a minute each; `make test` runs the same targets briefly.
 fuzz: setup
 	@bash scripts/fuzz.sh
 
-# Long runs that check every reply: 10^8 replies of `spv` and of `column` while chain or table changes, the chaos cases,
-# 10^7 answers of `spv` while it follows a simulated node, and 10^7 operations of `transfer` with retention. See
+# Does long runs that check every reply: 10^8 replies of `spv` and of `column` while chain or table changes, the chaos
+# cases, 10^7 answers of `spv` while it follows a simulated node, and 10^7 operations of `transfer` with retention. See
 # docs/soak.md and docs/chaos.md for the checks and results.
 soak: setup
 	cargo run --release --locked -p lineside-lab -- soak spv --replies 100000000 --seed 1
@@ -95,7 +98,7 @@ soak: setup
 	LINESIDE_FOLLOW_ANSWERS=10000000 cargo test --release --locked -p lineside-spv --test follow competing -- --nocapture
 	LINESIDE_RETENTION_OPERATIONS=10000000 cargo test --release --locked -p lineside-transfer --test retention
 
-# The Java programs for HBase: the coprocessor and the test clients. Needs a JDK and Maven.
+# Builds the Java programs for HBase: the coprocessor and the test clients. Needs a JDK and Maven.
 hbase:
 	mvn --batch-mode --quiet --file clients/java/pom.xml package
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the program that `make package` packs, into target/reproducible, and prints its path. libelf and zlib are
-# linked statically. Of the same commit, compiler and system libraries, the program has the same bytes in every folder.
+# linked statically. Builds of the same commit with the same compiler and system libraries have the same bytes, in every
+# folder.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,13 +10,13 @@ crates=${CARGO_HOME:-$HOME/.cargo}
 triple=$(rustc -vV | sed -n 's/^host: //p')
 folder=$(gcc -print-multiarch 2>/dev/null || echo x86_64-linux-gnu)
 
-# Paths of this machine are replaced in Rust and C. crates/bpf-build does that for the XDP programs.
+# Replaces paths of this machine in the Rust and C code. crates/bpf-build does that for the XDP programs.
 maps=("$here=/lineside" "$crates=/cargo")
 for map in "${maps[@]}"; do
     RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$map"
     CFLAGS="${CFLAGS:-} -ffile-prefix-map=$map"
 done
-# The commit replaces every other mark of the build, such as the date.
+# The commit identifies the build. The program contains no other mark of it, such as the date.
 : "${LINESIDE_COMMIT=$(bash scripts/commit.sh)}"
 export RUSTFLAGS CFLAGS LINESIDE_COMMIT
 export CARGO_TARGET_DIR="$here/target/reproducible" CARGO_INCREMENTAL=0

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds the dashboard page into target/dashboard, from where crates/console/build.rs embeds it. Does nothing if the
-# page there is newer than its sources.
+# Builds the dashboard page into target/dashboard, from which crates/console/build.rs embeds it. Does nothing if the
+# page in target/dashboard is newer than its sources.
 #   scripts/dashboard.sh               fails if Node.js or the packages are missing
 #   scripts/dashboard.sh --if-possible prints a line about what is missing, and succeeds: the console then has a plain
-#                                      page that says how to build this one
+#                                      page that says how to build the dashboard page
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../dashboard"
 
@@ -11,7 +11,7 @@ NEEDED="Node.js 20.19 or newer with npm"
 built=../target/dashboard/index.html
 
 say() { printf 'dashboard: %s\n' "$*" >&2; }
-# Ends the script: without the page if that is allowed, else with an error.
+# Ends the script without a new page: with success for `--if-possible`, otherwise with an error.
 without() {
     say "$1"
     [ "$mode" = --if-possible ] || exit 1
@@ -35,7 +35,7 @@ if [ -e "$built" ] && [ -z "$(changed)" ]; then
     exit 0
 fi
 has_node || without "$NEEDED is missing"
-# npm writes this file at the end of an installation.
+# npm writes this file at the end of an installation, so it shows that the packages are complete.
 if [ ! -e node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
     say "installing the packages of package-lock.json"
     npm ci --no-progress --loglevel=error >&2 || without "the packages cannot be installed"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks licences, sources and banned packages of Cargo.lock with cargo-deny, which it installs if it is missing.
-# Checks security advisories, too, unless `--no-advisories` is given. If their database cannot be fetched, the script
-# prints a line about that, and still checks the rest.
+# Also checks security advisories, unless `--no-advisories` is given. If the database of advisories cannot be fetched,
+# the script prints a line about that, and does the other checks.
 set -euo pipefail
 
 VERSION=0.20.2

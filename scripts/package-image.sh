@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the container image with buildah, without a daemon and without a base image: the program, the C library that it
-# is linked to, and empty folders for its data.
+# Builds the container image with buildah, without a daemon and without a base image. The image contains the program,
+# the C library that the program is linked to, and empty folders for its data.
 #   scripts/package-image.sh ROOT VERSION ARCHIVE    ROOT has usr/bin/lineside; ARCHIVE is an OCI archive to write
 # Needs root, or a user that may map users (subuid).
 set -euo pipefail
@@ -10,7 +10,7 @@ root=$1 version=$2 archive=$3
 USER_ID=7700
 
 work=$(mktemp -d)
-# Storage of its own, so that the images of the machine's user are not touched.
+# Uses separate storage, so that the images of the machine's user are not changed.
 buildah() { command buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs "$@"; }
 cleanup() {
     buildah rm --all >/dev/null 2>&1 || true
@@ -23,7 +23,7 @@ mkdir -p "$files"/{usr/bin,etc/lineside,etc/ssl/certs,var/lib,tmp,usr/share/doc/
 install -m 755 "$root/usr/bin/lineside" "$files/usr/bin"
 cp packaging/deb/copyright "$root"/usr/share/doc/lineside/* "$files/usr/share/doc/lineside"
 cp lineside.toml "$files/etc/lineside"
-# The loader and the libraries that the program names, at the same paths.
+# Copies the loader and the libraries that the program names to the same paths in the image.
 ldd "$root/usr/bin/lineside" | grep -o '/[^ ]*' | while read -r library; do
     install -D -m 755 "$(readlink -f "$library")" "$files$library"
     package=$(dpkg-query --search "$(readlink -f "$library")" 2>/dev/null | cut -d: -f1 | head -1) || true
@@ -39,7 +39,7 @@ mkdir "$work/data"
 
 container=$(buildah from scratch)
 buildah copy --quiet "$container" "$files" / >/dev/null
-# `copy` gives every file to root.
+# `buildah copy` makes root the owner of every file, so the data folder is copied separately with its owner.
 buildah copy --quiet --chown $USER_ID:$USER_ID "$container" "$work/data" /var/lib/lineside >/dev/null
 buildah config --user "$USER_ID:$USER_ID" --workingdir /var/lib/lineside --entrypoint '["/usr/bin/lineside"]' \
     --cmd '["run","--config","/etc/lineside/lineside.toml"]' --stop-signal SIGTERM \

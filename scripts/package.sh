@@ -16,7 +16,7 @@ version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Carg
 out=$PWD/target/package
 root=$out/root # the files as a system has them
 name=lineside-$version-x86_64-linux
-# The time that every file and archive has: that of the commit.
+# Every file and archive gets the time of the commit.
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || echo 1)}"
 export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
 umask 022
@@ -29,7 +29,7 @@ tool() { # NAME VERSION
     cargo install "$1" --version "$2" --locked --no-default-features --root target/tools
 }
 
-# A tar of the files in a folder that does not depend on their owner, order or time.
+# Writes a tar archive of files in a folder. Its bytes do not depend on the files' owner, order or time.
 archive() { # FOLDER NAMES...
     tar --create --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu \
         --directory "$@"
@@ -40,7 +40,7 @@ stage_program() {
     [ -n "$program" ] || program=$(bash scripts/build-release.sh)
     rm -rf "$out"
     mkdir -p "$root/usr/bin"
-    # The debug information and the symbols go into a file of their own, which the program names.
+    # The debug information and the symbols are moved into a separate file, whose name is stored in the program.
     objcopy --only-keep-debug "$program" "$out/lineside.debug"
     strip --strip-all -o "$root/usr/bin/lineside" "$program"
     (cd "$out" && objcopy --add-gnu-debuglink=lineside.debug root/usr/bin/lineside)
@@ -93,7 +93,7 @@ package_compose() {
     rm -r "$folder"
 }
 
-# cargo-cyclonedx writes a file into the folder of every crate; that of the program is kept.
+# cargo-cyclonedx writes a file into the folder of every crate; only the file of the program is kept.
 package_sbom() {
     tool cargo-cyclonedx "$CARGO_CYCLONEDX"
     local file=lineside-sbom-$$

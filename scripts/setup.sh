@@ -10,7 +10,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]; }
 offered() { [[ "$(apt-cache policy "$1" 2>/dev/null)" == *"Candidate: "[0-9]* ]]; }
 
-# Checks for the package, or for its files, which another package manager may have installed.
+# Succeeds if the package, or its files from another package manager, are installed.
 present() {
     case "$1" in
         clang-19) have clang-19 || { have clang && have apt-cache && ! offered clang-19; } ;;
@@ -28,7 +28,7 @@ find_missing() {
     done
 }
 
-# If apt does not offer clang-19, Debian's default clang (14) builds the BPF programs, too.
+# If apt does not offer clang-19, the script installs Debian's default clang (14), which also builds the BPF programs.
 replace_clang() {
     local i
     for i in "${!missing[@]}"; do
@@ -39,7 +39,7 @@ replace_clang() {
     done
 }
 
-# Without these the build cannot work: a C compiler, a BPF compiler, libelf and zlib (libbpf-sys links them).
+# Succeeds if the build can work: a C compiler, a BPF compiler, libelf and zlib (libbpf-sys links these two) exist.
 buildable() {
     { have gcc || have cc; } && { have clang-19 || have clang; } &&
         [ -e /usr/include/libelf.h ] && [ -e /usr/include/zlib.h ]
@@ -90,7 +90,7 @@ install_missing() {
 }
 
 check_cargo() {
-    # rustup installs cargo here; the path of a shell that was opened earlier may not contain this folder.
+    # rustup installs cargo in this folder, which the path of a shell that was opened earlier may not contain.
     PATH="$PATH:${HOME:-/root}/.cargo/bin"
     local version='' major minor get
     version=$(cargo --version 2>/dev/null | cut -d' ' -f2) || version=''

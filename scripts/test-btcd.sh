@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the client of full nodes, and `lineside spv` with it, on a real btcd: LINESIDE_BTCD, or btcd on the path, or a
-# btcd that Go installs into target/, which takes about a minute. If there is neither btcd nor Go, the tests are skipped
-# with a line that says so.
+# Tests the client of full nodes, and `lineside spv` with it, on a real btcd. The program is LINESIDE_BTCD, btcd on the
+# path, or a btcd that Go installs into target/, which takes about a minute. If neither btcd nor Go is installed, the
+# tests are skipped with a line that says so.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,5 +16,5 @@ if [ -z "${LINESIDE_BTCD:-}" ] && ! command -v btcd >/dev/null; then
     fi
     [ ! -x "$programs/btcd" ] || export LINESIDE_BTCD="$programs/btcd"
 fi
-# Builds the whole workspace, as `make test` has done: a single package has other features and would be built again.
+# Names the whole workspace, as `make test` does, because a single package has other features and would be built again.
 cargo test --workspace --locked --test btcd --test spv_node --test spv_btcd

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the dashboard page: its functions by Node.js, and the page in Chromium over a real process with all services.
-# As root, Chromium is installed by apt if it is missing. A test whose program is missing is skipped with a line that
-# says so.
+# Tests the dashboard page: its functions in Node.js, and the page in Chromium with a real process of all services. As
+# root, the script installs Chromium by apt if it is missing. A test whose program is missing is skipped with a line
+# that says so.
 #   scripts/test-dashboard.sh           the tests
 #   scripts/test-dashboard.sh FOLDER    takes the screenshots of the README instead, into FOLDER; about six minutes
 set -euo pipefail
@@ -35,8 +35,8 @@ if [ $# -gt 0 ]; then
     mkdir -p "$1"
     LINESIDE_SCREENSHOTS=$(realpath "$1")
     export LINESIDE_SCREENSHOTS
-    # Optimised, because the numbers are in the picture.
+    # The release build is used, because the screenshots show its numbers.
     exec cargo test --release --locked -p lineside --test dashboard screenshots
 fi
-# Builds the whole workspace, as `make test` has done: a single package has other features and would be built again.
+# Names the whole workspace, as `make test` does, because a single package has other features and would be built again.
 exec cargo test --workspace --locked --test dashboard

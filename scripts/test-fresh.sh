@@ -20,7 +20,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # ---- in the namespaces ----
 
-# The first steps of a new user: README.md, "Quick start".
+# Packages that a new user installs first, according to "Quick start" in README.md.
 first_packages="ca-certificates git make"
 
 enter() { # USER COMMAND
@@ -30,7 +30,8 @@ enter() { # USER COMMAND
         bash -euc "$2"
 }
 in_root() { enter root "$1"; }
-# A separate network namespace: XDP attaches to its `lo`, not to the machine's, and no port is in use.
+# Runs a command in a separate network namespace: XDP attaches to the `lo` of the namespace, and no port is in use
+# there.
 in_own_net() { # USER COMMAND
     # shellcheck disable=SC2016
     unshare --net env "root=$root" "path=$path" bash -euc "$(declare -f enter)"'
@@ -59,7 +60,7 @@ bootstrap() {
         tail -5 "$work/debootstrap.log" >&2
         return 1
     }
-    # An installed system has these sources, too.
+    # An installed system has these package sources as well.
     case "$distro" in
         bookworm) printf 'deb %s bookworm-updates main\ndeb %s-security bookworm-security main\n' "$mirror" "$mirror" ;;
         noble) printf 'deb %s noble-updates main universe\n' "$mirror" ;;
@@ -70,12 +71,12 @@ mounts() {
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
     mount --make-rslave "$root/dev"
-    # Not the machine's /sys/fs/bpf: the pins go into a BPF file system that ends with the script.
+    # The pins go into a separate BPF file system that ends with the script, not into the machine's /sys/fs/bpf.
     mount -t sysfs sysfs "$root/sys" && { mount -t bpf bpf "$root/sys/fs/bpf" || true; }
     cp --remove-destination /etc/resolv.conf "$root/etc/resolv.conf"
 }
 
-# Network settings of this machine: a proxy with its own certificates is trusted there if it is trusted here.
+# Copies network settings of this machine: a proxy certificate that this machine trusts is trusted in the new system.
 first_steps() {
     in_root "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         $first_packages >/dev/null 2>&1"
@@ -83,7 +84,7 @@ first_steps() {
     in_root "update-ca-certificates >/dev/null 2>&1"
 }
 
-# The machine's Rust, read-only; if there is none, rustup's newest stable one.
+# Mounts this machine's Rust toolchain read-only; if it has none, installs the newest stable one with rustup.
 toolchain() {
     path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     local sysroot
@@ -129,7 +130,7 @@ user_step() {
     grep -q 'from the fast path in user space' "$work/user.log"
 }
 
-# As root: the packages, the build, the demonstration.
+# As root, installs the packages, builds, and runs the demonstration.
 run_step() {
     say "as root: make build, make run ARGS=--once"
     in_root "cd /src/lineside && make build"
@@ -176,7 +177,7 @@ command -v debootstrap >/dev/null || skip "no debootstrap here: apt-get install 
 unshare --mount --pid --net --fork true 2>/dev/null || skip "no namespaces may be made here"
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/lineside-fresh.XXXXXX")
-# In the background, so that the script handles a signal at once; the processes inside end with `unshare`.
+# Runs in the background, so that the script handles a signal at once; the processes inside end with `unshare`.
 unshare --mount --pid --fork --kill-child --propagation private \
     bash "${BASH_SOURCE[0]}" --inside "$work" "$distro" &
 child=$!

@@ -90,7 +90,7 @@ INIT
     (cd "$work/root" && find . | cpio --quiet -o -H newc | gzip -1) >"$work/initrd"
 }
 
-# Without KVM, which is not reliable inside virtual machines; the tests do not depend on speed.
+# KVM is not used, because it is not reliable inside virtual machines; the tests do not depend on speed.
 boot() {
     say "booting $(basename "$work"/kernel/boot/vmlinuz-*)"
     timeout "$BOOT_SECONDS_MAX" qemu-system-x86_64 -machine accel=tcg -cpu max -m "$MEMORY_MIB" -smp 2 \

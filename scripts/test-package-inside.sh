@@ -8,7 +8,7 @@ trap 'printf "FAILED at line %s\n" "$LINENO"; systemctl status --no-pager --full
     journalctl --no-pager --lines=40 --unit=lineside || true' ERR
 
 show() { systemctl show --property="$1" --value lineside; }
-# Waits until a command succeeds, 60 s at most.
+# Waits until a command succeeds, for at most 60 s.
 await() {
     local begun=$SECONDS
     until "$@"; do
@@ -28,7 +28,7 @@ dpkg --install /root/lineside.deb
 lineside --version
 check "installed: the user exists, the service is neither enabled nor started"
 
-# Without a service in the configuration, the start fails once and is not repeated.
+# If the configuration enables no service, the start fails once and is not repeated.
 ! systemctl start lineside
 sleep 3 # longer than RestartSec
 [ "$(show ActiveState)/$(show Result)/$(show NRestarts)" = failed/exit-code/0 ]
@@ -39,11 +39,11 @@ check "a configuration without a service is refused, and not tried again"
 sed -i '/^\[transfer\]/,/^\[/{s/^enabled = false/enabled = true/;s/^data = ""/data = "ledger"/}' \
     /etc/lineside/lineside.toml
 mkdir -p /etc/systemd/system/lineside.service.d
-# Shorter times, for the test of the watchdog only.
+# Shortens the watchdog's times; only the test of the watchdog needs that.
 printf '[Service]\nWatchdogSec=3\nTimeoutAbortSec=2\n' >/etc/systemd/system/lineside.service.d/test.conf
 systemctl daemon-reload
 systemctl enable --now lineside
-# Type=notify: `start` has returned, so the server answers.
+# The unit has Type=notify, so the server answers once `systemctl start` has returned.
 [ "$(show ActiveState)" = active ]
 lineside transfer create 1 100
 [[ "$(balance)" == *'"balance":100'* ]]

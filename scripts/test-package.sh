@@ -45,7 +45,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# Runs a program as an operator would at first: its version, and a start of `transfer` in user space.
+# Runs a program as an operator does at first: prints its version, and starts `transfer` in user space.
 try_program() { # COMMAND...
     local version_text started
     version_text=$("$@" --version)
@@ -64,7 +64,7 @@ test_deb() {
     local fields files file depends
     fields=$(dpkg-deb --field "$deb")
     depends=$(sed -n 's/^Depends: //p' <<<"$fields")
-    # Nothing but the C library and the compiler's run-time library.
+    # The package must depend only on the C library and the compiler's run-time library.
     [[ "$depends" == libc6* ]] || fail "deb: Depends: $depends"
     [[ -z "$(tr ',' '\n' <<<"$depends" | grep -v '^ *\(libc6\|libgcc-s1\) ')" ]] ||
         fail "deb: depends on $depends; was the program built by scripts/build-release.sh?"
@@ -80,7 +80,7 @@ test_deb() {
     dpkg-deb --info "$deb" conffiles | grep -qx /etc/lineside/lineside.toml ||
         fail "deb: lineside.toml is not a conffile"
     if ! lacks "deb (lintian)" lintian; then
-        # There is no bug of Debian that the first version closes.
+        # The tag is suppressed because the first version closes no bug of Debian.
         lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$deb" >&2 ||
             fail "lintian"
     fi
@@ -128,8 +128,8 @@ test_image() {
     say "image: passed ($(du -sh "$work/image" | cut -f1))"
 }
 
-# Runs the image with podman, with the rights that compose.yaml gives it: it serves, has its data again after kill -9
-# and a new start, and ends at SIGTERM with code 0.
+# Runs the image with podman, with the rights that compose.yaml gives it. The server must serve, have its data after
+# kill -9 and a new start, and end at SIGTERM with code 0.
 test_engine() {
     lacks engine podman curl && return
     [ "$(id -u)" -eq 0 ] || { say "engine: skipped: only root is tried"; return; }
@@ -176,7 +176,7 @@ test_compose() {
         model=$(docker compose --file packaging/compose.yaml config --format json) ||
             fail "compose: docker compose config"
     elif ! lacks compose go; then
-        # The loader and the schema of `docker compose`, without Docker.
+        # compose-go has the loader and the schema of `docker compose`, and needs no Docker.
         model=$(GOFLAGS=-mod=mod GOTOOLCHAIN=local go run \
             "github.com/compose-spec/compose-go/v2/cmd@$COMPOSE_GO" -format json packaging/compose.yaml) ||
             fail "compose: compose-go refuses compose.yaml"
@@ -189,7 +189,7 @@ test_compose() {
     say "compose: passed"
 }
 
-# A Debian with systemd, made once and kept in target/. The test runs in an overlay over it.
+# Creates a Debian with systemd once and keeps it in target/. The test runs in an overlay over it.
 bootstrap() {
     base=$PWD/target/package-test/bookworm
     [ ! -e "$base.done" ] || return 0
@@ -230,7 +230,7 @@ StandardError=inherit
 WantedBy=multi-user.target
 UNIT
     ln -s ../check.service "$system/etc/systemd/system/multi-user.target.wants/check.service"
-    # A BPF file system of its own, so that the service can pin its maps.
+    # The container gets a separate BPF file system, so that the service can pin its maps.
     local bpf=()
     mkdir "$work/bpf"
     mount -t bpf bpf "$work/bpf" 2>/dev/null && bpf=(--bind="$work/bpf:/sys/fs/bpf")

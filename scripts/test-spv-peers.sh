@@ -16,5 +16,5 @@ fi
 if [ -x "$peers/bin/electrumx_server" ]; then
     export LINESIDE_ELECTRUMX="$peers/bin/electrumx_server" LINESIDE_PYTHON="$peers/bin/python"
 fi
-# Builds the whole workspace, as `make test` has done: a single package has other features and would be built again.
+# Names the whole workspace, as `make test` does, because a single package has other features and would be built again.
 cargo test --workspace --locked --test spv_peers --test electrum

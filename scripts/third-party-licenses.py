@@ -18,15 +18,17 @@ NAME = re.compile(r"^(LICEN[CS]E|COPYING|COPYRIGHT|NOTICE|UNLICENSE)", re.IGNORE
 SYSTEM = ["libelf-dev", "zlib1g-dev"]
 # Deepest folder of a crate in which a C library has its licence, as in rdkafka-sys/librdkafka/LICENSE.
 DEPTH = 2
+TARGET = "x86_64-unknown-linux-gnu"
 
 
 def linked(features: str) -> list[dict]:
     """Returns the packages from which the program is linked, sorted by name and version."""
-    arguments = ["cargo", "tree", "--locked", "--offline", "-p", "lineside", "--edges", "normal,no-proc-macro",
-                 "--target", "x86_64-unknown-linux-gnu", "--prefix", "none", "--format", "{p}", "--features", features]
+    arguments = ["cargo", "tree", "--locked", "-p", "lineside", "--edges", "normal,no-proc-macro",
+                 "--target", TARGET, "--prefix", "none", "--format", "{p}", "--features", features]
     tree = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout
     used = {tuple(line.split(" ")[:2]) for line in tree.splitlines() if line.strip()}
-    metadata = ["cargo", "metadata", "--locked", "--offline", "--format-version", "1"]
+    # Cargo downloads what is missing: after a build of the program alone, crates of the tests are.
+    metadata = ["cargo", "metadata", "--locked", "--filter-platform", TARGET, "--format-version", "1"]
     packages = json.loads(subprocess.run(metadata, check=True, capture_output=True, text=True).stdout)["packages"]
     found = [one for one in packages if one["source"] and (one["name"], "v" + one["version"]) in used]
     return sorted(found, key=lambda one: (one["name"], one["version"]))

@@ -8,11 +8,11 @@
 #include "ranges.h"
 #include "reply.h"
 
-/* Results of parsing besides the counters: kinds of well-formed requests. */
+/* Results of parsing in addition to the counters: the kinds of well-formed requests. */
 #define COLUMN_ASKS_GET 0x100
 #define COLUMN_ASKS_SCAN 0x101
 #define COLUMN_ASKS_CHANGE 0x102
-/* A scan whose start is above its stop: it has no rows. */
+/* A scan whose start key is above its stop key, so that its reply has no rows. */
 #define COLUMN_ASKS_NOTHING 0x103
 
 /* The fixed part of a native request. Its keys follow. */
@@ -54,8 +54,8 @@ static __always_inline void *column_payload(void *data, const struct ls_datagram
 }
 
 /*
- * Sums the 32-bit words of the draft over the length of the payload, into work->sum. It may read up to COLUMN_STEP
- * words past the payload, which must be zero.
+ * Sums the 32-bit words of the reply's payload in work->draft and stores the result in work->sum. The function may
+ * read up to COLUMN_STEP words past the payload; the caller has set them to zero.
  */
 __noinline int column_sum(struct column_work *work)
 {
@@ -99,7 +99,8 @@ static __always_inline int column_is_intact(struct xdp_md *ctx, const struct ls_
 }
 
 /*
- * Reads a key of a native request, `offset` bytes after its fixed part. Returns 0, or -1 if only the host can decide.
+ * Reads a key of a native request. The key begins `offset` bytes after the fixed part of the request. Returns 0, or
+ * -1 if only the host can decide about this request.
  */
 __noinline int column_read_key(struct xdp_md *ctx, struct column_key *key, __u32 offset, __u32 bytes)
 {
@@ -145,7 +146,7 @@ static __always_inline int column_read_start(struct xdp_md *ctx, const struct co
 	return 0;
 }
 
-/* Parses a native request: returns COLUMN_ASKS_* or a counter. Leaves the keys in `work`. */
+/* Parses a native request and stores its keys in `work`. Returns the kind of request, COLUMN_ASKS_*, or a counter. */
 static __always_inline int column_parse_native(struct xdp_md *ctx, const struct column_request *packet,
 					       struct column_work *work)
 {
@@ -186,7 +187,7 @@ static __always_inline int column_parse_native(struct xdp_md *ctx, const struct 
 	return op == LS_COLUMN_OP_PUT || op == LS_COLUMN_OP_DELETE ? COLUMN_ASKS_CHANGE : LS_COLUMN_COUNTER_FORWARDED;
 }
 
-/* Reads a key in the paper's format. Trailing zero bytes are padding and do not belong to the key. */
+/* Reads a key in the paper's format. Trailing zero bytes of the field are padding and not part of the key. */
 static __always_inline void column_paper_key(struct column_key *key, const __u8 *bytes)
 {
 	__u32 number = bpf_ntohl(*(__u32 *)bytes);
@@ -218,9 +219,7 @@ __noinline int column_parse_paper(struct xdp_md *ctx, struct column_work *work, 
 	work->limit = 0;
 	work->has_stop = 1;
 	if (op == 's') {
-		/*
-		 * The payload must have room for status, row count and one row. The host decides about shorter ones.
-		 */
+		/* The payload must have room for status, row count and one row. The host decides about shorter payloads. */
 		if (work->payload_bytes < 2 + LS_COLUMN_PAPER_ROW_BYTES || (void *)(packet + 1) > end)
 			return LS_COLUMN_COUNTER_FORWARDED;
 		column_paper_key(&work->stop, packet->stop);
@@ -235,7 +234,7 @@ __noinline int column_parse_paper(struct xdp_md *ctx, struct column_work *work, 
 }
 
 /*
- * Invalidates the block that a put or delete from a trusted source touches. Returns 1 if the block was valid. The
+ * Invalidates the block that a put or delete from a trusted source changes. Returns 1 if the block was valid. The
  * host then changes the table.
  */
 __noinline int column_change(struct xdp_md *ctx, struct column_work *work)
@@ -335,8 +334,8 @@ static __always_inline void column_put_native(struct xdp_md *ctx, const struct l
 	__u32 words = work->payload_bytes / 8, at = words - COLUMN_STEP;
 
 	/*
-	 * Always true, as a request is longer. The verifier must see this check on the very register that is used
-	 * below it.
+	 * This check never fails, because a request is longer than these words. The barrier forces the compiler to check
+	 * the same register that it uses below; otherwise the BPF verifier does not see the bound.
 	 */
 	asm volatile("" : "+r"(at));
 	if (at > COLUMN_PAYLOAD_MAX / 8)

@@ -8,7 +8,7 @@
 #pragma once
 #include "column_store.h"
 
-/* Maximum number of blocks that are tried when their heads are equal. */
+/* Maximum number of blocks that are compared with a key when the first words of their keys (heads) are equal. */
 #define COLUMN_TRIES 8
 /* Results of column_order and the other comparisons. */
 #define COLUMN_LESS 0
@@ -141,7 +141,7 @@ static __always_inline struct ls_column_page *column_paged(const struct column_w
 	return bpf_map_lookup_elem(&column_pages, &index);
 }
 
-/* Moves to the previous block in key order. Returns 0, or the counter of the reason to forward. */
+/* Moves `work` to the previous block in key order. Returns 0, or the counter of the reason to forward the request. */
 __noinline int column_back(struct column_work *work)
 {
 	struct ls_column_page *page;
@@ -166,7 +166,7 @@ __noinline int column_back(struct column_work *work)
 	return 0;
 }
 
-/* Moves to the next block in key order. Returns 0, or the counter of the reason to forward. */
+/* Moves `work` to the next block in key order. Returns 0, or the counter of the reason to forward the request. */
 __noinline int column_on(struct column_work *work)
 {
 	struct ls_column_table *table;
@@ -195,7 +195,7 @@ __noinline int column_on(struct column_work *work)
 	return 0;
 }
 
-/* Like column_find, but searches backwards from work->block, because several blocks have equal heads. */
+/* Like column_find, but searches backwards from work->block when several blocks have the same head. */
 __noinline int column_find_back(struct column_work *work)
 {
 	if (!work)
@@ -335,7 +335,7 @@ __noinline int column_rows_before(struct column_key *key, __u32 index, __u32 inc
 		return 0;
 	rows = LS_READ_ONCE(block->rows);
 	skip = column_skip(block->lengths);
-	/* The key is above the low key, so it is above all rows. */
+	/* The key does not share the rows' common prefix, and it is above the low key, so it is above all rows. */
 	if (!column_shares(key, block, skip))
 		return rows;
 	head = column_head(key, skip);

@@ -25,7 +25,7 @@ __noinline int column_clear(struct column_work *work)
 	for (__u32 i = 0; i < COLUMN_DRAFT_WORDS / COLUMN_STEP; i++) {
 		if (at >= end || at > COLUMN_DRAFT_WORDS - COLUMN_STEP)
 			break;
-		/* The verifier must see this check on the very register that is used below it. */
+		/* The barrier makes the compiler check and use one register, so that the verifier sees the bound. */
 		asm volatile("" : "+r"(at));
 		for (__u32 j = 0; j < COLUMN_STEP; j++)
 			work->draft[at + j] = 0;
@@ -45,7 +45,7 @@ static __always_inline void column_clear_first(struct column_work *work)
 		column_clear(work);
 		return;
 	}
-	/* The verifier must see this check on the very register that is used below it. */
+	/* The barrier makes the compiler check and use one register, so that the verifier sees the bound. */
 	asm volatile("" : "+r"(at));
 	if (at > COLUMN_DRAFT_WORDS - COLUMN_STEP)
 		return;
@@ -55,8 +55,8 @@ static __always_inline void column_clear_first(struct column_work *work)
 }
 
 /*
- * Appends `bytes` of a block's records, from offset `begin` on, to the reply. The caller has checked that there is
- * room.
+ * Appends `bytes` bytes of a block's records, from offset `begin` on, to the reply. The caller has checked that the
+ * reply has room for them.
  */
 __noinline int column_copy(struct column_work *work, __u32 index, __u32 begin, __u32 bytes)
 {
@@ -71,7 +71,7 @@ __noinline int column_copy(struct column_work *work, __u32 index, __u32 begin, _
 		if (from >= end || from > column_geometry.data_bytes / 8 - COLUMN_STEP ||
 		    at > COLUMN_DRAFT_WORDS - COLUMN_STEP)
 			break;
-		/* The verifier must see these checks on the very registers that are used below them. */
+		/* The barrier makes the compiler check and use the same registers, so that the verifier sees the bounds. */
 		asm volatile("" : "+r"(at), "+r"(from));
 		for (__u32 j = 0; j < COLUMN_STEP; j++)
 			work->draft[at + j] = data[from + j];
@@ -92,7 +92,7 @@ static __always_inline void column_copy_first(struct column_work *work, __u32 in
 		column_copy(work, index, begin, bytes);
 		return;
 	}
-	/* The verifier must see these checks on the very registers that are used below them. */
+	/* The barrier makes the compiler check and use the same registers, so that the verifier sees the bounds. */
 	asm volatile("" : "+r"(at), "+r"(from));
 	if (from > column_geometry.data_bytes / 8 - COLUMN_STEP || at > COLUMN_DRAFT_WORDS - COLUMN_STEP)
 		return;
@@ -127,7 +127,7 @@ __noinline int column_put_rows(struct column_work *work, __u32 index, __u32 from
 
 		if (last >= to || LS_READ_ONCE(block->end[last & (LS_COLUMN_BLOCK_ROWS_MAX - 1)]) - begin > room)
 			break;
-		/* The larger of the two, without a branch: the highest bit of a time is never set. */
+		/* Takes the larger of the two times without a branch; the highest bit of a time is never set. */
 		above = LS_READ_ONCE(block->version_ms[last & (LS_COLUMN_BLOCK_ROWS_MAX - 1)]) - newest;
 		newest += above & ~(above >> 63);
 		last++;
@@ -153,8 +153,8 @@ static __always_inline int column_put_row(struct column_work *work, struct ls_co
 }
 
 /*
- * Appends a row to a reply in the paper's format. Returns 0, or the counter of the reason to forward. The caller has
- * checked that there is room.
+ * Appends a row to a reply in the paper's format. The caller has checked that the reply has room for it. Returns 0,
+ * or the counter of the reason to forward the request.
  */
 __noinline int column_put_paper(struct column_work *work, __u32 index, __u32 row)
 {
@@ -208,8 +208,8 @@ __noinline int column_put_paper(struct column_work *work, __u32 index, __u32 row
 }
 
 /*
- * Appends rows `from` to `to` to a reply in the paper's format while there is room. Returns their number, or less
- * than 0: the negated counter of the reason to forward.
+ * Appends rows `from` to `to` to a reply in the paper's format while the reply has room. Returns the number of
+ * appended rows, or the negated counter of the reason to forward the request.
  */
 __noinline int column_put_papers(struct column_work *work, __u32 index, __u32 from, __u32 to)
 {
@@ -295,7 +295,7 @@ static __always_inline int column_scan(struct column_work *work)
 		return left;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < COLUMN_SCAN_BLOCKS_MAX; i++) {
-		/* It also moves to the next block; a scan that needs more blocks than the limit leaves the loop. */
+		/* column_scan_block also moves to the next block. A scan that needs more blocks than the limit leaves this loop. */
 		left = column_scan_block(work, !i);
 		if (left != COLUMN_NEXT)
 			return left;

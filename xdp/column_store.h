@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * The fast-path table of `column`, and the scratch memory for one packet. The C twin of crates/column/src/store.rs.
- * The host writes the table (crates/column/src/writer.rs). spec/column.toml has the layouts.
+ * Fast-path table of `column`, and the scratch memory for one packet. The C twin of crates/column/src/store.rs. The
+ * host writes the table (crates/column/src/writer.rs); spec/column.toml defines the layouts.
  */
 #pragma once
 #include "hash.h"
 #include "maps.h"
 #include "order.h"
 
-/* The number of entries is set before loading. */
+/* The loader sets the number of entries before it loads the program. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -65,7 +65,7 @@ struct {
 	__type(value, struct ls_column_block);
 } column_blocks SEC(".maps");
 
-/* Each value holds the records of one block. Its size is set before loading too. */
+/* Each value holds the records of one block. The loader sets the number of entries and the size of a value. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -85,9 +85,12 @@ struct {
 	__type(value, struct ls_column_counts);
 } column_counts SEC(".maps");
 
-/* Set before loading: the verifier must know these constants. */
+/*
+ * Sizes of the table. The loader sets them before it loads the program, so that the verifier knows them as
+ * constants.
+ */
 struct column_geometry {
-	__u32 data_bytes; /* of a block's records and the room after them */
+	__u32 data_bytes; /* bytes of a block's records and of the free space after them */
 	__u32 name_mask;
 };
 
@@ -106,7 +109,7 @@ const
 #define COLUMN_STEP 8
 #define COLUMN_DRAFT_WORDS ((COLUMN_PAYLOAD_MAX + 7) / 8 + 2 * COLUMN_STEP)
 
-/* A key as the fast path compares it: words with the most significant byte first, followed by a zero word. */
+/* A key in the form that comparisons need: words with the most significant byte first, followed by a zero word. */
 struct column_key {
 	__u64 word[COLUMN_WORDS + 1];
 	__u32 bytes;
@@ -125,7 +128,7 @@ struct column_work {
 	__u32 page;  /* index of the page in the column's order */
 	__u32 place; /* index of the block in its page */
 	__u32 block; /* number of the block */
-	__u32 flags; /* of a native request */
+	__u32 flags; /* flags of a native request */
 	__u32 limit; /* maximum number of rows */
 	__u32 has_stop;
 	__u32 is_paper;
@@ -154,7 +157,7 @@ static __always_inline struct ls_column_control *column_controlled(void)
 static __always_inline struct ls_column_table *column_named(const struct ls_column_control *control,
 							    struct column_work *work)
 {
-	/* Odd constants with well-spread bits (store.rs, FOLD). */
+	/* Odd constants with well-spread bits; FOLD in crates/column/src/store.rs has the same values. */
 	__u64 folded[2] = {
 		work->name[0] ^ work->name[1] * 0x9e3779b97f4a7c15,
 		work->name[2] ^ work->name[3] * 0xc2b2ae3d27d4eb4f,

@@ -54,11 +54,11 @@ enum ls_drop {
 
 /* Header of every native packet. */
 struct ls_native_header {
-	__be16 magic; /* 0x4c53, "LS" */
-	__u8 version; /* 1 */
+	__be16 magic; /* magic number 0x4c53 ("LS") */
+	__u8 version; /* version of the format, 1 */
 	__u8 op; /* operation; bit 7 is set in replies */
-	__be16 status; /* request: 0; reply: status code */
-	__be16 length; /* bytes after this header */
+	__be16 status; /* 0 in a request; status code in a reply */
+	__be16 length; /* number of bytes after this header */
 	__be64 request_id; /* chosen by the client and returned in the reply */
 };
 _Static_assert(sizeof(struct ls_native_header) == 16, "native_header");
@@ -83,21 +83,21 @@ _Static_assert(sizeof(struct ls_native_header) == 16, "native_header");
 struct ls_root_reply {
 	__u64 root[4]; /* Merkle root of the block (the request has the TXID here) */
 	__u64 block_hash[4]; /* hash of the block's header, wire byte order */
-	__u64 tip_hash[4]; /* hash of the best block when this was answered */
+	__u64 tip_hash[4]; /* hash of the best block at the time of the reply */
 	__be32 height; /* height of the block; 0xffffffff: unknown */
-	__be32 tip_height; /* height of the best block */
+	__be32 tip_height; /* height of the best block at the time of the reply */
 };
 _Static_assert(sizeof(struct ls_root_reply) == 104, "root_reply");
 
 /* Header of the body of `roots`, with the tip at which all items were valid. */
 struct ls_roots_head {
-	__u64 tip_hash[4]; /* request: zeros; reply: hash of the best block when this was answered */
+	__u64 tip_hash[4]; /* request: zeros; reply: hash of the best block at the time of the reply */
 	__be32 tip_height; /* request: 0; reply: height of the best block */
-	__be32 count; /* items that follow: 1 to 16 */
+	__be32 count; /* number of items that follow: 1 to 16 */
 };
 _Static_assert(sizeof(struct ls_roots_head) == 40, "roots_head");
 
-/* Position of one transaction of `roots`; zeros except for the status if it is unknown. */
+/* Position of one transaction in `roots`. If the TXID is unknown, all fields but the status are zero. */
 struct ls_root_item {
 	__u64 root[4]; /* Merkle root of the block (the request has the TXID here) */
 	__u64 block_hash[4]; /* hash of the block's header, wire byte order */
@@ -106,92 +106,92 @@ struct ls_root_item {
 };
 _Static_assert(sizeof(struct ls_root_item) == 72, "root_item");
 
-/* Unknown: zeros except for the tip. Too long: zeros except for transactions and depth. */
+/* Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth are set. */
 struct ls_proof_reply {
 	__u64 header[10]; /* the block's header, wire byte order (the request has the TXID here) */
 	__be32 height; /* height of the block; 0xffffffff: unknown */
 	__be32 transactions; /* number of transactions in the block */
 	__be32 index; /* position of the transaction in the block, from 0 */
 	__be32 depth; /* number of hashes that follow */
-	__u64 tip_hash[4]; /* hash of the best block when this was answered */
-	__be32 tip_height; /* height of the best block */
-	__be32 reserved; /* zero */
+	__u64 tip_hash[4]; /* hash of the best block at the time of the reply */
+	__be32 tip_height; /* height of the best block at the time of the reply */
+	__be32 reserved; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_proof_reply) == 136, "proof_reply");
 
-/* Unknown: zeros but the tip. Too long: zeros but transactions, depth, coinbase_bytes. */
+/* Header of a witness proof. Unknown: only the tip is set. Too long: transactions, depth, coinbase_bytes. */
 struct ls_witness_reply {
 	__u64 header[10]; /* the block's header, wire byte order (the request has the TXID here) */
 	__be32 height; /* height of the block; 0xffffffff: unknown */
 	__be32 transactions; /* number of transactions in the block */
 	__be32 index; /* position of the transaction in the block, from 0 */
 	__be32 depth; /* number of hashes in each of the two paths that follow */
-	__u64 tip_hash[4]; /* hash of the best block when this was answered */
-	__be32 tip_height; /* height of the best block */
-	__be32 coinbase_bytes; /* bytes of the coinbase without its witness; too long: the room needed is 64 * depth more */
-	__u64 wtxid[4]; /* WTXID of the transaction, wire byte order; of a coinbase, zeros */
+	__u64 tip_hash[4]; /* hash of the best block at the time of the reply */
+	__be32 tip_height; /* height of the best block at the time of the reply */
+	__be32 coinbase_bytes; /* bytes of the coinbase without its witness; too long: 64 * depth more bytes are needed */
+	__u64 wtxid[4]; /* WTXID of the transaction, wire byte order; zeros for a coinbase */
 	__u64 witness_reserved[4]; /* the witness reserved value: the only item in the witness of the coinbase (BIP141) */
 };
 _Static_assert(sizeof(struct ls_witness_reply) == 200, "witness_reply");
 
-/* Header of a reply to `headers`: fewer than requested if the chain ends there. */
+/* Header of a reply to `headers`, which has fewer headers than requested if the chain ends. */
 struct ls_headers_head {
-	__u64 tip_hash[4]; /* hash of the best block when this was answered */
-	__be32 tip_height; /* height of the best block */
+	__u64 tip_hash[4]; /* hash of the best block at the time of the reply */
+	__be32 tip_height; /* height of the best block at the time of the reply */
 	__be32 start; /* height of the first header, as requested */
 	__be32 count; /* number of headers that follow */
-	__be32 reserved; /* zero */
+	__be32 reserved; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_headers_head) == 48, "headers_head");
 
 /* Cache line: one TXID and the block that contains it. */
 struct ls_spv_line {
-	__u64 seq; /* odd while being written */
+	__u64 seq; /* sequence number; odd while the host writes the entry */
 	__u64 txid[4]; /* the whole TXID, wire byte order */
 	__u32 block; /* index into the block table */
-	__u32 generation; /* generation of that block when filled; 0: empty line */
-	__u32 index; /* position of the transaction in that block */
-	__u32 reserved; /* zero */
-	__u64 reserved_2; /* zero */
+	__u32 generation; /* generation of the block when the line was filled; 0: the line is empty */
+	__u32 index; /* position of the transaction in the block */
+	__u32 reserved; /* reserved: zero */
+	__u64 reserved_2; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_spv_line) == 64, "spv_line");
 
 /* Block whose transactions may be cached. All its lines become invalid when its generation changes. */
 struct ls_spv_block {
-	__u32 generation; /* odd while being written; a line is valid only with the same generation */
-	__u32 height; /* height, or 0xffffffff */
+	__u32 generation; /* odd while the host writes the entry; a line is valid only if it names the same generation */
+	__u32 height; /* height of the block; 0xffffffff: unknown */
 	__u64 root[4]; /* Merkle root, wire byte order */
 	__u64 root_sum; /* sum of the root's eight 32-bit words in memory order, for the checksum of a paper reply */
-	__u64 tree; /* first node of the block's tree, with its stamp in the upper half; 0: no tree */
-	__u32 transactions; /* number of transactions in the block; only with a tree */
-	__u32 depth; /* length of the tree's paths; only with a tree */
+	__u64 tree; /* index of the tree's first node, with the tree's stamp in the upper half; 0: no tree */
+	__u32 transactions; /* number of transactions in the block; set only if the block has a tree */
+	__u32 depth; /* number of hashes in a path of the tree; set only if the block has a tree */
 	__u64 hash[4]; /* block hash, wire byte order */
-	__u64 reserved_2[4]; /* zero */
+	__u64 reserved_2[4]; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_spv_block) == 128, "spv_block");
 
 /* Node of a Merkle tree, or 32 bytes of the header before the tree. */
 struct ls_spv_node {
-	__u64 hash[4]; /* wire byte order */
+	__u64 hash[4]; /* hash of the node, wire byte order */
 };
 _Static_assert(sizeof(struct ls_spv_node) == 32, "spv_node");
 
 /* State of the whole cache: lease, epoch, tip, hash key and geometry. */
 struct ls_spv_control {
-	__u64 lease_until_ns; /* the fast path answers only before this CLOCK_MONOTONIC time */
-	__u64 epoch; /* odd while the chain changes: the fast path forwards everything */
+	__u64 lease_until_ns; /* end of the lease: the fast path answers only before this CLOCK_MONOTONIC time */
+	__u64 epoch; /* epoch; odd while the chain changes, and then the fast path forwards everything */
 	__u64 key[3]; /* key of the index hash: two words of NH, one odd multiplier */
-	__u64 tip_hash[4]; /* best block */
-	__u32 tip_height; /* height of the best block */
+	__u64 tip_hash[4]; /* hash of the best block */
+	__u32 tip_height; /* height of the best block at the time of the reply */
 	__u32 set_bits; /* log2 of the number of sets */
 	__u32 ways; /* number of lines in a set: 1, 2 or 4 */
-	__u32 block_mask; /* number of block slots - 1 */
-	__u32 paper_index; /* 1: index by the TXID's low bits, as the paper does; 0: keyed hash */
+	__u32 block_mask; /* number of block slots minus 1 */
+	__u32 paper_index; /* 1: the low bits of a TXID choose its set, as in the paper; 0: a keyed hash chooses it */
 	__u32 paper_format; /* 1: the paper's packets are answered; 0: dropped */
-	__u32 layout_version; /* 3; a cache with another number is not adopted */
-	__u32 tree_nodes; /* number of nodes for trees; 0: none, and only the host answers proofs */
-	__u64 chain_state; /* state of the chain that filled the lines; a daemon keeps them only if its chain contains it */
-	__u64 reserved_2[8]; /* zero */
+	__u32 layout_version; /* version of the layout, 3; a server does not take over a cache of another version */
+	__u32 tree_nodes; /* number of tree nodes; 0: there are no trees, and only the host answers proofs */
+	__u64 chain_state; /* id of the chain state that filled the lines; kept only if the server has this state */
+	__u64 reserved_2[8]; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_spv_control) == 176, "spv_control");
 
@@ -218,6 +218,7 @@ enum ls_spv_counter {
 #define LS_TRANSFER_CONTRACT_POST 2
 #define LS_TRANSFER_CONTRACT_VOID 3
 #define LS_TRANSFER_FLAG_LINKED 1
+#define LS_TRANSFER_FLAG_KEYED 2
 #define LS_TRANSFER_CURVE_P256 1
 #define LS_TRANSFER_CURVE_SECP256K1 2
 #define LS_TRANSFER_LINE_OPERATIONS_MAX 4
@@ -241,7 +242,7 @@ enum ls_transfer_code {
 	LS_TRANSFER_CODE_DONE = 0,
 	LS_TRANSFER_CODE_UNKNOWN_ACCOUNT = 1,
 	LS_TRANSFER_CODE_ACCOUNT_EXISTS = 2,
-	LS_TRANSFER_CODE_INSUFFICIENT_BALANCE = 3,
+	LS_TRANSFER_CODE_INSUFFICIENT_FUNDS = 3,
 	LS_TRANSFER_CODE_OVERFLOW = 4,
 	LS_TRANSFER_CODE_SAME_ACCOUNT = 5,
 	LS_TRANSFER_CODE_STORE_FULL = 6,
@@ -256,52 +257,52 @@ enum ls_transfer_code {
 	LS_TRANSFER_CODE_PENDING_EXISTS = 15,
 };
 
-/* Packet of the paper (its Table II). */
+/* Packet in the paper's format (Table II of the paper). */
 struct ls_paper_transfer {
 	__be32 command; /* 1 CREATE, 2 ISSUE, 3 TRANSFER, 4 REFER; bit 31: refused */
-	__be32 transaction_id; /* above the source's last one; 0: sent once, never repeated */
+	__be32 transaction_id; /* above the last id of the source account; 0: the request is sent once and never repeated */
 	__be32 source; /* Source ID */
-	__be32 destination; /* Destination ID; only of TRANSFER */
+	__be32 destination; /* Destination ID; used only by TRANSFER */
 	__be32 amount; /* request: amount; reply: balance of Source after the operation, or the code */
 };
 _Static_assert(sizeof(struct ls_paper_transfer) == 20, "paper_transfer");
 
 /* Header of the body of `execute`: session and sequence number of the packet. */
 struct ls_execute_head {
-	__be64 token; /* secret token of the session */
-	__be64 sequence; /* last sequence number of the session plus 1; reply to another one: the expected one */
+	__be64 token; /* secret token of the session, which authenticates its packets */
+	__be64 sequence; /* last sequence number of the session plus 1; in the refusal of another number: the expected one */
 	__be32 slot; /* slot number of the session */
 	__be16 count; /* number of operations that follow */
 	__be16 durability; /* request: 0; reply: 1 durable, 2 express */
 };
 _Static_assert(sizeof(struct ls_execute_head) == 24, "execute_head");
 
-/* Header of `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and what follows. */
+/* Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after this header. */
 struct ls_signed_head {
 	__u8 curve; /* 1: P-256, 2: secp256k1 */
-	__u8 key_prefix; /* 2 if the key's y is even, 3 if it is odd */
-	__be16 reserved; /* zero */
-	__be32 reserved_2; /* zero */
-	__u64 key_x[4]; /* x of the key, big-endian */
+	__u8 key_prefix; /* 2 if the y coordinate of the public key is even, 3 if it is odd */
+	__be16 reserved; /* reserved: zero */
+	__be32 reserved_2; /* reserved: zero */
+	__u64 key_x[4]; /* x coordinate of the public key, big-endian */
 	__u64 r[4]; /* r of the signature, big-endian */
 	__u64 s[4]; /* s of the signature, big-endian, at most half the curve's order */
 };
 _Static_assert(sizeof(struct ls_signed_head) == 104, "signed_head");
 
-/* Operation, and its outcome. */
+/* Operation in a request, with its outcome in the reply. */
 struct ls_operation {
 	__u8 command; /* 1 CREATE, 2 ISSUE, 3 TRANSFER, 5 FREEZE, 6 UNFREEZE */
-	__u8 flags; /* 1: linked with the next one */
+	__u8 flags; /* 1: the operation is linked with the next one; 2: `uuid` is its idempotency key; 3: both */
 	__be16 code; /* request: 0; reply: code of the outcome */
 	__be32 contract; /* 0 plain, 1 pending, 2 post, 3 void */
-	__u8 source[16]; /* account that pays, is created or is affected */
+	__u8 source[16]; /* account that pays, is created, gets an amount (ISSUE), or is frozen or unfrozen */
 	__u8 destination[16]; /* TRANSFER: account that is paid; CREATE: fingerprint of the owner's key, or 0; else 0 */
 	__be64 amount; /* request: amount; reply: balance of the source after the operation */
-	__be64 number; /* request: 0; reply: number of the operation in the ledger, or 0 if it has none yet */
-	__be64 timestamp; /* time of the client's clock; stored, not used */
-	__u8 uuid[16]; /* client's id of the operation; names a pending transfer */
-	__be32 nonce; /* for the client; stored, not used */
-	__be32 timeout_s; /* pending: seconds until it expires, 0: never; else 0 */
+	__be64 number; /* request: 0; reply: number of the operation in the ledger, or 0 if it has none yet; of a repetition, the first one's */
+	__be64 timestamp; /* time of the client's clock, which the server stores and does not use */
+	__u8 uuid[16]; /* id of the operation, chosen by the client; it identifies a pending transfer, and is the idempotency key if `flags` says so */
+	__be32 nonce; /* value chosen by the client, which the server stores and does not use */
+	__be32 timeout_s; /* pending transfer: seconds until it expires, 0: never; other operations: 0 */
 };
 _Static_assert(sizeof(struct ls_operation) == 88, "operation");
 
@@ -309,7 +310,7 @@ _Static_assert(sizeof(struct ls_operation) == 88, "operation");
 struct ls_refer_head {
 	__be32 count; /* number of accounts that follow: 1 to 29 */
 	__be16 durability; /* request: 0; reply: 1 durable, 2 express */
-	__be16 reserved; /* zero */
+	__be16 reserved; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_refer_head) == 8, "refer_head");
 
@@ -321,14 +322,14 @@ struct ls_balance_item {
 	__be64 version; /* number of changes of the account */
 	__be16 code; /* 0 done, 1 unknown account */
 	__be16 frozen; /* 1: frozen */
-	__be32 reserved; /* zero */
+	__be32 reserved; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_balance_item) == 48, "balance_item");
 
-/* Session that is opened, closed or queried. */
+/* Session that a client opens, closes or queries: body of the request and of the reply. */
 struct ls_session_body {
 	__u8 challenge[16]; /* proof that the client receives packets at its address */
-	__be64 token; /* secret token of the session */
+	__be64 token; /* secret token of the session, which authenticates its packets */
 	__be64 sequence; /* next sequence number */
 	__be32 slot; /* slot number of the session */
 	__be32 lease_s; /* reply to a challenge: seconds for which it is valid */
@@ -337,27 +338,27 @@ _Static_assert(sizeof(struct ls_session_body) == 40, "session_body");
 
 /* Account. Its id and validity never change once set; the other fields change only under its lock. */
 struct ls_transfer_cell {
-	__u32 lock; /* 1 while it is being changed */
+	__u32 lock; /* lock: 1 while a program changes the account */
 	__u32 flags; /* cell_valid, cell_frozen, cell_claimed */
 	__u64 id[2]; /* id of the account */
 	__u64 balance; /* balance */
-	__u64 held_out; /* reserved by pending transfers from it: never above balance */
-	__u64 held_in; /* pending transfers to it: their sum with balance never overflows */
+	__u64 held_out; /* amount reserved by pending transfers from the account; never above the balance */
+	__u64 held_in; /* sum of pending transfers to the account; this sum plus the balance never overflows */
 	__u64 version; /* number of changes of the account */
 	__u32 bucket_lock; /* in a bucket's first cell: 1 while a cell of the bucket is being allocated */
-	__u32 reserved; /* zero */
+	__u32 reserved; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_transfer_cell) == 64, "transfer_cell");
 
 /* Data of an account in the paper's format: last transaction id and reply. Same index as the cell. */
 struct ls_transfer_paper {
-	__u32 last_id; /* last accepted transaction id; 0: none */
-	__u32 destination; /* Destination of that request */
-	__u32 amount; /* Amount of that request */
-	__u32 command; /* Command of that request; the reply's code 16 bits higher */
-	__u32 reply_amount; /* Amount of its reply */
-	__u32 reserved; /* zero */
-	__u64 reserved_2; /* zero */
+	__u32 last_id; /* last accepted transaction id of the account; 0: none */
+	__u32 destination; /* Destination of the request with that id */
+	__u32 amount; /* Amount of the request with that id */
+	__u32 command; /* Command of that request in the lower 16 bits, result code of its reply in the upper 16 */
+	__u32 reply_amount; /* Amount of the reply to that request */
+	__u32 reserved; /* reserved: zero */
+	__u64 reserved_2; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_transfer_paper) == 32, "transfer_paper");
 
@@ -365,65 +366,65 @@ _Static_assert(sizeof(struct ls_transfer_paper) == 32, "transfer_paper");
 struct ls_transfer_session {
 	__u32 lock; /* 1 while a packet of the session is being executed */
 	__u32 count; /* number of operations in the last packet */
-	__u64 token; /* token; 0: closed */
+	__u64 token; /* secret token of the session; 0: the session is closed */
 	__u64 sequence; /* sequence number of the last packet; 0: none yet */
 	__u64 sum; /* checksum of the last packet's operations */
-	__u64 codes; /* codes of the last packet's operations, 16 bits each, the first one lowest */
+	__u64 codes; /* result codes of the last packet's operations, 16 bits each; the first one in the lowest bits */
 	__u64 amounts[4]; /* Amounts of the last packet's replies */
-	__u64 claimed; /* 1 while the host executes or withholds packets of the session, which the fast path then forwards */
-	__u64 reserved[6]; /* zero */
+	__u64 claimed; /* 1 while the host executes packets of the session or withholds replies; the fast path then forwards */
+	__u64 reserved[6]; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_transfer_session) == 128, "transfer_session");
 
 /* Effect of a request, on its way from the fast path to the journal. */
 struct ls_transfer_record {
-	__u64 seal; /* index in the ring plus 1; written last */
+	__u64 seal; /* index of the record in the ring plus 1; it is written last, when the record is complete */
 	__u64 source[2]; /* account that pays */
 	__u64 destination[2]; /* account that is paid */
 	__u64 amount; /* requested amount */
 	__u64 source_version; /* version of the source after the operation; 0: not changed */
 	__u64 destination_version; /* version of the destination after the operation; 0: not changed */
-	__u64 source_balance; /* balance after the operation, which is the reply's amount */
+	__u64 source_balance; /* balance of the source after the operation, which is the amount in the reply */
 	__u32 slot; /* slot of the session; 0xffffffff: paper format */
-	__u32 command; /* command; flags 8 bits higher, code 16 bits higher */
+	__u32 command; /* command in bits 0 to 7, flags in bits 8 to 15, result code in bits 16 to 31 */
 	__u32 contract; /* contract code */
-	__u32 place; /* index of the operation in its packet; number of operations 16 bits higher */
-	__u64 sequence; /* sequence number of the session, or transaction id */
+	__u32 place; /* index of the operation in its packet; number of operations of the packet in the upper 16 bits */
+	__u64 sequence; /* sequence number of the session; in the paper's format, the transaction id */
 	__u64 sum; /* checksum of the packet's operations */
 	__u64 timestamp; /* value from the client */
 	__u64 uuid[2]; /* value from the client */
 	__u32 nonce; /* value from the client */
-	__u32 timeout_s; /* zero */
-	__u64 time_ns; /* time of the fast path's clock, CLOCK_MONOTONIC */
+	__u32 timeout_s; /* reserved: zero */
+	__u64 time_ns; /* CLOCK_MONOTONIC time at which the fast path executed the operation */
 };
 _Static_assert(sizeof(struct ls_transfer_record) == 144, "transfer_record");
 
 /* Positions to which one CPU's ring was written and read. */
 struct ls_transfer_ring {
 	__u64 head; /* number of records written */
-	__u64 reserved[7]; /* zero */
+	__u64 reserved[7]; /* reserved: zero */
 	__u64 tail; /* number of records that are in the journal */
-	__u64 reserved_2[7]; /* zero */
+	__u64 reserved_2[7]; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_transfer_ring) == 128, "transfer_ring");
 
 /* State of the fast path: lease, mode, hash key, sizes and policies. */
 struct ls_transfer_control {
-	__u64 lease_until_ns; /* the fast path answers only before this CLOCK_MONOTONIC time */
+	__u64 lease_until_ns; /* end of the lease: the fast path answers only before this CLOCK_MONOTONIC time */
 	__u64 key[3]; /* key of the index hash: two odd multipliers and a mask */
 	__u64 ledger; /* id of the ledger with these accounts */
 	__u32 mode; /* 1 durable: the fast path only reads; 2 express: the fast path executes */
 	__u32 bucket_bits; /* log2 of the number of buckets */
 	__u32 sessions; /* number of session slots */
 	__u32 ring_records; /* number of records in a ring, a power of two */
-	__u32 paper_format; /* 1: packets of the paper are answered */
+	__u32 paper_format; /* 1: packets in the paper's format are answered */
 	__u32 require_signature; /* 1: unsigned writes are refused */
-	__u32 layout_version; /* 1; a store with another number is not adopted */
+	__u32 layout_version; /* version of the layout, 1; a server does not take over a store of another version */
 	__u32 issuers; /* number of address ranges below */
 	__u64 issuer[16]; /* address ranges that may issue: IPv6, or IPv4 mapped into it */
 	__u64 issuer_mask[16]; /* bits of each address that are compared */
-	__u64 paper_refusals; /* refusals in the paper format that may still be written down; signed */
-	__u64 reserved[6]; /* zero */
+	__u64 paper_refusals; /* number of refusals in the paper's format that may still be recorded; signed */
+	__u64 reserved[6]; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_transfer_control) == 384, "transfer_control");
 
@@ -510,14 +511,14 @@ enum ls_column_code {
 struct ls_column_head {
 	__u8 flags; /* 1 reverse, 2 stop_inclusive, 4 start_exclusive, 8 absent */
 	__u8 start_bytes; /* bytes of the key, or of the start key (0: from the first row) */
-	__u8 stop_bytes; /* `scan`: bytes of the stop key (0: to the last row); else 0 */
+	__u8 stop_bytes; /* `scan`: bytes of the stop key (0: to the last row); other requests: 0 */
 	__u8 columns; /* number of names that follow: at least 1; exactly 1 except for `get` and `scan` */
-	__be16 limit; /* `scan`: maximum number of rows, 0: as many as fit; else 0 */
+	__be16 limit; /* `scan`: maximum number of rows, 0: as many as fit; other requests: 0 */
 	__be16 value_bytes; /* bytes of the value; 0 if there is none */
-	__be16 expected_bytes; /* `check_and_put`: bytes of the expected value; else 0 */
-	__be16 reserved; /* zero */
+	__be16 expected_bytes; /* `check_and_put`: bytes of the expected value; other requests: 0 */
+	__be16 reserved; /* reserved: zero */
 	__be32 slot; /* changes: slot number of the session, or 0 */
-	__be64 token; /* changes: secret token of the session; 0: none, for a trusted sender */
+	__be64 token; /* changes: secret token of the session; 0: without a session, for a trusted sender */
 	__be64 nonce; /* changes: in a session, the last nonce plus 1; without a session 0, or a new number */
 };
 _Static_assert(sizeof(struct ls_column_head) == 32, "column_head");
@@ -527,27 +528,27 @@ struct ls_column_reply {
 	__u8 source; /* 1: fast path, 2: host */
 	__u8 flags; /* 1 may_be_stale, 2 more, 4 not_applied, 8 left_out */
 	__be16 rows; /* number of rows that follow */
-	__be32 reserved; /* zero */
-	__be64 version_ms; /* newest timestamp of the rows, ms since 1970; 0 without rows */
-	__be64 reserved_2; /* zero */
+	__be32 reserved; /* reserved: zero */
+	__be64 version_ms; /* newest timestamp of the rows in ms since 1970; 0 if there are no rows */
+	__be64 reserved_2; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_column_reply) == 24, "column_reply");
 
 /* Header of a row; key, value and padding to 8 bytes follow. */
 struct ls_column_row {
 	__u8 key_bytes; /* bytes of the key */
-	__u8 column; /* index of the name in the request; 0x80: omitted, 0x40: its key is truncated too */
-	__be16 value_bytes; /* bytes of the value; if omitted: 8, and the value is its length */
+	__u8 column; /* index of the column in the request; bit 0x80: row left out, bit 0x40: its key is truncated */
+	__be16 value_bytes; /* bytes of the value; row left out: 8, and the value is the length of the longest value */
 };
 _Static_assert(sizeof(struct ls_column_row) == 4, "column_row");
 
-/* Session that is opened. */
+/* Session that a client opens: body of the request and of the reply. */
 struct ls_column_session {
 	__u8 challenge[16]; /* proof that the client receives packets at its address */
 	__be64 token; /* reply with a session: secret token */
 	__be32 slot; /* reply with a session: slot number */
 	__be32 lease_s; /* reply: seconds for which the challenge, or the session, is valid */
-	__be64 reserved; /* zero */
+	__be64 reserved; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_column_session) == 40, "column_session");
 
@@ -561,36 +562,36 @@ _Static_assert(sizeof(struct ls_column_switch) == 8, "column_switch");
 struct ls_column_notice {
 	__be32 magic; /* 0x4c53434e, "LSCN" */
 	__u8 kind; /* 1 pre, 2 post, 3 ask, 4 grant, 5 ack */
-	__u8 flags; /* `pre`: 1 range, 2 opened; else 0 */
-	__be16 keys; /* `pre`: number of keys that follow; else 0 */
+	__u8 flags; /* `pre`: 1 the keys are a range, 2 a region was opened; other kinds: 0 */
+	__be16 keys; /* `pre`: number of keys that follow; other kinds: 0 */
 	__be64 server; /* hash of the server's name; `ask`: 0 */
 	__be64 epoch; /* the server's number of this subscriber and table, which increases with every start; `ask`: 0 */
-	__be64 number; /* `pre`, `ack`: number of the change; `grant`: of the next change; else 0 */
-	__be64 oldest_open; /* lowest number in progress, or the next one; `ask`, `ack`: 0 */
-	__be64 token; /* `ask`: random; `grant`: that of the `ask`; else 0 */
-	__be64 expires_ms; /* `pre`: expiry of the first of its cells, ms since 1970; 0: none expires */
-	__be32 lease_ms; /* `grant`: duration from the `ask` on; else 0 */
+	__be64 number; /* `pre`, `ack`: number of the change; `grant`: number of the next change; other kinds: 0 */
+	__be64 oldest_open; /* lowest number of a change in progress, otherwise the next number; `ask`, `ack`: 0 */
+	__be64 token; /* `ask`: random number; `grant`: the number of the `ask`; other kinds: 0 */
+	__be64 expires_ms; /* `pre`: time at which the first changed cell expires, in ms since 1970; 0: none expires */
+	__be32 lease_ms; /* `grant`: duration of the lease from the `ask` on; other kinds: 0 */
 	__be16 table_bytes; /* bytes of the table's name, which follows */
-	__be16 reserved; /* zero */
+	__be16 reserved; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_column_notice) == 64, "column_notice");
 
 /* State of the fast path: lease, hash key, sizes and policies. */
 struct ls_column_control {
-	__u64 lease_until_ns; /* the fast path answers only before this CLOCK_MONOTONIC time */
+	__u64 lease_until_ns; /* end of the lease: the fast path answers only before this CLOCK_MONOTONIC time */
 	__u64 key[3]; /* key of the names' hash: two words of NH, one odd multiplier */
-	__u32 name_mask; /* number of entries of the names' table - 1 */
+	__u32 name_mask; /* number of entries of the table of names minus 1 */
 	__u32 columns; /* number of columns */
-	__u32 pages; /* pages in the pool */
-	__u32 blocks; /* blocks in the pool */
+	__u32 pages; /* number of pages in the pool */
+	__u32 blocks; /* number of blocks in the pool */
 	__u32 block_rows; /* log2 of the maximum number of rows in a block */
 	__u32 data_bytes; /* bytes of one block's records in column_data, including padding */
-	__u32 paper_format; /* 1: packets of the paper are answered */
+	__u32 paper_format; /* 1: packets in the paper's format are answered */
 	__u32 may_be_stale; /* 1: replies have the flag may_be_stale */
 	__u32 literal_flags; /* 1: an invalid block makes its whole column miss, as in the paper */
-	__u32 layout_version; /* 1; a store with another number is not adopted */
+	__u32 layout_version; /* version of the layout, 1; a server does not take over a store of another version */
 	__u32 ranges; /* number of address ranges below */
-	__u32 reserved; /* zero */
+	__u32 reserved; /* reserved: zero */
 	__u64 range[16]; /* ranges whose changes make the fast path invalidate a block: IPv6, or IPv4 mapped into it */
 	__u64 range_mask[16]; /* bits of each address that are compared */
 };
@@ -598,7 +599,7 @@ _Static_assert(sizeof(struct ls_column_control) == 336, "column_control");
 
 /* End of the lease of each server. */
 struct ls_column_servers {
-	__u64 until_ns[64]; /* CLOCK_MONOTONIC time */
+	__u64 until_ns[64]; /* end of the lease as CLOCK_MONOTONIC time */
 };
 _Static_assert(sizeof(struct ls_column_servers) == 512, "column_servers");
 
@@ -606,23 +607,23 @@ _Static_assert(sizeof(struct ls_column_servers) == 512, "column_servers");
 struct ls_column_name {
 	__u64 name[4]; /* family:qualifier, padded with zeros */
 	__u32 column; /* number of the column plus 1; 0: unused */
-	__u32 reserved; /* zero */
+	__u32 reserved; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_column_name) == 40, "column_name");
 
-/* Column. */
+/* Fast-path table of one column. */
 struct ls_column_table {
-	__u64 seq; /* odd while its tops, pages or blocks change */
+	__u64 seq; /* sequence number; odd while the tops, pages or blocks of the column change */
 	__u64 invalid_blocks; /* number of blocks with the flag invalid */
 	__u32 pages; /* number of pages in use */
-	__u32 skip; /* number of key bytes that its tops skip */
-	__u64 reserved[5]; /* zero */
+	__u32 skip; /* number of key bytes that the heads in the tops skip */
+	__u64 reserved[5]; /* reserved: zero */
 };
 _Static_assert(sizeof(struct ls_column_table) == 64, "column_table");
 
 /* Pages of one column in the order of keys. */
 struct ls_column_tops {
-	__u64 head[4096]; /* head of each page's first low key; of the first page 0 */
+	__u64 head[4096]; /* head of the low key of each page's first block; 0 for the first page */
 	__u32 page[4096]; /* indexes of the pages */
 };
 _Static_assert(sizeof(struct ls_column_tops) == 49152, "column_tops");
@@ -631,8 +632,8 @@ _Static_assert(sizeof(struct ls_column_tops) == 49152, "column_tops");
 struct ls_column_page {
 	__u32 count; /* number of blocks */
 	__u32 skip; /* number of key bytes that the heads skip */
-	__u64 reserved[7]; /* zero */
-	__u64 head[64]; /* head of each block's low key; of the first block 0 */
+	__u64 reserved[7]; /* reserved: zero */
+	__u64 head[64]; /* head of the low key of each block; 0 for the first block */
 	__u32 block[64]; /* indexes of the blocks */
 };
 _Static_assert(sizeof(struct ls_column_page) == 832, "column_page");
@@ -641,11 +642,11 @@ _Static_assert(sizeof(struct ls_column_page) == 832, "column_page");
 struct ls_column_block {
 	__u32 flags; /* block_invalid, block_continues */
 	__u32 rows; /* number of rows */
-	__u32 lengths; /* bytes of the low key; of the high key (0xff: none) 8 bits higher; the heads' skip 16 bits higher */
-	__u32 server; /* index of the server whose lease it needs */
+	__u32 lengths; /* bits 0-7: bytes of the low key; 8-15: of the high key (0xff: none); 16-31: skip of the heads */
+	__u32 server; /* index of the server whose lease the block needs */
 	__u64 until_ns; /* CLOCK_MONOTONIC time at which the first row may expire */
-	__u32 used; /* 1: read since the writer's last check */
-	__u32 reserved; /* zero */
+	__u32 used; /* 1: a request has read the block since the writer's last check */
+	__u32 reserved; /* reserved: zero */
 	__u32 end[8]; /* end of each record in the block's data, in bytes */
 	__u64 head[8]; /* head of each row's key */
 	__u64 bound[16]; /* low key (inclusive) and high key (exclusive), word by word in turn */
@@ -654,9 +655,9 @@ struct ls_column_block {
 };
 _Static_assert(sizeof(struct ls_column_block) == 384, "column_block");
 
-/* 64 bytes of records; those of a block are contiguous. */
+/* 64 bytes of records. The records of one block are contiguous. */
 struct ls_column_line {
-	__u64 words[8]; /* column_row, key, value, padding; then the next */
+	__u64 words[8]; /* records: each is a column_row, its key, its value and padding */
 };
 _Static_assert(sizeof(struct ls_column_line) == 64, "column_line");
 
@@ -770,16 +771,16 @@ enum ls_hybrid_code {
 #define LS_ODOMETER_OP_READ 1
 #define LS_ODOMETER_OP_ADD 2
 
-/* The number: `read` returns it, `add` returns the sum. */
+/* Body of `read` and `add`. A reply to `read` has the number; a reply to `add` has the sum. */
 struct ls_odometer_number {
-	__be64 number; /* the number (a request has 0 here, or what is added) */
+	__be64 number; /* reply: the number; request: 0, or the number to add */
 };
 _Static_assert(sizeof(struct ls_odometer_number) == 8, "odometer_number");
 
 /* Whole fast-path table: one number, and the end of the fast path's lease. */
 struct ls_odometer_control {
-	__u64 lease_until_ns; /* the fast path answers only before this CLOCK_MONOTONIC time */
-	__u64 number; /* the number */
+	__u64 lease_until_ns; /* CLOCK_MONOTONIC time at which the lease ends */
+	__u64 number; /* number that clients read and add to */
 };
 _Static_assert(sizeof(struct ls_odometer_control) == 16, "odometer_control");
 

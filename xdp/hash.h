@@ -4,8 +4,8 @@
 #include <linux/types.h>
 
 /*
- * Hash of `words`: NH over their four 32-bit halves, the halves of the sum mixed, and one multiplication by an odd
- * number. The high bits choose the slot.
+ * Returns a hash of `words`: NH over their four 32-bit halves, the upper half of the sum folded into the lower one,
+ * and one multiplication by an odd number. The high bits choose the slot.
  */
 static __always_inline __u64 ls_hash(const __u64 words[2], const __u64 key[3])
 {
@@ -21,9 +21,9 @@ static __always_inline __u64 ls_hash(const __u64 words[2], const __u64 key[3])
 }
 
 /*
- * Returns 1 if `bits` is not 0, else 0, without a branch: a branch on which way of a set matches would be
- * mispredicted. The asm statements hide from the compiler what is computed and that the result is 0 or 1; it would
- * otherwise turn this, or the code that uses the result, into a branch.
+ * Returns 1 if `bits` is not 0, else 0, without a branch. A branch on which entry of a set matches would often be
+ * mispredicted. The asm statements hide the computation and the range of the result from the compiler, which would
+ * otherwise create a branch here or in the code that uses the result.
  */
 static __always_inline __u64 ls_any(__u64 bits)
 {

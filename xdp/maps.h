@@ -3,7 +3,10 @@
 #pragma once
 #include "parse.h"
 
-/* Per-CPU state: where root found the datagram for the service, and the last time read from the clock. */
+/*
+ * State of one CPU: the position of the datagram, which the root program found, and the time last read from the
+ * clock.
+ */
 struct ls_scratch {
 	struct ls_datagram found;
 	__u64 jiffies;
@@ -19,8 +22,9 @@ struct {
 
 /*
  * Returns CLOCK_MONOTONIC in ns, at most two ticks (1 to 10 ms each) late. The kernel's coarse clock advances once
- * per tick, as jiffies do. Jiffies are read inline; reading the clock is a call, and each return may cost a
- * mispredicted jump (mitigation of SRSO).
+ * per tick, as jiffies do. Reading jiffies needs no call. Reading the clock needs one, and each return from a call
+ * may cost a mispredicted jump where the kernel mitigates the CPU flaw SRSO; so the clock is read only when jiffies
+ * have changed.
  */
 static __always_inline __u64 ls_now_ns(struct ls_scratch *scratch)
 {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Access to memory that others write concurrently: whole words, read and written in the order of the source. */
+/*
+ * Access to memory that the host or other CPUs write at the same time: whole words, read and written in source
+ * order.
+ */
 #pragma once
 
 /*
- * x86 keeps loads in order, and stores too, so barriers only need to stop the compiler. Other architectures are
- * refused.
+ * x86 keeps loads in order, and stores too, so these barriers only have to stop the compiler from reordering. The
+ * build refuses other architectures.
  */
 #if !defined(__TARGET_ARCH_x86)
 #error "the fast path supports x86 only: its sequence locks need memory barriers on other architectures"

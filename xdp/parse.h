@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Finds the UDP datagram in a frame: the C twin of crates/wire/src/frame.rs (parse).
- * Understood: IPv4 without options, IPv6 without extension headers, unfragmented, at most one VLAN tag.
+ * Finds the UDP datagram in a frame: the C twin of crates/wire/src/frame.rs (parse). The parser understands IPv4
+ * without options, IPv6 without extension headers, unfragmented packets, and at most one VLAN tag.
  */
 #pragma once
 #include <linux/bpf.h>
@@ -14,14 +14,14 @@
 #include <bpf/bpf_endian.h>
 #include "generated.h"
 
-/* An Ethernet header; 2-aligned so that the compiler may load halfwords. */
+/* An Ethernet header, aligned to 2 bytes so that the compiler may load halfwords. */
 struct ls_eth {
 	__u8 destination[6];
 	__u8 source[6];
 	__be16 type;
 } __attribute__((packed, aligned(2)));
 
-/* Position of the datagram that root.bpf.c found. Offsets are from the first byte of the frame. */
+/* Position of the datagram that the root program found. Offsets are in bytes from the start of the frame. */
 struct ls_datagram {
 	__u32 ip;            /* 14, or 18 after a VLAN tag */
 	__u32 udp;
@@ -35,7 +35,8 @@ struct ls_datagram {
 #define LS_TTL 64
 
 /*
- * Fills *found and returns 0, or returns -1: the packet is the host's. Checks that the payload lies within the frame.
+ * Fills *found and returns 0, or returns -1 if the frame is not such a datagram and the host must get it. Checks
+ * that the payload lies within the frame.
  */
 static __always_inline int ls_parse(void *data, void *end, struct ls_datagram *found)
 {
@@ -88,9 +89,10 @@ static __always_inline int ls_parse(void *data, void *end, struct ls_datagram *f
 }
 
 /*
- * Returns the time to live of the reply in `payload` to a request that arrived with `ttl`; 0: no reply may be sent. A
- * reply in a paper's format may look like a request, so it gets one hop less than its request. Two servers that are
- * tricked into answering each other then stop. The C twin of reply_ttl in crates/wire/src/frame.rs.
+ * Returns the time to live of the reply in `payload` to a request that arrived with `ttl`; 0 means that no reply may
+ * be sent. A reply in a paper's format may look like a request, so it gets one hop less than its request. If an
+ * attacker tricks two servers into answering each other, the exchange then ends. The C twin of reply_ttl in
+ * crates/wire/src/frame.rs.
  */
 static __always_inline __u32 ls_reply_ttl(const void *payload, const void *end, __u32 payload_bytes, __u32 ttl)
 {

@@ -28,7 +28,7 @@ static __always_inline int ls_is_in_ranges(struct xdp_md *ctx, const struct ls_d
 
 		if ((void *)(v4 + 1) > end)
 			return 0;
-		/* Mapped into IPv6: ::ffff:a.b.c.d */
+		/* An IPv4 address a.b.c.d is compared as ::ffff:a.b.c.d (mapped into IPv6). */
 		own[0] = 0;
 		own[1] = (__u64)v4->saddr << 32 | 0xffff0000;
 	}

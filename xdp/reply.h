@@ -6,7 +6,10 @@
 #pragma once
 #include "parse.h"
 
-/* Folds a sum of fewer than 2^15 words of 32 bits to 16 bits. Below that limit, three steps leave no carry. */
+/*
+ * Folds a sum of fewer than 2^15 words of 32 bits to 16 bits. With fewer than 2^15 words, three steps leave no
+ * carry.
+ */
 static __always_inline __u16 ls_fold(__u64 sum)
 {
 	sum = (sum & 0xffffffff) + (sum >> 32);
@@ -16,9 +19,10 @@ static __always_inline __u16 ls_fold(__u64 sum)
 }
 
 /*
- * Returns 1 if the UDP checksum is right, or is the pseudo-header sum that a local sender leaves for its interface to
- * complete. A checksum of 0 ("none") is not accepted. The C twin of Datagram::is_intact. `payload_sum` is as for
- * ls_reply; an odd last byte counts as the low byte of a word.
+ * Returns 1 if the UDP checksum is right, or is the pseudo-header sum that a local sender leaves for its network
+ * interface to complete. A checksum of 0, which means "no checksum", is not accepted. `payload_sum` is the unfolded
+ * sum of the payload's 32-bit words; an odd last byte counts as the low byte of a word. The C twin of
+ * Datagram::is_intact.
  */
 static __always_inline int ls_is_intact(void *data, void *end, const struct ls_datagram *found, __u64 payload_sum)
 {
@@ -80,7 +84,7 @@ static __always_inline void ls_set_ttl(struct iphdr *v4, __u32 ttl)
 	v4->check = ~ls_fold((__u64)(__u16)~v4->check + (__u16)~old + new);
 }
 
-/* Turns the frame into the reply. Returns 0, or -1 if the frame is not the one that was parsed. */
+/* Turns the frame into the reply. Returns 0, or -1 if the offsets in *found do not fit the frame. */
 static __always_inline int ls_reply(void *data, void *end, const struct ls_datagram *found, __u64 payload_sum)
 {
 	struct ls_eth *eth;
@@ -90,7 +94,7 @@ static __always_inline int ls_reply(void *data, void *end, const struct ls_datag
 	__u32 *ports;
 	__u16 check;
 
-	/* The verifier must see this check on the very register that is used below it. */
+	/* The barrier makes the compiler check and use one register, so that the verifier sees the bound. */
 	asm volatile("" : "+r"(data), "+r"(end));
 	eth = data;
 	if ((void *)(eth + 1) > end)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Root program of an interface (Linux attaches one XDP program): parses a packet once and tail-calls the service that
- * has its port.
+ * Root program of an interface. Linux attaches one XDP program to an interface, so this program parses each packet
+ * once and tail-calls the service that listens on the packet's port.
  */
 #include "root.h"
 
@@ -22,7 +22,10 @@ int ls_root(struct xdp_md *ctx)
 	verdict = ls_route(data, end, own, &scratch->found, &port);
 	if (verdict)
 		return verdict;
-	/* A constant slot compiles to a direct jump. A slot without a program falls through. */
+	/*
+	 * A constant slot compiles to a direct jump. If the slot has no program, the tail call does nothing and the next
+	 * line runs.
+	 */
 #define LS_CALL(SLOT) \
 	if (port == own->port[SLOT]) \
 		bpf_tail_call_static(ctx, &ls_services, SLOT);

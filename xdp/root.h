@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Logic of the root program: parses once, finds the service, refuses bad sources, and tail-calls. Twin of `Line` in
- * crates/fastpath/src/frame.rs.
+ * Logic of the root program: it parses a packet once, finds the service, refuses sources that must not be answered,
+ * and tail-calls. The C twin of `FrameHandler` in crates/fastpath/src/frame.rs.
  */
 #pragma once
 #include "maps.h"
@@ -9,8 +9,8 @@
 #define LS_ADDRESSES_MAX 8
 
 /*
- * The interface that the fast path is attached to. The host writes this. Addresses and ports are in network byte
- * order.
+ * The interface that the fast path is attached to. The host writes this struct. Addresses and ports are in network
+ * byte order.
  */
 struct ls_endpoint {
 	__u8 mac[6];
@@ -41,8 +41,8 @@ struct {
 } ls_services SEC(".maps");
 
 /*
- * Returns 1 if a service has `port`. The service is looked up at the end only; until then the verifier walks one path
- * for all services.
+ * Returns 1 if a service listens on `port`. Which service it is, is decided only at the end of the root program, so
+ * that the verifier walks one path for all services.
  */
 static __always_inline int ls_is_served(const struct ls_endpoint *own, __be16 port)
 {
@@ -89,8 +89,8 @@ static __always_inline int ls_has_v6(const struct ls_endpoint *own, __u32 count,
 }
 
 /*
- * Returns 1 if this source must not be answered: unspecified, multicast or broadcast, and, except on lo, loopback and
- * our own addresses.
+ * Returns 1 if this source must not be answered: an unspecified, multicast or broadcast address, and, except on the
+ * interface lo, a loopback address or an address of this interface.
  */
 static __always_inline int ls_refuses_v4(const struct ls_endpoint *own, __be32 address)
 {
@@ -116,8 +116,8 @@ static __always_inline int ls_refuses_v6(const struct ls_endpoint *own, const __
 }
 
 /*
- * Returns 1 if this source port must not be answered: a service's port, or the destination port itself, could answer
- * back for ever.
+ * Returns 1 if this source port must not be answered. A service at the other end that has this port, or the
+ * destination port itself, could answer our reply, and the two servers would answer each other for ever.
  */
 static __always_inline int ls_refuses_port(__be16 port, __be16 own)
 {
@@ -126,9 +126,7 @@ static __always_inline int ls_refuses_port(__be16 port, __be16 own)
 	return !number || port == own || LS_IS_SERVICE_PORT(number);
 }
 
-/*
- * Fills *found and *port and returns 0 if the service at that port is to answer. Else returns XDP_PASS or XDP_DROP.
- */
+/* Fills *found and *port and returns 0 if a service must answer the packet. Otherwise returns XDP_PASS or XDP_DROP. */
 static __always_inline int ls_route(void *data, void *end, const struct ls_endpoint *own, struct ls_datagram *found,
 				    __be16 *port)
 {
@@ -171,7 +169,7 @@ static __always_inline int ls_route(void *data, void *end, const struct ls_endpo
 		return ls_drop_at(own, *port, LS_DROP_SOURCE_PORT);
 	if (refused || (eth->source[0] & 1))
 		return ls_drop_at(own, *port, LS_DROP_SOURCE_ADDRESS);
-	/* The host counts this refusal. */
+	/* The packet is passed to the host, which drops it and counts the drop. */
 	if (!ls_reply_ttl(udp + 1, end, found->payload_bytes, ttl))
 		return XDP_PASS;
 	return 0;

@@ -46,7 +46,10 @@ static __always_inline enum spv_outcome spv_native(void *data, void *end, const 
 	return SPV_HOSTS;
 }
 
-/* Answers a request in the paper's format. `payload` holds a whole request, whose TXID has been read. */
+/*
+ * Answers a request in the paper's format. The caller has checked that `payload` holds a whole request, and has read
+ * its TXID.
+ */
 static __always_inline enum spv_outcome spv_paper(void *data, void *end, const struct ls_datagram *found,
 						  const struct ls_spv_control *control, __u64 *payload,
 						  const __u64 txid[4], __u64 now_ns)
@@ -84,8 +87,8 @@ static __always_inline int spv_answer(void *data, void *end, const struct ls_dat
 		for (int i = 0; i < 4; i++)
 			txid[i] = payload[i];
 		/*
-		 * The paper's reply "unknown" has a TXID of zeros, so it is not a request (request.rs,
-		 * is_unknown_reply).
+		 * The paper's reply "unknown" has a TXID of zeros. Such a packet is dropped, so that two servers cannot answer
+		 * each other (is_unknown_reply in crates/spv/src/request.rs).
 		 */
 		if (!(txid[0] | txid[1] | txid[2] | txid[3]))
 			return ls_drop(LS_SPV_SLOT, LS_DROP_NOT_A_REQUEST);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Native `root` and `roots` in XDP. Only a well-formed request whose TXIDs are all cached is answered; the host
- * answers the others, and all replies with a status code. A reply is built in a draft and copied into the packet when
- * it is complete.
+ * Native `root` and `roots` requests in XDP. The fast path answers only a well-formed request whose TXIDs are all
+ * cached. The host answers all other requests, and sends all replies with an error status. A reply is built in a
+ * draft and copied into the packet when it is complete.
  */
 #pragma once
 #include "reply.h"
@@ -12,7 +12,7 @@ enum spv_outcome {
 	SPV_HIT,
 	SPV_MISS,
 	SPV_NOT_LEASED,
-	SPV_HOSTS, /* only the host can decide */
+	SPV_HOSTS, /* only the host can answer or refuse the request */
 };
 
 #define SPV_ROOT_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_root_reply))
@@ -29,7 +29,7 @@ static __always_inline __u64 spv_sum(const void *words, __u32 bytes)
 	return sum;
 }
 
-/* Turns the header of a request into that of its reply. Returns its sum. */
+/* Turns the header of a request into the header of its reply. Returns the sum of the new header's 32-bit words. */
 static __always_inline __u64 spv_native_header(struct ls_native_header *header)
 {
 	header->op |= LS_NATIVE_REPLY_BIT;
@@ -99,14 +99,14 @@ static __always_inline struct ls_root_item *spv_item(void *data, void *end, cons
 {
 	struct ls_root_item *item = data + (found->udp & 63) + sizeof(struct udphdr) + SPV_ROOTS_BYTES(index);
 
-	/* The verifier must see the check on the very register that is used. */
+	/* The barrier makes the compiler check and use one register, so that the verifier sees the bound. */
 	asm volatile("" : "+r"(item));
 	return (void *)(item + 1) > end ? NULL : item;
 }
 
 /*
- * Turns a copied item into its reply. Returns SPV_HIT, or the reason why the host must answer the whole packet.
- * Global, so that the verifier walks this function once and not for every item.
+ * Turns a copied item into its reply. Returns SPV_HIT, or the reason why the host must answer the whole packet. The
+ * function is global, so that the verifier walks it once and not again for every item.
  */
 __noinline int spv_draft_item(struct ls_root_item *item)
 {
@@ -149,8 +149,8 @@ static __always_inline enum spv_outcome spv_native_roots(void *data, void *end, 
 	if (!spv_begin(control, now_ns, &epoch))
 		return SPV_NOT_LEASED;
 	/*
-	 * One bit per item, hidden from the compiler: the verifier then learns nothing from the bits and walks the
-	 * loop once.
+	 * A mask with one bit for each item, hidden from the compiler: the verifier then learns nothing from the tests of
+	 * single bits, and walks the loop once.
 	 */
 	items = (1u << (count & 31)) - 1;
 	asm volatile("" : "+r"(items));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Native `proof` in XDP: the C twin of `Session::proof` in crates/spv/src/reader.rs. The path is read from the
- * block's tree into a draft, and copied into the packet when it is complete (docs/decisions/proof-trees.md).
+ * Native `proof` requests in XDP: the C twin of `Session::proof` in crates/spv/src/reader.rs. The path is read from
+ * the tree of the block into a draft, and copied into the packet when it is complete
+ * (docs/decisions/proof-trees.md).
  */
 #pragma once
 #include "spv_native.h"
@@ -25,7 +26,10 @@ struct {
 	__type(value, struct spv_proof);
 } spv_proofs SEC(".maps");
 
-/* Returns `count` one bits, hidden from the compiler: the verifier then learns nothing from a test of one of them. */
+/*
+ * Returns `count` one bits, hidden from the compiler, so that the verifier learns nothing from a test of one of the
+ * bits.
+ */
 static __always_inline __u32 spv_ones(__u32 count)
 {
 	__u32 ones = (1u << (count & 31)) - 1;
@@ -35,8 +39,9 @@ static __always_inline __u32 spv_ones(__u32 count)
 }
 
 /*
- * Reads the proof of `proof->txid`. Returns SPV_HIT if the proof is complete; it is valid if the epoch is then
- * unchanged. Global, so that the verifier walks this function once and not for every path that leads here.
+ * Reads the proof of `proof->txid` into *proof. Returns SPV_HIT if the proof is complete. The proof is valid only if
+ * the epoch has not changed since spv_begin. The function is global, so that the verifier walks it once and not for
+ * every path that calls it.
  */
 __noinline int spv_read_proof(struct spv_proof *proof)
 {
@@ -76,7 +81,7 @@ __noinline int spv_read_proof(struct spv_proof *proof)
 	}
 	at = place.index;
 	row += LS_SPV_TREE_HEAD_NODES;
-	/* The loads of one row depend on no other row, so all of them are in flight at once. */
+	/* The loads of one row do not depend on other rows, so the CPU can run all of them at the same time. */
 #pragma clang loop unroll(full)
 	for (__u32 level = 0; level < LS_SPV_PROOF_DEPTH_MAX; level++) {
 		struct ls_spv_node *node;
@@ -96,7 +101,10 @@ __noinline int spv_read_proof(struct spv_proof *proof)
 	return LS_READ_ONCE(place.block->tree) == tree && spv_stands(&place) ? SPV_HIT : SPV_MISS;
 }
 
-/* Copies a path into the packet and fills the rest of its room with zeros. Returns the sum. */
+/*
+ * Copies a path into the packet and fills the rest of the space for hashes with zeros. Returns the sum of the 32-bit
+ * words.
+ */
 static __always_inline __u64 spv_put_path(void *data, void *end, const struct ls_datagram *found,
 					  const struct spv_proof *proof)
 {
@@ -130,7 +138,7 @@ static __always_inline __u64 spv_put_path(void *data, void *end, const struct ls
 	return sum;
 }
 
-/* Copies whole words. Returns the sum of their halves. */
+/* Copies whole 64-bit words. Returns the sum of their 32-bit halves. */
 static __always_inline __u64 spv_copy(__u64 *to, const __u64 *from, __u32 bytes)
 {
 	__u64 sum = 0;
@@ -155,7 +163,7 @@ static __always_inline enum spv_outcome spv_native_proof(void *data, void *end, 
 	__u64 epoch, sum;
 	int outcome;
 
-	/* A payload that is too short makes `bytes` wrap to a number that is too large. */
+	/* If the payload is too short, the subtraction makes `bytes` wrap to a number that this check refuses as too large. */
 	if (!spv_geometry.tree_nodes || !proof || bytes > LS_SPV_PROOF_DEPTH_MAX * SPV_HASH_BYTES ||
 	    bytes % SPV_HASH_BYTES || (void *)(body + 1) > end)
 		return SPV_HOSTS;

@@ -10,12 +10,15 @@
 
 #define SPV_SET_LINES 4
 
-/* Map value of four lines, so that one lookup reaches a whole set: one set of 4 lines, two of 2, or four of 1. */
+/*
+ * Map value of four lines (table entries), so that one lookup reaches a whole set: one set of 4 lines, two of 2, or
+ * four of 1.
+ */
 struct spv_cell {
 	struct ls_spv_line line[SPV_SET_LINES];
 };
 
-/* The number of entries is set before loading. The numbers here are the paper's geometry. */
+/* The loader sets the number of entries before it loads the program. The numbers here are those of the paper. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1 << 20);
@@ -33,8 +36,8 @@ struct {
 } spv_blocks SEC(".maps");
 
 /*
- * Each map value holds one node: an offset within a value would make the verifier remember where it came from, and
- * walk each row again for each of the offsets.
+ * Each map value holds one node. With several nodes in a value, the verifier would follow each offset within a value
+ * separately, and walk the code for each row of the tree again.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -64,8 +67,9 @@ struct {
 } spv_counts SEC(".maps");
 
 /*
- * Geometry, set before loading so that the verifier removes code that only another geometry needs. The control word
- * repeats it for the model; adoption compares the two.
+ * Geometry of the table. The loader sets it before it loads the program, so that the verifier removes code that only
+ * another geometry needs. The control word repeats it for the Rust model, and a server that takes over a pinned fast
+ * path compares the two.
  */
 struct spv_geometry {
 	__u32 set_bits;
@@ -101,13 +105,13 @@ static __always_inline __u32 spv_first_line(const struct ls_spv_control *control
 struct spv_place {
 	struct ls_spv_block *block;
 	__u32 generation;
-	__u32 index; /* of the transaction in the block */
+	__u32 index; /* index of the transaction in the block */
 };
 
 /*
- * Finds the line of `txid`. Returns 1 and the place if the line is complete and its block is valid. The first line of
- * the set with the TXID's first word decides: the writer never stores two of them in one set. All ways are loaded
- * before one is chosen.
+ * Finds the line (table entry) of `txid`. Returns 1 and fills *place if the line is complete and its block is valid.
+ * The first line of the set with the TXID's first word decides, because the writer never stores two such lines in
+ * one set. All lines of the set are loaded before one is chosen.
  */
 static __always_inline int spv_find(const struct ls_spv_control *control, const __u64 txid[4], struct spv_place *place)
 {
@@ -123,7 +127,7 @@ static __always_inline int spv_find(const struct ls_spv_control *control, const 
 		__u64 first_0 = LS_READ_ONCE(cell->line[0].txid[0]), first_1 = LS_READ_ONCE(cell->line[1].txid[0]);
 		__u64 first_2 = LS_READ_ONCE(cell->line[2].txid[0]), not_0, nor_1;
 
-		/* This load of the last line only prefetches it together with the others. */
+		/* This load of the last line only prefetches the line together with the others. */
 		(void)LS_READ_ONCE(cell->line[3].seq);
 		not_0 = ls_any(first_0 ^ txid[0]);
 		nor_1 = not_0 & ls_any(first_1 ^ txid[0]);
@@ -153,8 +157,8 @@ static __always_inline int spv_find(const struct ls_spv_control *control, const 
 }
 
 /*
- * Returns 1 if the block still has the generation of the line, so that everything read from it since spv_find is
- * valid.
+ * Returns 1 if the block still has the generation that the line names. Then everything that was read from the block
+ * since spv_find is valid.
  */
 static __always_inline int spv_stands(const struct spv_place *place)
 {
@@ -178,8 +182,8 @@ static __always_inline struct ls_spv_node *spv_node(__u32 at)
 }
 
 /*
- * Returns the index of the sibling of node `at` in a row of `width` nodes. A last node without a neighbour is its own
- * sibling. There is no branch, because the verifier would follow it both ways in each row.
+ * Returns the index of the sibling of node `at` in a row of `width` nodes. A last node without a neighbour is its
+ * own sibling. The code has no branch, because the verifier would follow both sides of a branch in each row.
  */
 static __always_inline __u64 spv_sibling(__u64 at, __u64 width)
 {
@@ -190,8 +194,8 @@ static __always_inline __u64 spv_sibling(__u64 at, __u64 width)
 }
 
 /*
- * Returns 1 if the fast path may answer at `now_ns`. Sets *epoch to the epoch in which the reply must also end
- * (spv_end).
+ * Returns 1 if the fast path may answer at `now_ns`. Sets *epoch to the current epoch; the caller passes it to
+ * spv_end, which checks that it is still current when the reply is complete.
  */
 static __always_inline int spv_begin(const struct ls_spv_control *control, __u64 now_ns, __u64 *epoch)
 {

@@ -7,9 +7,13 @@
 #pragma once
 #include "transfer_store.h"
 
-/* Number of tries before a lock counts as busy: some microseconds, while a change takes a tenth of one. */
+/*
+ * Number of tries before a lock counts as busy. All tries take some microseconds; a change holds a lock for about
+ * 0.1 µs.
+ */
 #define TRANSFER_SPINS 1024
 
+/* A lock that is waited for, and 1 in `is_taken` once it is taken. */
 struct transfer_wait {
 	__u32 *lock;
 	__u32 is_taken;
@@ -20,8 +24,8 @@ static long transfer_try_lock(__u32 try __attribute__((unused)), void *context)
 	struct transfer_wait *wait = context;
 
 	/*
-	 * Reads before the exchange: requesting the cache line for writing would only slow down the holder of the
-	 * lock.
+	 * Reads the lock before the exchange, because an exchange requests the cache line for writing, which would slow
+	 * down the holder of the lock.
 	 */
 	if (LS_READ_ONCE(*wait->lock) || __sync_val_compare_and_swap(wait->lock, 0, 1))
 		return 0;
@@ -29,7 +33,7 @@ static long transfer_try_lock(__u32 try __attribute__((unused)), void *context)
 	return 1;
 }
 
-/* Global, so that the verifier walks this function once. */
+/* Waits for the lock. Returns 1 once it is taken. The function is global, so that the verifier walks it once. */
 __noinline int transfer_wait_lock(__u32 *lock)
 {
 	struct transfer_wait wait = { .lock = lock };
@@ -82,7 +86,7 @@ static __always_inline __u64 transfer_save(struct ls_transfer_cell *cell, const 
 	return holding->version + 1;
 }
 
-/* A cell that is read without its lock, and what was read. */
+/* Callback context of transfer_wait_read: a cell that is read without its lock, and the contents that were read. */
 struct transfer_reading {
 	struct ls_transfer_cell *cell;
 	struct transfer_holding holding;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Orders of the host to the fast path: claim, write and release accounts and sessions. The host invokes this through
- * BPF_PROG_TEST_RUN, so that it takes the same locks as the fast path and cannot be preempted while it holds one. The
- * order is the "frame" of the test run, so it comes from this machine's host only. The C twin of
- * crates/transfer/src/claims.rs; crates/transfer/src/datapath/claims.rs writes the words.
+ * Orders of the host to the fast path: claim, write and release accounts and sessions. The host runs this program
+ * through BPF_PROG_TEST_RUN; it then takes the same locks as the fast path and cannot be preempted while it holds one.
+ * The order is the "frame" of the test run, so it can come only from the host on this machine. The C twin of
+ * crates/transfer/src/claims.rs; crates/transfer/src/datapath/claims.rs writes the words of an order.
  */
 #pragma once
 #include "transfer_cell.h"
@@ -11,7 +11,7 @@
 enum transfer_order_kind {
 	TRANSFER_CLAIM_CELLS,
 	TRANSFER_CLAIM_SESSIONS,
-	TRANSFER_PUT_CELLS, /* sorted by index, each once; they become visible together */
+	TRANSFER_PUT_CELLS, /* cells sorted by index, each once; all new contents become visible together */
 	TRANSFER_PUT_SESSIONS,
 	TRANSFER_GIVE_BACK_CELLS,
 	TRANSFER_GIVE_BACK_SESSIONS,
@@ -24,7 +24,7 @@ struct transfer_order {
 	__u64 count;
 };
 
-/* New contents of a cell or session. Where it is claimed or released, only the index is used. */
+/* New contents of a cell or session. An order to claim or release uses only the index. */
 struct transfer_order_item {
 	__u64 index;
 	union {
@@ -73,7 +73,7 @@ static long transfer_carry_out_cell(__u32 index, void *context)
 	if (!cell || !transfer_lock(&cell->lock))
 		return 1;
 	carrying->done++;
-	/* A cell that is written stays locked until all cells are written. */
+	/* A cell that this order writes stays locked until the order has written all its cells. */
 	if (carrying->kind == TRANSFER_PUT_CELLS)
 		return 0;
 	if (carrying->kind == TRANSFER_CLAIM_CELLS)
@@ -141,8 +141,8 @@ static long transfer_carry_out_session(__u32 index, void *context)
 }
 
 /*
- * Returns XDP_PASS if the order is carried out. XDP_DROP: it is not, or only in part; if a write fails, nothing is
- * written.
+ * Returns XDP_PASS if the whole order is carried out. Returns XDP_DROP if it is not carried out, or only in part; an
+ * order to write then has written nothing.
  */
 static __always_inline int transfer_carry_out(struct xdp_md *ctx)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Execution in the fast path in `express` mode: one operation at a time, under the locks of its accounts, with a
- * record in the ring. The C twin of crates/transfer/src/fastpath/execute.rs. The caller has checked that the ring has
- * room.
+ * Execution in the fast path in `express` mode: executes one operation at a time, under the locks of its accounts,
+ * and writes a record of it into the ring. The C twin of crates/transfer/src/fastpath/execute.rs. The caller has
+ * checked that the ring has room for the record.
  */
 #pragma once
 #include "transfer_ring.h"
@@ -10,27 +10,27 @@
 
 /* One operation and its outcome. */
 struct transfer_task {
-	/* The record for the ring, complete except for code, versions and balance. */
+	/* Record of the operation for the ring, complete except for code, versions and balance. */
 	struct ls_transfer_record record;
 	__u64 limit;                   /* largest balance that the request's format can express */
 	struct ls_transfer_paper last; /* numbered request in the paper's format; else last_id is 0 */
 	/*
-	 * Indices of the cells, and the refusal if it is known before they are locked. They are in memory and not in
-	 * registers, so that the verifier forgets on which of many paths they were found, and walks the following
+	 * Indices of the cells, and the refusal if it is known before the cells are locked. These fields are in memory and
+	 * not in registers, so that the verifier forgets on which of many paths they were computed, and walks the following
 	 * code once.
 	 */
 	__u32 source;
 	__u32 destination;
 	__u32 refused;
 	__u32 reserved;
-	__u64 amount;                  /* out: balance of the source after the operation; 0 for a refusal */
-	__u32 code;                    /* out */
+	__u64 amount;                  /* result: balance of the source after the operation; 0 for a refusal */
+	__u32 code;                    /* result: enum ls_transfer_code */
 };
 
 enum transfer_ran {
 	TRANSFER_DONE,
 	TRANSFER_REPEATED, /* answered before with the same answer; nothing was done */
-	TRANSFER_BUSY,     /* a lock was held during all tries, or refusals have no credit; nothing was done */
+	TRANSFER_BUSY,     /* a lock was held during all tries, or the credit for refusals is used up; nothing was done */
 	TRANSFER_CLAIMED,  /* the host has claimed an account and must answer; nothing was done */
 };
 
@@ -49,7 +49,7 @@ static __always_inline void transfer_record(struct transfer_task *task)
 	transfer_push(&task->record);
 }
 
-/* Refuses an operation without an account. Only a session stores the refusal. */
+/* Refuses an operation that names no existing account. Only a session stores such a refusal. */
 static __always_inline enum transfer_ran transfer_nowhere(struct transfer_task *task, __u32 code)
 {
 	transfer_said(task, code, 0);
@@ -58,7 +58,7 @@ static __always_inline enum transfer_ran transfer_nowhere(struct transfer_task *
 	return TRANSFER_DONE;
 }
 
-/* Returns 1 and sets the answer if the account's last transaction id decides it. */
+/* Returns 1 and sets the answer if the account's last transaction id already decides about this request. */
 static __always_inline int transfer_is_answered(const struct ls_transfer_paper *last, struct transfer_task *task)
 {
 	const struct ls_transfer_paper *asked = &task->last;
@@ -75,7 +75,7 @@ static __always_inline int transfer_is_answered(const struct ls_transfer_paper *
 	return 1;
 }
 
-/* Stores a numbered request with its answer. */
+/* Stores a numbered request and its answer as the last request of its account. */
 static __always_inline void transfer_remember(struct ls_transfer_paper *last, const struct transfer_task *task)
 {
 	if (!last)
@@ -88,8 +88,8 @@ static __always_inline void transfer_remember(struct ls_transfer_paper *last, co
 }
 
 /*
- * Returns the last request of the account in cell `index`, if this request is in the paper's format and numbered;
- * else NULL.
+ * Returns the last request of the account in cell `index` if this request is numbered and in the paper's format;
+ * otherwise NULL.
  */
 static __always_inline struct ls_transfer_paper *transfer_last(const struct transfer_task *task, __u32 index)
 {
@@ -97,8 +97,9 @@ static __always_inline struct ls_transfer_paper *transfer_last(const struct tran
 }
 
 /*
- * Takes one refusal of a numbered request in the paper's format from the credit that the host gives. Returns 0 if there
- * is no credit; the request then has no effect. CPUs that take the last credit together overdraw it by one each.
+ * Uses up one unit of the credit for refusals of numbered requests in the paper's format; the host grants this
+ * credit. Returns 0 if the credit is used up; the request then has no effect. CPUs that use the last unit at the
+ * same time overdraw the credit by one each.
  */
 static __always_inline int transfer_take_refusal(void)
 {
@@ -136,7 +137,10 @@ static __always_inline enum transfer_ran transfer_change(struct transfer_task *t
 	if (code && last && !transfer_take_refusal())
 		return TRANSFER_BUSY;
 	transfer_said(task, code, code ? 0 : from.balance);
-	/* A refusal is recorded only if it uses up an id or a sequence number, so that a retry finds it. */
+	/*
+	 * A refusal is recorded only if it uses up a transaction id or a sequence number, so that a retry gets the same
+	 * answer.
+	 */
 	if (code && !last && record->slot == TRANSFER_NO_SESSION)
 		return TRANSFER_DONE;
 	if (!code || last)
@@ -146,7 +150,7 @@ static __always_inline enum transfer_ran transfer_change(struct transfer_task *t
 	return TRANSFER_DONE;
 }
 
-/* Takes the locks of one cell or two, that of the lower index first, and executes the operation. */
+/* Takes the locks of one or two cells, the lock of the lower index first, and executes the operation. */
 static __always_inline enum transfer_ran transfer_settle(struct transfer_task *task)
 {
 	__u32 source = LS_READ_ONCE(task->source), destination = LS_READ_ONCE(task->destination);
@@ -183,7 +187,7 @@ static __always_inline enum transfer_ran transfer_settle_at(struct transfer_task
 	return transfer_settle(task);
 }
 
-/* Returns the number of occupied cells of the bucket. *vacant becomes the index of the first free cell. */
+/* Returns the number of occupied cells of the bucket, and sets *vacant to the index of its first free cell. */
 static __always_inline __u32 transfer_taken(struct transfer_bucket *bucket, __u32 *vacant)
 {
 	__u64 taken = 0, at = 0, all = 1;
@@ -199,10 +203,13 @@ static __always_inline __u32 transfer_taken(struct transfer_bucket *bucket, __u3
 	return taken;
 }
 
-/* Number of occupied cells in the first bucket from which on the second is considered too (store.rs). */
+/*
+ * Minimum number of occupied cells in the first bucket at which an account may also be created in the second one
+ * (store.rs).
+ */
 #define TRANSFER_CROWDED 2
 
-/* Creates an account in one of two buckets, both of which are locked. */
+/* Creates an account in one of its two possible buckets. The caller holds the locks of both. */
 static __always_inline enum transfer_ran transfer_open(struct transfer_task *task, const __u32 buckets[2],
 						       struct transfer_bucket *first, struct transfer_bucket *second)
 {
@@ -220,7 +227,7 @@ static __always_inline enum transfer_ran transfer_open(struct transfer_task *tas
 	cell = transfer_cell(index);
 	if (!cell)
 		return TRANSFER_BUSY;
-	/* Readers skip a cell that is not valid. transfer_save sets the valid flag, after the id is written. */
+	/* Readers skip a cell without the valid flag. transfer_save sets this flag after the id is written. */
 	cell->id[0] = task->record.source[0];
 	cell->id[1] = task->record.source[1];
 	if (!transfer_lock(&cell->lock))
@@ -235,7 +242,7 @@ static __always_inline enum transfer_ran transfer_open(struct transfer_task *tas
 	return TRANSFER_DONE;
 }
 
-/* Executes CREATE under the locks of the two buckets that the account may lie in. */
+/* Executes CREATE under the locks of the two buckets in which the account may be stored. */
 __noinline int transfer_create(struct transfer_task *task)
 {
 	struct ls_transfer_control *control = transfer_controlled();

@@ -43,9 +43,9 @@ static __always_inline int transfer_count_answer(__u32 says)
 }
 
 /*
- * Returns the bytes that pad the paper's packet to the minimal frame, as one word. They must be 0. With `clear`, sets
- * them to 0 for the reply. Uses a separate pointer so that the verifier does not attach these bounds to the packet
- * pointer.
+ * Returns, as one word, the bytes that pad a packet in the paper's format to the minimal frame length; a valid
+ * request has zeros there. With `clear`, sets these bytes to 0 for the reply. A separate pointer is used so that the
+ * verifier does not attach these bounds to the packet pointer.
  */
 static __always_inline __u32 transfer_filler(void *data, void *end, const struct ls_datagram *found, int clear)
 {
@@ -66,8 +66,8 @@ static __always_inline __u32 transfer_filler(void *data, void *end, const struct
 }
 
 /*
- * Prefetches the last request of an account in the paper's format from its most likely place, before the account is
- * found.
+ * Prefetches the stored last request of an account in the paper's format from its most likely place, before the
+ * account is looked up.
  */
 static __always_inline void transfer_touch_last(const struct ls_transfer_control *control, const __u64 id[2])
 {
@@ -95,7 +95,10 @@ static __always_inline enum transfer_ran transfer_run_paper(const struct ls_pape
 
 	record->source[0] = 0;
 	record->source[1] = (__u64)packet->source << 32;
-	/* Copied from the request for the reply; CREATE and ISSUE may have any value there. */
+	/*
+	 * The destination is copied unchanged into the reply. CREATE and ISSUE do not use it, so it may have any value
+	 * there.
+	 */
 	record->destination[0] = 0;
 	record->destination[1] = (__u64)packet->destination << 32;
 	record->amount = bpf_ntohl(packet->amount);
@@ -123,7 +126,10 @@ static __always_inline enum transfer_ran transfer_run_paper(const struct ls_pape
 	return transfer_run(control, task);
 }
 
-/* Returns 0 if the packet has become its reply, or -1 if the host must answer. */
+/*
+ * Answers a request in the paper's format. Returns 0 if the packet has become its reply, or -1 if the host must
+ * answer.
+ */
 __noinline int transfer_paper(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -178,8 +184,8 @@ __noinline int transfer_paper(struct xdp_md *ctx)
 }
 
 /*
- * Returns 0 if a request that may change an account arrived intact, by its UDP checksum (FastPath::changes), else -1.
- * For an `execute`, the same pass prepares the execution.
+ * Returns 0 if a request that may change an account arrived intact according to its UDP checksum (see
+ * FastPath::changes), otherwise -1. For an `execute` request, the same pass over the packet prepares the execution.
  */
 static __always_inline int transfer_is_intact(struct xdp_md *ctx, void *data, void *end,
 					      const struct ls_datagram *found, struct transfer_work *work, int is_paper)

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * Native packets in XDP: `refer`, and in `express` mode an `execute` of a few plain operations. The C twin of
- * crates/transfer/src/{native.rs,fastpath.rs}. The host answers malformed packets with their status.
+ * crates/transfer/src/native.rs and crates/transfer/src/fastpath.rs. The fast path forwards malformed packets to the
+ * host, which answers them with an error status.
  */
 #pragma once
 #include "transfer_work.h"
 
 #define TRANSFER_EXECUTE_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_execute_head))
 #define TRANSFER_REFER_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_refer_head))
-/* Odd factor of the checksum that distinguishes the operations of two packets (native.rs, sum). */
+/* Odd factor of the checksum by which the server compares the operations of two packets (`sum` in native.rs). */
 #define TRANSFER_SUM_ODD 0x9e3779b97f4a7c15
 
 /* The fixed part of an `execute` packet. Operations follow. */
@@ -29,12 +30,15 @@ static __always_inline struct ls_operation *transfer_operation_at(void *data, vo
 	struct ls_operation *operation = transfer_payload(data, found) + TRANSFER_EXECUTE_BYTES +
 					 (index & (LS_TRANSFER_LINE_OPERATIONS_MAX - 1)) * sizeof(*operation);
 
-	/* The verifier must see the check on the very register that is used. */
+	/* The barrier makes the compiler check and use one register, so that the verifier sees the bound. */
 	asm volatile("" : "+r"(operation));
 	return (void *)(operation + 1) > end ? NULL : operation;
 }
 
-/* Returns the number of operations of an `execute` of this length if the fast path may execute them; else 0. */
+/*
+ * Returns the number of operations in an `execute` payload of this length if the fast path may execute so few;
+ * otherwise 0.
+ */
 static __always_inline __u32 transfer_operations(__u32 payload_bytes)
 {
 	for (__u32 count = 1; count <= LS_TRANSFER_LINE_OPERATIONS_MAX; count++)
@@ -44,9 +48,9 @@ static __always_inline __u32 transfer_operations(__u32 payload_bytes)
 }
 
 /*
- * Passes once over an `execute` packet: prefetches the cells it needs, and sums the payload and the operations. Sets
- * work->count to 0 if the fast path does not execute such operations. Returns 0, or -1 if the frame is not the one
- * that was parsed.
+ * Passes once over an `execute` packet: prefetches the cells that it needs, and sums the payload and the operations.
+ * Sets work->count to 0 if an operation is of a kind that the fast path does not execute. Returns 0, or -1 if the
+ * offsets in the parsed datagram do not fit the frame.
  */
 __noinline int transfer_scan(struct xdp_md *ctx, __u32 count)
 {
@@ -162,7 +166,10 @@ __noinline int transfer_operate(struct xdp_md *ctx, __u32 index)
 		if (ran != TRANSFER_DONE)
 			code = LS_TRANSFER_CODE_BUSY;
 	}
-	/* Every outcome is recorded, because the sequence number is used up. */
+	/*
+	 * Every outcome is recorded in the ring, because the packet uses up its sequence number even if an operation is
+	 * refused.
+	 */
 	if (code)
 		transfer_nowhere(&work->task, code);
 	index &= LS_TRANSFER_LINE_OPERATIONS_MAX - 1;
@@ -191,7 +198,7 @@ static __always_inline void transfer_put(void *data, void *end, const struct ls_
 			return;
 		first = (void *)operation;
 		amount = bpf_cpu_to_be64(session->amounts[i]);
-		/* The word holds command and flags, then the code. */
+		/* The first word of an operation holds command and flags, then the result code. */
 		old = *first;
 		new = (old & 0xffff) | (__u32)bpf_htons((__u16)codes) << 16;
 		*first = new;
@@ -205,8 +212,9 @@ static __always_inline void transfer_put(void *data, void *end, const struct ls_
 }
 
 /*
- * Turns the packet's header and head into those of a reply. Returns the updated `sum`. Writes whole words: a load of
- * a word that was just written in pieces waits until all pieces have left the store buffer.
+ * Turns the header and the head of an `execute` packet into those of its reply. Returns the updated `sum`. Writes
+ * whole words, because a load of a word that was just written in pieces waits until all pieces have left the store
+ * buffer.
  */
 static __always_inline __u64 transfer_head(struct transfer_execute *packet, __u64 sum, enum ls_status status,
 					   __be64 sequence, __u16 durability)
@@ -229,7 +237,7 @@ static __always_inline __u64 transfer_head(struct transfer_execute *packet, __u6
 	return sum;
 }
 
-/* Refuses the whole packet with a status and the sequence that the session expects next. */
+/* Refuses the whole packet: the reply has this status and the sequence number that the session expects next. */
 static __always_inline int transfer_refuse(struct transfer_execute *packet, struct transfer_work *work,
 					   enum ls_status status, __u64 expected, __u32 says)
 {
@@ -237,8 +245,8 @@ static __always_inline int transfer_refuse(struct transfer_execute *packet, stru
 }
 
 /*
- * Executes the packet in its session, which is locked, or finds that it was executed before. Returns 0, or -1 if the
- * host must answer.
+ * Executes the packet in its session, whose lock the caller holds, or finds that the packet was executed before.
+ * Returns 0, or -1 if the host must answer.
  */
 static __always_inline int transfer_in_session(struct xdp_md *ctx, void *data, void *end,
 					       const struct ls_datagram *found, struct transfer_execute *packet,
@@ -277,7 +285,7 @@ static __always_inline int transfer_in_session(struct xdp_md *ctx, void *data, v
 					  LS_TRANSFER_EXPRESS));
 }
 
-/* Returns 0 if the packet has become its reply, or -1 if the host must answer. */
+/* Answers an `execute` packet. Returns 0 if the packet has become its reply, or -1 if the host must answer. */
 __noinline int transfer_native_execute(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -308,7 +316,7 @@ __noinline int transfer_native_execute(struct xdp_md *ctx)
 	return answered;
 }
 
-/* State of a `refer` whose balances are being looked up or written. */
+/* State of a `refer` request while its balances are looked up and then written into the packet. */
 struct transfer_referral {
 	struct xdp_md *ctx;
 	__u64 sum;
@@ -326,8 +334,8 @@ static __always_inline struct ls_balance_item *transfer_item(void *data, void *e
 }
 
 /*
- * Reads the balance of an account. Returns 0, or -1 if the host must answer: the account was being changed during all
- * tries, or, in `durable` mode, it is not in the table, where it may have found no room.
+ * Reads the balance of an account. Returns 0, or -1 if the host must answer: the account was being changed during
+ * all tries, or, in `durable` mode, the account is not in the table; the table may have had no room for it.
  */
 static __always_inline int transfer_balance(const struct ls_transfer_control *control, const __u64 id[2],
 					    struct transfer_holding *holding, __u32 *code)
@@ -357,8 +365,8 @@ static __always_inline __u64 transfer_sum_wide(__u64 word)
 }
 
 /*
- * Callback of bpf_loop: looks up one item into the draft. The packet is changed when all items are known. Returns 1
- * to stop: the host must answer the packet.
+ * Callback of bpf_loop: looks up one item and stores the result in the draft. The packet itself is changed only when
+ * all items are known. Returns 1 to stop, because the host must answer the packet.
  */
 static long transfer_look_up(__u32 index, void *context)
 {
@@ -413,7 +421,7 @@ static long transfer_write_item(__u32 index, void *context)
 	return 0;
 }
 
-/* Returns 0 if the packet has become its reply, or -1 if the host must answer. */
+/* Answers a `refer` packet. Returns 0 if the packet has become its reply, or -1 if the host must answer. */
 __noinline int transfer_native_refer(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -439,14 +447,14 @@ __noinline int transfer_native_refer(struct xdp_md *ctx)
 		return -1;
 	bpf_loop(count, transfer_write_item, &referral, 0);
 	referral.sum += transfer_sum_words(header, TRANSFER_REFER_BYTES);
-	/* Both fields were 0 in the request; each is half a word of the sum. */
+	/* Both fields were 0 in the request. Each is one half of a 32-bit word, so the sum grows by the new halves. */
 	referral.sum += ((__u32)LS_NATIVE_REPLY_BIT << 24) + bpf_htons(transfer_geometry.mode);
 	header->op |= LS_NATIVE_REPLY_BIT;
 	head->durability = bpf_htons(transfer_geometry.mode);
 	return transfer_say(work, LS_TRANSFER_CODE_DONE, referral.sum);
 }
 
-/* Returns 0 if the packet has become its reply, or -1 if the host must answer. */
+/* Answers a native packet. Returns 0 if the packet has become its reply, or -1 if the host must answer. */
 static __always_inline int transfer_native(struct xdp_md *ctx, const struct ls_native_header *header,
 					   __u32 payload_bytes)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Ring of operations that the fast path has executed, read by the host for the journal: the C twin of
- * crates/transfer/src/ring.rs. Each CPU has one ring and is its only writer: XDP programs and their test runs cannot
- * interrupt one another on a CPU.
+ * Ring of records of the operations that the fast path has executed. The host reads it and writes the records to the
+ * journal. The C twin of crates/transfer/src/ring.rs. Each CPU has one ring and is its only writer: XDP programs and
+ * their test runs cannot interrupt one another on a CPU.
  */
 #pragma once
 #include "transfer_store.h"
 
-/* Session slot of a record in the paper's format. */
+/* Value of a record's session slot if the request was in the paper's format, which has no sessions. */
 #define TRANSFER_NO_SESSION 0xffffffff
 
 /* Returns this CPU's ring, or NULL if it has none. */
@@ -18,7 +18,7 @@ static __always_inline struct ls_transfer_ring *transfer_ring(void)
 	return bpf_map_lookup_elem(&transfer_rings, &cpu);
 }
 
-/* Returns 1 if `count` records have room in this CPU's ring. */
+/* Returns 1 if this CPU's ring has room for `count` more records. */
 static __always_inline int transfer_has_room(__u32 count)
 {
 	struct ls_transfer_ring *ring = transfer_ring();
@@ -30,9 +30,9 @@ static __always_inline int transfer_has_room(__u32 count)
 }
 
 /*
- * Appends a record; the caller has checked that there is room. The seal is cleared before and set after the other
- * words, so a reader never takes new words for a sealed record. The record is complete before the locks of its
- * accounts are released.
+ * Appends a record to the ring; the caller has checked that the ring has room. The function clears the seal of the
+ * record before it writes the other words, and sets the seal after them, so a reader never mistakes a half-written
+ * record for a complete one. The caller calls this before it releases the locks of the record's accounts.
  */
 static __always_inline void transfer_push(const struct ls_transfer_record *record)
 {
@@ -51,7 +51,10 @@ static __always_inline void transfer_push(const struct ls_transfer_record *recor
 		return;
 	LS_WRITE_ONCE(place->seal, 0);
 	ls_write_barrier();
-	/* Copies half words one by one: a load of two that were just written waits for the store buffer. */
+	/*
+	 * Fields of half a word are copied one by one. A load of a whole word whose halves were just written separately
+	 * would wait for the store buffer.
+	 */
 	__builtin_memcpy(place->source, record->source, 8 * sizeof(__u64));
 	place->slot = record->slot;
 	place->command = record->command;

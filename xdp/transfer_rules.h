@@ -32,8 +32,8 @@ static __always_inline enum ls_transfer_code transfer_move(struct transfer_holdi
 	if ((from->flags | to->flags) & LS_TRANSFER_CELL_FROZEN)
 		return LS_TRANSFER_CODE_FROZEN;
 	if (amount > from->balance - from->held_out)
-		return LS_TRANSFER_CODE_INSUFFICIENT_BALANCE;
-	/* The paper's reply must be able to express the sender's balance. */
+		return LS_TRANSFER_CODE_INSUFFICIENT_FUNDS;
+	/* The paper's reply has 32 bits for the sender's new balance, so a balance above `limit` refuses the transfer. */
 	if (left > limit || transfer_add(to, amount, limit))
 		return LS_TRANSFER_CODE_OVERFLOW;
 	from->balance = left;

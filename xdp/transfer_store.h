@@ -13,7 +13,7 @@ struct transfer_bucket {
 	struct ls_transfer_cell cell[LS_TRANSFER_BUCKET_CELLS];
 };
 
-/* The number of entries is set before loading. */
+/* The loader sets the number of entries before it loads the program. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1 << 20);
@@ -63,14 +63,15 @@ struct {
 } transfer_control SEC(".maps");
 
 /*
- * Geometry and mode, set before loading so that the verifier removes code that only another mode needs. The control
- * word repeats them for the model; adoption compares the two.
+ * Geometry and mode. The loader sets them before it loads the program, so that the verifier removes code that only
+ * another mode needs. The control word repeats them for the Rust model, and a server that takes over a pinned fast
+ * path compares the two.
  */
 struct transfer_geometry {
 	__u32 bucket_bits;
 	__u32 ring_bits;
 	__u32 mode;
-	__u32 ringless; /* no records are written: only to measure their cost */
+	__u32 ringless; /* 1: no records are written; used only to measure the cost of the records */
 };
 
 #ifndef LS_NATIVE
@@ -82,7 +83,7 @@ const
 	.mode = LS_TRANSFER_DURABLE,
 };
 
-/* Index of no cell. */
+/* Value of an index that means "no cell". */
 #define TRANSFER_NOWHERE 0xffffffff
 
 static __always_inline struct ls_transfer_control *transfer_controlled(void)
@@ -97,7 +98,7 @@ static __always_inline int transfer_is_express(void)
 	return transfer_geometry.mode == LS_TRANSFER_EXPRESS;
 }
 
-/* Computes the two buckets that `id` may lie in. */
+/* Computes the two buckets in which the account `id` may be stored. */
 static __always_inline void transfer_buckets(const struct ls_transfer_control *control, const __u64 id[2],
 					     __u32 buckets[2])
 {
@@ -106,7 +107,7 @@ static __always_inline void transfer_buckets(const struct ls_transfer_control *c
 
 	buckets[0] = hash >> ((64 - bits) & 63);
 	buckets[1] = (hash >> ((64 - 2 * bits) & 63)) & ((1u << bits) - 1);
-	/* The two buckets are always different. */
+	/* If both hashes choose the same bucket, the second bucket is the neighbour of the first one. */
 	buckets[1] ^= !ls_any(buckets[0] ^ buckets[1]);
 }
 
@@ -138,8 +139,8 @@ static __always_inline __u64 transfer_differs(struct ls_transfer_cell *cell, con
 }
 
 /*
- * Returns the index of the account's cell in the bucket, or 4 if it is not there. All cells are loaded before one is
- * chosen.
+ * Returns the index of the account's cell in the bucket, or 4 if the bucket does not hold the account. All cells are
+ * loaded before one is chosen.
  */
 static __always_inline __u32 transfer_at(struct transfer_bucket *bucket, const __u64 id[2])
 {
@@ -170,7 +171,10 @@ static __always_inline __u32 transfer_find(const struct ls_transfer_control *con
 	return TRANSFER_NOWHERE;
 }
 
-/* Prefetches the cells where the account most likely lies, so that their loads overlap with those that follow. */
+/*
+ * Prefetches the cells in which the account is most likely stored, so that these loads overlap with the following
+ * ones.
+ */
 static __always_inline void transfer_touch(const struct ls_transfer_control *control, const __u64 id[2])
 {
 	__u32 buckets[2];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Scratch memory for one packet, one per CPU, and the check of who may issue. */
+/* Scratch memory for one packet (one per CPU), and the check which senders may issue units of the asset. */
 #pragma once
 #include "ranges.h"
 #include "reply.h"
@@ -13,7 +13,7 @@ struct transfer_balance {
 	__u64 code; /* code, frozen, reserved: one word */
 };
 
-/* Outcomes of a packet that the fast path answers, for the counters: a code, or one of these. */
+/* Outcomes of a packet that the fast path answers, which select the counter: a result code, or one of these values. */
 #define TRANSFER_SAYS_REPEATED 0x100
 #define TRANSFER_SAYS_BUSY 0x101
 #define TRANSFER_SAYS_RING_FULL 0x102
@@ -23,7 +23,7 @@ struct transfer_work {
 	__u64 now_ns;
 	__u64 sum;            /* sum of the 32-bit words of the reply's payload */
 	__u64 operations_sum; /* checksum of the packet's operations (native.rs, sum) */
-	__u32 count;          /* operations of the packet that the fast path executes; 0: none */
+	__u32 count;          /* number of operations that the fast path executes; 0: the host executes the packet */
 	__u32 says;           /* outcome of the packet: a code, or one of TRANSFER_SAYS_* */
 	struct transfer_balance balance[LS_TRANSFER_REFER_MAX];
 };
@@ -43,9 +43,9 @@ static __always_inline struct transfer_work *transfer_working(void)
 }
 
 /*
- * Records that the payload has become its reply, whose words sum to `sum`. The values go through a map and not
- * registers, so that the verifier forgets on which of many paths they were computed, and walks the following code
- * once.
+ * Records that the payload has become its reply, whose 32-bit words sum to `sum`. The values go through a map and
+ * not through registers, so that the verifier forgets on which of many paths they were computed, and walks the
+ * following code once.
  */
 static __always_inline int transfer_say(struct transfer_work *work, __u32 says, __u64 sum)
 {

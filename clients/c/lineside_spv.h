@@ -1,14 +1,16 @@
 /*
- * Verification of proofs from Lineside's service `spv`, for light clients on devices: one header, no memory
- * allocation, no I/O, and nothing of the C library but <string.h>. The caller receives a block header and a proof
- * from any server. This header checks that the transaction is in that block and that the block header has the proof
- * of work it claims. The caller must find out from the headers whether the block is in the chain with the most work.
+ * Verification of proofs from Lineside's service `spv`, for light clients on devices: one header file, which
+ * allocates no memory, does no I/O, and uses only <string.h> of the C library. The caller receives a block header and
+ * a proof from any server. The functions check that the transaction is in the block of this header, and that the
+ * block header has the proof of work that it claims. They do not check that the block is in the chain with the most
+ * work; the caller must check this with its own chain of headers.
  *
  *	struct lineside_spv_proof proof = { header, count, index, path, path_hashes };
  *	if (lineside_spv_verify(LINESIDE_SPV_MAINNET, &proof, txid) == LINESIDE_SPV_OK) ...
  *
- * Hashes are in wire order, the reverse of the order in which people read them. The checks, their order and their
- * numbers are those of the Rust crate lineside-spv-proof; both are tested with vectors/spv-proof.
+ * Hashes are in wire order, the reverse of the order in which they are displayed. The checks, their order and the
+ * numbers of the results are those of the Rust crate lineside-spv-proof. Both are tested with the vectors in
+ * vectors/spv-proof.
  */
 #ifndef LINESIDE_SPV_H
 #define LINESIDE_SPV_H
@@ -33,15 +35,15 @@ extern "C" {
 #define LINESIDE_SPV_REGTEST 0x207fffffu
 #define LINESIDE_SPV_SIMNET 0x207fffffu
 
-/* Results: the numbers of the Rust enum ProofError. */
+/* Results of the functions that check. The numbers are those of the Rust enum ProofError. */
 #define LINESIDE_SPV_OK 0
 #define LINESIDE_SPV_INDEX_OUT_OF_RANGE 1
 #define LINESIDE_SPV_WRONG_DEPTH 2
 #define LINESIDE_SPV_IMPOSSIBLE_TRANSACTION_COUNT 3
-#define LINESIDE_SPV_EQUAL_SIBLINGS 4            /* CVE-2012-2459 */
+#define LINESIDE_SPV_EQUAL_SIBLINGS 4            /* duplicated transactions (CVE-2012-2459) */
 #define LINESIDE_SPV_MISSING_DUPLICATE 5         /* the last node of an odd row is not paired with itself */
-#define LINESIDE_SPV_INNER_NODE_IS_TRANSACTION 6 /* CVE-2017-12842 */
-#define LINESIDE_SPV_TRANSACTION_OF_64_BYTES 7   /* CVE-2017-12842 */
+#define LINESIDE_SPV_INNER_NODE_IS_TRANSACTION 6 /* a forged leaf is possible (CVE-2017-12842) */
+#define LINESIDE_SPV_TRANSACTION_OF_64_BYTES 7   /* it could pass as an inner node (CVE-2017-12842) */
 #define LINESIDE_SPV_WRONG_ROOT 8                /* another block or transaction, or another byte order */
 #define LINESIDE_SPV_INVALID_TARGET 9
 #define LINESIDE_SPV_WRONG_PROOF_OF_WORK 10
@@ -51,18 +53,18 @@ extern "C" {
 #define LINESIDE_SPV_WRONG_WITNESS_COMMITMENT 14
 #define LINESIDE_SPV_WRONG_COINBASE_WTXID 15
 
-/* Proof that a transaction is in a block. The memory it points to is the caller's. */
+/* Proof that a transaction is in a block. The pointers refer to memory of the caller. */
 struct lineside_spv_proof {
-	const uint8_t *header;      /* 80 bytes */
-	uint32_t transaction_count; /* of the block */
-	uint32_t index;             /* of the transaction in the block, from 0 */
+	const uint8_t *header;      /* header of the block, 80 bytes */
+	uint32_t transaction_count; /* number of transactions in the block */
+	uint32_t index;             /* position of the transaction in the block, from 0 */
 	const uint8_t *path;        /* path_hashes times 32 bytes: siblings from the transaction to the root */
 	uint32_t path_hashes;
 };
 
 /* Proof that a transaction with its witness is in a block (BIP141). */
 struct lineside_spv_witness_proof {
-	struct lineside_spv_proof proof;  /* its path leads from the WTXID to the witness root */
+	struct lineside_spv_proof proof;  /* header and position; the path leads from the WTXID to the witness root */
 	const uint8_t *coinbase;          /* the block's first transaction, without its witness */
 	size_t coinbase_bytes;
 	const uint8_t *coinbase_path;     /* coinbase_path_hashes times 32 bytes: siblings of the coinbase's TXID */
@@ -162,7 +164,7 @@ static inline void lineside_spv_sha256_end(struct lineside_spv_sha256 *hash, uin
 		out[i] = (uint8_t)(hash->state[i >> 2] >> (24 - 8 * (i & 3)));
 }
 
-/* Finishes a double SHA-256. */
+/* Ends a double SHA-256 and writes the hash. */
 static inline void lineside_spv_sha256d_end(struct lineside_spv_sha256 *hash, uint8_t out[32])
 {
 	uint8_t first[32];
@@ -173,7 +175,7 @@ static inline void lineside_spv_sha256d_end(struct lineside_spv_sha256 *hash, ui
 	lineside_spv_sha256_end(hash, out);
 }
 
-/* Double SHA-256 of `bytes` bytes: the hash of transaction ids, block headers and nodes of Merkle trees. */
+/* Writes the double SHA-256 of `bytes` bytes: the hash of transactions, block headers and nodes of Merkle trees. */
 static inline void lineside_spv_sha256d(const uint8_t *data, size_t bytes, uint8_t out[32])
 {
 	struct lineside_spv_sha256 hash;
@@ -220,15 +222,15 @@ static inline int lineside_spv_is_above(const uint8_t number[32], const uint8_t 
 	return number[i] > other[i];
 }
 
-/* Writes the hash of a header. */
+/* Writes the hash of a block header. */
 static inline void lineside_spv_header_hash(const uint8_t header[80], uint8_t hash[32])
 {
 	lineside_spv_sha256d(header, LINESIDE_SPV_HEADER_BYTES, hash);
 }
 
 /*
- * Checks that a header's hash is at most its target, and the target at most the limit of the network. Returns
- * LINESIDE_SPV_OK or another result.
+ * Checks that a header's hash is at most the header's target, and that the target is at most `limit`, the easiest
+ * target of the network. Returns LINESIDE_SPV_OK, LINESIDE_SPV_INVALID_TARGET or LINESIDE_SPV_WRONG_PROOF_OF_WORK.
  */
 static inline int lineside_spv_check_proof_of_work(uint32_t limit, const uint8_t header[80])
 {
@@ -246,15 +248,15 @@ static inline int lineside_spv_check_proof_of_work(uint32_t limit, const uint8_t
 struct lineside_spv_transaction {
 	const uint8_t *raw; /* the first 4 bytes are the version, the last 4 the lock time */
 	size_t raw_bytes;
-	const uint8_t *body; /* inputs and outputs, with their counts */
+	const uint8_t *body; /* beginning of inputs and outputs, with their counts */
 	size_t body_bytes;
-	const uint8_t *outputs; /* after their count */
+	const uint8_t *outputs; /* first output; their count precedes it */
 	uint64_t output_count;
 	int is_coinbase;
 };
 
 struct lineside_spv_reader {
-	const uint8_t *at; /* null after a read past the end */
+	const uint8_t *at; /* next byte to read; null after an attempt to read beyond the end */
 	size_t left;
 };
 
@@ -272,7 +274,7 @@ static inline const uint8_t *lineside_spv_take(struct lineside_spv_reader *reade
 	return taken;
 }
 
-/* Reads a count or length, which must be in its shortest form. Returns 0 if nothing more can be read. */
+/* Reads a count or length, which must be in its shortest form. After a failed read, returns 0. */
 static inline uint64_t lineside_spv_take_count(struct lineside_spv_reader *reader)
 {
 	const uint8_t *at = lineside_spv_take(reader, 1);
@@ -297,7 +299,7 @@ static inline uint64_t lineside_spv_take_count(struct lineside_spv_reader *reade
 	return reader->at == NULL ? 0 : value;
 }
 
-/* Reads an output. Returns its script, *script_bytes long. */
+/* Reads an output. Returns its script, whose length in bytes is written to *script_bytes. */
 static inline const uint8_t *lineside_spv_take_output(struct lineside_spv_reader *reader, uint64_t *script_bytes)
 {
 	lineside_spv_take(reader, 8);
@@ -320,7 +322,7 @@ static inline int lineside_spv_take_witness(struct lineside_spv_reader *reader, 
 	return has_items;
 }
 
-/* Returns 1 if an outpoint is that of a coinbase's input: hash 0, index 2^32 - 1. */
+/* Returns 1 if an outpoint is the outpoint of a coinbase's input: hash 0, index 2^32 - 1. */
 static inline int lineside_spv_is_null_outpoint(const uint8_t outpoint[36])
 {
 	int i;
@@ -365,7 +367,7 @@ static inline int lineside_spv_parse(const uint8_t *raw, size_t raw_bytes, struc
 	       transaction->output_count > 0;
 }
 
-/* Length of a transaction without its witness, in bytes: the part whose hash is the TXID. */
+/* Returns the length in bytes of a transaction without its witness: the part whose hash is the TXID. */
 static inline size_t lineside_spv_base_bytes(const struct lineside_spv_transaction *transaction)
 {
 	return 4 + transaction->body_bytes + 4;
@@ -382,7 +384,7 @@ static inline void lineside_spv_txid(const struct lineside_spv_transaction *tran
 	lineside_spv_sha256d_end(&hash, txid);
 }
 
-/* Returns the witness commitment of a coinbase: 32 bytes in the last output that has one, or null. */
+/* Returns the witness commitment of a coinbase: 32 bytes in the last output that has one; null if none has one. */
 static inline const uint8_t *lineside_spv_commitment(const struct lineside_spv_transaction *coinbase)
 {
 	static const uint8_t magic[6] = { 0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed };
@@ -400,8 +402,8 @@ static inline const uint8_t *lineside_spv_commitment(const struct lineside_spv_t
 }
 
 /*
- * Returns 1 if the 64 bytes of an inner node are a valid transaction: one input, one output, scripts of 4 bytes
- * together, and a value in range.
+ * Returns 1 if the 64 bytes from which an inner node is hashed are a valid transaction: one input, one output, two
+ * scripts with 4 bytes together, and a value in range.
  */
 static inline int lineside_spv_is_transaction(const uint8_t bytes[64])
 {
@@ -419,7 +421,7 @@ static inline int lineside_spv_is_transaction(const uint8_t bytes[64])
 
 /* ---- proofs ---- */
 
-/* Checks the parts of a path that need no hash: depth, index and transaction count. */
+/* Checks the transaction count, the length of the path and the index, for which no hash is computed. */
 static inline int lineside_spv_check_shape(uint32_t path_hashes, uint32_t index, uint32_t count)
 {
 	uint32_t depth = 0;
@@ -434,8 +436,8 @@ static inline int lineside_spv_check_shape(uint32_t path_hashes, uint32_t index,
 }
 
 /*
- * Hashes from a leaf along a path, whose shape has been checked, to the root. `node` is the leaf first and then the
- * root.
+ * Computes the root by hashing from a leaf along a path. The caller has checked the shape of the path. `node`
+ * contains the leaf before the call and the root after it.
  */
 static inline int lineside_spv_climb(const uint8_t *path, uint32_t path_hashes, uint32_t index, uint32_t count,
 				     uint8_t node[32])
@@ -461,7 +463,7 @@ static inline int lineside_spv_climb(const uint8_t *path, uint32_t path_hashes, 
 	return LINESIDE_SPV_OK;
 }
 
-/* Checks a path from `leaf` to the Merkle root in the proof's header. */
+/* Checks that the path of a proof leads from `leaf` to the Merkle root in the proof's header. */
 static inline int lineside_spv_check_root(const uint8_t *path, uint32_t path_hashes, uint32_t index, uint32_t count,
 					  const uint8_t leaf[32], const uint8_t *header)
 {
@@ -475,7 +477,7 @@ static inline int lineside_spv_check_root(const uint8_t *path, uint32_t path_has
 	return memcmp(node, header + 36, 32) ? LINESIDE_SPV_WRONG_ROOT : LINESIDE_SPV_OK;
 }
 
-/* Checks that the transaction `txid` is in the header's block, and that the header has its proof of work. */
+/* Checks that the transaction `txid` is in the header's block, and that the header has a valid proof of work. */
 static inline int lineside_spv_verify(uint32_t limit, const struct lineside_spv_proof *proof, const uint8_t txid[32])
 {
 	uint32_t count = proof->transaction_count;
@@ -490,8 +492,8 @@ static inline int lineside_spv_verify(uint32_t limit, const struct lineside_spv_
 }
 
 /*
- * Like lineside_spv_verify, for the bytes of a transaction; writes its TXID. Refuses a transaction that could be an
- * inner node.
+ * Checks a transaction like lineside_spv_verify, given its bytes, and writes its TXID. This also refuses a
+ * transaction that could be an inner node of the tree.
  */
 static inline int lineside_spv_verify_transaction(uint32_t limit, const struct lineside_spv_proof *proof,
 						  const uint8_t *raw, size_t raw_bytes, uint8_t txid[32])
@@ -506,7 +508,7 @@ static inline int lineside_spv_verify_transaction(uint32_t limit, const struct l
 	return lineside_spv_verify(limit, proof, txid);
 }
 
-/* Checks the coinbase of a witness proof. *commitment becomes the hash that the coinbase commits to. */
+/* Checks the coinbase of a witness proof, and sets *commitment to the witness commitment in its outputs. */
 static inline int lineside_spv_check_coinbase(const struct lineside_spv_witness_proof *witness,
 					      const uint8_t **commitment)
 {
@@ -530,7 +532,7 @@ static inline int lineside_spv_check_coinbase(const struct lineside_spv_witness_
 	return *commitment == NULL ? LINESIDE_SPV_NO_WITNESS_COMMITMENT : LINESIDE_SPV_OK;
 }
 
-/* Checks that the transaction with the id `wtxid` is in the header's block. The coinbase has the WTXID 0. */
+/* Checks that the transaction with the WTXID `wtxid` is in the header's block. The coinbase has the WTXID 0. */
 static inline int lineside_spv_verify_witness(uint32_t limit, const struct lineside_spv_witness_proof *witness,
 					      const uint8_t wtxid[32])
 {

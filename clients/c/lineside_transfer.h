@@ -1,6 +1,6 @@
 /*
- * Packets in the paper's format of Lineside's service `transfer`, for devices: one header, no memory allocation, no
- * I/O. The caller sends and receives the 22 bytes over UDP, port 7702.
+ * Packets of Lineside's service `transfer` in the paper's format, for devices: one header file, which allocates no
+ * memory and does no I/O. The caller sends and receives packets of 22 bytes over UDP, port 7702.
  *
  *	struct lineside_transfer request = { LINESIDE_TRANSFER, 17, 1, 2, 500 };
  *	uint8_t bytes[LINESIDE_TRANSFER_BYTES];
@@ -8,8 +8,8 @@
  *	...
  *	switch (lineside_transfer_answer(&request, reply, reply_bytes, &value)) ...
  *
- * A transaction id above the account's last one is executed once, however often it is sent. A request with the id 0
- * must be sent only once.
+ * The server executes a request once, however often it is sent, if its transaction id is above the last id of the
+ * account `source`. A request with the id 0 has no such protection and must be sent only once.
  */
 #ifndef LINESIDE_TRANSFER_H
 #define LINESIDE_TRANSFER_H
@@ -21,7 +21,10 @@
 extern "C" {
 #endif
 
-/* Bytes of a packet: five fields, and zeros that fill a frame of 64 bytes. The server accepts 20 to 22 bytes. */
+/*
+ * Length of a packet in bytes: five fields of 4 bytes, and two zeros, which fill an Ethernet frame of 64 bytes. The
+ * server accepts 20 to 22 bytes.
+ */
 #define LINESIDE_TRANSFER_BYTES 22
 #define LINESIDE_TRANSFER_BYTES_MIN 20
 #define LINESIDE_TRANSFER_PORT 7702
@@ -32,15 +35,15 @@ extern "C" {
 #define LINESIDE_TRANSFER 3 /* moves `amount` from `source` to `destination` */
 #define LINESIDE_REFER 4    /* reads the balance of `source` */
 
-/* Results of lineside_transfer_answer besides the server's error codes, which are 1 to 12 (docs/wire-formats.md). */
+/* Results of lineside_transfer_answer other than the server's error codes, which are 1 to 12 (docs/wire-formats.md). */
 #define LINESIDE_DONE 0        /* *value is the balance of `source` after the request */
-#define LINESIDE_NOT_OURS (-1) /* not the answer to this request: continue to wait */
+#define LINESIDE_NOT_OURS (-1) /* the packet is not the answer to this request: continue to wait */
 
 struct lineside_transfer {
 	uint32_t command;
-	uint32_t transaction_id; /* 0: sent once, never repeated */
+	uint32_t transaction_id; /* 0: the request must be sent only once */
 	uint32_t source;
-	uint32_t destination; /* of LINESIDE_TRANSFER; else 0 */
+	uint32_t destination; /* account for LINESIDE_TRANSFER; otherwise 0 */
 	uint32_t amount;
 };
 
@@ -71,8 +74,8 @@ static inline void lineside_transfer_encode(const struct lineside_transfer *requ
 }
 
 /*
- * Reads the server's answer to `request`: LINESIDE_DONE, the server's error code (8, busy: send the same packet
- * again), or LINESIDE_NOT_OURS.
+ * Reads a received packet as the server's answer to `request`. Returns LINESIDE_DONE, the server's error code (8 means
+ * that the server is busy: send the same packet again), or LINESIDE_NOT_OURS.
  */
 static inline int lineside_transfer_answer(const struct lineside_transfer *request, const uint8_t *packet,
 					   size_t packet_bytes, uint32_t *value)

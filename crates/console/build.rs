@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// Content types by extension. Other files are refused, so that nothing is embedded by mistake.
+/// Content types by extension. The build fails for a file with another extension, so that nothing is embedded by
+/// mistake.
 const TYPES: &[(&str, &str)] = &[
     ("css", "text/css; charset=utf-8"),
     ("html", "text/html; charset=utf-8"),
@@ -16,7 +17,7 @@ const TYPES: &[(&str, &str)] = &[
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let built = root.join("../../target/dashboard");
-    // Cargo would run this script at every build if the folder were missing. If it cannot be made, nothing is lost.
+    // Cargo would run this script at every build if the folder did not exist. A failure to create it is harmless.
     let _ = fs::create_dir_all(&built);
     println!("cargo:rerun-if-changed={}", built.display());
     println!("cargo:rerun-if-changed=src/no_dashboard.html");
@@ -38,7 +39,7 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
 }
 
-/// Returns the Rust source of the list. The first file is the page itself.
+/// Returns the Rust source of the list of files. The first file is the page itself.
 fn list(files: &[PathBuf], has_dashboard: bool) -> String {
     let mut out = format!("const HAS_DASHBOARD: bool = {has_dashboard};\nconst FILES: &[PageFile] = &[\n");
     for path in files {

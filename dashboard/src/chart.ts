@@ -8,7 +8,7 @@ import { summary } from "./series.js";
 
 const HEIGHT_PX = 104;
 const AXIS_PX = 52;
-/** Names of the colours of the lines, in their order. */
+/** Names of the colours of a chart's lines: the first line has the first colour. */
 const COLOURS = ["--line-1", "--line-2", "--line-3", "--line-4"];
 const DASHES: number[][] = [[], [], [4, 3], [1, 3]];
 
@@ -16,13 +16,13 @@ function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** Returns the marks of the time axis: minutes before the newest sample. */
+/** Returns a mark of the time axis, such as the minutes before the newest sample. */
 function timeLabel(seconds: number): string {
   if (seconds === 0) return "now";
   return Number.isInteger(seconds / 60) ? `−${-seconds / 60} min` : `−${-seconds} s`;
 }
 
-/** Returns a mark of the other axis: as short as possible. */
+/** Returns a mark of the value axis, in the shortest form. */
 function valueLabel(value: number, unit: Unit): string {
   const text = withUnit(value, unit).replace("/s", "");
   return text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
@@ -67,7 +67,7 @@ export class Chart {
     this.plot.setAttribute("aria-label", this.description(range_s));
   }
 
-  /** Draws the chart again with the colours and the width of now. */
+  /** Draws the chart again with the current colours and width. */
   redraw(range_s: number): void {
     this.rebuild(range_s);
     this.chart?.setData([this.at_s, ...this.panel.lines.map((line) => line.values)]);
@@ -89,7 +89,7 @@ export class Chart {
     return `${this.panel.title}, ${unitName(this.panel.unit)}, last ${range}. ${lines.join("; ")}.`;
   }
 
-  /** Shows the values of sample `at` in the legend; the last ones if it is null. */
+  /** Shows in the legend the values of the sample with the index `at`, or the last values if `at` is null. */
   private showValues(at: number | null): void {
     this.panel.lines.forEach((line, i) => {
       const value = at === null ? line.values.at(-1) : line.values[at];
@@ -134,7 +134,7 @@ export class Chart {
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 5 }, sync: { key: "all" } },
       scales: {
         x: { time: false, range: () => [-range_s, 0] },
-        // The lower end is 0, so that areas can be compared, except for levels such as the height of a chain.
+        // The axis begins at 0, so that areas can be compared. For levels such as the height of a chain it does not.
         y: { range: (_, lowest, highest) => (isLevel ? around(lowest, highest) : [0, max ?? upperEnd(highest)]) },
       },
       axes: [
@@ -176,12 +176,12 @@ export class Chart {
   }
 }
 
-/** Returns an upper end of the axis that leaves some room above the highest value. */
+/** Returns an upper end of the axis that leaves some space above the highest value. */
 function upperEnd(highest: number | null): number {
   return highest === null || highest <= 0 ? 1 : highest * 1.15;
 }
 
-/** Returns an axis of whole numbers around a level that changes little. */
+/** Returns an axis of whole numbers around a level that changes only a little. */
 function around(lowest: number | null, highest: number | null): [number, number] {
   if (lowest === null || highest === null) return [0, 1];
   const room = Math.max(2, Math.ceil((highest - lowest) * 0.15));

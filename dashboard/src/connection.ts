@@ -1,11 +1,12 @@
-// State of the connection to the console, as the page shows it. Pure functions; the test is test/connection.test.ts.
+// State of the connection to the console, and the text that the page shows for it. The functions are pure;
+// test/connection.test.ts tests them.
 
-/** Time without an event after which the connection counts as lost. The console sends one each second. */
+/** Time without an event after which the connection counts as lost. The console sends one event each second. */
 export const SILENCE_MS = 4000;
 
 export interface Connection {
   isPaused: boolean;
-  /** False if the process could not read its state for the last event. */
+  /** False if the process could not read its own state when it sent the last event. */
   couldRead: boolean;
   /** True if the browser has reported that the stream is broken, and no event has come since then. */
   isBroken: boolean;
@@ -16,7 +17,7 @@ export interface Connection {
 export interface ConnectionView {
   text: string;
   isBad: boolean;
-  /** True if the values are of an earlier time, and are to be shown in grey. */
+  /** True if the values are of an earlier time, so that the page shows them in grey. */
   isLost: boolean;
 }
 
@@ -25,7 +26,7 @@ export function timeOfDay(time_ms: number): string {
   return new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(time_ms);
 }
 
-/** Returns what the page says about the connection at `now_ms`, milliseconds since 1970. */
+/** Returns the text that the page shows about the connection at `now_ms`, in milliseconds since 1970. */
 export function connectionView(of: Connection, now_ms: number): ConnectionView {
   if (of.lastEvent_ms === null) {
     return of.isBroken

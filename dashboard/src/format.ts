@@ -1,4 +1,4 @@
-// Numbers and durations as text. Pure functions; the test is test/format.test.ts.
+// Converts numbers and durations to text. The functions are pure; test/format.test.ts tests them.
 
 /** Text for a value that is not known. */
 export const NONE = "–";
@@ -71,7 +71,7 @@ export function bytes(value: number | null | undefined): string {
   return `${text} ${names[step]}`;
 }
 
-/** Formats a share; 100 % and 0 % appear only for exactly these. */
+/** Formats a share in percent. The text is `100 %` or `0 %` only if the share is exactly that. */
 export function percent(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
   if (value > 99.9 && value < 100) return "> 99.9 %";
@@ -99,7 +99,7 @@ export function withUnit(value: number | null | undefined, unit: Unit): string {
   }
 }
 
-/** Unit in words, for the description of a chart. */
+/** Returns the name of a unit in words, for the description of a chart. */
 export function unitName(unit: Unit): string {
   return {
     count: "number",
@@ -112,7 +112,7 @@ export function unitName(unit: Unit): string {
   }[unit];
 }
 
-/** Returns `name` with spaces for underscores, as people read it. */
+/** Returns `name` with spaces in place of underscores. */
 export function words(name: string): string {
   return name.replaceAll("_", " ");
 }

@@ -7,7 +7,7 @@ import type { HistoryEvent, SampleEvent } from "./protocol.js";
 import { History } from "./series.js";
 import { element, ServiceSection, setText } from "./view.js";
 
-/** Time after which a closed stream is opened again. */
+/** Time after which the page opens a closed stream again. */
 const RETRY_MS = 3000;
 
 function byId(id: string): HTMLElement {
@@ -53,7 +53,8 @@ class Page {
     events.addEventListener("error", () => {
       this.isBroken = true;
       this.showConnection();
-      // A refusal (all places are taken) closes the stream for good; a broken connection is retried by the browser.
+      // If the console refuses the stream because its limit is reached, the browser closes the stream for good. If the
+      // connection breaks, the browser itself connects again.
       if (events.readyState === EventSource.CLOSED) setTimeout(() => this.connect(), RETRY_MS);
     });
   }
@@ -83,7 +84,7 @@ class Page {
     this.sections.forEach((section) => section.redraw(this.range_s));
   }
 
-  /** Shows the history. While the page is paused or hidden, only `isForced` shows it. */
+  /** Shows the history. While the page is paused or hidden, it does so only if `isForced` is true. */
   private show(isForced = false): void {
     const isLost = this.showConnection();
     if (!this.history || document.hidden || (this.isPaused && !isForced)) return;
@@ -140,7 +141,10 @@ class Page {
     setText(byId("empty"), view.services.length === 0 ? "No service runs in this process." : "");
   }
 
-  /** Shows the state of the connection. Returns true if it is lost: then the state of the process is not known. */
+  /**
+   * Shows the state of the connection. Returns true if the connection is lost; the state of the process is then
+   * unknown.
+   */
   private showConnection(): boolean {
     const { isPaused, couldRead, isBroken, lastEvent_ms } = this;
     const view = connectionView({ isPaused, couldRead, isBroken, lastEvent_ms }, Date.now());
@@ -149,7 +153,8 @@ class Page {
     connection.className = view.isBad ? "bad" : "";
     document.body.classList.toggle("lost", view.isLost);
     if (view.isLost) {
-      // The last event may be from a process that was stopping, with leases that had just ended.
+      // The process may have sent the last event while it was stopping, when leases had just ended, so the state is
+      // hidden.
       setText(byId("state"), "");
       byId("messages").hidden = true;
       byId("messages").dataset["shown"] = "";

@@ -1,4 +1,4 @@
-// Content of the page for one moment: a pure function of the history. view.ts shows it.
+// Computes the content of the page for one moment as a pure function of the history. view.ts shows this content.
 
 import { percent, seconds, withUnit } from "./format.js";
 import {
@@ -70,7 +70,8 @@ export function serviceView(input: ServiceInput): ServiceView {
     );
     panels.push(...requestPanels(input), ...[verdictPanel(input), leasePanel(input)].filter(isPresent));
   }
-  // Where a table holds everything that the service has, its figure also has the count of the service's own figure.
+  // If a table holds all entries of its kind, its figure already has the service's count, so that count is not shown
+  // again.
   const tablesUse = occupancy(input);
   const isTable = (one: Figure) => tablesUse.some((table) => table.label === one.label);
   figures.push(...tablesUse, ...own.figures.filter((one) => !isTable(one)));

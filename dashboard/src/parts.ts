@@ -4,7 +4,7 @@ import { NONE, percent, seconds, short, whole, withUnit, words, type Unit } from
 import type { Metric, SeriesName, ServiceStatus } from "./protocol.js";
 import { rates, ratio, sum, type ServiceSeries, type Values } from "./series.js";
 
-/** One line of a chart. The first line of a panel has the accent colour. */
+/** One line of a chart. The first line of a panel is drawn in the accent colour. */
 export interface Line {
   label: string;
   values: Values;
@@ -16,9 +16,9 @@ export interface Panel {
   title: string;
   unit: Unit;
   lines: Line[];
-  /** Upper end of the axis if it is fixed. */
+  /** Upper end of the value axis, if it is fixed. */
   max?: number;
-  /** True for a level such as the height of a chain: its axis does not begin at 0. */
+  /** True for a level such as the height of a chain, whose axis does not begin at 0. */
   isLevel?: boolean;
 }
 
@@ -34,10 +34,10 @@ export interface Figure {
 export interface Table {
   id: string;
   caption: string;
-  /** Heads of the columns. Those of numbers begin with `#`, which is not shown. */
+  /** Headings of the columns. The heading of a column of numbers begins with `#`, which the page does not show. */
   head: string[];
   rows: string[][];
-  /** True if the page shows the table only on demand. */
+  /** True if the page shows the table only when the user opens it. */
   isFolded?: boolean;
 }
 
@@ -60,7 +60,10 @@ export interface ServiceInput {
 
 type Verdict = "Reply" | "Forward" | "Drop";
 
-/** Verdict that a counter of a fast path counts. Other counters are parts of these, or no verdicts. */
+/**
+ * Verdicts that the counters of a fast path count, by counter. Other counters count parts of these, or are no
+ * verdicts.
+ */
 const VERDICTS: Record<string, Verdict> = {
   hits: "Reply",
   replies: "Reply",
@@ -73,14 +76,14 @@ const VERDICTS: Record<string, Verdict> = {
   forwarded_native: "Forward",
 };
 
-/** Counters that count requests a second time. */
+/** Counters of requests that another counter also counts, with the name of the other counter. */
 const PARTS: Record<string, string> = {
   refusals: "Included in Reply",
   repeats: "Included in Reply",
   ring_full: "Included in Reply busy",
 };
 
-/** Keys that are shown elsewhere, or are no requests. */
+/** Keys that are shown at other places of the page, or that do not count requests. */
 const FASTPATH_REPLIES = "fastpath_replies";
 const HOST_REPLIES = "host_replies";
 const DROPS = "drops";
@@ -108,12 +111,12 @@ export function figure(label: string, value: string): Figure {
   return { label, value };
 }
 
-/** Returns the requests per second: answered by the fast path, and by the host. */
+/** Returns the numbers of requests per second: those that the fast path answered, and those that the host answered. */
 export function requests({ series }: ServiceInput): { fastpath: Values; host: Values } {
   return { fastpath: series.total(FASTPATH_REPLIES), host: series.rate(HOST_REPLIES) };
 }
 
-/** Returns the panels of request rate and hit ratio. */
+/** Returns the panels for the request rate and the hit ratio. */
 export function requestPanels(input: ServiceInput): Panel[] {
   const { fastpath, host } = requests(input);
   const lines = [
@@ -130,7 +133,7 @@ export function requestPanels(input: ServiceInput): Panel[] {
   ];
 }
 
-/** Returns the panels of the histograms of times: median and 99th percentile of the values of each second. */
+/** Returns the panels for histograms of times: the median and the 99th percentile of the values in each second. */
 export function timePanels({ series }: ServiceInput): Panel[] {
   const histograms: [string, string][] = [
     ["host_latency", "Latency of the host"],
@@ -145,7 +148,7 @@ export function timePanels({ series }: ServiceInput): Panel[] {
     });
 }
 
-/** Returns the hit ratio over the whole window in percent, or null without requests. */
+/** Returns the hit ratio over the whole window in percent, or null if there were no requests. */
 export function hitRatio(input: ServiceInput): number | null {
   const { fastpath, host } = requests(input);
   const total = (values: Values) => values.reduce<number>((all, value) => all + (value ?? 0), 0);
@@ -227,7 +230,7 @@ export function leaseFigure({ status }: ServiceInput): Figure | null {
   return figure("Lease left", seconds(left_ms / 1000));
 }
 
-/** Returns how full the tables of the service are, from the gauges of used entries and of capacity. */
+/** Returns how full the service's tables are, from the metrics of used entries and of maximum entries. */
 export function occupancy({ series, status }: ServiceInput): Figure[] {
   const tables = series.names().filter((name) => name.key === "table_entries" && name.label !== null);
   return tables.flatMap(({ label }) => {
@@ -241,9 +244,9 @@ export function occupancy({ series, status }: ServiceInput): Figure[] {
   });
 }
 
-/** Titles of tables that hold everything of their kind that the service has. */
+/** Titles of tables that contain all entries of their kind which the service has. */
 const WHOLE_TABLES: Record<string, Record<string, string>> = {
-  transfer: { accounts: "Accounts", sessions: "Sessions", pending_transfers: "Pending transfers" },
+  transfer: { accounts: "Accounts", sessions: "Sessions", pending_transfers: "Pending transfers", idempotency_keys: "Idempotency keys" },
   column: { blocks: "Ranges held" },
 };
 
@@ -259,7 +262,7 @@ export function metricValue(metric: Metric | undefined, value: number | null): s
   return whole(value);
 }
 
-/** Returns all values of a service with names and meanings from `spec/`. */
+/** Returns a table of all values of a service, with their names and descriptions from `spec/`. */
 export function allValues(input: ServiceInput): Table {
   const { series } = input;
   const rows = series.names().map((name: SeriesName) => {
@@ -286,7 +289,7 @@ export function allValues(input: ServiceInput): Table {
   };
 }
 
-/** Returns the charts of a panel list as a table: the text alternative of the charts. */
+/** Returns the charts of a list of panels as a table, which is their text alternative. */
 export function chartTable(panels: Panel[]): Table {
   const rows = panels.flatMap((one) =>
     one.lines.map(({ label, values }) => {

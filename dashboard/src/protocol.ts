@@ -1,4 +1,4 @@
-// Events of the console's stream `/events`, as crates/console/src/history.rs writes them.
+// Events of the console's stream `/events`. crates/console/src/history.rs writes them.
 
 /** Description of one metric of `spec/`. */
 export interface Metric {
@@ -20,7 +20,7 @@ export interface SeriesName {
   instance: string | null;
   key: string;
   datapath: string | null;
-  /** Value of the metric's own label, such as a drop reason or a validation code. */
+  /** Value of the label that only this metric has, such as a drop reason or a validation code. */
   label: string | null;
 }
 
@@ -54,11 +54,11 @@ export interface Status {
 export interface Sample {
   /** Milliseconds since the console started. */
   at_ms: number;
-  /** One value for each series, in the order of the series; null or missing: the series had no value. */
+  /** One value for each series, in the order of the series. Null or missing means that the series had no value. */
   values: (number | null)[];
 }
 
-/** First event: everything that the process remembers. */
+/** First event of a stream: the whole history that the process keeps. */
 export interface HistoryEvent {
   interval_ms: number;
   /** Number of samples that the process keeps. */
@@ -66,14 +66,14 @@ export interface HistoryEvent {
   metrics: Metric[];
   series: SeriesName[];
   samples: Sample[];
-  /** Null if the state could not be read lately. */
+  /** Null if the process could not read its state at the last sample. */
   status: Status | null;
 }
 
-/** Event of each second. */
+/** Event that the console sends each second: one sample. */
 export interface SampleEvent extends Sample {
-  /** Series that this sample is the first to have; they are appended to the list of series. */
+  /** Series that appear first in this sample. They are appended to the list of series. */
   added: SeriesName[];
-  /** Null if the state could not be read. */
+  /** Null if the process could not read its state. */
   status: Status | null;
 }

@@ -1,13 +1,13 @@
-// Values over time: rates of counters, sums and ratios. Pure functions; the test is test/series.test.ts.
+// Computes rates of counters, sums and ratios from samples. The functions are pure; test/series.test.ts tests them.
 
 import type { HistoryEvent, Metric, Sample, SampleEvent, SeriesName, Status } from "./protocol.js";
 
-/** One value for each sample; null where there is none. */
+/** One value for each sample; null if the sample has no value. */
 export type Values = (number | null)[];
 
 /**
- * Returns the increase of a counter per second. The first value is null. A counter that is smaller than before was
- * reset to 0, so its value is the increase; a gap has no rate on either side.
+ * Returns the increase of a counter per second. The first value is null. If a counter is smaller than before, it was
+ * reset to 0, so its value is the increase. Samples before and after a gap have no rate.
  */
 export function rates(counter: Values, at_ms: number[]): Values {
   return counter.map((value, i) => {
@@ -26,7 +26,7 @@ export function sum(series: Values[], length: number): Values {
   });
 }
 
-/** Returns `factor * part / whole`; null where the whole is 0 or missing. */
+/** Returns `factor * part / whole` for each sample; null if the whole is 0 or missing. */
 export function ratio(part: Values, whole: Values, factor = 1): Values {
   return whole.map((all, i) => (all === null || all <= 0 ? null : (factor * (part[i] ?? 0)) / all));
 }
@@ -38,7 +38,7 @@ export interface Summary {
   mean: number | null;
 }
 
-/** Summarises values; `now` is the last one, also if it is missing. */
+/** Returns a summary of values. `now` is the last value, even if it is missing. */
 export function summary(values: Values): Summary {
   const present = values.filter((value) => value !== null);
   if (present.length === 0) return { now: null, lowest: null, highest: null, mean: null };
@@ -50,7 +50,7 @@ export function summary(values: Values): Summary {
   };
 }
 
-/** History of the process as the page knows it. */
+/** History of the process, as far as the page has received it. */
 export class History {
   readonly metrics: Metric[];
   readonly interval_ms: number;
@@ -68,16 +68,16 @@ export class History {
     this.status = event.status;
   }
 
-  /** Appends a sample, and forgets the oldest one if there are too many. */
+  /** Appends a sample, and removes the oldest sample if there are more than the maximum. */
   add(event: SampleEvent): void {
     this.series.push(...event.added);
     this.samples.push({ at_ms: event.at_ms, values: event.values });
     if (this.samples.length > this.capacity) this.samples.shift();
-    // The last known texts remain on the page while the state cannot be read.
+    // While the state cannot be read, the page keeps the last known texts.
     this.status = event.status ?? this.status;
   }
 
-  /** Returns the samples of the last `seconds`. */
+  /** Returns the samples of the last `seconds` seconds. */
   window(seconds: number): Window {
     const newest = this.samples[this.samples.length - 1]?.at_ms ?? 0;
     const first = newest - seconds * 1000;
@@ -85,7 +85,7 @@ export class History {
   }
 }
 
-/** Part of a history. */
+/** Part of a history: the samples of a time window. */
 export class Window {
   readonly at_ms: number[];
 
@@ -100,12 +100,12 @@ export class Window {
     return this.samples.length;
   }
 
-  /** Returns the values of one series by its place. */
+  /** Returns the values of the series with the index `place`. */
   values(place: number): Values {
     return this.samples.map((sample) => sample.values[place] ?? null);
   }
 
-  /** Returns all series of one service, by their place. */
+  /** Returns all series of one service. */
   of(service: string, instance: string | null): ServiceSeries {
     const places = this.history.series.flatMap((name, place) =>
       name.service === service && name.instance === instance ? [place] : [],
@@ -125,7 +125,7 @@ export class ServiceSeries {
     return this.window.length;
   }
 
-  /** Returns the places and names of the series that `accepts` returns true for. */
+  /** Returns index and name of each series for which `accepts` returns true. */
   private find(accepts: (name: SeriesName) => boolean): { place: number; name: SeriesName }[] {
     return this.places.flatMap((place) => {
       const name = this.window.history.series[place];
@@ -133,7 +133,7 @@ export class ServiceSeries {
     });
   }
 
-  /** Names of all series. */
+  /** Returns the names of all series. */
   names(): SeriesName[] {
     return this.find(() => true).map(({ name }) => name);
   }
@@ -142,7 +142,7 @@ export class ServiceSeries {
     return this.find((name) => name.key === key).length > 0;
   }
 
-  /** Returns the values of a series; null everywhere if the service has no such series. */
+  /** Returns the values of a series. All are null if the service has no such series. */
   values(key: string, datapath: string | null = null, label: string | null = null): Values {
     const [found] = this.find(
       (name) => name.key === key && name.datapath === datapath && name.label === label,
@@ -162,13 +162,13 @@ export class ServiceSeries {
     return sum(all, this.length);
   }
 
-  /** Returns the values of a metric's own label, in the order in which they appeared. */
+  /** Returns the values of the label that only this metric has, in the order of their appearance. */
   labels(key: string): string[] {
     const found = this.find((name) => name.key === key && name.label !== null);
     return [...new Set(found.map(({ name }) => name.label ?? ""))];
   }
 
-  /** Returns the datapaths with counters, in the order in which they appeared. */
+  /** Returns the datapaths that have counters, in the order of their appearance. */
   datapaths(): string[] {
     const found = this.find((name) => name.datapath !== null);
     return [...new Set(found.map(({ name }) => name.datapath ?? ""))];

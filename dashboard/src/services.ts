@@ -1,10 +1,10 @@
-// Parts of the page that only one service has.
+// Parts of the page that differ from service to service.
 
 import { bytes, NONE, seconds, short, shortHash, whole, words } from "./format.js";
 import { figure, level, metricOf, panel, type Figure, type Panel, type ServiceInput, type Table } from "./parts.js";
 import { ratio, sum, type Values } from "./series.js";
 
-/** Parts that a service adds to those of every service. */
+/** Parts that a service adds to the parts which all services have. */
 export interface Special {
   purpose: string;
   figures: Figure[];
@@ -39,7 +39,7 @@ function counts({ series }: ServiceInput, keys: [string, string][]): Figure[] {
   return keys.filter(([, key]) => series.has(key)).map(([label, key]) => figure(label, whole(series.now(key))));
 }
 
-/** Returns a line for each of `keys` that the service has: its value, or its increase per second. */
+/** Returns a line for each metric of `keys` that the service has: its value, or its increase per second. */
 function lines({ series }: ServiceInput, keys: [string, string][], how: "value" | "rate") {
   return keys
     .filter(([, key]) => series.has(key))
@@ -60,11 +60,11 @@ function spv(input: ServiceInput): Special {
   const address = text(node["node"]);
   if (address !== null) {
     const away = number(node["away_s"]);
-    const state = away === null ? "answers" : `away for ${seconds(away)}`;
+    const state = away === null ? "answers" : `no answer for ${seconds(away)}`;
     figures.push({ label: "Node", value: state, isBad: away !== null }, figure("Node address", address));
     figures.push(figure("Behind the node", behind === null ? NONE : `${whole(behind)} blocks`));
   } else {
-    figures.push(figure("Node", "none is followed"));
+    figures.push(figure("Node", "no node is followed"));
   }
   figures.push(
     ...counts(input, [
@@ -136,7 +136,7 @@ function column(input: ServiceInput): Special {
     ["Ranges held", "blocks"],
     ["Rows held", "rows"],
     ["Sessions", "sessions"],
-    ["Ranges that may not be filled", "marks"],
+    ["Ranges not cached during a change", "marks"],
   ]);
   if (series.now("off") === 1) figures.push({ label: "Fast path", value: "switched off", isBad: true });
   if (series.now("strangers") === 1) {
@@ -171,7 +171,7 @@ function column(input: ServiceInput): Special {
   return { purpose: "rows and ranges of a wide table", figures, panels, tables: [] };
 }
 
-/** Returns a table of a metric's own label: a total and a rate for each of its values that is not 0. */
+/** Returns a table of a metric by its own label, with a total and a rate for each label value that is not 0. */
 function codes(input: ServiceInput, key: string, caption: string, head: string): Table | null {
   const { series } = input;
   const rows = series
@@ -182,7 +182,7 @@ function codes(input: ServiceInput, key: string, caption: string, head: string):
   return { id: key, caption, head: [head, "#Per second", "#Total"], rows };
 }
 
-/** Splits a metric into one value of its label and all others. */
+/** Splits a metric into the series with the label value `one` and the sum of all other series. */
 function oneAndOthers({ series }: ServiceInput, key: string, one: string): { one: Values; others: Values } {
   const rates = (labels: string[]) => labels.map((label) => series.rate(key, null, label));
   const labels = series.labels(key);
@@ -285,7 +285,7 @@ function hybrid(input: ServiceInput): Special {
   return { purpose: "a ledger database", figures, panels, tables: tables.filter(isPresent) };
 }
 
-/** Returns charts of a service that this page does not know, by the metrics of `spec/`. */
+/** Returns charts for a service that this page does not know. Names and units come from the metrics of `spec/`. */
 function other(input: ServiceInput): Special {
   const { series } = input;
   const common = new Set(input.metrics.filter((metric) => metric.service === null).map((metric) => metric.key));
@@ -308,7 +308,7 @@ function other(input: ServiceInput): Special {
 
 const SERVICES: Record<string, (input: ServiceInput) => Special> = { spv, transfer, column, fabric, hybrid };
 
-/** Returns the parts that only this service has. */
+/** Returns the parts of the page that only this service has. */
 export function special(input: ServiceInput): Special {
   return (SERVICES[input.status.name] ?? other)(input);
 }

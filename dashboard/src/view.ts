@@ -1,9 +1,9 @@
-// Shows the content of the page. Elements are made once and then changed, so that focus and selection remain.
+// Shows the content of the page. Elements are created once and changed afterwards, so that focus and selection remain.
 
 import { Chart } from "./chart.js";
 import type { Figure, ServiceView, Table } from "./parts.js";
 
-/** Makes an element with a class and children. */
+/** Creates an element with a class and children. */
 export function element<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   className = "",
@@ -74,7 +74,7 @@ class TableView {
 
   update(table: Table): void {
     const isClosed = this.element instanceof HTMLDetailsElement && !this.element.open;
-    // What is not visible is not kept up to date; it is shown when the table opens.
+    // A closed table is not updated. It is filled when the user opens it.
     if (isClosed && this.body.rows.length > 0) return;
     while (this.body.rows.length > table.rows.length) this.body.deleteRow(-1);
     table.rows.forEach((cells, i) => {

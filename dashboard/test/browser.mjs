@@ -8,7 +8,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { chromium } from "playwright-core";
 
 const [url, what, ...rest] = process.argv.slice(2);
-// The machine may be busy with other tests.
+// Maximum time to wait for the page. It is long, because the machine may be busy with other tests.
 const PATIENCE_MS = 60_000;
 
 const ARGUMENTS = [
@@ -73,7 +73,7 @@ async function showsServices(page, sections) {
   assert.equal(await page.locator("#connection").innerText(), "live, each second");
 }
 
-/** The numbers of each service are those of its clients, and they change. */
+/** The numbers of each service are those that its clients cause, and they change. */
 async function isLive(page) {
   await page.waitForFunction(() => {
     const ratio = [...document.querySelectorAll("#spv dl div")].find((one) => one.textContent?.startsWith("Hit ratio"));
@@ -88,24 +88,24 @@ async function isLive(page) {
   assert.equal(await figure(page, "hybrid", "Members"), "1");
   const rows = page.locator("#spv table tbody tr", { hasText: "hits" }).first();
   assert.match(await rows.innerText(), /^Reply\s+hits/);
-  // The total of hits, the height of the ledger, and the legend of the requests.
+  // Waits for changes of the total of hits, of the legend of the requests, and of the height of the ledger.
   await changes(page, "#spv .tables tbody tr td:nth-child(4)");
   await changes(page, "#transfer .legend b");
   await changes(page, "#hybrid dl dd");
 }
 
-/** A page that is opened later shows what happened before. */
+/** A page that is opened later shows values from before it was opened. */
 async function hasHistory(browser) {
   while ((await history()).samples.length < 12) await delay(200);
   const page = await open(browser, {});
-  // The chart has ink in its older part: the line of the lease ends at the first sample.
+  // The chart is drawn in its older part as well: the line of the lease begins at the first sample.
   const label = await page.locator("#spv [role=img]").first().getAttribute("aria-label");
   assert.match(label, /highest [\d.]+ ?k?\/s/);
   assert.deepEqual(page.said, []);
   await page.close();
 }
 
-/** Returns the height of the replica in the status, which must be that of its metric. */
+/** Returns the height of the replica from the status, and checks that the metric has the same value. */
 async function fabricHeight() {
   const { services } = await (await fetch(new URL("status", url), { headers: { accept: "application/json" } })).json();
   const { tip, host } = services.find((service) => service.name === "fabric");
@@ -113,7 +113,7 @@ async function fabricHeight() {
   return tip.height;
 }
 
-/** Presses Tab through the whole page: every control gets the focus, in the order of the page, and shows it. */
+/** Presses Tab through the whole page. Every control must get the focus, in the order of the page, and show it. */
 async function keyboard(page) {
   const controls = await page.evaluate(() => {
     const all = [...document.querySelectorAll("a[href], button, summary, [tabindex='0']")];
@@ -166,14 +166,14 @@ async function keyboard(page) {
   assert.equal(new URL(page.url()).hash, "#spv");
 }
 
-/** Nothing is wider than a narrow screen, also with all tables open. */
+/** Nothing on the page is wider than a narrow screen, even if all tables are open. */
 async function isNarrow(browser) {
   const page = await open(browser, { viewport: { width: 400, height: 800 } });
   await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
   await page.waitForSelector("details[open] tbody tr");
   const wide = await page.evaluate(() => [document.documentElement.scrollWidth, document.body.scrollWidth]);
   assert.deepEqual(wide, [400, 400]);
-  // A row of a table is one line, however long the meaning of its value is.
+  // A table row has only one line of text, however long the description of its value is.
   const heights = await page.evaluate(() =>
     [...document.querySelectorAll("#spv .tables tbody tr")].map((row) => row.getBoundingClientRect().height),
   );
@@ -182,7 +182,7 @@ async function isNarrow(browser) {
   await page.close();
 }
 
-/** All text has a contrast of at least 4.5 to what is below it, in both colour schemes. */
+/** All text has a contrast of at least 4.5 to its background, in both colour schemes. */
 async function contrast(browser, colorScheme) {
   const page = await open(browser, { colorScheme });
   const weak = await page.evaluate(() => {
@@ -215,14 +215,14 @@ async function contrast(browser, colorScheme) {
   const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const brightness = background.match(/\d+/g).slice(0, 3).map(Number);
   assert.ok(colorScheme === "dark" ? Math.max(...brightness) < 60 : Math.min(...brightness) > 200, background);
-  // The charts follow a change of the scheme at once, without an error.
+  // The charts follow a change of the colour scheme at once and without an error.
   await page.emulateMedia({ colorScheme: colorScheme === "dark" ? "light" : "dark" });
   await page.waitForSelector("section.service canvas");
   assert.deepEqual(page.said, []);
   await page.close();
 }
 
-/** No label is on two figures of a service. */
+/** No two figures of a service have the same label. */
 async function hasNoFigureTwice(page, sections) {
   for (const section of sections) {
     const labels = await page.locator(`#${section} dl dt`).allInnerTexts();
@@ -231,7 +231,7 @@ async function hasNoFigureTwice(page, sections) {
   assert.match(await page.locator("#spv dl").innerText(), /Fast path: blocks/);
 }
 
-/** A page whose process ends says that and when, keeps its last values, and does not claim to know the state. */
+/** When its process ends, the page says so with the time, keeps the last values, and claims no state of the process. */
 async function isLost(browser, pid) {
   const page = await open(browser, {});
   const accounts = await figure(page, "transfer", "Accounts");
@@ -262,7 +262,7 @@ async function check(browser, sections) {
 async function shots(browser, folder) {
   for (const colorScheme of ["light", "dark"]) {
     const page = await open(browser, { viewport: { width: 1280, height: 1600 }, colorScheme });
-    // Two samples, so that the numbers are those of a page in use.
+    // The script waits for two samples, so that the screenshot shows the numbers of a page in use.
     await changes(page, "#transfer .legend b");
     await page.screenshot({ path: join(folder, `dashboard-${colorScheme}.png`) });
     assert.deepEqual(page.said, []);

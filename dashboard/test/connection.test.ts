@@ -16,11 +16,11 @@ test("a lost connection has the time of its last event", () => {
   const lost = { text: "connection lost at 12:03:04; the values are of that time", isBad: true, isLost: true };
   assert.deepEqual(connectionView({ ...LIVE, isBroken: true }, NOON_MS + 10), lost);
   assert.deepEqual(connectionView(LIVE, NOON_MS + SILENCE_MS + 1), lost);
-  // Also while the page is paused: what it shows will not be continued.
+  // A lost connection is reported even while the page is paused, because no new values will follow.
   assert.deepEqual(connectionView({ ...LIVE, isPaused: true, isBroken: true }, NOON_MS + 10), lost);
 });
 
-test("a process that cannot read its state is no lost connection", () => {
+test("a process that cannot read its state does not count as a lost connection", () => {
   const view = connectionView({ ...LIVE, couldRead: false }, NOON_MS);
   assert.deepEqual([view.isBad, view.isLost], [true, false]);
 });

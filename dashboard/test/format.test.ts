@@ -69,14 +69,14 @@ test("memory is counted in powers of 1024", () => {
   ]);
 });
 
-test("a rate says so", () => {
+test("the text of a rate has its unit per second", () => {
   assert.equal(withUnit(1500, "per_s"), "1.50 k/s");
   assert.equal(withUnit(null, "per_s"), NONE);
   assert.equal(withUnit(2048, "bytes_per_s"), "2.00 KiB/s");
   assert.equal(withUnit(870_001, "whole"), "870,001");
 });
 
-test("a hash keeps its ends", () => {
+test("a shortened hash keeps its first and last digits", () => {
   assert.equal(shortHash("0537e69f8e17ca1e0b984ffe737e93651091254528d2c520bea5f3e806c08589"), "0537e69f…06c08589");
   assert.equal(shortHash("abc"), "abc");
 });

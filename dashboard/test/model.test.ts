@@ -7,7 +7,10 @@ import { History } from "../src/series.js";
 
 type Values = Record<string, [number, number]>;
 
-/** Makes the view of one service from two samples of its numbers; keys are `key`, `key@datapath` or `key=label`. */
+/**
+ * Returns the view of one service for two samples of its numbers. The keys have the form `key`, `key@datapath` or
+ * `key=label`.
+ */
 function view(status: Partial<ServiceStatus>, values: Values, metrics: Metric[] = []): ServiceView {
   const service: ServiceStatus = {
     name: "spv",
@@ -93,7 +96,7 @@ test("spv: the lag behind the node", () => {
   const node = { node: { node: "bitcoind://127.0.0.1:8332", away_s: 75 } };
   const spv = view({ spv: node }, { tip_height: [9, 9], node_height: [9, 11], node_blocks_behind: [0, 2] });
   assert.equal(figure(spv, "Behind the node"), "2 blocks");
-  assert.equal(figure(spv, "Node"), "away for 75.0 s");
+  assert.equal(figure(spv, "Node"), "no answer for 75.0 s");
   assert.equal(spv.figures.find((one) => one.label === "Node")?.isBad, true);
   assert.equal(lastOf(spv, "behind", "behind"), 2);
 });
@@ -176,7 +179,7 @@ test("hybrid: members, nodes, votes for a change and requests by code", () => {
   assert.equal(figure(hybrid, "gRPC connections"), "3");
   assert.equal(lastOf(hybrid, "answers", "other codes"), 1);
   assert.equal(lastOf(hybrid, "batch", "mean"), 8);
-  // No fast path: neither hit ratio nor lease.
+  // A service without a fast path has neither a hit ratio nor a lease.
   assert.equal(figure(hybrid, "Hit ratio"), undefined);
 });
 

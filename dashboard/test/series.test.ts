@@ -21,12 +21,12 @@ test("samples of the same moment have no rate", () => {
   assert.deepEqual(rates([1, 2], [1000, 1000]), [null, null]);
 });
 
-test("a sum ignores what is missing, unless all is missing", () => {
+test("a sum ignores missing values, unless all are missing", () => {
   assert.deepEqual(sum([[1, null, 3], [10, null, null]], 3), [11, null, 3]);
   assert.deepEqual(sum([], 2), [null, null]);
 });
 
-test("a ratio exists only where there is something to divide by", () => {
+test("a ratio is null if its divisor is 0 or missing", () => {
   assert.deepEqual(ratio([9, 0, 1, null], [10, 0, null, 4], 100), [90, null, null, 0]);
 });
 

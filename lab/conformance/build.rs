@@ -1,5 +1,5 @@
-//! Compiles the XDP programs natively, as a library for machines that may not load BPF, and the second service, which
-//! tests of several services at one interface load.
+//! Compiles the XDP programs natively, as a library for machines on which loading BPF programs is not permitted. Also
+//! compiles a second service, which tests of several services at one interface load.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -10,7 +10,7 @@ fn main() {
     let xdp = lineside_bpf_build::xdp_directory();
     let mut native = cc::Build::new();
     if env::var_os("CARGO_CFG_FUZZING").is_some() {
-        // A fuzzer then measures the covered branches of the C code.
+        // The fuzzer then measures which branches of the C code an input reaches.
         native
             .compiler(lineside_bpf_build::compiler())
             .flag("-fsanitize-coverage=inline-8bit-counters,pc-table,trace-cmp");
@@ -25,8 +25,8 @@ fn main() {
         .compile("lineside_xdp_native");
 }
 
-/// Writes `services.h` for `xdp/native/native.c`, and returns its folder. Every file `<service>.bpf.c` in `xdp` is a
-/// service.
+/// Writes `services.h` for `xdp/native/native.c`, and returns the folder of this file. Every file `<service>.bpf.c` in
+/// `xdp` is a service.
 fn list_services(xdp: &Path) -> PathBuf {
     let entries = fs::read_dir(xdp).expect("xdp/ is there");
     let names = entries.map(|entry| entry.expect("xdp/ can be read").file_name());

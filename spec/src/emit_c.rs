@@ -76,7 +76,7 @@ pub fn emit(spec: &Spec) -> String {
             let codes = service.code.iter().map(|code| (&code.name, code.code as usize));
             enumeration(w, &format!("ls_{name}_code"), codes);
         }
-        // Without a fast path, the C code needs no definitions of the service.
+        // The C code needs no definitions of a service without a fast path.
         if service.counter.is_empty() {
             continue;
         }

@@ -32,10 +32,14 @@ pub fn emit(spec: &Spec) -> String {
     w.push_str(
         "\n## Time to live\n\n\
          A native reply is sent with a hop limit of 64. A reply in a paper's format is sent with one hop less than\n\
-         its request arrived with, at most 64, so that two servers that are made to answer each other stop. A\n\
-         request in a paper's format whose reply would have no hop left is dropped (`hop_limit`).\n",
+         its request had on arrival, and at most 64. If an attacker tricks two servers into answering each other,\n\
+         the exchange then ends. A request in a paper's format whose reply would have no hop left is dropped\n\
+         (`hop_limit`).\n",
     );
-    w.push_str("\n## Drops\n\nCounted, never answered.\n\n| reason | when |\n|---|---|\n");
+    w.push_str(
+        "\n## Drops\n\nReasons for which a packet is dropped. Dropped packets are counted and never answered.\n\n\
+         | reason | when |\n|---|---|\n",
+    );
     for drop in &common.drop {
         let _ = writeln!(w, "| `{}` | {} |", drop.name, drop.doc);
     }

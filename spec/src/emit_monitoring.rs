@@ -4,7 +4,7 @@ use crate::model::{Alert, Panel, Query, Spec};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Columns of Grafana's grid, and the size of a panel in it.
+/// Number of columns of Grafana's grid.
 const GRID_COLUMNS: usize = 24;
 const PANEL_COLUMNS: usize = 8;
 const PANEL_ROWS: usize = 8;
@@ -117,7 +117,7 @@ fn sections(spec: &Spec) -> Vec<(&str, &[Panel], &[Alert])> {
     std::iter::once(process).chain(services).collect()
 }
 
-/// Returns the text in double quotes: as a JSON string, which is a YAML string, too.
+/// Returns the text in double quotes, as a JSON string. YAML reads such a string too.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// A counter is only useful as a rate or an increase, and a gauge never is.
+    /// A counter is useful only as a rate or an increase, and a gauge must not be read as one.
     #[test]
     fn counters_are_read_as_rates_and_gauges_are_not() {
         let spec = spec();

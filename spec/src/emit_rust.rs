@@ -13,14 +13,14 @@ pub fn emit(spec: &Spec) -> String {
     let w = &mut out;
     constant(
         w,
-        "Port of the console, on loopback.",
+        "Default TCP port of the console.",
         "CONSOLE_PORT",
         "u16",
         common.console_port,
     );
     constant(
         w,
-        "First field of a native packet.",
+        "Magic number in the first field of a native packet.",
         "NATIVE_MAGIC",
         "u16",
         format!("{:#06x}", common.native.magic),
@@ -34,7 +34,7 @@ pub fn emit(spec: &Spec) -> String {
     );
     constant(
         w,
-        "Set in `op` of replies.",
+        "Bit that is set in the field `op` of replies.",
         "NATIVE_REPLY_BIT",
         "u8",
         format!("{:#04x}", common.native.reply_bit),
@@ -101,7 +101,7 @@ pub fn emit(spec: &Spec) -> String {
         }
         service.message.iter().for_each(|layout| message(w, layout));
         if !service.counter.is_empty() {
-            let doc = format!("Counters of the fast path part of `{name}`.");
+            let doc = format!("Counters of the fast path of `{name}`.");
             list_of(w, &format!("{}Counter", camel(name)), &doc, &service.counter);
         }
     }
@@ -111,7 +111,7 @@ pub fn emit(spec: &Spec) -> String {
 
 fn metrics(w: &mut String, spec: &Spec) {
     w.push_str(
-        "/// The metrics, each by its name.\npub mod metric {\n    use crate::{Metric, MetricKind};\n\n",
+        "/// All metrics, each as a constant.\npub mod metric {\n    use crate::{Metric, MetricKind};\n\n",
     );
     let mut names = Vec::new();
     for (service, metric) in spec.metrics() {
@@ -138,7 +138,7 @@ fn metrics(w: &mut String, spec: &Spec) {
     }
     let _ = writeln!(
         w,
-        "\n    /// All, in the order of spec/.\n    pub const ALL: [&Metric; {}] = [",
+        "\n    /// All metrics, in the order of spec/.\n    pub const ALL: [&Metric; {}] = [",
         names.len()
     );
     for name in names {
@@ -163,7 +163,7 @@ fn message(w: &mut String, layout: &Struct) {
     let name = camel(&layout.name);
     let _ = writeln!(
         w,
-        "/// {} {} bytes, network byte order.\n\
+        "/// {}\n///\n/// Size: {} bytes. Integers are in network byte order.\n\
          #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]\n\
          #[repr(C)]\npub struct {name} {{",
         layout.doc,
@@ -239,7 +239,8 @@ fn shared(w: &mut String, layout: &Struct) {
     let _ = writeln!(w, "}}\n\nconst _: () = assert!(size_of::<{name}>() == {size});\n");
     let _ = writeln!(
         w,
-        "// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.\n\
+        "// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it\n\
+         // has no padding.\n\
          unsafe impl Shared for {name} {{}}\n"
     );
 }
@@ -260,7 +261,7 @@ fn codes(w: &mut String, name: &str, doc: &str, codes: &[Code]) {
     }
     let _ = writeln!(
         w,
-        "}}\n\nimpl {name} {{\n    /// Returns the value of a code, if it is known.\n    \
+        "}}\n\nimpl {name} {{\n    /// Returns the value with this number; `None` if the number is unknown.\n    \
          pub const fn from_code(code: u16) -> Option<Self> {{\n        match code {{"
     );
     for code in codes {
@@ -272,11 +273,18 @@ fn codes(w: &mut String, name: &str, doc: &str, codes: &[Code]) {
         );
     }
     w.push_str(
-        "            _ => None,\n        }\n    }\n\n    /// Returns the meaning in words.\n    \
+        "            _ => None,\n        }\n    }\n\n    /// Returns a description of the code.\n    \
          pub const fn meaning(self) -> &'static str {\n        match self {\n",
     );
     for code in codes {
         let _ = writeln!(w, "            Self::{} => {:?},", camel(&code.name), code.doc);
+    }
+    w.push_str(
+        "        }\n    }\n\n    /// Returns the name, which stays the same in all versions.\n    \
+         pub const fn name(self) -> &'static str {\n        match self {\n",
+    );
+    for code in codes {
+        let _ = writeln!(w, "            Self::{} => {:?},", camel(&code.name), code.name);
     }
     w.push_str("        }\n    }\n}\n\n");
 }
@@ -291,7 +299,7 @@ fn list_of(w: &mut String, name: &str, doc: &str, items: &[Named]) {
     }
     let _ = writeln!(
         w,
-        "}}\n\nimpl {name} {{\n    /// All, in the order of their numbers.\n    pub const ALL: [Self; {}] = [",
+        "}}\n\nimpl {name} {{\n    /// All values, in the order of their numbers.\n    pub const ALL: [Self; {}] = [",
         items.len()
     );
     for item in items {

@@ -38,8 +38,8 @@ pub struct ServicePort {
     pub name: String,
     pub port: u16,
     pub slot: u32,
-    /// True: an example of `lab/`, which the daemon does not have. Its port is not a service port, it may take the slot
-    /// of a service without an XDP program, and its counters are not metrics.
+    /// True for an example of `lab/`, which the daemon does not contain. Its port is not a service port, it may use the
+    /// slot of a service without an XDP program, and its counters are not metrics.
     #[serde(default)]
     pub example: bool,
 }
@@ -57,8 +57,8 @@ pub struct Code {
 pub struct Named {
     pub name: String,
     pub doc: String,
-    /// True: a counter of requests that the fast path passes on. XDP passes them to the socket datapath, which counts
-    /// them again; the metric therefore leaves XDP's count out.
+    /// True for a counter of requests that the fast path passes on. XDP passes them to the socket datapath, which
+    /// counts them again, so the metric leaves XDP's count out.
     #[serde(default)]
     pub passes: bool,
 }
@@ -66,14 +66,14 @@ pub struct Named {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
-    /// Directory of the service's crate, if it is not `crates/<name>`.
+    /// Directory of the service's crate, if it differs from `crates/<name>`.
     pub directory: Option<String>,
-    /// Description of the paper's packet; empty if no paper has one.
+    /// Description of the packet in the paper's format; empty if the paper defines none.
     #[serde(default)]
     pub paper: String,
     #[serde(default)]
     pub constant: Vec<Constant>,
-    /// Codes of single operations in a packet, if the service has them.
+    /// Result codes of single operations in a packet, if the service has such codes.
     #[serde(default)]
     pub code: Vec<Code>,
     pub op: Vec<Op>,
@@ -92,10 +92,10 @@ pub struct Service {
 #[serde(deny_unknown_fields)]
 pub struct Constant {
     pub name: String,
-    /// Type in Rust.
+    /// Name of the constant's type in Rust.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Value as written in Rust and in C.
+    /// Value of the constant, as Rust and C write it.
     pub value: String,
     pub doc: String,
 }
@@ -171,7 +171,7 @@ impl Metric {
 #[serde(deny_unknown_fields)]
 pub struct Panel {
     pub title: String,
-    /// Unit as Grafana names it, such as `reqps`, `s`, `bytes` or `percentunit`.
+    /// Unit by its name in Grafana, such as `reqps`, `s`, `bytes` or `percentunit`.
     pub unit: String,
     pub query: Vec<Query>,
 }
@@ -250,7 +250,7 @@ impl Field {
         }
     }
 
-    /// Returns the bits of a word, and the number of words, of a type such as `u64x4`.
+    /// Returns, for a type such as `u64x4`, the bits of a word and the number of words.
     pub fn array(&self) -> Option<(usize, usize)> {
         let (bits, count) = self.kind.strip_prefix('u')?.split_once('x')?;
         let bits = bits.parse().ok().filter(|bits| [32, 64].contains(bits))?;
@@ -293,8 +293,8 @@ impl Spec {
         Self { common, services }
     }
 
-    /// Returns all metrics, each with its service, if it belongs to one: those of the process, then each service's
-    /// counters and other metrics.
+    /// Returns all metrics, each with the service that it belongs to, if any: first those of the process, then each
+    /// service's counters and other metrics.
     pub fn metrics(&self) -> Vec<(Option<&str>, Metric)> {
         let mut all: Vec<_> = self
             .common

@@ -1,4 +1,4 @@
-//! Generated files match `spec/*.toml`.
+//! The generated files match `spec/*.toml`.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! Prometheus' own `promtool` accepts the alert rules, the queries of the dashboard, and the alerts fire as described.
-//! Without `promtool` (Debian: package `prometheus`) the tests print that they were skipped.
+//! Prometheus' own program `promtool` accepts the alert rules and the queries of the dashboard, and the alerts fire as
+//! described. If `promtool` (Debian: package `prometheus`) is missing, the tests print that they were skipped.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn packaging(file: &str) -> PathBuf {
     root.join(file).canonicalize().expect(file)
 }
 
-/// Runs promtool. Returns `None`, and says so, if it is not installed.
+/// Runs promtool. Returns `None` and prints a message if promtool is not installed.
 fn promtool(arguments: &[&str]) -> Option<Output> {
     match Command::new("promtool").args(arguments).output() {
         Ok(output) => Some(output),
@@ -71,7 +71,7 @@ fn promtool_accepts_the_queries_of_the_dashboard() {
         return;
     };
     accepts(&output);
-    // The check itself can fail.
+    // This shows that the check can fail: a rule with a syntax error is refused.
     let wrong = written("wrong.rules.yml", &rules.replacen("rate(", "rate((", 1));
     let refused = promtool(&["check", "rules", &wrong]).expect("installed");
     assert!(!refused.status.success());
@@ -111,7 +111,7 @@ fn alerts_fire_when_they_should_and_only_then() {
             format!("      - series: {series}\n        values: '{values}'\n")
         })
         .collect();
-    // At the time, the instances for which the alert fires.
+    // Each case has a time, the name of an alert, and the instances for which the alert fires at this time.
     let cases: [(&str, &str, &[&str]); 7] = [
         ("30s", "LinesideDown", &[]),
         ("4m", "LinesideDown", &["down"]),
@@ -122,7 +122,8 @@ fn alerts_fire_when_they_should_and_only_then() {
         ("20m", "LinesideSlowDisk", &["a"]),
     ];
     for (time, alert, instances) in cases {
-        // promtool compares whole alerts with their texts: a name alone is compared by a query of ALERTS.
+        // promtool compares whole alerts including their texts. The test compares only their names, by a query of
+        // ALERTS.
         let samples: String = instances
             .iter()
             .map(|instance| {

@@ -28,7 +28,7 @@ static struct ls_native_map ls_native_maps[] = {
 	LS_MAP(ls_scratches),
 	LS_MAP(ls_drop_counts),
 	LS_NATIVE_SERVICES(LS_MAPS_OF)
-	/* The size of its values is set together with the constants. */
+	/* column_data is listed here because the size of its values is set at run time, together with the constants. */
 	{ .name = "column_data", .map = &column_data, .value_bytes = 64 },
 };
 #define LS_MAPS (sizeof(ls_native_maps) / sizeof(*ls_native_maps))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Second service for tests, next to the real ones. Its reply is the request with every payload byte inverted. */
+/* Test service that runs together with the real ones. Its reply is the request with every payload byte inverted. */
 #include "../maps.h"
 #include "../reply.h"
 

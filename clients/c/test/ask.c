@@ -1,6 +1,6 @@
 /*
- * Sends a request to a server over UDP with lineside_transfer.h alone and prints the answer. Arguments: ADDRESS PORT
- * COMMAND ID SOURCE DESTINATION AMOUNT.
+ * Test program that sends a request to a server over UDP, using only lineside_transfer.h, and prints the answer.
+ * Arguments: ADDRESS PORT COMMAND ID SOURCE DESTINATION AMOUNT.
  */
 #include "../lineside_transfer.h"
 #include <arpa/inet.h>

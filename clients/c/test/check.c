@@ -1,9 +1,11 @@
-/* Checks proofs with lineside_spv.h alone. Each input line is a case. Numbers are decimal, other words hexadecimal.
+/*
+ * Test program that checks proofs, using only lineside_spv.h. Each input line is a case. Numbers are decimal; all other
+ * words are hexadecimal. The forms of a line are:
  *	header LIMIT HEADER                                   prints the result and the hash
  *	proof LIMIT COUNT INDEX HEADER PATH TXID              prints the result; an empty PATH is -
- *	raw LIMIT COUNT INDEX HEADER PATH TRANSACTION         the result for the bytes of the transaction
+ *	raw LIMIT COUNT INDEX HEADER PATH TRANSACTION         prints the result for the bytes of the transaction
  *	witness LIMIT COUNT INDEX HEADER PATH WTXID COINBASE COINBASE_PATH RESERVED
- *	time LIMIT COUNT INDEX HEADER PATH TXID               prints the ns of one check, the fastest of many rounds
+ *	time LIMIT COUNT INDEX HEADER PATH TXID               prints the time of a check in ns, the least of many rounds
  */
 #include "../lineside_spv.h"
 #include <stdio.h>

@@ -70,7 +70,7 @@ def test_every_operation_has_its_outcome(client: Client) -> None:
     assert [outcome.code for outcome in executed.outcomes] == [
         code.DONE,
         code.DONE,
-        code.INSUFFICIENT_BALANCE,
+        code.INSUFFICIENT_FUNDS,
         code.BAD_COMMAND,
         code.ACCOUNT_EXISTS,
         code.DONE,
@@ -89,7 +89,7 @@ def test_every_operation_has_its_outcome(client: Client) -> None:
     assert client.refer([b, 999_999_999])[1] is None
 
     failed = client.execute(session, t.linked(t.transfer(a, b, 1), t.transfer(a, b, 10_000)))
-    assert [outcome.code for outcome in failed.outcomes] == [code.LINKED_FAILED, code.INSUFFICIENT_BALANCE]
+    assert [outcome.code for outcome in failed.outcomes] == [code.LINKED_FAILED, code.INSUFFICIENT_FUNDS]
     assert balances(client, a, b) == [55, 50]
     assert client.next_sequence(session) == session.next == 3
     client.close_session(session)

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 const SIMNET: &str = "683e86bd5c6d110d91b94b97137ba6bfe02dbbdb8e3dff722a669b5d69d77af6";
 const ROUNDS: usize = 100;
-/// Number of large blocks in the download, and bytes of data in each.
+/// Number of large blocks in the download.
 const BIG: u32 = 100;
 const BIG_BYTES: usize = 950_000;
 
 fn main() {
-    let program = btcd_program().expect("btcd: set LINESIDE_BTCD");
+    let program = btcd_program().expect("btcd was not found; set LINESIDE_BTCD to its path");
     let btcd = Btcd::start(&program, false, None);
     let options = NodeOptions {
         poll_interval: WAIT_TIMEOUT,
@@ -91,7 +91,7 @@ fn latency(name: &str, miner: &Btcd, followed: &Btcd, options: &NodeOptions) {
     let mut times: Vec<(f64, f64)> = Vec::new();
     for _ in 0..ROUNDS {
         while is_waiting.try_recv().is_ok() {}
-        // The feed starts waiting right after it reports that it is at the tip.
+        // Give the feed time to start its wait, which follows its report that it is at the tip.
         std::thread::sleep(Duration::from_millis(30));
         let start = Instant::now();
         let hash = miner.generate(1)[0];
@@ -114,7 +114,8 @@ fn latency(name: &str, miner: &Btcd, followed: &Btcd, options: &NodeOptions) {
         all[(all.len() as f64 * part) as usize]
     };
     println!(
-        "{name}: Connect {:.1} ms (p95 {:.1}) after the request to mine, {:.1} ms (p95 {:.1}) after its answer",
+        "{name}: median time to Connect {:.1} ms (95th percentile {:.1}) after the request to mine, {:.1} ms ({:.1}) \
+         after the answer to it",
         median(|(start, _)| *start, 0.5),
         median(|(start, _)| *start, 0.95),
         median(|(_, mined)| *mined, 0.5),
@@ -185,7 +186,9 @@ fn download(name: &str, btcd: &Btcd, options: &NodeOptions) {
         let progress = download.progress();
         let rate = progress.bytes as f64 / progress.elapsed.as_secs_f64() / 1e6;
         let of_core = progress.bytes as f64 / (cpu_seconds() - before) / 1e6;
-        println!("{name}: {workers} workers: {rate:.0} MB/s; the client alone {of_core:.0} MB/s a core");
+        println!(
+            "{name}: {workers} workers: {rate:.0} MB/s; {of_core:.0} MB per second of the client's CPU time"
+        );
     }
 }
 

@@ -13,16 +13,16 @@ use serde::de::{Deserializer, Error as _, Visitor};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::fmt;
 
-/// Maximum length of a node's text that a message repeats, in characters.
+/// Maximum length, in characters, of a text of the node that is copied into a message.
 const NODE_TEXT_CHARS_MAX: usize = 200;
 
-/// Error code while the node starts.
+/// Error code of every call while the node is starting.
 pub(crate) const IN_WARMUP: i64 = -28;
 /// Error code for an unknown block.
 pub(crate) const NOT_FOUND: i64 = -5;
 /// Error codes for a height above the tip: Bitcoin Core's, and btcd's.
 pub(crate) const OUT_OF_RANGE: [i64; 2] = [-8, -1];
-/// Error code for blocks that are not available, among others.
+/// Error code for several faults, among them a block whose bytes the node does not have.
 pub(crate) const MISC: i64 = -1;
 
 const NEITHER: &str = "there is neither a result nor an error";
@@ -30,7 +30,7 @@ const NEITHER: &str = "there is neither a result nor an error";
 /// Error object in an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RpcError {
-    /// The code: `src/rpc/protocol.h` of Bitcoin Core, `btcjson/jsonrpcerr.go` of btcd.
+    /// Error code as defined in `src/rpc/protocol.h` of Bitcoin Core and `btcjson/jsonrpcerr.go` of btcd.
     #[serde(default)]
     pub code: i64,
     /// Message of the node.
@@ -99,7 +99,7 @@ impl<'de> Deserialize<'de> for HexText {
                 let bytes = bytes_of(text.as_bytes());
                 bytes
                     .map(HexText)
-                    .ok_or_else(|| E::custom("not hexadecimal digits"))
+                    .ok_or_else(|| E::custom("the text does not consist of pairs of hexadecimal digits"))
             }
         }
         deserializer.deserialize_str(Digits)
@@ -118,7 +118,8 @@ const VALUES: [u8; 256] = {
     values
 };
 
-/// Returns the bytes of pairs of digits. A table makes it fast enough for blocks; `lineside_util::hex` is too slow.
+/// Returns the bytes that pairs of hexadecimal digits encode. The function uses a table, so that it is fast enough for
+/// blocks; `lineside_util::hex` is too slow.
 fn bytes_of(text: &[u8]) -> Option<Vec<u8>> {
     let (pairs, rest) = text.as_chunks::<2>();
     let mut wrong = 0;
@@ -163,9 +164,9 @@ fn result<T: DeserializeOwned>(body: &[u8], id: u64) -> Result<T, NoResult> {
         Ok(reply) => reply,
         Err(error) => return Err(NoResult::Malformed(error.to_string())),
     };
-    // Error answers to requests that could not be parsed have no id.
+    // An error answer to a request that the node could not parse has no id.
     if reply.id != Some(id) && reply.error.is_none() {
-        return Err(NoResult::Malformed("it answers another request".into()));
+        return Err(NoResult::Malformed("it is the answer to another request".into()));
     }
     reply.into_result()
 }
@@ -176,7 +177,7 @@ fn results<T: DeserializeOwned>(body: &[u8], count: usize) -> Result<Vec<Result<
     if !body.trim_ascii_start().starts_with(b"[") {
         // The node refused the whole batch.
         return Err(match result::<serde::de::IgnoredAny>(body, 0) {
-            Ok(_) => malformed("a batch is answered by a single result"),
+            Ok(_) => malformed("it is a single result, but the request was a batch"),
             Err(error) => error,
         });
     }
@@ -191,13 +192,13 @@ fn results<T: DeserializeOwned>(body: &[u8], count: usize) -> Result<Vec<Result<
             Some(place @ None) => *place = Some(reply.into_result()),
             _ => {
                 return Err(malformed(
-                    "a batch has an answer without a request, or two answers to one request",
+                    "the batch contains an answer without a request, or two answers to one request",
                 ));
             }
         }
     }
     let all: Option<Vec<_>> = sorted.into_iter().collect();
-    all.ok_or_else(|| malformed("a batch lacks answers"))
+    all.ok_or_else(|| malformed("the batch has fewer answers than requests"))
 }
 
 /// Decodes an answer to `getblockchaininfo`.
@@ -249,7 +250,7 @@ pub fn block(body: &[u8], id: u64) -> Result<Vec<u8>, NoResult> {
 /// [`NoResult`] of the whole batch.
 pub fn headers(body: &[u8], count: usize) -> Result<Vec<Result<[u8; HEADER_BYTES], NoResult>>, NoResult> {
     let header = |text: HexText| {
-        let wrong = NoResult::Malformed("a header does not have 80 bytes".into());
+        let wrong = NoResult::Malformed("a header in it does not have 80 bytes".into());
         text.0.try_into().map_err(|_| wrong)
     };
     let all = results::<HexText>(body, count)?;
@@ -278,7 +279,7 @@ pub fn header(body: &[u8]) -> Result<Header, NoResult> {
     let malformed = |why: &str| NoResult::Malformed(why.into());
     let mut answers = results::<serde_json::Value>(body, 2)?.into_iter();
     let (Some(raw), Some(details)) = (answers.next(), answers.next()) else {
-        return Err(malformed("a batch lacks answers"));
+        return Err(malformed("the batch has fewer answers than requests"));
     };
     let raw = raw?;
     let digits = raw.as_str().and_then(hex::array_from_hex);
@@ -320,7 +321,7 @@ pub enum SocketMessage {
     Answer,
     /// A block was connected to the best chain or disconnected from it, with its hash if the message has one.
     Block(Option<BlockHash>),
-    /// Notification of something else.
+    /// Any other notification.
     Other,
 }
 
@@ -335,11 +336,11 @@ pub fn socket_message(body: &[u8]) -> SocketMessage {
     };
     let text = |at: usize| params.get(at).and_then(serde_json::Value::as_str);
     match method.as_str() {
-        // Hash, height, time.
+        // The parameters are the block's hash, its height and its time.
         "blockconnected" | "blockdisconnected" => {
             SocketMessage::Block(text(0).and_then(|text| text.parse().ok()))
         }
-        // Height, header, transactions.
+        // The parameters are the block's height, its header and its transactions.
         "filteredblockconnected" | "filteredblockdisconnected" => {
             let header = text(1).and_then(hex::array_from_hex::<HEADER_BYTES>);
             SocketMessage::Block(header.map(|header| BlockHash::of_header(&header)))
@@ -348,15 +349,15 @@ pub fn socket_message(body: &[u8]) -> SocketMessage {
     }
 }
 
-/// Returns a node's text in a form for messages: one line, no control characters, at most [`NODE_TEXT_CHARS_MAX`]
-/// characters.
+/// Returns a text of the node in a form for messages: one line without control characters, of at most
+/// [`NODE_TEXT_CHARS_MAX`] characters.
 pub(crate) fn cleaned_text(text: &str) -> String {
     let shown = text.trim().chars();
     let clean = |c: char| if c.is_control() { ' ' } else { c };
     shown.take(NODE_TEXT_CHARS_MAX).map(clean).collect()
 }
 
-/// Turns an answer without a result into a fault of the call.
+/// Converts the reason why an answer has no result into a fault of the call.
 pub(crate) fn fault_of(call: &'static str, no_result: NoResult) -> NodeFault {
     match no_result {
         NoResult::Malformed(why) => NodeFault::Malformed {
@@ -380,13 +381,13 @@ mod tests {
     const HASH: &str = "000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f";
 
     #[test]
-    fn a_reply_is_a_result_or_an_error_of_its_own_request() {
+    fn an_answer_has_a_result_or_an_error_and_the_id_of_its_request() {
         let body = format!(r#"{{"result":"{HASH}","error":null,"id":7}}"#);
         assert_eq!(hash(body.as_bytes(), 7), Ok(HASH.parse().unwrap()));
         assert!(matches!(hash(body.as_bytes(), 8), Err(NoResult::Malformed(_))));
         let body = br#"{"result":null,"error":{"code":-8,"message":"Block height out of range"},"id":7}"#;
         let Err(NoResult::Error(error)) = hash(body, 7) else {
-            panic!("an error")
+            panic!("the answer must be an error")
         };
         assert_eq!(
             (error.code, error.message.as_str()),
@@ -413,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_sorted_and_complete() {
+    fn answers_of_a_batch_are_sorted_and_must_be_complete() {
         let one = |id: &str| format!(r#"{{"result":"{HASH}","error":null,"id":{id}}}"#);
         let gone = r#"{"result":null,"error":{"code":-8,"message":"gone"},"id":0}"#;
         let found = hashes(format!("[{},{gone}]", one("1")).as_bytes(), 2).unwrap();
@@ -431,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn hexadecimal_text_is_whole_bytes_of_either_case() {
+    fn hexadecimal_text_has_pairs_of_digits_of_either_case() {
         let text: String = (0..=255).map(|byte: u8| format!("{byte:02x}")).collect();
         let bytes: Vec<u8> = (0..=255).collect();
         assert_eq!(bytes_of(text.as_bytes()), Some(bytes.clone()));
@@ -442,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn notifications_of_blocks_are_told_from_answers() {
+    fn notifications_of_blocks_are_distinguished_from_answers() {
         let connected =
             format!(r#"{{"jsonrpc":"1.0","method":"blockconnected","params":["{HASH}",0,1],"id":null}}"#);
         let block = SocketMessage::Block(HASH.parse().ok());

@@ -1,9 +1,9 @@
-//! Growing pauses between attempts.
+//! Growing pauses between repeated attempts, for example to reach a node.
 
 use std::time::Duration;
 
-/// Pauses that double from the shortest to the longest. Each is shortened by a random part of at most half, so that
-/// clients that lost the same node do not all return at the same moment.
+/// Pauses that double from the shortest to the longest. Each pause is shortened by a random part of at most half, so
+/// that clients that lost the same node at the same time do not all contact it again at the same time.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     shortest: Duration,
@@ -15,7 +15,7 @@ pub struct Backoff {
 impl Backoff {
     /// Returns pauses between `shortest` and `longest`, with random parts from the system.
     pub fn new(shortest: Duration, longest: Duration) -> Backoff {
-        // If the system has no random numbers, all pauses have the same random part, which is harmless.
+        // If the system has no random numbers, all clients have the same pauses, which is harmless.
         let seed = getrandom::u64().unwrap_or(1);
         Backoff::seeded(shortest, longest, seed)
     }
@@ -34,7 +34,7 @@ impl Backoff {
     pub fn pause(&mut self) -> Duration {
         let full = self.next.min(self.longest);
         self.next = full.saturating_mul(2);
-        // Xorshift (Marsaglia, 2003).
+        // The next pseudorandom number, by xorshift (Marsaglia, 2003).
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -42,7 +42,7 @@ impl Backoff {
         full.mul_f64(1.0 - part / 2.0)
     }
 
-    /// Restarts with the shortest pause, after a success.
+    /// Makes the next pause the shortest again. The caller calls this after a success.
     pub fn reset(&mut self) {
         self.next = self.shortest;
     }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_the_longest_and_differ() {
+    fn pauses_double_up_to_the_longest_and_differ_by_seed() {
         let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(3));
         let pauses = |seed| {
             let mut backoff = Backoff::seeded(shortest, longest, seed);

@@ -2,9 +2,10 @@
 //!
 //! Source: `src/node/blockstorage.cpp` of Bitcoin Core. A record is the magic of the network, the length of the block
 //! in four bytes (little-endian), and the block. Files are preallocated in steps, so zeros follow the last record.
-//! Since version 28 every byte of a file is XORed with the eight bytes of `xor.dat`, by its position in the file; the
-//! preallocated bytes at the end may be zeros with or without the key. Blocks are in the order of their arrival, not of
-//! their heights, and include blocks of side branches. A crash may leave a torn record, after which the node continues.
+//! Since version 28 every byte of a file is XORed with one of the eight bytes of `xor.dat`, chosen by its position in
+//! the file; the preallocated bytes at the end may be zeros before or after this XOR. Blocks are in the order in which
+//! they arrived, not in the order of their heights, and include blocks of side branches. A crash may leave an
+//! incomplete record; the node writes its next record after it.
 
 use crate::hash::{BlockHash, HEADER_BYTES};
 use crate::options::BLOCK_BYTES_MAX;
@@ -14,7 +15,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Bytes of magic and length before a block.
+/// Number of bytes of magic and length before a block.
 const FRAME_BYTES: u64 = 8;
 /// Number of bytes that are read at once while searching for the next record.
 const SEARCH_BYTES: usize = 1 << 16;
@@ -23,39 +24,43 @@ const SEARCH_BYTES: usize = 1 << 16;
 #[derive(Debug, Error)]
 pub enum BlockFilesError {
     /// A file or directory cannot be read.
-    #[error("{}", path.display())]
+    #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// The file or directory.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The directory has no block files.
     #[error(
-        "{}: there is no blk00000.dat here; give the directory `blocks` of Bitcoin Core's data directory",
+        "{}: this directory has no blk00000.dat; give the directory `blocks` of Bitcoin Core's data directory",
         path.display()
     )]
     None {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
     },
     /// The XOR key does not have 8 bytes.
-    #[error("{}: the key has {bytes} bytes, not 8; the file is damaged, or not one of Bitcoin Core", path.display())]
+    #[error(
+        "{}: the XOR key has {bytes} bytes, not 8, so the file is damaged or not of Bitcoin Core; copy it from the \
+         node again",
+        path.display()
+    )]
     Key {
-        /// The file.
+        /// Path of `xor.dat`.
         path: PathBuf,
-        /// Its length.
+        /// Length of the file in bytes.
         bytes: u64,
     },
-    /// A block that was read before is no longer in its place.
+    /// A block that was read before is no longer at its position in the file.
     #[error(
-        "{}: the block at byte {offset} is damaged or was replaced since it was first read; start again with the files \
-         of a node that was not pruned or downloaded again meanwhile, or follow the node by its RPC", path.display()
+        "{}: the block at byte {offset} is damaged or was replaced since it was first read; start again with files of \
+         a node that neither prunes nor downloads its chain again, or follow the node by its RPC", path.display()
     )]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// First byte of the block in the file.
+        /// Offset of the block's first byte in the file.
         offset: u64,
     },
     /// The files belong to another network, or are not block files.
@@ -64,9 +69,9 @@ pub enum BlockFilesError {
          give the block files of that network, with their xor.dat", path.display()
     )]
     OtherNetwork {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The expected bytes.
+        /// Magic of the configured network.
         magic: [u8; 4],
     },
 }
@@ -76,34 +81,34 @@ pub enum BlockFilesError {
 pub struct Position {
     /// Number of the file: 7 for `blk00007.dat`.
     pub file: u32,
-    /// First byte of the block in the file, after magic and length.
+    /// Offset in the file of the block's first byte, which follows magic and length.
     pub offset: u64,
 }
 
 /// A block from the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileBlock {
-    /// Its location.
+    /// Location of the block.
     pub position: Position,
-    /// Its hash.
+    /// Hash of the block.
     pub hash: BlockHash,
     /// Number of bytes of the block.
     pub bytes: usize,
-    /// The block as on the network, without the XOR key; only its length is checked. An iterator over headers returns
-    /// only the header.
+    /// Bytes of the block as nodes send it, with the XOR undone. Only the length is checked. After
+    /// [`BlockFiles::headers_only`], these are the bytes of the header only.
     pub raw: Vec<u8>,
 }
 
-/// Iterator over the blocks of a directory, by file and position.
+/// Iterator over the blocks of a directory, ordered by file and position.
 ///
-/// It holds one block at a time. Bytes that are neither a whole record nor padding are skipped up to the next magic and
-/// counted, because a node may leave torn records.
+/// The iterator holds one block in memory at a time. It skips and counts bytes that are neither a whole record nor
+/// padding, up to the next magic, because a node may leave incomplete records.
 #[derive(Debug)]
 pub struct BlockFiles {
     dir: PathBuf,
     magic: [u8; 4],
     key: [u8; 8],
-    /// Numbers of the files that are not read yet; the last is the next one.
+    /// Numbers of the files that are not read yet, in descending order: the last element is read next.
     numbers: Vec<u32>,
     current: Option<OpenFile>,
     skipped_bytes: u64,
@@ -123,7 +128,7 @@ struct OpenFile {
 }
 
 impl BlockFiles {
-    /// Opens the block files in `dir`. The network has `magic` before each block.
+    /// Opens the block files in `dir`. `magic` is the magic of the network, which precedes each block.
     ///
     /// # Errors
     /// [`BlockFilesError`].
@@ -178,19 +183,19 @@ impl BlockFiles {
         Ok(files)
     }
 
-    /// Reads only the header of each block from now on.
+    /// Makes the iterator read only the header of each block from now on.
     #[must_use]
     pub fn headers_only(mut self) -> BlockFiles {
         self.read_max = HEADER_BYTES;
         self
     }
 
-    /// Returns the number of bytes that were read, and of all bytes in the files.
+    /// Returns the number of bytes that were read so far, and the number of all bytes in the files.
     pub fn progress(&self) -> (u64, u64) {
         (self.bytes, self.total_bytes)
     }
 
-    /// Returns the number of skipped bytes so far: those that are neither a whole record nor padding.
+    /// Returns the number of bytes that were skipped so far because they are neither a whole record nor padding.
     pub fn skipped_bytes(&self) -> u64 {
         self.skipped_bytes
     }
@@ -201,7 +206,7 @@ impl BlockFiles {
         let file = File::open(&path).map_err(io_at(&path))?;
         let mut magic = [0; 4];
         match file.read_exact_at(&mut magic, 0) {
-            // The file is still empty.
+            // The file is shorter than a magic: the node has only just created it.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             read => read.map_err(io_at(&path))?,
         }
@@ -214,7 +219,7 @@ impl BlockFiles {
         Ok(())
     }
 
-    /// Opens the next file. Returns false if there is none.
+    /// Opens the next file. Returns false if there is no further file.
     fn next_file(&mut self) -> Result<bool, BlockFilesError> {
         let Some(number) = self.numbers.pop() else {
             return Ok(false);
@@ -307,7 +312,7 @@ impl OpenFile {
         Ok(None)
     }
 
-    /// Advances to the next magic after the first byte, or to the end.
+    /// Advances to the next magic that begins after the current byte, or to the end of the file.
     fn search(&mut self, magic: [u8; 4], key: [u8; 8], skipped: &mut u64) -> io::Result<()> {
         let from = self.at;
         let mut buffer = vec![0; SEARCH_BYTES];
@@ -322,7 +327,7 @@ impl OpenFile {
             unmask(&mut plain, at, key);
             let hit = plain.windows(4).skip(skip).position(|window| window == magic);
             let is_last = at + count as u64 == self.len;
-            // Four bytes may span two reads, so the last three are read again.
+            // A magic of four bytes may begin in one read and end in the next, so the last three bytes are read again.
             let passed = match hit {
                 Some(hit) => hit + skip,
                 None if is_last => count,
@@ -349,7 +354,7 @@ impl OpenFile {
     }
 }
 
-/// Removes the XOR key from bytes at offset `at` of their file.
+/// Undoes the XOR with the node's key, for bytes that begin at offset `at` of their file.
 fn unmask(bytes: &mut [u8], at: u64, key: [u8; 8]) {
     if key == [0; 8] {
         return;

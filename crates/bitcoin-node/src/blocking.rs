@@ -49,7 +49,8 @@ impl Blocking {
 
 impl Drop for Blocking {
     fn drop(&mut self) {
-        // The system's resolver has no time limit; do not wait for it here.
+        // A thread of the runtime may still wait for the system's name resolver, which has no time limit. Do not wait
+        // for this thread.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -1,10 +1,10 @@
-//! Directory with block files of Bitcoin Core, followed like a node: the branch with the most work is its chain, and
-//! appended blocks are noticed at intervals.
+//! Directory with block files of Bitcoin Core that is followed like a node: its chain is the branch with the most work,
+//! and the files are read at intervals to notice appended blocks.
 //!
-//! The node's index is not read. Headers are read from the files, and a block is read when it is requested. The node
-//! may still be writing the last block of the newest file: that block is taken when it is complete. A node that prunes
-//! deletes files, and a node that downloads its chain again overwrites them. Then the directory can no longer be
-//! followed, and the error names the file.
+//! The node's own index of the files is not used. Headers are read from the files, and a block is read when it is
+//! requested. The node may still be writing the last block of the newest file: this block is accepted when it is
+//! complete. A node that prunes deletes files, and a node that downloads its chain again overwrites them. In both cases
+//! the directory can no longer be followed, and the error names the file.
 
 use crate::block_files::{BlockFiles, BlockFilesError, FileBlock, Position, name_of};
 use crate::error::{NodeError, NodeFault};
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A block in the files whose ancestors are all known.
+/// Block in the files, all of whose ancestors are known.
 struct Entry {
     header: [u8; HEADER_BYTES],
     height: u32,
@@ -33,16 +33,16 @@ pub struct BlocksDir {
     entries: HashMap<BlockHash, Entry>,
     /// Blocks whose parent has not been found, by the parent's hash.
     waiting: HashMap<BlockHash, Vec<FileBlock>>,
-    /// The branch with the most work, by height.
+    /// Hashes of the branch with the most work, by height.
     best: Vec<BlockHash>,
-    /// Last block that was added, or is waiting for its parent.
+    /// Position and hash of the last block that was read: it was added, or waits for its parent.
     read: Option<(Position, BlockHash)>,
     interrupter: Interrupter,
 }
 
 impl BlocksDir {
-    /// Returns a node over the files in `dir`, whose network has `magic` before each block. Nothing is read before the
-    /// first call.
+    /// Returns a node whose blocks are in the files of `dir`. `magic` is the magic of the network. No file is read
+    /// before the first call.
     pub fn new(dir: &Path, magic: [u8; 4], poll_interval: Duration) -> BlocksDir {
         BlocksDir {
             dir: dir.into(),
@@ -71,7 +71,7 @@ impl BlocksDir {
             .headers_only();
         let mut last: Option<FileBlock> = None;
         for block in files {
-            // The first call reads the headers of all files, so it must be interruptible.
+            // The first call reads the headers of all files, which takes long, so check for an interruption.
             if self.interrupter.is_interrupted() {
                 return Err(self.fault(NodeFault::Interrupted));
             }
@@ -115,12 +115,13 @@ impl BlocksDir {
         Ok(found.filter(|found| found.position == position))
     }
 
-    /// Adds a block, and those that were waiting for it.
+    /// Adds a block, and the blocks that were waiting for it as their parent.
     fn enter(&mut self, block: FileBlock) {
         let mut ready = vec![block];
         while let Some(block) = ready.pop() {
             if let Some(entry) = self.entries.get_mut(&block.hash) {
-                // The node wrote the block again, because the first copy was damaged or lost.
+                // The block is known, but the node wrote it again, because its first copy was damaged or lost: use the
+                // new position.
                 entry.position = block.position;
                 continue;
             }

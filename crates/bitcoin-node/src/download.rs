@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const CLAIM: u32 = 8;
 /// Shortest and longest pause of a worker between attempts.
 const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
-/// Time between two samples of the rate, and number of samples kept: the rate covers the last minute.
+/// Time between two samples of the number of downloaded bytes, from which the rate of the last minute is computed.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 const SAMPLES: usize = 30;
 
@@ -28,9 +28,9 @@ const SAMPLES: usize = 30;
 pub struct DownloadOptions {
     /// Number of workers; each has its own connection.
     pub workers: usize,
-    /// Maximum bytes of blocks that wait for earlier ones. Each worker may exceed it by one block.
+    /// Maximum number of bytes of blocks that wait for earlier blocks. Each worker may exceed this limit by one block.
     pub look_ahead_bytes: usize,
-    /// Maximum number of attempts at one call if its fault is transient; then the download fails.
+    /// Maximum number of attempts at one call whose faults are transient; after the last one the download fails.
     pub attempts: u32,
 }
 
@@ -47,37 +47,37 @@ impl Default for DownloadOptions {
 /// Progress of a download, for a progress bar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Height of the next block; a new download from this height resumes this one.
+    /// Height of the next block that the iterator returns. A new download from this height continues this download.
     pub next_height: u32,
     /// First height after the range.
     pub end_height: u32,
-    /// Number of blocks returned.
+    /// Number of blocks that the iterator has returned.
     pub blocks: u32,
-    /// Bytes of these blocks.
+    /// Number of bytes of these blocks.
     pub bytes: u64,
     /// Time since the start.
     pub elapsed: Duration,
-    /// Average rate over the last minute, in bytes a second.
+    /// Average rate over the last minute, in bytes per second.
     pub bytes_per_second: f64,
-    /// Estimated remaining time at the rate of the last minute; `None` until there is one. Later blocks of the main
-    /// chain are longer than early ones, so the estimate is too low at first.
+    /// Estimated remaining time at the rate of the last minute; `None` until the rate is known. Early blocks of the
+    /// main chain are shorter than later ones, so the estimate is too low at first.
     pub remaining: Option<Duration>,
 }
 
 /// A block of a download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DownloadedBlock {
-    /// Its height.
+    /// Height of the block.
     pub height: u32,
-    /// Its hash, which is that of its header.
+    /// Hash of the block, compared with the hash of the header in `raw`.
     pub hash: BlockHash,
-    /// The block as on the network; the parent in its header is the block before it.
+    /// Bytes of the block as nodes send it. The parent in the header is the block before it.
     pub raw: Vec<u8>,
 }
 
 /// Iterator over the blocks of a range of heights, in order. It ends after the range or after an error.
 ///
-/// Dropping it stops the workers after their current calls; the drop does not wait for them.
+/// Dropping the iterator stops the workers after their current calls; the drop does not wait for the workers.
 pub struct Download {
     shared: Arc<Shared>,
     next: u32,
@@ -97,7 +97,7 @@ struct Shared {
 }
 
 struct State {
-    /// Next height that no worker has claimed.
+    /// Lowest height that no worker has claimed.
     unclaimed: u32,
     /// Height that the iterator waits for; its worker may exceed the look-ahead limit.
     awaited_height: u32,
@@ -110,7 +110,8 @@ struct State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A worker that panicked left the state consistent, because it is changed in single steps.
+        // A worker that panics while it holds the lock leaves a consistent state, because each change of the state is a
+        // single step. So a poisoned lock can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -121,11 +122,12 @@ impl Shared {
 }
 
 impl Download {
-    /// Starts the download of the heights in `range`. `parent` is the block before them, if known: the first block must
-    /// be its child. `connect` is called once for each worker.
+    /// Starts the download of the blocks at the heights in `range`. `parent` is the block before the range, if it is
+    /// known: the first block must then be its child. `connect` is called once for each worker, and returns the
+    /// worker's connection.
     ///
     /// # Errors
-    /// Those of `connect`.
+    /// The errors of `connect`.
     pub fn start(
         range: Range<u32>,
         parent: Option<BlockHash>,
@@ -339,7 +341,8 @@ impl Worker {
         Some(from..end)
     }
 
-    /// Waits until a block may be fetched. Returns false if the download was stopped.
+    /// Waits until the block at `height` may be fetched without exceeding the look-ahead limit. Returns false if the
+    /// download was stopped.
     fn wait_for_room(&self, height: u32) -> bool {
         let mut state = self.shared.lock();
         loop {
@@ -354,7 +357,7 @@ impl Worker {
         }
     }
 
-    /// Makes a call until it succeeds; `None` if the download was stopped.
+    /// Repeats a call until it succeeds; returns `None` if the download was stopped.
     fn repeat<T>(
         &mut self,
         call: impl Fn(&mut dyn Node) -> Result<T, NodeError>,
@@ -369,7 +372,7 @@ impl Worker {
                     return Err(error);
                 }
                 Err(error) => {
-                    tracing::debug!(attempt, "a call of the download failed: {error}");
+                    tracing::debug!(attempt, "a call of the download failed and is repeated: {error}");
                     if !self.pause() {
                         return Ok(None);
                     }
@@ -394,7 +397,7 @@ impl Worker {
     }
 }
 
-/// Fetches a block and checks its hash, although [`Node`] also guarantees it.
+/// Fetches a block and checks its hash. The check repeats one that [`Node::block`] guarantees.
 fn block(node: &mut dyn Node, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
     let raw = node.block(hash)?;
     let actual_hash = BlockHash::of_block(&raw).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Errors of the configuration, which occur before a node is contacted, and errors of a node.
+//! Errors of the configuration, which occur before a node is contacted, and faults of a node.
 
 use crate::block_files::BlockFilesError;
 use crate::hash::BlockHash;
@@ -11,19 +11,23 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Reason why no node can be contacted: the configuration is wrong. Trying again does not help.
+/// Reason why no node can be contacted: the configuration is wrong. A repetition does not help.
 #[derive(Debug, Error)]
 pub enum SetupError {
     /// The URL is wrong.
     #[error(transparent)]
     Url(#[from] UrlError),
     /// The URL names a directory, which has no RPC.
-    #[error("node: blocks-dir: names files, not a node that can be followed; give bitcoind:// or btcd://")]
+    #[error(
+        "node: blocks-dir:PATH is a directory of files, not a node with RPC; give a bitcoind:// or btcd:// URL"
+    )]
     NotANode,
     /// Both a user and a cookie file are configured.
-    #[error("node: the URL names the user `{user}`, and a cookie file is given too; give one of them")]
+    #[error(
+        "node: the URL names the user `{user}`, and a cookie file is also given; give only one of the two"
+    )]
     TwoCredentials {
-        /// The user of the URL.
+        /// User name in the URL.
         user: String,
     },
     /// A user is configured without a password.
@@ -32,7 +36,7 @@ pub enum SetupError {
          or write USER:PASSWORD@ in the URL"
     )]
     NoPassword {
-        /// The user of the URL.
+        /// User name in the URL.
         user: String,
     },
     /// No credentials for Bitcoin Core are configured.
@@ -57,11 +61,11 @@ pub enum SetupError {
     /// The password file is empty.
     #[error("node: {}: the first line is empty; write the password there", path.display())]
     EmptyPasswordFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The password file cannot be read.
-    #[error("node: password file")]
+    #[error("node: the password file cannot be used: {0}")]
     PasswordFile(#[from] KeyFileError),
     /// No certificate is configured by which btcd can be authenticated.
     #[error(
@@ -70,23 +74,23 @@ pub enum SetupError {
     )]
     NoCertificate,
     /// The CA file cannot be read.
-    #[error("node: CA file {}", path.display())]
+    #[error("node: cannot read the CA file {}: {source}", path.display())]
     CaFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The CA file has no usable certificate.
     #[error("node: CA file {}: {why}; give a file with certificates in PEM", path.display())]
     NotCertificates {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The reason.
+        /// Description of the reason.
         why: String,
     },
     /// The operating system cannot create an event queue.
-    #[error("node: the event queue for its connections cannot be created")]
+    #[error("node: the operating system cannot create an event queue for the connections to the node: {0}")]
     Runtime(#[source] io::Error),
 }
 
@@ -94,9 +98,9 @@ pub enum SetupError {
 #[derive(Debug, Error)]
 #[error("{node}: {fault}")]
 pub struct NodeError {
-    /// The node's address, without secrets.
+    /// Address of the node, without secrets.
     pub node: Box<str>,
-    /// The fault. It is part of the message, so it is not also reported as the source.
+    /// Fault of the node. The message of the error contains it, so it is not also returned as the source.
     pub fault: NodeFault,
 }
 
@@ -114,26 +118,26 @@ impl NodeError {
 #[derive(Debug, Error)]
 pub enum NodeFault {
     /// The connection cannot be established.
-    #[error("no connection: {source}; is the node running, and is its RPC open to this host?")]
+    #[error("cannot connect: {source}; is the node running, and is its RPC open to this host?")]
     Connect {
-        /// The system's error.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The TLS handshake failed.
     #[error(
-        "TLS: {why}; give the node's own certificate (btcd: rpc.cert) with --node-ca FILE or `node_ca`, \
-         or btcd+notls:// if the node runs without TLS"
+        "the TLS handshake failed: {why}; give the node's own certificate (btcd: rpc.cert) with --node-ca FILE or \
+         `node_ca`, or btcd+notls:// if the node runs without TLS"
     )]
     Tls {
-        /// The reason.
+        /// Description of the reason.
         why: String,
     },
     /// The connection ended during an answer.
-    #[error("the connection ended during {call}: {why}; the call can be repeated")]
+    #[error("the connection to the node ended during {call}: {why}; try again")]
     Lost {
-        /// The call.
+        /// Name of the call.
         call: &'static str,
-        /// The reason.
+        /// Description of the reason.
         why: String,
     },
     /// The answer did not arrive in time.
@@ -142,9 +146,9 @@ pub enum NodeFault {
          or the time limit is too short", after.as_secs_f64()
     )]
     TimedOut {
-        /// The call.
+        /// Name of the call.
         call: &'static str,
-        /// The time limit.
+        /// Time limit of the call.
         after: Duration,
     },
     /// The cookie file does not exist.
@@ -154,7 +158,7 @@ pub enum NodeFault {
         path.display()
     )]
     NoCookie {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The cookie file cannot be read.
@@ -164,59 +168,67 @@ pub enum NodeFault {
         path.display()
     )]
     Cookie {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// HTTP 401.
-    #[error("the user or password is refused (HTTP 401); compare them with rpcauth or rpcuser of the node")]
+    /// The node refuses the credentials (HTTP 401).
+    #[error(
+        "the node refuses the user or password (HTTP 401); compare them with rpcauth or rpcuser of the node"
+    )]
     Unauthorized,
-    /// HTTP 403.
-    #[error("this host or user may not use the RPC (HTTP 403); see rpcallowip and rpcwhitelist of the node")]
+    /// The node does not permit the call (HTTP 403).
+    #[error(
+        "the node does not let this host or user use its RPC (HTTP 403); add them to rpcallowip or rpcwhitelist of the \
+         node"
+    )]
     Forbidden,
-    /// RPC error -28.
-    #[error("the node is starting: {message}; it answers when that is done")]
+    /// The node is starting (RPC error -28).
+    #[error("the node is starting ({message}) and answers when it has started; wait until then")]
     WarmingUp {
-        /// The node's message.
+        /// Message of the node.
         message: String,
     },
     /// HTTP 503, or the node accepts no further connection.
-    #[error("the node is busy (HTTP 503: {message}); see rpcworkqueue, rpcthreads or rpcmaxclients")]
+    #[error(
+        "the node is busy (HTTP 503: {message}); if this is repeated, raise rpcworkqueue, rpcthreads or rpcmaxclients \
+         of the node"
+    )]
     Busy {
-        /// The node's message.
+        /// Message of the node.
         message: String,
     },
     /// Another HTTP status without an RPC answer.
     #[error("{call} was answered with HTTP {status}: {message}; is this the RPC port of a node?")]
     Http {
-        /// The call.
+        /// Name of the call.
         call: &'static str,
-        /// The status.
+        /// HTTP status of the answer.
         status: u16,
-        /// The beginning of the body.
+        /// Beginning of the answer's body.
         message: String,
     },
     /// An error of the RPC that has no variant of its own.
     #[error("{call} failed: {message} (RPC error {code})")]
     Rpc {
-        /// The call.
+        /// Name of the call.
         call: &'static str,
-        /// The code of the error.
+        /// Error code of the RPC.
         code: i64,
-        /// The node's message.
+        /// Message of the node.
         message: String,
     },
     /// The chain has no block at this height.
     #[error("the chain has no block at height {height}")]
     NoSuchHeight {
-        /// The height.
+        /// Height of the block.
         height: u32,
     },
     /// The node does not know the block.
     #[error("block {hash} is not known to the node")]
     NoSuchBlock {
-        /// The hash.
+        /// Hash of the block.
         hash: BlockHash,
     },
     /// The node has deleted the block.
@@ -224,29 +236,29 @@ pub enum NodeFault {
         "block {hash} was deleted by pruning; follow a node without `prune`, or one that keeps more blocks"
     )]
     Pruned {
-        /// The hash.
+        /// Hash of the block.
         hash: BlockHash,
     },
     /// The node has only the header.
     #[error("block {hash} is not downloaded by the node yet; it is available when the node has caught up")]
     NotDownloaded {
-        /// The hash.
+        /// Hash of the block.
         hash: BlockHash,
     },
     /// An answer exceeds the size limit.
     #[error("the answer to {call} is longer than {limit_bytes} bytes; do not trust this node")]
     TooLarge {
-        /// The call.
+        /// Name of the call.
         call: &'static str,
-        /// The limit.
+        /// Maximum length of an answer in bytes.
         limit_bytes: usize,
     },
     /// An answer does not have the form of its call.
     #[error("the answer to {call} is malformed: {why}; is this the RPC port of a node?")]
     Malformed {
-        /// The call.
+        /// Name of the call.
         call: &'static str,
-        /// The reason.
+        /// Description of the reason.
         why: String,
     },
     /// The block files cannot be read.
@@ -258,7 +270,7 @@ pub enum NodeFault {
          follow a node of the store's network"
     )]
     OtherNetwork {
-        /// Hash of the first block of the configured network.
+        /// Hash of the first block of the store's network.
         expected: BlockHash,
         /// Hash of the node's first block.
         found: BlockHash,
@@ -271,7 +283,7 @@ pub enum NodeFault {
     OtherSignet {
         /// The configured signet.
         expected: SignetId,
-        /// The node's.
+        /// The signet of the node.
         found: SignetId,
     },
     /// The node's first blocks belong to another signet; it does not report its challenge.
@@ -285,12 +297,12 @@ pub enum NodeFault {
         /// The node's block at height 1.
         theirs: BlockHash,
     },
-    /// A block or header has another hash than the requested one.
-    #[error("the node answered {found} to a request for block {asked}; do not trust it")]
+    /// The node sent a block or header with another hash than the requested one.
+    #[error("the node sent block {found} in answer to a request for block {asked}; do not trust this node")]
     WrongBlock {
         /// The requested hash.
         asked: BlockHash,
-        /// The hash of the answer.
+        /// Hash of the block in the answer.
         found: BlockHash,
     },
     /// The node's list of hashes is not a chain.
@@ -299,21 +311,21 @@ pub enum NodeFault {
          do not trust the node if this repeats"
     )]
     WrongParent {
-        /// The height.
+        /// Height of the block.
         height: u32,
-        /// The block.
+        /// Hash of the block.
         hash: BlockHash,
         /// Hash of the block before it.
         expected: BlockHash,
-        /// The parent that its header names.
+        /// Hash of the parent that the block's header names.
         found: BlockHash,
     },
     /// A header does not meet its own target.
-    #[error("block {hash} at height {height} has no proof of work; do not trust the node")]
+    #[error("block {hash} at height {height} has no valid proof of work; do not trust this node")]
     NoWork {
-        /// The height.
+        /// Height of the block.
         height: u32,
-        /// The block.
+        /// Hash of the block.
         hash: BlockHash,
     },
     /// The node's best chain has less work than the local one.
@@ -325,30 +337,32 @@ pub enum NodeFault {
     LessWork {
         /// Height of the node's tip.
         node_height: u32,
-        /// The node's tip.
+        /// Hash of the node's tip.
         node_tip: BlockHash,
         /// Height of the local tip.
         local_height: u32,
-        /// The local tip.
+        /// Hash of the local tip.
         local_tip: BlockHash,
     },
     /// The chain changed during every comparison.
-    #[error("the node's chain changed {attempts} times while it was compared; it is compared again later")]
+    #[error("the node's chain changed during each of {attempts} comparisons with the local chain; try again")]
     Unsteady {
         /// Number of comparisons.
         attempts: u32,
     },
     /// The local chain has no hash at a height below its tip.
-    #[error("the local chain has no block at height {height}, below its tip; its store is damaged")]
+    #[error(
+        "the local chain has no block at height {height}, below its tip; restore the damaged chain store"
+    )]
     LocalGap {
-        /// The height.
+        /// Height of the block.
         height: u32,
     },
     /// The program is stopping, or does not need the answer any more.
     #[error("the call was interrupted, because this program is stopping")]
     Interrupted,
     /// A download was stopped because all its workers ended.
-    #[error("the download was stopped at height {height}")]
+    #[error("the download stopped at height {height}, because all its workers ended; start it again")]
     Stopped {
         /// Height of the next block.
         height: u32,
@@ -356,8 +370,8 @@ pub enum NodeFault {
 }
 
 impl NodeFault {
-    /// Returns true if the call may succeed later without a change of the configuration or of the node's data: the node
-    /// is unreachable, starting, busy, or catching up.
+    /// Returns true if a later call may succeed without a change of the configuration or of the node's data, because
+    /// the node is unreachable, starting, busy, or catching up.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
@@ -377,7 +391,7 @@ impl NodeFault {
         )
     }
 
-    /// Returns true if the node sent something that no correct node on this network sends.
+    /// Returns true if the node sent data that no correct node on this network sends.
     pub fn is_lie(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,5 @@
-//! Combination of node and follower, with pauses while the node is unreachable.
+//! Combination of a node and its follower, which returns events to the caller and adds pauses while the node is
+//! unreachable.
 
 use crate::backoff::Backoff;
 use crate::error::{NodeError, NodeFault};
@@ -8,20 +9,20 @@ use std::time::{Duration, Instant};
 
 /// Shortest and longest pause between attempts to reach the node.
 const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
-/// Maximum pause before a node is contacted again whose chain has less work.
+/// Maximum pause before a node whose chain has less work than the local one is contacted again.
 const LESS_WORK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Event for the caller to handle or to display.
 #[derive(Debug)]
 pub enum Event {
-    /// The local chain has to change. Carry out the step before the next call.
+    /// The local chain must change. The caller carries out the step before its next call.
     Step(ChainStep),
     /// The local chain is equal to the node's.
     AtTip,
-    /// The node is unreachable, sends wrong data, or cannot send what is needed; it is contacted again after the pause.
-    /// Calls during the pause return [`Event::Pausing`].
+    /// The node is unreachable, sends wrong data, or cannot send a needed block. It is contacted again after the pause;
+    /// calls during the pause return [`Event::Pausing`].
     Away {
-        /// The reason.
+        /// Reason why the node cannot be followed.
         error: NodeError,
         /// Time until the next attempt.
         pause: Duration,
@@ -30,7 +31,7 @@ pub enum Event {
     Pausing,
 }
 
-/// A node that is followed.
+/// Node that is followed, and the state of its follower.
 pub struct Feed {
     node: Box<dyn Node>,
     follower: Follower,
@@ -54,8 +55,8 @@ impl Feed {
         }
     }
 
-    /// Returns the next event, after at most `timeout` and the time limits of the node's calls. It waits only if the
-    /// last event was [`Event::AtTip`] or a pause is not over.
+    /// Returns the next event, after at most `timeout` and the time limits of the node's calls. The function waits only
+    /// if the last event was [`Event::AtTip`], or if a pause is not over.
     pub fn next(&mut self, local: &dyn LocalChain, timeout: Duration) -> Event {
         if let Some(retry_at) = self.retry_at {
             let left = retry_at.saturating_duration_since(Instant::now());
@@ -78,7 +79,7 @@ impl Feed {
             }
             Err(error) => {
                 let mut pause = self.backoff.pause();
-                // The node is reachable, and may have more work at its next block.
+                // The node is reachable and may have more work after its next block, so the pause is short.
                 if matches!(error.fault, NodeFault::LessWork { .. }) {
                     pause = pause.min(LESS_WORK_PAUSE);
                 }
@@ -89,13 +90,13 @@ impl Feed {
         }
     }
 
-    /// Makes the next call compare the chains without waiting for a change of the node's chain. Call this if the local
-    /// chain changes after [`Event::AtTip`].
+    /// Makes the next call of [`Feed::next`] compare the chains without waiting for a change of the node's chain. The
+    /// caller calls this if the local chain changes after [`Event::AtTip`].
     pub fn compare_again(&mut self) {
         self.at_tip = false;
     }
 
-    /// Returns the announcement that led to the last comparison, if any.
+    /// Returns the announcement that caused the last comparison; `None` if no announcement caused it.
     pub fn announced(&self) -> Option<Announcement> {
         self.announced
     }

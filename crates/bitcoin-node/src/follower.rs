@@ -1,12 +1,12 @@
 //! Follower of a node's chain: compares it with the local chain and returns the next step.
 //!
-//! The follower holds no chain and does no I/O of its own. It queries the node through [`Node`], reads the local chain
-//! through [`LocalChain`], and returns one [`ChainStep`] at a time. The caller carries it out before it requests the
-//! next one, so a restart of the caller or the node in between makes no difference.
+//! The follower stores no chain and does no I/O of its own. It queries the node through [`Node`], reads the local chain
+//! through [`LocalChain`], and returns one [`ChainStep`] at a time. The caller carries out a step before it requests
+//! the next one, so the caller or the node can be restarted between two steps.
 //!
-//! The node's headers are checked: each block has the requested hash and is the child of the block before it, and on a
-//! branch that would replace local blocks it meets its own target. The caller must check transactions, targets and
-//! times.
+//! The follower checks the node's headers: each block must have the requested hash and be the child of the block before
+//! it, and the blocks of a branch that would replace local blocks must meet their own targets. The caller must check
+//! transactions, targets and times.
 
 use crate::error::{NodeError, NodeFault};
 use crate::hash::{BlockHash, HEADER_BYTES, decode, parent_of};
@@ -16,37 +16,40 @@ use bitcoin::Work;
 use bitcoin::pow::{CompactTarget, Target};
 use std::collections::VecDeque;
 
-/// Maximum number of hashes that are requested ahead of the blocks.
+/// Maximum number of block hashes that are requested before the blocks themselves.
 const HASHES_AHEAD_MAX: u32 = 500;
 /// Maximum number of comparisons that may fail because the chain changes, before the follower reports an error.
 const ATTEMPTS_MAX: u32 = 5;
 /// Number of headers of a branch that are requested at once.
 const HEADERS: u32 = 500;
-/// Maximum number of blocks by which a branch may be longer than the local one before it is refused for lack of work.
+/// Maximum number of blocks by which the node's branch may be longer than the local branch. If the branch still has
+/// less work after this number of additional headers, no further header is read, and the branch is refused for lack of
+/// work.
 const LONGER_BRANCH_BLOCKS_MAX: u32 = 100_000;
 
-/// The local chain, which follows the node's.
+/// Local chain that follows the node's chain.
 pub trait LocalChain {
     /// Returns height and hash of the last block; `None` if there is no block.
     fn tip(&self) -> Option<(u32, BlockHash)>;
 
-    /// Returns the block at `height`; every height up to the tip has one.
+    /// Returns the hash of the block at `height`; `Some` for every height up to the tip.
     fn hash_at(&self, height: u32) -> Option<BlockHash>;
 
-    /// Returns the compact target (`bits`) in the header at `height`, with which the work of both branches is compared
-    /// at a reorganisation. If it returns `None`, their lengths are compared.
+    /// Returns the compact target (`bits`) in the header at `height`. The follower computes the work of the local
+    /// branch from it, to compare the branches at a reorganisation. If the result is `None`, the lengths of the
+    /// branches are compared instead.
     fn bits_at(&self, height: u32) -> Option<u32> {
         let _ = height;
         None
     }
 
-    /// Returns true if the bytes of a block are kept locally, so that they are not requested from the node.
+    /// Returns true if the bytes of a block are stored locally, so that they need not be requested from the node.
     fn keeps(&self, hash: &BlockHash) -> bool {
         let _ = hash;
         false
     }
 
-    /// Returns the bytes of a block that is kept locally, after checking them; `None` if it must be requested from the
+    /// Checks and returns the bytes of a block that is stored locally; `None` if the block must be requested from the
     /// node.
     fn kept_block(&self, hash: &BlockHash) -> Option<Vec<u8>> {
         let _ = hash;
@@ -64,11 +67,11 @@ pub enum ChainStep {
     },
     /// Add a block on the tip.
     Connect {
-        /// Its height, one above the tip.
+        /// Height of the block, one above the tip.
         height: u32,
-        /// Its hash, which is that of its header.
+        /// Hash of the block, compared with the hash of the header in `raw`.
         hash: BlockHash,
-        /// The block as on the network. The parent in its header is the tip; the rest is not checked.
+        /// Bytes of the block as nodes send it. The parent in the header is the tip; nothing else was checked.
         raw: Vec<u8>,
     },
 }
@@ -76,11 +79,12 @@ pub enum ChainStep {
 /// Reaction to a node whose best chain has less work than the local one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LessWork {
-    /// Return [`NodeFault::LessWork`] and keep the local chain. No correct node goes back by itself.
+    /// Return [`NodeFault::LessWork`] and keep the local chain. No correct node changes to a chain with less work by
+    /// itself.
     #[default]
     Refuse,
-    /// Follow the node, for operators who shorten its chain with `invalidateblock`. A node in its initial download, or
-    /// one that does not know the local tip, has lost data and is still refused.
+    /// Follow the node, for operators who shorten its chain with `invalidateblock`. A node that is in its initial
+    /// download, or that does not know the local tip, has lost data and is still refused.
     Follow,
 }
 
@@ -88,22 +92,22 @@ pub enum LessWork {
 #[derive(Debug)]
 pub struct Follower {
     genesis: BlockHash,
-    /// The signet; `None` on other networks.
+    /// Signet that the node must be on; `None` on other networks.
     signet: Option<SignetId>,
     less_work: LessWork,
-    /// Blocks of the node's chain that come after `after`.
+    /// Hashes of the next blocks of the node's chain, which follow the block `after`.
     ahead: VecDeque<BlockHash>,
     after: BlockHash,
-    /// The node's tip at the last comparison.
+    /// Hash of the node's tip at the last comparison.
     best: BlockHash,
-    /// True if the node is known to be on the right network; checked again after each fault.
+    /// True if the node's network was checked and is the right one. A fault resets this value.
     network_checked: bool,
 }
 
 /// Outcome of one comparison.
 enum ChainComparison {
     Equal,
-    /// The node's chain extends the local one; `ahead` has its next blocks.
+    /// The node's chain extends the local one; [`Follower::ahead`] has its next blocks.
     Longer,
     Fork(u32),
     /// The node's chain changed during the comparison.
@@ -131,7 +135,8 @@ impl Follower {
         self
     }
 
-    /// Returns the node's tip at the last comparison; wait for another one with [`Node::wait_for_change`].
+    /// Returns the node's tip at the last comparison. The caller gives it to [`Node::wait_for_change`] to wait for
+    /// another tip.
     pub fn best(&self) -> BlockHash {
         self.best
     }
@@ -139,10 +144,10 @@ impl Follower {
     /// Returns the next step towards the node's chain; `None` if the chains are equal.
     ///
     /// # Errors
-    /// Faults of the node. [`NodeFault::OtherNetwork`]; [`NodeFault::WrongBlock`]; [`NodeFault::WrongParent`] and
-    /// [`NodeFault::NoWork`] for a list that is not a chain; [`NodeFault::LessWork`]; [`NodeFault::Pruned`] if a
-    /// needed block was deleted; [`NodeFault::Unsteady`]; [`NodeFault::LocalGap`]. After an error the next call begins
-    /// with a new comparison.
+    /// The faults of a call to the node; [`NodeFault::OtherNetwork`]; [`NodeFault::WrongBlock`];
+    /// [`NodeFault::WrongParent`] and [`NodeFault::NoWork`] if the node's list of blocks is not a chain;
+    /// [`NodeFault::LessWork`]; [`NodeFault::Pruned`] if the node deleted a needed block; [`NodeFault::Unsteady`];
+    /// [`NodeFault::LocalGap`]. After an error the next call begins with a new comparison.
     pub fn next_step(
         &mut self,
         node: &mut dyn Node,
@@ -185,7 +190,7 @@ impl Follower {
         ))
     }
 
-    /// Fetches the next block; `None` if the list turns out to combine two chains.
+    /// Fetches the next block of the list `ahead`; `None` if the list combines two chains and must be read again.
     fn connect(
         &mut self,
         node: &mut dyn Node,
@@ -198,7 +203,8 @@ impl Follower {
         let local_copy = local.kept_block(&hash);
         let raw = match local_copy.map_or_else(|| node.block(&hash), Ok) {
             Ok(raw) => raw,
-            // A block of a chain that the node has left may not exist any more.
+            // The node may have changed to another chain and deleted this block. If it still lists the block, the fault
+            // is real.
             Err(error) if matches!(error.fault, NodeFault::NoSuchBlock { .. }) => {
                 self.ahead.clear();
                 if node.hash_at(height).is_ok_and(|now| now == hash) {
@@ -225,7 +231,8 @@ impl Follower {
                 expected: self.after,
                 found: parent_of(header),
             };
-            // The chain may have changed while the list was read. If the node repeats the list, the list is wrong.
+            // The node's chain may have changed while the list was read. If the node still reports the same two blocks,
+            // the list is wrong.
             let repeats = node.hash_at(height).is_ok_and(|now| now == hash)
                 && node.hash_at(height - 1).is_ok_and(|now| now == self.after);
             let error = NodeError::new(node.describe(), fault);
@@ -284,7 +291,7 @@ impl Follower {
         self.judge(node, local, &info, fork)
     }
 
-    /// Lists the node's blocks from height `from` on.
+    /// Requests the hashes of the node's blocks from height `from` on into `ahead`.
     fn look_ahead(
         &mut self,
         node: &mut dyn Node,
@@ -327,10 +334,11 @@ impl Follower {
             return Ok(ChainComparison::Changed);
         };
         if fork == height {
-            // The node's chain was extended from the local tip in the meantime.
+            // The fork is at the local tip: the node's chain has grown meanwhile and now extends the local one.
             return Ok(ChainComparison::Changed);
         }
-        // Chains of two signets share only the first block, and a node need not report its challenge.
+        // The chains differ from height 1 on, and the node does not report its challenge: it may be on another signet,
+        // because all signets have the same first block.
         if fork == 0 && self.signet.is_some() && info.signet.is_none() {
             let (Some(ours), Some(theirs)) = (local.hash_at(1), hash_at(node, 1)?) else {
                 return Ok(ChainComparison::Changed);
@@ -355,7 +363,7 @@ impl Follower {
                     tracing::warn!(
                         node = node.describe(),
                         fork,
-                        "the node left its chain for one with less work"
+                        "the node changed to a chain with less work, and the local chain follows it"
                     );
                     return Ok(ChainComparison::Fork(fork));
                 }
@@ -408,7 +416,7 @@ impl Follower {
     }
 }
 
-/// Returns true if the node knows a block. A node that lost its data, or started without any, does not.
+/// Returns true if the node knows a block. A node that lost its data does not know the blocks that it had before.
 fn knows(node: &mut dyn Node, hash: &BlockHash) -> Result<bool, NodeError> {
     match node.header(hash) {
         Ok(_) => Ok(true),
@@ -447,7 +455,7 @@ fn fork_point(node: &mut dyn Node, local: &dyn LocalChain, top: u32) -> Result<O
         height = height.saturating_sub(step);
         step = step.saturating_mul(2);
     }
-    // The first blocks are equal, because both belong to the configured network.
+    // Both chains belong to the configured network, so their first blocks are equal.
     let mut low = height;
     let Some(mut high) = differs else {
         return Ok(Some(low));
@@ -463,7 +471,7 @@ fn fork_point(node: &mut dyn Node, local: &dyn LocalChain, top: u32) -> Result<O
     Ok(Some(low))
 }
 
-/// Returns the work of the local blocks above `fork`; `None` if their targets are not known.
+/// Returns the work of the local blocks above `fork`; `None` if the local chain does not know their targets.
 fn branch_work(local: &dyn LocalChain, fork: u32, tip: u32) -> Option<Work> {
     let mut sum = None;
     for height in fork + 1..=tip {

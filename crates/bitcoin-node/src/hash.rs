@@ -7,11 +7,11 @@ use lineside_util::hex;
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes of a block header.
+/// Length of a block header in bytes.
 pub const HEADER_BYTES: usize = 80;
 
-/// Hash of a block: the double SHA-256 of its header, in the byte order of the network. As text it is reversed, like in
-/// nodes and explorers.
+/// Hash of a block: the double SHA-256 of its header, in the byte order in which nodes send it. Its text has the
+/// reversed byte order, as in nodes and explorers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct BlockHash(pub [u8; 32]);
 
@@ -48,7 +48,7 @@ impl FromStr for BlockHash {
     }
 }
 
-/// The text is not the hash of a block.
+/// Error for a text that is not the hash of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a block's hash has 64 hexadecimal digits")]
 pub struct NotAHash;
@@ -69,7 +69,7 @@ pub(crate) fn decode(header: &[u8; HEADER_BYTES]) -> Option<Header> {
 mod tests {
     use super::*;
 
-    /// The first block of the main chain.
+    /// Header of the first block of the main chain, in hexadecimal digits.
     const GENESIS: &str = "0100000000000000000000000000000000000000000000000000000000000000000000003ba3edfd7a7b12b27a\
                            c72c3e67768f617fc81bc3888a51323a9fb8aa4b1e5e4a29ab5f49ffff001d1dac2b7c";
 

@@ -14,7 +14,7 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::task::JoinHandle;
 
-/// A request.
+/// HTTP request.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask<'a> {
     /// Name of the call, for messages.
@@ -27,19 +27,19 @@ pub(crate) struct Ask<'a> {
     pub(crate) limit_bytes: usize,
 }
 
-/// An answer.
+/// Answer to an HTTP request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
 }
 
-/// A server.
+/// Client of one HTTP server.
 pub(crate) struct Http {
     address: Address,
     host: HeaderValue,
     connection: Option<SendRequest<Full<Bytes>>>,
-    /// Task that reads and writes the connection; it owns the socket.
+    /// Task that owns the socket, and reads and writes the connection; `None` while there is no connection.
     task: Option<JoinHandle<()>>,
     /// Number of connections opened so far.
     opened: u64,
@@ -65,7 +65,7 @@ impl Http {
         }
     }
 
-    /// Returns the number of connections opened so far; it changes after a restart of the node.
+    /// Returns the number of connections opened so far. It has increased if the node was restarted.
     pub(crate) fn opened(&self) -> u64 {
         self.opened
     }
@@ -75,16 +75,16 @@ impl Http {
         self.connection = None;
         if let Some(task) = self.task.take() {
             task.abort();
-            // The socket is closed when the task has ended.
+            // Wait until the task has ended, which closes the socket.
             let _ = task.await;
         }
     }
 
     /// Sends a request and reads the whole answer.
     ///
-    /// A server may close an idle connection; then the request is sent once more on a new one. The caller sets the time
-    /// limit. If the caller drops the future, the connection is closed, so that a late answer is never used for another
-    /// request.
+    /// If the server has closed an idle connection, the request is sent once more on a new connection. The caller sets
+    /// the time limit. If the caller drops the future, the connection is closed, so that a late answer is never used
+    /// for another request.
     pub(crate) async fn send(
         &mut self,
         ask: &Ask<'_>,
@@ -104,7 +104,7 @@ impl Http {
         let (mut connection, task) = handshake(TokioIo::new(stream)).await.map_err(lost_fault)?;
         self.opened += 1;
         self.task = Some(tokio::spawn(async move {
-            // The request on this connection reports the error.
+            // An error of the connection is ignored here, because the request on this connection returns it.
             let _ = task.await;
         }));
         let request = self.request(ask, authorization)?;

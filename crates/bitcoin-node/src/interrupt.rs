@@ -30,7 +30,7 @@ impl Interrupter {
     pub(crate) fn interrupted(&self) -> impl Future<Output = ()> + use<> {
         let mut changes = self.0.subscribe();
         async move {
-            // The sender lives as long as the node, so this fails only when nothing waits for it.
+            // `wait_for` fails only if the sender was dropped, and the node owns the sender, so no call can then wait.
             let _ = changes.wait_for(|is_over| *is_over).await;
         }
     }

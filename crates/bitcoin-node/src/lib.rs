@@ -45,22 +45,25 @@
 //!
 //! # Trust
 //!
-//! The node is trusted only for what cannot be checked here: that a block is in its best chain. Headers are checked:
-//! every block and header has the requested hash, each block is the child of the one before it, and a branch that would
-//! replace local blocks has valid proof of work, at least as much as the local blocks. The caller must check Merkle
-//! roots, targets and transactions.
+//! The node is trusted only for a fact that this crate cannot check: that a block is in the node's best chain. The
+//! crate checks headers: every block and header has the requested hash, each block is the child of the block before it,
+//! and a branch that would replace local blocks has valid proof of work, at least as much as the local blocks. The
+//! caller must check Merkle roots, targets and transactions.
 //!
-//! A node that sends wrong data or stalls costs a bounded amount: an answer has at most 1 MiB, one with a block 8 MB, a
-//! block 4 MB; every call has a time limit; the search for the fork of two chains takes at most 64 requests.
+//! A node that sends wrong data or does not answer can cause only limited costs: an answer has at most 1 MiB, an answer
+//! with a block 8 MB, a block 4 MB; every call has a time limit; the search for the fork of two chains takes at most 64
+//! requests.
 //!
 //! # Limits
 //!
-//! - REST and ZMQ are used if the node offers them. ZMQ has no security (mechanism NULL), as offered by Bitcoin Core:
-//!   its notifications only trigger a request.
-//! - TLS is for btcd; Bitcoin Core's RPC has none. A tunnel or a proxy must run on this host.
+//! - REST and ZMQ are used if the node offers them. Bitcoin Core's ZMQ has no security (mechanism NULL), so a
+//!   notification only causes a request to the node.
+//! - TLS is supported for btcd; Bitcoin Core's RPC has no TLS. If a tunnel or a proxy adds TLS, its end must run on
+//!   this host.
 //! - The password of a URL is visible in the process list if the URL is an argument: use a file, or the environment
 //!   variable [`PASSWORD_VARIABLE`].
-//! - The system's resolver has no time limit; if it hangs, a call ends in time, but its thread remains.
+//! - The system's name resolver has no time limit. If it does not return, the call ends at its own time limit, but the
+//!   resolver's thread remains.
 
 pub mod answers;
 mod backoff;

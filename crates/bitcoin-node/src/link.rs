@@ -20,13 +20,13 @@ use std::io::ErrorKind;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-/// Time after a subscription during which the best block is requested often. A publisher activates a subscription some
-/// time after it has answered the handshake; notifications in between are lost.
+/// Time after a subscription during which the best block is requested often. A publisher activates a subscription only
+/// some time after it has answered the handshake; notifications before the activation are lost.
 const SUBSCRIPTION_SETTLE_TIME: Duration = Duration::from_secs(5);
 /// Shortest and longest pause between attempts to subscribe.
 const SUBSCRIBE_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
-/// Maximum wait for a change; a longer one might overflow the clock.
+/// Maximum time to wait for a change of the best block; a longer time might overflow the clock.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 /// Interfaces that Bitcoin Core offers in addition to its RPC.
@@ -48,7 +48,7 @@ pub(crate) struct Link {
     http: Http,
     socket: Option<Socket>,
     next_id: u64,
-    /// Offers, and the number of HTTP connections at the time of the request for them.
+    /// The node's offers, and the number of HTTP connections when they were requested; `None` if they are not known.
     offers: Option<(Offers, u64)>,
     notifier: Option<(Notifier, Instant)>,
     subscribe_pauses: Backoff,
@@ -132,9 +132,12 @@ impl Link {
     ) -> Result<Vec<u8>, NodeFault> {
         if self.is_btcd && self.options.web_socket == Use::Offered {
             match self.exchange_by_socket(call, &text, limit_bytes).await {
-                // The node accepts no further web socket, or a proxy blocks it.
+                // The node accepts no further web socket, or a proxy blocks web sockets.
                 Err(fault @ (NodeFault::Busy { .. } | NodeFault::Http { .. })) => {
-                    tracing::debug!(node = self.name, "no web socket, so HTTP is used: {fault}");
+                    tracing::debug!(
+                        node = self.name,
+                        "the web socket cannot be opened, so HTTP is used: {fault}"
+                    );
                 }
                 done => return done,
             }
@@ -196,7 +199,7 @@ impl Link {
         body_of(call, answer)
     }
 
-    /// Returns the header with the credentials, which are read again if `renew` is set.
+    /// Returns the HTTP header with the credentials. If `renew` is set, the credentials are read again from their file.
     fn authorize(&mut self, renew: bool) -> Result<Option<HeaderValue>, NodeFault> {
         if self.authorization.is_none() || renew {
             let pair = self
@@ -318,8 +321,8 @@ impl Link {
         Ok(raw)
     }
 
-    /// Fetches a block by REST; `None` if REST answers with an error, because the RPC reports the reason more
-    /// precisely.
+    /// Fetches a block by REST; `None` if REST answers with an error. The caller then uses the RPC, which reports the
+    /// reason more precisely.
     async fn block_by_rest(&mut self, hash: &BlockHash) -> Result<Option<Vec<u8>>, NodeFault> {
         let ask = Ask {
             call: "REST block",
@@ -333,7 +336,7 @@ impl Link {
 
     // ---- notifications ----
 
-    /// Asks Bitcoin Core for its offers, once for each connection, because a restart may change them.
+    /// Requests which interfaces Bitcoin Core offers: once for each connection, because a restart may change them.
     async fn probe(&mut self) -> Result<(), NodeFault> {
         let is_fresh = |(_, opened): &(Offers, u64)| *opened == self.http.opened();
         if self.is_btcd || self.offers.as_ref().is_some_and(is_fresh) {
@@ -345,7 +348,7 @@ impl Link {
             let (body, id) = self.call(CALL, "", ANSWER_BYTES_MAX).await?;
             match answers::zmq_notifications(&body, id).map_err(|error| fault_of(CALL, error)) {
                 Ok(offered) => offers.publisher = Publisher::choose(&offered, &self.address.host),
-                // The node is built without ZMQ, or this user may not call the method.
+                // The node was built without ZMQ, or does not let this user call the method.
                 Err(NodeFault::Rpc { .. }) => {}
                 Err(fault) => return Err(fault),
             }
@@ -359,7 +362,8 @@ impl Link {
             };
             offers.rest = self.http.send(&ask, None).await?.status == 200;
         }
-        tracing::debug!(node = self.name, ?offers.rest, zmq = offers.publisher.is_some(), "received the node's offers");
+        let zmq = offers.publisher.is_some();
+        tracing::debug!(node = self.name, ?offers.rest, zmq, "the optional interfaces of the node are known");
         self.offers = Some((offers, self.http.opened()));
         Ok(())
     }
@@ -410,7 +414,7 @@ impl Link {
         tracing::warn!(
             node = self.name,
             ?pause,
-            "no notifications, so the node is polled: {fault}"
+            "the node's notifications cannot be received, so the node is polled: {fault}"
         );
         self.notifier = None;
         self.subscribe_at = Instant::now() + pause;
@@ -428,7 +432,7 @@ impl Link {
                 self.probe_within_limit().await?;
                 self.subscribe().await;
             }
-            // This request follows the subscription, so that no block in between is missed.
+            // This request follows the subscription, so that a block which was found before it is not missed.
             if let Some(announcement) = self.another_best(known_tip).await? {
                 return Ok(Some(announcement));
             }
@@ -465,7 +469,7 @@ impl Link {
         }))
     }
 
-    /// Waits for a notification until `end`; without a subscription, only sleeps until then.
+    /// Waits for a notification until `end`. If there is no subscription, the function only sleeps until `end`.
     async fn notified(&mut self, known_tip: &BlockHash, end: Instant) -> Option<Announcement> {
         loop {
             let Some((notifier, _)) = &mut self.notifier else {
@@ -480,7 +484,7 @@ impl Link {
             });
             match newest {
                 Ok(Some(hash)) => return Some(Announcement { hash, noticed_by: by }),
-                // A notification of the known block.
+                // The notification is about the known block: wait for the next one.
                 Ok(None) => {}
                 Err(fault) => {
                     self.unsubscribed(&fault);
@@ -532,8 +536,8 @@ fn block_fault(call: &'static str, hash: &BlockHash, error: NoResult) -> NodeFau
         NoResult::Error(RpcError { code, .. }) if code == answers::NOT_FOUND => {
             NodeFault::NoSuchBlock { hash }
         }
-        // Bitcoin Core uses one code for "Block not available (pruned data)", "Block not available (not fully
-        // downloaded)" and "Block not found on disk".
+        // Bitcoin Core uses one error code for the messages "Block not available (pruned data)", "Block not available
+        // (not fully downloaded)" and "Block not found on disk", so the message decides.
         NoResult::Error(RpcError { code, message }) if code == answers::MISC => {
             if message.contains("pruned") {
                 NodeFault::Pruned { hash }

@@ -19,15 +19,15 @@ pub struct NodeInfo {
     pub blocks: u32,
     /// Height of the best header; more than `blocks` while the node downloads.
     pub headers: u32,
-    /// The best block.
+    /// Hash of the best block.
     pub best: BlockHash,
     /// True if the node deletes old blocks.
     pub pruned: bool,
-    /// Lowest height whose block is kept, if the node prunes and reports it.
+    /// Lowest height whose block the node still has, if the node prunes and reports this height.
     pub prune_height: Option<u32>,
-    /// The signet, if the node is on one and reports its challenge, as Bitcoin Core does since version 29.
+    /// Signet of the node, if it is on a signet and reports its challenge, as Bitcoin Core does since version 29.
     pub signet: Option<SignetId>,
-    /// True if the node reports that it is in its initial download. btcd does not report it, so the value is then
+    /// True if the node reports that it is in its initial download. btcd does not report this, so for btcd the value is
     /// false.
     pub initial_block_download: bool,
 }
@@ -35,13 +35,13 @@ pub struct NodeInfo {
 /// A header and its height.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The header as on the network; its hash is the requested one.
+    /// Header in the form in which nodes send it; its hash is the requested one.
     pub raw: [u8; HEADER_BYTES],
     /// Height in the best chain; `None` for a block of a side branch.
     pub height: Option<u32>,
 }
 
-/// Channel by which a change was noticed.
+/// Channel by which a change of the node's best block was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoticedBy {
     /// A ZMQ message of Bitcoin Core.
@@ -74,14 +74,15 @@ pub trait Node: Send {
     /// Faults of the connection and of the answer.
     fn info(&mut self) -> Result<NodeInfo, NodeError>;
 
-    /// Returns the block at `height` in the best chain.
+    /// Returns the hash of the block at `height` in the best chain.
     ///
     /// # Errors
     /// [`NodeFault::NoSuchHeight`] above the tip; faults of the connection and of the answer.
     fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError>;
 
-    /// Returns the blocks from height `from` on: `count` of them, or fewer at the end of the chain. The list is not
-    /// read atomically, so it may combine two chains: check that each block is the parent of the next.
+    /// Returns the hashes of the blocks from height `from` on: `count` of them, or fewer at the end of the chain. The
+    /// list is not read atomically, so it may combine two chains: the caller must check that each block is the parent
+    /// of the next.
     ///
     /// # Errors
     /// Faults of the connection and of the answer. An empty list is not an error.
@@ -103,30 +104,30 @@ pub trait Node: Send {
     /// [`NodeFault::NoSuchBlock`]; [`NodeFault::WrongBlock`]; faults of the connection and of the answer.
     fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeError>;
 
-    /// Returns the headers of blocks, in their order.
+    /// Returns the headers of the blocks with these hashes, in the same order.
     ///
     /// # Errors
-    /// Those of [`Node::header`].
+    /// The errors of [`Node::header`].
     fn headers(&mut self, hashes: &[BlockHash]) -> Result<Vec<[u8; HEADER_BYTES]>, NodeError> {
         let raw = |hash| self.header(hash).map(|header| header.raw);
         hashes.iter().map(raw).collect()
     }
 
-    /// Returns a block as on the network, at most 4 MB. Only the hash of its header is checked.
+    /// Returns the bytes of a block as nodes send it, at most 4 MB. Only the hash of its header is checked.
     ///
     /// # Errors
     /// [`NodeFault::NoSuchBlock`], [`NodeFault::Pruned`], [`NodeFault::NotDownloaded`], [`NodeFault::WrongBlock`];
     /// faults of the connection and of the answer.
     fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError>;
 
-    /// Announces which blocks will be requested next, in this order; this replaces the previous announcement. An empty
-    /// list means that the node's tip is reached. A node with several connections may begin to fetch the blocks, and
-    /// closes connections that a short list does not need.
+    /// Announces which blocks the caller will request next, in this order; this replaces the previous announcement. An
+    /// empty list means that the caller has reached the node's tip. A node with several connections may begin to fetch
+    /// the blocks, and closes connections that a short list does not need.
     fn fetch_ahead(&mut self, hashes: &[BlockHash]) {
         let _ = hashes;
     }
 
-    /// Closes the connection, if any; the next call opens a new one.
+    /// Closes the connection, if one is open; the next call opens a new one.
     fn close(&mut self) {}
 
     /// Waits until the best block may differ from `known_tip`; `None` after `timeout`.
@@ -142,15 +143,15 @@ pub trait Node: Send {
         timeout: Duration,
     ) -> Result<Option<Announcement>, NodeError>;
 
-    /// Returns the location from which the node reads a block, for example a file and an offset, for messages; `None`
-    /// if the node is contacted over a network.
+    /// Returns the location from which a block was read, for messages, for example a file and an offset; `None` if the
+    /// node is contacted over a network.
     fn place_of(&self, hash: &BlockHash) -> Option<String> {
         let _ = hash;
         None
     }
 
-    /// Returns a handle by which another thread interrupts the current call and all later ones. It has no effect on a
-    /// node whose calls never wait.
+    /// Returns a handle by which another thread interrupts the current call and all later ones. The handle has no
+    /// effect on a node whose calls never wait.
     fn interrupter(&self) -> Interrupter {
         Interrupter::default()
     }

@@ -14,7 +14,7 @@ const READ_BYTES: usize = 4096;
 /// Maximum number of notifications that are read at once.
 const DRAINED_MAX: usize = 10_000;
 
-/// A subscription.
+/// Subscription to the notifications of blocks.
 pub(crate) enum Notifier {
     Zmq(Subscriber),
     Socket(Box<BlockNotices>),
@@ -29,7 +29,7 @@ impl Notifier {
         }
     }
 
-    /// Reads the notifications that have already arrived. Returns the newest one that is not `known`.
+    /// Reads the notifications that have already arrived. Returns the newest block among them other than `known`.
     pub(crate) fn drain(&mut self, known: &BlockHash) -> Result<Option<BlockHash>, NodeFault> {
         let mut newest = None;
         for _ in 0..DRAINED_MAX {
@@ -114,7 +114,7 @@ fn malformed(error: ZmqError) -> NodeFault {
     }
 }
 
-/// Publisher of a node's blocks.
+/// ZMQ publisher of a node's blocks: its address, and the topic to subscribe to.
 #[derive(Clone, Debug)]
 pub(crate) struct Publisher {
     pub(crate) address: Address,
@@ -122,9 +122,9 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Chooses a publisher from the answer to `getzmqnotifications`. The topic that also announces disconnected blocks
-    /// is the second choice, because it also announces every transaction. `node` is the host of the RPC: a publisher
-    /// that listens on every address is reached there.
+    /// Chooses a publisher from the answer to `getzmqnotifications`. The topic `sequence` is the second choice, because
+    /// it also announces every transaction. `node` is the host of the RPC: the address of a publisher that listens on
+    /// every address.
     pub(crate) fn choose(offered: &[(String, String)], node: &str) -> Option<Publisher> {
         let of = |kind: &str, topic| {
             let addresses = offered.iter().filter(|(found, _)| found == kind);
@@ -135,7 +135,7 @@ impl Publisher {
     }
 }
 
-/// Parses `tcp://HOST:PORT`.
+/// Parses `tcp://HOST:PORT`. A wildcard as the host is replaced by `node`, the host of the RPC.
 fn tcp_address(text: &str, node: &str) -> Option<Address> {
     let (host, port) = text.strip_prefix("tcp://")?.rsplit_once(':')?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_publisher_of_blocks_is_chosen_and_its_wildcard_is_the_nodes_host() {
+    fn a_publisher_of_blocks_is_chosen_and_a_wildcard_address_means_the_rpc_host() {
         let offered = |all: &[(&str, &str)]| {
             let all: Vec<_> = all.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
             Publisher::choose(&all, "node.example").map(|found| {

@@ -17,10 +17,10 @@ pub(crate) const BATCH_MAX: usize = 500;
 /// Use of an optional interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Use {
-    /// Used if the node offers it.
+    /// The interface is used if the node offers it.
     #[default]
     Offered,
-    /// Not used.
+    /// The interface is not used.
     Never,
 }
 
@@ -39,12 +39,12 @@ pub struct NodeOptions {
     pub poll_interval: Duration,
     /// Interval of requests for the best block while notifications arrive, in case one is lost.
     pub backup_poll_interval: Duration,
-    /// Notifications by ZMQ or web socket.
+    /// Use of notifications by ZMQ or web socket.
     pub notifications: Use,
-    /// REST of Bitcoin Core for blocks, which halves the transferred bytes.
+    /// Use of Bitcoin Core's REST interface for blocks, which halves the transferred bytes.
     pub rest: Use,
-    /// Web socket of btcd for calls. Without it each call opens a connection, because btcd closes an HTTP connection
-    /// after each answer.
+    /// Use of btcd's web socket for calls. Without a web socket each call opens a connection, because btcd closes an
+    /// HTTP connection after each answer.
     pub web_socket: Use,
 }
 

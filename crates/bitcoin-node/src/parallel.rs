@@ -1,12 +1,12 @@
-//! Node whose blocks are fetched ahead over several connections while its follower catches up.
+//! Node whose blocks are fetched in advance over several connections while its follower catches up.
 //!
 //! ```text
 //!   follower -> fetch_ahead(500 hashes) -> list -- next hash --> worker 1..N: getblock --+
 //!            -> block(hash) <----- blocks that wait, by hash (bounded in bytes) <------+
 //! ```
 //!
-//! Workers run while there is a long list. When the list from the follower is short, as at the node's tip, they
-//! close their connections and end.
+//! Workers run while the list of hashes is long. When the follower gives a short list, as at the node's tip, the
+//! workers close their connections and end.
 //!
 //! Workers fetch blocks that the follower is about to request. The follower checks a block from a worker exactly as it
 //! checks a block that it fetched itself. If a worker cannot fetch a block, the follower requests the block on the
@@ -21,14 +21,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Minimum length of a list of hashes that is fetched ahead; a node that is followed at its tip lists one.
+/// Minimum length of a list of hashes that the workers fetch in advance. At the node's tip a list has one hash.
 const LIST_MIN: usize = 16;
-/// Maximum bytes of waiting blocks. Each worker may exceed it by one block.
+/// Maximum number of bytes of fetched blocks that wait for the follower. Each worker may exceed it by one block.
 const WAITING_BYTES: usize = 64 << 20;
 /// Interval of checks for an interruption.
 const INTERRUPT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A node, and additional connections to it.
+/// Node with additional connections for fetching blocks in advance.
 pub struct ParallelNode {
     node: Box<dyn Node>,
     workers: Vec<JoinHandle<()>>,
@@ -43,14 +43,14 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Additional connections without a thread.
+    /// Additional connections that no thread uses at present.
     idle: Vec<Box<dyn Node>>,
-    /// False while no block is to be fetched ahead; the workers then end.
+    /// False if no block is to be fetched in advance; the workers then end.
     is_needed: bool,
-    /// Hashes that no worker has started, in the order in which they are needed.
+    /// Hashes of blocks that no worker has started to fetch, in the order in which the follower needs them.
     queue: VecDeque<BlockHash>,
     under_way: HashSet<BlockHash>,
-    /// Fetched blocks; `None` for a block that could not be fetched.
+    /// Fetched blocks by hash; `None` for a block that could not be fetched.
     fetched: HashMap<BlockHash, Option<Vec<u8>>>,
     bytes: usize,
     stopped: bool,
@@ -110,13 +110,15 @@ impl ParallelNode {
         let named = std::thread::Builder::new().name("spv-blocks".into());
         match named.spawn(move || work(&shared, node)) {
             Ok(worker) => self.workers.push(worker),
-            // If the thread cannot be started, other workers or the node's own connection fetch the blocks.
-            Err(error) => tracing::debug!(%error, "a thread that fetches blocks cannot be started"),
+            // The error is ignored: other workers or the node's own connection fetch the blocks.
+            Err(error) => {
+                tracing::debug!(%error, "a thread for fetching blocks in advance cannot be started")
+            }
         }
     }
 
-    /// Returns a block that was fetched ahead, after waiting for it if a worker is fetching it; `None` if it must be
-    /// requested.
+    /// Returns a block that was fetched in advance, after waiting for it if a worker is fetching it; `None` if the
+    /// caller must request the block itself.
     fn take(&self, hash: &BlockHash) -> Option<Vec<u8>> {
         let interrupter = self.node.interrupter();
         let mut state = self.shared.lock();
@@ -146,13 +148,13 @@ impl Drop for ParallelNode {
         self.shared.changed.notify_all();
         self.interrupters.iter().for_each(Interrupter::interrupt);
         for worker in self.workers.drain(..) {
-            // A worker that panicked has already reported the reason.
+            // The result is ignored: a worker that panicked has already printed the reason.
             let _ = worker.join();
         }
     }
 }
 
-/// Completes a fetch of a worker, even if the worker panics.
+/// Guard that records the end of a worker's fetch when it is dropped, also if the worker panics.
 struct FetchGuard<'a> {
     shared: &'a Shared,
     hash: BlockHash,
@@ -205,7 +207,7 @@ fn work(shared: &Shared, mut node: Box<dyn Node>) {
         };
         match node.block(&hash) {
             Ok(raw) => begun.block = Some(raw),
-            Err(error) => tracing::debug!("a block could not be fetched ahead: {error}"),
+            Err(error) => tracing::debug!("a block could not be fetched in advance: {error}"),
         }
     }
 }
@@ -273,8 +275,8 @@ mod tests {
     /// Additional connections in the tests.
     const EXTRA_CONNECTIONS: usize = 3;
 
-    /// Number of calls that have started on the additional connections, and the blocks that were requested on the
-    /// node's own one.
+    /// Record of calls: the number of calls that have started on the additional connections, and the blocks that were
+    /// requested on the node's own connection.
     #[derive(Default)]
     struct CallCounts {
         under_way: Mutex<usize>,
@@ -319,7 +321,10 @@ mod tests {
                 .wait_timeout_while(under_way, WAIT_TIMEOUT, |count| *count < EXTRA_CONNECTIONS);
             let (guard, late) = waiting.unwrap();
             drop(guard);
-            assert!(!late.timed_out(), "the connections are not used together");
+            assert!(
+                !late.timed_out(),
+                "the additional connections are not used at the same time"
+            );
             match hash.0[0] % 5 {
                 0 => Err(NodeError::new("fake", NodeFault::NoSuchBlock { hash: *hash })),
                 _ => Ok(vec![hash.0[0], 0]),
@@ -340,14 +345,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_is_fetched_over_all_connections_and_given_in_any_order() {
+    fn a_long_list_is_fetched_over_all_connections_and_returned_in_any_order() {
         let seen = Arc::new(CallCounts::default());
         let fake = |is_own| {
             let seen = Arc::clone(&seen);
             Box::new(Fake { seen, is_own }) as Box<dyn Node>
         };
         let mut node = ParallelNode::new(fake(true), (0..EXTRA_CONNECTIONS).map(|_| fake(false)).collect());
-        // A short list is left to the node's own connection.
+        // The blocks of a short list are requested on the node's own connection.
         node.fetch_ahead(&[hash(1), hash(2)]);
         assert_eq!(node.block(&hash(1)).unwrap(), [1, 1]);
         let listed = node.hashes(10, 100).unwrap();
@@ -364,12 +369,12 @@ mod tests {
         for (number, hash) in (10..).zip(&listed) {
             let raw = node.block(hash).unwrap();
             assert_eq!(raw[0], number);
-            // A block that an additional connection cannot send is requested on the node's own one.
+            // A block that an additional connection cannot send is requested on the node's own connection.
             assert!(raw[1] == 1 || number % 5 != 0, "{number}");
         }
         let own = std::mem::take(&mut *seen.own.lock().unwrap());
         assert!(own.len() < 60, "most blocks are fetched ahead: {}", own.len());
-        // Another list replaces one of which no block was taken.
+        // A second list replaces the first one before any of its blocks was requested.
         for from in [120, 130] {
             let listed = node.hashes(from, 100).unwrap();
             node.fetch_ahead(&listed);

@@ -1,4 +1,4 @@
-//! Bitcoin Core and btcd through their RPC.
+//! Client of Bitcoin Core and btcd through their RPC.
 //!
 //! Both use nearly the same JSON-RPC. Bitcoin Core keeps HTTP connections open, can serve blocks by REST and announces
 //! them by ZMQ. btcd closes an HTTP connection after each answer, so its calls use a web socket, and it announces
@@ -91,7 +91,7 @@ impl Node for RpcNode {
         timeout: Duration,
     ) -> Result<Option<Announcement>, NodeError> {
         let RpcNode { runtime, link } = self;
-        // The last request for the best block may begin just before the end.
+        // The last request for the best block may begin just before `timeout` ends, so the limit includes one call.
         let limit = timeout.saturating_add(link.options.call_timeout);
         let waited = runtime.run("notifications", limit, link.wait(known, timeout));
         waited.map_err(|fault: NodeFault| NodeError::new(link.name.as_str(), fault))
@@ -99,7 +99,7 @@ impl Node for RpcNode {
 
     fn close(&mut self) {
         let RpcNode { runtime, link } = self;
-        // If it cannot be closed in time, the node closes it.
+        // An error is ignored: if the connection cannot be closed in time, the node closes it.
         let _ = runtime.run("close", link.options.call_timeout, link.close());
     }
 

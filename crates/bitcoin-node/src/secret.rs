@@ -17,7 +17,7 @@ const COOKIE_BYTES_MAX: u64 = 4096;
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps `text`.
+    /// Returns a secret with this text.
     pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
@@ -52,8 +52,8 @@ pub enum Credentials {
         /// The password.
         password: Secret,
     },
-    /// File that Bitcoin Core creates at each start, `.cookie` in its data directory. It is read for each connection,
-    /// and again when the node answers 401.
+    /// File that Bitcoin Core creates at each start, `.cookie` in its data directory. The client reads the file for
+    /// each connection, and again when the node answers with HTTP 401.
     CookieFile(PathBuf),
 }
 
@@ -77,8 +77,8 @@ impl CredentialSources {
 }
 
 impl Credentials {
-    /// Chooses the credentials for the node at `url`: the first password of the URL, the file and the environment, with
-    /// the user of the URL; without a user, the cookie file.
+    /// Chooses the credentials for the node at `url`. If the URL names a user, the password is taken from the URL, the
+    /// password file or the environment, in this order. If the URL names no user, the cookie file is used.
     ///
     /// # Errors
     /// [`SetupError`] if the sources contradict each other, a user has no password, or a file cannot be read.
@@ -109,10 +109,10 @@ impl Credentials {
         }
     }
 
-    /// Returns `USER:PASSWORD`; `None` without credentials.
+    /// Returns `USER:PASSWORD`; `None` if there are no credentials.
     ///
     /// # Errors
-    /// The system's error if the cookie file cannot be read; `InvalidData` if it is not a cookie.
+    /// The operating system's error if the cookie file cannot be read; `InvalidData` if its content is not a cookie.
     pub(crate) fn pair(&self) -> io::Result<Option<Secret>> {
         match self {
             Credentials::None => Ok(None),
@@ -139,7 +139,7 @@ fn cookie_of(path: &Path) -> io::Result<Secret> {
     file.read_to_string(&mut text)?;
     let cookie = text.trim_end();
     if !cookie.contains(':') || cookie.contains(char::is_control) {
-        let why = "it does not hold USER:PASSWORD";
+        let why = "the file does not contain USER:PASSWORD";
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
     Ok(Secret::new(cookie))

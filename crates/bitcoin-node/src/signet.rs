@@ -9,11 +9,11 @@ use std::str::FromStr;
 /// Challenge of the default signet (BIP 325).
 const DEFAULT_CHALLENGE: &str = "512103ad5e0edad18cb1f0fc0d28a3d4f1f3e445640337489abb10404f2d1e086be430\
                                  210359ef5021964fe22d6f8e05b2463c9540ce96883fe3b278760f048f5189f2e6c452ae";
-/// Maximum length of a challenge, in bytes: that of a script (`MAX_SCRIPT_SIZE` of Bitcoin Core).
+/// Maximum length of a challenge in bytes: the maximum length of a script (`MAX_SCRIPT_SIZE` of Bitcoin Core).
 const CHALLENGE_BYTES_MAX: usize = 10_000;
 
-/// Identity of a signet: the double SHA-256 of its challenge, preceded by its length. The first four bytes are the
-/// magic of the network (BIP 325).
+/// Identity of a signet: the double SHA-256 of the length of its challenge followed by the challenge. The first four
+/// bytes are the magic of the network (BIP 325).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SignetId(pub [u8; 32]);
 
@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn the_magic_of_a_signet_follows_from_its_challenge() {
-        // Bitcoin Core's constant for the default signet, and the value in its log for a custom one.
+        // The expected values are Bitcoin Core's constant for the default signet, and the value in Bitcoin Core's log
+        // for a custom signet.
         let magic = |id: SignetId| to_hex(&id.magic());
         assert_eq!(magic(SignetId::default_signet()), "0a03cf40");
         let custom: SignetId = "00140b24b854187ee6dcd5a0a7063156b83a4605443c".parse().unwrap();

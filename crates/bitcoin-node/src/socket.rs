@@ -1,7 +1,7 @@
 //! Web sockets of btcd: one for requests, another for notifications of blocks.
 //!
 //! Source: `docs/json_rpc_api.md` of btcd, section "Websocket Extension". A socket is authenticated by the header of
-//! its handshake. Unlike an HTTP connection, which btcd closes after each answer, it stays open.
+//! its handshake. btcd closes an HTTP connection after each answer, but leaves a web socket open.
 
 use crate::answers::{self, SocketMessage, cleaned_text};
 use crate::error::NodeFault;
@@ -15,10 +15,11 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-/// Maximum length of a notification, in bytes. Notifications have no transactions, because no filter is loaded.
+/// Maximum length of a notification in bytes. Notifications contain no transactions, because this client sets no filter
+/// for transactions.
 const NOTIFICATION_BYTES_MAX: usize = 16 << 10;
 
-/// An open socket.
+/// Open web socket.
 pub(crate) struct Socket(WebSocketStream<Stream>);
 
 impl Socket {
@@ -81,7 +82,7 @@ impl Socket {
         self.send(call, text).await?;
         loop {
             let message = self.receive(call, BLOCK_ANSWER_BYTES_MAX).await?;
-            // Notifications are short, so a long message (a block) need not be parsed to see that it is not one.
+            // Notifications are short, so a long message (a block) is an answer and need not be parsed to find out.
             let is_short = message.len() <= NOTIFICATION_BYTES_MAX;
             if is_short && answers::socket_message(&message) != SocketMessage::Answer {
                 continue;
@@ -135,7 +136,7 @@ fn fault(call: &'static str, limit_bytes: usize, error: Error) -> NodeFault {
             401 => NodeFault::Unauthorized,
             403 => NodeFault::Forbidden,
             503 => NodeFault::Busy {
-                message: "there is no room for another web socket".into(),
+                message: "the node accepts no further web socket".into(),
             },
             status => NodeFault::Http {
                 call,

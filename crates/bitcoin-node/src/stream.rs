@@ -22,7 +22,7 @@ pub(crate) struct Address {
     pub(crate) host: String,
     /// TCP port.
     pub(crate) port: u16,
-    /// `None` without TLS.
+    /// TLS configuration; `None` for a connection without TLS.
     pub(crate) tls: Option<Arc<ClientConfig>>,
 }
 
@@ -45,8 +45,8 @@ impl Address {
         let connector = TlsConnector::from(Arc::clone(tls));
         match connector.connect(name, tcp).await {
             Ok(stream) => Ok(Box::new(stream)),
-            // An error of any other kind means that the peer closed the connection; only rustls's own errors concern
-            // TLS.
+            // rustls reports its own errors as `InvalidData`. An error of any other kind is not about TLS: the peer
+            // closed the connection.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 Err(wrong(tls_text::reason(&error.to_string())))
             }

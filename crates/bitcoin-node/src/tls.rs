@@ -1,10 +1,11 @@
 //! TLS to a node whose certificate is configured.
 //!
-//! btcd creates its own certificate at its first start: ECDSA on the curve P-521, marked as an authority, self-signed
-//! (`btcutil/certgen.go`). This needs two exceptions. The usual verification refuses an authority's certificate as a
-//! server certificate; so a certificate that is byte for byte in the CA file is accepted. The operator pinned its key,
-//! so its names and dates are irrelevant. And ring does not verify signatures on P-521, so the crate `p521` does. Every
-//! other certificate is verified as usual, with the CA file as the only roots.
+//! btcd creates its own certificate at its first start: ECDSA on the curve P-521, marked as a certificate authority,
+//! self-signed (`btcutil/certgen.go`). This needs two exceptions from the usual verification. First, the usual
+//! verification refuses the certificate of an authority as a server certificate; therefore a certificate that is byte
+//! for byte in the CA file is accepted. Its names and dates are not checked, because the operator chose this very key.
+//! Second, the library ring does not verify signatures on P-521; the crate `p521` verifies them. Every other
+//! certificate is verified as usual, with the certificates of the CA file as the only roots.
 
 use crate::error::SetupError;
 use p521::ecdsa::signature::Verifier;
@@ -47,7 +48,8 @@ impl SignatureVerificationAlgorithm for EcdsaP521 {
 
 type Algorithm = &'static dyn SignatureVerificationAlgorithm;
 
-/// The algorithms of ring, and ECDSA on P-521. They are leaked, because rustls requires a static lifetime.
+/// Signature algorithms of ring, and ECDSA on P-521. Their memory is never freed (leaked), because rustls requires a
+/// static lifetime.
 static ALGORITHMS: LazyLock<WebPkiSupportedAlgorithms> = LazyLock::new(|| {
     let of_ring = ring::default_provider().signature_verification_algorithms;
     let mut all: Vec<Algorithm> = of_ring.all.to_vec();
@@ -60,7 +62,7 @@ static ALGORITHMS: LazyLock<WebPkiSupportedAlgorithms> = LazyLock::new(|| {
     }
 });
 
-/// Verifier that accepts the certificates of the CA file, and those that they sign.
+/// Verifier that accepts the certificates in the CA file, and certificates that one of them has signed.
 #[derive(Debug)]
 struct Pinned {
     certificates: Vec<CertificateDer<'static>>,
@@ -132,7 +134,7 @@ pub(crate) fn client_config(file: &Path) -> Result<Arc<ClientConfig>, SetupError
             .map_err(|error| unusable(error.to_string()))?;
     }
     if certificates.is_empty() {
-        return Err(unusable("it has no certificate".into()));
+        return Err(unusable("the file has no certificate".into()));
     }
     let provider = Arc::new(CryptoProvider {
         signature_verification_algorithms: *ALGORITHMS,
@@ -157,7 +159,7 @@ mod tests {
     use lineside_util::hex::from_hex;
 
     #[test]
-    fn a_file_without_certificates_is_named() {
+    fn a_ca_file_without_certificates_is_an_error_with_its_path() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rpc.cert");
         assert!(matches!(client_config(&path), Err(SetupError::CaFile { .. })));
@@ -173,7 +175,7 @@ mod tests {
         }
     }
 
-    /// RFC 6979, A.2.7: the signature of "sample" with SHA-512 on P-521.
+    /// Verifies the test vector of RFC 6979, A.2.7: the signature of "sample" with SHA-512 on P-521.
     #[test]
     fn a_signature_on_p521_is_verified() {
         let hex = |text: &str| from_hex(&text.replace(char::is_whitespace, "")).unwrap();

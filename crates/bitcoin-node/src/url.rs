@@ -1,4 +1,4 @@
-//! URL in the configuration that names the node to follow.
+//! URL in the configuration that names the node to follow: parser, and display without secrets.
 
 use crate::secret::Secret;
 use std::fmt;
@@ -43,12 +43,13 @@ pub enum UrlError {
     Form,
     /// Nothing follows `blocks-dir:`.
     #[error(
-        "node: blocks-dir: has no path; write blocks-dir:PATH, PATH being the directory with blk00000.dat"
+        "node: the path after blocks-dir: is missing; write blocks-dir:PATH, where PATH is the directory with \
+         blk00000.dat"
     )]
     NoPath,
     /// The host is missing or malformed.
     #[error(
-        "node: what precedes the port is not the name or address of a host; write HOST:PORT, \
+        "node: the part before the port is not the name or address of a host; write HOST:PORT, \
          or [ADDRESS]:PORT for IPv6"
     )]
     Host,
@@ -60,7 +61,7 @@ pub enum UrlError {
     Port,
     /// A path follows the port.
     #[error(
-        "node: a path follows the port; a node has none, so remove it (write %2F for a `/` in the password)"
+        "node: the URL of a node has no path after the port; remove it (write %2F for a `/` in the password)"
     )]
     Path,
     /// The user or the password is malformed.
@@ -114,7 +115,7 @@ impl Endpoint {
     }
 
     fn parse(text: &str) -> Result<Endpoint, UrlError> {
-        // A password may contain `@`; a host does not.
+        // The last `@` separates user and host, because a password may contain `@`, but a host may not.
         let (user, address) = match text.rsplit_once('@') {
             Some((user, address)) => (Some(user), address),
             None => (None, text),
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_part_that_is_wrong_and_never_the_password() {
+    fn an_error_names_the_wrong_part_of_the_url_and_never_the_password() {
         for (text, expected) in [
             ("", UrlError::Form),
             ("node:8332", UrlError::Form),

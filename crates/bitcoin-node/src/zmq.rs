@@ -1,11 +1,11 @@
-//! ZMTP 3 frames for a subscriber: pure functions of the bytes.
+//! Encoder and decoder of the ZeroMQ protocol (ZMTP 3) for a subscriber, without I/O.
 //!
 //! Source: ZeroMQ RFC 23 (ZMTP 3.0) and RFC 37 (ZMTP 3.1), `doc/zmq.md` of Bitcoin Core. Only the mechanism NULL is
 //! supported, the only one that Bitcoin Core offers.
 
 use crate::hash::BlockHash;
 
-/// Maximum length of a frame, in bytes. Frames of the subscribed topics have at most 41.
+/// Maximum length of a frame in bytes. Frames of the subscribed topics have at most 41 bytes.
 pub const FRAME_BYTES_MAX: usize = 1024;
 /// Maximum number of frames in a message. Bitcoin Core sends three.
 pub const FRAMES_MAX: usize = 4;
@@ -14,30 +14,35 @@ const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 
-/// Reason why a peer is not a ZMQ publisher, or not a supported one.
+/// Reason why a peer is not a ZMQ publisher, or not a supported ZMQ publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ZmqError {
     /// The first bytes are not a greeting.
-    #[error("the peer does not speak ZMTP; is this the address of a ZMQ publisher?")]
+    #[error(
+        "the server at the address of the ZMQ publisher does not use ZMTP; is this the address of a ZMQ publisher?"
+    )]
     NotZmtp,
     /// The protocol is older than version 3.
-    #[error("the peer speaks ZMTP {0}; version 3 is needed (libzmq 4)")]
+    #[error("the ZMQ publisher uses version {0} of ZMTP, but version 3 is needed; use a node with libzmq 4")]
     Version(u8),
-    /// The peer requires credentials.
-    #[error("the peer requires another mechanism than NULL")]
+    /// The peer requires authentication.
+    #[error(
+        "the ZMQ publisher requires authentication (another mechanism than NULL), which is not supported"
+    )]
     Mechanism,
     /// A frame has undefined flags.
-    #[error("a frame has the unknown flags {0:#04x}")]
+    #[error("the ZMQ publisher sent a frame with the unknown flags {0:#04x}")]
     Flags(u8),
     /// A frame is too long.
-    #[error("a frame has {0} bytes, more than {FRAME_BYTES_MAX}")]
+    #[error("the ZMQ publisher sent a frame of {0} bytes, more than {FRAME_BYTES_MAX}")]
     FrameTooLong(u64),
     /// A message has too many frames.
-    #[error("a message has more than {FRAMES_MAX} frames")]
+    #[error("the ZMQ publisher sent a message of more than {FRAMES_MAX} frames")]
     TooManyFrames,
 }
 
-/// Returns the first bytes that a subscriber sends: greeting, READY as `SUB`, and the subscriptions.
+/// Returns the first bytes that a subscriber sends: the greeting, the command READY with the socket type `SUB`, and the
+/// subscriptions to `topics`.
 pub fn opening(topics: &[&str]) -> Vec<u8> {
     let mut bytes = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0];
     bytes.extend_from_slice(b"NULL");
@@ -55,7 +60,7 @@ pub fn opening(topics: &[&str]) -> Vec<u8> {
 /// Event in the stream of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A complete message: its frames.
+    /// A complete message, as a list of its frames.
     Message(Vec<Vec<u8>>),
     /// A PING command, and the bytes of the reply to it.
     Ping(Vec<u8>),
@@ -63,7 +68,7 @@ pub enum Event {
     Command,
 }
 
-/// Splits a stream of bytes into events. It holds at most one message and the bytes of one read.
+/// Decoder that splits a stream of bytes into events. It stores at most one message and the bytes of one read.
 #[derive(Debug, Default)]
 pub struct Decoder {
     bytes: Vec<u8>,
@@ -154,7 +159,8 @@ fn frame(bytes: &[u8]) -> Result<Option<(u8, usize, usize)>, ZmqError> {
 }
 
 fn command(body: &[u8]) -> Event {
-    // Length and name, time to live in two bytes, context of at most 16 bytes, which the reply repeats.
+    // A PING has its name with the name's length, a time to live in two bytes, and a context of at most 16 bytes, which
+    // the reply must repeat.
     match body.strip_prefix(b"\x04PING") {
         Some(rest) if (2..=18).contains(&rest.len()) => {
             let context = &rest[2..];
@@ -170,9 +176,10 @@ fn command(body: &[u8]) -> Event {
 /// Topics that announce blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// `hashblock`: each new tip.
+    /// Topic `hashblock`, which announces each new tip.
     HashBlock,
-    /// `sequence`: each block that is connected or disconnected, and each transaction of the memory pool.
+    /// Topic `sequence`, which announces each block that is connected or disconnected, and each transaction of the
+    /// memory pool.
     Sequence,
 }
 
@@ -227,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_cut_into_the_same_events_however_it_arrives() {
+    fn a_stream_gives_the_same_events_for_all_lengths_of_reads() {
         let mut bytes = greeting();
         bytes.extend_from_slice(b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03PUB");
         bytes.extend_from_slice(b"\x01\x09hashblock\x01\x20");
@@ -288,7 +295,7 @@ mod tests {
         let found = message("hashblock", &hash, &[0; 4]).unwrap();
         assert!(
             found.to_string().starts_with("000102"),
-            "text and message have one order"
+            "the hash in a message has the byte order of its text"
         );
         let with = |label: u8| [&hash[..], &[label]].concat();
         assert!(message("sequence", &with(b'C'), &[0; 4]).is_some());

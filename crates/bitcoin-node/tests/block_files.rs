@@ -1,4 +1,5 @@
-//! Block files in the format of Bitcoin Core, created by the tests: with and without key, padded, torn.
+//! Tests of the reader of block files. The tests create files in the format of Bitcoin Core: with and without an XOR
+//! key, with padding, and with incomplete records.
 
 use lineside_bitcoin_node::{BlockFiles, BlockFilesError, BlockHash, FileBlock, Position};
 use lineside_testkit::{DemoBlock, DemoChain, Random, skipped};
@@ -35,7 +36,7 @@ fn raws(blocks: &[FileBlock]) -> Vec<&[u8]> {
 }
 
 #[test]
-fn blocks_come_by_file_and_position_with_and_without_a_key() {
+fn blocks_are_returned_by_file_and_position_with_and_without_a_key() {
     let chain: Vec<DemoBlock> = DemoChain::new(3, 4).take(7).collect();
     for key in [None, Some(KEY)] {
         let folder = tempfile::tempdir().unwrap();
@@ -43,8 +44,8 @@ fn blocks_come_by_file_and_position_with_and_without_a_key() {
         if let Some(key) = key {
             std::fs::write(dir.join("xor.dat"), key).unwrap();
         }
-        // The blocks are in the order of their arrival. The preallocated bytes at the end are zeros before or after the
-        // masking.
+        // The blocks are not in the order of their heights. The preallocated bytes at the end are zeros before or after
+        // the XOR with the key.
         let records = |all: &[usize]| -> Vec<u8> {
             all.iter()
                 .flat_map(|at| record(REGTEST, &chain[*at].raw))
@@ -82,7 +83,7 @@ fn blocks_come_by_file_and_position_with_and_without_a_key() {
 }
 
 #[test]
-fn torn_records_are_skipped_and_counted() {
+fn incomplete_records_are_skipped_and_counted() {
     let chain: Vec<DemoBlock> = DemoChain::new(4, 40).take(3).collect();
     let records: Vec<Vec<u8>> = chain.iter().map(|block| record(REGTEST, &block.raw)).collect();
     for key in [None, Some(KEY)] {
@@ -91,7 +92,7 @@ fn torn_records_are_skipped_and_counted() {
             if let Some(key) = key {
                 std::fs::write(folder.path().join("xor.dat"), key).unwrap();
             }
-            // Torn at the end.
+            // The first file ends within a record.
             write(
                 folder.path(),
                 0,
@@ -102,7 +103,7 @@ fn torn_records_are_skipped_and_counted() {
             assert_eq!(raws(&blocks), [&chain[0].raw[..], &chain[1].raw]);
             assert_eq!(skipped, cut as u64, "{key:?}");
         }
-        // Garbage before a record, longer than one read.
+        // The bytes before a record are garbage, and longer than one read of the search.
         let folder = tempfile::tempdir().unwrap();
         if let Some(key) = key {
             std::fs::write(folder.path().join("xor.dat"), key).unwrap();
@@ -120,7 +121,7 @@ fn torn_records_are_skipped_and_counted() {
 }
 
 #[test]
-fn a_length_beyond_a_block_or_the_file_is_no_record() {
+fn a_length_beyond_the_maximum_or_the_file_is_skipped() {
     let block = DemoChain::new(5, 1).next().unwrap();
     for length in [0, 79, 4_000_001, u32::MAX] {
         let folder = tempfile::tempdir().unwrap();
@@ -137,7 +138,7 @@ fn a_length_beyond_a_block_or_the_file_is_no_record() {
 }
 
 #[test]
-fn another_network_a_bad_key_and_an_empty_directory_are_named() {
+fn another_network_a_bad_key_and_an_empty_directory_have_their_own_errors() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path();
     let fault = |magic| BlockFiles::open(dir, magic).unwrap_err();
@@ -153,13 +154,13 @@ fn another_network_a_bad_key_and_an_empty_directory_are_named() {
     assert!(matches!(fault(REGTEST), BlockFilesError::OtherNetwork { .. }));
     let missing = BlockFiles::open(&dir.join("none"), REGTEST).unwrap_err();
     assert!(matches!(missing, BlockFilesError::Io { .. }));
-    // A file that the node has just created.
+    // A file that the node has just created is empty, and has no blocks.
     std::fs::remove_file(dir.join("xor.dat")).unwrap();
     std::fs::write(dir.join("blk00000.dat"), []).unwrap();
     assert_eq!(read(dir), (Vec::new(), 0));
 }
 
-/// A recorded file of the main network, with magic and length: block 277647 of btcd's test data.
+/// Reads a recorded block of the main network with its magic and length: block 277647 of btcd's test data.
 #[test]
 fn a_recorded_block_of_the_main_network_is_read() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/bitcoin-blocks");

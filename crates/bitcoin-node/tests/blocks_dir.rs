@@ -1,4 +1,5 @@
-//! A directory of block files that is followed while blocks are appended: in any order, on branches, with torn records.
+//! Tests of a directory of block files that is followed while blocks are appended: in any order, on branches, and after
+//! incomplete records.
 
 mod common;
 
@@ -19,7 +20,7 @@ use tempfile::TempDir;
 const MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda];
 const KEY: [u8; 8] = [7, 1, 200, 33, 90, 255, 4, 18];
 
-/// Appends records to a block file, XORed with the key.
+/// Appends the records of `blocks` to a block file, XORed with the key. The last record lacks its last `torn` bytes.
 fn append(dir: &Path, number: u32, blocks: &[&[u8]], torn: usize) {
     let path = dir.join(format!("blk{number:05}.dat"));
     let mut file = File::options().create(true).append(true).open(&path).unwrap();
@@ -72,7 +73,8 @@ fn appended_blocks_and_branches_are_followed_in_any_order() {
     follow(&mut feed, &mut local).unwrap();
     expect(&local, &[first_hash, chain[0].hash, chain[1].hash, chain[2].hash]);
 
-    // A torn record at the end is not a block; the node continues in the next file.
+    // The incomplete record at the end of the first file is not a block. The node writes the block again into the next
+    // file.
     append(dir.path(), 0, &[raw[3]], 40);
     append(dir.path(), 1, &[raw[4], raw[3]], 0);
     until_followed(&mut feed, &mut local, chain[4].hash);
@@ -81,7 +83,7 @@ fn appended_blocks_and_branches_are_followed_in_any_order() {
         .collect();
     expect(&local, &hashes);
 
-    // A branch that becomes longer, from the second block on.
+    // Append a branch that leaves the chain after its first block and becomes longer.
     let branch: Vec<_> = DemoChain::branch(2, 3, chain[0].hash, 2).take(5).collect();
     let raw: Vec<_> = branch.iter().rev().map(|block| block.raw.as_slice()).collect();
     append(dir.path(), 1, &raw, 0);
@@ -101,13 +103,13 @@ fn until_followed(feed: &mut Feed, local: &mut ChainInMemory, tip: [u8; 32]) {
 }
 
 #[test]
-fn a_directory_that_cannot_be_followed_is_named() {
+fn a_directory_that_cannot_be_followed_gives_a_clear_error() {
     let dir = tempfile::tempdir().unwrap();
     let mut node = BlocksDir::new(dir.path(), MAGIC, Duration::from_millis(1));
     let error = node.info().unwrap_err();
     assert!(matches!(error.fault, NodeFault::Files(_)), "{error}");
     assert!(error.to_string().contains("blk00000.dat"), "{error}");
-    // A block that does not exist any more: it was pruned, or the files were written again.
+    // A block is requested that is no longer in the files, because the node pruned it or wrote the files again.
     let (first, first_hash) = genesis();
     append(dir.path(), 0, &[&first], 0);
     std::fs::write(dir.path().join("xor.dat"), KEY).unwrap();
@@ -131,18 +133,19 @@ fn write_with_tail(dir: &Path, blocks: &[&[u8]], next: Option<(&[u8], usize)>) {
     for (at, byte) in bytes.iter_mut().enumerate() {
         *byte ^= KEY[at % 8];
     }
-    // Preallocated zeros are not XORed with the key.
+    // The node does not XOR preallocated zeros with the key.
     bytes.resize(bytes.len() + 4096, 0);
     std::fs::write(dir.join("blk00000.dat"), bytes).unwrap();
 }
 
 #[test]
-fn a_block_that_is_being_written_is_taken_once_it_is_whole() {
+fn a_block_that_is_being_written_is_accepted_when_it_is_complete() {
     let (first, first_hash) = genesis();
     let chain: Vec<_> = DemoChain::branch(1, 3, first_hash, 1).take(3).collect();
     let raw: Vec<_> = chain.iter().map(|block| block.raw.as_slice()).collect();
     let record = 8 + raw[1].len();
-    // Within the frame, the header and the transactions, and one byte before the last byte that is not zero.
+    // The written part ends within the frame, within the header, within the transactions, and before the last byte that
+    // is not zero.
     let last = record - raw[1].iter().rev().take_while(|byte| **byte == 0).count();
     for written in [3, 6, 8, 50, 88, 89, 200, last - 1] {
         let dir = tempfile::tempdir().unwrap();
@@ -164,7 +167,8 @@ fn a_block_that_is_being_written_is_taken_once_it_is_whole() {
     }
 }
 
-/// Returns a directory whose first file has the first block and two more, the node that reads it, and those two blocks.
+/// Returns a directory whose first file has the genesis block and two further blocks, the node that reads the
+/// directory, and the two further blocks.
 fn followed() -> (TempDir, BlocksDir, Vec<DemoBlock>) {
     let (first, first_hash) = genesis();
     let chain: Vec<_> = DemoChain::branch(1, 3, first_hash, 1).take(2).collect();
@@ -177,7 +181,7 @@ fn followed() -> (TempDir, BlocksDir, Vec<DemoBlock>) {
 }
 
 #[test]
-fn a_file_that_became_shorter_is_named() {
+fn the_error_names_a_file_that_became_shorter() {
     let (dir, mut node, _chain) = followed();
     let path = dir.path().join("blk00000.dat");
     let file = std::fs::File::options().write(true).open(&path).unwrap();
@@ -190,7 +194,7 @@ fn a_file_that_became_shorter_is_named() {
 }
 
 #[test]
-fn damage_before_the_last_block_is_named_with_file_and_offset() {
+fn the_error_names_file_and_offset_of_damage_before_the_last_block() {
     let (dir, mut node, chain) = followed();
     let (first, _) = genesis();
     let offset = 8 + first.len() + 8;

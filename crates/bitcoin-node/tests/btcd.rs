@@ -1,7 +1,8 @@
-//! A real btcd on simnet, followed through mining, reorganisations and a restart, by each kind of connection.
+//! Tests with a real btcd on simnet, which is followed through mining, reorganisations and a restart, over each kind of
+//! connection.
 //!
 //! The program is `LINESIDE_BTCD`, or `btcd` on the path; `go install github.com/btcsuite/btcd@latest` installs it.
-//! Without it the tests print one line and pass.
+//! If btcd is not installed, each test prints one line and passes.
 
 mod common;
 
@@ -49,7 +50,7 @@ fn feed(btcd: &Btcd, options: &NodeOptions, less_work: LessWork) -> Feed {
 fn follow_to(feed: &mut Feed, local: &mut ChainInMemory, tip: BlockHash) {
     assert!(
         arrives(feed, local, tip, WAIT_TIMEOUT),
-        "the tip {tip} does not arrive"
+        "the local chain did not reach the tip {tip} in time"
     );
 }
 
@@ -70,7 +71,7 @@ fn arrives(feed: &mut Feed, local: &mut ChainInMemory, tip: BlockHash, patience:
 }
 
 #[test]
-fn a_chain_is_followed_by_web_socket_and_by_http() {
+fn a_chain_is_followed_over_a_web_socket_and_over_http() {
     let Some(program) = program() else { return };
     let btcd = Btcd::start(&program, false, None);
     let by_http = NodeOptions {
@@ -97,7 +98,7 @@ fn a_chain_is_followed_by_web_socket_and_by_http() {
         assert_eq!(local.0.len(), 45);
     }
 
-    // The first branch again, extended by two blocks.
+    // The node returns to the first branch and mines 20 blocks on it.
     btcd.call("reconsiderblock", json!([chain[25].to_string()]));
     btcd.call("invalidateblock", json!([branch[0].to_string()]));
     let again = btcd.generate(20);
@@ -130,7 +131,8 @@ fn blocks_are_announced_by_web_socket_and_noticed_without_it() {
     let Some(program) = program() else { return };
     let btcd = Btcd::start(&program, false, None);
     let mined = btcd.generate(1);
-    // Only the first request of each wait and the notifications can notice a block in time.
+    // With these long intervals between polls, a block can be noticed in time only by a notification, or by the first
+    // request of a wait.
     let patient = NodeOptions {
         poll_interval: WAIT_TIMEOUT * 10,
         backup_poll_interval: WAIT_TIMEOUT * 10,
@@ -184,7 +186,7 @@ fn each_call_answers_about_real_blocks() {
         let fault = unknown.unwrap_err().fault;
         assert!(matches!(fault, NodeFault::NoSuchBlock { .. }), "{fault}");
     }
-    // A block outside the best chain has no height.
+    // The header of a block outside the best chain is returned without a height.
     btcd.call("invalidateblock", json!([mined[1].to_string()]));
     assert_eq!(node.header(&mined[1]).unwrap().height, None);
     assert!(!node.describe().contains("secret"), "{}", node.describe());
@@ -202,7 +204,7 @@ fn each_call_answers_about_real_blocks() {
 }
 
 #[test]
-fn a_node_cut_by_hand_is_refused_or_followed_as_configured() {
+fn a_manually_shortened_chain_is_refused_or_followed_as_configured() {
     let Some(program) = program() else { return };
     let btcd = Btcd::start(&program, false, None);
     let mined = btcd.generate(6);
@@ -238,23 +240,23 @@ fn a_node_cut_by_hand_is_refused_or_followed_as_configured() {
 }
 
 #[test]
-fn a_restart_is_survived_over_tls_with_btcds_own_certificate() {
+fn following_continues_after_a_restart_of_btcd_with_its_own_tls_certificate() {
     let Some(program) = program() else { return };
     let miner = Btcd::start(&program, false, None);
     let mut followed = Btcd::start(&program, true, Some(miner.p2p));
     let mut feed = feed(&followed, &options(&followed), LessWork::Refuse);
     let mut local = ChainInMemory::default();
     let mined = miner.generate(10);
-    // btcd loses the announcement of a block that is mined while the peers are still connecting; the next block
-    // compensates for it.
+    // A btcd that is still connecting to its peer can miss the announcement of a mined block. It then gets this block
+    // with the next one, so mine further blocks until the tip arrives.
     let (mut tip, mut more) = (mined[9], 0);
     while !arrives(&mut feed, &mut local, tip, Duration::from_secs(3)) {
         more += 1;
-        assert!(more < 20, "no block arrives");
+        assert!(more < 20, "no block arrives at the followed node");
         tip = miner.generate(1)[0];
     }
 
-    // A reorganisation that the node receives from its peer.
+    // The followed node receives a reorganisation from its peer.
     miner.call("invalidateblock", json!([mined[3].to_string()]));
     let branch = miner.generate(9 + more);
     let tip = branch[branch.len() - 1];
@@ -274,7 +276,7 @@ fn a_restart_is_survived_over_tls_with_btcds_own_certificate() {
     });
     assert_eq!(back, tip);
 
-    // The certificate of another node is refused with a clear error.
+    // The client trusts only the certificate of another node, so the connection is refused with a clear error.
     let other = Btcd::start(&program, true, None);
     let mut node = node(&followed, &options(&other));
     let error = node.info().unwrap_err();
@@ -282,7 +284,7 @@ fn a_restart_is_survived_over_tls_with_btcds_own_certificate() {
 }
 
 #[test]
-fn a_chain_is_downloaded_in_order_by_several_connections() {
+fn a_chain_is_downloaded_in_order_over_several_connections() {
     let Some(program) = program() else { return };
     let btcd = Btcd::start(&program, false, None);
     btcd.generate(200);

@@ -1,4 +1,5 @@
-//! Bitcoin Core with replayed transcripts, and nodes that send wrong data, stall, disconnect or flood.
+//! Tests with a simulated Bitcoin Core that replays transcripts, and with simulated nodes that send wrong data, do not
+//! answer, disconnect, or send without end.
 
 mod common;
 mod fake;
@@ -12,7 +13,7 @@ use lineside_bitcoin_node::{
 use lineside_util::hex::to_hex;
 use std::time::{Duration, Instant};
 
-/// Time limit of a call in tests in which the node exceeds it.
+/// Time limit of a call, for tests in which the node answers too late.
 const SHORT: Duration = Duration::from_millis(300);
 
 fn quick() -> NodeOptions {
@@ -23,7 +24,7 @@ fn quick() -> NodeOptions {
 }
 
 fn node(fake: &Fake, options: &NodeOptions) -> Box<dyn Node> {
-    // A user and a cookie file exclude each other.
+    // A user in the URL and a cookie file must not be given together.
     let user = match options.credentials.cookie_file {
         Some(_) => "",
         None => "user:password@",
@@ -49,7 +50,7 @@ fn fault<T>(result: Result<T, NodeError>) -> NodeFault {
 const UNKNOWN: BlockHash = BlockHash([9; 32]);
 
 #[test]
-fn the_transcript_of_a_node_is_read_with_and_without_rest() {
+fn the_client_works_with_the_transcripts_with_and_without_rest() {
     for files in [&["core.txt"][..], &["core-bare.txt", "core.txt"]] {
         let fake = Fake::start(files, 1);
         let mut node = node(&fake, &quick());
@@ -103,7 +104,7 @@ fn the_transcript_of_a_node_is_read_with_and_without_rest() {
 }
 
 #[test]
-fn a_node_that_starts_or_refuses_is_named() {
+fn a_starting_node_and_refused_calls_have_their_own_errors() {
     let fake = Fake::start(&["core-starting.txt", "core.txt"], 1);
     let mut node = node(&fake, &quick());
     let starting = fault(node.info());
@@ -155,7 +156,7 @@ fn a_new_cookie_is_read_when_the_old_one_is_refused() {
         fake.require(text);
         let refused = node.hash_at(2);
         if number > 0 {
-            // The file still has the cookie of the previous start.
+            // The file still has the cookie of the node's previous start.
             assert!(matches!(fault(refused), NodeFault::Unauthorized));
         }
         std::fs::write(&cookie, text).unwrap();
@@ -163,7 +164,8 @@ fn a_new_cookie_is_read_when_the_old_one_is_refused() {
     }
 }
 
-/// Makes one call to a node that answers every block with `reply`, and another one after the node has become correct.
+/// Requests a block from a node that answers every request for a block with `reply`, and returns the fault. Then checks
+/// that a second request succeeds after the node has become correct.
 fn block_from(reply: impl Fn(&Fake) -> Reply, options: &NodeOptions) -> NodeFault {
     let fake = Fake::start(&["core-bare.txt", "core.txt"], 1);
     let mut node = node(&fake, options);
@@ -194,9 +196,9 @@ fn json(result: &str) -> Reply {
 }
 
 #[test]
-fn lies_about_a_block_are_named() {
+fn wrong_answers_to_a_request_for_a_block_have_their_own_errors() {
     let options = quick();
-    // This is the second RPC call: the first one asks for the node's offers.
+    // The request for the block is the second RPC call: the first one requests the node's optional interfaces.
     let of = |fake: &Fake, height| format!("\"{}\"", to_hex(&fake.block(height)));
     let found = block_from(|fake| json(&of(fake, 3)), &options);
     assert!(
@@ -238,7 +240,7 @@ fn lies_about_a_block_are_named() {
 }
 
 #[test]
-fn an_answer_without_end_is_cut_off() {
+fn an_endless_answer_ends_with_an_error() {
     let options = quick();
     let announced = b"HTTP/1.1 200 OK\r\nContent-Length: 1099511627776\r\n\r\n{".to_vec();
     let found = block_from(|_| Reply::Cut(announced.clone()), &options);
@@ -266,7 +268,7 @@ fn an_answer_without_end_is_cut_off() {
 }
 
 #[test]
-fn a_connection_that_breaks_off_or_drips_ends_in_time() {
+fn a_call_over_a_broken_or_very_slow_connection_ends_in_time() {
     let options = NodeOptions {
         call_timeout: SHORT,
         block_timeout: SHORT,
@@ -294,7 +296,7 @@ fn a_connection_that_breaks_off_or_drips_ends_in_time() {
 }
 
 #[test]
-fn a_connection_that_was_closed_while_idle_is_opened_again() {
+fn a_connection_that_the_node_closed_while_idle_is_opened_again() {
     let fake = Fake::start(&["core.txt"], 1);
     let mut node = node(&fake, &quick());
     for round in 1..4 {
@@ -308,7 +310,7 @@ fn a_connection_that_was_closed_while_idle_is_opened_again() {
 }
 
 #[test]
-fn another_network_is_named_before_anything_is_connected() {
+fn a_node_of_another_network_is_refused_before_any_block_is_connected() {
     let fake = Fake::start(&["core.txt"], 1);
     let mut feed = Feed::new(node(&fake, &quick()), Follower::new(UNKNOWN, LessWork::Refuse));
     match feed.next(&ChainInMemory::default(), Duration::ZERO) {
@@ -326,7 +328,8 @@ fn another_network_is_named_before_anything_is_connected() {
 
 // ---- ZMQ ----
 
-/// Returns options with which only ZMQ, or the first request of a wait, notices a block in time.
+/// Returns options with long intervals between polls, so that a block can be noticed in time only by ZMQ, or by the
+/// first request of a wait.
 fn patient() -> NodeOptions {
     NodeOptions {
         poll_interval: Duration::from_secs(600),
@@ -345,7 +348,7 @@ fn a_block_is_announced_by_zmq() {
     until("the subscription", || {
         (publisher.subscribers() == 1).then_some(())
     });
-    // Announce the known block, a transaction, and a new block, with a PING in between.
+    // Announce the known block and a transaction, send a PING, and announce a new block.
     publisher.announce(best.0);
     publisher.send(b"\x01\x06hashtx\x01\x01x\x00\x04\x01\0\0\0\x04\x07\x04PING\0\x09");
     publisher.announce(new.0);
@@ -354,7 +357,7 @@ fn a_block_is_announced_by_zmq() {
         .unwrap()
         .unwrap();
     assert_eq!((announced.hash, announced.noticed_by), (new, NoticedBy::Zmq));
-    // Three notifications at once result in one announcement.
+    // Three notifications that arrive together give one announcement.
     publisher.announce_times([8; 32], 3);
     assert!(
         node.wait_for_change(&best, Duration::from_secs(60))
@@ -400,7 +403,7 @@ fn without_a_usable_publisher_the_node_is_polled() {
 }
 
 #[test]
-fn a_lost_publisher_is_subscribed_to_again() {
+fn after_the_publisher_was_lost_the_subscription_is_renewed() {
     let publisher = Publisher::start(None);
     let fake = Fake::start(&["core.txt"], publisher.port);
     let mut node = node(&fake, &quick());
@@ -426,7 +429,7 @@ fn a_lost_publisher_is_subscribed_to_again() {
 }
 
 #[test]
-fn a_transport_that_is_switched_off_is_not_used() {
+fn an_interface_that_the_options_disable_is_not_used() {
     let fake = Fake::start(&["core.txt"], 1);
     let options = NodeOptions {
         notifications: Use::Never,
@@ -441,7 +444,7 @@ fn a_transport_that_is_switched_off_is_not_used() {
 }
 
 #[test]
-fn a_node_that_is_away_is_asked_again_after_pauses() {
+fn an_unreachable_node_is_contacted_again_after_pauses() {
     let fake = Fake::start(&["core-bare.txt", "core.txt"], 1);
     let mut feed = Feed::new(
         node(&fake, &quick()),

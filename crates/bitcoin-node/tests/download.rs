@@ -1,4 +1,4 @@
-//! Downloads from nodes in memory: order, limits, transient and permanent faults.
+//! Tests of downloads from nodes in memory: order of the blocks, limits, transient and permanent faults.
 
 use lineside_bitcoin_node::{
     Announcement, BlockHash, Download, DownloadOptions, Header, Node, NodeError, NodeFault, NodeInfo,
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Fault of a node.
+/// Fault that a node in memory has.
 #[derive(Clone, Copy)]
 enum Trouble {
     None,
-    /// One in this number of calls loses the connection.
+    /// One of this number of calls loses the connection.
     Lossy(u64),
     /// Every call loses the connection.
     Away,
@@ -53,7 +53,7 @@ impl Memory {
 
 impl Node for Memory {
     fn info(&mut self) -> Result<NodeInfo, NodeError> {
-        panic!("a download does not ask for it")
+        panic!("a download does not make this call")
     }
 
     fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError> {
@@ -65,7 +65,7 @@ impl Node for Memory {
     }
 
     fn header(&mut self, _: &BlockHash) -> Result<Header, NodeError> {
-        panic!("a download does not ask for it")
+        panic!("a download does not make this call")
     }
 
     fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
@@ -74,7 +74,7 @@ impl Node for Memory {
             .chain
             .iter()
             .position(|block| block.hash == hash.0)
-            .expect("it is listed");
+            .expect("the block is in the chain");
         let raw = self.chain[height].raw.clone();
         match self.trouble {
             Trouble::Pruned(at) if at == height => return self.error(NodeFault::Pruned { hash: *hash }),
@@ -87,7 +87,7 @@ impl Node for Memory {
     }
 
     fn wait_for_change(&mut self, _: &BlockHash, _: Duration) -> Result<Option<Announcement>, NodeError> {
-        panic!("a download does not ask for it")
+        panic!("a download does not make this call")
     }
 
     fn describe(&self) -> String {
@@ -127,7 +127,7 @@ impl Setup {
         let mut download = self.start(0..self.chain.len() as u32, options, trouble);
         let mut taken = 0;
         let fault = loop {
-            match download.next().expect("an error comes first") {
+            match download.next().expect("the download ends with an error") {
                 Ok(block) => {
                     assert_eq!(block.hash.0, self.chain[taken].hash);
                     taken += 1;
@@ -135,18 +135,18 @@ impl Setup {
                 Err(error) => break error.fault,
             }
         };
-        assert!(download.next().is_none(), "an error is the end");
+        assert!(download.next().is_none(), "the iterator ends after an error");
         assert_eq!(
             download.progress().next_height as usize,
             taken,
-            "from here it can be resumed"
+            "a new download can continue at the height after the returned blocks"
         );
         (taken, fault)
     }
 }
 
 #[test]
-fn blocks_come_in_order_although_calls_fail() {
+fn blocks_are_returned_in_order_although_calls_fail() {
     let setup = Setup::new(300);
     for (workers, chances) in [(1, 60), (2, 40), (7, 40)] {
         let options = DownloadOptions {
@@ -176,7 +176,7 @@ fn blocks_come_in_order_although_calls_fail() {
 }
 
 #[test]
-fn the_look_ahead_is_bounded() {
+fn the_look_ahead_is_limited() {
     let setup = Setup::new(200);
     let size = setup.chain[1].raw.len();
     let options = DownloadOptions {
@@ -207,7 +207,7 @@ fn the_look_ahead_is_bounded() {
 }
 
 #[test]
-fn a_fault_that_stays_ends_the_download_after_the_blocks_before_it() {
+fn a_permanent_fault_ends_the_download_after_the_blocks_before_it() {
     let setup = Setup::new(60);
     let options = DownloadOptions {
         workers: 1,

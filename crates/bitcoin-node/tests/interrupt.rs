@@ -1,4 +1,4 @@
-//! Calls of a node that never answers, interrupted by another thread: by RPC, REST, ZMQ and web socket.
+//! Tests of calls to a node that never answers, which another thread interrupts: by RPC, REST, ZMQ and web socket.
 
 mod common;
 mod fake;
@@ -23,8 +23,8 @@ fn node(url: &str) -> Box<dyn Node> {
     connect(&url.parse().unwrap(), &options).unwrap()
 }
 
-/// Runs `call` in its own thread, interrupts it once `is_waiting` returns true, and expects that it ends and that the
-/// next call does not start.
+/// Runs `call` in its own thread, and interrupts it when `is_waiting` returns true. Checks that the call then ends, and
+/// that a second call ends at once.
 fn interrupted<T: 'static>(
     mut node: Box<dyn Node>,
     call: impl Fn(&mut dyn Node) -> Result<T, NodeError> + Send + 'static,
@@ -92,7 +92,7 @@ fn an_interrupt_ends_the_handshake_of_a_web_socket() {
         let mut first = [0; 16];
         stream.read_exact(&mut first).unwrap();
         sent.send(first).unwrap();
-        // The connection stays open until the client closes it.
+        // The server never answers; it waits until the client closes the connection.
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let is_waiting = || {

@@ -1,5 +1,6 @@
-//! A seeded simulation: competing chains, node restarts, lost notifications, faults during a comparison. After each
-//! change the follower brings the local chain to the node's best chain, or reports the reason why not.
+//! Seeded simulation of a node with competing chains, restarts, lost notifications, and faults during a comparison.
+//! After each change, the follower must make the local chain equal to the node's best chain, or report why this is
+//! impossible.
 
 mod common;
 
@@ -13,19 +14,19 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Regtest's target, and one that needs four times the work.
+/// Two targets in compact form: regtest's target, and a target that needs four times the work.
 const BITS: [u32; 2] = [0x207f_ffff, 0x201f_ffff];
 
-/// A tree of blocks, and the node's best branch.
+/// State of the simulated node: a tree of blocks, and the best branch.
 #[derive(Default)]
 struct Tree {
     /// Headers with their heights and their accumulated work, in units of one regtest block.
     blocks: HashMap<BlockHash, ([u8; HEADER_BYTES], u32, u64)>,
     best: Vec<BlockHash>,
-    /// Number of blocks of its best chain that the node lost in a crash.
+    /// Number of newest blocks of the best chain that the node lost in a crash and does not have at present.
     missing: usize,
-    /// Change that surprises the follower while it compares chains: number of calls until the change, and the node's
-    /// best chain from then on.
+    /// Change of the node's chain while the follower compares chains: number of calls until the change, and the new
+    /// best chain.
     ambush: Option<(u32, Vec<BlockHash>)>,
     /// Number of calls until the next lost connection.
     loss: Option<u32>,
@@ -80,7 +81,7 @@ impl Tree {
     }
 }
 
-/// The simulated node: each call may trigger a prepared change or loss.
+/// Simulated node. A call may trigger the prepared change of the chain or loss of the connection.
 #[derive(Clone)]
 struct Simulated(Arc<Mutex<Tree>>);
 
@@ -178,7 +179,8 @@ impl Node for Simulated {
 
 /// Follows until the chains are equal, or the node has less work.
 fn settle(follower: &mut Follower, node: &mut Simulated, local: &mut ChainInMemory) -> Result<(), NodeFault> {
-    // Every step makes progress, except for a few that a change during a comparison reverts.
+    // The limit is far above the number of necessary steps. Only a change of the node's chain during a comparison can
+    // make a step useless.
     for _ in 0..10_000 {
         match follower.next_step(node, local) {
             Ok(Some(step)) => local.apply(&step),
@@ -187,10 +189,11 @@ fn settle(follower: &mut Follower, node: &mut Simulated, local: &mut ChainInMemo
             Err(error) => return Err(error.fault),
         }
     }
-    panic!("the chains do not become equal");
+    panic!("the local chain did not become equal to the node's after 10,000 steps");
 }
 
-/// Changes the node: new blocks on its tip, a winning branch, a crash, or a return from a crash.
+/// Changes the node at random: adds blocks to its tip, replaces its chain by another branch, makes it lose blocks in a
+/// crash, or lets it fetch the lost blocks again.
 fn change(tree: &mut Tree, random: &mut Random) {
     let bits = *random.pick(&BITS);
     let mut extended = tree.best.clone();
@@ -218,7 +221,7 @@ fn change(tree: &mut Tree, random: &mut Random) {
             assert_eq!(tree.branch_to(*extended.last().unwrap()), extended);
         }
         _ => {
-            // A crash loses the newest blocks until the node has fetched them again.
+            // In a crash the node loses its newest blocks, until a later change lets it fetch them again.
             tree.missing = random.index(extended.len().min(10));
             return;
         }
@@ -245,18 +248,18 @@ fn simulate(seed: u64, changes: u32) -> (u64, usize) {
         change(&mut tree, &mut random);
         tree.loss = random.one_in(3).then(|| random.below(12) as u32 + 1);
         if random.one_in(4) {
-            // The program was restarted, so the follower's state is lost.
+            // A restart of the program: the follower starts without its state.
             follower = Follower::new(genesis, LessWork::Refuse);
         }
         drop(tree);
         if random.one_in(5) {
-            // The notification is lost; the change is noticed together with the next one.
+            // The notification of this change is lost, so the follower notices it together with the next change.
             continue;
         }
         match settle(&mut follower, &mut node, &mut local) {
             Ok(()) => {
                 let mut tree = node.0.lock().unwrap();
-                // A prepared change that no call has triggered is discarded.
+                // No call has triggered the prepared change: discard it.
                 tree.ambush = None;
                 assert_eq!(local.hashes(), tree.visible(), "seed {seed}, change {number}");
             }
@@ -277,16 +280,16 @@ fn simulate(seed: u64, changes: u32) -> (u64, usize) {
 }
 
 #[test]
-fn the_local_chain_is_the_nodes_after_each_of_ten_thousand_changes() {
+fn the_local_chain_equals_the_nodes_after_each_of_ten_thousand_changes() {
     for seed in 0..20 {
         let (calls, refused) = simulate(seed, 500);
-        assert!(refused > 0, "seed {seed}: no crash was met");
+        assert!(refused > 0, "seed {seed}: no crash of the node was noticed");
         assert!(calls < 200_000, "seed {seed}: {calls} calls");
     }
 }
 
 #[test]
-fn a_deep_reorganisation_takes_few_questions() {
+fn a_deep_reorganisation_takes_few_requests() {
     let mut tree = Tree::default();
     let genesis = tree.mine(None, 0, BITS[0]);
     let mut chain = vec![genesis];
@@ -302,7 +305,7 @@ fn a_deep_reorganisation_takes_few_questions() {
     for fork in [4999, 4990, 3000, 1] {
         let mut tree = node.0.lock().unwrap();
         let mut branch = chain[..=fork].to_vec();
-        // More work in fewer blocks, if there are enough of them.
+        // The new branch has fewer blocks than the old one but more work, if the old one is long enough.
         let length = ((chain.len() - fork) / 4 + 1).max(2);
         for salt in 0..length as u64 {
             let tip = tree.mine(branch.last().copied(), salt + 1_000_000, BITS[1]);
@@ -319,7 +322,8 @@ fn a_deep_reorganisation_takes_few_questions() {
             }
         );
         let calls = node.0.lock().unwrap().calls - before;
-        // Two calls for each header, because this node has no batches, and a search.
+        // The limit is two calls for each header, because this node has no batches, and 80 calls for the search of the
+        // fork.
         assert!(
             calls < 2 * length as u64 + 80,
             "{calls} calls for a fork at {fork}"
@@ -330,7 +334,7 @@ fn a_deep_reorganisation_takes_few_questions() {
 }
 
 #[test]
-fn a_shorter_chain_is_followed_only_on_request_and_only_by_a_node_that_knows_the_tip() {
+fn a_shorter_chain_is_followed_only_if_configured_and_if_the_node_knows_the_tip() {
     let mut tree = Tree::default();
     let genesis = tree.mine(None, 0, BITS[0]);
     let mut chain = vec![genesis];
@@ -345,7 +349,7 @@ fn a_shorter_chain_is_followed_only_on_request_and_only_by_a_node_that_knows_the
     let mut following = Follower::new(genesis, LessWork::Follow);
     settle(&mut refusing, &mut node, &mut local).unwrap();
 
-    // During its initial download the node has less work for a while.
+    // The node is in its initial download and has less work for some time: no follower follows it.
     node.0.lock().unwrap().missing = 3;
     for follower in [&mut refusing, &mut following] {
         let error = follower.next_step(&mut node, &local).unwrap_err();
@@ -361,13 +365,13 @@ fn a_shorter_chain_is_followed_only_on_request_and_only_by_a_node_that_knows_the
             "{error}"
         );
     }
-    // The chain was shortened manually.
+    // The operator shortened the node's chain manually: only the configured follower follows it.
     node.0.lock().unwrap().missing = 0;
     node.0.lock().unwrap().best.truncate(6);
     assert!(refusing.next_step(&mut node, &local).is_err());
     let step = following.next_step(&mut node, &local).unwrap();
     assert_eq!(step, Some(ChainStep::Disconnect { to_height: 5 }));
-    // The node started without data.
+    // The node lost all its data, and has another chain: no follower follows it.
     node.0
         .lock()
         .unwrap()
@@ -431,7 +435,7 @@ impl Node for Liar {
 }
 
 #[test]
-fn lies_are_named_and_nothing_of_them_is_connected() {
+fn wrong_data_is_reported_and_never_connected() {
     let mut tree = Tree::default();
     let mut blocks = vec![tree.mine(None, 0, BITS[0])];
     for salt in 1..6 {
@@ -456,7 +460,7 @@ fn lies_are_named_and_nothing_of_them_is_connected() {
         let fault = loop {
             match follower.next_step(&mut node, &local) {
                 Ok(Some(step)) => local.apply(&step),
-                Ok(None) => panic!("{lie:?} is not noticed"),
+                Ok(None) => panic!("the follower did not notice {lie:?}"),
                 Err(error) => break error.fault,
             }
         };
@@ -511,7 +515,7 @@ fn a_branch_without_proof_of_work_is_refused() {
     for salt in 0..5u8 {
         let mut header = [salt; HEADER_BYTES];
         header[4..36].copy_from_slice(&branch.last().unwrap().0);
-        // The main chain's first target, which no header meets by chance.
+        // This is the easiest target of the main chain, which a header without work practically never meets.
         header[72..76].copy_from_slice(&0x1d00_ffff_u32.to_le_bytes());
         let hash = BlockHash::of_header(&header);
         tree.blocks.insert(hash, (header, branch.len() as u32, 1000));
@@ -563,11 +567,11 @@ fn a_node_of_another_signet_is_refused() {
         }
         let settled = settle(&mut follower, &mut node, &mut local);
         match (named, settled) {
-            // A reorganisation of the whole chain.
+            // The node is on the same signet: the whole chain was reorganised.
             (Some(named), Ok(())) if named == own => assert_ne!(local, before),
             (Some(_), Err(fault @ NodeFault::OtherSignet { .. }))
             | (None, Err(fault @ NodeFault::OtherFirstBlock { .. })) => {
-                assert!(fault.is_lie(), "it is not served: {fault}");
+                assert!(fault.is_lie(), "the fault must count as wrong data: {fault}");
                 assert_eq!(local, before);
             }
             (_, settled) => panic!("{named:?}: {settled:?}"),

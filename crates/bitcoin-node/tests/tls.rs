@@ -1,4 +1,5 @@
-//! TLS with certificates of an authority, and with invalid ones. btcd's own kind of certificate is in `tests/btcd.rs`.
+//! Tests of TLS with certificates that an authority signed, and with invalid certificates. `tests/btcd.rs` tests the
+//! kind of certificate that btcd creates.
 
 use lineside_bitcoin_node::{Node, NodeFault, NodeOptions, Use, connect};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -29,7 +30,7 @@ impl Authority {
         }
     }
 
-    /// Starts a server with a certificate for `name`; it answers every request with one hash.
+    /// Starts a server with a certificate for `name`, which answers every request with one hash. Returns its port.
     fn serve(&self, name: &str) -> u16 {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -76,7 +77,7 @@ fn node(host: &str, port: u16, ca_file: &Path) -> Box<dyn Node> {
 }
 
 #[test]
-fn the_certificate_of_an_authority_is_good_for_its_name_only() {
+fn a_certificate_signed_by_an_authority_is_valid_only_for_its_name() {
     let (authority, other) = (Authority::new(), Authority::new());
     let folder = tempfile::tempdir().unwrap();
     let (file, other_file) = (folder.path().join("ca.pem"), folder.path().join("other.pem"));
@@ -101,7 +102,7 @@ fn the_certificate_of_an_authority_is_good_for_its_name_only() {
 }
 
 #[test]
-fn a_port_without_tls_is_named() {
+fn the_error_for_a_port_without_tls_names_the_url_without_tls() {
     let authority = Authority::new();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ca.pem");

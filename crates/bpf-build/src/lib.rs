@@ -23,8 +23,8 @@ pub fn xdp_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xdp")
 }
 
-/// Compiles `xdp/<program>.bpf.c` into `$OUT_DIR/<program>.bpf.o`, with each `/` of the name replaced by `-`. Cargo
-/// compiles it again whenever a file in `xdp/` changes.
+/// Compiles `xdp/<program>.bpf.c` into `$OUT_DIR/<program>.bpf.o`; each `/` in the name is replaced by `-` in the
+/// output path. Cargo runs the build script again whenever a file in `xdp/` changes.
 ///
 /// # Panics
 /// Panics if the compiler is missing or rejects the program, which ends the build.
@@ -45,8 +45,8 @@ pub fn compile(source: &Path, name: &str) -> PathBuf {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
     let object = out.join(format!("{name}.bpf.o"));
     let include = format!("-I/usr/include/{}-linux-gnu", env::consts::ARCH);
-    // The line information of the program (BTF) is part of the binary: without the folder of the repository in it, two
-    // builds in different folders have the same bytes.
+    // The binary contains the program's line information (BTF), which names source files. The path of the repository is
+    // removed from these names, so that builds in different directories produce the same bytes.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let named = root.canonicalize().unwrap_or_else(|_| root.clone());
     let maps = [&root, &named].map(|root| format!("-ffile-prefix-map={}=/lineside", root.display()));

@@ -1,5 +1,5 @@
-//! Client of `column` over UDP. It repeats requests until they are answered, and accepts only the answer to its own
-//! request. It makes changes in a session, in which repetitions are safe.
+//! Client of `column` over UDP. It sends a request again until it is answered, and accepts only the answer to its own
+//! request. It makes changes in a session, so that the server executes a repeated change only once.
 
 use crate::native::{self, Answer, Ask, REPLY_HEAD_BYTES, Rows, Sender};
 use crate::paper::{PaperAnswer, PaperRequest};
@@ -16,36 +16,38 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Reason why there is no answer.
+/// Reason why the client has no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// No reply arrived in time. A change may or may not have been made.
-    #[error("no answer from {server} within {timeout:?}: does `lineside column serve` listen there?")]
+    #[error(
+        "no answer from {server} within {timeout:?}; check that `lineside column serve` runs and listens there"
+    )]
     Timeout {
-        /// Server that was asked.
+        /// Server to which the request was sent.
         server: SocketAddr,
-        /// Time waited.
+        /// Time for which the client waited.
         timeout: Duration,
     },
-    /// The server answered `busy` until the time was over.
-    #[error("{0} is busy: try again later")]
+    /// The server answered `busy` to each repetition until the time was over.
+    #[error("{0} is busy; try again later")]
     Busy(SocketAddr),
     /// The server refused the request. With the status `outcome_unknown`, a change may have been made.
     #[error("{server}: {}", status.meaning())]
     Refused {
-        /// Server that was asked.
+        /// Server to which the request was sent.
         server: SocketAddr,
         /// Status of the reply.
         status: Status,
     },
-    /// A key, name or value is too long for the format, or all of them together are too long for a packet.
-    #[error("the request does not fit a packet of {PAYLOAD_BYTES_MAX} bytes: use a shorter key or value")]
+    /// A key, name or value is too long for the format, or all of them together do not fit a packet.
+    #[error("the request does not fit a packet of {PAYLOAD_BYTES_MAX} bytes; use a shorter key or value")]
     TooLong,
     /// A system call failed.
     #[error("cannot reach {server}: {source}")]
     Io {
-        /// Server that was asked.
+        /// Server to which the request was sent.
         server: SocketAddr,
         /// Error of the system call.
         source: io::Error,
@@ -69,13 +71,13 @@ pub enum Outcome {
     Done,
     /// The change was made, and the cell now has this value.
     Now(Vec<u8>),
-    /// The change was made, and the cell now has a value of this many bytes, which fits no packet.
+    /// The change was made, and the cell now has a value of this many bytes, which is too long for a packet.
     Long(u64),
     /// Nothing changed, because the cell did not have the expected value.
     NotApplied,
 }
 
-/// Connection to one server, with one request at a time.
+/// Client of one server. It sends one request at a time.
 #[derive(Debug)]
 pub struct Client {
     server: SocketAddr,
@@ -83,7 +85,7 @@ pub struct Client {
     timeout: Duration,
     next_id: u64,
     resent: u64,
-    /// Session with the nonce of its last change; the next change uses the next nonce.
+    /// Session, with the nonce of the session's last change. The next change uses the next nonce.
     session: Option<Sender>,
 }
 
@@ -98,7 +100,7 @@ impl Client {
             server,
             socket: open(server).map_err(io)?,
             timeout,
-            // Random, so that an attacker who does not see the requests cannot forge replies.
+            // The first id is random, so that an attacker who does not see the requests cannot forge replies.
             next_id: getrandom::u64().map_err(|error| io(io::Error::other(error)))?,
             resent: 0,
             session: None,
@@ -116,7 +118,7 @@ impl Client {
     /// See [`ClientError`].
     pub fn get(&mut self, key: &[u8], columns: &[ColumnName]) -> Result<Answer, ClientError> {
         let ask = Ask::Get(key.to_vec(), columns.to_vec());
-        // Leaves as much room for the reply as a packet has.
+        // The request is padded to the maximum length, so that the reply may use a whole packet.
         self.ask(&ask, PAYLOAD_BYTES_MAX)
     }
 
@@ -135,7 +137,7 @@ impl Client {
         self.ask(&ask, REPLY_HEAD_BYTES + rows)
     }
 
-    /// Returns as many rows of a range as fit a packet. A flag of the answer says that there may be more.
+    /// Returns as many rows of a range as fit a packet. A flag of the answer says that more rows may follow.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -143,8 +145,9 @@ impl Client {
         self.ask(&Ask::Scan(rows.clone(), columns.to_vec()), PAYLOAD_BYTES_MAX)
     }
 
-    /// Reads all rows of a range, packet by packet, and passes each answer to `each` until that breaks. The result is
-    /// not a snapshot, but every row that exists during the whole scan is found. Rows that fit no packet are named.
+    /// Reads all rows of a range, packet by packet, and passes each answer to `each` until `each` returns `Break`. The
+    /// result is not a snapshot, but it has every row that exists during the whole scan. Of a row that does not fit a
+    /// packet, it has only the key.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -162,8 +165,8 @@ impl Client {
             let is_full = rows.limit != 0 && count >= left;
             let goes_on = answer.flags & COLUMN_REPLY_MORE != 0 && !is_full;
             if goes_on && count == 0 {
-                // The packet has room for one row, or for the name of a row that does not fit, so the server should
-                // have made progress.
+                // The packet has room for one row, or for the key of a row that does not fit, so the server should have
+                // made progress.
                 return Err(ClientError::TooLong);
             }
             let rest = answer.continuation(rows.reverse).filter(|_| goes_on);
@@ -229,10 +232,11 @@ impl Client {
         })
     }
 
-    /// Switches the fast path off, which empties it, or on again. Has no effect if it already is in that state.
+    /// Switches the fast path off (and so empties it), or on again. Has no effect if it is already in that state.
     ///
     /// # Errors
-    /// See [`ClientError`]; `unauthorised` unless the client is on the server's machine or in its `trusted_sources`.
+    /// See [`ClientError`]. The status is `unauthorised` unless the client is on the server's machine or in the
+    /// server's `trusted_sources`.
     pub fn switch(&mut self, off: bool) -> Result<(), ClientError> {
         self.exchange(&Ask::Switch(off), 0, |op, body| {
             (op == COLUMN_OP_SWITCH && body == native::switch(off).as_bytes()).then_some(())
@@ -246,7 +250,8 @@ impl Client {
     /// See [`ClientError`].
     pub fn paper(&mut self, request: &PaperRequest, rows: usize) -> Result<PaperAnswer, ClientError> {
         let sent = request.to_bytes(rows).ok_or(ClientError::TooLong)?;
-        // The format has no request ids. A socket of its own ensures that replies to earlier requests are not received.
+        // The format has no request ids. A new socket for each request ensures that replies to earlier requests are not
+        // mistaken for the reply to this one.
         let socket = open(self.server).map_err(|source| ClientError::Io {
             server: self.server,
             source,
@@ -298,7 +303,7 @@ impl Client {
     }
 
     fn ask(&mut self, ask: &Ask, reply_bytes: usize) -> Result<Answer, ClientError> {
-        // Packets consist of whole words.
+        // The length of a packet is a multiple of eight bytes.
         let reply_bytes = reply_bytes.min(PAYLOAD_BYTES_MAX / 8 * 8);
         self.exchange(ask, reply_bytes, |op, body| {
             (op != COLUMN_OP_OPEN)
@@ -326,7 +331,8 @@ impl Client {
             let status = Status::from_code(header.status.get()).filter(|_| is_ours)?;
             match status {
                 Status::Busy => Some(Err(Again::Busy)),
-                // The refusal of a change has no body. The answer to a get of a row that is too long names the row.
+                // A `too_long` refusal of a change has no body. The `too_long` reply to a get has a body, which names
+                // the row.
                 Status::TooLong if body.is_empty() => Some(Ok(Err(ClientError::Refused { server, status }))),
                 Status::Ok | Status::Unknown | Status::TooLong => Some(Ok(Ok(read(op, body)?))),
                 status => Some(Ok(Err(ClientError::Refused { server, status }))),

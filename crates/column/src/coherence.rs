@@ -1,30 +1,31 @@
-//! Write-invalidate coherence with a fill fence: the reason why the fast path is never stale.
+//! Write-invalidate coherence with a fill fence: the protocol that keeps the fast path from ever being stale.
 //!
 //! Every change of the table lies between [`Coherence::begin_write`] and [`Coherence::end_write`], and every fill
-//! between [`Coherence::begin`] and [`Fill::finish`]. `begin_write` comes before anyone can see the change: the fast
-//! path drops everything that the change affects, and no fill of it may begin until `end_write`. `end_write` comes once
-//! everyone sees the change. A fill begins before it reads the table. Its rows are installed only if nothing in them
-//! was being changed when it began and no `begin_write` has come since; both are decided under one lock. So everything
-//! in the fast path was read after the last change of it was visible, and before the next one is. A value that is
-//! written never goes into the fast path directly.
+//! between [`Coherence::begin`] and [`Fill::finish`]. The host calls `begin_write` before any client can see the
+//! change: the fast path drops everything that the change affects, and no fill of it may begin until `end_write`. The
+//! host calls `end_write` when every client sees the change. A fill begins before the host reads the table. Its rows
+//! are installed only if no change of them was in progress when the fill began, and if no `begin_write` has affected
+//! them since. Both conditions are checked under one lock. So all rows in the fast path were read after their last
+//! change was visible, and before their next change is. A value from a write request never goes into the fast path
+//! directly.
 
 use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, ReadPlan, Row, ServerId};
 use crate::key::{Interval, Key};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Maximum number of ranges under change that are recorded. Further changes count as changes of the whole table.
+/// Maximum number of ranges in change that are recorded. Further changes count as changes of the whole table.
 pub const WRITE_INTENTS_MAX: usize = 1024;
-/// Maximum number of concurrent fills. Rows that are read beyond it are not cached.
+/// Maximum number of concurrent fills. Rows that are read while this number is reached are not cached.
 pub const FILLS_MAX: usize = 256;
-/// Maximum number of changes that may overlap a fill so that the rest of it can still be installed.
+/// Maximum number of changes that may overlap a fill. With more changes, nothing of the fill is installed.
 const OVERLAPPING_WRITES_MAX: usize = 32;
 
-/// Maximum time for which a reader waits for another reader of the same rows. A read that takes longer is repeated in
-/// parallel.
+/// Maximum time for which a reader waits for another reader of the same rows. If that read takes longer, the waiting
+/// reader reads the table itself.
 pub const JOIN_WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// Keys of one column that a change affects.
+/// Column and interval of keys that a change affects.
 pub type ColumnRange = (ColumnId, Interval);
 
 /// A change in progress, between `begin_write` and `end_write`.
@@ -42,25 +43,25 @@ pub struct Fill<'a> {
 /// Counters and state of the coherence protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Fills that were installed.
+    /// Number of fills that were installed.
     pub installed: u64,
-    /// Fills that were refused because a change of the whole table or too many fills were in progress.
+    /// Number of fills that were refused, because a change of the whole table or too many fills were in progress.
     pub refused: u64,
-    /// Fills whose rows were not installed because a change overlapped them.
+    /// Number of fills whose rows were not installed, because a change overlapped them.
     pub overtaken: u64,
-    /// Reads that waited for another fill.
+    /// Number of reads that waited for another fill.
     pub joined: u64,
-    /// Reads that were answered from the [cached_rows](Coherence::held) rows.
+    /// Number of reads that were answered from the fast path's rows ([`Coherence::cached_rows`]).
     pub shared: u64,
-    /// Writes that were begun.
+    /// Number of writes that were begun.
     pub changes: u64,
-    /// Changes that were treated as changes of the whole table, because too many ranges were being changed at once.
+    /// Number of changes that were treated as changes of the whole table, because too many ranges were being changed.
     pub overflowed: u64,
-    /// Key ranges that are being changed.
+    /// Number of key ranges that are being changed.
     pub intents: u64,
     /// True if the fast path is switched off.
     pub is_off: bool,
-    /// Fills, invalidations and evictions of the fast-path table.
+    /// Number of fills, invalidations and evictions of the fast-path table.
     pub fastpath: FillCounts,
 }
 
@@ -68,16 +69,16 @@ struct FillInProgress {
     id: u64,
     range: ColumnRange,
     server: ServerId,
-    /// Ranges that were under change when the fill began, or have been since.
+    /// Ranges that were being changed when the fill began, or that a change has affected since.
     overlapping_writes: Vec<Interval>,
 }
 
 struct Inner {
     fastpath: Box<dyn ColumnFill>,
     fills: Vec<FillInProgress>,
-    /// Ranges being changed, each with the id of its change.
+    /// Ranges that are being changed, each with the id of its change.
     intents: Vec<(u64, ColumnRange)>,
-    /// Changes in progress that did not fit `intents`.
+    /// Ids of changes in progress that count as changes of the whole table.
     whole_table_writes: Vec<u64>,
     next_id: u64,
     is_off: bool,
@@ -87,7 +88,7 @@ struct Inner {
 /// The fast path, and the protocol between reads of the table and fills of the fast path.
 pub struct Coherence {
     inner: Mutex<Inner>,
-    /// Notified when a fill ends.
+    /// Condition variable that is notified when a fill ends.
     ended: Condvar,
 }
 
@@ -102,7 +103,7 @@ fn overlap(one: &ColumnRange, other: &ColumnRange) -> bool {
 }
 
 impl Coherence {
-    /// Creates the protocol, and empties the fast path.
+    /// Creates the protocol for this fast path, and empties it.
     pub fn new(mut fastpath: Box<dyn ColumnFill>) -> Self {
         fastpath.clear();
         Self {
@@ -123,8 +124,8 @@ impl Coherence {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a write: `ranges` are about to change. Once this returns, the fast path answers nothing about them until
-    /// they were read again after [`Coherence::end_write`].
+    /// Begins a write that will change `ranges`. When this function has returned, the fast path answers nothing about
+    /// these ranges until they have been read again after [`Coherence::end_write`].
     pub fn begin_write(&self, ranges: &[ColumnRange]) -> WriteIntent {
         let mut inner = self.inner();
         let id = inner.next_id();
@@ -152,15 +153,15 @@ impl Coherence {
         WriteIntent(id)
     }
 
-    /// Ends a write: the change is visible to everyone, or will never be made.
+    /// Ends a write: every client now sees the change, or the change will never be made.
     pub fn end_write(&self, intent: WriteIntent) {
         let mut inner = self.inner();
         inner.intents.retain(|(id, _)| *id != intent.0);
         inner.whole_table_writes.retain(|id| *id != intent.0);
     }
 
-    /// Begins a fill. Must be called before the table is read. Returns `None` if the rows that will be read must not be
-    /// cached.
+    /// Begins a fill. The caller must call this before it reads the table. Returns `None` if the rows that will be read
+    /// must not be cached.
     pub fn begin(&self, column: ColumnId, interval: Interval, server: ServerId) -> Option<Fill<'_>> {
         let range = (column, interval);
         let mut inner = self.inner();
@@ -184,12 +185,12 @@ impl Coherence {
         Some(Fill { coherence: self, id })
     }
 
-    /// See [`ColumnFill::plan_read`].
+    /// Returns the part of the table to read for a request, see [`ColumnFill::plan_read`].
     pub fn plan_read(&self, column: ColumnId, asked: &Interval, rows: usize) -> ReadPlan {
         self.inner().fastpath.plan_read(column, asked, rows)
     }
 
-    /// See [`ColumnFill::cached_rows`]. The rows are those that the table has at this moment.
+    /// Returns rows from the fast path, see [`ColumnFill::cached_rows`]. They equal the table's rows at this moment.
     pub fn cached_rows(&self, column: ColumnId, asked: &Interval, rows: usize) -> Option<(Vec<Row>, bool)> {
         let mut inner = self.inner();
         let cached_rows = inner.fastpath.cached_rows(column, asked, rows);
@@ -197,8 +198,8 @@ impl Coherence {
         cached_rows
     }
 
-    /// Waits at most [`JOIN_WAIT_MAX`] until a fill in progress that began at `low` has ended. Does not wait for a fill
-    /// that a change has overlapped.
+    /// If another fill that began at `low` is in progress, waits until it ends, but at most [`JOIN_WAIT_MAX`]. Does not
+    /// wait for a fill that a change has overlapped.
     pub fn join(&self, column: ColumnId, low: &Key) {
         let is_reading = |inner: &mut Inner| {
             let mut same = inner.fills.iter().filter(|fill| fill.range.0 == column);
@@ -211,7 +212,8 @@ impl Coherence {
         }
     }
 
-    /// Empties the fast path, and refuses fills while it is `off`. Has no effect if it already is in that state.
+    /// Switches the fast path off (and so empties it), or on again. While it is off, fills are refused. Has no effect
+    /// if the fast path is already in that state.
     pub fn switch(&self, off: bool) {
         let mut inner = self.inner();
         if std::mem::replace(&mut inner.is_off, off) != off {
@@ -219,20 +221,20 @@ impl Coherence {
         }
     }
 
-    /// Sets the CLOCK_MONOTONIC time in ns until which the fast path answers rows of `server`.
+    /// Sets the CLOCK_MONOTONIC time in nanoseconds until which the fast path answers rows of `server`.
     pub fn set_server_lease(&self, server: ServerId, until_ns: u64) {
         self.inner().fastpath.set_server_lease(server, until_ns);
     }
 
-    /// Ends the lease of `server`, and drops fills of its rows that are in progress. Rows that were read from it are
-    /// never answered again unless the same number gets a new lease.
+    /// Ends the lease of `server`, and abandons fills of its rows that are in progress. The fast path never answers
+    /// rows again that were read from this server, unless the same number gets a new lease.
     pub fn end_server(&self, server: ServerId) {
         let mut inner = self.inner();
         inner.fastpath.set_server_lease(server, 0);
         inner.fills.retain(|fill| fill.server != server);
     }
 
-    /// Empties the fast path, and drops all fills in progress.
+    /// Empties the fast path, and abandons all fills in progress.
     pub fn clear(&self) {
         self.inner().invalidate_all();
     }
@@ -272,8 +274,8 @@ impl Inner {
 }
 
 impl Fill<'_> {
-    /// Installs rows that were read since the fill began, within its interval. Returns false, and changes nothing, if a
-    /// change has overlapped them.
+    /// Installs rows that were read since the fill began and lie in the fill's interval. If a change has overlapped
+    /// them, installs nothing and returns false.
     pub fn finish(self, filled: &Filled<'_>) -> bool {
         let mut inner = self.coherence.inner();
         let mut fills = inner.fills.iter();

@@ -12,49 +12,49 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The section `[column]`.
+/// Settings of the section `[column]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ColumnConfig {
-    /// True if `lineside run` runs the service.
+    /// True if `lineside run` serves `column`.
     pub enabled: bool,
-    /// Address and UDP port.
+    /// Address and UDP port at which the service takes requests.
     pub listen: SocketAddr,
-    /// Storage of the rows.
+    /// Storage of the table's rows.
     pub store: TableName,
     /// Directory of the embedded table.
     pub data: PathBuf,
-    /// Columns that the fast path may hold, as `family:qualifier`.
+    /// Columns that the fast path may cache, as `family:qualifier`.
     pub columns: Vec<String>,
-    /// The paper's l: binary logarithm of the number of families.
+    /// Binary logarithm of the number of column families; the paper calls it l.
     pub family_bits: u32,
-    /// The paper's m: binary logarithm of the number of columns of a family.
+    /// Binary logarithm of the number of columns of a family; the paper calls it m.
     pub column_bits: u32,
-    /// The paper's n: binary logarithm of the number of rows of a column.
+    /// Binary logarithm of the number of rows of a column; the paper calls it n.
     pub row_bits: u32,
-    /// The paper's a: binary logarithm of the room for a row, in units of 36 bytes.
+    /// Binary logarithm of the memory for a row, in units of 36 bytes; the paper calls it a.
     pub value_bits: u32,
-    /// The paper's b: binary logarithm of the rows of a block.
+    /// Binary logarithm of the number of rows of a block; the paper calls it b.
     pub block_bits: u32,
-    /// True if one invalid block makes every read of its column miss, as the paper's text says.
+    /// True if one invalid block makes every read of its column miss, as the text of the paper says.
     pub literal_flags: bool,
     /// Source from which the fast path learns of changes in a table of HBase.
     pub coherence: CoherenceName,
-    /// Milliseconds for which rows are cached with `coherence = "ttl"`.
+    /// Time in milliseconds for which rows are cached with `coherence = "ttl"`.
     pub ttl_ms: u64,
     /// Address and UDP port at which the table's servers announce changes.
     pub notify_listen: SocketAddr,
-    /// Addresses from which the table's servers send.
+    /// Addresses from which the table's servers send their notices.
     pub servers: Vec<SocketAddr>,
-    /// File with the key that signs the servers' notices.
+    /// File with the secret key that signs the servers' notices.
     pub notify_key_file: PathBuf,
-    /// Length of the fast path's lease in milliseconds.
+    /// Duration of the fast path's lease in milliseconds.
     pub lease_ms: u64,
-    /// Sources whose changes need no session, also in the paper format.
+    /// Source addresses that may change the table without a session, and with the paper format.
     pub trusted_sources: Vec<AddressRange>,
-    /// True if packets of the paper format are answered.
+    /// True if the service answers packets of the paper format.
     pub paper_format: bool,
-    /// Maximum memory that clients' requests can make the service use.
+    /// Maximum memory in bytes that clients' requests can make the service use.
     pub memory_max: ByteSize,
     /// Seconds after which an unused session may be closed.
     pub session_idle_s: u64,
@@ -65,20 +65,20 @@ pub struct ColumnConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TableName {
-    /// In memory; lost when the process ends.
+    /// The rows are in memory. They are lost when the process ends.
     Memory,
-    /// In a directory.
+    /// The rows are in the directory `data`.
     Embedded,
-    /// In HBase, through its own RPC.
+    /// The rows are in HBase, and Lineside uses HBase's own RPC.
     HBase {
-        /// Region servers, `host:port` each.
+        /// Addresses of region servers, `host:port` each.
         servers: Vec<String>,
         /// Name of the table.
         table: String,
     },
-    /// In HBase, through its Thrift 2 gateway.
+    /// The rows are in HBase, and Lineside uses the Thrift 2 gateway.
     Thrift2 {
-        /// The gateway, `host:port`.
+        /// Address of the gateway, `host:port`.
         gateway: String,
         /// Name of the table.
         table: String,
@@ -96,11 +96,11 @@ impl TableName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum CoherenceName {
-    /// None: the fast path caches no rows.
+    /// No source: the fast path caches no rows.
     None,
-    /// None: the fast path caches rows for `ttl_ms`, and its answers may be stale.
+    /// No source: the fast path caches rows for `ttl_ms`, and its answers may be stale.
     Ttl,
-    /// Notices from the table's servers.
+    /// The coprocessor in the table's servers sends notices of changes.
     Coprocessor,
 }
 
@@ -133,7 +133,7 @@ impl Default for ColumnConfig {
     }
 }
 
-/// Range of `memory_max`.
+/// Allowed values of `memory_max`.
 const MEMORY_MAX: RangeInclusive<ByteSize> = ByteSize::mib(32)..=ByteSize::mib(1 << 20);
 
 impl ColumnConfig {
@@ -153,12 +153,12 @@ impl ColumnConfig {
         }
     }
 
-    /// Returns true if the fast path may answer with values that were replaced already.
+    /// Returns true if the fast path may answer with values that were already replaced in the table.
     pub const fn may_be_stale(&self) -> bool {
         self.store.is_hbase() && matches!(self.coherence, CoherenceName::Ttl)
     }
 
-    /// Returns the length of the fast path's lease.
+    /// Returns the duration of the fast path's lease.
     pub fn lease(&self) -> Duration {
         Duration::from_millis(self.lease_ms)
     }
@@ -166,7 +166,7 @@ impl ColumnConfig {
     /// Reads the section and checks its values.
     ///
     /// # Errors
-    /// All issues that were found.
+    /// Returns all issues that were found.
     pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
         let config: Self = section.read()?;
         let mut issues = Issues::new(section);
@@ -200,7 +200,7 @@ impl ColumnConfig {
         let mut names = self.columns.clone();
         names.sort();
         if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
-            issues.add("columns", format!("{:?} is listed twice", twice[0]));
+            issues.add("columns", format!("{:?} is listed twice; remove one", twice[0]));
         }
         if let Some(wrong) =
             (self.columns.iter()).find(|name| crate::table::ColumnName::new(name.as_bytes()).is_none())
@@ -231,7 +231,7 @@ impl ColumnConfig {
         let mut servers = self.servers.clone();
         servers.sort();
         if let Some(twice) = servers.windows(2).find(|two| two[0] == two[1]) {
-            issues.add("servers", format!("{} is listed twice", twice[0]));
+            issues.add("servers", format!("{} is listed twice; remove one", twice[0]));
         }
     }
 

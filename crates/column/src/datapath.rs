@@ -33,10 +33,11 @@ pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
     }
 }
 
-/// Returns the fast-path table in the maps of a loaded datapath. It still has the contents that an earlier daemon left.
+/// Returns the fast-path table in the maps of a loaded XDP program. The maps still have the contents that an earlier
+/// daemon left.
 ///
 /// # Errors
-/// [`XdpError::Map`] if the maps do not have this geometry; the system's error if they cannot be mapped.
+/// [`XdpError::Map`] if the maps do not have this geometry; the system's error if they cannot be mapped into memory.
 pub fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, XdpError> {
     let columns = geometry.columns.len();
     let lines = geometry.blocks() * geometry.data_bytes() / size_of::<ColumnLine>();

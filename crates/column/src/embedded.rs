@@ -1,8 +1,8 @@
-//! The embedded table, which needs no other software. It is stored in memory, or in a directory, where a change is
-//! durable before it becomes visible.
+//! The embedded table, which needs no other software. Its rows are in memory or in a directory. In a directory, a
+//! change is durable before readers can see it.
 //!
-//! The table calls its [`ChangeListener`] before a change becomes visible and after, for every change, so that a fast
-//! path over it is never stale.
+//! For every change, the table calls its [`ChangeListener`] before the change becomes visible and after it. So a fast
+//! path over this table is never stale.
 
 mod disk;
 mod limits;
@@ -26,32 +26,33 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Number of locks that the writers of rows share.
+/// Number of locks for writers. Each row belongs to one of the locks.
 const ROW_LOCKS: usize = 64;
-/// Size of the head of a stored cell in bytes: timestamp, and expiry (0: never).
+/// Number of bytes of a stored cell before its value: timestamp, then expiry (0: never), both in milliseconds since
+/// 1970.
 const HEAD_BYTES: usize = 16;
 
 /// Listener for changes of the table.
 pub trait ChangeListener: Send + Sync + fmt::Debug {
-    /// Called before the change of `column` in row `key` becomes visible. The result is passed to
-    /// [`ChangeListener::end_write`]. Other writers of the row wait until this returns.
+    /// Begins a change of `column` in row `key`; called before the change becomes visible. The result is passed to
+    /// [`ChangeListener::end_write`]. Other writers of the row wait until this function returns.
     fn begin_write(&self, key: &[u8], column: &ColumnName) -> u64;
 
-    /// Called once the change is visible to everyone, or will never be made.
+    /// Ends a change; called when every reader sees it, or when it will never be made.
     fn end_write(&self, intent: u64);
 }
 
 /// Clock for the timestamps of cells, in milliseconds since 1970.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// Function that takes the place of a cell and its stored bytes, and decides whether to continue.
+/// Function that is called with the place and the stored bytes of each cell. Its result decides whether to continue.
 type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
-/// Consistent view of all cells by place. A place is a column's name followed by a row's key.
+/// Consistent view of all cells. A cell's place is the name of its column followed by the key of its row.
 trait View {
     fn get(&self, place: &[u8]) -> Result<Option<Vec<u8>>, TableError>;
 
-    /// Passes the cells within `bounds` to `visit` until that breaks.
+    /// Passes the cells within `bounds` to `visit`, in the order of places, until `visit` returns `Break`.
     fn range(
         &self,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -62,19 +63,19 @@ trait View {
 
 /// Storage of the cells.
 trait CellStore: Send + Sync + fmt::Debug {
-    /// Calls `act` with a consistent view.
+    /// Calls `act` with a consistent view of the cells.
     fn read(&self, act: &mut dyn FnMut(&dyn View) -> Result<(), TableError>) -> Result<(), TableError>;
 
-    /// Stores `stored` at `place`, or removes the cell. The change is visible to everyone when this returns, and to
-    /// no reader before it is durable.
+    /// Stores the bytes `stored` at `place`, or removes the cell if they are `None`. When this returns, every reader
+    /// sees the change. No reader sees it before it is durable.
     fn write(&self, place: Vec<u8>, stored: Option<Vec<u8>>) -> Result<(), TableError>;
 
-    /// Returns the reason why writing has ended, if it has.
+    /// Returns the reason why the store takes no more changes; `None` if it takes changes.
     fn failed(&self) -> Option<String> {
         None
     }
 
-    /// Returns the size in bytes of rows that are only in memory.
+    /// Returns the number of bytes of rows that are only in memory.
     fn bytes(&self) -> usize {
         0
     }
@@ -83,7 +84,7 @@ trait CellStore: Send + Sync + fmt::Debug {
 /// Kind of the data directory of a table.
 pub const KIND: Kind = Kind::new("column", 1);
 
-/// The embedded table.
+/// A wide table that Lineside itself stores.
 pub struct Embedded {
     cell_store: Box<dyn CellStore>,
     rows: Vec<Mutex<()>>,
@@ -152,12 +153,12 @@ impl Embedded {
         Ok(Self::over(cell_store, limits, clock))
     }
 
-    /// Returns the size in bytes of the remembered results of changes, and of rows that are only in memory.
+    /// Returns two numbers of bytes: of the remembered results of changes, and of rows that are only in memory.
     pub fn kept_bytes(&self) -> (usize, usize) {
         (self.nonces.bytes(), self.cell_store.bytes())
     }
 
-    /// Returns the reason why the table takes no changes until the next start, if so.
+    /// Returns the reason why the table takes no changes until the next start; `None` if it takes changes.
     pub fn failed(&self) -> Option<String> {
         self.cell_store.failed()
     }
@@ -181,7 +182,7 @@ impl Embedded {
         self
     }
 
-    /// Sets the watcher that is called for every change from now on. Has no effect if one is set already.
+    /// Sets the listener that is called for every later change. Has no effect if the table already has a listener.
     pub fn set_listener(&self, listener: Arc<dyn ChangeListener>) {
         let _ = self.listener.set(listener);
     }
@@ -191,7 +192,7 @@ impl Embedded {
         lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a change. The caller has decided it under the row's lock.
+    /// Makes a change that the caller has decided under the row's lock.
     fn write(&self, key: &[u8], column: &ColumnName, cell: Option<&Cell>) -> Result<(), TableError> {
         let intent = self
             .listener
@@ -208,14 +209,14 @@ impl Embedded {
         Ok(self.get(key, std::slice::from_ref(column))?.pop().flatten())
     }
 
-    /// Returns a cell with `value` that replaces one with the timestamp `before_ms`. It lives for the shorter of
-    /// `ttl_ms` and the family's time to live.
+    /// Returns a new cell with `value`, which replaces a cell with the timestamp `before_ms`. The new cell lives for
+    /// `ttl_ms` or for the family's time to live, whichever is shorter.
     fn new_cell(&self, column: &ColumnName, value: Vec<u8>, before_ms: u64, ttl_ms: Option<u64>) -> Cell {
         let now_ms = (self.clock)();
         let ttl_ms = [ttl_ms, self.family_ttl_ms(column)].into_iter().flatten().min();
         Cell {
             value,
-            // If the clock goes back, the new version still must not be older than the one that it replaces.
+            // If the clock goes back, the new version must still not be older than the one that it replaces.
             timestamp_ms: now_ms.max(before_ms),
             expires_ms: ttl_ms.map(|ttl_ms| now_ms.saturating_add(ttl_ms).max(1)),
         }
@@ -341,7 +342,7 @@ impl Table for Embedded {
     }
 }
 
-/// Number of bytes of a place before the row's key.
+/// Number of bytes of a place before the row's key: the padded name of the column.
 const PLACE_HEAD_BYTES: usize = NAME_BYTES_MAX;
 
 /// Returns the place of a cell. Places are ordered by column, then by row.
@@ -349,7 +350,7 @@ fn place(column: &ColumnName, key: &[u8]) -> Vec<u8> {
     [&column.padded()[..], key].concat()
 }
 
-/// Returns a place after all rows of a column: it consists of more bytes 0xff than any row key has.
+/// Returns a place after all rows of a column. Its key has more bytes 0xff than any row key.
 fn behind(column: &ColumnName) -> Vec<u8> {
     place(column, &[0xff; ROW_BYTES_MAX + 1])
 }
@@ -387,7 +388,7 @@ fn number(value: &[u8]) -> Result<[u8; 8], TableError> {
     bytes.map_err(|_| TableError::NotANumber)
 }
 
-/// Sorts the cells by row, then by column, and keeps the rows up to the limit.
+/// Sorts the cells by row, then by column, and removes the rows beyond the limit.
 fn merge(found: &mut Vec<FoundCell>, range: &ScanRange) {
     found.sort_by(|one, other| {
         let rows = one.key.cmp(&other.key);

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
 
-/// Size in bytes of the smallest reply to a scan of the paper format that has room for a row: status, number of rows,
+/// Number of bytes of the smallest reply to a scan of the paper format that has room for a row: status, number of rows,
 /// one row.
 const SCAN_REPLY_BYTES_MIN: usize = 2 + COLUMN_PAPER_ROW_BYTES;
 
-/// Answers from a [`Store`] the requests whose rows are in it, and forwards all others to the host.
+/// Fast path that answers requests whose rows are in its [`Store`], and forwards all other requests to the host.
 pub struct ColumnFastPath {
     store: Arc<Store>,
     counters: Counters<{ ColumnCounter::ALL.len() }>,
@@ -33,13 +33,13 @@ impl ColumnFastPath {
         }
     }
 
-    /// Returns the values of all counters, in the order of [`ColumnCounter`].
+    /// Returns the values of all counters, in the order of [`ColumnCounter::ALL`].
     pub fn counters(&self) -> [u64; ColumnCounter::ALL.len()] {
         self.counters.read()
     }
 
-    /// Handles a change of a row, such as put or delete: invalidates the row's block if the source is trusted. The host
-    /// then changes the table.
+    /// Handles a request that changes a row, such as put or delete. If its source is trusted, invalidates the row's
+    /// block. The request is then forwarded to the host, which changes the table.
     fn change(&self, from: Source, request: &Request) -> ForwardReason {
         if let Ask::Change(key) = &request.ask
             && self.store.trusts(from.address)
@@ -71,7 +71,7 @@ impl ColumnFastPath {
                 reply.put(&value);
                 Ok(())
             }),
-            // The host does not answer so short a request either.
+            // A request this short has no room for a row. The host does not answer it either.
             Ask::Scan(_) if payload.len() < SCAN_REPLY_BYTES_MIN => Err(ForwardReason::Forwarded),
             Ask::Scan(None) => {
                 reply.put(&[COLUMN_PAPER_NO_ROW, 0]);
@@ -109,7 +109,7 @@ impl ColumnFastPath {
         payload: &[u8],
         reply: &mut Draft,
     ) -> Result<(), ForwardReason> {
-        // A malformed request gets its status code from the host.
+        // A malformed request is forwarded, because the host answers it with the right status.
         let (header, request) = request::parse_native(payload).ok_or(ForwardReason::Forwarded)?;
         let body = ColumnReply {
             source: COLUMN_SOURCE_FASTPATH,
@@ -153,7 +153,7 @@ impl ColumnFastPath {
         }
     }
 
-    /// Calls `read` and returns its result if the column's index did not change meanwhile.
+    /// Calls `read` and returns its result, if the index of the column did not change during the call.
     fn within(
         &self,
         now_ns: u64,
@@ -169,7 +169,8 @@ impl ColumnFastPath {
     }
 }
 
-/// Puts rows into `reply` until it is full. Returns their number, true if there may be more, and the newest timestamp.
+/// Puts rows into `reply` until it is full. Returns the number of rows, true if more rows may follow, and the newest
+/// timestamp.
 fn native_scan(
     section: &SeqlockRead<'_>,
     range: &Range,
@@ -189,8 +190,8 @@ fn native_scan(
     Ok((rows, more, version_ms))
 }
 
-/// Returns key and value in the paper format, padded with zeros. Returns [`ForwardReason::Forwarded`] if the format
-/// cannot represent the row.
+/// Returns a row's key and value in the paper format, padded with zeros. Returns [`ForwardReason::Forwarded`] if the
+/// format cannot represent the row.
 fn paper_row(
     block: &Block<'_>,
     row: usize,
@@ -208,7 +209,7 @@ fn paper_row(
     Ok((key, value))
 }
 
-/// A reply as long as its request. Bytes that were not written are zero.
+/// A reply under construction, as long as its request. Bytes that are not written are zero.
 struct Draft {
     bytes: [u8; PAYLOAD_BYTES_MAX],
     used: usize,
@@ -228,7 +229,7 @@ impl Draft {
         self.used += bytes;
     }
 
-    /// Appends `bytes`, which the caller knows to fit.
+    /// Appends `bytes`. The caller has checked that they fit.
     fn put(&mut self, bytes: &[u8]) {
         if let Some(place) = self.bytes[..self.len].get_mut(self.used..self.used + bytes.len()) {
             place.copy_from_slice(bytes);
@@ -240,7 +241,8 @@ impl Draft {
         self.used + 8 * block.records(from, to).len() <= self.len
     }
 
-    /// Appends rows. Returns false and appends nothing if they do not fit.
+    /// Appends rows `from` (inclusive) to `to` (exclusive) of a block. If they do not fit, appends nothing and returns
+    /// false.
     fn put_rows(&mut self, block: &Block<'_>, from: usize, to: usize) -> bool {
         let fits = self.fits(block, from, to);
         if fits {

@@ -1,4 +1,4 @@
-//! Interface by which the host fills and invalidates the fast-path table.
+//! Interface through which the host fills and invalidates the fast-path table.
 
 use crate::key::{Interval, Key};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 /// One cell as it was read from the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Row key.
+    /// Key of the row.
     pub key: Key,
     /// Value of at most [`VALUE_BYTES_MAX`](crate::key::VALUE_BYTES_MAX) bytes.
     pub value: Vec<u8>,
@@ -14,44 +14,45 @@ pub struct Row {
     pub timestamp_ms: u64,
 }
 
-/// Index of a column among those that the fast path is configured for.
+/// Index of a column in the list of columns that the fast path may cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ColumnId(pub u16);
 
-/// Number of a server whose lease the fast path checks. Number 0 is the embedded table, which needs only the lease of
-/// the fast path itself.
+/// Number that the fast path gives to a server, to check that server's lease. Number 0 is the embedded table, whose
+/// rows need only the lease of the fast path itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ServerId(pub u16);
 
-/// All rows of `interval` in one column, read together.
+/// All rows of `interval` in one column. The host has read them together.
 #[derive(Clone, Debug)]
 pub struct Filled<'a> {
     /// Column of the rows.
     pub column: ColumnId,
-    /// Interval that was read completely: a key in it that is missing in `rows` has no row.
+    /// Interval that was read completely: if `rows` lacks a key of the interval, the table has no row with that key.
     pub interval: Interval,
     /// Rows in ascending order of their keys, without duplicates.
     pub rows: &'a [Row],
-    /// CLOCK_MONOTONIC time in ns from which on the rows may not be valid any more: the earliest expiry of a cell.
+    /// CLOCK_MONOTONIC time in nanoseconds at which the first of the cells may expire. The rows are not answered after
+    /// it.
     pub until_ns: u64,
-    /// Server whose lease is needed to answer the rows.
+    /// Server whose lease is needed to answer these rows.
     pub server: ServerId,
 }
 
-/// Minimum number of rows to read where the fast path holds nothing.
+/// Minimum number of rows that the host reads where the fast path has no rows.
 pub const READ_AHEAD_ROWS: usize = 8;
 
-/// Part of the table to read: a number of rows of an interval.
+/// Part of the table that the host will read: up to a number of rows of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadPlan {
-    /// Interval that begins at or before the requested one, and ends at or after its end.
+    /// Interval to read. It contains the requested interval, and may begin before it and end after it.
     pub interval: Interval,
-    /// Maximum number of rows.
+    /// Maximum number of rows to read.
     pub rows: usize,
 }
 
 impl ReadPlan {
-    /// Returns the reading for an interval about which the fast path holds nothing.
+    /// Returns the part to read for an interval of which the fast path has nothing.
     pub fn ahead(asked: &Interval, rows: usize) -> Self {
         Self {
             interval: *asked,
@@ -63,52 +64,55 @@ impl ReadPlan {
 /// Counters of changes of the fast-path table, for the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FillCounts {
-    /// Intervals installed.
+    /// Number of intervals that were installed.
     pub fills: u64,
-    /// Intervals that were not installed because the table was full and most of their rows had been read only once.
+    /// Number of intervals that were not installed, because the table was full and most of their rows had been read
+    /// only once.
     pub cold: u64,
-    /// Blocks invalidated.
+    /// Number of blocks that were invalidated.
     pub invalidations: u64,
-    /// Blocks evicted to make room for others.
+    /// Number of blocks that were evicted to make room for others.
     pub evictions: u64,
-    /// Blocks in the index now.
+    /// Number of blocks that are in the index now.
     pub blocks: u64,
-    /// Rows in these blocks now.
+    /// Number of rows in these blocks.
     pub rows: u64,
 }
 
-/// Operations of the host on the fast-path table. Only one thread calls them at a time, while readers continue. The
-/// implementation does not decide whether rows may be installed; the caller has done that (see `coherence`).
+/// Operations of the host on the fast-path table. Only one thread calls them at a time, while other threads read the
+/// table. An implementation does not check whether rows may be installed; [`Coherence`](crate::coherence::Coherence)
+/// has done that.
 pub trait ColumnFill: Send + fmt::Debug {
-    /// Installs all rows of `filled.interval`. Blocks in the interval that remain valid for at least half as long may
-    /// stay, because they are equally true. If there is no room, blocks that were not used recently are evicted when
-    /// the interval is read often; otherwise the interval or a part of it is not installed. A block is always installed
-    /// completely.
+    /// Installs all rows of `filled.interval`. An existing block in the interval may stay if it remains valid for at
+    /// least half as long, because its rows are equally current. If the table is full and the interval is read often,
+    /// evicts blocks that were not used recently; otherwise, does not install the interval or a part of it. A block is
+    /// always installed completely.
     fn install(&mut self, filled: &Filled<'_>);
 
-    /// Removes everything about `interval`: once this returns, the fast path answers nothing that it held about it.
-    /// Rows next to the interval may be removed too.
+    /// Removes all rows of `interval`. When this function has returned, the fast path answers nothing about this
+    /// interval. Rows next to the interval may be removed, too.
     fn invalidate(&mut self, column: ColumnId, interval: &Interval);
 
-    /// Removes everything.
+    /// Removes all rows of all columns.
     fn clear(&mut self);
 
-    /// Returns the reading for a request of `rows` rows of `asked`. It covers the blocks there that were invalidated or
-    /// have expired, or some further rows.
+    /// Returns the part of the table to read for a request of `rows` rows of `asked`. It covers the blocks in that
+    /// range that were invalidated or have expired; if there are none, it covers some rows more than requested.
     fn plan_read(&self, _column: ColumnId, asked: &Interval, rows: usize) -> ReadPlan {
         ReadPlan::ahead(asked, rows)
     }
 
-    /// Returns the first `rows` rows of `asked`, and true if there are more, if the fast path can answer all of that
-    /// now.
+    /// Returns the first `rows` rows of `asked`, and true if more rows follow. Returns `None` unless the fast path can
+    /// answer all of them now.
     fn cached_rows(&self, _column: ColumnId, _asked: &Interval, _rows: usize) -> Option<(Vec<Row>, bool)> {
         None
     }
 
-    /// Sets the CLOCK_MONOTONIC time in ns until which rows of `server` are answered; 0 means that they are not.
+    /// Sets the CLOCK_MONOTONIC time in nanoseconds until which rows of `server` are answered; 0: they are not
+    /// answered.
     fn set_server_lease(&mut self, server: ServerId, until_ns: u64);
 
-    /// Returns the counters, if the implementation counts.
+    /// Returns the counters; all are 0 if the implementation does not count.
     fn counts(&self) -> FillCounts {
         FillCounts::default()
     }

@@ -1,16 +1,16 @@
-//! Keys in the form in which the fast path compares them: as big-endian words, and as heads, which are eight bytes of a
-//! key as a number.
+//! Keys in the form in which the fast path compares them: as big-endian words, and as heads. A head is eight bytes of a
+//! key, read as a number.
 
 use lineside_wire::{COLUMN_KEY_BYTES_MAX, COLUMN_NO_END};
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Number of words of the longest key.
+/// Number of 64-bit words of the longest key.
 const WORDS: usize = COLUMN_KEY_BYTES_MAX / 8;
-/// Maximum number of bytes that a head skips, so that it ends within the longest key.
+/// Maximum number of bytes before a head. With it, the head is the last eight bytes of the longest key.
 pub const SKIP_MAX: usize = COLUMN_KEY_BYTES_MAX - 8;
 
-/// A key as big-endian words.
+/// A key as big-endian 64-bit words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyWords {
     words: [u64; WORDS + 1],
@@ -18,7 +18,7 @@ pub struct KeyWords {
 }
 
 impl KeyWords {
-    /// Returns the key, or `None` if it is too long.
+    /// Converts a key. Returns `None` if the key is longer than the fast path supports.
     pub fn new(key: &[u8]) -> Option<Self> {
         let mut bytes = [0; 8 * WORDS];
         bytes.get_mut(..key.len())?.copy_from_slice(key);
@@ -42,16 +42,16 @@ impl KeyWords {
         &self.words[..WORDS]
     }
 
-    /// Returns the eight bytes from offset `skip` (at most [`SKIP_MAX`]) as a number, halved so that differences of
-    /// heads fit a signed number.
+    /// Returns the eight bytes from offset `skip` (at most [`SKIP_MAX`]) as a number. The number is halved, so that the
+    /// difference of two heads fits a signed number.
     pub fn head(&self, skip: usize) -> u64 {
         let (word, bits) = (skip.min(SKIP_MAX) / 8, 8 * (skip % 8) as u32);
         let below = (self.words[word + 1] >> 1) >> (63 - bits);
         ((self.words[word] << bits) | below) >> 1
     }
 
-    /// Compares with the key that has these words and this length. Also returns the number of leading bytes that are
-    /// equal, including the zeros of the padding.
+    /// Compares this key with the key that has these words and this length. Also returns the number of leading bytes
+    /// that are equal in both, including zeros of the padding.
     pub fn compare(&self, words: impl Fn(usize) -> u64, len: usize) -> (Ordering, usize) {
         let used = self.len.max(len.min(8 * WORDS)).div_ceil(8);
         for index in 0..used {
@@ -68,13 +68,13 @@ impl KeyWords {
 /// One of the two keys that bound a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The first key.
+    /// The first key of the block (inclusive).
     Low,
-    /// The first key after the block.
+    /// The first key after the block (exclusive).
     High,
 }
 
-/// Lengths of a block's keys, and the skip of its heads. Stored in one word of the table.
+/// Lengths of a block's two keys, and the number of bytes that its heads skip. The table stores all three in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
     /// Length of the low key in bytes.
@@ -86,7 +86,7 @@ pub struct Lengths {
 }
 
 impl Lengths {
-    /// Decodes the word of the table.
+    /// Decodes the three numbers from a word of the table.
     pub fn of(word: u32) -> Self {
         let high = word >> 8 & 0xff;
         Self {
@@ -96,19 +96,19 @@ impl Lengths {
         }
     }
 
-    /// Returns the word of the table.
+    /// Encodes the three numbers as a word of the table.
     pub fn word(self) -> u32 {
         let high = self.high.map_or(COLUMN_NO_END, |high| high as u32);
         self.low as u32 | high << 8 | (self.skip as u32) << 16
     }
 }
 
-/// Returns word `index` of one of a block's keys.
+/// Returns word number `index` of one of a block's two keys.
 pub fn bound(words: &[AtomicU64; 2 * WORDS], end: End, index: usize) -> &AtomicU64 {
     &words[2 * index + (end == End::High) as usize]
 }
 
-/// Compares `key` with one of a block's keys. See [`KeyWords::compare`].
+/// Compares `key` with one of a block's two keys, see [`KeyWords::compare`].
 pub fn compare_bound(
     key: &KeyWords,
     words: &[AtomicU64; 2 * WORDS],

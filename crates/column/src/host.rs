@@ -1,5 +1,5 @@
-//! The host of `column`: answers from the table the requests that the fast path forwards, changes the table, and fills
-//! the fast path with the rows it reads.
+//! The host of `column`: it answers the requests that the fast path forwards, changes the table, and fills the fast
+//! path with the rows that it reads.
 
 mod challenges;
 mod sessions;
@@ -32,32 +32,32 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use zerocopy::{Immutable, IntoBytes};
 
-/// Maximum number of rows that a scan reads. More do not fit a packet.
+/// Maximum number of rows that a scan reads. No packet has room for more.
 const SCAN_ROWS_MAX: usize = PAYLOAD_BYTES_MAX / 8;
-/// Default memory for sessions, in bytes.
+/// Default memory for sessions in bytes.
 const SESSIONS_BYTES: usize = 61 << 20;
 /// Default number of seconds after which an unused session may be closed.
 pub const SESSION_IDLE_S: u64 = 3600;
-/// Maximum difference between clocks. CLOCK_MONOTONIC_COARSE lags by up to a tick, or by as long as a hypervisor
-/// delays the core that counts ticks (20 ms was exceeded once in 10^8 answers), and the table's clock has a resolution
-/// of milliseconds.
+/// Maximum difference in nanoseconds between the clocks that are compared. CLOCK_MONOTONIC_COARSE lags by up to one
+/// timer tick, or longer if a hypervisor delays the core that counts ticks (a lag of more than 20 ms was measured once
+/// in 10^8 answers). The table's clock has a resolution of milliseconds.
 pub const CLOCK_SLACK_NS: u64 = 100_000_000;
 
-/// Source from which the fast path learns of changes that others make.
+/// Way in which the fast path learns of changes that other clients make.
 #[derive(Clone, Debug)]
 pub enum CoherenceMode {
-    /// The table announces all changes itself, before and after each ([`ChangeAnnouncer`]).
+    /// The table itself announces all changes, before and after each of them ([`ChangeAnnouncer`]).
     ByTable,
-    /// The table's servers announce them.
+    /// The table's servers announce all changes with notices.
     ByServers(Arc<Servers>),
-    /// None: rows are cached for this time in ns, and replies carry a flag that they may be stale.
+    /// No announcements: rows are cached for this time in nanoseconds, and replies carry a flag that they may be stale.
     Ttl(u64),
-    /// None, and no rows are cached.
+    /// No announcements, and no rows are cached.
     Uncached,
 }
 
 impl CoherenceMode {
-    /// Returns true if an answer may be a value that was replaced already.
+    /// Returns true if an answer may be a value that was already replaced in the table.
     pub const fn may_be_stale(&self) -> bool {
         matches!(self, Self::Ttl(_))
     }
@@ -66,30 +66,30 @@ impl CoherenceMode {
 /// Function that returns true for addresses that may change the table without a session.
 pub type Trusted = Box<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
-/// Settings of a [`ColumnHost`].
+/// Settings with which a [`ColumnHost`] is created.
 pub struct Setup {
-    /// Table that owns the data.
+    /// Table with the rows.
     pub table: Arc<dyn Table>,
     /// Fast path with its coherence protocol.
     pub coherence: Arc<Coherence>,
-    /// Columns that the fast path holds, in the order of their [`ColumnId`].
+    /// Columns that the fast path may cache, in the order of their [`ColumnId`].
     pub columns: Vec<ColumnName>,
-    /// Source from which the fast path learns of changes.
+    /// Way in which the fast path learns of changes.
     pub coherence_mode: CoherenceMode,
-    /// True if packets of the paper format are answered.
+    /// True if the host answers packets of the paper format.
     pub paper_format: bool,
-    /// Addresses in `trusted_sources`.
+    /// Function that returns true for addresses in `trusted_sources`.
     pub trusted: Trusted,
-    /// Memory for sessions, in bytes.
+    /// Memory for sessions in bytes.
     pub sessions_bytes: usize,
     /// Seconds after which an unused session may be closed.
     pub session_idle_s: u64,
-    /// Clock in ns; CLOCK_MONOTONIC except in tests.
+    /// Clock in nanoseconds; CLOCK_MONOTONIC except in tests.
     pub clock: fn() -> u64,
 }
 
 impl Setup {
-    /// Returns settings with the system's clock and the paper format, in which loopback is trusted.
+    /// Returns settings with the system's clock, with the paper format enabled, and with loopback addresses trusted.
     pub fn new(
         table: Arc<dyn Table>,
         coherence: Arc<Coherence>,
@@ -110,7 +110,7 @@ impl Setup {
     }
 }
 
-/// The host of `column`.
+/// Host that answers requests from a table and fills a fast path.
 pub struct ColumnHost {
     setup: Setup,
     ids: HashMap<ColumnName, ColumnId>,
@@ -125,7 +125,7 @@ impl fmt::Debug for ColumnHost {
     }
 }
 
-/// Result of a read: cells in order, and true if there are further rows.
+/// Result of a read: cells in order, and true if further rows follow.
 struct ReadResult {
     cells: Vec<FoundCell>,
     more: bool,
@@ -145,7 +145,7 @@ impl ColumnHost {
         })
     }
 
-    /// Returns the use of the sessions.
+    /// Returns how many sessions are in use.
     pub fn session_use(&self) -> SessionUse {
         self.sessions.usage((self.setup.clock)() / 1_000_000_000)
     }
@@ -156,8 +156,8 @@ impl ColumnHost {
 
     // ---- reads ----
 
-    /// Returns the cells of one row. If the fast path may hold the column, some neighbouring rows are read too and put
-    /// into the fast path.
+    /// Returns the cells of one row. If the fast path may cache the column, also reads some neighbouring rows and puts
+    /// all of them into the fast path.
     fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<FoundCell>, TableError> {
         if let [column] = columns
             && key.len() <= KEY_BYTES_MAX
@@ -198,8 +198,8 @@ impl ColumnHost {
         Ok(ReadResult { cells, more })
     }
 
-    /// Reads a range and neighbouring rows, and puts them into the fast path. Returns `None` if the fast path cannot
-    /// hold any of these rows, or if too few rows were read.
+    /// Reads a range together with neighbouring rows, and puts the rows into the fast path. Returns `None` if the fast
+    /// path cannot cache any of these rows, or if fewer rows were read than requested.
     fn read_and_fill(
         &self,
         range: &ScanRange,
@@ -210,8 +210,8 @@ impl ColumnHost {
             low: Key::new(&range.low)?,
             high: range.high.as_deref().map(Key::new).unwrap_or_default(),
         };
-        // If the end is a key that the fast path cannot represent, the interval is left open, and the rows that were
-        // read determine its end.
+        // If the range ends at a key that is too long for the fast path, the interval is read without an end, and its
+        // end is determined by the rows that were read.
         let is_open = requested.high.is_none() && range.high.is_some();
         if requested.is_empty() {
             return None;
@@ -272,8 +272,8 @@ impl ColumnHost {
         is_enough.then_some(Ok(ReadResult { cells, more }))
     }
 
-    /// Returns the number of the server whose lease is needed for rows from `key` on, and their owner if it matters.
-    /// Returns `None` if the rows may not be cached.
+    /// Returns the number of the server whose lease is needed for the rows from `key` on, and the owner of the region
+    /// if rows are attributed to servers. Returns `None` if the rows may not be cached.
     fn server_of(&self, key: &[u8]) -> Option<(ServerId, Option<RegionOwner>)> {
         match &self.setup.coherence_mode {
             CoherenceMode::ByTable | CoherenceMode::Ttl(_) => Some((ServerId(0), None)),
@@ -289,14 +289,16 @@ impl ColumnHost {
         }
     }
 
-    /// Returns the time in ns until which cells that were read after `before_ns` are certain not to expire.
+    /// Returns the CLOCK_MONOTONIC time in nanoseconds before which no cell of `cells` can expire. The cells were read
+    /// after `before_ns`.
     fn until_ns(&self, cells: &[FoundCell], read: ColumnRange, column: &ColumnName, before_ns: u64) -> u64 {
         let ttl_ms = self.table().family_ttl_ms(column);
         let end_ms = |cell: &Cell| {
             let by_family = ttl_ms.map(|ttl_ms| cell.timestamp_ms.saturating_add(ttl_ms));
             [cell.expires_ms, by_family].into_iter().flatten().min()
         };
-        // HBase does not return a cell's own expiry when it is read, but the writer's server has announced it.
+        // HBase does not return a cell's own expiry to readers. Instead, the server at which the cell was written has
+        // announced it.
         let by_writer = match &self.setup.coherence_mode {
             CoherenceMode::ByServers(servers) => {
                 let ago_ms = (self.setup.clock)().saturating_sub(before_ns) / 1_000_000 + 1;
@@ -354,7 +356,8 @@ impl ColumnHost {
             (column, PaperRequest::Put(key, _, value)) => {
                 paper::put_reply(self.paper_put(is_trusted, key, column, value))
             }
-            // The paper format has no status for an invalid column name, so such a column is treated as empty.
+            // The paper format has no status for an invalid column name, so the reply says that such a column has no
+            // rows.
             (None, PaperRequest::Get(..)) => paper::get_reply(None),
             (None, PaperRequest::Scan(..)) => paper::scan_reply(&[], 0, false),
             (Some(_), PaperRequest::Get(key, _)) if key.is_empty() => paper::get_reply(None),
@@ -371,7 +374,7 @@ impl ColumnHost {
                     limit: room as u16,
                     ..Rows::default()
                 };
-                // A stop key of zeros is the empty key, which comes before every row.
+                // A stop key of zeros is the empty key. It lies before every row, so the range is empty.
                 let range = rows.range().filter(|_| !stop.is_empty());
                 match range {
                     None => paper::scan_reply(&[], 0, false),
@@ -443,7 +446,7 @@ impl ColumnHost {
         reply_bytes(header, &native::switch(off))
     }
 
-    /// Returns an empty reply of the request's length.
+    /// Returns an empty reply that may become as long as the request.
     fn draft(&self, payload: &[u8]) -> Draft {
         let mut draft = Draft::new(payload.len());
         if self.setup.coherence_mode.may_be_stale() {
@@ -483,15 +486,16 @@ impl ColumnHost {
             return Ok(native::refusal(header, Status::StartBehindStop));
         };
         let room_bytes = payload.len().saturating_sub(REPLY_HEAD_BYTES);
-        // A row takes at least its head and one byte of key.
+        // Each row takes at least eight bytes: its head, and at least one byte of key.
         range.limit = range.limit.min(room_bytes / 8 + 1).min(SCAN_ROWS_MAX);
         let read = self.scan(&range, columns)?;
         let mut draft = self.draft(payload);
-        // Like the fast path, the host does not look beyond its last row: there may be more.
+        // Like the fast path, the host does not check whether rows follow the last one, so the flag says only that more
+        // may follow.
         let rows_read = read.cells.chunk_by(|one, other| one.key == other.key).count();
         let mut more = read.more || (rows.limit != 0 && rows_read >= usize::from(rows.limit));
         for row in read.cells.chunk_by(|one, other| one.key == other.key) {
-            // After a truncated key, the client continues by itself.
+            // If the key of a row is truncated, the reply ends with that row. The client continues the scan after it.
             if !draft.put(row) || row[0].key.len() > ROW_BYTES_MAX {
                 more = true;
                 break;
@@ -528,9 +532,9 @@ impl ColumnHost {
         let Some(session) = self.sessions.find(sender.slot, sender.token, now_s) else {
             return Some(native::refusal(header, Status::NoSession));
         };
-        // The lock is held while a change of the session is executed. Requests that arrive meanwhile, usually
-        // repetitions of the same one, get no answer of their own: the client gets the answer to the first, or repeats
-        // its request.
+        // This lock is held while a change of the session is executed. A request that arrives meanwhile is usually a
+        // repetition of the same change. It gets no answer: the client receives the answer to the first copy, or sends
+        // its request again.
         let mut last = match session.last.try_lock() {
             Ok(last) => last,
             Err(TryLockError::Poisoned(last)) => last.into_inner(),
@@ -569,7 +573,7 @@ impl ColumnHost {
         Some(reply)
     }
 
-    /// Executes a change and returns the reply.
+    /// Executes a change of the table and returns the reply to it.
     fn changed(
         &self,
         header: &NativeHeader,
@@ -612,7 +616,7 @@ impl Host for ColumnHost {
     }
 }
 
-/// Returns a reply with this body.
+/// Returns a reply with status ok and this body.
 fn reply_bytes<T: IntoBytes + Immutable>(header: &NativeHeader, body: &T) -> Vec<u8> {
     let header = wire::reply_header(header, Status::Ok, size_of::<T>() as u16);
     [header.as_bytes(), body.as_bytes()].concat()
@@ -637,7 +641,7 @@ impl From<Row> for FoundCell {
     }
 }
 
-/// Announces a table's own changes to the fast path, as [`CoherenceMode::ByTable`] requires.
+/// Listener that announces a table's own changes to the fast path, as [`CoherenceMode::ByTable`] requires.
 pub struct ChangeAnnouncer {
     coherence: Arc<Coherence>,
     ids: HashMap<ColumnName, ColumnId>,
@@ -652,7 +656,7 @@ impl fmt::Debug for ChangeAnnouncer {
 }
 
 impl ChangeAnnouncer {
-    /// Returns an announcer for changes in `columns`, which are in the order of their [`ColumnId`].
+    /// Creates an announcer of changes in `columns`, which are in the order of their [`ColumnId`].
     pub fn new(coherence: Arc<Coherence>, columns: &[ColumnName]) -> Self {
         Self {
             coherence,
@@ -686,7 +690,7 @@ impl ChangeListener for ChangeAnnouncer {
     }
 }
 
-/// Keeps only the cells of the first `rows` rows. Returns true if there were more.
+/// Removes the cells after the first `rows` rows. Returns true if it removed any.
 fn cut(cells: &mut Vec<FoundCell>, rows: usize) -> bool {
     let mut count = 0;
     for at in 0..cells.len() {
@@ -701,8 +705,8 @@ fn cut(cells: &mut Vec<FoundCell>, rows: usize) -> bool {
     false
 }
 
-/// Returns the part of the rows read from `interval` that the fast path can hold: up to `next_key`, or up to the first
-/// row that is too long for it.
+/// Returns the part of the rows read from `interval` that the fast path can cache: the rows before `next_key` and
+/// before the first row that is too long for it.
 fn holdable(cells: &[FoundCell], interval: Interval, next_key: Option<&[u8]>) -> (Interval, Vec<Row>) {
     let mut rows: Vec<Row> = Vec::with_capacity(cells.len());
     let mut end = next_key;
@@ -722,7 +726,7 @@ fn holdable(cells: &[FoundCell], interval: Interval, next_key: Option<&[u8]>) ->
     let Some(end) = end else {
         return (interval, rows);
     };
-    // A key that is too long comes after its longest prefix that fits, which may be a row of its own.
+    // The interval ends at the longest prefix of this key that fits, which may itself be the key of a row.
     let end = Interval::of_row(end).low;
     let high = Some(interval.high.map_or(end, |high| high.min(end)));
     let interval = Interval { high, ..interval };
@@ -730,14 +734,14 @@ fn holdable(cells: &[FoundCell], interval: Interval, next_key: Option<&[u8]>) ->
     (interval, rows)
 }
 
-/// Converts a failed read. The paper format has no status for it and must not answer "no row", so the request is not
-/// answered.
+/// Handles a failed read. The paper format has no status for a failure, and "no row" would be wrong, so the request
+/// gets no answer.
 fn paper_error<T>(error: TableError) -> Result<T, Verdict> {
-    tracing::warn!(%error, "a request in the paper format was not answered");
+    tracing::warn!(%error, "column: a request in the paper format gets no answer, because the table cannot be read");
     Err(Verdict::Forward)
 }
 
-/// Pads a reply to the length of its request. A longer reply stays as it is.
+/// Pads a reply with zeros to the length of its request. A reply that is longer is returned unchanged.
 fn fitting(mut reply: Vec<u8>, request: &[u8]) -> Vec<u8> {
     reply.resize(reply.len().max(request.len()), 0);
     reply

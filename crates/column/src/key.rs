@@ -1,14 +1,14 @@
-//! Row keys, and intervals of them.
+//! Row keys, and intervals of row keys, in the form that the fast path supports.
 
 use std::fmt;
 
-/// Maximum length in bytes of a row key in the fast path. Rows with longer keys are left to the host.
+/// Maximum length in bytes of a row key in the fast path. Requests for longer keys are answered by the host.
 pub const KEY_BYTES_MAX: usize = 64;
-/// Maximum length in bytes of a value in the fast path.
+/// Maximum length in bytes of a value in the fast path. Longer values are answered by the host.
 pub const VALUE_BYTES_MAX: usize = 1024;
 
 /// A row key of up to [`KEY_BYTES_MAX`] bytes. Keys are ordered like byte strings: a prefix comes before its
-/// extensions. The empty key is the first one, and no row has it.
+/// extensions. The empty key is the first key, and no row has it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     // The derived order of the fields is the order of keys: the zero padding sorts a key before all of its extensions.
@@ -17,13 +17,13 @@ pub struct Key {
 }
 
 impl Key {
-    /// The first key, which comes before all rows.
+    /// The first key in order, which comes before all rows.
     pub const FIRST: Self = Self {
         bytes: [0; KEY_BYTES_MAX],
         len: 0,
     };
 
-    /// Returns the key, or `None` if it is too long.
+    /// Converts a key. Returns `None` if it has more than [`KEY_BYTES_MAX`] bytes.
     pub fn new(key: &[u8]) -> Option<Self> {
         let mut bytes = [0; KEY_BYTES_MAX];
         bytes.get_mut(..key.len())?.copy_from_slice(key);
@@ -36,8 +36,8 @@ impl Key {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Returns the next key in order, so that `[key, successor)` contains `key` alone, or `None` if it would be too
-    /// long.
+    /// Returns the next key in order, so that the interval from this key to it contains only this key. Returns `None`
+    /// if that key would be too long.
     pub fn successor(&self) -> Option<Self> {
         let len = usize::from(self.len);
         (len < KEY_BYTES_MAX).then(|| Self {
@@ -53,24 +53,24 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The keys from `low` (inclusive) to `high` (exclusive). Without `high`, to the end of the table.
+/// An interval of keys, from `low` (inclusive) to `high` (exclusive). If `high` is `None`, it has no end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interval {
-    /// The first key.
+    /// First key of the interval.
     pub low: Key,
-    /// First key after the interval.
+    /// First key after the interval; `None` if the interval has no end.
     pub high: Option<Key>,
 }
 
 impl Interval {
-    /// All keys.
+    /// Interval of all keys.
     pub const ALL: Self = Self {
         low: Key::FIRST,
         high: None,
     };
 
-    /// Returns the smallest interval that contains a row. A key that is too long for the fast path lies after its
-    /// longest prefix that fits, and the interval covers all keys with that prefix.
+    /// Returns the smallest interval that contains the row `key`. If the key is too long for the fast path, this is the
+    /// interval of all keys that begin with the key's first 64 bytes.
     pub fn of_row(key: &[u8]) -> Self {
         let mut bytes = [0; KEY_BYTES_MAX];
         let fits = key.len().min(KEY_BYTES_MAX);
@@ -154,7 +154,8 @@ mod tests {
         for bytes in [64, 65, 80] {
             let interval = Interval::of_row(&long[..bytes]);
             assert_eq!(interval.low, key(&long[..64]));
-            // No key of 64 bytes lies between the two, and every longer key with this prefix is below the end.
+            // No key of 64 bytes lies between the two bounds, and all longer keys with this prefix lie before the upper
+            // bound.
             let high = interval.high.unwrap();
             assert_eq!(high.as_bytes(), [&[b'x'; 62][..], b"y"].concat());
             assert!(*high.as_bytes() > long[..]);

@@ -13,17 +13,17 @@
 //!    change:     Coherence::begin_write: invalidate, block fills -> change the table, durable
 //!                -> Coherence::end_write ------------------------------------------------> reply
 //!
-//!  embedded table: a change waits for one fdatasync with all others that wait; it is visible after it.
-//!  HBase: region servers announce the changes of others by UDP -> thread `column-notices`: Listener -> Servers
-//!         -> begin_write and end_write -> acknowledgement; without a server's lease its rows are not answered.
+//!  embedded table: changes that wait at the same time share one fdatasync, and are visible after it.
+//!  HBase: region servers announce changes by any client over UDP -> thread `column-notices`: Listener -> Servers
+//!         -> begin_write and end_write -> acknowledgement. The fast path answers rows only with their server's lease.
 //!  thread `lease`: renews the lease of the fast path
 //! ```
 //!
 //! [`fastpath`] answers from [`store`] through [`reader`]; [`head`] has the form in which keys are compared. [`writer`]
 //! is the single writer; [`fill`] is its interface. [`host`] reads and changes a [`table`]: the [`embedded`] one, or
 //! one of HBase by the crate `lineside-hbase-client`. [`coherence`] decides what may be written into the fast-path
-//! table; [`servers`] and [`hbase`] handle the changes of others. [`client`] sends requests in the [`native`] or the
-//! [`paper`] format.
+//! table; [`servers`] and [`hbase`] handle the changes that other clients make. [`client`] sends requests in the
+//! [`native`] or the [`paper`] format.
 //!
 //! ```
 //! use lineside_column::embedded::{Embedded, system_clock};

@@ -1,4 +1,4 @@
-//! Encodes and decodes the native packets of `column`, for host and client.
+//! Encoding and decoding of the native packets of `column`, for the host and for clients.
 
 use crate::table::{Change, ColumnName, FoundCell, NAME_BYTES_MAX, ROW_BYTES_MAX, ScanRange};
 use lineside_fastpath::PAYLOAD_BYTES_MAX;
@@ -11,17 +11,18 @@ use lineside_wire::{
 };
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Size in bytes of a reply before its rows.
+/// Number of bytes of a reply before its rows.
 pub const REPLY_HEAD_BYTES: usize = size_of::<NativeHeader>() + size_of::<ColumnReply>();
 
-/// Identity of a change: the session, and the number of the change in it.
+/// Identity of a change: the session in which it is made, and its number in that session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sender {
     /// Number of the session.
     pub slot: u32,
     /// Secret of the session; 0 means that there is no session and the sender must be trusted.
     pub token: u64,
-    /// In a session: the nonce of its last change plus one. Without a session: 0, or a number that is never used twice.
+    /// Number of the change. In a session, it is the nonce of the session's last change plus one. Without a session, it
+    /// is 0, or a number that the client never uses twice.
     pub nonce: u64,
 }
 
@@ -51,19 +52,19 @@ pub struct Rows {
     pub stop: Vec<u8>,
     /// True if a row at `stop` is in the range.
     pub stop_inclusive: bool,
-    /// Maximum number of rows; 0: as many as fit.
+    /// Maximum number of rows; 0: as many rows as fit the reply.
     pub limit: u16,
     /// True if the rows are read in descending order.
     pub reverse: bool,
 }
 
-/// Returns the key that follows `key` in order, of any length.
+/// Returns the key that follows `key` in order. It may be longer than keys may be in the table.
 fn next_key(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
 impl Rows {
-    /// Returns the range of the table, or `None` if `start` comes after `stop`.
+    /// Converts the rows to a range of the table. Returns `None` if `start` comes after `stop`.
     pub fn range(&self) -> Option<ScanRange> {
         if !self.stop.is_empty() && !self.start.is_empty() {
             let is_behind = match self.reverse {
@@ -202,8 +203,8 @@ fn parse_body(op: u8, body: &[u8]) -> Option<Ask> {
     Some(Ask::Change(start, columns[0], change, sender))
 }
 
-/// Returns the packet that a client sends, padded so that a reply of `reply_bytes` fits. Returns `None` if it does not
-/// fit a packet.
+/// Returns the packet that a client sends. It is padded so that a reply of `reply_bytes` bytes may be as long. Returns
+/// `None` if the request does not fit a packet.
 pub fn request(request_id: u64, ask: &Ask, reply_bytes: usize) -> Option<Vec<u8>> {
     let mut head = ColumnHead::new_zeroed();
     let (op, columns, parts) = match ask {
@@ -303,15 +304,15 @@ fn packet(
     Some([header.as_bytes(), &body].concat())
 }
 
-/// Maximum number of bytes of rows in a reply.
+/// Maximum number of bytes that the rows of a reply take.
 const ROWS_BYTES_MAX: usize = PAYLOAD_BYTES_MAX / 8 * 8 - REPLY_HEAD_BYTES;
 
-/// Returns the size of a row in a reply, in bytes, including its padding.
+/// Returns the number of bytes that a row takes in a reply, including its padding.
 pub fn row_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     (size_of::<ColumnRow>() + key_bytes + value_bytes).next_multiple_of(8)
 }
 
-/// A reply under construction, which will be as long as its request.
+/// A reply under construction. It may become as long as its request.
 #[derive(Debug)]
 pub struct Draft {
     rows: Vec<u8>,
@@ -323,7 +324,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Returns an empty reply to a request of `request_bytes` bytes.
+    /// Creates an empty reply to a request of `request_bytes` bytes.
     pub fn new(request_bytes: usize) -> Self {
         Self {
             rows: Vec::new(),
@@ -334,8 +335,8 @@ impl Draft {
         }
     }
 
-    /// Appends the cells of one row. If no packet has room for the row, only its key and the length of its longest
-    /// value are appended. Returns false and appends nothing if a longer packet would have room.
+    /// Appends the cells of one row. If even the longest packet has no room for the row, appends only its key and the
+    /// length of its longest value. If only this reply lacks the room, appends nothing and returns false.
     #[must_use]
     pub fn put(&mut self, cells: &[FoundCell]) -> bool {
         let bytes = |found: &FoundCell| row_bytes(found.key.len(), found.cell.value.len());
@@ -354,7 +355,7 @@ impl Draft {
     }
 
     fn leave_out(&mut self, cells: &[FoundCell]) -> bool {
-        // Of values of the same length, the first one.
+        // If several values have the maximum length, this takes the first of them.
         let longest = cells.iter().rev().max_by_key(|found| found.cell.value.len());
         let Some(longest) = longest else {
             return true;
@@ -371,7 +372,7 @@ impl Draft {
         true
     }
 
-    /// Appends a cell, for which there is room.
+    /// Appends a cell. The caller has checked that the reply has room for it.
     fn append(&mut self, key: &[u8], column: u8, value: &[u8]) {
         let row = ColumnRow {
             key_bytes: key.len() as u8,
@@ -385,7 +386,7 @@ impl Draft {
         self.count += 1;
     }
 
-    /// Returns the reply. A request without room for the reply's head gets only the status.
+    /// Returns the bytes of the reply. If the request is too short for a reply head, the reply has only a status.
     pub fn finish(self, header: &NativeHeader, status: Status, source: u8) -> Vec<u8> {
         let body_bytes = usize::from(header.length.get());
         if body_bytes < size_of::<ColumnReply>() {
@@ -411,39 +412,39 @@ pub fn refusal(header: &NativeHeader, status: Status) -> Vec<u8> {
     native::reply_header(header, status, 0).as_bytes().to_vec()
 }
 
-/// Contents of a reply's body, as a client reads them.
+/// Contents of a reply's body, as a client decodes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// `COLUMN_SOURCE_FASTPATH` or `COLUMN_SOURCE_HOST`.
+    /// Sender of the reply: `COLUMN_SOURCE_FASTPATH` or `COLUMN_SOURCE_HOST`.
     pub source: u8,
     /// Flags `COLUMN_REPLY_…`.
     pub flags: u8,
     /// Newest timestamp of the rows, in milliseconds since 1970.
     pub version_ms: u64,
-    /// Cells: key, index of the column in the request, value.
+    /// Cells, each as the row's key, the index of the column in the request, and the value.
     pub rows: Vec<(Vec<u8>, usize, Vec<u8>)>,
-    /// Rows that do not fit a packet.
+    /// Rows that do not fit a packet, of which only the key is returned.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A row that exists in the table but fits no packet.
+/// A row that exists in the table but does not fit a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Key, possibly truncated.
+    /// Key of the row, possibly truncated.
     pub key: Vec<u8>,
-    /// True if the key is truncated, so that further rows with this prefix cannot be named.
+    /// True if the key is truncated. The reply then represents all rows whose keys begin with these bytes.
     pub is_cut: bool,
     /// Index of the column with the longest value of the row.
     pub column: usize,
-    /// Length of that value in bytes.
+    /// Length in bytes of that longest value.
     pub value_bytes: u64,
     /// Number of the answer's `rows` that come before this row.
     pub rows_before: usize,
 }
 
 impl Answer {
-    /// Returns the start key for the rest of a scan that ended with this answer, and true if a row at that key is
-    /// excluded. Returns `None` if there is no rest.
+    /// If the scan has not read its whole range, returns the key at which the client continues, and true if a row with
+    /// that key is excluded. Otherwise returns `None`.
     pub fn continuation(&self, reverse: bool) -> Option<(Vec<u8>, bool)> {
         let last = self
             .left_out
@@ -452,7 +453,7 @@ impl Answer {
         match last {
             None => self.rows.last().map(|(key, _, _)| (key.clone(), true)),
             Some(last) if !last.is_cut => Some((last.key.clone(), true)),
-            // In reverse order, rows with the truncated key as their prefix come before it.
+            // In descending order, rows that begin with the truncated key come before the row with exactly that key.
             Some(last) if reverse => Some((last.key.clone(), false)),
             Some(last) => {
                 let end = last.key.iter().rposition(|byte| *byte != 0xff)?;
@@ -463,7 +464,7 @@ impl Answer {
         }
     }
 
-    /// Returns the number of rows, including those that do not fit a packet.
+    /// Returns the number of rows in the answer, including rows that do not fit a packet.
     pub fn count(&self) -> usize {
         let rows = self.rows.chunk_by(|one, other| one.0 == other.0).count();
         rows + self.left_out.len()

@@ -1,4 +1,4 @@
-//! Encodes and decodes the packets of the paper format, for host and client.
+//! Encoding and decoding of the packets of the paper format, for the host and for clients.
 
 use crate::table::{Cell, ColumnName, FoundCell};
 use lineside_wire::{
@@ -7,19 +7,19 @@ use lineside_wire::{
     ColumnCode as Code,
 };
 
-/// Size of the operation's name at the start of a request, in bytes.
+/// Number of bytes of the operation's name at the start of a request.
 const OP_BYTES: usize = 3;
-/// Size of the head of an `sc1` reply in bytes: status and number of rows.
+/// Number of bytes of an `sc1` reply before its rows: status and number of rows.
 const SCAN_HEAD_BYTES: usize = 2;
 
-/// A request in the paper's format.
+/// A request in the paper format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PaperRequest {
-    /// `put`: key, column, value.
+    /// The request `put`, with key, column and value.
     Put(Vec<u8>, Vec<u8>, Vec<u8>),
-    /// `get`: key, column.
+    /// The request `get`, with key and column.
     Get(Vec<u8>, Vec<u8>),
-    /// `sc1`: startRow, column, and stopRow, which is included in the range.
+    /// The request `sc1`, with startRow, column and stopRow. A row at stopRow belongs to the range.
     Scan(Vec<u8>, Vec<u8>, Vec<u8>),
 }
 
@@ -58,8 +58,8 @@ impl PaperRequest {
         }
     }
 
-    /// Returns the packet that a client sends, padded so that a reply of `rows` rows fits. Returns `None` if a part is
-    /// too long.
+    /// Returns the packet that a client sends. It is padded so that a reply of `rows` rows may be as long. Returns
+    /// `None` if a part of the request is too long.
     pub fn to_bytes(&self, rows: usize) -> Option<Vec<u8>> {
         let (op, key, name, last, last_bytes) = match self {
             Self::Put(key, name, value) => (b"put", key, name, &value[..], COLUMN_PAPER_VALUE_BYTES),
@@ -84,13 +84,13 @@ impl PaperRequest {
         Some(bytes)
     }
 
-    /// Returns the name of the column, or `None` if it is not a valid name.
+    /// Returns the name of the column; `None` if the name is not valid.
     pub fn column(&self) -> Option<ColumnName> {
         let (Self::Put(_, name, _) | Self::Get(_, name) | Self::Scan(_, name, _)) = self;
         ColumnName::new(name)
     }
 
-    /// Returns the size of the shortest reply to the request, in bytes.
+    /// Returns the number of bytes of the shortest reply to the request.
     pub const fn reply_bytes_min(&self) -> usize {
         match self {
             Self::Put(..) => 3,
@@ -105,7 +105,7 @@ pub const fn rows_in(reply_bytes: usize) -> usize {
     reply_bytes.saturating_sub(SCAN_HEAD_BYTES) / COLUMN_PAPER_ROW_BYTES
 }
 
-/// Returns the reply to `put`, without the zeros after it.
+/// Returns the reply to `put`, without the padding of zeros.
 pub fn put_reply(code: Code) -> Vec<u8> {
     let word = if code == Code::Done { b"ok" } else { b"er" };
     [&word[..], &[code as u8]].concat()
@@ -124,8 +124,8 @@ pub fn get_reply(cell: Option<&Cell>) -> Vec<u8> {
     reply
 }
 
-/// Returns the reply to `sc1` with at most `room` rows. `more` is true if the range has further rows. The reply ends
-/// before the first row that the format cannot represent.
+/// Returns the reply to `sc1` with at most `room` rows. `more` is true if the range has rows after `cells`. The reply
+/// ends before the first row that the format cannot represent.
 pub fn scan_reply(cells: &[FoundCell], room: usize, more: bool) -> Vec<u8> {
     let is_sayable = |found: &&FoundCell| {
         found.key.len() <= COLUMN_PAPER_KEY_BYTES
@@ -150,14 +150,15 @@ pub fn scan_reply(cells: &[FoundCell], room: usize, more: bool) -> Vec<u8> {
     reply
 }
 
-/// Answer that a client reads from a reply.
+/// Contents of a reply, as a client decodes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PaperAnswer {
     /// Answer to `put`.
     Put(Code),
-    /// Answer to `get`: the value, or `None` if there is no row. `Err(())` if the value is too long for the format.
+    /// Answer to `get`: the value, `None` if there is no such row, or `Err(())` if the value is too long for the
+    /// format.
     Get(Result<Option<Vec<u8>>, ()>),
-    /// Answer to `sc1`: the rows, and true if there are more.
+    /// Answer to `sc1`: the rows, and true if more rows follow.
     Scan(Vec<(Vec<u8>, Vec<u8>)>, bool),
 }
 

@@ -1,9 +1,9 @@
-//! Lock-free reads of the fast-path table, concurrent with its single writer. This is the specification of
+//! Lock-free reads of the fast-path table, while its single writer changes it. This module is the specification of
 //! `xdp/column_find.h`.
 //!
-//! The rows of a block do not change while a page refers to it, and the column's sequence number shows whether that was
-//! so during the whole read. Rows are therefore valid at the moment at which their block's flags were read: a change
-//! sets the flag `invalid` before it becomes visible to anyone.
+//! The rows of a block do not change while a page refers to the block. The column's sequence number shows whether the
+//! index stayed unchanged during the whole read. So the rows are current at the moment at which the reader reads their
+//! block's flags: a change sets the flag `invalid` before any client can see the change.
 
 use crate::head::{self, End, KeyWords, Lengths};
 use crate::layout::{ColumnBlock, ColumnPage, ColumnTable, ColumnTops};
@@ -16,16 +16,16 @@ use lineside_wire::{
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, fence};
 
-/// Maximum number of blocks that one scan visits.
+/// Maximum number of blocks that a scan visits. The host answers longer scans.
 pub const SCAN_BLOCKS_MAX: usize = 16;
-/// Maximum number of blocks tried if their heads are equal.
+/// Maximum number of blocks that a search tries if their heads are equal.
 const EQUAL_HEADS_TRIED_MAX: usize = 8;
 
-/// Counter of the reason for which the fast path forwards a request to the host.
+/// Reason why the fast path forwards a request to the host, named by the counter of such requests.
 pub type ForwardReason = ColumnCounter;
 
-/// Seqlock read section over one column. Data that was read is valid only if [`SeqlockRead::validate`] returns true at
-/// the end.
+/// Seqlock read section over one column. The data that was read is valid only if [`SeqlockRead::validate`] returns true
+/// afterwards.
 pub struct SeqlockRead<'a> {
     store: &'a Store,
     column: usize,
@@ -43,7 +43,7 @@ struct BlockPosition {
     block: usize,
 }
 
-/// One block.
+/// A block of the fast-path table, as a reader sees it.
 pub struct Block<'a> {
     index: usize,
     block: &'a ColumnBlock,
@@ -51,7 +51,7 @@ pub struct Block<'a> {
     lengths: Lengths,
 }
 
-/// End of a range.
+/// End of a range of rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Stop {
     /// Key of the end.
@@ -63,21 +63,21 @@ pub struct Stop {
 /// Range of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// Lowest key.
+    /// Lowest key of the range.
     pub start: KeyWords,
     /// True if a row at the start does not belong to the range.
     pub start_exclusive: bool,
-    /// End of the range, not below the start; `None`: the end of the table.
+    /// End of the range, which is not below its start; `None`: the range extends to the end of the table.
     pub stop: Option<Stop>,
-    /// Maximum number of rows; `None`: as many as the caller takes.
+    /// Maximum number of rows; `None`: the caller decides.
     pub limit: Option<usize>,
 }
 
 impl<'a> SeqlockRead<'a> {
-    /// Begins to read the column `name`.
+    /// Begins to read the column with this name.
     ///
     /// # Errors
-    /// The reason why it cannot be read now.
+    /// Returns the reason why the column cannot be read now.
     pub fn begin(store: &'a Store, name: &[u64; 4], now_ns: u64) -> Result<Self, ForwardReason> {
         if !lease::is_valid(&store.control().lease_until_ns, now_ns) {
             return Err(ForwardReason::NotLeased);
@@ -104,7 +104,7 @@ impl<'a> SeqlockRead<'a> {
         (seq & 1 == 0).then_some(section).ok_or(ForwardReason::Changing)
     }
 
-    /// Returns true if the column's index did not change since the section began.
+    /// Returns true if the index of the column has not changed since the section began.
     pub fn validate(&self) -> bool {
         fence(Acquire);
         self.table.seq.load(Relaxed) == self.seq
@@ -118,7 +118,8 @@ impl<'a> SeqlockRead<'a> {
         (self.table.pages.load(Relaxed) as usize).min(COLUMN_PAGES_MAX)
     }
 
-    /// Returns a page. A torn index gives an error or a wrong page, never one outside the table.
+    /// Returns a page by its number in the order of keys. While the writer changes the index, the result may be an
+    /// error or a wrong page, but it never lies outside the table.
     fn page(&self, place: usize) -> Result<&'a ColumnPage, ForwardReason> {
         let page = self.tops().page.get(place).ok_or(ForwardReason::Changing)?;
         let pages = self.store.pages.as_slice();
@@ -174,7 +175,7 @@ impl<'a> SeqlockRead<'a> {
         }
     }
 
-    /// Finds the block whose interval contains `key`.
+    /// Finds the block whose interval contains `key`, and its position.
     fn find(&self, key: &KeyWords) -> Result<(BlockPosition, Block<'a>), ForwardReason> {
         let pages = self.pages();
         if pages == 0 {
@@ -199,7 +200,7 @@ impl<'a> SeqlockRead<'a> {
         Err(ForwardReason::Misses)
     }
 
-    /// Checks that the block may be answered at this moment, and marks it as used.
+    /// Checks that the block's rows may be answered at this moment, and marks the block as used.
     fn check(&self, block: &Block<'_>) -> Result<(), ForwardReason> {
         if block.block.flags.load(Acquire) & COLUMN_BLOCK_INVALID != 0 {
             return Err(ForwardReason::Invalid);
@@ -215,10 +216,11 @@ impl<'a> SeqlockRead<'a> {
         Ok(())
     }
 
-    /// Returns the block and the index of the row at `key`, or `None` if there is no such row.
+    /// Returns the row with this key: its block, and its index in the block. Returns `None` if the table has no such
+    /// row.
     ///
     /// # Errors
-    /// The reason why the fast path does not know.
+    /// Returns the reason why the fast path does not know whether the row exists.
     pub fn get(&self, key: &KeyWords) -> Result<Option<(Block<'a>, usize)>, ForwardReason> {
         let (_, block) = self.find(key)?;
         self.check(&block)?;
@@ -227,12 +229,13 @@ impl<'a> SeqlockRead<'a> {
         Ok(is_there.then_some((block, row)))
     }
 
-    /// Passes the rows of `range` to `take`, as ranges of one block (block, from, to). `take` returns how many of them
-    /// it took. Returns the number of rows taken, and true if there may be more because the limit was reached or not
-    /// all rows were taken.
+    /// Passes the rows of `range` to `take`, as ranges of rows in a block (block, from, to). `take` returns the number
+    /// of rows that it accepted. Returns the number of accepted rows, and true if more rows may follow because the
+    /// limit was reached or `take` did not accept all rows.
     ///
     /// # Errors
-    /// The reason why the fast path does not know; [`ForwardReason::Forwarded`] if there are rows but none was taken.
+    /// Returns the reason why the fast path does not know these rows; [`ForwardReason::Forwarded`] if there are rows
+    /// but `take` accepted none.
     pub fn scan(
         &self,
         range: &Range,
@@ -290,7 +293,7 @@ impl<'a> SeqlockRead<'a> {
     }
 }
 
-/// Sets the flag `invalid` and counts the block in its column. Returns false if the flag was set already.
+/// Sets the flag `invalid`, and counts the block as invalid in its column. Returns false if the flag was already set.
 pub(crate) fn set_invalid(block: &ColumnBlock, table: &ColumnTable) -> bool {
     let before = block
         .flags
@@ -304,7 +307,8 @@ pub(crate) fn set_invalid(block: &ColumnBlock, table: &ColumnTable) -> bool {
     newly
 }
 
-/// Returns the index of the last head that is not above `head`. The first head is never above any.
+/// Returns the index of the last head that is not above `head`. Index 0 is always possible, because the first head is
+/// 0.
 fn last_not_above(heads: &[AtomicU64], head: u64) -> usize {
     heads
         .partition_point(|other| other.load(Relaxed) <= head)
@@ -321,7 +325,7 @@ impl Block<'_> {
         (self.block.rows.load(Relaxed) as usize).min(COLUMN_BLOCK_ROWS_MAX)
     }
 
-    /// Returns the offset of the record `row`, in words.
+    /// Returns the offset of a row's record in the block's data, in words of 64 bits.
     fn record_start(&self, row: usize) -> usize {
         match row.checked_sub(1) {
             Some(before) => self.block.end[before].load(Relaxed) as usize / 8,
@@ -329,7 +333,7 @@ impl Block<'_> {
         }
     }
 
-    /// Returns the records of rows `from` (inclusive) to `to` (exclusive) as words.
+    /// Returns the records of rows `from` (inclusive) to `to` (exclusive), as words of 64 bits.
     pub fn records(&self, from: usize, to: usize) -> &[AtomicU64] {
         let (begin, end) = (
             self.record_start(from),
@@ -343,7 +347,7 @@ impl Block<'_> {
         self.block.version_ms[row].load(Relaxed)
     }
 
-    /// Returns key and value of a row, or `None` if the record is torn.
+    /// Returns key and value of a row; `None` if the writer is changing the record.
     pub fn row(&self, row: usize) -> Option<Record> {
         Record::read(self.records(row, row + 1))
     }
@@ -365,7 +369,7 @@ impl Block<'_> {
         })
     }
 
-    /// Returns true if no key after this block can be within `stop`.
+    /// Returns true if all keys after this block lie after `stop`.
     fn ends_behind(&self, stop: &Stop) -> bool {
         match self.compare_high(&stop.key) {
             Ordering::Less => true,
@@ -374,11 +378,12 @@ impl Block<'_> {
         }
     }
 
-    /// Returns the number of rows before `key`, which is not below this block's low key. A row at the key counts if
-    /// `inclusive`.
+    /// Returns the number of rows in the block before `key`, which is not below the block's low key. If `inclusive`, a
+    /// row with this key counts, too.
     fn rows_before(&self, key: &KeyWords, inclusive: bool) -> usize {
         let (_, same) = head::compare_bound(key, &self.block.bound, End::Low, self.lengths.low);
-        // The low key and all rows share their first `skip` bytes, and the key's are higher.
+        // All rows begin with the first `skip` bytes of the low key. If the key differs in these bytes, it is above all
+        // rows.
         if same < self.lengths.skip {
             return self.rows();
         }
@@ -397,7 +402,7 @@ impl Block<'_> {
     }
 }
 
-/// Copy of a record: key and value.
+/// Copy of a row's record: key and value.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     bytes: [u8; Record::BYTES_MAX],
@@ -406,7 +411,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Maximum size of a record in bytes.
+    /// Maximum number of bytes of a record.
     pub const BYTES_MAX: usize =
         (4 + lineside_wire::COLUMN_KEY_BYTES_MAX + lineside_wire::COLUMN_VALUE_BYTES_MAX).next_multiple_of(8);
 

@@ -1,5 +1,5 @@
-//! Parses, without copying, the requests that the fast path may answer and the changes that it uses to invalidate. All
-//! others go to the host.
+//! Parsing, without copying, of the requests that the fast path may answer, and of changes, for which it invalidates
+//! blocks. The host handles all other requests.
 
 use crate::head::KeyWords;
 use crate::reader::{Range, Stop};
@@ -13,26 +13,26 @@ use lineside_wire::{
 use std::cmp::Ordering;
 use zerocopy::FromBytes;
 
-/// Size of the operation's name in the paper format, in bytes.
+/// Number of bytes of the operation's name in the paper format.
 const PAPER_OP_BYTES: usize = 3;
 
-/// A request about one column.
+/// A request for one column, as the fast path understands it.
 #[derive(Debug)]
 pub struct Request {
-    /// Name of the column.
+    /// Name of the column, padded with zeros.
     pub name: [u64; 4],
-    /// Operation.
+    /// Operation of the request.
     pub ask: Ask,
 }
 
 /// Operation of a request.
 #[derive(Debug)]
 pub enum Ask {
-    /// Reads the row at a key, which is not empty.
+    /// Reads the row with this key. The key is not empty.
     Get(KeyWords),
-    /// Reads the rows of a range; `None` if its start is above its stop.
+    /// Reads the rows of a range; `None` if the range is empty because its start is above its stop.
     Scan(Option<Range>),
-    /// Changes the row at a key.
+    /// Changes the row with this key.
     Change(KeyWords),
 }
 
@@ -41,14 +41,14 @@ pub fn is_paper(payload: &[u8]) -> bool {
     [&b"put"[..], b"get", b"sc1"].contains(&&payload[..PAPER_OP_BYTES.min(payload.len())])
 }
 
-/// Returns true if `payload` may change the table and make the fast path invalidate a block: a put of the paper format,
-/// or a native put or delete.
+/// Returns true if `payload` is a change for which the fast path invalidates a block: a put of the paper format, or a
+/// native put or delete.
 pub fn is_change(payload: &[u8]) -> bool {
     let is_op = || native::is_native(payload) && [COLUMN_OP_PUT, COLUMN_OP_DELETE].contains(&payload[3]);
     payload.len() <= PAYLOAD_BYTES_MAX && (payload.starts_with(b"put") || is_op())
 }
 
-/// Returns a key or name of the paper format without its padding of zeros.
+/// Returns a key or name of the paper format without the zeros that pad it.
 fn before_zeros(bytes: &[u8]) -> &[u8] {
     let end = bytes
         .iter()
@@ -91,7 +91,8 @@ fn is_above(key: &KeyWords, other: &KeyWords) -> Ordering {
     key.compare(|index| other.words()[index], other.bytes()).0
 }
 
-/// Parses a native request about one column that consists of whole words. Returns `None` if the host must handle it.
+/// Parses a native request for one column, whose length must be a multiple of eight bytes. Returns `None` if the host
+/// must handle the request.
 pub fn parse_native(payload: &[u8]) -> Option<(&NativeHeader, Request)> {
     let (header, body) = native::parse_request(payload).ok()?;
     let (head, rest) = ColumnHead::ref_from_prefix(body).ok()?;
@@ -116,7 +117,8 @@ pub fn parse_native(payload: &[u8]) -> Option<(&NativeHeader, Request)> {
     Some((header, Request { name, ask }))
 }
 
-/// Returns the range of a scan. Returns `None` if the scan is in descending order or its range is empty.
+/// Returns the range of a scan. Returns `None` if the host must handle the scan: if it is in descending order, or if
+/// its range is empty.
 fn range(head: &ColumnHead, start: KeyWords, rest: &[u8]) -> Option<Range> {
     if head.flags & !(COLUMN_FLAG_STOP_INCLUSIVE | COLUMN_FLAG_START_EXCLUSIVE) != 0 {
         return None;
@@ -140,7 +142,7 @@ fn range(head: &ColumnHead, start: KeyWords, rest: &[u8]) -> Option<Range> {
     })
 }
 
-/// Splits off a key with its padding of zeros.
+/// Splits a key, with the zeros that pad it, off the front. Returns the key and the remaining bytes.
 fn padded(bytes: &[u8], len: u8) -> Option<(KeyWords, &[u8])> {
     let len = usize::from(len);
     let (padded, rest) = bytes.split_at_checked(len.next_multiple_of(8))?;

@@ -1,17 +1,19 @@
-//! Coherence with the table's servers: changes that other clients make, as the servers announce them.
+//! Coherence with the table's servers: this module handles the changes that other clients make, which the servers
+//! announce.
 //!
-//! A server numbers its changes from 1 in the order in which they begin. It sends a PRE notice for each change, waits
-//! until that is acknowledged, and only then makes the change visible. Every notice also carries the lowest number of a
-//! change that is in progress, so a lost POST notice is made up for by the next notice. The server grants leases. While
-//! a PRE notice is not acknowledged, it waits until the last lease it granted has ended, and grants none. So rows that
-//! were read from a server are answered only while that server asks before it changes them. A lease that is taken after
-//! an earlier one has ended makes all earlier rows of the server invalid.
+//! A server numbers its changes from 1, in the order in which they begin. It sends a PRE notice for each change, waits
+//! until Lineside acknowledges it, and only then makes the change visible. Every notice also carries the lowest number
+//! of a change that is still in progress, so if a POST notice is lost, the next notice has the same effect. The server
+//! grants leases. While a PRE notice is not acknowledged, the server grants no lease, and waits until the last lease
+//! that it granted has ended. So while the fast path answers rows of a server, that server asks before it changes them.
+//! If Lineside gets a lease after an earlier one had ended, all rows that it read before from this server become
+//! invalid.
 //!
-//! A server that opens a region asks before the region can be read there. It assumes that a lease exists, because the
-//! server that held the region before may have granted one and crashed.
+//! A server that opens a region sends a PRE notice before the region can be read there. It assumes that a lease exists,
+//! because the server that served the region before may have granted one and crashed.
 //!
-//! If it is unknown which server a row was read from, rows need the leases of all servers. Then every server that may
-//! change a row is one whose lease is held, or the fast path answers nothing.
+//! If it is not known which server a row was read from, the fast path answers rows only while it has the leases of all
+//! servers. Then each server that may change a row has granted a lease, or the fast path answers nothing.
 
 mod expiries;
 
@@ -22,18 +24,18 @@ use expiries::Expiries;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of servers that the fast path can distinguish at a time. Number 0 is reserved for the embedded table.
+/// Maximum number of servers that the fast path can distinguish at the same time. Number 0 is the embedded table.
 pub const SERVERS_MAX: u16 = 64;
 
-/// Number of a server that has none in the fast path.
+/// Value for a server that has no number in the fast path.
 const NO_ID: ServerId = ServerId(u16::MAX);
 
-/// Progress of a server's changes, which every notice carries.
+/// Progress of a server's changes. Every notice carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangeProgress {
-    /// Epoch of the server. It increases with each start, and the numbers of changes then start again.
+    /// Epoch of the server. It increases with each start of the server; the numbers of changes then begin at 1 again.
     pub epoch: u64,
-    /// Lowest number of a change in progress, or the next number if there is none.
+    /// Lowest number of a change in progress, or the number of the next change if none is in progress.
     pub oldest_open: u64,
 }
 
@@ -43,10 +45,10 @@ struct Server {
     epoch: u64,
     id: ServerId,
     until_ns: u64,
-    /// Changes that the server began and, as far as known, has not ended. An intent with number n also covers all
-    /// changes in progress with lower numbers that were not announced.
+    /// Changes that the server has begun and, as far as Lineside knows, has not ended. An entry with number n also
+    /// covers unannounced changes in progress with lower numbers.
     intents: Vec<(u64, WriteIntent)>,
-    /// All changes with lower numbers were announced.
+    /// Lowest number of a change that may not have been announced. All changes with lower numbers were announced.
     announced_below: u64,
     announced: BTreeSet<u64>,
 }
@@ -54,21 +56,21 @@ struct Server {
 #[derive(Debug, Default)]
 struct LeaseTable {
     servers: BTreeMap<usize, Server>,
-    /// Index of the server with a hashed name.
+    /// Index of each server by its hashed name.
     names: BTreeMap<u64, usize>,
-    /// Epoch and number of the last announced change of a server whose intent was released. A grant that is not newer
+    /// For each server, epoch and number of its last announced change whose mark was removed. A grant that is not newer
     /// is ignored.
     last_released: BTreeMap<usize, (u64, u64)>,
-    /// Retired numbers, which rows in the fast path may still have.
+    /// Numbers that no server has any more, but that rows in the fast path may still have.
     retired_ids: BTreeSet<u16>,
-    /// If rows cannot be attributed to servers: the number of servers that must all grant a lease, and their common
-    /// number in the fast path.
+    /// `None` if rows are attributed to servers. Otherwise the number of servers that must all grant a lease, and the
+    /// number in the fast path that all their rows have.
     all: Option<(usize, ServerId)>,
     /// True if a server that is not configured changes the table.
     has_unknown_writer: bool,
 }
 
-/// The table's servers, with their leases and their changes in progress.
+/// The table's servers, with their leases and the changes that they have in progress.
 #[derive(Debug)]
 pub struct Servers {
     coherence: Arc<Coherence>,
@@ -78,8 +80,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Returns an object without known servers. Leases are shortened by `slack_ns`, because the fast path's clock may
-    /// lag by that much.
+    /// Creates an object that knows no server yet. Leases are shortened by `slack_ns` nanoseconds, because the clock of
+    /// the fast path may lag by this time.
     pub fn new(coherence: Arc<Coherence>, slack_ns: u64) -> Self {
         Self {
             coherence,
@@ -89,8 +91,8 @@ impl Servers {
         }
     }
 
-    /// Like [`Servers::new`], for servers 0 to `count` - 1, each of which may hold any row: rows need the leases of
-    /// all.
+    /// Like [`Servers::new`], for servers with the indices 0 to `count` - 1, each of which may serve any row. The fast
+    /// path answers rows only while it has the leases of all of them.
     pub fn all_of(coherence: Arc<Coherence>, slack_ns: u64, count: usize) -> Self {
         let servers = Self::new(coherence, slack_ns);
         servers.leases().all = Some((count, NO_ID));
@@ -101,13 +103,13 @@ impl Servers {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number to begin a fill with for rows of `server`, or `None` if its rows may not be cached.
+    /// Returns the number with which a fill of rows of `server` begins; `None` if these rows may not be cached.
     pub fn id(&self, server: usize) -> Option<ServerId> {
         self.leases().leased_id(server)
     }
 
-    /// Like [`Servers::id`], for the server with this hashed name. If rows cannot be attributed to servers, the name
-    /// does not matter.
+    /// Like [`Servers::id`], for the server with this hashed name. The name is ignored if rows are not attributed to
+    /// servers.
     pub fn id_of(&self, name: u64) -> Option<ServerId> {
         let leases = self.leases();
         match leases.all {
@@ -123,20 +125,20 @@ impl Servers {
         leases.names.insert(name, server);
     }
 
-    /// Returns true if rows need only the lease of the server that they were read from.
+    /// Returns true if rows are attributed to servers, so that a row needs only the lease of its own server.
     pub fn has_lease_per_server(&self) -> bool {
         self.leases().all.is_none()
     }
 
-    /// Returns the number of servers whose leases are held at `now_ns`.
+    /// Returns the number of servers whose leases are valid at `now_ns`.
     pub fn leased(&self, now_ns: u64) -> usize {
         let leases = self.leases();
         let held = leases.servers.values().filter(|held| now_ns < held.until_ns);
         held.count()
     }
 
-    /// Records that a server that is not configured changes the table. Its rows are not cached. If rows cannot be
-    /// attributed to servers, nothing is cached from now on.
+    /// Records that a server that is not configured changes the table; its rows are not cached. If rows are not
+    /// attributed to servers, no row is cached from now on.
     pub fn record_unknown_writer(&self) {
         let mut leases = self.leases();
         leases.has_unknown_writer = true;
@@ -155,21 +157,22 @@ impl Servers {
         self.leases().has_unknown_writer
     }
 
-    /// Records, before a change is announced, that a cell in `touched` expires at `end_ms`. `now_ms` is the time of the
-    /// same clock, in milliseconds since 1970.
+    /// Records, before a change is announced, that a cell in `touched` will expire at `end_ms`. `now_ms` is the present
+    /// time by the same clock. Both are in milliseconds since 1970.
     pub fn record_expiry(&self, touched: &[ColumnRange], end_ms: u64, now_ms: u64) {
         let mut expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
         expiries.add(touched, end_ms, now_ms);
     }
 
-    /// Returns the earliest known expiry of a cell in `interval` that may have existed at `read_ms`.
+    /// Returns the earliest known expiry, in milliseconds since 1970, of a cell in `interval` that may have existed at
+    /// `read_ms`.
     pub fn first_expiry_ms(&self, column: ColumnId, interval: &Interval, read_ms: u64) -> Option<u64> {
         let expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
         expiries.first_expiry_ms(column, interval, read_ms)
     }
 
-    /// Handles a lease of `lease_ns` that `server` granted in answer to a request sent at `sent_ns` (CLOCK_MONOTONIC,
-    /// not after `now_ns`). The server's next change will have the number `next`.
+    /// Handles a lease of `lease_ns` nanoseconds that `server` has granted. The grant answers a request that was sent
+    /// at `sent_ns` (CLOCK_MONOTONIC, not after `now_ns`). The server's next change will have the number `next`.
     pub fn granted(
         &self,
         server: usize,
@@ -198,8 +201,8 @@ impl Servers {
         leases.apply_progress(&self.coherence, server, progress);
     }
 
-    /// Handles the PRE notice of `server` for change `number` of `touched`. Returns false if it must not be
-    /// acknowledged.
+    /// Handles the PRE notice of `server` that its change `number` will affect `touched`. Returns false if the notice
+    /// must not be acknowledged.
     pub fn on_pre(
         &self,
         server: usize,
@@ -210,7 +213,7 @@ impl Servers {
         let mut leases = self.leases();
         let is_of_before = |held: &Server| held.epoch < progress.epoch;
         if leases.servers.get(&server).is_none_or(is_of_before) {
-            // Rows of a server without a lease are not cached, so no intent is needed.
+            // Without a lease, rows of this server are not cached, so the change needs no mark.
             leases.end(&self.coherence, server);
             leases.record_released(server, (progress.epoch, number));
             self.coherence.end_write(self.coherence.begin_write(touched));
@@ -229,7 +232,7 @@ impl Servers {
         true
     }
 
-    /// Handles a POST notice, or the progress that another notice carries.
+    /// Handles a POST notice, or the progress that is part of any other notice.
     pub fn apply_progress(&self, server: usize, progress: ChangeProgress) {
         let mut leases = self.leases();
         if leases
@@ -241,8 +244,8 @@ impl Servers {
         }
     }
 
-    /// Releases the changes of servers whose lease has ended at `now_ns`. Must be called regularly, so that changes
-    /// that such a server had begun do not block fills.
+    /// Removes the marks of changes of servers whose lease has ended at `now_ns`. Must be called regularly, because
+    /// these marks would otherwise block fills.
     pub fn tick(&self, now_ns: u64) {
         let mut leases = self.leases();
         let over = leases.servers.iter().filter(|(_, held)| held.until_ns <= now_ns);
@@ -264,7 +267,7 @@ impl Server {
         }
     }
 
-    /// Records that change `number` was announced. Returns false if it had been before.
+    /// Records that change `number` was announced. Returns false if it was already recorded.
     fn record_announced(&mut self, number: u64) -> bool {
         let is_new = number >= self.announced_below && self.announced.insert(number);
         self.compact_announced();
@@ -285,7 +288,8 @@ impl Server {
 }
 
 impl LeaseTable {
-    /// Takes over a lease. If the lease before it had ended, the server may have made changes without announcing them.
+    /// Extends the lease of a server. If the earlier lease had ended, the server may have made changes in the meantime
+    /// without announcing them, so all its rows become invalid.
     fn extend(
         &mut self,
         coherence: &Coherence,
@@ -306,7 +310,8 @@ impl LeaseTable {
         }
         let last = next.saturating_sub(1);
         if last >= progress.oldest_open {
-            // Changes that it had begun by then may not have been announced; all later ones are.
+            // Changes that the server began before this lease may not have been announced, so all rows are marked until
+            // these changes have ended. All later changes are announced.
             lease.intents.push((last, coherence.begin_write_all()));
         }
         lease.announced_below = lease.announced_below.max(next);
@@ -314,7 +319,7 @@ impl LeaseTable {
         self.renumber(coherence, server);
     }
 
-    /// Returns the number that rows of `server` have in the fast path.
+    /// Returns the number that the fast path gives to rows of `server`.
     fn id(&self, server: usize) -> ServerId {
         match self.all {
             Some((_, id)) => id,
@@ -322,7 +327,7 @@ impl LeaseTable {
         }
     }
 
-    /// Returns the time in ns until which rows of `server` may be answered; 0 means that they may not.
+    /// Returns the CLOCK_MONOTONIC time in nanoseconds until which rows of `server` may be answered; 0: they may not.
     fn until_ns(&self, server: usize) -> u64 {
         match self.all {
             Some((count, _)) if self.servers.len() < count => 0,
@@ -351,8 +356,8 @@ impl LeaseTable {
         }
     }
 
-    /// Gives `server` a new number. Rows that were read before are not answered any more; rows that will be read are,
-    /// until the lease ends.
+    /// Gives `server` a new number in the fast path. Rows with the old number are never answered again. Rows that are
+    /// read from now on get the new number, and are answered until the lease ends.
     fn renumber(&mut self, coherence: &Coherence, server: usize) {
         self.end_id(coherence, server);
         let id = self.new_id(coherence);
@@ -394,14 +399,14 @@ impl LeaseTable {
             coherence.end_write(intent);
         }
         if progress.oldest_open > lease.announced_below {
-            // A change was made without an announcement: no row that was read from this server is known to be valid.
+            // The server made a change without announcing it, so any row that was read from this server may be stale.
             lease.announced_below = progress.oldest_open;
             lease.compact_announced();
             self.renumber(coherence, server);
         }
     }
 
-    /// Returns a number that no row in the fast path has, or [`NO_ID`] if there are more servers than numbers.
+    /// Returns a number that no row in the fast path has; [`NO_ID`] if all numbers are in use.
     fn new_id(&mut self, coherence: &Coherence) -> ServerId {
         let free = |leases: &Self| {
             let shared = leases.all.map(|(_, id)| id);

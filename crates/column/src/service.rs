@@ -1,4 +1,4 @@
-//! The `column` service in the daemon: combines table, coherence, host, fast path, sockets, and lease.
+//! The service `column` of the daemon: it connects table, coherence, host, fast path, sockets and lease.
 
 use crate::coherence::Coherence;
 use crate::config::{CoherenceName, ColumnConfig, TableName};
@@ -33,15 +33,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Time limit of one call to HBase or its gateway.
+/// Time limit of one call to HBase or its Thrift gateway.
 const HBASE_TIME: Duration = Duration::from_secs(5);
-/// Number of host threads over HBase. One connection serves many parallel requests in the time of one.
+/// Number of host threads for a table in HBase. HBase answers this number of parallel requests of a connection in about
+/// the time of one.
 const HBASE_THREADS: usize = 16;
 
-/// Memory of a queued request in bytes: the longest packet, and its entry in the queue.
+/// Memory of a queued request in bytes: the longest packet, and the request's entry in the queue.
 const QUEUED_BYTES: usize = 1536;
 
-/// Registration of the service.
+/// Registration of the service `column` in the daemon.
 pub const DEF: ServiceDef = ServiceDef {
     name: "column",
     may_repeat: false,
@@ -62,11 +63,11 @@ fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
 
 struct ColumnService {
     config: ColumnConfig,
-    /// Claimed directory of the embedded table.
+    /// Directory of the embedded table. This process has the lock of the directory.
     disk: Option<FsDisk>,
-    /// Key shared with HBase's servers, once it was read.
+    /// Key that Lineside shares with HBase's servers; `None` before it was read.
     notify_key: Option<NoticeKey>,
-    /// Guard that removes what the start has created, until the service is used.
+    /// Guard that removes a directory that the start has created, unless the service is used.
     new_directory: Option<NewDirectory>,
 }
 
@@ -76,9 +77,10 @@ struct ColumnState {
     fastpath: Arc<ColumnFastPath>,
     coherence: Arc<Coherence>,
     host: Arc<ColumnHost>,
-    /// The embedded table, and one of its columns: read before the lease is renewed.
+    /// The embedded table, and one of its columns. Before each renewal of the lease, a read of the table checks that it
+    /// responds.
     embedded: Option<Arc<Embedded>>,
-    /// Durations of fdatasync of the embedded table's journal.
+    /// Durations of fdatasync for the journal of the embedded table.
     sync_times: Option<Arc<Histogram>>,
     column: ColumnName,
     subscription: Option<HBaseSubscription>,
@@ -113,7 +115,7 @@ impl Service for ColumnService {
         if !config.listen.ip().is_loopback() {
             warnings.push(format!(
                 "[column] listen = {}: every client that can reach this address can open a session and change the \
-                 table",
+                 table; restrict access to the port",
                 config.listen
             ));
         }
@@ -204,7 +206,7 @@ impl Service for ColumnService {
         setup.trusted = Box::new(move |address| trusting.trusts(address));
         let host = Arc::new(ColumnHost::new(setup)?);
         let fastpath = Arc::new(ColumnFastPath::new(Arc::clone(&store)));
-        // The embedded table is just as fast on one thread.
+        // The embedded table is not faster with several threads.
         let host_threads = if embedded.is_some() { 1 } else { HBASE_THREADS };
         let socket = SocketDatapath::start_with_host_threads(
             context.socket_options(config.listen),
@@ -214,7 +216,8 @@ impl Service for ColumnService {
             &readers,
         );
         let socket = socket.with_context(|| cannot_listen(DEF.name, config.listen))?;
-        // Clients may have written rows from now on, so they must be kept even if a later step of the start fails.
+        // From now on clients may have written rows, so the directory is not removed if a later step of the start
+        // fails.
         if let Some(new) = &mut new_directory {
             new.keep();
         }
@@ -235,7 +238,7 @@ impl Service for ColumnService {
     }
 }
 
-/// Returns the empty fast-path table, which is in the maps of the XDP program if there is one.
+/// Returns the fast-path table, emptied. If there is an XDP program, the table is in its maps.
 fn open_table(config: &ColumnConfig, readers: &Readers, context: &StartContext) -> anyhow::Result<Store> {
     let geometry = config.geometry();
     let mut programs = context.attachment.programs();
@@ -244,22 +247,22 @@ fn open_table(config: &ColumnConfig, readers: &Readers, context: &StartContext) 
         return Ok(Store::anonymous(&geometry)?);
     };
     let store = datapath::store(xdp, &geometry)?;
-    // Rows that a killed server left were valid as long as the table did not change without it, which may happen from
-    // now on.
+    // A killed server may have left rows. They were current only as long as no client could change the table, which
+    // becomes possible now.
     lease::end(&store.control().lease_until_ns);
     readers.wait();
     store.format(&geometry)?;
     Ok(store)
 }
 
-/// Parts of `memory_max`.
+/// Parts of the memory that `memory_max` allows.
 struct Memory {
     limits: Limits,
     sessions_bytes: usize,
 }
 
 impl Memory {
-    /// Divides `memory_max`. The queue of requests for the host gets its part first.
+    /// Divides `memory_max`. The queue of requests for the host gets its part before sessions and the table.
     fn of(config: &ColumnConfig, context: &StartContext) -> anyhow::Result<Self> {
         let queue_bytes = context.datapath.queue * QUEUED_BYTES;
         let total_bytes = config.memory_max.bytes();
@@ -291,7 +294,7 @@ fn open_embedded(
     let embedded = match &config.store {
         TableName::Memory => Embedded::in_memory_within(limits, system_clock()),
         TableName::Embedded => {
-            let disk = disk.context("the data directory was not claimed")?;
+            let disk = disk.context("internal error: the data directory was not opened")?;
             let opened = Embedded::open_on(disk, limits, system_clock()).map_err(|error| match error {
                 TableError::Refused(why) => anyhow!(why),
                 other => other.into(),
@@ -304,8 +307,8 @@ fn open_embedded(
 }
 
 impl ColumnState {
-    /// Returns true if the locks and the table that every change and every fill need are available. If one of them is
-    /// stuck, this does not return, and the lease ends.
+    /// Returns true if the locks and the table that every change and every fill needs are available. If one of them is
+    /// blocked, this function does not return, so the lease is not renewed and ends.
     fn is_well(&self) -> bool {
         self.coherence.counts();
         (self.embedded.as_ref()).is_none_or(|table| table.get(&[0], &[self.column]).is_ok())
@@ -345,7 +348,7 @@ impl Leased for ColumnState {
         }
         if let Some(why) = self.embedded.as_ref().and_then(|table| table.failed()) {
             out.problems.push(format!(
-                "column: the table takes no changes until the next start: {why}"
+                "column: the table takes no changes until the next start; check the disk, then restart: {why}"
             ));
         }
         status.set_table(
@@ -366,10 +369,10 @@ impl Leased for ColumnState {
     }
 }
 
-/// Use of a share, in percent, from which on the status has a warning.
+/// Percentage of a share of sessions above which the status has a warning.
 const SESSIONS_WARN_PERCENT: usize = 80;
 
-/// Adds a warning if sessions are nearly used up, and a problem if new clients are refused.
+/// Adds a warning to the status if a share of sessions is nearly used up, and a problem if new clients are refused.
 fn session_status(sessions: &SessionUse, out: &mut StatusBuilder) {
     let SessionUse {
         open,
@@ -390,7 +393,7 @@ fn session_status(sessions: &SessionUse, out: &mut StatusBuilder) {
     }
 }
 
-/// Receiver of the notices of the table's servers.
+/// Receiver of the notices of changes that the table's servers send.
 struct HBaseSubscription {
     servers: Arc<Servers>,
     listener: Listener,
@@ -407,13 +410,13 @@ impl HBaseSubscription {
     ) -> anyhow::Result<Self> {
         let (TableName::HBase { table: name, .. } | TableName::Thrift2 { table: name, .. }) = &config.store
         else {
-            bail!("this table has no servers");
+            bail!("coherence = \"coprocessor\" needs a table in HBase; change `store` or `coherence`");
         };
-        let key = key.context("the key of the notices was not read")?;
+        let key = key.context("internal error: the key of the notices was not read")?;
         let count = config.servers.len();
         let coherence = Arc::clone(coherence);
         let servers = Arc::new(match config.store {
-            // The gateway does not report which server it asked.
+            // The gateway does not report which server it used, so the leases of all servers are needed.
             TableName::Thrift2 { .. } => Servers::all_of(coherence, CLOCK_SLACK_NS, count),
             _ => Servers::new(coherence, CLOCK_SLACK_NS),
         });
@@ -421,7 +424,7 @@ impl HBaseSubscription {
             listen: config.notify_listen,
             servers: config.servers.clone(),
             key,
-            // HBase's servers omit the default namespace.
+            // HBase's servers omit the default namespace in the names of tables.
             table: name.strip_prefix("default:").unwrap_or(name).as_bytes().to_vec(),
             columns: config.columns.len() as u16,
         };
@@ -469,7 +472,8 @@ impl HBaseSubscription {
                 false => "the fast path is empty until all of them do",
             };
             problems.push(format!(
-                "column: {leased} of {count} `servers` grant a lease; {meaning}"
+                "column: {leased} of {count} `servers` grant a lease; {meaning}; check that the others \
+                 run and have the coprocessor"
             ));
         }
     }
@@ -484,8 +488,8 @@ fn read_notify_key(path: &Path) -> anyhow::Result<NoticeKey> {
     })
 }
 
-/// Refuses to start if a killed server left its fast path at one of the interfaces: that would answer in parallel,
-/// without learning of changes by this server.
+/// Returns an error if a killed server left its fast path at one of the interfaces. That fast path would still answer,
+/// but would not learn of changes by this server.
 fn refuse_left_over(datapath: &DatapathConfig) -> anyhow::Result<()> {
     let has_table = |interface: &&String| {
         let folder = Pins::folder_of(&datapath.pin_dir, interface);
@@ -503,8 +507,9 @@ fn refuse_left_over(datapath: &DatapathConfig) -> anyhow::Result<()> {
 
 fn names(config: &ColumnConfig) -> anyhow::Result<Vec<ColumnName>> {
     let name = |text: &String| {
-        ColumnName::new(text.as_bytes())
-            .with_context(|| format!("{text:?} is not a column name (family:qualifier)"))
+        ColumnName::new(text.as_bytes()).with_context(|| {
+            format!("{text:?} is not a column name; give family:qualifier, at most 32 bytes")
+        })
     };
     config.columns.iter().map(name).collect()
 }
@@ -524,7 +529,9 @@ fn in_hbase(store: &TableName) -> anyhow::Result<Arc<dyn Table>> {
                 format!("cannot open table {table} through {gateway}")
             })?))
         }
-        TableName::Memory | TableName::Embedded => bail!("no table"),
+        TableName::Memory | TableName::Embedded => {
+            bail!("internal error: this kind of table is not opened here")
+        }
     }
 }
 

@@ -1,10 +1,9 @@
 //! The fast-path table of `column`: columns, pages and blocks in memory that the host, the socket datapath and the XDP
 //! program share. `spec/column.toml` describes every field.
-//!
-//! A block holds all rows of one interval of keys, so a key of the interval that is missing there is not in the table.
-//! The blocks of a column are listed in pages in the order of their keys, and the pages in the column's tops. Both are
-//! searched by heads: eight bytes of each low key. Except for its flags, a block never changes while a page refers to
-//! it.
+//! A block holds all rows of an interval of keys: if it lacks a key of its interval, the table has no row with that
+//! key. Pages list the blocks of a column in the order of their keys, and the column's tops list the pages. Both are
+//! searched by heads, which are eight bytes of each low key. Except for its flags, a block never changes while a page
+//! refers to it.
 
 use crate::layout::{
     ColumnBlock, ColumnControl, ColumnLine, ColumnName, ColumnPage, ColumnServers, ColumnTable, ColumnTops,
@@ -18,47 +17,48 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// Version of the layout. Memory with another version is not taken over.
+/// Version of the layout. Memory that has another version is not reused.
 pub const LAYOUT_VERSION: u32 = 1;
 
-/// Size of the paper's address in bytes: S_value is 36 * 2^a.
+/// Number of bytes of an address in the paper: S_value is 36 * 2^a.
 const ADDRESS_BYTES: usize = 36;
-/// Places in the table of names for each column. With 16, every second hash key places 16 names without collisions.
+/// Number of places in the table of names for each column. With 16 places, 16 names are placed without a collision by
+/// every second hash key.
 const NAME_PLACES: usize = 16;
-/// Maximum number of hash keys tried before two names are assumed to be equal.
+/// Maximum number of hash keys that are tried. If all of them give collisions, two names must be equal.
 const DRAWS: u32 = 4096;
-/// Two odd numbers with well-mixed bits, used to fold the four words of a name into two.
+/// Two odd numbers with well-mixed bits, with which the four words of a name are reduced to two.
 const FOLD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
 
-/// Size of a fast-path table in the paper's parameters (checklist S3-03, S3-04), and its policies.
+/// Size of a fast-path table in the paper's parameters (checklist S3-03, S3-04), and the policies of the fast path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// l: log2 of the number of column families.
+    /// The paper's l: log2 of the number of column families.
     pub family_bits: u32,
-    /// m: log2 of the number of columns of a family.
+    /// The paper's m: log2 of the number of columns of a family.
     pub column_bits: u32,
-    /// n: log2 of the rows of a column.
+    /// The paper's n: log2 of the number of rows of a column.
     pub row_bits: u32,
-    /// a: log2 of the room for a row in the paper's addresses, which have 36 bytes: a row has 36 * 2^a bytes. A block
-    /// whose rows are longer holds fewer rows.
+    /// The paper's a: log2 of the memory for a row in the paper's addresses of 36 bytes, so a row may take 36 * 2^a
+    /// bytes. A block with longer rows holds fewer rows.
     pub value_bits: u32,
-    /// b: log2 of the rows of a block.
+    /// The paper's b: log2 of the number of rows of a block.
     pub block_bits: u32,
-    /// The columns, `family:qualifier` each: at most 2^(l+m), of at most 2^l families.
+    /// Names of the columns, each `family:qualifier`: at most 2^(l+m) columns in at most 2^l families.
     pub columns: Vec<String>,
     /// True if packets of the paper format are answered.
     pub paper_format: bool,
-    /// True if the fast path does not learn of changes that others make, so that replies carry a flag that they may be
+    /// True if the fast path does not learn of changes by other clients. Replies then carry a flag that they may be
     /// stale.
     pub may_be_stale: bool,
-    /// True if one invalid block makes the whole column miss, as the paper's text says literally.
+    /// True if one invalid block makes the whole column miss, as the text of the paper says.
     pub literal_flags: bool,
-    /// Sources whose changes XDP uses to invalidate blocks; at most 8.
+    /// Source addresses for whose changes XDP invalidates blocks; at most 8 ranges.
     pub trusted_sources: Vec<Range>,
 }
 
 impl Default for Geometry {
-    /// Returns the paper's families, columns and blocks, with 2^16 rows for each column.
+    /// Returns a geometry with the paper's families, columns and blocks, and with 2^16 rows for each column.
     fn default() -> Self {
         Self {
             family_bits: 1,
@@ -76,38 +76,38 @@ impl Default for Geometry {
 }
 
 impl Geometry {
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub const fn blocks(&self) -> usize {
         1 << (self.family_bits + self.column_bits + self.row_bits - self.block_bits)
     }
 
-    /// Number of pages. There are enough as long as they are a quarter full.
+    /// Returns the number of pages. It is sufficient if pages are on average a quarter full.
     pub const fn pages(&self) -> usize {
         self.blocks() / (COLUMN_PAGE_BLOCKS / 4) + 2 * self.columns.len() + 2
     }
 
-    /// Maximum number of rows of a block.
+    /// Returns the maximum number of rows of a block.
     pub const fn block_rows(&self) -> usize {
         1 << self.block_bits
     }
 
-    /// Room for records in a block, in bytes.
+    /// Returns the number of bytes of records for which a block has room.
     pub const fn room_bytes(&self) -> usize {
         (ADDRESS_BYTES << (self.value_bits + self.block_bits)).next_multiple_of(8)
     }
 
-    /// Size of a block's data in bytes. It includes 64 spare bytes, because readers that copy in steps of 64 bytes may
-    /// read that far beyond the records.
+    /// Returns the number of bytes of a block's data. They include 64 spare bytes, because a reader that copies in
+    /// steps of 64 bytes may read this far beyond the records.
     pub const fn data_bytes(&self) -> usize {
         (self.room_bytes() + 64).next_multiple_of(64)
     }
 
-    /// Number of places in the table of names.
+    /// Returns the number of places in the table of names.
     pub const fn name_places(&self) -> usize {
         NAME_PLACES * self.columns.len().next_power_of_two()
     }
 
-    /// Returns the first fault of the geometry, or `None`.
+    /// Returns a description of the first fault in the geometry; `None` if it is valid.
     pub fn fault(&self) -> Option<&'static str> {
         let family = |name: &String| name.split(':').next().map(str::to_owned);
         let mut families: Vec<_> = self.columns.iter().map(family).collect();
@@ -151,14 +151,14 @@ impl Geometry {
     }
 }
 
-/// The parts of a fast-path table.
+/// The parts of a fast-path table in shared memory.
 #[derive(Debug)]
 pub struct Store {
-    /// State of each column, such as its sequence number.
+    /// State of each column, such as its sequence number and number of pages.
     pub tables: Table<ColumnTable>,
-    /// Column numbers by name.
+    /// Table that maps the names of columns to their numbers.
     pub names: Table<ColumnName>,
-    /// Pages of each column, in the order of their keys.
+    /// For each column, its pages in the order of their keys.
     pub tops: Table<ColumnTops>,
     /// Pages of all columns.
     pub pages: Table<ColumnPage>,
@@ -166,17 +166,17 @@ pub struct Store {
     pub blocks: Table<ColumnBlock>,
     /// Records of all blocks.
     pub data: Table<ColumnLine>,
-    /// Times until which rows of each server may be answered; one entry.
+    /// CLOCK_MONOTONIC times until which rows of each server may be answered; this table has one entry.
     pub servers: Table<ColumnServers>,
-    /// Lease, geometry and policies; one entry.
+    /// Lease, geometry and policies of the fast path; this table has one entry.
     pub control: Table<ColumnControl>,
 }
 
 impl Store {
-    /// Returns an empty fast-path table in the memory of this process alone.
+    /// Creates an empty fast-path table in memory that only this process uses.
     ///
     /// # Errors
-    /// The kernel's error of mapping memory, or `InvalidInput` for an invalid geometry.
+    /// Returns the kernel's error of mapping memory, or `InvalidInput` for an invalid geometry.
     pub fn anonymous(geometry: &Geometry) -> io::Result<Self> {
         refuse(geometry.fault())?;
         let store = Self {
@@ -196,8 +196,8 @@ impl Store {
     /// Formats the table: writes the geometry, the columns' names and a new hash key, and removes all contents.
     ///
     /// # Errors
-    /// `InvalidInput` for an invalid geometry, tables of another size, or a column that is named twice; the kernel's
-    /// error if it provides no random numbers.
+    /// `InvalidInput` for an invalid geometry, for tables of another size, or for two columns with the same name; the
+    /// kernel's error if it provides no random numbers.
     pub fn format(&self, geometry: &Geometry) -> io::Result<()> {
         let sizes_fit = self.tables.as_slice().len() == geometry.columns.len()
             && self.names.as_slice().len() == geometry.name_places()
@@ -220,7 +220,7 @@ impl Store {
             let seq = table.seq.load(Relaxed);
             table.seq.store((seq | 1).wrapping_add(1), Release);
         }
-        // Rows of the embedded table need only the fast path's own lease.
+        // Rows of the embedded table (number 0) need only the lease of the fast path itself.
         for (server, until_ns) in self.servers().until_ns.iter().enumerate() {
             until_ns.store(if server == 0 { u64::MAX } else { 0 }, Relaxed);
         }
@@ -238,7 +238,7 @@ impl Store {
         Ok(())
     }
 
-    /// Draws hash keys until all names have different places.
+    /// Tries random hash keys until all names have different places.
     fn place_names(&self, columns: &[String]) -> io::Result<()> {
         let names: Vec<_> = columns
             .iter()
@@ -267,7 +267,7 @@ impl Store {
         refuse(Some("two columns have the same name"))
     }
 
-    /// Writes the policies, which may differ between two daemons that use the same memory.
+    /// Writes the policies. They may differ between two daemons that use the same memory one after the other.
     pub fn set_policies(&self, geometry: &Geometry) {
         let control = self.control();
         control.paper_format.store(geometry.paper_format.into(), Relaxed);
@@ -275,7 +275,7 @@ impl Store {
         control
             .literal_flags
             .store(geometry.literal_flags.into(), Relaxed);
-        // While the ranges are written, none is in effect.
+        // While the ranges are being written, no range is in effect.
         control.ranges.store(0, Release);
         let ranges = geometry.trusted_sources.iter().take(COLUMN_RANGES_MAX);
         for (index, range) in ranges.enumerate() {
@@ -289,7 +289,7 @@ impl Store {
         control.ranges.store(ranges as u32, Release);
     }
 
-    /// Returns true if the table was formatted with this geometry by this version. False for new memory.
+    /// Returns true if this version of Lineside formatted the table with this geometry. Returns false for new memory.
     pub fn has_geometry(&self, geometry: &Geometry) -> bool {
         let control = self.control();
         let named =
@@ -302,12 +302,12 @@ impl Store {
             && geometry.columns.iter().enumerate().all(named)
     }
 
-    /// Returns the control entry.
+    /// Returns the entry with lease, geometry and policies.
     pub fn control(&self) -> &ColumnControl {
         &self.control.as_slice()[0]
     }
 
-    /// Returns the times until which rows of each server are answered.
+    /// Returns the entry with the times until which rows of each server are answered.
     pub fn servers(&self) -> &ColumnServers {
         &self.servers.as_slice()[0]
     }

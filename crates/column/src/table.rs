@@ -1,6 +1,7 @@
-//! The trait [`Table`]: a wide table as the host needs it, independent of its storage.
+//! The trait [`Table`]: a wide table, as the host uses it. Its implementations store the rows in different ways.
 //!
-//! The types of cells, changes, ranges and errors come from the HBase client, which is one of the implementations.
+//! The types of cells, changes, ranges and errors come from the crate `lineside-hbase-client`, because HBase is one of
+//! the implementations.
 
 mod hbase;
 
@@ -12,7 +13,7 @@ pub use lineside_hbase_client::{
 };
 
 /// A wide table. Each call is atomic for each row: a read sees one state of a row, and a change is visible completely
-/// or not at all, and to everyone who reads after it was acknowledged.
+/// or not at all. Every read that begins after a change was acknowledged sees the change.
 pub trait Table: Send + Sync + fmt::Debug {
     /// Returns the cells of one row, in the order of `columns`.
     ///
@@ -20,15 +21,16 @@ pub trait Table: Send + Sync + fmt::Debug {
     /// See [`TableError`].
     fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError>;
 
-    /// Returns the cells of the rows of `range`, row by row, each row's in the order of `columns`. A row that exists
-    /// during the whole scan is found; a row that is added, removed or changed meanwhile is found in one of its states.
+    /// Returns the cells of the rows of `range`, ordered by row; the cells of a row are in the order of `columns`. The
+    /// result has every row that exists during the whole scan. A row that is added, removed or changed during the scan
+    /// appears in one of its states.
     ///
     /// # Errors
     /// See [`TableError`].
     fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<Vec<FoundCell>, TableError>;
 
-    /// Changes one cell. A repetition with the same `nonce`, while the table remembers it, changes nothing and returns
-    /// the result of the first execution.
+    /// Changes one cell. While the table remembers `nonce`, a repeated call with it changes nothing and returns the
+    /// result of the first call.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -40,12 +42,13 @@ pub trait Table: Send + Sync + fmt::Debug {
         nonce: Nonce,
     ) -> Result<ChangeOutcome, TableError>;
 
-    /// Returns the owner of the rows from `key` on, or `None` if it is not known now.
+    /// Returns the owner of the rows from `key` on: a server, and the end of the region. Returns `None` if it is not
+    /// known.
     fn owner(&self, _key: &[u8]) -> Option<RegionOwner> {
         Some(RegionOwner::default())
     }
 
-    /// Like [`Table::scan`]; also returns true if `owner` answered for all rows before its end.
+    /// Like [`Table::scan`]; also returns true if `owner` has answered for all rows before the end of its region.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -58,18 +61,19 @@ pub trait Table: Send + Sync + fmt::Debug {
         Ok((self.scan(range, columns)?, true))
     }
 
-    /// Discards the cached owner of a region, because the caller does not know the server that the table returned. The
-    /// table looks up the owner again next time.
+    /// Discards the cached owner of the region that was looked up last. A caller does this if it does not know the
+    /// server in it. The next call of [`Table::owner`] looks the region up again.
     fn forget_owner(&self) {}
 
-    /// Returns the time to live of cells in `column` in milliseconds, or `None` if only the cells themselves set one.
+    /// Returns the time to live in milliseconds of cells in `column`; `None` if cells live until their own expiry, if
+    /// any.
     fn family_ttl_ms(&self, _column: &ColumnName) -> Option<u64> {
         None
     }
 
-    /// Discards the cached description of the table, such as times to live, because it may have changed.
+    /// Discards the cached description of the table (such as times to live), because it may have changed.
     fn forget_description(&self) {}
 
-    /// Returns the time in milliseconds since 1970 of the clock of the cells' timestamps.
+    /// Returns the present time of the clock that sets the timestamps of cells, in milliseconds since 1970.
     fn now_ms(&self) -> u64;
 }

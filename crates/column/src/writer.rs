@@ -1,7 +1,7 @@
-//! The single writer of the fast-path table. Any number of readers run concurrently.
+//! The single writer of the fast-path table. Any number of readers may read the table at the same time.
 //!
-//! The writer keeps its own copy of the index: the blocks of each page, and their intervals. The shared index changes
-//! only while the column's sequence number is odd, in short sections of a few pages.
+//! The writer has its own copy of the index: the blocks of each page, and their intervals. It changes the shared index
+//! only while the column's sequence number is odd, in short sections that affect a few pages.
 
 mod frequency_sketch;
 mod read_plan;
@@ -25,12 +25,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence};
 
-/// Maximum number of blocks that are linked in one section, during which readers find nothing.
+/// Maximum number of blocks that are linked in one write section. Readers find nothing during the section.
 const BATCH: usize = 16;
-/// Number of blocks in a page after packing, which leaves room for more.
+/// Number of blocks that a page has after packing, which leaves room for more.
 const PACKED: usize = COLUMN_PAGE_BLOCKS * 3 / 4;
 
-/// Writer of a [`Store`], in the memory of the model or in BPF maps.
+/// Writer of a [`Store`], whose memory may be a process's own or BPF maps.
 pub struct ColumnWriter {
     store: Arc<Store>,
     columns: Vec<Vec<Page>>,
@@ -43,24 +43,24 @@ pub struct ColumnWriter {
     counts: FillCounts,
 }
 
-/// A page with its blocks in the order of their keys. It is only empty while its first block is being linked.
+/// A page with its blocks in the order of their keys. A page is empty only while its first block is being linked.
 #[derive(Clone, Debug)]
 struct Page {
     index: u32,
     blocks: Vec<u32>,
 }
 
-/// Contents of a block.
+/// The writer's own description of a block.
 #[derive(Clone, Copy, Debug)]
 struct BlockContents {
     column: u16,
-    /// True if the block is in a page.
+    /// True if a page refers to the block.
     linked: bool,
     interval: Interval,
 }
 
 impl ColumnWriter {
-    /// Creates the only writer of `store`, and empties the table.
+    /// Creates the writer of `store`, and empties the table. A store must have only one writer.
     pub fn new(store: Arc<Store>) -> Self {
         let block_rows = store.control().block_rows.load(Relaxed) as usize;
         let mut writer = Self {
@@ -120,10 +120,10 @@ impl ColumnWriter {
         &self.contents[index as usize].interval
     }
 
-    /// Returns the page, and the place in it, of a block with this low key, whether or not there is one.
+    /// Returns the page, and the position in that page, at which a block with this low key is or would be inserted.
     fn position_of(&self, column: usize, low: &Key) -> (usize, usize) {
         let pages = &self.columns[column];
-        // A new page has no block yet.
+        // A new page has no block yet, so it counts as lying before the key.
         let is_before = |page: &Page| {
             page.blocks
                 .first()
@@ -138,7 +138,7 @@ impl ColumnWriter {
         (page, position)
     }
 
-    /// Returns the blocks that overlap `interval`, as ranges of places in each page that has some.
+    /// Returns the blocks that overlap `interval`: for each page that has such blocks, the range of their positions.
     fn overlapping(&self, column: usize, interval: &Interval) -> Vec<(usize, Range<usize>)> {
         let mut overlapping = Vec::new();
         let (first, _) = self.position_of(column, &interval.low);
@@ -164,9 +164,9 @@ impl ColumnWriter {
         overlapping
     }
 
-    /// Returns the parts of a fill's interval that the table does not hold. A valid block that stays valid for at least
-    /// half as long as the fill would is kept: its rows are equally true, and rows of it outside the interval need not
-    /// be read again.
+    /// Returns the parts of a fill's interval that have to be installed. A valid block that remains valid for at least
+    /// half as long as the fill is kept, because its rows are equally current; its rows outside the interval then need
+    /// not be read again.
     fn missing(&self, column: usize, filled: &Filled<'_>) -> Vec<Interval> {
         let (mut missing, mut low) = (Vec::new(), filled.interval.low);
         let now_ns = lease::now_ns();
@@ -201,13 +201,13 @@ impl ColumnWriter {
         missing
     }
 
-    /// Installs an interval: removes the blocks that overlap it, and adds blocks with the new rows.
+    /// Installs an interval: removes the blocks that overlap it, then adds blocks with the new rows.
     fn install_part(&mut self, column: usize, filled: &Filled<'_>) {
         self.remove(column, &filled.interval);
         let control = self.store.control();
         let rows_max = control.block_rows.load(Relaxed) as usize;
         let room = control.data_bytes.load(Relaxed) as usize - 64;
-        // The rows are distributed evenly, so that later rows between them find room.
+        // The rows are distributed evenly over the blocks, so that each block has room for rows that are added later.
         let blocks = filled.rows.len().div_ceil(rows_max).max(1);
         let rows_max = filled.rows.len().div_ceil(blocks).max(1);
         let pieces = split::pieces(&filled.interval, filled.rows, rows_max, room);
@@ -223,7 +223,7 @@ impl ColumnWriter {
         }
     }
 
-    /// Unlinks the blocks that overlap `interval`, and frees them.
+    /// Removes the blocks that overlap `interval` from their pages, and frees them.
     fn remove(&mut self, column: usize, interval: &Interval) {
         let affected = self.overlapping(column, interval);
         let Some((first, _)) = affected.first().cloned() else {
@@ -243,8 +243,8 @@ impl ColumnWriter {
             !page.blocks.is_empty()
         });
         self.columns[column] = pages;
-        // Rewrites the remaining pages around the removed ones, and the page before them, whose last block is no longer
-        // continued.
+        // Rewrites the pages around the removed blocks, and the page before them, because its last block is no longer
+        // continued by the next one.
         let changed = first.saturating_sub(1)..(first + 2).min(self.columns[column].len());
         changed.clone().for_each(|page| self.write_page(column, page));
         self.write_tops(column, changed.start, changed.len());
@@ -254,7 +254,7 @@ impl ColumnWriter {
         }
     }
 
-    /// Frees a block that is in no page any more.
+    /// Frees a block to which no page refers any more.
     fn free(&mut self, column: usize, index: u32) {
         if self.block(index).flags.swap(0, SeqCst) & COLUMN_BLOCK_INVALID != 0 {
             self.table(column).invalid_blocks.fetch_sub(1, SeqCst);
@@ -265,7 +265,7 @@ impl ColumnWriter {
         self.free_blocks.push(index);
     }
 
-    /// Returns true if `rows` rows in these intervals need no block from another part of the table.
+    /// Returns true if `rows` rows in these intervals fit the free blocks and the blocks that they replace.
     fn has_room(&self, column: usize, intervals: &[Interval], rows: usize) -> bool {
         let block_rows = self.store.control().block_rows.load(Relaxed) as usize;
         let needed = match intervals {
@@ -278,7 +278,7 @@ impl ColumnWriter {
                 .any(|interval| !self.overlapping(column, interval).is_empty())
     }
 
-    /// Returns a free block. If there is none, evicts a block that was not used since eviction last considered it.
+    /// Returns a free block. If no block is free, evicts a block that was not used since eviction last considered it.
     fn take_block(&mut self) -> Option<u32> {
         for _ in 0..2 * self.contents.len() {
             if let Some(index) = self.free_blocks.pop() {
@@ -300,11 +300,11 @@ impl ColumnWriter {
         self.free_blocks.pop()
     }
 
-    /// Writes a free block completely, while no reader can find it.
+    /// Writes all contents of a free block. No reader can find the block at this time.
     fn write_block(&mut self, index: u32, filled: &Filled<'_>, piece: &BlockContent) {
         let rows = &filled.rows[piece.rows.clone()];
         let block = self.block(index);
-        // Orders the writes after the unlinking of the block from its page.
+        // Orders these writes after the removal of the block from its former page.
         fence(Release);
         let low = piece.interval.low.as_bytes();
         let skip = rows
@@ -349,7 +349,7 @@ impl ColumnWriter {
         block.rows.store(rows.len() as u32, Relaxed);
         block.server.store(filled.server.0.into(), Relaxed);
         block.until_ns.store(filled.until_ns, Relaxed);
-        // Protects the new block from being evicted next.
+        // Marks the block as used, so that the next eviction does not take it.
         block.used.store(1, Relaxed);
         self.contents[index as usize] = BlockContents {
             column: filled.column.0,
@@ -358,7 +358,7 @@ impl ColumnWriter {
         };
     }
 
-    /// Links blocks that were written. Blocks for which there is no page are freed.
+    /// Inserts written blocks into pages. Frees the blocks for which there is no page.
     fn link(&mut self, column: usize, blocks: &[u32]) {
         let store = Arc::clone(&self.store);
         let section = WriteSection::begin(&store.tables.as_slice()[column]);
@@ -389,16 +389,16 @@ impl ColumnWriter {
             first_changed = first_changed.min(page.saturating_sub(1));
             last_changed = last_changed.max(page + 2);
         }
-        // Pages that were split shift the pages after them.
+        // A page that was split moves the pages after it, so these are written, too.
         let first = first_changed.min(self.columns[column].len());
         let last = (last_changed + added).min(self.columns[column].len());
         (first..last).for_each(|page| self.write_page(column, page));
-        // If no block was linked, no page has changed.
+        // If no block was inserted, no page has changed.
         self.write_tops(column, first, last.saturating_sub(first));
         section.end();
     }
 
-    /// Makes room at `position` of the full page `page`, or adds the first page. Returns false if there is no room.
+    /// Makes room at `position` of the full page `page`, or adds the first page. Returns false if no page is available.
     fn split(&mut self, column: usize, page: usize, position: usize) -> bool {
         if self.free_pages.is_empty() || self.columns[column].len() == COLUMN_PAGES_MAX {
             return self.pack(column);
@@ -414,7 +414,8 @@ impl ColumnWriter {
             });
             return true;
         };
-        // Rows often arrive in ascending order. Then the full page stays almost full.
+        // Rows often arrive in ascending order. If a block is added at the end, the page is therefore split so that it
+        // stays almost full.
         let at = match position {
             COLUMN_PAGE_BLOCKS => COLUMN_PAGE_BLOCKS - 1,
             _ => COLUMN_PAGE_BLOCKS / 2,
@@ -424,7 +425,7 @@ impl ColumnWriter {
         true
     }
 
-    /// Packs the blocks of a column into fewer pages. Returns false if that makes no room.
+    /// Moves the blocks of a column into fewer pages. Returns false if this frees no page.
     fn pack(&mut self, column: usize) -> bool {
         let pages = std::mem::take(&mut self.columns[column]);
         let blocks: Vec<_> = pages
@@ -448,8 +449,8 @@ impl ColumnWriter {
         true
     }
 
-    /// Returns the number of bytes that heads of these blocks may skip: the common prefix of all rows of all of them,
-    /// and of all low keys except the first.
+    /// Returns the number of bytes that the heads of these blocks may skip: the length of the common prefix of all
+    /// their rows, and of all their low keys except the first.
     fn skip(&self, first: u32, last: u32) -> usize {
         let begin = self.first_key(first, 0);
         let rows = self.block(last).rows.load(Relaxed) as usize;
@@ -458,7 +459,7 @@ impl ColumnWriter {
         common.min(SKIP_MAX)
     }
 
-    /// Returns the key of a row, or the low key if the block has no rows.
+    /// Returns the key of a row; the low key if the block has no rows.
     fn first_key(&self, index: u32, row: usize) -> Key {
         let low = self.interval(index).low;
         let block = self.block(index);
@@ -476,7 +477,7 @@ impl ColumnWriter {
         Key::new(&bytes[4..4 + usize::from(bytes[0])]).unwrap_or(low)
     }
 
-    /// Writes a page from the writer's copy, and the flags `continues` of its blocks.
+    /// Writes a page from the writer's copy of the index, and the flag `continues` of each of its blocks.
     fn write_page(&self, column: usize, number: usize) {
         let pages = &self.columns[column];
         let Some(own) = pages.get(number) else { return };
@@ -495,7 +496,7 @@ impl ColumnWriter {
             page.block[position].store(index, Relaxed);
             let next_block = own.blocks.get(position + 1).copied().or(next);
             let continues = next_block.is_some_and(|behind| interval.high == Some(self.interval(behind).low));
-            // Most flags are already right. Writing them would invalidate the block in the readers' CPU caches.
+            // Most flags are already right. An unnecessary write would remove the block from the CPU caches of readers.
             let flags = &self.block(index).flags;
             let is_set = flags.load(Relaxed) & COLUMN_BLOCK_CONTINUES != 0;
             if is_set != continues {
@@ -504,8 +505,8 @@ impl ColumnWriter {
         }
     }
 
-    /// Writes `count` entries of the tops from the writer's copy, starting with page `first`. If the number of pages
-    /// has changed, writes all entries from `first` on.
+    /// Writes `count` entries of the tops from the writer's copy of the index, starting with page `first`. If the
+    /// number of pages has changed, writes all entries from `first` on.
     fn write_tops(&self, column: usize, first: usize, count: usize) {
         let (table, tops) = (self.table(column), &self.store.tops.as_slice()[column]);
         let pages = &self.columns[column];
@@ -532,17 +533,18 @@ impl ColumnWriter {
     }
 }
 
-/// Returns the head of a low key. The first one in order is 0, so that it is never above a key that is searched for.
+/// Returns the head of a low key. The head at position 0 is always 0, so that it is not above any key that is searched
+/// for.
 fn head_of(place: usize, low: &Key, skip: usize) -> u64 {
     if place == 0 { 0 } else { key_words(low).head(skip) }
 }
 
 fn key_words(key: &Key) -> KeyWords {
-    // A key is never longer than the maximum of the fast path.
+    // A [`Key`] is never longer than [`KeyWords`] allows.
     KeyWords::new(key.as_bytes()).unwrap_or_else(|| unreachable!("a key of {} bytes", key.as_bytes().len()))
 }
 
-/// Seqlock write section, in which readers of a column find nothing.
+/// Seqlock write section of a column. Readers of the column find nothing until it ends.
 struct WriteSection<'a> {
     table: &'a ColumnTable,
     seq: u64,

@@ -1,4 +1,4 @@
-//! The client against the host over UDP, with a network that loses and repeats datagrams.
+//! Tests of the client with a host over UDP, on a network that loses and repeats datagrams.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn foo() -> ColumnName {
     ColumnName::new(b"entry:foo").unwrap()
 }
 
-/// A host at a UDP port. Dropping this ends it.
+/// A host at a UDP port. Dropping it ends the host.
 struct Server<T = Embedded> {
     address: SocketAddr,
     table: Arc<T>,
@@ -34,7 +34,7 @@ struct Server<T = Embedded> {
 }
 
 impl Server {
-    /// If `lossy`, the first answer to each increment is lost, and each of its requests arrives twice.
+    /// Starts a host. If `lossy`, each increment arrives twice, and the first answer to it is lost.
     fn start(lossy: bool, is_trusted: bool) -> Self {
         let table = Arc::new(Embedded::in_memory(system_clock()));
         let coherence = Arc::new(Coherence::new(Box::new(ModelFastPath::default())));
@@ -102,7 +102,7 @@ fn a_repeated_change_takes_effect_once() {
         assert_eq!(said, Outcome::Now(sum.to_be_bytes().to_vec()));
     }
     assert!(client.resent() >= 8);
-    // A refusal leaves the session unchanged: the next change uses the same nonce.
+    // A refused change leaves the session unchanged, so the next change uses the same nonce.
     let too_short = Change::Put(vec![1], None);
     assert_eq!(client.change(b"n", &foo(), &too_short).unwrap(), Outcome::Done);
     let refused = client.change(b"n", &foo(), &Change::Increment(1));
@@ -185,7 +185,7 @@ fn a_long_scan_continues_after_its_last_row() {
     assert!(keys == rows[..100] && packets > 1, "{packets}");
 }
 
-/// Fixed rows, with keys and values of lengths that HBase allows.
+/// A table with fixed rows, whose keys and values have all lengths that HBase allows.
 #[derive(Debug)]
 struct Fixed(BTreeMap<Vec<u8>, usize>);
 
@@ -212,7 +212,7 @@ impl Table for Fixed {
     }
 
     fn change(&self, _: &[u8], _: &ColumnName, _: &Change, _: Nonce) -> Result<ChangeOutcome, TableError> {
-        Err(TableError::Refused("the rows are fixed".into()))
+        Err(TableError::Refused("this table cannot be changed".into()))
     }
 
     fn now_ms(&self) -> u64 {
@@ -230,7 +230,7 @@ fn cell(bytes: usize) -> Cell {
 
 #[test]
 fn a_scan_continues_after_rows_that_fit_no_packet() {
-    // Rows whose keys can be represented, and rows of which the value or the key is too long.
+    // The table has rows that fit a packet, and rows whose value or key is too long for one.
     let prefix = vec![b'm'; 255];
     let behind = |end: &[u8]| [&prefix, end].concat();
     let rows: [(Vec<u8>, usize); 11] = [
@@ -273,7 +273,7 @@ fn a_scan_continues_after_rows_that_fit_no_packet() {
         one(b"c"),
         one(b"d"),
         one(&prefix),
-        // Both keys begin with the same 255 bytes, which are all that can be represented.
+        // Both keys begin with the same 255 bytes, and a reply has only these bytes.
         (prefix.clone(), Some(10), true),
         one(b"n"),
         long(b"o", 1_500),
@@ -291,7 +291,7 @@ fn a_scan_continues_after_rows_that_fit_no_packet() {
         ..Rows::default()
     };
     expected.reverse();
-    // In descending order, the higher key comes first.
+    // In descending order, the row with the higher key comes first.
     expected[4].1 = Some(4_000);
     assert_eq!(scan(&reverse), expected);
     let answer = client.get(b"b", &[foo()]).unwrap();

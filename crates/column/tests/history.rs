@@ -1,4 +1,5 @@
-//! Checks that no read is stale, on a hundredth of the reads of `make soak`; and that the check detects sabotage.
+//! Checks that no read is stale, with a hundredth of the reads of `make soak`, and that the check finds injected
+//! faults.
 
 use lineside_conformance::history::{Options, Report, Sabotage, run};
 
@@ -20,7 +21,7 @@ fn no_read_is_stale_while_the_table_changes() {
         report.fastpath >= 1_000_000 && report.unanswered == 0,
         "{report:#?}"
     );
-    // The fast path was checked, not only the host, and many changes were made.
+    // Enough answers came from the fast path and not only from the host, and many changes were made.
     assert!(
         report.fastpath > report.reads / 10 && report.changes > 1000,
         "{report:#?}"
@@ -39,6 +40,9 @@ fn no_read_is_stale_while_the_table_changes() {
 fn an_injected_violation_of_coherence_is_detected() {
     for sabotage in [Sabotage::Untold, Sabotage::Hasty, Sabotage::NoClock] {
         let report = check(5_000_000, Some(sabotage));
-        assert!(report.stale > 0, "{sabotage:?} goes unnoticed: {report:#?}");
+        assert!(
+            report.stale > 0,
+            "the check did not find the fault {sabotage:?}: {report:#?}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The host over the embedded table and a simple model of the fast path: its answers, the rows it installs, and the
-//! requests it refuses.
+//! Tests of the host over the embedded table and a simple model of the fast path: its answers, the rows that it
+//! installs, and the requests that it refuses.
 
 #[path = "common/apart.rs"]
 mod apart;
@@ -50,12 +50,12 @@ fn scene_told(coherence_mode: CoherenceMode) -> Scene {
     scene_watched(coherence_mode, None)
 }
 
-/// With this watcher in place of the one that informs the fast path.
+/// Creates a scene in which `listener` replaces the listener that informs the fast path of changes.
 fn scene_watched(coherence_mode: CoherenceMode, listener: Option<Arc<dyn ChangeListener>>) -> Scene {
     scene_of(coherence_mode, listener, |table| table)
 }
 
-/// Over the table that `with` returns for the embedded table.
+/// Creates a scene over the table that `with` returns for the embedded table.
 fn scene_of(
     coherence_mode: CoherenceMode,
     listener: Option<Arc<dyn ChangeListener>>,
@@ -173,7 +173,7 @@ fn packets_of_the_paper_format_are_answered_as_documented() {
         PaperAnswer::Get(Ok(Some(b"one".to_vec())))
     );
     assert_eq!(scene.paper(&get(b"key9")), PaperAnswer::Get(Ok(None)));
-    // The stop row is in the range.
+    // The stop row belongs to the range.
     let PaperAnswer::Scan(rows, more) = scene.paper(&scan(b"key1", b"keyA")) else {
         panic!("no scan")
     };
@@ -186,14 +186,14 @@ fn packets_of_the_paper_format_are_answered_as_documented() {
         scene.paper(&scan(b"l", b"m")),
         PaperAnswer::Scan(Vec::new(), false)
     );
-    // A value that the format cannot represent is reported as `more`.
+    // If the format cannot represent a value, the reply has the status `more`.
     scene.change(b"key4", self::put(&[b'x'; 19]));
     assert_eq!(scene.paper(&get(b"key4")), PaperAnswer::Get(Err(())));
     let PaperAnswer::Scan(rows, more) = scene.paper(&scan(b"key1", b"keyA")) else {
         panic!("no scan")
     };
     assert_eq!((rows.len(), more), (2, true));
-    // The bytes of a reply.
+    // The reply consists of exactly these bytes.
     let reply = scene
         .serve_from([127, 0, 0, 1], b"getkey1entry:foo\0\0\0")
         .unwrap();
@@ -280,7 +280,7 @@ fn scans_stop_at_their_limits_and_continue() {
     assert_eq!(with(|rows| rows.stop_inclusive = true), (vec![3, 4, 5, 6], false));
     assert_eq!(with(|rows| rows.start_exclusive = true), (vec![4, 5], false));
     assert_eq!(with(|rows| rows.limit = 2), (vec![3, 4], true));
-    // The scan ended at the limit. Like the fast path, the host does not check whether rows follow.
+    // The scan ended at its limit. Like the fast path, the host does not check whether rows follow, so `more` is true.
     assert_eq!(with(|rows| rows.limit = 3), (vec![3, 4, 5], true));
     assert_eq!(with(|rows| rows.limit = 4), (vec![3, 4, 5], false));
     assert_eq!(with(|rows| rows.stop = rows.start.clone()), (vec![], false));
@@ -291,7 +291,7 @@ fn scans_stop_at_their_limits_and_continue() {
     assert_eq!(keys(down.clone()), (vec![6, 5, 4], false));
     down.start.clear();
     assert_eq!(keys(Rows { limit: 2, ..down }), (vec![19, 18], true));
-    // All rows, of 16 bytes each; they fit the 560 bytes.
+    // The 20 rows take 16 bytes each, so all of them fit the 560 bytes.
     let (first, more) = keys(Rows::default());
     assert_eq!((first.len(), more), (20, false));
     let ask = Ask::Scan(Rows::default(), vec![foo()]);
@@ -334,11 +334,11 @@ fn several_columns_of_a_row_are_returned_together() {
     ));
     assert_eq!(cells(&answer), [(1, 0), (1, 2), (2, 1)]);
     assert_eq!(answer.flags & COLUMN_REPLY_MORE, COLUMN_REPLY_MORE);
-    // A row is never divided: with room for four cells of 8 bytes, two rows are left out.
+    // A reply never has a part of a row. It has room for four cells of 8 bytes, and two rows do not fit.
     let ask = Ask::Scan(Rows::default(), columns.to_vec());
     let (_, body) = scene.native_from([127, 0, 0, 1], &ask, REPLY_HEAD_BYTES + 5 * 8);
     let short = native::parse_reply(&body).unwrap();
-    // The names in the request already make room for more than that.
+    // The names of columns make the request longer, so the reply has room for more cells.
     assert!(short.rows.len() == 3 || short.rows.len() == 6, "{short:?}");
 }
 
@@ -362,7 +362,7 @@ fn a_row_that_fits_no_packet_is_reported_and_skipped() {
         value_bytes,
         rows_before: behind,
     };
-    // A packet of whole words has 1,448 bytes: 40 before the rows, and 4 and the key before the value.
+    // The longest packet of whole words has 1,448 bytes: 40 before the rows, then 4 bytes and the key before the value.
     const FITS: usize = 1448 - 40 - 4 - 1;
     for (bytes, status, rows) in [
         (FITS, Status::Ok, 1),
@@ -377,12 +377,12 @@ fn a_row_that_fits_no_packet_is_reported_and_skipped() {
         let is_told = answer.flags & COLUMN_REPLY_LEFT_OUT != 0;
         assert_eq!(is_told, rows == 0);
     }
-    // If the row fits a longer packet, it is not named as too long.
+    // If the row would fit a longer packet, the reply does not say that it is too long.
     holds(b"c", &foo, 100);
     let (status, answer) = get(b"c", &[foo], 72);
     assert_eq!((status, answer.flags), (Status::Ok, COLUMN_REPLY_MORE));
     assert!(answer.rows.is_empty() && answer.left_out.is_empty());
-    // Two cells that fit separately but not together: the first of the longest is named.
+    // The two cells fit a packet separately but not together. The reply names the first of the longest cells.
     holds(b"d", &foo, 1000);
     holds(b"d", &bar, 1000);
     let (status, answer) = get(b"d", &[bar, foo], 1448);
@@ -418,12 +418,12 @@ fn a_row_that_fits_no_packet_is_reported_and_skipped() {
         answer.left_out,
         [long(b"e", 0, 2000, 0), long(b"b", 0, 70_000, 3 - 1)]
     );
-    // The fast path holds the rows around it, and never the row itself.
+    // The fast path has the rows around this row, but never the row itself.
     let held = |row: &[u8]| scene.fastpath.get(COLUMN, &key(row), NOW_NS);
     assert_eq!(held(b"a").unwrap().unwrap().value, [7]);
     assert!(held(b"b").is_none() && held(b"e").is_none());
 
-    // A cell that grows beyond the limit of a packet: the change is made, and the reply says how long the value is now.
+    // An append makes a cell too long for a packet. The change is made, and the reply has the new length of the value.
     let (status, answer) = scene.change(b"d", Change::Append(vec![8; 500]));
     assert_eq!(
         (status, &answer.left_out[..]),
@@ -439,7 +439,7 @@ fn a_miss_fills_the_fast_path_and_a_change_invalidates_it() {
     assert_eq!(scene.get(&[b'r', 4]), Some(vec![4; 3]));
     assert_eq!(held(4).unwrap().unwrap().value, vec![4; 3]);
     assert!(held(3).is_none() && held(11).is_some() && held(12).is_none());
-    // The fast path also knows that there are no rows between them.
+    // The fast path also knows that no rows lie between these rows.
     assert_eq!(
         scene.fastpath.get(COLUMN, &key(&[b'r', 5, 1]), NOW_NS),
         Some(None)
@@ -451,7 +451,7 @@ fn a_miss_fills_the_fast_path_and_a_change_invalidates_it() {
     );
     scene.change(&[b'r', 7, 7], put(b"new"));
     assert_eq!(scene.fastpath.get(COLUMN, &key(&[b'r', 7, 7]), NOW_NS), None);
-    // A change that is made directly in the table is noticed too.
+    // The fast path also drops a row that is changed directly in the table.
     scene.get(&[b'r', 15]);
     assert!(held(16).is_some());
     scene
@@ -459,7 +459,7 @@ fn a_miss_fills_the_fast_path_and_a_change_invalidates_it() {
         .change(&[b'r', 16], &foo(), &Change::Delete, Nonce::default())
         .unwrap();
     assert_eq!(held(16), None);
-    // Nothing comes after the last row, up to the end of the table.
+    // The fast path knows that no row follows the last row, up to the end of the table.
     scene.get(&[b'r', 17]);
     assert_eq!(scene.fastpath.get(COLUMN, &key(b"zz"), NOW_NS), Some(None));
     let (_, answer) = scene.ask(&Ask::Scan(
@@ -471,7 +471,7 @@ fn a_miss_fills_the_fast_path_and_a_change_invalidates_it() {
         vec![foo()],
     ));
     assert_eq!(answer.rows.len(), 3);
-    // The fast path gets eight rows even if fewer are requested.
+    // The host reads eight rows into the fast path even if a client requests fewer.
     let eight = Interval {
         low: key(&[b'r', 0]),
         high: Some(key(&[b'r', 7, 7])),
@@ -492,7 +492,7 @@ fn switching_the_fast_path_off_empties_it_until_it_is_on_again() {
     assert!(held(4).is_some());
     assert_eq!(switch([127, 0, 0, 1], true), Status::Ok);
     assert_eq!(held(4), None);
-    // The table still answers, and can be changed.
+    // While the fast path is off, the host still answers, and the table can be changed.
     assert_eq!(scene.get(&[b'r', 4]), Some(vec![4; 3]));
     scene.change(&[b'r', 4], put(b"new"));
     assert_eq!(scene.get(&[b'r', 4]), Some(b"new".to_vec()));
@@ -500,7 +500,7 @@ fn switching_the_fast_path_off_empties_it_until_it_is_on_again() {
     assert_eq!(switch([127, 0, 0, 1], false), Status::Ok);
     assert_eq!(scene.get(&[b'r', 4]), Some(b"new".to_vec()));
     assert_eq!(held(4).unwrap().unwrap().value, b"new");
-    // Switching it on twice has no further effect.
+    // Switching the fast path on again has no further effect.
     assert_eq!(switch([127, 0, 0, 1], false), Status::Ok);
     assert!(held(4).is_some());
 }
@@ -521,7 +521,7 @@ fn a_row_too_long_for_the_fast_path_ends_the_cached_interval() {
     assert!(held(b"a").is_some() && held(b"b").is_some() && held(&[b'b'; 64]).is_none());
     assert!(scene.get(&long).is_some() && held(b"c").is_none());
     assert!(scene.get(b"c").is_some() && held(b"c").is_some() && held(b"d").is_none());
-    // The row exists, but does not fit this packet.
+    // The row exists, but its value does not fit this packet.
     let (status, answer) = scene.ask(&Ask::Get(b"d".to_vec(), vec![foo()]));
     assert_eq!(
         (status, answer.rows.len(), answer.flags),
@@ -546,14 +546,14 @@ fn cached_rows_end_before_a_cell_expires() {
         .unwrap();
     let (_, answer) = scene.ask(&Ask::Get(b"a".to_vec(), vec![short]));
     assert_eq!(answer.rows.len(), 1);
-    // The first cell expires in 300 ms; the fast path's clock may lag by 100 ms.
+    // The first cell expires in 300 ms, and the clock of the fast path may lag by 100 ms.
     let held = |after_ms: u64| {
         scene
             .fastpath
             .get(ColumnId(1), &key(b"b"), NOW_NS + after_ms * 1_000_000)
     };
     assert!(held(199).is_some() && held(200).is_none());
-    // Cells that expire sooner are not cached at all.
+    // Cells that would expire within the clocks' difference are not cached.
     scene.time_ms.fetch_add(250, Relaxed);
     scene
         .table
@@ -623,7 +623,7 @@ fn a_change_in_a_session_takes_effect_once() {
     assert_eq!(scene.get(b"n"), Some(12i64.to_be_bytes().to_vec()));
 }
 
-/// Watcher that holds up a change until it is allowed to continue.
+/// Listener that blocks a change until the test lets it continue.
 #[derive(Debug)]
 struct Gate {
     reached: SyncSender<()>,
@@ -670,8 +670,8 @@ fn a_change_in_progress_blocks_only_its_session() {
     let made = std::thread::scope(|threads| {
         let first = threads.spawn(|| scene.serve_from([127, 0, 0, 1], sent));
         is_reached.recv().unwrap();
-        // A repetition of the request gets no answer of its own. Requests to open sessions, also this session, do not
-        // wait.
+        // A repetition of the request gets no answer while the change is in progress. Requests to open a session, also
+        // a repeated one for this session, do not wait.
         assert_eq!(scene.serve_from([127, 0, 0, 1], sent), Err(Verdict::Forward));
         assert_eq!(open(challenge, 2), granted);
         let another = open([0; 16], 4).challenge;
@@ -708,7 +708,7 @@ fn a_reply_is_never_answered() {
     }
 }
 
-/// Generates requests that are mutated and truncated at random.
+/// Generates requests that are changed and truncated at random.
 fn mangled() -> impl Strategy<Value = Vec<u8>> {
     let bytes = || proptest::collection::vec(any::<u8>(), 0..70);
     let rows = (bytes(), bytes(), any::<[bool; 3]>(), 0u16..5).prop_map(|(start, stop, flags, limit)| Rows {
@@ -758,7 +758,7 @@ proptest! {
                 prop_assert!(reply.len() <= request.len().max(3), "{:?}", request);
             }
         }
-        // An untrusted source has changed nothing.
+        // The untrusted source has changed nothing.
         prop_assert_eq!(scene.get(&[b'r', 2]), Some(vec![2; 3]));
     }
 }

@@ -1,6 +1,6 @@
-//! Changes that a server announces in one notice, as `clients/java/observer` does. The test runs all orders of two
-//! changes, a fill, losses and the end of a lease: the fast path is never stale. It also shows that each rule for joint
-//! notices is needed.
+//! Tests of changes that a server announces in one notice, as the coprocessor in `clients/java/observer` does. The
+//! tests run all orders of two changes, a fill, losses and the end of a lease, and check that the fast path is never
+//! stale. They also show that each rule for joint notices is needed.
 
 mod common;
 
@@ -17,28 +17,28 @@ const SERVER: usize = 3;
 const LEASE_NS: u64 = 10;
 const NAMES: [&str; 2] = ["b", "d"];
 
-/// Deliberate error.
+/// Rule that the simulated server breaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slip {
     None,
-    /// A change joins a notice that was already sent without it.
+    /// A change joins a notice that was already sent without the change.
     JoinsWhatWasSent,
-    /// A notice counts as finished when its first change is finished.
+    /// The server reports a notice as finished when the first of its changes is finished.
     EndsWithTheFirst,
 }
 
-/// Events besides puts and a fill. All of them at once would be too many orders.
+/// Events in a run, in addition to puts and a fill. A run with all events would have too many orders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Plan {
-    /// Acknowledgements and POSTs may be lost.
+    /// The network may lose acknowledgements and POST notices.
     Losses,
-    /// The lease may end.
+    /// The lease may end during the run.
     Lapse,
-    /// A lease has ended when the first put had begun but was not announced yet, and another lease is granted.
+    /// A lease has ended after the first put began and before it was announced, and the server grants another lease.
     Renewal,
 }
 
-/// Changes that share one number.
+/// Notice of changes that share one number.
 #[derive(Default)]
 struct Told {
     rows: Vec<usize>,
@@ -51,9 +51,9 @@ struct Told {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Put {
     NotBegun,
-    /// The put waits for the acknowledgement of this notice.
+    /// The put has joined this notice and waits for its acknowledgement.
     In(usize),
-    /// The put may become visible.
+    /// The notice was acknowledged or given up, so the put may become visible.
     Free(usize),
     Seen(usize),
     Over,
@@ -85,7 +85,7 @@ struct World<'a> {
     renewal: Option<(ChangeProgress, u64, u64)>,
     fill_step: usize,
     fill: Option<(Fill<'a>, ServerId)>,
-    /// Row that is filled, and the version that was read.
+    /// Index of the row that is filled, and the version that the fill has read.
     read: (usize, u64),
     ticks: usize,
 }
@@ -170,7 +170,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The first put begins, the lease ends before the put is announced, and the server grants another lease.
+    /// Runs the beginning of the plan `Renewal`: the first put begins, the lease ends before the put is announced, and
+    /// the server grants another lease.
     fn begin_with_a_renewal(&mut self, chooser: &mut Chooser) {
         self.act(Move::Begin(0), chooser);
         self.act(Move::Tick, chooser);
@@ -202,7 +203,7 @@ impl<'a> World<'a> {
         self.puts[index] = Put::In(at);
     }
 
-    /// Sends a notice. The acknowledgement may be lost; then the notice is sent again.
+    /// Sends a notice. If the acknowledgement is lost, a later step sends the notice again.
     fn send(&mut self, at: usize, chooser: &mut Chooser) {
         self.told[at].is_sent = true;
         self.told[at].tries += 1;
@@ -218,7 +219,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Fills one of the rows and its surroundings, so that a change of the other row does not affect the fill.
+    /// Fills one of the rows with its surroundings. A change of the other row does not affect this fill.
     fn fill(&mut self, chooser: &mut Chooser) {
         self.fill_step += 1;
         match self.fill_step {
@@ -277,8 +278,8 @@ fn row(name: &str, version: u64) -> Row {
     }
 }
 
-/// Two puts of different rows. The second joins the first one's notice until that is sent, and each may become visible
-/// at any time once the notice is acknowledged.
+/// Runs two puts of different rows. The second put joins the first put's notice until the notice is sent. When the
+/// notice is acknowledged, each put may become visible at any time.
 fn run(plan: Plan, slip: Slip, chooser: &mut Chooser) -> Result<(), String> {
     let fastpath = ModelFastPath::default();
     let coherence = Arc::new(Coherence::new(Box::new(fastpath.clone())));
@@ -318,7 +319,7 @@ fn run(plan: Plan, slip: Slip, chooser: &mut Chooser) -> Result<(), String> {
 }
 
 #[test]
-fn changes_in_joint_notices_are_never_stale() {
+fn rows_are_never_stale_with_joint_notices() {
     for plan in [Plan::Losses, Plan::Lapse, Plan::Renewal] {
         let (runs, stale) = explore(|chooser| run(plan, Slip::None, chooser));
         println!("{plan:?}: {runs} orders");
@@ -331,6 +332,9 @@ fn changes_in_joint_notices_are_never_stale() {
 fn every_rule_for_joint_notices_is_needed() {
     for slip in [Slip::JoinsWhatWasSent, Slip::EndsWithTheFirst] {
         let (_, stale) = explore(|chooser| run(Plan::Losses, slip, chooser));
-        assert!(stale.is_some(), "{slip:?} goes unnoticed");
+        assert!(
+            stale.is_some(),
+            "no order is stale although the server breaks the rule {slip:?}"
+        );
     }
 }

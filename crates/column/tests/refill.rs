@@ -1,4 +1,4 @@
-//! The host over the real fast path: the rows that it reads around the requested ones, and its answers after that.
+//! Tests of the host over the real fast path: which rows the host reads around the requested rows, and what it answers.
 
 #[path = "common/gate.rs"]
 mod gate;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 const COLUMN: ColumnId = ColumnId(0);
 
-/// Key and value.
+/// Key and value of a row.
 type Row = (Vec<u8>, Vec<u8>);
 
 struct Scene {
@@ -42,7 +42,7 @@ fn row(number: u8) -> Vec<u8> {
 }
 
 impl Scene {
-    /// Creates a scene with an empty table that informs the fast path of its changes.
+    /// Creates an empty table, and a fast path that the table informs of its changes.
     fn new() -> Self {
         let geometry = Geometry {
             family_bits: 0,
@@ -94,7 +94,7 @@ impl Scene {
         answer.rows.into_iter().next().map(|(_, _, value)| value)
     }
 
-    /// Returns rows, and true if there are more.
+    /// Returns the rows of a scan, and true if more rows may follow.
     fn scan(&self, from: u8, to: Option<u8>, limit: u16) -> (Vec<Row>, bool) {
         let rows = Rows {
             start: row(from),
@@ -107,7 +107,7 @@ impl Scene {
         (rows.collect(), answer.flags & COLUMN_REPLY_MORE != 0)
     }
 
-    /// Returns the rows in the table.
+    /// Returns the rows that the table itself has.
     fn truth(&self, from: u8, to: Option<u8>) -> Vec<Row> {
         let all = ScanRange {
             low: row(from),
@@ -132,7 +132,7 @@ impl Scene {
     }
 }
 
-/// Creates thirty-two rows in four blocks.
+/// Creates a scene with 32 rows in four blocks.
 fn four_blocks() -> Scene {
     let scene = Scene::new();
     for number in 0..32 {
@@ -152,7 +152,7 @@ fn one_read_refills_every_row_that_a_change_invalidated() {
     scene.change(11, &Change::Put(vec![0], None));
     assert!(!(8..16).any(|number| scene.holds(number)), "the block of eight");
     assert!(scene.holds(7) && scene.holds(16));
-    // Requests after the changed row, before it, and in the block before.
+    // Each request begins after the changed row, before it, or in the previous block.
     for (changed, from, to) in [
         (11, 15, None),
         (9, 8, None),
@@ -166,7 +166,7 @@ fn one_read_refills_every_row_that_a_change_invalidated() {
         assert_eq!(scene.cached_rows_of(), all, "{changed} {from}");
         assert_eq!(scene.coherence.counts().fastpath.blocks, 4);
     }
-    // Two blocks are restored by one read.
+    // One read restores two blocks.
     scene.change(8, &Change::Delete);
     scene.change(23, &Change::Delete);
     scene.scan(14, None, 4);
@@ -184,7 +184,7 @@ fn rows_that_no_longer_fit_a_block_are_split_in_halves() {
     scene.change(5, &Change::Put(vec![5], None));
     scene.get(0);
     assert_eq!(scene.coherence.counts().fastpath.blocks, 3);
-    // There is room for three more rows in each half.
+    // Each half has room for three more rows.
     for number in [1, 3, 7, 9, 11, 13] {
         scene.change(number, &Change::Put(vec![number], None));
         scene.get(number);
@@ -193,8 +193,8 @@ fn rows_that_no_longer_fit_a_block_are_split_in_halves() {
     assert_eq!(scene.cached_rows_of().len(), 256);
 }
 
-/// Two threads get row 11, whose block was invalidated; the second one asks while the read of the first is delayed.
-/// `between` runs while both wait. Returns their results, and the number of scans of the table.
+/// Lets two threads read row 11, whose block was invalidated. The second thread asks while the first one's read of the
+/// table is delayed. `between` runs while both wait. Returns the results of both, and the number of scans of the table.
 fn two_get_what_was_lost(scene: &Scene, between: impl FnOnce()) -> ([Option<Vec<u8>>; 2], usize) {
     let scans = || scene.gate.scans.load(Relaxed);
     let joined = || scene.coherence.counts().joined;
@@ -223,7 +223,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
 #[test]
 fn concurrent_reads_of_the_same_rows_share_one_table_read() {
     let scene = four_blocks();
-    // A slow machine may sleep longer than a reader waits, but not every time.
+    // A slow machine may sleep longer than a reader waits for another, so this is tried up to ten times.
     let is_shared = (0..10).any(|_| {
         scene.change(12, &Change::Put(vec![0], None));
         let shared_before = scene.coherence.counts().shared;
@@ -242,7 +242,7 @@ fn a_reader_that_joined_a_read_overtaken_by_a_change_sees_the_change() {
     scene.change(12, &Change::Put(vec![0], None));
     let change = || scene.change(11, &Change::Put(b"new".to_vec(), None));
     let (got, scans) = two_get_what_was_lost(&scene, change);
-    // The first thread had read before the change.
+    // The first thread read the table before the change, and the second one after it.
     assert_eq!(got, [Some(vec![11]), Some(b"new".to_vec())]);
     assert_eq!((scans, scene.coherence.counts().shared), (2, 0));
 }
@@ -269,7 +269,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// The host answers exactly what was requested, whatever it reads around it.
+    /// The host answers exactly what was requested, whatever rows it reads around that.
     #[test]
     fn answers_during_refills_match_the_table(steps in proptest::collection::vec(step(), 1..80)) {
         let scene = Scene::new();
@@ -286,7 +286,8 @@ proptest! {
                     let truth = scene.truth(from, to);
                     let count = truth.len().min(limit.into());
                     prop_assert_eq!(said, &truth[..count]);
-                    // The reply may say `more` even for the last row, because the fast path does not look beyond it.
+                    // The reply may say `more` after the last row, because the fast path does not check whether another
+                    // row follows.
                     prop_assert!(more || truth.len() == count);
                 }
             }

@@ -1,5 +1,5 @@
-//! Exhaustive test of all orders in which a few changes and fills can meet: the fast path never answers a value that is
-//! not current, and each step of the protocol is needed: without it, some order makes the fast path stale.
+//! Tests of all orders in which a few changes and fills can happen: the fast path never answers a value that is not
+//! current. If a step of the protocol is left out, some order makes the fast path stale, so each step is needed.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn row(name: &str, version: u64) -> Row {
     }
 }
 
-/// Step that is left out or misplaced.
+/// Step of the protocol that a run leaves out or makes at the wrong time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     None,
@@ -53,7 +53,7 @@ enum Act {
     Put(&'static str),
     Delete(&'static str),
     Fill(&'static str, &'static str),
-    /// The clock passes the expiry of the cells that were put at the start.
+    /// The clock passes the expiry of the cells that were written at the start.
     Expire,
 }
 
@@ -96,7 +96,7 @@ impl<'a> World<'a> {
         found.map(|(row, _)| row.clone())
     }
 
-    /// Checks that the fast path's answers equal the table's state.
+    /// Checks that the answers of the fast path equal the state of the table.
     fn check(&self) -> Result<(), String> {
         for name in ["a", "b", "c", "d", "e"] {
             let at = key(name);
@@ -120,7 +120,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Executes the next step of an act. Returns false if the act is finished.
+    /// Executes the next step of an act. Returns false if the act has no step left.
     fn step(&mut self, act: Act, progress: &mut Progress<'a>) -> bool {
         let step = progress.step;
         progress.step += 1;
@@ -236,7 +236,7 @@ fn run(acts: &[Act], fault: Fault, chooser: &mut Chooser) -> Result<(), String> 
     Ok(())
 }
 
-/// Sets of acts that interfere; each set is run in every order.
+/// Sets of acts that affect each other. Each set is run in every order.
 const SCENES: &[&[Act]] = &[
     &[
         Act::Put("b"),
@@ -294,7 +294,7 @@ fn every_step_of_the_protocol_is_needed() {
         let found = SCENES
             .iter()
             .any(|scene| explore(|chooser| run(scene, fault, chooser)).1.is_some());
-        assert!(found, "{fault:?} goes unnoticed");
+        assert!(found, "no order is stale with the fault {fault:?}");
     }
 }
 
@@ -303,13 +303,13 @@ fn every_step_of_the_protocol_is_needed() {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Foul {
     None,
-    /// The server does not wait for its leases to end if no subscriber acknowledges.
+    /// If no subscriber acknowledges, the server makes a change visible before its leases have ended.
     NoWait,
-    /// Changes that the server had begun are not marked when it is heard again.
+    /// When a server grants a lease again, changes that it had begun before are not marked.
     NothingOpenAtTheBegin,
-    /// The server does not wait for an acknowledgement at all.
+    /// The server makes changes visible without waiting for an acknowledgement.
     NoAcknowledgement,
-    /// Rows are answered as long as they are held, regardless of leases.
+    /// The fast path answers rows although the server's lease has ended.
     NoLease,
 }
 
@@ -358,9 +358,9 @@ const PLANS: [Plan; 3] = [
     },
 ];
 
-/// One run with a server: puts whose PRE and POST notices may be lost, renewals whose answers arrive late, fills, and a
-/// clock that may pass the end of a lease. With `of_two`, the server is one of two that may hold the rows; otherwise it
-/// is known to hold them.
+/// Runs one order of events with a server: puts whose PRE and POST notices may be lost, renewals whose answers arrive
+/// late, fills, and a clock that may pass the end of a lease. If `of_two` is true, rows cannot be attributed, and the
+/// server is one of two that may hold them; otherwise this server is known to hold the rows.
 fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Result<(), String> {
     let fastpath = ModelFastPath::default();
     let coherence = Arc::new(Coherence::new(Box::new(fastpath.clone())));
@@ -374,7 +374,7 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
         ..Far::default()
     };
     let (mut now_ns, mut value, mut version) = (1, 1, 1);
-    // State of a put: 0 not begun, 1 in progress, 2 acknowledged or given up, 3 visible, 4 announced as finished.
+    // State of each put: 0 not begun, 1 in progress, 2 acknowledged or given up, 3 visible, 4 announced as finished.
     servers.granted(SERVER, far.progress(), far.next, now_ns, LEASE_NS, now_ns);
     far.granted_until_ns = now_ns + LEASE_NS;
     if of_two {
@@ -390,7 +390,7 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
         let mut moves: Vec<(usize, usize)> = Vec::new();
         for (index, put) in puts.iter().enumerate().take(plan.puts) {
             let may_give_up = now_ns > far.granted_until_ns || foul == Foul::NoWait;
-            // Only one writer of a row at a time.
+            // A row has only one writer at a time.
             let is_free = puts.iter().all(|other| other.0 == 0 || other.0 >= 3);
             match put.0 {
                 0 if is_free && (index == 0 || puts[0].0 >= 3) => moves.push((0, index)),
@@ -432,8 +432,8 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
                 if servers.on_pre(SERVER, far.progress(), puts[index].1, &touched) {
                     puts[index].0 = 2;
                 } else {
-                    // The notice is repeated until it is acknowledged or the server gives up, which are moves of their
-                    // own.
+                    // The server sends the notice again until it is acknowledged or the server gives up; both are
+                    // separate moves.
                     return Ok(());
                 }
             }
@@ -513,7 +513,7 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
 }
 
 #[test]
-fn changes_of_a_server_are_never_stale_with_any_loss() {
+fn rows_are_never_stale_whatever_notices_of_a_server_are_lost() {
     for plan in PLANS {
         for of_two in [false, true] {
             let (runs, stale) = explore(|chooser| run_server(plan, Foul::None, of_two, chooser));
@@ -537,7 +537,7 @@ fn every_rule_for_servers_is_needed() {
                     .1
                     .is_some()
             });
-            assert!(found, "{foul:?} goes unnoticed, {of_two}");
+            assert!(found, "no order is stale with {foul:?}, of_two {of_two}");
         }
     }
 }
@@ -547,22 +547,22 @@ fn every_rule_for_servers_is_needed() {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slip {
     None,
-    /// The server that closes the region does not ask.
+    /// The server that closes the region sends no PRE notice.
     SilentClose,
-    /// The server that opens the region neither asks nor waits.
+    /// The server that opens the region sends no PRE notice and does not wait.
     SilentOpen,
-    /// The server that opens the region asks, but does not wait for leases that another server may have granted.
+    /// The server that opens the region sends a PRE notice, but does not wait for the end of other servers' leases.
     NoWaitAtOpen,
-    /// Rows count as read from the server that held the region when the fill began.
+    /// The fill attributes its rows to the region's owner at its beginning, although another server answered.
     WrongOwner,
 }
 
 const FROM: usize = 0;
 const TO: usize = 1;
 
-/// One run: a region is closed at one server, or lost in its crash (`falls`), and opened at another, where it is
-/// written. A fill reads from its owner; the server `renews` is asked for another lease; a clock may pass the ends of
-/// leases. `is_known`: the other server has granted a lease before.
+/// Runs one order of events in which a region moves: one server closes it, or loses it in a crash (`falls`); another
+/// server opens it and writes to it. A fill reads from the region's owner, the server `renews` grants another lease,
+/// and a clock may pass the ends of leases. `is_known` is true if the second server has granted a lease before.
 fn run_move(
     falls: bool,
     renews: Option<usize>,
@@ -587,8 +587,8 @@ fn run_move(
         }
     }
     let mut owner = Some(FROM);
-    // Steps 0 to 2 close the region, 3 to 5 open it, and 6 to 8 are a put. Each is begun, then heard or given up, and
-    // finished.
+    // Steps 0 to 2 close the region, 3 to 5 open it, and 6 to 8 are a put. The three steps of each are: begin, be
+    // acknowledged or give up, and finish.
     let mut at = if falls { 3 } else { 0 };
     let mut number = 0;
     let mut renewal: (u8, Option<(ChangeProgress, u64, u64)>) = (0, None);
@@ -642,12 +642,12 @@ fn run_move(
                     2 => owner = None,
                     5 => {
                         owner = Some(TO);
-                        // Changes that had not reached the disk were lost with the server.
+                        // A crash loses changes that had not reached the disk.
                         version += u64::from(falls);
                     }
                     _ => version += 1,
                 }
-                // The end of a change is never announced by itself; the next notice implies it.
+                // The server sends no notice that a change has ended; its next notice implies that.
                 far[who].open.clear();
                 at += 1;
             }
@@ -705,7 +705,7 @@ fn run_move(
                 }
             }
             _ => {
-                // Two ticks outlast a lease, and a lease that is granted between them outlasts both.
+                // Two ticks last longer than a lease. A lease that is granted between two ticks lasts longer than both.
                 now_ns += LEASE_NS / 2 + 1;
                 ticks += 1;
                 if ticks == 2 && chooser.choose(2) == 0 {
@@ -723,7 +723,7 @@ fn run_move(
 }
 
 #[test]
-fn a_region_that_moves_to_another_server_is_never_stale() {
+fn rows_of_a_region_that_moves_are_never_stale() {
     for (falls, renews, is_known) in [
         (false, None, true),
         (false, Some(FROM), true),
@@ -749,11 +749,11 @@ fn every_rule_for_region_moves_is_needed() {
         (Slip::WrongOwner, false, Some(FROM), true),
     ] {
         let (_, stale) = explore(|chooser| run_move(falls, renews, is_known, slip, chooser));
-        assert!(stale.is_some(), "{slip:?} goes unnoticed");
+        assert!(stale.is_some(), "no order is stale with the fault {slip:?}");
     }
 }
 
-/// If any server may hold a row, the row is cached and answered only while the leases of all servers are held.
+/// If any server may hold a row, the row is cached and answered only while Lineside has the leases of all servers.
 #[test]
 fn unattributed_rows_need_the_leases_of_all_servers() {
     let fastpath = ModelFastPath::default();
@@ -781,14 +781,14 @@ fn unattributed_rows_need_the_leases_of_all_servers() {
     assert_eq!(servers.id(0), None);
     granted(1, 14);
     assert!(fill(1) && is_answered(19));
-    // The first lease ends first, and is renewed too late.
+    // The lease of the first server ends first, and is renewed too late.
     assert!(!is_answered(20));
     granted(0, 21);
     assert!(!is_answered(21));
     assert!(fill(2) && is_answered(23) && !is_answered(24));
     granted(1, 23);
     assert!(is_answered(30));
-    // One of the servers has restarted.
+    // One of the servers was restarted.
     servers.granted(1, progress(2), 1, 24, LEASE_NS, 24);
     assert!(!is_answered(24));
     assert!(fill(3) && is_answered(25));

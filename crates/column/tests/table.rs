@@ -1,4 +1,4 @@
-//! The embedded table against a simple model, in memory and in a directory.
+//! Tests of the embedded table, in memory and in a directory, against a simple model.
 
 use lineside_column::embedded::{CELL_BYTES_MAX, ChangeListener, Clock, Embedded, Limits};
 use lineside_column::table::{
@@ -13,7 +13,7 @@ fn name(text: &str) -> ColumnName {
     ColumnName::new(text.as_bytes()).unwrap()
 }
 
-/// Returns a clock that the test sets.
+/// Returns a clock, and the number with which the test sets its time in milliseconds.
 fn hand_clock() -> (Arc<AtomicU64>, Clock) {
     let time = Arc::new(AtomicU64::new(1_000));
     let read = Arc::clone(&time);
@@ -83,7 +83,7 @@ impl Model {
                 (new.clone(), None, false)
             }
         };
-        // The family of column 1 has a time to live of 30 ms.
+        // Column 1 belongs to a family with a time to live of 30 ms.
         let ttl = [ttl, (column == 1).then_some(30)].into_iter().flatten().min();
         let cell = Cell {
             value,
@@ -185,7 +185,7 @@ proptest! {
 }
 
 #[test]
-fn written_cells_are_there_after_a_restart() {
+fn written_cells_survive_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let column = name("cf:a");
     let put = |table: &Embedded, key: u32| {
@@ -194,7 +194,7 @@ fn written_cells_are_there_after_a_restart() {
     };
     {
         let table = Embedded::open(directory.path(), hand_clock().1).unwrap();
-        // Several writers, whose changes are written to disk in groups.
+        // Several threads write at the same time, so that their changes are written to the disk in groups.
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let (table, put) = (&table, &put);
@@ -231,7 +231,7 @@ fn a_repeated_nonce_changes_nothing() {
 
 type RowChange = (&'static str, Option<Vec<u8>>);
 
-/// Watcher that records the calls, and what is visible at that moment.
+/// Listener that records its calls, and which value readers see at that moment.
 #[derive(Debug)]
 struct Witness {
     table: Mutex<Option<std::sync::Weak<Embedded>>>,
@@ -292,7 +292,7 @@ fn listeners_are_notified_before_a_change_is_visible_and_after() {
     }
 }
 
-/// Appends `bytes` bytes to the cell of `row`, with the nonce `number`.
+/// Appends `bytes` bytes to the cell of `row`. The change has the nonce number `number`.
 fn append(table: &Embedded, row: u16, bytes: usize, number: u64) -> Result<ChangeOutcome, TableError> {
     let tail = Change::Append(vec![7; bytes]);
     table.change(
@@ -303,13 +303,13 @@ fn append(table: &Embedded, row: u16, bytes: usize, number: u64) -> Result<Chang
     )
 }
 
-/// Without limits, 1,100 of these appends would take 1 GiB.
+/// Without a limit on memory, 1,100 of these appends would take 1 GiB.
 #[test]
 fn many_appends_stay_within_the_memory_limit_and_none_is_applied_twice() {
     let directory = tempfile::tempdir().unwrap();
     let limits = Limits {
         rows_bytes: 4 << 20,
-        // Half of it is for nonces, more than are used here.
+        // Half of this memory is for nonces; the test uses fewer nonces than fit.
         nonces_bytes: 4 << 20,
     };
     let tables = [
@@ -327,7 +327,7 @@ fn many_appends_stay_within_the_memory_limit_and_none_is_applied_twice() {
                 }
                 Err(TableError::TooLong(_)) => {
                     too_long += 1;
-                    // The cell is deleted and written again, so that results stay long.
+                    // The cell is deleted and written again, so that each result contains a long value.
                     table
                         .change(
                             &row.to_be_bytes(),

@@ -5,15 +5,14 @@ use std::io::{self, Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Time limit of connecting, and of the whole exchange after it.
+/// Time limit for connecting, and again for the exchange of request and answer.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Returns the status of the process whose console listens on `console`.
 ///
-/// # Errors
 /// The system's error of the connection; `TimedOut` after five seconds; `InvalidData` with a description if the answer
-/// is not that of a console of this version.
+/// is not one of a console of this version.
 pub fn fetch_status(console: SocketAddr) -> io::Result<Snapshot> {
     let deadline = Instant::now() + TIME_LIMIT;
     let mut stream = TcpStream::connect_timeout(&console, TIME_LIMIT)?;
@@ -27,7 +26,7 @@ pub fn fetch_status(console: SocketAddr) -> io::Result<Snapshot> {
 /// Parses the complete HTTP answer of a console.
 ///
 /// # Errors
-/// `InvalidData` with a description of what is wrong.
+/// `InvalidData` with a description of the mistake.
 pub fn read_status(answer: &[u8]) -> io::Result<Snapshot> {
     serde_json::from_slice(body(answer)?).map_err(|error| {
         invalid(format!(
@@ -65,9 +64,12 @@ fn body(answer: &[u8]) -> io::Result<&[u8]> {
     let end = answer
         .windows(4)
         .position(|bytes| bytes == b"\r\n\r\n")
-        .ok_or_else(|| invalid("not an HTTP answer"))?;
+        .ok_or_else(|| {
+            invalid("the answer is not HTTP, so no console of Lineside listens at this address")
+        })?;
     let (head, body) = (&answer[..end], &answer[end + 4..]);
-    let head = std::str::from_utf8(head).map_err(|_| invalid("not an HTTP answer"))?;
+    let head = std::str::from_utf8(head)
+        .map_err(|_| invalid("the answer is not HTTP, so no console of Lineside listens at this address"))?;
     let mut lines = head.split("\r\n");
     let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 "));
     match status {
@@ -79,7 +81,11 @@ fn body(answer: &[u8]) -> io::Result<&[u8]> {
                 beginning.trim()
             )));
         }
-        None => return Err(invalid("not an HTTP answer")),
+        None => {
+            return Err(invalid(
+                "the answer is not HTTP, so no console of Lineside listens at this address",
+            ));
+        }
     }
     let length = lines
         .filter_map(|line| line.split_once(':'))
@@ -87,8 +93,11 @@ fn body(answer: &[u8]) -> io::Result<&[u8]> {
         .and_then(|(_, value)| value.trim().parse::<usize>().ok());
     match length {
         Some(length) if length == body.len() => Ok(body),
-        Some(length) => Err(invalid(format!("{} of {length} bytes arrived", body.len()))),
-        None => Err(invalid("an answer without a length (Content-Length)")),
+        Some(length) => Err(invalid(format!(
+            "the answer is incomplete: {} of {length} bytes arrived",
+            body.len()
+        ))),
+        None => Err(invalid("the answer has no header Content-Length")),
     }
 }
 
@@ -105,18 +114,18 @@ mod tests {
         let whole = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
         assert_eq!(body(whole).unwrap(), b"{}");
         let cases: [(&[u8], &str); 6] = [
-            (b"", "not an HTTP answer"),
-            (b"SSH-2.0-OpenSSH\r\n\r\n", "not an HTTP answer"),
+            (b"", "the answer is not HTTP"),
+            (b"SSH-2.0-OpenSSH\r\n\r\n", "the answer is not HTTP"),
             (b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}", "2 of 3 bytes"),
             (
                 b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n",
-                "without a length",
+                "no header Content-Length",
             ),
             (
                 b"HTTP/1.1 503 No\r\ncontent-length: 4\r\n\r\nbusy",
                 "503 No: busy",
             ),
-            (b"HTTP/1.1 200 OK\r\n\xff: 1\r\n\r\n", "not an HTTP answer"),
+            (b"HTTP/1.1 200 OK\r\n\xff: 1\r\n\r\n", "the answer is not HTTP"),
         ];
         for (answer, said) in cases {
             let error = body(answer).unwrap_err().to_string();

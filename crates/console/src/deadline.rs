@@ -1,4 +1,4 @@
-//! Time limit for a client to receive what is sent to it.
+//! Time limit for a client to receive the bytes that are sent to it.
 
 use std::future::Future;
 use std::io::{self, ErrorKind, IoSlice};
@@ -8,10 +8,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A connection that fails with `TimedOut` if a client does not receive within the limit what is waiting for it.
+/// A connection that fails with `TimedOut` if its client does not receive, within the limit, the bytes that are waiting
+/// for it.
 ///
-/// The time begins when the system takes no more bytes. It ends when hyper flushes, which hyper does when it has no
-/// byte left to write. So a client that receives a few bytes now and then does not get more time.
+/// The time begins when the system accepts no more bytes for the client. It ends when hyper flushes, which hyper does
+/// when it has no byte left to write. So a client that receives a few bytes now and then does not get more time.
 pub struct WriteDeadline<S> {
     stream: S,
     limit: Duration,
@@ -30,7 +31,7 @@ impl<S: AsyncWrite + Unpin> WriteDeadline<S> {
         }
     }
 
-    /// Returns `written`, or an error if the time is over while nothing can be written.
+    /// Returns `written`, or an error if nothing can be written and the time limit has passed.
     fn limited(
         &mut self,
         written: Poll<io::Result<usize>>,

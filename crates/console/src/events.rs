@@ -1,5 +1,5 @@
-//! `/events`, a stream of server-sent events: the history first, then one sample each second. `/history` is the first
-//! event alone.
+//! `/events`, a stream of server-sent events: its first event is the history, and then one sample follows each second.
+//! `/history` returns only that first event.
 
 use crate::history::{History, Live};
 use axum::Router;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Time after which a browser connects again.
+/// Time after which a browser connects again when a stream has ended.
 const RETRY_TIME: Duration = Duration::from_secs(2);
 
-/// Source of the streams, and the places for their clients.
+/// Source of the streams, and the limit of clients at a time.
 #[derive(Clone)]
 struct Source {
     history: Arc<History>,
@@ -52,7 +52,7 @@ async fn events(State(source): State<Source>, headers: HeaderMap) -> Response {
     }
     let Ok(permit) = source.places.try_acquire_owned() else {
         let retry = [(header::RETRY_AFTER, "5")];
-        let why = "all places for event streams are taken\n";
+        let why = "the maximum number of event streams is open; try again later\n";
         return (StatusCode::SERVICE_UNAVAILABLE, retry, why).into_response();
     };
     let (first, live) = source.history.subscribe(source.interval);
@@ -67,15 +67,15 @@ async fn events(State(source): State<Source>, headers: HeaderMap) -> Response {
     Sse::new(stream).into_response()
 }
 
-/// One client of `/events`. Its place is free again when it is dropped.
+/// One client of `/events`. When it is dropped, another client may connect.
 struct Client {
     first: Option<String>,
     live: Live,
     _place: OwnedSemaphorePermit,
 }
 
-/// Returns the next event. The stream ends when the console stops, and for a client that is too slow: it connects
-/// again, and gets a history without gaps.
+/// Returns the next event. The stream ends when the console stops, or if the client is too slow. Such a client connects
+/// again and gets a history without gaps.
 async fn next(mut client: Client) -> Option<(Result<Event, Infallible>, Client)> {
     let event = match client.first.take() {
         Some(history) => Event::default().event("history").retry(RETRY_TIME).data(history),
@@ -86,8 +86,8 @@ async fn next(mut client: Client) -> Option<(Result<Event, Infallible>, Client)>
     Some((Ok(event), client))
 }
 
-/// Returns true if a web page of another site makes a browser send this request. The page could not read the answer,
-/// but it could occupy places.
+/// Returns true if a web page of another site made the browser send this request. That page could not read the answer,
+/// but its streams would count against the limit of clients.
 fn is_of_another_site(headers: &HeaderMap) -> bool {
     let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
     site.is_some_and(|site| site != b"same-origin" && site != b"none")

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 /// The JSON object of `/healthz`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// Status of the whole process: failed if anything below has failed.
+    /// Status of the whole process: failed if a service or the process itself has failed.
     pub status: HealthStatus,
-    /// Reasons that are of no single service.
+    /// Reasons that do not belong to a single service.
     pub reasons: Vec<String>,
     /// All running services.
     pub services: Vec<ServiceHealth>,
@@ -23,7 +23,7 @@ pub struct ServiceHealth {
     pub name: String,
     /// Name of the instance, if the service can run several times; for `fabric`, the channel.
     pub instance: Option<String>,
-    /// Status of the service: failed if there are reasons.
+    /// Status of the service: failed if `reasons` is not empty.
     pub status: HealthStatus,
     /// Reasons why the service cannot do its work.
     pub reasons: Vec<String>,
@@ -33,9 +33,9 @@ pub struct ServiceHealth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HealthStatus {
-    /// It does its work.
+    /// The process or service does its work.
     Ok,
-    /// It cannot do its work.
+    /// The process or service cannot do its work.
     Failed,
 }
 

@@ -17,13 +17,13 @@ use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// Number of samples that are kept: five minutes at one a second, and both ends.
+/// Maximum number of samples that are kept: one a second for five minutes, including the samples at both ends.
 pub const SAMPLES_MAX: usize = 301;
-/// Maximum number of series. Further ones are left out, so the history occupies at most 2.5 MB.
+/// Maximum number of series. Further series are left out, so the history occupies at most 2.5 MB.
 const SERIES_MAX: usize = 1024;
 /// Number of events that may wait for a client; a slower client is disconnected.
 const WAITING_EVENTS: usize = 8;
-/// Maximum length of a text, and of a list, in the details of a service. `/status` has them complete.
+/// Maximum length of a text in bytes in the details of a service. Longer texts are cut; `/status` has them complete.
 const TEXT_BYTES_MAX: usize = 300;
 const LIST_MAX: usize = 64;
 
@@ -35,7 +35,7 @@ struct SeriesName {
     /// Key of the metric, as in `/status`.
     key: String,
     datapath: Option<String>,
-    /// Value of the metric's own label.
+    /// Value of the label that only this metric has.
     label: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl Serialize for Number {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             value if value.is_nan() => to.serialize_none(),
-            // Shorter than with a decimal point; the greatest integers of a double are exact.
+            // A whole number is shorter without a decimal point. A double represents whole numbers up to 9e15 exactly.
             value if value >= 0.0 && value.fract() == 0.0 && value < 9e15 => to.serialize_u64(value as u64),
             value => to.serialize_f64(value),
         }
@@ -57,9 +57,9 @@ impl Serialize for Number {
 /// Numbers of all series at one moment.
 #[derive(Clone, Debug, Serialize)]
 struct Sample {
-    /// Milliseconds since the history began, by a clock that never goes back.
+    /// Milliseconds since the history began, by a monotonic clock.
     at_ms: u64,
-    /// One number for each series, in the order of the series; empty if the state could not be read.
+    /// One number for each series, in the order of the series; empty if the status could not be read.
     values: Vec<Number>,
 }
 
@@ -67,17 +67,18 @@ struct Sample {
 struct RecordedSamples {
     names: Vec<SeriesName>,
     places: HashMap<SeriesName, usize>,
-    /// Counts of each histogram at the last sample. The quantiles of a sample are those of the values since then.
+    /// Counts of each histogram at the last sample. The quantiles of a sample cover only the values since the last
+    /// sample.
     histograms: HashMap<SeriesName, Vec<u64>>,
     samples: VecDeque<Sample>,
-    /// Status without numbers, from the last sample.
+    /// Status without numbers, as of the last sample.
     status: Value,
 }
 
-/// Samples of the last five minutes, and the stream of those to come.
+/// Samples of the last five minutes, and the stream of the following samples.
 pub struct History {
     recorded: Mutex<RecordedSamples>,
-    /// Each sample as JSON; `None` ends the stream.
+    /// Stream of samples, each as JSON; `None` ends the stream.
     live: broadcast::Sender<Option<Arc<str>>>,
     started_at: Instant,
 }
@@ -102,7 +103,7 @@ impl History {
     /// Returns the history as JSON, and a receiver of all samples that are not in it.
     pub fn subscribe(&self, interval: Duration) -> (String, Live) {
         let kept = self.recorded();
-        // Under the lock, so that no sample is missing or comes twice.
+        // The receiver subscribes under the lock, so that no sample is missing or sent twice.
         let live = self.live.subscribe();
         (kept.json(interval), live)
     }
@@ -112,7 +113,7 @@ impl History {
         self.recorded().json(interval)
     }
 
-    /// Appends a sample, and sends it to all receivers. `None` means that the state could not be read.
+    /// Appends a sample, and sends it to all receivers. `None` means that the status could not be read.
     fn add(&self, snapshot: Option<Snapshot>) {
         let at_ms = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut recorded = self.recorded();
@@ -132,7 +133,7 @@ impl History {
             recorded.samples.pop_front();
         }
         recorded.samples.push_back(sample);
-        // Without a receiver there is nothing to do.
+        // Sending fails if there is no receiver; then nothing has to be sent.
         let _ = self.live.send(Some(event.to_string().into()));
     }
 
@@ -185,8 +186,9 @@ impl RecordedSamples {
         values
     }
 
-    /// Returns the quantiles of each histogram of a service, over the values since the last sample: key, name of the
-    /// quantile, value in the metric's unit. A histogram without new values has none.
+    /// Returns the quantiles of each histogram of a service over the values since the last sample. An item has the key
+    /// of the metric, the name of the quantile, and the value in the metric's unit. A histogram without new values has
+    /// no quantiles.
     fn quantiles<'a>(&mut self, service: &'a ServiceStatus) -> Vec<(&'a str, &'static str, f64)> {
         let mut all = Vec::new();
         for (key, histogram) in &service.histograms {
@@ -216,7 +218,7 @@ impl RecordedSamples {
     }
 }
 
-/// Receiver of a number: key of the metric, datapath, label, and value in the metric's unit.
+/// Function that receives a number: key of the metric, datapath, label, and value in the metric's unit.
 type Add<'a> = dyn FnMut(&str, Option<&str>, Option<&str>, f64) + 'a;
 
 /// Calls `add` with each number of a service.
@@ -248,7 +250,7 @@ fn numbers(service: &ServiceStatus, add: &mut Add<'_>) {
     }
 }
 
-/// Returns the divisor that turns a number of a status into the unit of its metric: times are in nanoseconds there.
+/// Returns the divisor that converts a number of a status, where times are in nanoseconds, to the unit of its metric.
 fn unit_of(service: &ServiceStatus, key: &str) -> f64 {
     let is_time = metric::ALL.iter().any(|metric| {
         metric.key == key
@@ -280,7 +282,7 @@ fn status(mut snapshot: Snapshot) -> Value {
         service.labelled.clear();
         service.details.values_mut().for_each(shorten);
     }
-    // A snapshot is plain data; `/status` writes it in the same way.
+    // This cannot fail, because a snapshot consists of plain data; `/status` writes it in the same way.
     serde_json::to_value(snapshot).unwrap_or_default()
 }
 
@@ -301,8 +303,8 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// Takes a sample every `every` until `stopped` changes. While a snapshot is not ready in time, the samples are empty,
-/// and no further snapshot is begun.
+/// Takes a sample every `every` until `stopped` changes. If reading a snapshot takes too long, empty samples are added
+/// until it is ready, and no other snapshot is begun.
 pub async fn sample(
     history: Arc<History>,
     observed: Arc<dyn Observed>,

@@ -10,8 +10,8 @@
 //! | `/status` | the whole [`Snapshot`], JSON |
 //! | `/version` | version, commit and features of the program, JSON |
 //!
-//! The console only reads, through [`Observed`]; nothing can be changed through it. It has no authentication: every
-//! client that can connect can read.
+//! The console only reads, through [`Observed`]; a client cannot change anything. It has no authentication: every
+//! client that can connect can read everything.
 //!
 //! ```
 //! use lineside_console::{Console, Snapshot, fetch_status};
@@ -47,8 +47,8 @@ pub use server::{Console, Limits};
 
 /// Source of the status that the console reports.
 pub trait Observed: Send + Sync {
-    /// Returns the current status. May block on locks: it is called on a thread of its own, and the console stops
-    /// waiting for it after two seconds.
+    /// Returns the current status. May block on locks, because the console calls it on a separate thread and stops
+    /// waiting for the result after two seconds.
     fn snapshot(&self) -> Snapshot;
 }
 

@@ -61,7 +61,7 @@ impl Format {
 }
 
 const OPEN_METRICS: &str = "application/openmetrics-text";
-/// Versions of OpenMetrics whose readers read version 1.0.0.
+/// Versions of OpenMetrics whose readers can also read version 1.0.0.
 const VERSIONS: [&str; 2] = ["1.0.0", "0.0.1"];
 
 /// Renders the snapshot in `format`. Metrics without a value are left out.
@@ -91,7 +91,7 @@ impl Collector for Scrape {
             if series.is_empty() {
                 continue;
             }
-            // The encoder appends the unit and `_total` itself.
+            // The encoder appends the unit and `_total` itself, so they are removed from the name.
             let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
             let suffix = format!("_{}", metric.unit);
             let (name, unit) = match metric.unit {
@@ -176,7 +176,8 @@ fn plain_series(out: &mut String, metric: &Metric, labels: &Labels<'_>, value: &
     }
 }
 
-/// Returns the labels in braces, with the upper bound of a bucket if there is one; empty if there is nothing.
+/// Returns the labels in braces, and `le` with the upper bound of a bucket if `bound` is given; empty if there are
+/// none.
 fn braces(labels: &Labels<'_>, bound: Option<&str>) -> String {
     let labels = labels.iter().map(|(name, text)| (*name, text.as_ref()));
     let all = labels.chain(bound.map(|bound| ("le", bound)));

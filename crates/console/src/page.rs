@@ -8,7 +8,7 @@ use axum::routing::get;
 
 /// One file of the page.
 struct PageFile {
-    /// Name in `/assets/`. The first file is the page itself, at `/`.
+    /// Name of the file in `/assets/`. The first file is the page itself, which is served at `/`.
     name: &'static str,
     content_type: &'static str,
     bytes: &'static [u8],
@@ -20,9 +20,10 @@ include!(concat!(env!("OUT_DIR"), "/page.rs"));
 /// no inline code. Other pages cannot embed it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// Names of files in `/assets/` contain a hash of their content, so a browser may keep them.
+/// Value of `Cache-Control` for files in `/assets/`. Their names contain a hash of their content, so a browser may keep
+/// them.
 const KEPT: &str = "public, max-age=31536000, immutable";
-/// The page itself changes with the version of the program.
+/// Value of `Cache-Control` for the page itself, which changes with the version of the program.
 const ASKED_EACH_TIME: &str = "no-cache";
 
 /// Returns true if this build contains the dashboard. Otherwise `/` says how to build it.

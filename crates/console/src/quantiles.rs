@@ -1,11 +1,12 @@
 //! Quantiles of a histogram, such as the median, estimated from the counts of its buckets.
 
-/// Quantiles that the history has: name, and part of the values that are not greater.
+/// Quantiles that the history contains: the name, and the part of all values that are at most as large as the quantile.
 pub const QUANTILES: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 
-/// Returns an estimate of the quantile `part`: the values of a bucket are taken as spread evenly over it, as
-/// `histogram_quantile` of Prometheus does. `bounds` are the upper bounds of the buckets; `counts` has one count more,
-/// of the values above the last bound, which are taken as equal to that bound. `None` without values.
+/// Returns an estimate of the quantile `part`. The values of a bucket are assumed to be spread evenly over it, as
+/// `histogram_quantile` of Prometheus does. `bounds` are the upper bounds of the buckets. `counts` has one more item,
+/// the number of values above the last bound, which count as equal to that bound. Returns `None` if there are no
+/// values.
 pub fn quantile(bounds: &[u64], counts: &[u64], part: f64) -> Option<f64> {
     let all: u64 = counts.iter().sum();
     if all == 0 {
@@ -30,7 +31,7 @@ mod tests {
 
     #[test]
     fn a_quantile_lies_in_the_bucket_that_has_its_rank() {
-        // 1 to 100 in buckets of 25: the estimate is exact, because the values are spread evenly.
+        // The values are 1 to 100 in buckets of 25. The estimate is exact, because they are spread evenly.
         let (bounds, counts) = ([25, 50, 75, 100], [25, 25, 25, 25, 0]);
         for part in [0.01, 0.25, 0.5, 0.9, 0.99, 1.0] {
             let value = quantile(&bounds, &counts, part).expect("values");

@@ -15,7 +15,7 @@ pub(crate) enum Value<'a> {
     Seconds(f64),
     /// Histogram whose bounds and sum are whole numbers.
     Counts(&'a HistogramCounts),
-    /// Histogram whose bounds and sum are in nanoseconds, and are shown in seconds.
+    /// Histogram whose bounds and sum are in nanoseconds; it is shown in seconds.
     Times(&'a HistogramCounts),
 }
 
@@ -64,12 +64,13 @@ pub(crate) fn series<'a>(metric: &Metric, snapshot: &'a Snapshot) -> Vec<(Labels
                     "datapath" => datapath.unwrap_or(&service.datapath),
                     _ => other.unwrap_or_default(),
                 };
-                // A service without channels has no such label: for Prometheus, an empty label is an absent one.
+                // A service without channels does not get the label: for Prometheus, an empty label is the same as an
+                // absent one.
                 (*name != "channel" || !text.is_empty()).then_some((*name, Cow::Borrowed(text)))
             };
             let labels: Labels<'a> = metric.labels.iter().filter_map(label).collect();
-            // The daemon refuses equal instances of a service; a metric without the label `channel` has one series
-            // for all of them.
+            // The daemon refuses two equal instances of a service, so series with the label `channel` are never equal.
+            // A metric without this label has one series for all instances of the service.
             if !all.iter().any(|(other, _)| *other == labels) {
                 all.push((labels, value));
             }
@@ -99,7 +100,8 @@ fn of_process(metric: &Metric, snapshot: &Snapshot) -> Option<Value<'static>> {
     })
 }
 
-/// Returns the labels of a metric of the whole process: version, commit and features, or none.
+/// Returns the labels of a metric of the whole process: version, commit and features for the build information,
+/// otherwise none.
 fn build_labels<'a>(metric: &Metric, snapshot: &'a Snapshot) -> Labels<'a> {
     let label = |name: &&'static str| {
         let text = match *name {
@@ -115,7 +117,7 @@ fn build_labels<'a>(metric: &Metric, snapshot: &'a Snapshot) -> Labels<'a> {
 type Add<'f, 'a> = dyn FnMut(Option<&'a str>, Option<&'a str>, Value<'a>) + 'f;
 
 /// Calls `add` for each value of `metric` that a service has, with the datapath and with the value of the label that
-/// is the metric's own.
+/// only this metric has.
 fn values<'a>(metric: &Metric, service: &'a ServiceStatus, add: &mut Add<'_, 'a>) {
     if *metric == metric::SERVICE_INFO {
         add(None, None, Value::Whole(1));
@@ -141,7 +143,7 @@ fn values<'a>(metric: &Metric, service: &'a ServiceStatus, add: &mut Add<'_, 'a>
             }
         }
     } else if metric.has_label("datapath") {
-        // What XDP passes on is counted where it arrives, on the socket datapath.
+        // Requests that XDP passes on are counted by the socket datapath, to which XDP passes them.
         let datapaths = service.counters.iter();
         for (datapath, counters) in datapaths.filter(|(datapath, _)| !(metric.passes && *datapath == XDP)) {
             if let Some(count) = counters.get(metric.key) {
@@ -174,8 +176,8 @@ fn values<'a>(metric: &Metric, service: &'a ServiceStatus, add: &mut Add<'_, 'a>
 const XDP: &str = "xdp";
 const SOCKET: &str = "socket";
 
-/// Adds the requests of a service, each once: at the datapath whose fast path answered it, or that passed it to the
-/// host, which is always the socket datapath.
+/// Adds the requests of a service, and counts each of them once: at the datapath whose fast path answered it, or at the
+/// socket datapath if that passed it to the host.
 fn requests<'a>(service: &'a ServiceStatus, add: &mut Add<'_, 'a>) {
     for (datapath, counters) in &service.counters {
         if let Some(answered) = counters.get(metric::FASTPATH_REPLIES.key) {

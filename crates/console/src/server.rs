@@ -22,24 +22,24 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Maximum number of connections at a time. Further ones wait in the listener's queue.
+/// Maximum number of connections at a time. Further connections wait in the listener's queue.
 const CONNECTIONS_MAX: usize = 32;
-/// Maximum size of the request line and headers together. It is the minimum that hyper allows.
+/// Maximum size in bytes of the request line and headers together. It is the minimum that hyper allows.
 const HEADER_BYTES_MAX: usize = 8192;
 const HEADERS_MAX: usize = 32;
-/// Time limit for the headers of a request, also on an idle connection.
+/// Time limit for receiving the headers of a request. It also closes idle connections.
 const HEADER_TIME: Duration = Duration::from_secs(5);
-/// Time limit for a snapshot. If it is exceeded, the process counts as stuck.
+/// Time limit for reading a snapshot. If it is exceeded, the process counts as stuck.
 const SNAPSHOT_TIME: Duration = Duration::from_secs(2);
 /// Time limit for answers in progress when the console stops.
 const STOP_TIME: Duration = Duration::from_millis(300);
-/// Size of the system's send buffer of a connection. A client that does not read is noticed when it is full.
+/// Size in bytes of the system's send buffer of a connection. When it is full, the client is known not to read.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Limits of the console. The tests use shorter times.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Time for a client to receive the bytes that are waiting for it.
+    /// Time limit for a client to receive the bytes that are waiting for it.
     pub write_time: Duration,
     /// Time between two samples of the history.
     pub sample_time: Duration,
@@ -69,7 +69,7 @@ impl Console {
     /// Listens on `listen`, and answers requests from the snapshots of `observed`.
     ///
     /// # Errors
-    /// The system's error of binding the address, or of starting the thread or its runtime.
+    /// The system's error if the address cannot be bound, or the thread or its runtime cannot be started.
     pub fn start(listen: SocketAddr, observed: Arc<dyn Observed>) -> io::Result<Self> {
         Self::start_with(listen, &[], observed, Limits::default())
     }
@@ -108,7 +108,7 @@ impl Console {
                 runtime.block_on(async {
                     tokio::join!(serve(listener, router, limits, stopped), sampler);
                 });
-                // A snapshot that hangs must not keep the process from ending.
+                // A snapshot that never returns must not keep the process from ending.
                 runtime.shutdown_background();
             })?;
         Ok(Self {
@@ -155,12 +155,13 @@ async fn serve(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(_) => {
-                // Out of file descriptors, or the client has gone: wait briefly, so that the loop does not spin.
+                // The process has no free file descriptor, or the client has gone. The loop waits briefly, so that it
+                // does not spin.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
-        // A larger buffer only delays the time limit for writing.
+        // If the call fails, the buffer is larger, and the time limit for writing only begins later.
         let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES);
         let stream = WriteDeadline::new(stream, limits.write_time);
         let mut stopped = stopped.clone();
@@ -208,8 +209,8 @@ fn router(
         .layer(middleware::from_fn_with_state(allowed, guard))
 }
 
-/// Refuses requests that are not plain GET or HEAD requests with an address, `localhost` or an allowed name as their
-/// host.
+/// Refuses requests other than GET or HEAD without a body, and requests whose `Host` is not an address, `localhost` or
+/// an allowed name.
 async fn guard(State(allowed): State<Arc<[String]>>, request: Request, next: Next) -> Response {
     let mut response = match refuse(request.method(), request.headers(), &allowed) {
         Some(refusal) => refusal,
@@ -235,7 +236,7 @@ fn refuse(method: &Method, headers: &HeaderMap, allowed: &[String]) -> Option<Re
     let has_body = headers.contains_key(header::TRANSFER_ENCODING)
         || !headers.get(header::CONTENT_LENGTH).is_none_or(empty);
     if has_body {
-        return Some((StatusCode::PAYLOAD_TOO_LARGE, "no request body\n").into_response());
+        return Some((StatusCode::PAYLOAD_TOO_LARGE, "a request must not have a body\n").into_response());
     }
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     if !host.is_some_and(|host| is_no_name(host) || is_allowed(host, allowed)) {
@@ -245,8 +246,9 @@ fn refuse(method: &Method, headers: &HeaderMap, allowed: &[String]) -> Option<Re
     None
 }
 
-/// Returns true for a Host header with an IP address or `localhost`. A web page whose host name was made to resolve to
-/// this machine (DNS rebinding) still sends that name, so all names are refused except the one that is never looked up.
+/// Returns true for a Host header with an IP address or `localhost`. If an attacker makes the host name of his web page
+/// resolve to this machine (DNS rebinding), the browser still sends that name. Therefore all names are refused except
+/// `localhost`, which is never looked up.
 fn is_no_name(host: &str) -> bool {
     let name = without_port(host);
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
@@ -272,9 +274,13 @@ async fn snapshot(observed: Arc<dyn Observed>) -> Result<Snapshot, Stuck> {
     let mut taking = tokio::task::spawn_blocking(move || observed.snapshot());
     match timeout(SNAPSHOT_TIME, &mut taking).await {
         Ok(Ok(snapshot)) => Ok(snapshot),
-        Ok(Err(_)) => Err((StatusCode::SERVICE_UNAVAILABLE, "reading the state panicked\n")),
+        Ok(Err(_)) => Err((
+            StatusCode::SERVICE_UNAVAILABLE,
+            "reading the state failed: see the log of the server\n",
+        )),
         Err(_) => {
-            // A snapshot that has not begun yet never begins, so that requests to a stuck process do not pile up.
+            // Reading a snapshot that has not begun yet is cancelled, so that requests to a stuck process do not pile
+            // up.
             taking.abort();
             let why = "the state could not be read within 2 s\n";
             Err((StatusCode::SERVICE_UNAVAILABLE, why))

@@ -136,7 +136,7 @@ fn health_follows_the_snapshot() {
     assert_eq!((code, seen.status), (503, HealthStatus::Failed));
     assert_eq!((failed(&seen), seen.reasons), (vec![lease.clone()], vec![]));
 
-    // A problem of one service is at this service, one of the process is at none.
+    // A problem of one service is reported at this service; a problem of the process belongs to no service.
     let (own, general) = ("fabric: no source for 61 s", "writing has ended");
     let mut snapshot = shared.lock().unwrap();
     snapshot.problems = vec![own.into(), general.into()];
@@ -177,7 +177,7 @@ fn a_problem_is_noted_at_the_service_that_reports_it() {
 }
 
 #[test]
-fn a_state_that_cannot_be_read_is_said() {
+fn a_state_that_cannot_be_read_is_reported() {
     let shared = Arc::new(Mutex::new(example()));
     let observed = Arc::clone(&shared);
     let listen = "127.0.0.1:0".parse().unwrap();
@@ -200,7 +200,7 @@ fn a_state_that_cannot_be_read_is_said() {
 }
 
 #[test]
-fn requests_that_are_no_plain_reads_are_refused() {
+fn requests_other_than_get_and_head_without_a_body_are_refused() {
     let console = console(example());
     let to = console.local_addr();
     let end = format!("Host: {to}\r\nConnection: close\r\n");
@@ -241,7 +241,7 @@ fn oversize_headers_are_refused() {
 }
 
 #[test]
-fn two_clients_at_once() {
+fn an_incomplete_request_does_not_block_other_clients() {
     let console = console(example());
     let to = console.local_addr();
     let mut first = TcpStream::connect(to).unwrap();
@@ -265,7 +265,7 @@ fn two_clients_at_once() {
 }
 
 #[test]
-fn it_stops_while_clients_hold_connections() {
+fn the_console_stops_while_clients_hold_connections() {
     let console = console(example());
     let to = console.local_addr();
     let silent = TcpStream::connect(to).unwrap();
@@ -289,7 +289,7 @@ fn it_stops_while_clients_hold_connections() {
 }
 
 #[test]
-fn it_starts_and_stops_at_once_and_says_what_is_taken() {
+fn the_console_stops_right_after_its_start_and_reports_an_address_in_use() {
     let first = console(example());
     let taken = Console::start(first.local_addr(), Arc::new(example));
     assert_eq!(taken.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
@@ -300,7 +300,7 @@ fn it_starts_and_stops_at_once_and_says_what_is_taken() {
 }
 
 #[test]
-fn the_client_is_bounded() {
+fn the_client_limits_the_size_of_an_answer() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = listener.local_addr().unwrap();
     let flood = std::thread::spawn(move || {

@@ -18,13 +18,14 @@ fn get_accepting(to: SocketAddr, path: &str, accept: &str) -> (u16, String, Stri
 
 const OPEN_METRICS: &str = "application/openmetrics-text;version=1.0.0";
 
-/// Samples of a page of metrics, by series. Numbers are compared as numbers: the formats write them differently.
+/// Returns the samples of a page of metrics by series. Numbers are parsed, because the two formats write them
+/// differently.
 fn samples(body: &str) -> BTreeMap<String, f64> {
     let lines = body.lines().filter(|line| !line.starts_with('#'));
     let sample = |line: &str| {
         let (series, value) = line.rsplit_once(' ').expect(line);
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-        // The bound of a bucket is a number, too.
+        // The upper bound of a bucket is a number as well, so it is parsed.
         let mut labels: Vec<String> = labels
             .trim_end_matches('}')
             .split(',')
@@ -38,7 +39,7 @@ fn samples(body: &str) -> BTreeMap<String, f64> {
                 }
             })
             .collect();
-        // The formats write the bound at different places.
+        // The two formats write the bound at different positions among the labels.
         labels.sort();
         (
             format!("{name} {}", labels.join(" ")),
@@ -83,7 +84,7 @@ fn no_two_series_are_equal_where_a_service_runs_twice() {
 }
 
 #[test]
-fn metrics_are_all_there_and_nothing_else() {
+fn the_page_has_every_metric_of_the_spec_and_no_other() {
     let console = console(example());
     let (code, head, body) = get_accepting(console.local_addr(), "/metrics", OPEN_METRICS);
     assert_eq!(code, 200);
@@ -184,7 +185,8 @@ fn a_histogram_has_rising_buckets_in_the_unit_of_its_name() {
     );
 }
 
-/// XDP passes requests to the socket datapath, which counts them again: no sum may have them twice.
+/// XDP passes requests to the socket datapath, which counts them again, but a sum over all labels must count each
+/// request once.
 #[test]
 fn a_sum_over_all_labels_counts_each_request_once() {
     let mut spv = ServiceStatus {
@@ -229,7 +231,7 @@ fn a_sum_over_all_labels_counts_each_request_once() {
     }
 }
 
-/// One format is written by the library of Prometheus, the other one here.
+/// The library of Prometheus writes one format, and this project writes the other one.
 #[test]
 fn both_formats_have_the_same_samples() {
     let console = console(example());

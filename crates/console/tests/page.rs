@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Samples come faster than in use, so that the tests are short.
+/// Interval of samples in these tests, shorter than in use, so that the tests are short.
 const FAST: Duration = Duration::from_millis(20);
 
 fn limits() -> Limits {
@@ -119,7 +119,7 @@ impl Stream {
     }
 }
 
-/// Returns the place of a series in a list of series.
+/// Returns the index of a series in a list of series.
 fn place(series: &Value, service: &str, key: &str) -> usize {
     let named = |name: &Value| name["service"] == service && name["key"] == key;
     let series = series.as_array().unwrap();
@@ -171,7 +171,7 @@ fn the_page_loads_only_its_own_files() {
         assert!(head.contains(&format!("content-type: {content_type}")), "{head}");
         assert!(!body.is_empty());
     }
-    // Neither scripts nor styles are inline, and nothing comes from elsewhere.
+    // The page has no inline scripts or styles, and loads nothing from other servers.
     assert!(!html.contains("<style") && !html.contains("style="), "{html}");
     assert!(!html.contains("//"), "{html}");
     for path in [
@@ -213,7 +213,7 @@ fn head_requests_have_the_headers_and_no_body() {
         let length: usize = length.unwrap_or_else(|| panic!("{head}")).parse().unwrap();
         assert!(length > 0, "{path}");
     }
-    // A HEAD request occupies no place of a stream.
+    // A HEAD request does not count against the limit of streams.
     for _ in 0..20 {
         let (code, head, _) = ask(to, "HEAD", "/events", "");
         assert_eq!(code, 200);
@@ -273,7 +273,7 @@ fn a_stream_begins_with_the_history_and_continues_without_a_gap() {
     );
     let named = |metric: &Value| metric["name"] == "lineside_spv_hits_total" && metric["kind"] == "counter";
     assert!(history["metrics"].as_array().unwrap().iter().any(named));
-    // Long texts are cut; numbers are only in the samples.
+    // Long texts are cut, and numbers appear only in the samples.
     let spv = &history["status"]["services"][0];
     assert!(spv["codes"].as_str().unwrap().len() < 400);
     assert_eq!(spv["counters"], serde_json::json!({}));
@@ -333,7 +333,7 @@ fn a_new_series_is_announced_with_its_first_value() {
     let mut stream = Stream::open(console.local_addr()).unwrap();
     let (_, history) = stream.next().unwrap();
     let mut known = history["series"].as_array().unwrap().len();
-    // The first sample may have all other series.
+    // The first sample may add all other series.
     known += stream.next().unwrap().1["added"].as_array().unwrap().len();
     shared.lock().unwrap().services[0].set_host(metric::SPV_BLOCKS, 77);
     until("the new series", || {
@@ -389,7 +389,7 @@ fn the_quantiles_of_a_sample_are_those_of_the_values_since_the_last_one() {
     if has_no_sample {
         until("the first sample", &mut quantiles);
     }
-    // The many fast requests of before do not count: of the new ones, a tenth is slow.
+    // The many fast requests before the last sample do not count. Of the new requests, a tenth is slow.
     *shared.lock().unwrap() = answered(1_000_090, 10);
     let (p50, p99) = until("quantiles of the new requests", || {
         quantiles().filter(|(_, p99)| *p99 > 1e-3)
@@ -441,7 +441,10 @@ fn streams_are_limited_and_their_places_free_again() {
     assert_eq!(Stream::open(to).err(), Some(503));
     let (_, head, body) = ask(to, "GET", "/events", "");
     assert!(head.contains("retry-after: 5"), "{head}");
-    assert_eq!(body, b"all places for event streams are taken\n");
+    assert_eq!(
+        body,
+        b"the maximum number of event streams is open; try again later\n"
+    );
     assert_eq!(ask(to, "GET", "/status", "").0, 200);
     streams.pop();
     until("the place is free again", || Stream::open(to).ok());
@@ -463,7 +466,7 @@ fn pages_of_other_sites_are_refused() {
     );
 }
 
-/// A text of a megabyte in the status, so that an answer fits no buffer of the system.
+/// The status contains a text of a megabyte, so that an answer is larger than every buffer of the system.
 fn large(limits: Limits) -> Console {
     let observed = || {
         let mut snapshot = snapshot(1);
@@ -490,7 +493,7 @@ fn clients_that_never_read_lose_their_connections() {
             stream
         })
         .collect();
-    // All places are taken by clients that do not read. They are disconnected, so others get an answer.
+    // Clients that do not read hold all connections. The console disconnects them, so others get an answer.
     assert_eq!(ask(to, "GET", "/healthz", "").0, 200);
     drop(silent);
     // A client that reads, but too slowly, does not get more time.

@@ -1,4 +1,5 @@
-//! Measures `blockchain.transaction.get_merkle` over one TCP connection with 64 requests in flight.
+//! Measures the rate of `blockchain.transaction.get_merkle` over one TCP connection, on which the client always has 64
+//! unanswered requests.
 //!
 //!     cargo run --release -p lineside-electrum --example merkle_rate [SECONDS]
 //!
@@ -103,7 +104,7 @@ impl ProofChain for Fixed {
     }
 }
 
-/// Returns the CPU seconds of the server's threads, from `/proc/self/task`.
+/// Returns the CPU time of the server's threads in seconds, from `/proc/self/task`.
 fn server_seconds() -> f64 {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
         return f64::NAN;
@@ -134,7 +135,7 @@ fn requests(chain: &Fixed) -> Vec<String> {
     (0..1 << 14).map(request).collect()
 }
 
-/// Sends and reads until `end`. Returns the number of replies.
+/// Sends requests and reads replies until `end`. Returns the number of replies.
 fn run(stream: &mut TcpStream, requests: &[String], end: Instant) -> u64 {
     let (mut next, mut replies) = (0, 0);
     let mut answer = vec![0; 1 << 20];

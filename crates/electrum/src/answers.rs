@@ -1,4 +1,4 @@
-//! Answers that need only the chain. They are the same for the Electrum protocol and for HTTP.
+//! Access to the chain and to Merkle trees for answers. The Electrum protocol and HTTP both use it.
 
 use crate::chain::{HEADER_BYTES, ProofChain, Unavailable};
 use crate::checkpoint::{Checkpoints, Proof};
@@ -22,7 +22,7 @@ pub(crate) struct Answers {
     checkpoints: Mutex<Checkpoints>,
 }
 
-/// Tree that is not in the cache.
+/// Block whose tree is needed but not in the cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WantedTree {
     height: u32,
@@ -71,37 +71,42 @@ impl Answers {
     /// Builds a tree on a thread that may block; the number of concurrent builds is limited. Returns `None` if the
     /// block is no longer connected; the caller must then start again.
     pub async fn build(self: &Arc<Self>, wanted: WantedTree) -> Result<Option<Arc<BlockTree>>, Unavailable> {
-        let closed = |_| Unavailable("the server stops".into());
+        let closed = |_| Unavailable("the server is stopping".into());
         let permit = self.builds.acquire().await.map_err(closed)?;
-        // The request that had the permit before may have built the same tree.
+        // Another request may have built the same tree while this one waited for the permit.
         if let Some(tree) = self.trees.get(&wanted.hash) {
             return Ok(Some(tree));
         }
         let answers = Arc::clone(self);
         let built = tokio::task::spawn_blocking(move || answers.build_now(wanted)).await;
         drop(permit);
-        built.unwrap_or_else(|_| Err(Unavailable("reading a block's TXIDs panicked".into())))
+        built.unwrap_or_else(|_| {
+            Err(Unavailable(
+                "a fault of this program stopped the reading of a block's TXIDs; see the log".into(),
+            ))
+        })
     }
 
     /// Computes the proof of a header for a checkpoint, on a thread that may block. Returns `None` if the chain is
     /// shorter or has changed; the caller must then start again.
     pub async fn prove(self: &Arc<Self>, height: u32, cp_height: u32) -> Result<Option<Proof>, Unavailable> {
-        let closed = |_| Unavailable("the server stops".into());
+        let closed = |_| Unavailable("the server is stopping".into());
         let permit = self.builds.acquire().await.map_err(closed)?;
         let answers = Arc::clone(self);
         let proved = tokio::task::spawn_blocking(move || {
-            // Only whole chunks are added, so the data is valid even if the lock is poisoned.
+            // A thread that panics while it holds the lock leaves valid data, because only whole chunks are added. So a
+            // poisoned lock can be used.
             let mut checkpoints = answers.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
             checkpoints.prove(&*answers.chain, height, cp_height)
         })
         .await;
         drop(permit);
-        proved.map_err(|_| Unavailable("reading headers panicked".into()))
+        proved.map_err(|_| Unavailable("a fault stopped the reading of headers; see the log".into()))
     }
 
     fn build_now(&self, wanted: WantedTree) -> Result<Option<Arc<BlockTree>>, Unavailable> {
         if sha256d(&wanted.header) != wanted.hash {
-            // The chain changed between the two reads.
+            // The block is no longer connected: the chain changed between the two reads.
             return Ok(None);
         }
         let Some(txids) = self.chain.txids(wanted.height, &wanted.hash)? else {
@@ -112,7 +117,7 @@ impl Answers {
             tracing::error!(
                 block,
                 height = wanted.height,
-                "a block's TXIDs are wrong and are not served: {error}"
+                "the TXIDs of a block in the chain store are wrong, and its proofs are not served: {error}"
             );
             Unavailable(format!("block {block}: {error}"))
         })?;

@@ -1,10 +1,10 @@
-//! The chain whose proofs are served.
+//! Interface to the chain whose proofs the server sends.
 
 use crate::merkle::sha256d;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Bytes of a block header.
+/// Length of a block header in bytes.
 pub const HEADER_BYTES: usize = 80;
 
 /// Last block of the connected chain.
@@ -12,16 +12,16 @@ pub const HEADER_BYTES: usize = 80;
 pub struct TipInfo {
     /// Height of the block; the genesis block has height 0.
     pub height: u32,
-    /// Hash of its header, in wire byte order.
+    /// Hash of the block, in wire byte order.
     pub hash: [u8; 32],
-    /// Its header in wire format.
+    /// Header of the block in wire format.
     pub header: [u8; HEADER_BYTES],
 }
 
 /// Position of a transaction in the connected chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Height of its block.
+    /// Height of the transaction's block.
     pub height: u32,
     /// Index of the transaction in its block, from 0.
     pub position: u32,
@@ -33,14 +33,14 @@ pub struct Location {
 #[error("the chain cannot answer now: {0}")]
 pub struct Unavailable(pub String);
 
-/// A chain of blocks, of which only the connected ones are visible here.
+/// A chain of blocks. Its methods return only connected blocks.
 ///
 /// An implementation guarantees:
 /// - Each method reads one state of the chain, as if under a lock, and never a block that is disconnected.
-/// - [`ProofChain::generation`] takes a new value in the same step as the chain changes, and never repeats an old
-///   value. The server compares it before and after it computes a reply from several calls. If it has changed, the
-///   server discards the reply and computes it again, so a reply never mixes two states of the chain.
-/// - [`ProofChain::changes`] receives the new generation after the step, when every method already answers from the
+/// - [`ProofChain::generation`] takes a new value in the same step in which the chain changes, and never repeats an old
+///   value. The server compares the value before and after it computes a reply from several calls. If the value has
+///   changed, the server discards the reply and computes it again, so a reply never mixes two states of the chain.
+/// - [`ProofChain::changes`] receives the new generation after this step, when every method already answers from the
 ///   new chain. A reorganisation may be published once, at its end.
 ///
 /// Hashes and TXIDs are in wire byte order. All methods except [`ProofChain::txids`] are called on threads of the
@@ -50,8 +50,8 @@ pub trait ProofChain: Send + Sync + 'static {
     /// Returns the number of the chain's current state.
     fn generation(&self) -> u64;
 
-    /// Returns a channel whose value changes after each change of the chain. The server reads the new tip with
-    /// [`ProofChain::tip`]; it may miss intermediate values.
+    /// Returns a channel whose value changes after each change of the chain. The receiver may miss intermediate values;
+    /// it reads the new tip with [`ProofChain::tip`].
     fn changes(&self) -> watch::Receiver<u64>;
 
     /// Returns the last connected block; `None` while the chain is empty.

@@ -1,21 +1,22 @@
 //! Proofs that a header is in the chain up to a checkpoint: paths in a Merkle tree over the hashes of all headers.
 //! Clients request them with `cp_height`.
 //!
-//! Source: docs/protocol-methods.rst of spesmilo/electrum-protocol. The tree duplicates the last node of a level, as
-//! the tree of a block does. Only the roots of whole chunks of headers are stored, 64 bytes for each chunk. A proof
-//! hashes the headers of two chunks and the tree over the roots: about 4,000 hashes for a million headers.
+//! Source: docs/protocol-methods.rst of spesmilo/electrum-protocol. Like the tree of a block, this tree duplicates the
+//! last node of a level with an odd number of nodes. Only the roots of whole chunks of headers are stored, 64 bytes for
+//! each chunk. To compute a proof, the headers of two chunks and the tree over the roots are hashed: about 4,000 hashes
+//! for a million headers.
 
 use crate::chain::{HEADER_BYTES, ProofChain};
 use crate::merkle::{join, sha256d};
 
-/// Levels of the tree below the roots of chunks, and number of headers of a chunk.
+/// Number of levels of the tree below the root of a chunk: a chunk has 2^`CHUNK_LEVELS` headers.
 const CHUNK_LEVELS: u32 = 9;
 const CHUNK: u32 = 1 << CHUNK_LEVELS;
 
-/// A whole chunk of headers.
+/// Stored data of a whole chunk of headers.
 struct Chunk {
     root: [u8; 32],
-    /// Hash of its last header. While that block is connected, all blocks before it are connected too.
+    /// Hash of the chunk's last header. While this block is connected, all blocks before it are connected too.
     last: [u8; 32],
 }
 
@@ -61,7 +62,7 @@ impl Checkpoints {
             Some(last) => *last,
             None => self.chunks[full_chunks - 1].last,
         };
-        // A chain of less than a chunk is the whole tree, which ends at the level with one node.
+        // If the chain is shorter than one chunk, its headers are the whole tree: reduce them to one node.
         let levels = (full_chunks > 0).then_some(CHUNK_LEVELS);
         let own = height / CHUNK;
         let mut branch = Vec::new();
@@ -101,9 +102,9 @@ impl Checkpoints {
         }
     }
 
-    /// Returns the hashes of the first `count` headers of a chunk, and checks that each header follows the one before,
-    /// and the first one the chunk before. Chunks are read one after the other, so without this check two of them could
-    /// belong to two chains.
+    /// Returns the hashes of the first `count` headers of a chunk. Returns `None` unless each header's parent is the
+    /// header before it, and the first header's parent is the last header of the previous chunk. Chunks are read one
+    /// after the other, so without this check two chunks could belong to different chains.
     fn read(&self, chain: &dyn ProofChain, index: u32, count: u32) -> Option<Vec<[u8; 32]>> {
         let mut headers = Vec::with_capacity(count as usize * HEADER_BYTES);
         if chain.headers(index * CHUNK, count, &mut headers) != count {
@@ -131,7 +132,7 @@ fn reduce(mut nodes: Vec<[u8; 32]>, index: u32, levels: Option<u32>) -> ([u8; 32
     let mut siblings = Vec::new();
     while levels.map_or(nodes.len() > 1, |levels| siblings.len() < levels as usize) {
         let last = nodes.len() - 1;
-        // The siblings of an index beyond the nodes are not used.
+        // If `index` is beyond the nodes, the caller does not use the siblings; `min` only keeps the access in range.
         siblings.push(nodes[(index ^ 1).min(last)]);
         nodes = nodes
             .chunks(2)

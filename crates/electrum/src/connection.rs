@@ -6,9 +6,11 @@
 //!            |               \-> forward -> link ... reply  -> out  |
 //! chain ---> | new generation -> notification               -> out  |
 //!            +------------------------------------------------------+
-//! ``` Requests are answered one after the other, and a notification has the tip of the moment in which it is written.
-//! So no notification of an older tip follows a reply that was computed with a newer one. While a limit is reached,
-//! nothing more is read, and TCP flow control stops the client.
+//! ```
+//!
+//! Requests are answered one after the other, and a notification has the tip at the time when it is written. So no
+//! notification of an older tip follows a reply that was computed with a newer tip. While a limit is reached, the task
+//! reads no further data, and TCP flow control stops the client.
 
 mod requests;
 
@@ -28,14 +30,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Free bytes of the buffer before data of a client is read: the initial value, and for a client that fills them.
+/// Free bytes in the input buffer before data of a client is read: the initial number, and the number for a client that
+/// has filled the buffer before.
 const READ_BYTES: usize = 2 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
 /// Time without a request after which large buffers are freed.
 const BUFFER_IDLE_TIME: Duration = Duration::from_secs(2);
-/// Maximum number of lines that are answered before other clients are served.
+/// Maximum number of lines of one client that are answered before the task yields to other clients.
 const LINES_PER_TURN: usize = 64;
-/// Number of requests that an invalid line counts as.
+/// Number of requests that one invalid line counts as, in the limit on the rate.
 const FAULT_COST: u32 = 5;
 
 /// Reason why no further line is answered now.
@@ -47,7 +50,7 @@ enum Pause {
     Full,
     /// The upstream server does not read.
     Upstream,
-    /// The rate limit is reached until this time.
+    /// The rate limit is reached until this time, in nanoseconds since the start of the server.
     Rate(u64),
 }
 
@@ -55,9 +58,9 @@ enum Pause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionState {
     Open,
-    /// The client sends no more data; what it has sent is still answered.
+    /// The client has ended its side of the connection; the requests that it sent before are still answered.
     Ended,
-    /// No further line is answered, and the connection ends when the replies are written.
+    /// The client broke a limit: no further line is answered, and the connection ends when the replies are written.
     Refused,
 }
 
@@ -68,22 +71,23 @@ struct Client {
     is_negotiated: bool,
     has_requested: bool,
     input: Vec<u8>,
-    /// Bytes of `input` that contain no end of a line.
+    /// Number of bytes of `input` that were searched and contain no end of a line.
     searched: usize,
     out: Vec<u8>,
-    /// Bytes of `out` that were written.
+    /// Number of bytes of `out` that were written to the connection.
     written: usize,
     forwarder: Forwarder,
     rate: Rate,
     line_since: u64,
     request_at: u64,
     progress_at: u64,
-    /// TLS may still buffer bytes that were written.
+    /// True if TLS may still buffer bytes that were written.
     is_unflushed: bool,
     state: ConnectionState,
 }
 
-/// Writes some of `bytes`, or flushes if `bytes` is empty. If it is cancelled, no data is lost.
+/// Writes some of `bytes` and returns their number, or flushes the writer if `bytes` is empty. No data is lost if this
+/// future is cancelled.
 async fn push(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> std::io::Result<usize> {
     match bytes {
         [] => writer.flush().await.map(|()| 0),
@@ -140,7 +144,7 @@ pub(crate) async fn serve<S>(
             },
             changed = changes.changed(), if client.view.is_subscribed && has_room => match changed {
                 Ok(()) => client.notify(),
-                // The chain was dropped, and the server will stop.
+                // The chain was dropped, so the server is about to stop.
                 Err(_) => break,
             },
             () = &mut timer => if let Some(counter) = client.overdue() {
@@ -149,7 +153,8 @@ pub(crate) async fn serve<S>(
             },
         }
     }
-    // Ignored, because the client may have disconnected; the timeout is for a client that does not read.
+    // An error is ignored, because the client may have disconnected. The timeout ends the wait for a client that does
+    // not read.
     let _ = tokio::time::timeout(Duration::from_millis(100), writer.shutdown()).await;
 }
 
@@ -201,7 +206,7 @@ impl Client {
         self.out.len() - self.written
     }
 
-    /// True while the operating system has not accepted all bytes of replies.
+    /// Returns true while the operating system has not accepted all bytes of the replies.
     fn is_unwritten(&self) -> bool {
         self.queued() > 0 || self.is_unflushed
     }
@@ -300,7 +305,10 @@ impl Client {
         count(&self.counters().closed_line);
         count(&self.counters().errors);
         let max = self.limits().line_bytes;
-        let error = RpcError::new(INVALID_REQUEST, format!("a line has at most {max} bytes"));
+        let error = RpcError::new(
+            INVALID_REQUEST,
+            format!("the line is too long: a line has at most {max} bytes"),
+        );
         reply::error(&mut self.out, None, &error);
         self.out.push(b'\n');
         self.state = ConnectionState::Refused;
@@ -332,8 +340,8 @@ impl Client {
         }
     }
 
-    /// Starts to measure how long the client does not read, if everything before was written: the data that is added
-    /// now may follow long after the last reply.
+    /// Starts to measure how long the client does not read its replies, if all earlier replies were written. Without
+    /// this, a long time without any reply would count as time in which the client does not read.
     fn begin_output(&mut self) {
         if !self.is_unwritten() {
             self.progress_at = self.shared.now();
@@ -353,7 +361,7 @@ impl Client {
         }
     }
 
-    /// Sets the client's share of the memory limit. False: it needs too much.
+    /// Records how much memory the client uses now. Returns false if this exceeds the memory limit.
     fn account(&mut self) -> bool {
         let bytes = self.input.capacity() + self.out.capacity() + self.forwarder.memory_bytes();
         self.admitted.set_memory(bytes)
@@ -393,7 +401,7 @@ impl Client {
         is_large(&self.input) || is_large(&self.out)
     }
 
-    /// Handles time limits that have ended. Returns the counter of the reason for which the connection must end.
+    /// Handles time limits that have ended. If the connection must end, returns the counter for the reason.
     fn overdue(&mut self) -> Option<&AtomicU64> {
         let now = self.shared.now();
         let is_over = |start: u64, time: Duration| now >= start + time.as_nanos() as u64;

@@ -33,23 +33,23 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Minimum that hyper permits, for the request line and the headers together.
+/// Maximum number of bytes of the request line and the headers together. It is the smallest value that hyper permits.
 const HEADER_BYTES_MAX: usize = 8192;
 const HEADERS_MAX: usize = 64;
 /// Maximum time for a request's headers to arrive, and for an idle connection to send a request.
 const HEADER_TIME: Duration = Duration::from_secs(30);
-/// Time for unfinished answers when the server stops.
+/// Maximum time to complete unfinished answers when the server stops.
 const STOP_TIME: Duration = Duration::from_millis(300);
-/// Methods that are answered.
+/// HTTP methods that the server answers.
 const METHODS: &str = "GET, HEAD, OPTIONS";
 /// Seconds for which a browser caches the answer to a preflight request.
 const PREFLIGHT_S: &str = "86400";
-/// Number of blocks whose median time is the median time of a block (BIP 113).
+/// Number of blocks, up to a block, whose median time is the block's `mediantime` (BIP 113).
 const MEDIAN_BLOCKS: u32 = 11;
 
 type Shared = State<Arc<Answers>>;
 
-/// Client of a request, and the rates of all clients.
+/// Client that sent a request, with access to the rates of all clients.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub address: IpAddr,
@@ -57,7 +57,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Builds a tree. It costs the client more tokens than a request.
+    /// Builds a tree, and charges the client's rate for it: a tree costs more tokens than a request.
     async fn build(
         &self,
         answers: &Arc<Answers>,
@@ -68,7 +68,7 @@ impl Client {
     }
 }
 
-/// Serves one connection, for at most `time`.
+/// Serves one HTTP connection, and closes it after `time`.
 pub(crate) async fn serve(
     stream: TcpStream,
     admitted: Admitted,
@@ -85,7 +85,8 @@ pub(crate) async fn serve(
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(stream), with_client(client, proxies, router));
     let mut connection = std::pin::pin!(connection);
-    // The errors of a connection are caused by its client: it has disconnected, or does not use HTTP.
+    // An error of a connection is not reported, because its client causes it: the client has disconnected, or does not
+    // use HTTP.
     tokio::select! {
         _ = connection.as_mut() => (),
         _ = tokio::time::sleep(time) => (),
@@ -97,7 +98,8 @@ pub(crate) async fn serve(
     drop(admitted);
 }
 
-/// Returns the service of one connection. Each request carries its client, because one reverse proxy has many clients.
+/// Returns the service of one connection. It determines the client for each request, because a connection of a reverse
+/// proxy has requests of many clients.
 fn with_client(
     peer: Client,
     proxies: TrustedProxies,
@@ -130,8 +132,8 @@ pub(crate) fn router(answers: Arc<Answers>) -> Router {
         .with_state(answers)
 }
 
-/// Counts requests, and refuses requests that exceed their client's rate, that have a body, or that use another method
-/// than those of `METHODS`. Pages of every origin may read the replies, as with Esplora.
+/// Counts requests, and refuses requests that exceed their client's rate, that have a body, or that use a method which
+/// is not in `METHODS`. Web pages of every origin may read the replies, as with Esplora.
 async fn guard(
     State(answers): Shared,
     Extension(client): Extension<Client>,
@@ -174,7 +176,7 @@ async fn guard(
     response
 }
 
-/// Answers a preflight request (CORS): whether a page of another origin may send requests.
+/// Answers a preflight request (CORS), by which a browser asks if a page of another origin may send requests.
 fn preflight() -> Response {
     let allowed = [
         (header::ALLOW, METHODS),
@@ -228,7 +230,8 @@ async fn no_path(request: Request) -> Response {
     (StatusCode::NOT_FOUND, format!("endpoint does not exist {path:?}")).into_response()
 }
 
-/// Computes an answer for one state of the chain.
+/// Computes an answer, and repeats the computation if the chain changed meanwhile, so that the answer is for one state
+/// of the chain.
 fn steady<T>(answers: &Answers, mut compute: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     for _ in 0..ANSWER_ATTEMPTS {
         let generation = answers.chain.generation();
@@ -238,7 +241,7 @@ fn steady<T>(answers: &Answers, mut compute: impl FnMut() -> Result<T, Failure>)
         }
         count(&answers.counters.recomputed);
     }
-    Err(Unavailable("it changes too often".into()).into())
+    Err(Unavailable("the chain changes too often; ask again".into()).into())
 }
 
 /// Returns the proof of a transaction: the tree of its block, the block's height, and the transaction's position in it.
@@ -258,7 +261,10 @@ async fn proof(
             None if is_same => return Err(NO_TRANSACTION),
             Some((location, TreeLookup::Tree(tree))) if is_same => {
                 if tree.txid(location.position) != Some(&txid) {
-                    let text = format!("its index names position {} for {text}", location.position);
+                    let text = format!(
+                        "the index has position {} for {text}, but the block has another transaction there",
+                        location.position
+                    );
                     return Err(Unavailable(text).into());
                 }
                 return Ok((tree, location.height, location.position));
@@ -267,7 +273,7 @@ async fn proof(
             _ => count(&answers.counters.recomputed),
         }
     }
-    Err(Unavailable("it changes too often".into()).into())
+    Err(Unavailable("the chain changes too often; ask again".into()).into())
 }
 
 async fn merkle_proof(
@@ -323,7 +329,7 @@ async fn block_header(State(answers): Shared, Path(text): Path<String>) -> Answe
     Ok(to_hex(&header).into_response())
 }
 
-/// Returns a number of four bytes in a header.
+/// Returns the number in the four bytes from offset `at` of a header.
 fn word(header: &[u8; HEADER_BYTES], at: usize) -> u32 {
     let bytes = &header[at..at + 4];
     bytes
@@ -365,7 +371,7 @@ async fn block(
             _ => count(&answers.counters.recomputed),
         }
     }
-    Err(Unavailable("it changes too often".into()).into())
+    Err(Unavailable("the chain changes too often; ask again".into()).into())
 }
 
 fn describe(tree: &BlockTree, height: u32, last_headers: &[u8]) -> String {
@@ -411,7 +417,7 @@ async fn block_at(State(answers): Shared, Path(height): Path<String>) -> Answer 
     if !is_number || height.len() > 19 {
         return Err(Failure::BadRequest("Invalid number"));
     }
-    // This number exceeds every possible height.
+    // Digits that do not fit into the type name a height that no block has.
     let height = height.parse().map_err(|_| NO_BLOCK)?;
     let hash = answers.chain.hash_at(height).ok_or(NO_BLOCK)?;
     Ok(to_display(&hash).into_response())

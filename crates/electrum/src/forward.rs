@@ -1,5 +1,5 @@
-//! Requests of one client that the upstream server answers: their identifiers, batches and time limits, and the
-//! subscriptions that are renewed after the upstream server was unreachable.
+//! Forwarding of one client's requests to the upstream server: identifiers, batches and time limits of the requests,
+//! and the client's subscriptions, which are renewed after the upstream server was unreachable.
 
 use crate::limits::{Limits, count};
 use crate::reply;
@@ -13,23 +13,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Delay before the upstream server is contacted again after it was unreachable. Each further failure doubles it.
+/// Delay before the upstream server is contacted again after the first failure. Each further failure doubles the delay.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_LAST: Duration = Duration::from_secs(30);
-/// Notification of the upstream server that is not forwarded: the notifications of new tips come from the chain.
+/// Notification of the upstream server that is not forwarded, because this server sends its own notifications of new
+/// tips.
 const OWN_NOTIFICATION: &str = "blockchain.headers.subscribe";
 
 /// A subscription: method, and parameters as JSON text.
 type Subscription = (Box<str>, Box<str>);
 
 enum ForwardedKind {
-    /// A request of the client: its identifier, and its batch.
+    /// A request of the client, with its identifier and the number of its batch, if it is in one.
     Call(Box<str>, Option<u64>),
-    /// A subscription that is renewed; its status is sent as a notification.
+    /// The renewal of a subscription; the status in the reply is sent to the client as a notification.
     Renewal(Subscription),
 }
 
-/// Replies of one batch until all of them have arrived.
+/// Replies to one batch, stored until all of them have arrived.
 struct Batch {
     parts: Vec<u8>,
     missing: usize,
@@ -40,13 +41,14 @@ pub(crate) struct Forwarder {
     shared: Arc<Shared>,
     link: Option<Link>,
     pending: HashMap<u64, ForwardedKind>,
-    /// Time limits of pending requests, in the order of their identifiers; it still contains answered requests.
+    /// Identifiers and time limits of forwarded requests, in the order of the identifiers. Entries of answered requests
+    /// stay until their time limit.
     deadlines: VecDeque<(u64, u64)>,
     next_id: u64,
     batches: HashMap<u64, Batch>,
     subscriptions: HashSet<Subscription>,
     to_renew: Vec<Subscription>,
-    /// Time before which the upstream server is not contacted again, and the reason.
+    /// Time before which the unreachable upstream server is not contacted again, and the reason of the last failure.
     away: Option<(u64, String)>,
     retry: Duration,
 }
@@ -84,19 +86,20 @@ impl Forwarder {
         self.pending.len()
     }
 
-    /// True while no further request is accepted, because the upstream server does not read.
+    /// Returns true while the forwarder accepts no further request, because the upstream server does not read.
     pub fn is_full(&self) -> bool {
         self.link.as_ref().is_some_and(Link::is_full)
     }
 
-    /// Returns the bytes that wait for the upstream server, and those of replies that wait for the rest of their batch.
+    /// Returns the number of bytes of two kinds: requests that wait for the upstream server, and replies that wait for
+    /// the rest of their batch.
     pub fn memory_bytes(&self) -> usize {
         let batches: usize = self.batches.values().map(|batch| batch.parts.capacity()).sum();
         batches + self.link.as_ref().map_or(0, Link::queued_bytes)
     }
 
-    /// Waits for an event of the link. If `wants_room`, it also returns when the link can accept a message; this is not
-    /// an event.
+    /// Waits for an event of the link. If `wants_room` is set, the function also returns when the link can accept a
+    /// message; the result is then `None`.
     pub async fn next(&mut self, wants_room: bool) -> Option<Event> {
         match &mut self.link {
             Some(link) => link.event(wants_room).await,
@@ -104,8 +107,8 @@ impl Forwarder {
         }
     }
 
-    /// Forwards one request, or those of one batch, whose own replies are in `parts`. Requests that cannot be forwarded
-    /// are answered with an error in `out`.
+    /// Forwards one request, or the requests of one batch. `parts` has the replies to the other requests of the batch,
+    /// which this server answers itself. Requests that cannot be forwarded are answered with an error in `out`.
     pub fn call(
         &mut self,
         requests: &[(&Request<'_>, &str)],
@@ -160,7 +163,7 @@ impl Forwarder {
         }
         let Some(upstream) = &self.shared.upstream else {
             let message = format!(
-                "{} is not answered here, and no Electrum server is configured that it could be forwarded to \
+                "{} is not answered by this server, and no upstream Electrum server is configured for it \
                  (electrum_upstream)",
                 shorten(method)
             );
@@ -195,7 +198,7 @@ impl Forwarder {
         }
         let (own_max, all_max) = (self.limits().subscriptions, self.limits().subscriptions_in_all);
         if self.subscriptions.len() >= own_max {
-            let message = format!("a client may have {own_max} subscriptions");
+            let message = format!("the limit of {own_max} subscriptions for one client is reached");
             return Err(RpcError::new(BAD_REQUEST, message));
         }
         if self.shared.subscriptions.fetch_add(1, Ordering::Relaxed) >= all_max {
@@ -256,7 +259,11 @@ impl Forwarder {
             Event::Gone(reason) => self.on_link_lost(reason, now, out),
             Event::Line(line) => match UpstreamLine::read(&line) {
                 Some(reply) => self.line(&line, &reply, out),
-                None => self.on_link_lost("it sent a line that is not JSON-RPC".into(), now, out),
+                None => self.on_link_lost(
+                    "the upstream server sent a line that is not JSON-RPC".into(),
+                    now,
+                    out,
+                ),
             },
         }
     }
@@ -278,7 +285,7 @@ impl Forwarder {
             return;
         };
         match self.pending.remove(&id) {
-            // The call had timed out, or there was none with this identifier.
+            // There is no pending request with this identifier: it has timed out, or was never sent.
             None => {}
             Some(ForwardedKind::Call(own, batch)) => {
                 let counters = &self.shared.answers.counters;
@@ -316,7 +323,7 @@ impl Forwarder {
         }
     }
 
-    /// Writes one reply, or adds it to its batch, which is written when it is complete.
+    /// Writes one reply to the client, or adds it to its batch; the batch is written when it is complete.
     fn finish(&mut self, batch: Option<u64>, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         let Some(batch_id) = batch else {
             write(out);
@@ -343,7 +350,10 @@ impl Forwarder {
             .as_ref()
             .map_or("", |upstream| &upstream.address);
         let error = away(address, &reason);
-        tracing::debug!(upstream = address, "an upstream connection ended: {reason}");
+        tracing::debug!(
+            upstream = address,
+            "the connection of a client to the upstream Electrum server ended: {reason}"
+        );
         self.away = Some((now + self.retry.as_nanos() as u64, reason));
         self.retry = (2 * self.retry).min(RETRY_LAST);
         self.to_renew = self.subscriptions.iter().cloned().collect();
@@ -361,7 +371,7 @@ impl Forwarder {
         }
     }
 
-    /// Fails the calls whose time limit has ended.
+    /// Answers the forwarded requests whose time limit has ended with an error.
     pub fn expire(&mut self, now: u64, out: &mut Vec<u8>) {
         while let Some((deadline, id)) = self.deadlines.front().copied() {
             let is_pending = self.pending.contains_key(&id);
@@ -375,13 +385,13 @@ impl Forwarder {
                     .upstream
                     .as_ref()
                     .map_or("", |upstream| &upstream.address);
-                let error = away(address, "it did not answer in time");
+                let error = away(address, "the server did not answer in time");
                 self.fail(id, &error, out);
             }
         }
     }
 
-    /// Returns the next time at which [`Forwarder::expire`] or [`Forwarder::renew`] has something to do.
+    /// Returns the next time at which [`Forwarder::expire`] or [`Forwarder::renew`] must be called.
     pub fn next_deadline(&self) -> Option<u64> {
         let call = self.deadlines.front().map(|(deadline, _)| *deadline);
         let renewal = self.away.as_ref().map(|(until, _)| *until);
@@ -398,7 +408,7 @@ fn away(address: &str, reason: &str) -> RpcError {
     RpcError::new(UNAVAILABLE, message)
 }
 
-/// Writes the comma before all replies of a batch except the first.
+/// Writes the comma that precedes a reply in a batch, except before the first one.
 pub(crate) fn begin_part(parts: &mut Vec<u8>) {
     if !parts.is_empty() {
         parts.push(b',');

@@ -1,4 +1,5 @@
-//! Clients of one server: their number, in total and for each network, and the memory of their lines and replies.
+//! Admission of clients to one server. It limits the number of clients, in total and for each network, and the memory
+//! of their lines and replies.
 
 use lineside_util::network::network_of;
 use std::collections::HashMap;
@@ -6,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Divisor of the memory limit: one network may use the quotient.
+/// Divisor of the memory limit: the clients of one network may use the limit divided by this number.
 const MEMORY_SHARE: usize = 4;
 
 #[derive(Debug, Default)]
@@ -36,13 +37,14 @@ impl Gate {
         })
     }
 
-    // The map and the sum are consistent after each statement, so the data is valid even if the lock is poisoned.
+    // A thread that panics while it holds the lock leaves valid data, because the map and the sum are consistent after
+    // each statement. So a poisoned lock can be used.
     fn sources(&self) -> MutexGuard<'_, (usize, HashMap<IpAddr, Source>)> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a client. Returns `None` if a limit is reached. When the value is dropped, the client no longer counts. A
-    /// proxy has many clients, so only the total limit applies to it.
+    /// Admits a client. Returns `None` if a limit is reached. When the returned value is dropped, the client no longer
+    /// counts. A connection of a reverse proxy (`is_proxy`) has many clients, so only the total limit applies to it.
     pub fn admit(self: &Arc<Self>, address: IpAddr, is_proxy: bool) -> Option<Admitted> {
         let network = network_of(address);
         let mut sources = self.sources();
@@ -68,7 +70,7 @@ impl Gate {
     }
 }
 
-/// Admission of one client, and its memory.
+/// Admission of one client, and the memory in bytes that the client uses.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     gate: Arc<Gate>,
@@ -78,7 +80,8 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
-    /// Sets the memory of the client to `bytes`. False: this exceeds the limit for all clients or for the network.
+    /// Sets the memory of the client to `bytes`. Returns false if this exceeds the limit for all clients or for the
+    /// client's network.
     pub fn set_memory(&mut self, bytes: usize) -> bool {
         if bytes == self.memory {
             return true;
@@ -118,18 +121,21 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_counted_in_all_and_by_network() {
+    fn clients_are_limited_in_total_and_by_network() {
         let gate = Gate::new(3, 2, 1000);
         let first = gate.admit(address("2001:db8::1"), false);
         let second = gate.admit(address("2001:db8::2"), false);
         assert!(first.is_some() && second.is_some());
         assert!(
             gate.admit(address("2001:db8::3"), false).is_none(),
-            "one /64 has two"
+            "one IPv6 network of 64 bits may have two clients"
         );
         let third = gate.admit(address("10.0.0.1"), false);
         assert!(third.is_some());
-        assert!(gate.admit(address("10.0.0.2"), false).is_none(), "three in all");
+        assert!(
+            gate.admit(address("10.0.0.2"), false).is_none(),
+            "three clients in total are allowed"
+        );
         drop(first);
         assert!(gate.admit(address("10.0.0.2"), false).is_some());
         let gate_of_two = Gate::new(2, 1, 1000);
@@ -137,7 +143,7 @@ mod tests {
         assert_eq!(
             proxied.map(|admitted| admitted.is_some()),
             [true, true, false],
-            "the limit of all holds for a proxy"
+            "the total limit applies to a proxy too"
         );
         drop((second, third));
         assert_eq!(gate.clients(), 0);
@@ -145,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_in_all_and_by_network() {
+    fn memory_is_limited_in_total_and_by_network() {
         let gate = Gate::new(9, 9, 1000);
         let mut clients: Vec<_> = (0..5)
             .map(|number| {
@@ -154,7 +160,10 @@ mod tests {
             })
             .collect();
         assert!(clients[0].set_memory(200));
-        assert!(!clients[1].set_memory(51), "one network has a quarter");
+        assert!(
+            !clients[1].set_memory(51),
+            "one network may use a quarter of the memory"
+        );
         assert!(clients[1].set_memory(50));
         assert!(clients[0].set_memory(0));
         assert!(clients[1].set_memory(250));

@@ -1,6 +1,6 @@
-//! A server of proofs for a chain, over the Electrum protocol (1.4 to 1.6, TCP and TLS) and over those paths of
-//! Esplora's HTTP interface that need only headers and Merkle paths. Requests that need an index of scripts are
-//! forwarded to another Electrum server, the upstream server.
+//! Server that proves to wallets and explorers that transactions are in a chain. It answers the requests of the
+//! Electrum protocol (1.4 to 1.6, TCP and TLS) and the paths of Esplora's HTTP interface that need only headers and
+//! Merkle paths. Requests that need an index of scripts are forwarded to another Electrum server, the upstream server.
 //!
 //! ```text
 //! wallets --- TCP, TLS ---> connection --- get_merkle, headers, ... ---> answers ---> ProofChain

@@ -20,15 +20,16 @@ pub struct Limits {
     /// Maximum number of requests of one client that wait for the upstream server. At this number, no further request
     /// of the client is read until one of them is answered.
     pub in_flight: usize,
-    /// Bytes of replies that wait for their client to read them. When this number is reached, neither the client nor
-    /// its upstream connection is read, so at most one more reply (for a batch, one set of replies) is added.
+    /// Maximum number of bytes of replies that wait until their client reads them. When this number is reached, the
+    /// server reads neither from the client nor from the client's upstream connection, so at most one more reply (for a
+    /// batch, one set of replies) is added.
     pub queued_bytes: usize,
     /// Maximum number of bytes of lines and replies of all clients together; a few kibibytes of each client do not
     /// count. One network may use a quarter of it. A connection that needs more is closed.
     pub memory_bytes: usize,
     /// Maximum number of subscriptions of one client at the upstream server.
     pub subscriptions: usize,
-    /// Maximum number of such subscriptions of all clients together.
+    /// Maximum number of subscriptions of all clients together at the upstream server.
     pub subscriptions_in_all: usize,
     /// Average number of requests of one client per second. If a client sends more, it is read more slowly. A reply of
     /// many headers and a tree that is not in the cache count as several requests.
@@ -99,7 +100,7 @@ impl Default for Limits {
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counts since the start of a server, except the values named current.
+        /// Counters since the start of a server. Values that are described as current can also decrease.
         #[derive(Debug, Default)]
         pub struct Counters {
             $($(#[$doc])* pub $name: AtomicU64,)*
@@ -131,7 +132,7 @@ counters! {
     refused,
     /// Requests of Electrum clients; each request of a batch counts.
     requests,
-    /// Requests that were answered here with a result.
+    /// Requests that this server itself answered with a result.
     answered,
     /// Requests that were answered with an error, including errors from the upstream server.
     errors,
@@ -147,7 +148,7 @@ counters! {
     closed_idle,
     /// Clients that were disconnected because their TLS handshake failed or took too long.
     closed_handshake,
-    /// Clients that were disconnected because they did not read.
+    /// Clients that were disconnected because they did not read their replies.
     closed_stalled,
     /// Clients that were disconnected because their lines and replies used too much memory.
     closed_memory,

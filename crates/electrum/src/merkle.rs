@@ -3,7 +3,7 @@
 use crate::chain::HEADER_BYTES;
 use sha2::{Digest, Sha256};
 
-/// Position of the Merkle root in a header.
+/// Range of bytes of the Merkle root in a header.
 const ROOT: std::ops::Range<usize> = 36..68;
 
 /// Returns the SHA-256 of the SHA-256 of `bytes`: Bitcoin's hash of headers and tree nodes.
@@ -19,13 +19,13 @@ pub(crate) fn join(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
     sha256d(&pair)
 }
 
-/// Reason why TXIDs are not those of a block.
+/// Reason why a list of TXIDs is not the list of a block's transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TreeError {
-    /// A block has at least its coinbase transaction.
+    /// The list is empty, but every block has at least its coinbase transaction.
     #[error("the block has no transaction")]
     Empty,
-    /// There are more transactions than a block can have.
+    /// The list has more transactions than a block can have.
     #[error("the block has more than {} transactions", BlockTree::TRANSACTIONS_MAX)]
     TooMany,
     /// Two nodes of a pair are equal, so two lists of transactions have the same root (CVE-2012-2459).
@@ -51,7 +51,7 @@ pub struct BlockTree {
     order: Box<[u64]>,
 }
 
-/// Bits of a position in `order`.
+/// Number of bits of a transaction's position in an entry of `order`.
 const POSITION_BITS: u32 = 16;
 
 /// Returns the high bits of a TXID's number in `order`.
@@ -61,14 +61,14 @@ fn prefix(txid: &[u8; 32]) -> u64 {
 }
 
 impl BlockTree {
-    /// Maximum number of transactions of one block: it has 4,000,000 weight units, and a transaction has at least 60
-    /// bytes of four units each.
+    /// Maximum number of transactions in a tree. A block has at most 16,666 transactions: it has 4,000,000 weight
+    /// units, and a transaction has at least 60 bytes of four units each.
     pub const TRANSACTIONS_MAX: usize = 1 << POSITION_BITS;
 
     /// Builds the tree over a block's TXIDs, in block order, and compares its root with the root in the header.
     ///
     /// # Errors
-    /// The TXIDs are not those of the block with this header.
+    /// Reason why the TXIDs do not belong to the block with this header.
     pub fn build(header: [u8; HEADER_BYTES], txids: &[[u8; 32]]) -> Result<Self, TreeError> {
         if txids.is_empty() {
             return Err(TreeError::Empty);
@@ -151,7 +151,7 @@ impl BlockTree {
     }
 
     /// Returns the siblings on the path from the transaction at `position` to the root, starting at the lowest level.
-    /// If a node has no sibling, the node itself is returned, and the second value is true.
+    /// The second value of an item is true if a node has no sibling; the first value is then the node itself.
     ///
     /// `position` must be less than [`BlockTree::transactions`]; otherwise the path does not belong to any transaction.
     pub fn path(&self, position: u32) -> impl Iterator<Item = (&[u8; 32], bool)> {

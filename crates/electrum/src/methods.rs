@@ -1,4 +1,4 @@
-//! Methods of the Electrum protocol that are answered here.
+//! Methods of the Electrum protocol that this server answers from the chain.
 //!
 //! Source: docs/protocol-methods.rst of spesmilo/electrum-protocol, commit 6fdb11f. `get_tsc_merkle` is documented in
 //! the file of this name of kyuupichan/electrumx. Codes and wording of errors follow ElectrumX.
@@ -46,11 +46,11 @@ pub(crate) struct ClientView {
     pub version: Version,
     /// True once the client has subscribed to new tips.
     pub is_subscribed: bool,
-    /// Tip that was last sent to the client.
+    /// Hash of the tip that was last sent to the client.
     pub last_tip_sent: Option<[u8; 32]>,
-    /// Tree that was used last.
+    /// Merkle tree that the client's last proof used, kept to avoid a search in the cache.
     pub memo: Option<Arc<BlockTree>>,
-    /// Proof for a checkpoint that was computed last.
+    /// Proof for a checkpoint that was last computed for the client.
     pub proof: Option<Proof>,
 }
 
@@ -69,11 +69,11 @@ struct NoParams {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answered {
     pub is_error: bool,
-    /// Number of additional requests that this one counts as.
+    /// Number of further requests that this request counts as, in the limit on the client's rate.
     pub cost: u32,
 }
 
-/// Number of requests that a tree which must be built counts as.
+/// Number of requests that the construction of a tree counts as, in the limit on the client's rate.
 pub(crate) const TREE_COST: u32 = 20;
 /// Writes the whole reply to one request. The reply is valid for one state of the chain.
 pub(crate) async fn answer(
@@ -163,8 +163,8 @@ fn attempt(
     }
 }
 
-/// Writes a notification of the current tip, if the client has subscribed to tips and this one was not sent yet.
-/// Returns true if it was written.
+/// Writes a notification of the current tip, if the client has subscribed to tips and this tip was not sent yet.
+/// Returns true if the notification was written.
 pub(crate) fn notify(answers: &Answers, view: &mut ClientView, out: &mut Vec<u8>) -> bool {
     let tip = answers
         .chain

@@ -1,4 +1,4 @@
-//! HTTP clients behind reverse proxies.
+//! Determines the client of an HTTP request that a reverse proxy has forwarded.
 
 use axum::http::HeaderMap;
 use std::net::{IpAddr, SocketAddr};
@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// Function that decides which addresses are reverse proxies whose `X-Forwarded-For` is trusted.
+/// Function that returns true for the addresses of reverse proxies whose header `X-Forwarded-For` is trusted.
 pub type TrustedProxies = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
 /// Returns the client of a request that `peer` sent: the peer itself, or, if the peer is a trusted proxy, the last
-/// address of `X-Forwarded-For` that is not a trusted proxy. Addresses before that one are not trusted, because the
-/// client itself may have sent them. If the header is missing or a hop is not an address, the client is the proxy
-/// itself.
+/// address of `X-Forwarded-For` that is not a trusted proxy. Earlier addresses in the header are not trusted, because
+/// the client itself may have written them. If the header is missing or one of its entries is not an address, the
+/// function returns the address of the proxy itself.
 pub(crate) fn client_of(peer: IpAddr, headers: &HeaderMap, is_trusted: &dyn Fn(IpAddr) -> bool) -> IpAddr {
     let mut client = peer;
     if !is_trusted(client) {
@@ -20,7 +20,7 @@ pub(crate) fn client_of(peer: IpAddr, headers: &HeaderMap, is_trusted: &dyn Fn(I
     }
     let lines: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
     for line in lines.into_iter().rev() {
-        // A line that is not text counts as one hop that is not an address.
+        // A header line that is not text counts as one entry that is not an address.
         let hops = line.to_str().unwrap_or_default();
         for hop in hops.rsplit(',') {
             let Some(address) = address_of(hop.trim()) else {
@@ -35,7 +35,7 @@ pub(crate) fn client_of(peer: IpAddr, headers: &HeaderMap, is_trusted: &dyn Fn(I
     client
 }
 
-/// Reads an address. Some proxies write it with a port, or an IPv6 address in brackets.
+/// Reads an address in `X-Forwarded-For`. Some proxies add a port, or write an IPv6 address in brackets.
 fn address_of(hop: &str) -> Option<IpAddr> {
     let with_port = || hop.parse().ok().map(|address: SocketAddr| address.ip());
     let in_brackets = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
@@ -48,7 +48,7 @@ mod tests {
     use axum::http::HeaderValue;
 
     #[test]
-    fn the_last_hop_that_is_not_trusted_is_the_client() {
+    fn the_last_address_that_is_not_a_trusted_proxy_is_the_client() {
         let is_trusted =
             |address: IpAddr| ["10.0.0.1", "10.0.0.2", "fd00::1"].contains(&&*address.to_string());
         for (peer, lines, expected) in [

@@ -1,4 +1,4 @@
-//! Rates of requests: of one connection, and of all networks that send HTTP requests.
+//! Limits on the rate of requests: of one Electrum connection, and of each network that sends HTTP requests.
 
 use lineside_util::network::network_of;
 use std::hash::{BuildHasher, RandomState};
@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Number of buckets for networks. Two networks in one bucket share a rate; the bucket of a network is unpredictable.
+/// Number of token buckets for networks. Two networks with the same bucket share one rate. A random key selects the
+/// bucket of a network, so an attacker cannot choose to share a victim's bucket.
 const RATE_BUCKETS: usize = 1 << 16;
 
 /// Token bucket without its own clock (the generic cell rate algorithm): the state is the time at which the bucket will
@@ -26,14 +27,14 @@ impl Bucket {
         }
     }
 
-    /// Returns the time at which a request may be answered; `None`: now.
+    /// Returns the time from which a request may be answered; `None`: it may be answered now.
     fn wait(self, full_at: u64, now: u64) -> Option<u64> {
         let from = (full_at + self.per_request).saturating_sub(self.burst);
         (from > now).then_some(from)
     }
 
-    /// Returns the time at which the bucket is full again after this number of requests. This may be more than the
-    /// number of tokens; later requests then wait for the missing tokens.
+    /// Returns the time at which the bucket is full again after `requests` requests. Their number may exceed the number
+    /// of tokens in the bucket; later requests then wait for the missing tokens.
     fn charged(self, full_at: u64, now: u64, requests: u32) -> u64 {
         full_at.max(now) + self.per_request * u64::from(requests)
     }
@@ -54,19 +55,20 @@ impl Rate {
         }
     }
 
-    /// Returns the time at which a request may be answered; `None`: now.
+    /// Returns the time from which a request may be answered; `None`: it may be answered now.
     pub fn wait(&self, now: u64) -> Option<u64> {
         self.bucket.wait(self.full_at, now)
     }
 
-    /// Takes the tokens of this number of requests. This may be more than the number of tokens; later requests then
-    /// wait for the missing tokens.
+    /// Takes one token for each of `requests` requests. Their number may exceed the number of available tokens; later
+    /// requests then wait for the missing tokens.
     pub fn charge(&mut self, now: u64, requests: u32) {
         self.full_at = self.bucket.charged(self.full_at, now, requests);
     }
 }
 
-/// Rates of networks with changing connections, in a fixed amount of memory.
+/// Rates of all networks that send HTTP requests, in a fixed amount of memory. A network's rate covers all its
+/// connections.
 #[derive(Debug)]
 pub(crate) struct Rates {
     bucket: Bucket,
@@ -97,7 +99,7 @@ impl Rates {
     /// Takes the token of one request from `address`.
     ///
     /// # Errors
-    /// Returns the nanoseconds until a token is available; nothing is taken.
+    /// The number of nanoseconds until a token is available; no token was taken.
     pub fn admit(&self, address: IpAddr, now: u64) -> Result<(), u64> {
         let take = |full_at| match self.bucket.wait(full_at, now) {
             None => Some(self.bucket.charged(full_at, now, 1)),
@@ -136,7 +138,7 @@ mod tests {
             Err(100_000_000),
             "a refusal costs nothing"
         );
-        // Both may be in one bucket, with a probability of 1 in 65,536.
+        // With a probability of 1 in 65,536 both networks have the same bucket; the check is then impossible.
         if !std::ptr::eq(rates.full_at(one), rates.full_at(other)) {
             assert_eq!(rates.admit(other, now), Ok(()));
         }
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_passes_and_then_the_rate() {
+    fn requests_pass_in_a_burst_and_then_at_the_rate() {
         let mut rate = Rate::new(10, 5);
         let start = 7_000_000_000;
         for _ in 0..5 {

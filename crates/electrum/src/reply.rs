@@ -2,14 +2,14 @@
 
 use crate::request::RpcError;
 
-/// Returns the lower-case hexadecimal digit of a number below 16, without a table and without a branch, so the compiler
-/// can vectorize a loop over it.
+/// Returns the lower-case hexadecimal digit of a number below 16. The function uses neither a table nor a branch, so
+/// the compiler can vectorize a loop that calls it.
 const fn digit(value: u8) -> u8 {
     // 39 is the distance from the character after '9' to 'a'.
     value + b'0' + ((value + 6) >> 4) * 39
 }
 
-/// Writes the bytes in order, two digits each.
+/// Writes the bytes in their order, as two hexadecimal digits each.
 pub(crate) fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
     let start = out.len();
     out.resize(start + 2 * bytes.len(), 0);
@@ -62,7 +62,7 @@ pub(crate) fn end(out: &mut Vec<u8>, id: &str) {
     out.push(b'}');
 }
 
-/// Writes a reply with an error. `None` is the identifier of a request that could not be read.
+/// Writes a reply with an error. `id` is `None` if the identifier of the request could not be read.
 pub(crate) fn error(out: &mut Vec<u8>, id: Option<&str>, error: &RpcError) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","error":{"code":"#);
     out.extend_from_slice(error.code.to_string().as_bytes());
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_hashes_are_as_others_write_them() {
+    fn numbers_and_hashes_equal_those_of_the_standard_formatters() {
         for value in [0, 7, 10, 99, 4_294_967_295] {
             assert_eq!(text(|out| number(out, value)), value.to_string());
         }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_json_whatever_its_message_has() {
+    fn an_error_is_valid_json_for_every_message() {
         let wrong = RpcError::new(-5, "a \"quoted\"\n\u{1} word");
         let written = text(|out| error(out, Some("\"x\""), &wrong));
         let read: serde_json::Value = serde_json::from_str(&written).expect("JSON");

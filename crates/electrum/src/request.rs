@@ -1,6 +1,6 @@
 //! JSON-RPC 2.0 requests from clients: one object in a line, or an array of objects.
 //!
-//! Nothing of a request is copied: its identifier and its parameters are slices of the line.
+//! The parser copies no part of a request: the identifier and the parameters are slices of the line.
 
 use serde::de::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -32,7 +32,7 @@ pub struct RpcError {
 }
 
 impl RpcError {
-    /// Returns an error.
+    /// Returns an error with this code and message.
     pub fn new(code: i32, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
         Self { code, message }
@@ -42,7 +42,7 @@ impl RpcError {
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// Identifier as JSON text: a number, a string or `null`. A request without one gets no answer.
+    /// Identifier as JSON text: a number, a string or `null`. A request without an identifier gets no answer.
     pub id: Option<&'a str>,
     /// Name of the method.
     pub method: Cow<'a, str>,
@@ -54,11 +54,12 @@ impl<'a> Request<'a> {
     /// Reads the parameters: an array by position, or an object by name.
     ///
     /// # Errors
-    /// The parameters are not a `T`, or there are further ones; [`INVALID_PARAMS`].
+    /// [`INVALID_PARAMS`] if the parameters cannot be read as a `T`, or if there are too many.
     pub fn params<T: Deserialize<'a>>(&self) -> Result<T, RpcError> {
         serde_json::from_str(self.params.unwrap_or("[]")).map_err(|error| {
             let mut message = format!("invalid parameters of {}: {error}", shorten(&self.method));
-            // serde adds the position within the text of the parameters, which is of no use to the client.
+            // serde appends the position within the text of the parameters. It is removed, because it is not a position
+            // in the client's line.
             if let Some(at) = message.rfind(" at line ") {
                 message.truncate(at);
             }
@@ -72,7 +73,7 @@ impl<'a> Request<'a> {
 pub struct RequestFault<'a> {
     /// Identifier as JSON text.
     pub id: Option<&'a str>,
-    /// Error to answer.
+    /// Error for the reply.
     pub error: RpcError,
 }
 
@@ -95,7 +96,7 @@ struct Object<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// Distinguishes a member that is `null` from a missing one.
+/// Reads a member of an object so that `null` is `Some`; a missing member is `None`.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
@@ -122,7 +123,7 @@ pub fn parse(line: &[u8], batch_max: usize) -> Result<RequestLine<'_>, RequestFa
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let parsed = serde::de::DeserializeSeed::deserialize(&mut batch, &mut deserializer);
     if batch.requests.len() > batch_max {
-        let message = format!("a batch has at most {batch_max} requests");
+        let message = format!("the batch is too long: a batch has at most {batch_max} requests");
         return Err(RequestFault {
             id: None,
             error: RpcError::new(INVALID_REQUEST, message),
@@ -132,7 +133,7 @@ pub fn parse(line: &[u8], batch_max: usize) -> Result<RequestLine<'_>, RequestFa
         return Err(fault(PARSE_ERROR, "the line is not JSON"));
     }
     if batch.requests.is_empty() {
-        return Err(fault(INVALID_REQUEST, "an empty batch"));
+        return Err(fault(INVALID_REQUEST, "the batch has no requests"));
     }
     let requests = batch.requests.into_iter();
     Ok(RequestLine::Batch(
@@ -140,7 +141,8 @@ pub fn parse(line: &[u8], batch_max: usize) -> Result<RequestLine<'_>, RequestFa
     ))
 }
 
-/// Elements of an array. At most one element beyond the limit is kept.
+/// Elements of an array of requests. At most one element more than the limit is stored, to show that the array is too
+/// long.
 struct Batch<'a> {
     requests: Vec<&'a RawValue>,
     max: usize,
@@ -176,7 +178,7 @@ fn request(text: &str) -> Result<Request<'_>, RequestFault<'_>> {
     let object: Object = serde_json::from_str(text).map_err(|error| {
         let is_json = error.classify() == serde_json::error::Category::Data;
         let error = match is_json {
-            true => RpcError::new(INVALID_REQUEST, "not a request of JSON-RPC"),
+            true => RpcError::new(INVALID_REQUEST, "the JSON is not a request of JSON-RPC"),
             false => RpcError::new(PARSE_ERROR, "the line is not JSON"),
         };
         RequestFault { id: None, error }
@@ -213,7 +215,7 @@ fn string(json: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Returns the beginning of a client's text, for messages.
+/// Returns the beginning of a text that a client sent, for use in a message.
 pub(crate) fn shorten(text: &str) -> &str {
     match text.char_indices().nth(80) {
         None => text,
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_request_has_its_code() {
+    fn invalid_requests_have_the_right_error_code() {
         for line in ["", "{", "{\"method\":\"a\"}x", "[1", "[{]", "\u{7f}", "[1] 2"] {
             assert_eq!(code(line), PARSE_ERROR, "{line}");
         }
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_its_requests_and_their_faults() {
+    fn a_batch_has_its_valid_requests_and_the_faults_of_the_others() {
         let Ok(RequestLine::Batch(batch)) = parse(br#"[{"method":"a","id":1},5,{"method":"b"}]"#, 4) else {
             panic!("a batch");
         };
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_come_by_place_or_by_name() {
+    fn parameters_are_read_by_position_or_by_name() {
         #[derive(serde::Deserialize, Debug, PartialEq)]
         struct Pair<'a> {
             #[serde(borrow)]

@@ -1,4 +1,4 @@
-//! Results of the methods that need the chain: parameters, and the text of the result.
+//! Results of the methods that need the chain: reads the parameters, and writes the text of the result.
 
 use crate::answers::{Answers, TreeLookup, WantedTree};
 use crate::chain::{HEADER_BYTES, TipInfo};
@@ -12,7 +12,7 @@ use lineside_util::hex::to_display;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Reason why a result cannot be written now.
+/// Reason why no result was written.
 pub(crate) enum WriteStop {
     Error(RpcError),
     /// A tree must be built first.
@@ -80,7 +80,7 @@ pub(crate) struct HeadersParams {
     cp_height: u32,
 }
 
-/// Number of headers that count as one request.
+/// Number of headers in a reply that count as one request, in the limit on the client's rate.
 const HEADERS_PER_REQUEST: u32 = 50;
 
 /// Returns the tree of the block at `height`, and the position of a transaction in it.
@@ -114,8 +114,8 @@ fn out_of_range(height: u32) -> WriteStop {
     bad(format!("height {height} out of range"))
 }
 
-/// Reads a hash as explorers show it. `lineside_util` has such a function too, which parses digit by digit; this one
-/// uses a table, because it runs for each proof.
+/// Reads a hash in the form in which explorers show it (last byte first). `lineside_util` has such a function too,
+/// which parses digit by digit; this function uses a table, because it runs for each proof.
 fn from_display_fast(text: &str) -> Option<[u8; 32]> {
     static VALUES: [u8; 256] = {
         let mut values = [0xff; 256];
@@ -205,7 +205,7 @@ pub(crate) fn tsc_merkle(
         None | Some("txid") => {}
         Some("tx") => {
             return Err(bad(
-                "txid_or_tx = \"tx\" is not supported: transactions are not kept here",
+                "txid_or_tx = \"tx\" is not supported: this server does not store transactions; use \"txid\"",
             ));
         }
         Some(_) => return Err(bad("txid_or_tx should be \"txid\"")),
@@ -242,8 +242,8 @@ pub(crate) fn tsc_merkle(
     Ok(0)
 }
 
-/// Returns the proof of the header at `height` for the checkpoint `cp_height`. If it is not the last one computed, the
-/// result is [`WriteStop::Unproved`].
+/// Returns the proof of the header at `height` for the checkpoint `cp_height`. If the client's last computed proof is
+/// another one, the result is [`WriteStop::Unproved`].
 fn checkpoint<'a>(
     answers: &Answers,
     view: &'a ClientView,
@@ -263,7 +263,7 @@ fn checkpoint<'a>(
     proof.ok_or(WriteStop::Unproved { height, cp_height })
 }
 
-/// Writes the members of a proof for a checkpoint.
+/// Writes the members of the JSON object that contain a proof for a checkpoint.
 fn write_proof(proof: &Proof, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\"branch\":[");
     for (level, sibling) in proof.branch.iter().enumerate() {
@@ -386,7 +386,7 @@ mod tests {
     use lineside_util::hex::from_display;
 
     #[test]
-    fn hashes_are_read_as_the_slow_way_reads_them() {
+    fn hashes_are_read_as_by_the_function_without_a_table() {
         let hash = std::array::from_fn(|index| (9 * index) as u8);
         let shown = to_display(&hash);
         assert_eq!(from_display_fast(&shown), Some(hash));

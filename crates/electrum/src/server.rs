@@ -29,37 +29,37 @@ const STOP_TIME: Duration = Duration::from_secs(1);
 /// Name and ports at which the server is reachable, for `server.features`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// Name or address.
+    /// Host name or address.
     pub name: String,
-    /// TCP port.
+    /// Port of the Electrum protocol over TCP.
     pub tcp_port: Option<u16>,
-    /// TLS port.
+    /// Port of the Electrum protocol over TLS.
     pub ssl_port: Option<u16>,
 }
 
 /// Sockets and texts of a server. The caller binds the listeners.
 pub struct Config {
-    /// Electrum protocol over TCP.
+    /// Socket for the Electrum protocol over TCP.
     pub tcp: Option<TcpListener>,
-    /// Electrum protocol over TLS.
+    /// Socket and certificate for the Electrum protocol over TLS.
     pub tls: Option<(TcpListener, ServerTls)>,
-    /// Esplora's paths over HTTP/1.1.
+    /// Socket for Esplora's paths over HTTP/1.1.
     pub http: Option<TcpListener>,
-    /// Reverse proxies in front of HTTP. The client of a request from a proxy is the address in its `X-Forwarded-For`.
+    /// Reverse proxies for HTTP. If a proxy sends a request, the client is the address in the header `X-Forwarded-For`.
     pub trusted_proxies: TrustedProxies,
-    /// Server for the methods that are not answered here.
+    /// Electrum server to which this server forwards the methods that it does not answer itself.
     pub upstream: Option<Upstream>,
-    /// Interval of requests for the version of the upstream server, also while no client needs it. `None`: it is
-    /// contacted only for clients.
+    /// Interval at which the upstream server's version is requested, also while no client needs that server. `None`:
+    /// the upstream server is contacted only for clients.
     pub upstream_probe: Option<Duration>,
     /// Limits of the server.
     pub limits: Limits,
-    /// Number of threads that serve connections, at least one. Trees are built on others, [`Limits::tree_builds`] at a
-    /// time.
+    /// Number of threads that serve connections, at least one. Trees are built on other threads,
+    /// [`Limits::tree_builds`] at the same time.
     pub threads: usize,
     /// Name and version of this software, as in `Lineside 0.1.0`.
     pub server_version: String,
-    /// Text that wallets show.
+    /// Text of the server's operator that wallets show.
     pub banner: String,
     /// Donation address of the operator.
     pub donation_address: String,
@@ -113,27 +113,27 @@ pub struct Server {
     http: Option<SocketAddr>,
     counters: Arc<Counters>,
     gates: [Arc<Gate>; 2],
-    /// `None` without an upstream server.
+    /// State of the upstream server; `None` if no upstream server is configured.
     watch: Option<Arc<Watch>>,
     stop: watch::Sender<bool>,
     runtime: Option<tokio::runtime::Runtime>,
 }
 
-/// Future of one listener.
+/// Loop of one listener, which accepts connections.
 struct Listening {
     listener: tokio::net::TcpListener,
     gate: Arc<Gate>,
     counters: Arc<Counters>,
-    /// Addresses that are reverse proxies, each with many clients.
+    /// Addresses of reverse proxies. A connection of a proxy has requests of many clients.
     proxies: TrustedProxies,
     stopped: watch::Receiver<bool>,
 }
 
 impl Server {
-    /// Starts to serve `chain`.
+    /// Starts a server that answers from `chain`.
     ///
     /// # Errors
-    /// Errors of the operating system about sockets or threads.
+    /// The operating system's error for a socket or a thread.
     pub fn start(config: Config, chain: Arc<dyn ProofChain>) -> io::Result<Self> {
         let counters = Arc::new(Counters::default());
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -216,17 +216,17 @@ impl Server {
         })
     }
 
-    /// Returns the address of the Electrum protocol over TCP.
+    /// Returns the address at which the Electrum protocol is served over TCP.
     pub fn tcp(&self) -> Option<SocketAddr> {
         self.tcp
     }
 
-    /// Returns the address of the Electrum protocol over TLS.
+    /// Returns the address at which the Electrum protocol is served over TLS.
     pub fn tls(&self) -> Option<SocketAddr> {
         self.tls
     }
 
-    /// Returns the address of HTTP.
+    /// Returns the address at which Esplora's paths are served over HTTP.
     pub fn http(&self) -> Option<SocketAddr> {
         self.http
     }
@@ -271,9 +271,11 @@ impl Listening {
             let (stream, address) = match accepted {
                 Ok((stream, address)) => (stream, address.ip()),
                 Err(error) => {
-                    // For example, no file descriptor is free. This error is temporary, and immediate retries would
+                    // The error is temporary, for example because no file descriptor is free. An immediate retry would
                     // waste CPU time.
-                    tracing::warn!("a connection cannot be accepted: {error}");
+                    tracing::warn!(
+                        "a connection of a client cannot be accepted; the server tries again: {error}"
+                    );
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
@@ -286,11 +288,11 @@ impl Listening {
                     .fetch_add(1, Ordering::Relaxed)
                     .is_power_of_two()
                 {
-                    tracing::info!(%address, "a client is refused: the limit of clients is reached");
+                    tracing::info!(%address, "a client is refused, because the maximum number of clients is reached");
                 }
                 continue;
             };
-            // Replies are written in one piece, so there is no reason to delay them.
+            // Replies are written in one piece, so the kernel need not wait for more data (TCP_NODELAY).
             let _ = stream.set_nodelay(true);
             connections.spawn(serve(stream, address, admitted));
         }
@@ -322,11 +324,11 @@ async fn serve_tls(listening: Listening, tls: ServerTls, shared: Arc<Shared>) {
                 }
                 Ok(Err(error)) => {
                     count(&shared.answers.counters.closed_handshake);
-                    tracing::debug!(%address, "TLS: {error}");
+                    tracing::debug!(%address, "the TLS handshake of a client failed: {error}");
                 }
                 Err(_) => {
                     count(&shared.answers.counters.closed_handshake);
-                    tracing::debug!(%address, "TLS: the handshake took too long");
+                    tracing::debug!(%address, "a client's TLS handshake took too long, and its connection is closed");
                 }
             }
         }

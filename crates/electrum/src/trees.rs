@@ -4,7 +4,7 @@ use crate::merkle::BlockTree;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Memory of a map entry without the tree.
+/// Estimated bytes of memory of an entry of the map, without its tree.
 const ENTRY_BYTES: usize = 128;
 
 #[derive(Default)]
@@ -22,16 +22,16 @@ impl Generation {
     }
 }
 
-/// Trees by block hash in two generations. A tree that is used moves to the young generation. When the young generation
-/// has half of the bytes, it becomes the old one, and the trees of the old one that were not used since are dropped.
-/// Each step takes constant time, and trees that are used stay.
+/// Cache of trees by block hash, in two generations. A tree that is used moves to the young generation. When the young
+/// generation has half of the permitted bytes, it becomes the old generation, and the trees that are still in the
+/// previous old generation are dropped. Each step takes constant time, and trees that are used often stay in the cache.
 pub(crate) struct TreeCache {
     half_bytes: usize,
     generations: Mutex<(Generation, Generation)>,
 }
 
 impl TreeCache {
-    /// Returns an empty cache for `bytes` of trees. A tree of more than half of that is never cached.
+    /// Returns an empty cache for `bytes` bytes of trees. A tree of more than half of this size is never cached.
     pub fn new(bytes: usize) -> Self {
         Self {
             half_bytes: bytes / 2,
@@ -39,7 +39,8 @@ impl TreeCache {
         }
     }
 
-    // Both maps are consistent after each statement of this module, so the data is valid even if the lock is poisoned.
+    // A thread that panics while it holds the lock leaves valid data, because both maps are consistent after each
+    // statement of this module. So a poisoned lock can be used.
     fn generations(&self) -> MutexGuard<'_, (Generation, Generation)> {
         self.generations.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_beyond_half_of_the_bytes_is_not_kept() {
+    fn a_tree_of_more_than_half_of_the_bytes_is_not_cached() {
         let cache = TreeCache::new(64);
         cache.insert(tree(1));
         assert!(cache.get(tree(1).hash()).is_none());

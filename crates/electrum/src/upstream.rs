@@ -1,10 +1,11 @@
-//! Connection of one client to the upstream server, which answers the other methods.
+//! Link: the connection to the upstream server that carries one client's forwarded requests.
 //!
 //! ```text
 //! client's task --- lines, bounded channel ---> task of the link ---> upstream server
 //!               <-- lines, bounded channel ----                  <---
 //! ```
-//! A link is a task with two loops, so the upstream server is still read while it does not read.
+//! A link is a task with two loops, one for each direction. So the link still reads from the upstream server while that
+//! server does not read from the link.
 
 use crate::limits::Limits;
 use crate::version::Version;
@@ -24,16 +25,16 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// Maximum number of messages in each direction between a client's task and its link. A message is one line, or those
-/// of a batch.
+/// Maximum number of waiting messages in each direction between a client's task and its link. A message is one line, or
+/// all lines of a batch.
 const UPSTREAM_QUEUE: usize = 2;
 
-/// TLS to the upstream server cannot be set up.
+/// Reason why TLS to the upstream server cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[error("TLS of the upstream Electrum server: {0}")]
 pub struct UpstreamTlsError(String);
 
-/// Certificates that the certificate of the upstream server is verified with.
+/// TLS settings for the upstream server: the trusted certificates, and the name of the server.
 #[derive(Clone)]
 pub struct UpstreamTls {
     config: Arc<ClientConfig>,
@@ -41,8 +42,9 @@ pub struct UpstreamTls {
 }
 
 impl UpstreamTls {
-    /// Trusts servers that have a certificate for `server_name` which `roots` have signed. `roots` are certificates in
-    /// PEM, of an authority, or the server's own if it is self-signed.
+    /// Returns settings that trust a server whose certificate is for `server_name` and signed by one of `roots`.
+    /// `roots` are certificates in PEM: of a certificate authority, or the server's own certificate if it is
+    /// self-signed.
     ///
     /// # Errors
     /// The certificates or the name cannot be read.
@@ -54,7 +56,7 @@ impl UpstreamTls {
             store.add(root).map_err(|error| wrong(&error))?;
         }
         if store.is_empty() {
-            return Err(wrong(&"no certificate in the file"));
+            return Err(wrong(&"the file contains no certificate in PEM"));
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
@@ -73,7 +75,7 @@ impl UpstreamTls {
 /// The Electrum server that answers the methods which need more than headers and proofs.
 #[derive(Clone)]
 pub struct Upstream {
-    /// Its host and port. A name is resolved for each connection.
+    /// Host and port of the server. A host name is resolved for each connection.
     pub address: String,
     /// TLS to the server; `None`: plain TCP.
     pub tls: Option<UpstreamTls>,
@@ -82,11 +84,11 @@ pub struct Upstream {
 /// State of the upstream server after the last attempt to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamState {
-    /// Its host and port.
+    /// Host and port of the server.
     pub address: String,
-    /// True once it has answered.
+    /// True if the server has answered at least once.
     pub has_answered: bool,
-    /// Reason why it cannot be reached, and since when; `None` while it answers.
+    /// Reason why the server cannot be reached, and the time since when; `None` while it answers.
     pub away: Option<(String, Instant)>,
 }
 
@@ -126,7 +128,7 @@ impl Watch {
                 if since.is_none() {
                     tracing::warn!(
                         upstream = state.address,
-                        "the upstream Electrum server is unreachable: {error}"
+                        "the upstream Electrum server is unreachable, so requests that need it fail: {error}"
                     );
                 }
                 state.away = Some((error.to_string(), since.unwrap_or_else(Instant::now)));
@@ -134,7 +136,8 @@ impl Watch {
         }
     }
 
-    /// Requests the server's version periodically, so a failure is known before a wallet needs the server.
+    /// Requests the upstream server's version periodically, so that a failure is noticed before a wallet needs the
+    /// server.
     pub async fn probe(self: Arc<Self>, upstream: Upstream, limits: Limits, interval: Duration) {
         loop {
             let (_, to_send) = mpsc::channel(1);
@@ -147,7 +150,7 @@ impl Watch {
                 queued: Arc::default(),
                 watch: Arc::clone(&self),
             };
-            // The task ends after the greeting, because there is nothing to send; it has recorded the outcome.
+            // The task sends the greeting, records the outcome, and ends, because there is no request to send.
             let _ = task.run(to_send, &to_tell).await;
             tokio::time::sleep(interval).await;
         }
@@ -158,11 +161,11 @@ impl Watch {
 pub(crate) enum Event {
     /// A line from the upstream server, without its line break.
     Line(Vec<u8>),
-    /// The link has ended, for this reason.
+    /// The link has ended; the text is the reason.
     Gone(String),
 }
 
-/// A link that is open, or is being opened.
+/// Handle of a link that is open, or is being opened.
 pub(crate) struct Link {
     messages: mpsc::Sender<Vec<u8>>,
     events: mpsc::Receiver<Event>,
@@ -177,7 +180,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Opens a link for a client that uses `version`.
+    /// Starts to open a link for a client that uses `version` of the protocol.
     pub fn open(upstream: Upstream, watch: Arc<Watch>, version: Version, limits: &Limits) -> Self {
         let (messages, to_send) = mpsc::channel(UPSTREAM_QUEUE);
         let (to_tell, events) = mpsc::channel(UPSTREAM_QUEUE);
@@ -195,7 +198,7 @@ impl Link {
                 Ok(()) => return,
                 Err(error) => error.to_string(),
             };
-            // Ignored, because the client may have disconnected.
+            // An error is ignored: it means that the client's task has ended.
             let _ = to_tell.send(Event::Gone(reason)).await;
         });
         Self {
@@ -206,7 +209,7 @@ impl Link {
         }
     }
 
-    /// True while no further message is accepted.
+    /// Returns true while the link accepts no further message.
     pub fn is_full(&self) -> bool {
         self.messages.capacity() == 0 && !self.messages.is_closed()
     }
@@ -225,8 +228,8 @@ impl Link {
         self.queued.load(Ordering::Relaxed)
     }
 
-    /// Waits for the next event. If `wants_room`, it also returns when a message can be accepted; this is not an event.
-    /// If it is cancelled, no event is lost.
+    /// Waits for the next event. If `wants_room` is set, the function also returns when the link can accept a message;
+    /// the result is then `None`. No event is lost if this future is cancelled.
     pub async fn event(&mut self, wants_room: bool) -> Option<Event> {
         let ended = || Event::Gone("the connection ended".into());
         tokio::select! {
@@ -237,17 +240,17 @@ impl Link {
 }
 
 fn timed_out(_: tokio::time::error::Elapsed) -> io::Error {
-    other_error("it did not answer in time")
+    other_error("the server did not answer in time")
 }
 
-/// Adds to the error of a failed handshake what to do about it.
+/// Adds advice to the error of a failed TLS handshake.
 fn explain_tls(error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::InvalidData && error.kind() != io::ErrorKind::UnexpectedEof {
         return error;
     }
     other_error(format!(
-        "TLS: {}; name the server's own certificate, or that of the authority that signed it, in \
-         electrum_upstream_ca, or leave out tls:// if it uses plain TCP",
+        "the TLS handshake failed: {}; set electrum_upstream_ca to the server's own certificate or to that of the \
+         authority that signed it, or leave out tls:// if the server uses plain TCP",
         tls_text::reason(&error.to_string())
     ))
 }
@@ -297,7 +300,7 @@ impl Task {
         let (reader, mut writer) = tokio::io::split(stream);
         let mut reader = BufReader::with_capacity(16 << 10, reader);
         let greeting = self.greet(&mut reader, &mut writer);
-        let late = |_| other_error("it did not answer server.version in time");
+        let late = |_| other_error("the server did not answer server.version in time");
         let greeted = timeout(self.patience, greeting).await.map_err(late).flatten();
         self.watch.note(greeted.as_ref().err());
         greeted?;
@@ -305,7 +308,9 @@ impl Task {
             while let Some(lines) = to_send.recv().await {
                 let written = timeout(self.patience, writer.write_all(&lines)).await;
                 self.queued.fetch_sub(lines.len(), Ordering::Relaxed);
-                written.map_err(|_| other_error("it does not read"))??;
+                written.map_err(|_| {
+                    other_error("the server does not read the requests that are sent to it")
+                })??;
                 writer.flush().await?;
             }
             Ok(())
@@ -337,13 +342,14 @@ impl Task {
         writer.write_all(hello.as_bytes()).await?;
         writer.flush().await?;
         let line = read_line(reader, self.line_max).await?;
-        let reply = UpstreamLine::read(&line).ok_or_else(|| other_error("it does not speak JSON-RPC"))?;
+        let reply = UpstreamLine::read(&line)
+            .ok_or_else(|| other_error("the server's first line is not JSON-RPC"))?;
         match reply.error {
             None => Ok(()),
             Some(error) => {
                 let message = crate::request::shorten(error.get());
                 Err(other_error(format!(
-                    "it refuses protocol version {}: {message}",
+                    "the server refuses the Electrum protocol version {}: {message}",
                     self.version.name()
                 )))
             }
@@ -357,12 +363,14 @@ async fn read_line(reader: &mut (impl AsyncBufRead + Unpin), max: usize) -> io::
     loop {
         let part = reader.fill_buf().await?;
         if part.is_empty() {
-            return Err(other_error("it closed the connection"));
+            return Err(other_error("the server closed the connection"));
         }
         let end = memchr::memchr(b'\n', part);
         let consumed = end.unwrap_or(part.len());
         if line.len() + consumed > max {
-            return Err(other_error(format!("it sent a line of more than {max} bytes")));
+            return Err(other_error(format!(
+                "the server sent a line of more than {max} bytes"
+            )));
         }
         line.extend_from_slice(&part[..consumed]);
         reader.consume(consumed + usize::from(end.is_some()));
@@ -386,7 +394,7 @@ pub(crate) struct UpstreamLine<'a> {
 }
 
 impl<'a> UpstreamLine<'a> {
-    /// Reads a line; `None` if it is not an object of this form.
+    /// Reads a line; `None` if the line is not a JSON object with the members of a reply or a notification.
     pub fn read(line: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }

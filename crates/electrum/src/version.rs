@@ -6,7 +6,8 @@ use crate::request::shorten;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Supported version, in ascending order. There is no 1.5. 1.4.3 adds only a method for name coins.
+/// Supported versions of the protocol, in ascending order. A version 1.5 does not exist. 1.4.3 adds only a method for
+/// name coins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Version {
     V1_4,
@@ -25,13 +26,13 @@ impl Version {
         (Version::V1_6, "1.6", [1, 6, 0]),
     ];
 
-    /// Returns its name in messages.
+    /// Returns the version's name in messages of the protocol.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
 }
 
-/// Parameters of `server.version`. Further ones are ignored, as 1.6 requires.
+/// Range of versions that a client offers with `server.version`. Other parameters are ignored, as 1.6 requires.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     min: [u32; 3],
@@ -52,10 +53,10 @@ struct NamedVersion<'a> {
 }
 
 impl Offer {
-    /// Reads the parameters.
+    /// Reads the parameters of `server.version`.
     ///
     /// # Errors
-    /// Explanation why the version is invalid.
+    /// Explanation why the offered version is invalid.
     pub fn read(params: Option<&str>) -> Result<Self, Cow<'static, str>> {
         let params = params.unwrap_or("[]");
         let wrong =
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_version_is_refused() {
+    fn invalid_versions_are_refused() {
         for params in [
             r#"["client", 1.4]"#,
             r#"["client", "1.x"]"#,

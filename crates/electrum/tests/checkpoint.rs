@@ -19,7 +19,8 @@ fn hash(shown: &Value) -> [u8; 32] {
     hash
 }
 
-/// Folds a branch as the `electrum-client` crate does for transactions, and compares the result with `root`.
+/// Computes the root from a leaf and its branch, as the `electrum-client` crate does for transactions, and compares it
+/// with `root`.
 fn leads(leaf: [u8; 32], height: usize, branch: &Value, root: [u8; 32]) -> bool {
     let shown = |sibling: &Value| array_from_hex(sibling.as_str().expect("a hash")).expect("64 digits");
     let branch = GetMerkleRes {
@@ -53,7 +54,7 @@ fn check(client: &mut Client, blocks: &[Block], height: usize, cp_height: usize)
     );
 }
 
-/// Tests the example of the protocol's documentation; its branch is folded as in `leads`.
+/// Tests the example in the protocol's documentation: the root follows from its branch as in `leads`.
 #[test]
 fn the_documented_example_of_a_merkle_path_is_reproduced() {
     let header = "0100000085144a84488ea88d221c8bd6c059da090e88f8a2c99690ee55dbba4e00000000e11c48fecdd9e72510ca84f02\
@@ -72,7 +73,7 @@ fn the_documented_example_of_a_merkle_path_is_reproduced() {
 }
 
 #[test]
-fn proofs_are_right_around_the_ends_of_chunks() {
+fn proofs_are_valid_for_headers_near_the_ends_of_chunks() {
     let chain = TestChain::new(1, &vec![1; 2200]);
     let server = serve(&chain, |_| {});
     let mut client = Client::connect(server.tcp().expect("TCP"));
@@ -113,7 +114,7 @@ fn a_reorganisation_of_many_blocks_changes_the_proofs() {
     chain.replace(900, &vec![1; 901]);
     check(&mut client, &chain.blocks(), 700, 1590);
     check(&mut client, &chain.blocks(), 650, 1600);
-    // The chain changes while headers are read; the headers of two chains must never be mixed.
+    // The chain changes while the server reads headers. The proof must not mix headers of the two chains.
     *chain.in_headers.lock().expect("a lock") = Some(Box::new(|chain| chain.replace(1000, &vec![1; 1000])));
     let reply = client.result("blockchain.block.header", "[10,1600]");
     let blocks = chain.blocks();

@@ -18,7 +18,7 @@ fn start(chain: &Arc<TestChain>, change: impl FnOnce(&mut lineside_electrum::Con
     })
 }
 
-/// Returns the whole answer to the text of a request.
+/// Sends `request` on a new connection, and returns the whole answer.
 fn exchange(server: &Server, request: &str) -> String {
     let mut stream = TcpStream::connect(server.http().expect("HTTP")).expect("a connection");
     stream
@@ -30,7 +30,7 @@ fn exchange(server: &Server, request: &str) -> String {
     answer
 }
 
-/// Returns the status and the body of a path.
+/// Returns the status and the body of the answer to a request for `path`.
 fn get(server: &Server, path: &str) -> (u16, String) {
     let answer = exchange(
         server,
@@ -159,11 +159,12 @@ fn wrong_paths_have_esploras_texts() {
 }
 
 #[test]
-fn no_proof_of_a_disconnected_block_is_given() {
+fn no_proof_of_a_disconnected_block_is_sent() {
     let chain = TestChain::new(3, &[1, 4]);
     let server = start(&chain, |_| {});
     let old = chain.blocks()[1].clone();
-    // The block is replaced while its tree is read, and later while its proof is computed from the cached tree.
+    // The block is replaced while the server reads the block's TXIDs, and below while the server computes a proof from
+    // the cached tree.
     *chain.in_txids.lock().expect("a lock") = Some(Box::new(|chain| chain.replace(1, &[5])));
     let proof = |block: &common::Block| get(&server, &format!("/tx/{}/merkle-proof", block.txid(1)));
     assert_eq!(proof(&old).0, 404);
@@ -179,7 +180,7 @@ fn no_proof_of_a_disconnected_block_is_given() {
 }
 
 #[test]
-fn connections_are_bounded() {
+fn the_number_of_connections_is_limited() {
     let chain = TestChain::new(4, &[1]);
     let server = start(&chain, |config| config.limits.http_clients_by_network = 3);
     let address = server.http().expect("HTTP");
@@ -206,11 +207,11 @@ fn a_client_has_its_rate_over_all_its_connections() {
         config.limits.http_requests_per_second = 1;
         config.limits.http_burst = 30;
     });
-    // Each request has its own connection.
+    // Each of these requests uses its own connection.
     for _ in 0..5 {
         assert_eq!(get(&server, "/blocks/tip/height").0, 200);
     }
-    // The tree counts as many requests.
+    // This request needs a tree, which counts as many requests.
     let proof = format!("/tx/{}/merkle-proof", chain.blocks()[1].txid(7));
     assert_eq!(get(&server, &proof).0, 200);
     let refused = (0..30).find_map(|_| {
@@ -234,9 +235,9 @@ fn a_client_has_its_rate_over_all_its_connections() {
     assert_eq!(counters.http_throttled, 1);
     assert!(
         counters.http_requests < 30,
-        "a tree costs as much as one request: {counters:?}"
+        "the tree was counted as one request only: {counters:?}"
     );
-    // After the time in the answer, a request is answered again.
+    // After the time in the header `Retry-After`, a request is answered again.
     wait_for("an answer", || get(&server, "/blocks/tip/height").0 == 200);
     // Electrum clients have a separate rate.
     let mut wallet = common::Client::connect(server.tcp().expect("TCP"));
@@ -253,7 +254,7 @@ fn forwarded(server: &Server, forwarded_for: &str) -> String {
 }
 
 #[test]
-fn each_client_of_a_trusted_proxy_has_its_rate_and_a_proxy_many_connections() {
+fn each_client_of_a_trusted_proxy_has_its_own_rate_and_the_proxy_has_many_connections() {
     let chain = TestChain::new(6, &[1]);
     let limited = |config: &mut lineside_electrum::Config| {
         config.limits.http_requests_per_second = 1;
@@ -264,12 +265,12 @@ fn each_client_of_a_trusted_proxy_has_its_rate_and_a_proxy_many_connections() {
         limited(config);
         config.trusted_proxies = Arc::new(|address| address.is_loopback());
     });
-    // The number of clients is 20, more than the burst of one client.
+    // These are 20 clients, more than the number of requests that one client may send at once.
     for client in 0..20 {
         let answer = forwarded(&server, &format!("198.51.100.7, 192.0.2.{client}"));
         assert!(answer.starts_with("HTTP/1.1 200"), "{client}: {answer}");
     }
-    // A client cannot avoid its limit with addresses that it writes before its own.
+    // A client cannot avoid its limit by writing other addresses into the header before its own.
     let answers = (0..9).map(|number| forwarded(&server, &format!("198.51.100.{number}, 203.0.113.1")));
     let refused = answers.filter(|answer| answer.starts_with("HTTP/1.1 429"));
     assert!(refused.count() >= 1);
@@ -288,7 +289,7 @@ fn each_client_of_a_trusted_proxy_has_its_rate_and_a_proxy_many_connections() {
 }
 
 #[test]
-fn pages_of_every_origin_may_ask() {
+fn web_pages_of_every_origin_may_read_the_answers() {
     let chain = TestChain::new(7, &[1]);
     let server = start(&chain, |_| {});
     let head_of = |method: &str, path: &str| {

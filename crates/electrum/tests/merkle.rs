@@ -12,7 +12,7 @@ fn block(random: &mut Random, transactions: usize) -> Block {
 }
 
 #[test]
-fn paths_lead_to_the_root_of_rust_bitcoin() {
+fn paths_lead_to_the_root_that_rust_bitcoin_computes() {
     let mut random = Random(1);
     for transactions in (1..70).chain([255, 256, 257, 2047, 2048, 2049]) {
         let block = block(&mut random, transactions);
@@ -44,7 +44,7 @@ fn paths_lead_to_the_root_of_rust_bitcoin() {
 }
 
 #[test]
-fn partial_trees_are_those_of_rust_bitcoin() {
+fn partial_trees_equal_those_of_rust_bitcoin() {
     let mut random = Random(2);
     for transactions in (1..40).chain([1000, 2048]) {
         let block = block(&mut random, transactions);

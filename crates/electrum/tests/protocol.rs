@@ -1,4 +1,4 @@
-//! Tests for the protocol as clients see it: versions, replies, errors, batches, and recorded conversations.
+//! Tests of the protocol over a connection: versions, replies, errors, batches, and recorded conversations.
 
 mod common;
 
@@ -105,7 +105,7 @@ fn recorded_conversations_are_reproduced() {
 }
 
 #[test]
-fn errors_say_what_is_wrong() {
+fn each_error_has_its_code_and_describes_the_fault() {
     let chain = TestChain::new(2, &[1, 5, 4]);
     let server = serve(&chain, |_| {});
     let mut client = Client::connect(server.tcp().expect("TCP"));
@@ -208,7 +208,7 @@ fn errors_say_what_is_wrong() {
             "nothing",
             "[]".into(),
             -32601,
-            "nothing is not answered here".into(),
+            "nothing is not answered by this server".into(),
         ),
     ] {
         let (said_code, said) = client.error(method, &params);
@@ -230,7 +230,7 @@ fn errors_say_what_is_wrong() {
 }
 
 #[test]
-fn versions_are_negotiated_once_and_first() {
+fn the_version_is_negotiated_once_as_the_first_request() {
     let chain = TestChain::new(3, &[1, 1]);
     let server = serve(&chain, |_| {});
     let connect = || Client::connect(server.tcp().expect("TCP"));
@@ -290,7 +290,7 @@ fn a_batch_is_answered_in_one_line() {
     // A batch of notifications has no reply; the next line is the reply to the ping.
     client.send(r#"[{"method":"server.ping"}]"#);
     assert_eq!(client.result("server.ping", "[]"), Value::Null);
-    // If the replies together are too long, each further one is replaced by an error.
+    // If all replies together are too long, an error replaces each further reply.
     let batch: Vec<String> = (0..50).map(of).collect();
     client.send(&format!("[{}]", batch.join(",")));
     let reply = client.receive();
@@ -307,7 +307,7 @@ fn a_batch_is_answered_in_one_line() {
 }
 
 #[test]
-fn what_was_sent_before_the_end_of_the_stream_is_answered() {
+fn requests_before_the_end_of_the_stream_are_answered() {
     let chain = TestChain::new(5, &[1, 3000]);
     let server = serve(&chain, |_| {});
     let mut client = Client::connect(server.tcp().expect("TCP"));
@@ -324,7 +324,7 @@ fn what_was_sent_before_the_end_of_the_stream_is_answered() {
 }
 
 #[test]
-fn an_empty_chain_and_one_that_cannot_answer_say_so() {
+fn an_empty_or_unavailable_chain_gives_an_error() {
     let chain = TestChain::new(6, &[]);
     let server = serve(&chain, |_| {});
     let mut client = Client::connect(server.tcp().expect("TCP"));

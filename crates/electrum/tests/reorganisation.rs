@@ -1,4 +1,4 @@
-//! Tests for reorganisations: during answers, and at random times with many clients.
+//! Tests of reorganisations: while an answer is computed, and at random times with many clients.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn replace_in(hook: &Mutex<Option<Hook>>) {
 }
 
 #[test]
-fn an_answer_that_a_reorganisation_interrupts_is_that_of_the_new_chain() {
+fn an_answer_during_a_reorganisation_is_from_the_new_chain() {
     let chain = TestChain::new(1, &[1, 5, 4]);
     let server = serve(&chain, |_| {});
     let mut client = Client::connect(server.tcp().expect("TCP"));
@@ -57,8 +57,8 @@ fn an_answer_that_a_reorganisation_interrupts_is_that_of_the_new_chain() {
         lineside_util::hex::to_hex(&chain.blocks()[2].bytes())
     );
 
-    // All replies of a batch belong to one chain: its first reply is computed again if the chain changes during the
-    // second.
+    // All replies of a batch belong to one chain: if the chain changes while the second reply is computed, the first
+    // one is computed again.
     replace_in(&chain.in_headers);
     client.send(
         r#"[{"id":1,"method":"blockchain.transaction.id_from_pos","params":[2,3]},
@@ -72,7 +72,7 @@ fn an_answer_that_a_reorganisation_interrupts_is_that_of_the_new_chain() {
 }
 
 #[test]
-fn a_chain_that_never_rests_is_an_error_and_not_a_wrong_answer() {
+fn a_chain_that_changes_all_the_time_gives_an_error_and_no_wrong_answer() {
     let chain = TestChain::new(2, &[1, 5]);
     let server = serve(&chain, |_| {});
     let mut client = Client::connect(server.tcp().expect("TCP"));
@@ -90,7 +90,7 @@ fn a_chain_that_never_rests_is_an_error_and_not_a_wrong_answer() {
     assert_eq!(client.result("blockchain.block.headers", "[1,1]")["count"], 1);
 }
 
-/// A line that a client received, and its request.
+/// Line that a client received, and the request that it answers.
 enum Event {
     Merkle {
         height: usize,
@@ -127,7 +127,7 @@ impl Event {
     }
 }
 
-/// Requests proofs in known states until `stop`, and then until the last tip was received.
+/// Requests proofs of transactions of known states of the chain until `stop`, and then until the last tip was received.
 fn watch(
     server: std::net::SocketAddr,
     seed: u64,
@@ -170,8 +170,8 @@ fn watch(
     }
 }
 
-/// Checks that the events of a connection, in their order, belong to states of the chain in their order: no event of a
-/// disconnected block follows a newer tip.
+/// Checks that the events of a connection belong to states of the chain in the order of these states, so that no event
+/// about a disconnected block follows a newer tip.
 fn assert_ordered(events: &[Event], states: &[Vec<Block>]) {
     let mut state = 0;
     for (number, event) in events.iter().enumerate() {
@@ -200,7 +200,7 @@ fn no_answer_of_a_disconnected_block_follows_the_new_tip() {
             let blocks: Vec<usize> = (0..more.max(1)).map(|_| 1 + random.index(20)).collect();
             chain.replace(depth.min(chain.blocks().len() - 2), &blocks);
             states.lock().expect("a lock").push(chain.blocks());
-            // Half of the changes do not wait for replies, so some changes follow one another closely.
+            // Every second change waits for replies; the others follow the previous change immediately.
             let wanted = replies.load(Ordering::SeqCst) + change % 2 * 36;
             wait_for("replies between two changes", || {
                 replies.load(Ordering::SeqCst) >= wanted
@@ -228,7 +228,7 @@ fn no_answer_of_a_disconnected_block_follows_the_new_tip() {
         );
         assert_ordered(events, &states);
     }
-    // Verifies that the check detects a wrong order: the first tip after the last one.
+    // Checks that `assert_ordered` detects a wrong order: the first tip after the last one.
     let mut wrong: Vec<Event> = Vec::new();
     for tip in [states.last().expect("a state"), &states[0]] {
         let (height, hex) = (
@@ -242,7 +242,7 @@ fn no_answer_of_a_disconnected_block_follows_the_new_tip() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_told_the_newest_tip_only() {
+fn a_client_that_does_not_read_gets_only_the_newest_tip() {
     let chain = TestChain::new(5, &[1]);
     let server = serve(&chain, |_| {});
     let mut client = Client::connect(server.tcp().expect("TCP"));

@@ -1,4 +1,4 @@
-//! Tests for forwarding to another Electrum server, which a thread simulates.
+//! Tests of forwarding requests to another Electrum server, which a thread simulates.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Lines that the upstream server has read, and its connections.
+/// State of the simulated upstream server: the lines that it has read, and its connections.
 #[derive(Default)]
 struct UpstreamLog {
     lines: Mutex<Vec<Value>>,
@@ -36,7 +36,7 @@ impl UpstreamLog {
     fn cut(&self) {
         let streams = std::mem::take(&mut *self.streams.lock().expect("a lock"));
         for stream in streams {
-            // Ignored, because the connection may have ended already.
+            // An error is ignored, because the connection may have ended already.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
     }
@@ -142,7 +142,7 @@ fn identifiers_and_replies_belong_to_their_clients() {
     assert_eq!(
         seen.connections.load(Ordering::SeqCst),
         0,
-        "opened when it is needed"
+        "a link is opened only when a request needs it"
     );
     for (number, client) in clients.iter_mut().enumerate() {
         client.ask("server.version", r#"["x",["1.4","1.6"]]"#);
@@ -158,7 +158,7 @@ fn identifiers_and_replies_belong_to_their_clients() {
     assert_eq!(seen.connections.load(Ordering::SeqCst), 2, "one for each client");
     let first = seen.lines.lock().expect("a lock")[0].clone();
     assert_eq!(first["params"], json!(["lineside", ["1.4", "1.6"]]));
-    // Replies arrive in another order, mixed with those that are answered here.
+    // Replies of the upstream server arrive in another order, between replies that the server computes itself.
     let client = &mut clients[0];
     client.send(r#"{"id":"a","method":"hold","params":[1]}"#);
     client.send(r#"{"id":"b","method":"hold","params":[2]}"#);
@@ -191,7 +191,7 @@ fn a_batch_waits_for_its_last_reply() {
     assert_eq!(
         client.result("server.ping", "[]"),
         Value::Null,
-        "the batch is not whole"
+        "an incomplete batch is not sent"
     );
     client.send(r#"{"id":9,"method":"release","params":["y"]}"#);
     let mut replies = [client.receive(), client.receive()];
@@ -218,7 +218,8 @@ fn notifications_reach_the_client_that_subscribed() {
         client.result("blockchain.scripthash.subscribe", r#"["aa"]"#),
         json!("status of \"aa\"")
     );
-    // The upstream server's own tip is not forwarded: it may differ from the tip of the proofs.
+    // The upstream server's notification of its tip is not forwarded, because the tip may differ from that of the chain
+    // from which proofs are computed.
     seen.tell(
         &json!({"jsonrpc": "2.0", "method": "blockchain.headers.subscribe", "params": [{"height": 99}]}),
     );
@@ -275,7 +276,7 @@ fn a_client_outlives_its_upstream_server() {
 }
 
 #[test]
-fn health_of_the_upstream_server_is_known_without_a_client() {
+fn the_upstream_server_is_probed_without_a_client() {
     const PROBE: Duration = Duration::from_millis(20);
     let port = loopback();
     let address = port.local_addr().expect("an address");
@@ -310,7 +311,7 @@ fn health_of_the_upstream_server_is_known_without_a_client() {
 }
 
 #[test]
-fn subscriptions_are_taken_up_again() {
+fn subscriptions_are_renewed_after_the_upstream_server_was_unreachable() {
     let (seen, server, _chain) = both(|_| {});
     let mut client = connect(&server);
     for name in ["aa", "bb", "cc"] {
@@ -333,7 +334,7 @@ fn subscriptions_are_taken_up_again() {
 }
 
 #[test]
-fn calls_have_their_time_and_their_number() {
+fn forwarded_calls_are_limited_in_time_and_number() {
     let (seen, server, _chain) = both(|config| {
         config.limits.call_time = Duration::from_millis(500);
         config.limits.in_flight = 4;
@@ -345,8 +346,8 @@ fn calls_have_their_time_and_their_number() {
         code == 2 && message.contains("did not answer in time"),
         "{message}"
     );
-    // Ten calls are sent, of which at most four are forwarded at a time; the others wait until these reach their time
-    // limit. The count of 5 includes the call above.
+    // The client sends ten calls. At most four are forwarded at the same time; the others wait until these reach their
+    // time limit. The count of 5 is these four and the call above.
     let calls: Vec<String> = (0..10)
         .map(|id| format!("{{\"id\":{id},\"method\":\"swallow\"}}"))
         .collect();
@@ -367,16 +368,17 @@ fn calls_have_their_time_and_their_number() {
     client.result("blockchain.scripthash.subscribe", r#"["cc"]"#);
 }
 
-/// The time in which a client must read starts with the bytes for it, however long the connection was idle before.
+/// Checks that the time in which a client must read its replies starts when a reply is ready, and does not include the
+/// time for which the connection was idle before.
 #[test]
-fn what_comes_after_a_long_quiet_time_is_delivered() {
+fn a_reply_after_a_long_idle_time_is_delivered() {
     let (seen, server, _chain) = both(|config| {
         config.limits.stall = Duration::from_millis(100);
         config.limits.call_time = Duration::from_millis(300);
     });
     let mut client = connect(&server);
     client.result("blockchain.scripthash.subscribe", r#"["aa"]"#);
-    // If the time started earlier, each round would end the connection in about half of the cases.
+    // If the time started earlier, about half of the rounds would end the connection.
     for round in 0..8 {
         let (code, message) = client.error("swallow", "[]");
         assert!(
@@ -402,7 +404,7 @@ fn certificate() -> (String, String) {
 }
 
 #[test]
-fn both_sides_speak_tls() {
+fn tls_is_used_to_clients_and_to_the_upstream_server() {
     let (certificate, key) = certificate();
     let tls =
         || lineside_grpc::ServerTls::from_pem(certificate.as_bytes(), key.as_bytes(), None).expect("TLS");
@@ -444,7 +446,7 @@ fn both_sides_speak_tls() {
     };
     let tip = ask(r#"{"id":1,"method":"blockchain.headers.subscribe"}"#);
     assert_eq!(tip["result"]["height"], 2);
-    // A client that does not use TLS is counted.
+    // A client that does not use TLS is counted as a failed handshake.
     let mut plain = TcpStream::connect(server.tls().expect("TLS")).expect("a connection");
     plain
         .write_all(b"{\"id\":0,\"method\":\"server.ping\"}\n")
@@ -465,7 +467,7 @@ fn both_sides_speak_tls() {
 }
 
 #[test]
-fn certificates_that_cannot_be_read_are_named() {
+fn an_unreadable_certificate_or_name_is_an_error_of_upstream_tls() {
     let (certificate, _) = certificate();
     for (pem, name) in [
         ("", "localhost"),

@@ -1,8 +1,8 @@
 //! Measures the speed of a mock orderer and a follower in one process: `deliver_rate MSP CERTIFICATE KEY FOLDER
 //! [ROUNDS]`.
 //!
-//! FOLDER holds recorded blocks. They are renumbered in each round, and not validated. The CPU time is that of both
-//! ends.
+//! FOLDER holds recorded blocks. The program renumbers them in each round, and does not validate them. The printed CPU
+//! time is that of the orderer and the follower together.
 
 use lineside_fabric::block::Block;
 use lineside_fabric::proto::{Arena, wire};
@@ -19,7 +19,7 @@ fn renumbered(bytes: &[u8], number: u64) -> Vec<u8> {
     let mut header = Vec::new();
     wire::put_number(&mut header, 1, number);
     let mut out = bytes.to_vec();
-    // A parser of protobuf merges a second header with the first.
+    // A protobuf parser merges this second header with the first header, so the new number applies.
     wire::put_bytes(&mut out, 1, &header);
     out
 }

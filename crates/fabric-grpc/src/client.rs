@@ -1,4 +1,5 @@
-//! Following a channel: receives blocks in order from an orderer or a peer, and reconnects after any failure.
+//! Client that follows a channel: it receives blocks in order from an orderer or a peer, and reconnects after any
+//! failure.
 
 use crate::foreign::without_foreign;
 pub use crate::left::LeaveReason;
@@ -25,25 +26,25 @@ use tonic_prost::ProstCodec;
 
 type Codec = ProstCodec<Envelope, DeliverResponse>;
 
-/// Maximum number of bytes that an endpoint may send ahead: some blocks of 500 transactions (2 MB each).
+/// Maximum number of bytes that an endpoint may send ahead on one stream: a few blocks of 500 transactions (2 MB each).
 const STREAM_WINDOW_BYTES: u32 = 16 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 24 << 20;
 const FRAME_BYTES_MAX: u32 = 256 << 10;
-/// Fabric's servers disconnect clients that ping more than once a minute.
+/// Interval of HTTP/2 pings. Fabric's servers disconnect clients that ping more than once a minute.
 const PING_EVERY: Duration = Duration::from_secs(75);
 const PING_WAIT: Duration = Duration::from_secs(20);
-/// Number of blocks that may have been handed out after one that is refused.
+/// Maximum number of later blocks that the follower may have handed out when the caller refuses a block.
 const HANDED_OUT_BLOCKS_MAX: u64 = 16;
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
 /// Deliver service to call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Service {
-    /// `orderer.AtomicBroadcast/Deliver`: blocks as ordered.
+    /// `orderer.AtomicBroadcast/Deliver`: blocks as an orderer delivers them.
     Orderer,
-    /// `protos.Deliver/Deliver`: blocks as committed by a peer.
+    /// `protos.Deliver/Deliver`: blocks as a peer committed them.
     Peer,
-    /// `protos.Deliver/DeliverFiltered`.
+    /// `protos.Deliver/DeliverFiltered`: ids, codes and events of the blocks that a peer committed.
     PeerFiltered,
 }
 
@@ -56,31 +57,36 @@ impl Service {
         })
     }
 
-    /// Describes the end of a call.
+    /// Returns a description of the status with which a call ended.
     fn describe_end(self, status: &Status) -> String {
         if status.code() == Code::Unimplemented {
-            return format!("it does not serve {}", self.path());
+            return format!(
+                "the endpoint does not serve {}: check that it is an orderer or a peer, as the options say",
+                self.path()
+            );
         }
         let source = std::error::Error::source(status).map(chain);
         source.unwrap_or_else(|| status.message().to_owned())
     }
 }
 
-/// Callback with the name of an endpoint that is left, and the reason.
+/// Callback that the follower calls when it leaves an endpoint, with the endpoint's name and the reason.
 pub type OnEndpointLeft = Arc<dyn Fn(&str, &LeaveReason) + Send + Sync>;
 
-/// Called with an endpoint that holds a request: it has no next block yet, and neither refused nor ended the call.
+/// Callback that the follower calls with the name of an endpoint that keeps a request open: the endpoint has no next
+/// block yet, and has neither refused nor ended the call.
 pub type OnRequestHeld = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Time without data after which an endpoint is considered to hold the request. Refusals come sooner.
+/// Time without data after which the follower assumes that the endpoint accepted the request and waits for the next
+/// block. A refusal arrives sooner.
 const REQUEST_HELD_AFTER: Duration = Duration::from_secs(2);
 
 /// Returns `text` if it is an endpoint: a host, a colon and a port.
 ///
 /// # Errors
-/// A description of the right form.
+/// A message that describes the right form.
 pub fn endpoint(text: &str) -> Result<String, String> {
-    let wrong = || "an endpoint is HOST:PORT".to_owned();
+    let wrong = || "an endpoint is HOST:PORT, for example orderer.example.com:7050".to_owned();
     let authority: Authority = text.parse().map_err(|_| wrong())?;
     let plain = !authority.host().is_empty() && !text.contains('@');
     match authority.port_u16() {
@@ -92,7 +98,7 @@ pub fn endpoint(text: &str) -> Result<String, String> {
 /// Options of a follower.
 #[derive(Clone)]
 pub struct Options {
-    /// One or more endpoints as `HOST:PORT`, all equivalent.
+    /// Endpoints as `HOST:PORT`, at least one. All of them must serve the same channel.
     pub endpoints: Vec<String>,
     /// TLS; `None` if the network does not use it.
     pub tls: Option<ClientTls>,
@@ -104,13 +110,14 @@ pub struct Options {
     pub from: u64,
     /// Service to call.
     pub service: Service,
-    /// With several endpoints, the time that one may send nothing before the next one is asked.
+    /// If there are several endpoints, time without data after which the follower leaves an endpoint for the next one.
     pub patience: Duration,
-    /// First wait after an endpoint failed. It doubles, up to 64 times this, until a block arrives.
+    /// First wait after an endpoint failed. The wait doubles with each round, up to 64 times this value, until a block
+    /// arrives.
     pub backoff: Duration,
-    /// Called when an endpoint is left; `None`: a warning is logged.
+    /// Callback for an endpoint that the follower leaves; `None` means that a warning is logged.
     pub on_left: Option<OnEndpointLeft>,
-    /// Called when an endpoint holds the request because the channel has no new block.
+    /// Callback for an endpoint that keeps the request open because the channel has no new block.
     pub on_held: Option<OnRequestHeld>,
     /// Maximum number of bytes of blocks in transit from an endpoint; a longer block is refused.
     pub memory_bytes_max: usize,
@@ -138,7 +145,7 @@ impl Options {
 /// A block as it was received. Bytes in an orderer's message that do not belong to the block are removed.
 #[derive(Clone, Debug)]
 pub struct ReceivedBlock {
-    /// Number of the block, which is the next one.
+    /// Number of the block. Each block has the number after that of the previous one.
     pub number: u64,
     /// Bytes of the block.
     pub bytes: Bytes,
@@ -168,7 +175,7 @@ impl Follower {
         }
     }
 
-    /// Number of the next block.
+    /// Returns the number of the next block.
     pub fn next_number(&self) -> u64 {
         self.next
     }
@@ -180,7 +187,8 @@ impl Follower {
             let left = match self.try_next().await {
                 Ok(received) => {
                     self.next += 1;
-                    // A block that was refused before may be refused again, and so may those that follow it.
+                    // The caller may refuse a block again that it refused before, or one of the blocks after it. The
+                    // count of failures is therefore reset only when enough later blocks have arrived.
                     if self
                         .refused
                         .is_none_or(|refused| received.number > refused + HANDED_OUT_BLOCKS_MAX)
@@ -200,7 +208,8 @@ impl Follower {
         }
     }
 
-    /// Refuses a block that its endpoint should not have sent: it is asked for again at the next endpoint.
+    /// Refuses a block that its endpoint should not have sent. The follower requests the block again from the next
+    /// endpoint.
     pub async fn refuse(&mut self, number: u64, why: &str) {
         self.next = number;
         self.refused = Some(number);
@@ -225,8 +234,9 @@ impl Follower {
         }
     }
 
-    /// Pause after a failure: the first wait for one round of all endpoints, then twice as long for each round. A
-    /// quarter of it is random, so that followers that lost the same orderer do not return at the same time.
+    /// Returns the pause after a failure: [`Options::backoff`] during the first round of all endpoints, and twice as
+    /// long in each further round. A quarter of the pause is random, so that followers that lost the same orderer do
+    /// not return at the same time.
     fn pause(&self) -> Duration {
         let rounds = self.failures.saturating_sub(1) as usize / self.options.endpoints.len().max(1);
         let pause = self.options.backoff * (1 << rounds.min(6));
@@ -250,7 +260,8 @@ impl Follower {
             Some(stream) => stream,
             None => {
                 let mut grpc = self.connect().await?;
-                // Fabric's servers send no response header before the first block.
+                // Fabric's servers send no response header before the first block, so this call may wait as long as for
+                // a block.
                 let call = grpc.streaming(self.request(), self.options.service.path(), Codec::default());
                 let called =
                     tokio::time::timeout(patience, notify_if_held(&self.options, self.endpoint, call));
@@ -265,7 +276,7 @@ impl Follower {
         )
         .await;
         let response = message.map_err(waited)?.map_err(broken)?;
-        let ended = || LeaveReason::Broken("it ended without a status".to_owned());
+        let ended = || LeaveReason::Broken("the stream ended without a status".to_owned());
         let response = response.ok_or_else(ended)?;
         let number = self.next;
         let not_next = |what: String| LeaveReason::NotNext(what);
@@ -291,7 +302,8 @@ impl Follower {
         Ok(ReceivedBlock { number, bytes })
     }
 
-    /// Builds the request and signs it with the current time. Its stream stays open, as with other clients.
+    /// Builds the request and signs it with the current time. The stream of requests stays open after it, as with other
+    /// clients.
     fn request(&self) -> Request<impl Stream<Item = Envelope> + Send + 'static> {
         let options = &self.options;
         let hash = options.tls.as_ref().and_then(ClientTls::certificate_hash);
@@ -306,7 +318,7 @@ impl Follower {
         let name = name.ok_or_else(|| LeaveReason::Connect("no endpoint is configured".to_owned()))?;
         let has_tls = options.tls.is_some();
         let failed = |error: &dyn std::error::Error| LeaveReason::Connect(with_remedy(chain(error), has_tls));
-        // A quarter for the flow-control windows, the rest for the block that is being assembled.
+        // A quarter of the memory is for the flow-control windows, and the rest for the block that is being assembled.
         let window = |bytes: u32| bytes.min(u32::try_from(options.memory_bytes_max / 4).unwrap_or(u32::MAX));
         let block_bytes_max = options.memory_bytes_max.min(BLOCK_BYTES_MAX);
         let scheme = if options.tls.is_some() { "https" } else { "http" };
@@ -331,12 +343,12 @@ impl Follower {
             Ok(grpc)
         };
         let connected = tokio::time::timeout(CONNECT_WAIT, connecting).await;
-        let connected = connected.map_err(|_| LeaveReason::Connect("no answer in time".to_owned()))?;
+        let connected = connected.map_err(|_| LeaveReason::Connect("no answer within 10 s".to_owned()))?;
         connected.map_err(|error: tonic::transport::Error| failed(&error))
     }
 }
 
-/// Waits for an endpoint's data, and calls `on_held` if the endpoint holds the request.
+/// Waits for an endpoint's data, and calls `on_held` if the endpoint keeps the request open without sending data.
 async fn notify_if_held<T>(options: &Options, endpoint: usize, coming: impl Future<Output = T>) -> T {
     let mut coming = pin!(coming);
     let Some(on_held) = &options.on_held else {
@@ -353,27 +365,28 @@ async fn notify_if_held<T>(options: &Options, endpoint: usize, coming: impl Futu
 
 /// Result of processing a block from [`follow`].
 pub enum BlockVerdict {
-    /// The block is accepted; continue with the next one.
+    /// The block is accepted; the follower continues with the next block.
     Taken,
-    /// The block does not follow the channel's rules; another endpoint may have a good one.
+    /// The block violates the channel's rules, for this reason; the follower requests it from another endpoint.
     Refused(String),
-    /// Stop following.
+    /// The follower stops.
     Stop,
 }
 
 /// Result of processing a block from [`follow_ahead`].
 pub enum ReadAheadVerdict {
-    /// Continue.
+    /// The follower continues with the next block.
     On,
-    /// This block, handed out now or before, does not follow the channel's rules. It and the following ones are
-    /// handed out again, perhaps from another endpoint.
+    /// The block with this number, which was handed out now or before, violates the channel's rules, for this reason.
+    /// The follower hands out this block and the following blocks again, perhaps from another endpoint.
     Back(u64, String),
-    /// Stop following.
+    /// The follower stops.
     Stop,
 }
 
-/// Like [`follow`], for a caller that begins a block before the previous one is finished. `None` means that `read`
-/// was notified while no further block was available, so a block that was begun may be ready to be finished.
+/// Hands out blocks like [`follow`], for a caller that begins a block before it has finished the previous one. The
+/// argument `None` means that `read` was notified while no further block was available, so a block that was begun may
+/// be ready to be finished.
 pub async fn follow_ahead(
     options: Options,
     read: &Notify,

@@ -30,7 +30,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Name of the resource in a channel's ACLs.
+    /// Returns the name by which a channel's ACLs refer to this method.
     fn resource(self) -> &'static str {
         match self {
             Kind::Blocks => "event/Block",
@@ -43,16 +43,16 @@ impl Kind {
 pub(crate) struct Shared {
     pub sources: Vec<Arc<dyn CommittedSource>>,
     pub limits: Limits,
-    /// True if clients present a certificate, which requests must name.
+    /// True if clients present a TLS certificate. Each request must then name the certificate of its connection.
     pub mutual: bool,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
-    /// Limit of blocks that are read at the same time.
+    /// Permits for reading blocks; their number limits how many blocks are read at the same time.
     pub reads: Semaphore,
 }
 
 impl Shared {
-    /// Returns the source of a channel, if it is served here.
+    /// Returns the source of a channel, if this server serves the channel.
     pub fn source(&self, channel: &str) -> Option<&Arc<dyn CommittedSource>> {
         self.sources.iter().find(|source| source.channel() == channel)
     }
@@ -61,11 +61,11 @@ impl Shared {
 /// The client of a call.
 pub(crate) struct Client {
     pub peer: Peer,
-    /// Blocks in transit to the client.
+    /// Counter of the blocks that are in transit to the client.
     pub answers: Answers,
 }
 
-/// Reason why a call ends without a status of Fabric.
+/// Reason why a call ends without one of Fabric's Deliver statuses.
 enum CallEnd {
     /// The client has disconnected.
     Gone,
@@ -118,27 +118,28 @@ async fn fail(out: &Out, status: Status) {
     let _ = out.send(Err(status)).await;
 }
 
-/// Returns the reason why a request's header is refused, if it is.
+/// Returns the reason why a request's header is refused; `None` if the header is accepted.
 fn header_fault(shared: &Shared, peer: &Peer, request: &request::Request) -> Option<&'static str> {
     let window_ns = shared.limits.time_window.as_nanos();
     let Some(timestamp_ns) = request.timestamp_ns else {
-        return Some("it has no timestamp");
+        return Some("the request has no timestamp");
     };
     if now_ns().abs_diff(timestamp_ns) > window_ns {
-        return Some("its timestamp is too far from now");
+        return Some("the request's timestamp differs too much from this machine's clock");
     }
     if shared.mutual {
         let Some(hash) = peer.certificate_hash else {
             return Some("the connection has no client certificate");
         };
         if request.tls_cert_hash != hash {
-            return Some("it does not name the connection's client certificate");
+            return Some("the request does not name the connection's client certificate");
         }
     }
     None
 }
 
-/// Returns the status, and its reason, of a request whose client may not have blocks now; `None` if it may.
+/// Returns the status with which a request is refused because its client may not read blocks now, and the reason;
+/// `None` if the client may read.
 async fn refusal(
     session: &mut Session,
     source: &Arc<dyn CommittedSource>,
@@ -147,7 +148,7 @@ async fn refusal(
         Ok(true) => Ok(None),
         Ok(false) => Ok(Some((
             status::FORBIDDEN,
-            "the channel's policy does not permit it",
+            "the channel's policy does not permit this client to read",
         ))),
         Err(_) if source.withholds() => Ok(Some((status::SERVICE_UNAVAILABLE, BLOCKS_WITHHELD))),
         Err(failed) => Err(failed.into()),
@@ -168,16 +169,16 @@ async fn answer(
         Ok(code)
     };
     let Some(request) = request::read(&envelope.payload) else {
-        return refused(status::BAD_REQUEST, "it is malformed");
+        return refused(status::BAD_REQUEST, "the request is malformed");
     };
     if let Some(what) = header_fault(shared, peer, &request) {
         return refused(status::BAD_REQUEST, what);
     }
     let Some(source) = shared.source(&request.channel) else {
-        return refused(status::NOT_FOUND, "no such channel");
+        return refused(status::NOT_FOUND, "this server does not serve the channel");
     };
     let Ok(seek) = SeekInfo::decode(request.data.clone()) else {
-        return refused(status::BAD_REQUEST, "it is malformed");
+        return refused(status::BAD_REQUEST, "the request is malformed");
     };
     let mut session = Session::new(
         source,
@@ -190,18 +191,18 @@ async fn answer(
         return refused(code, what);
     }
     let (Some(start), Some(stop)) = (&seek.start, &seek.stop) else {
-        return refused(status::BAD_REQUEST, "it has no start or no stop");
+        return refused(status::BAD_REQUEST, "the request has no start or no stop");
     };
     let mut heights = source.heights();
     let available = source.first()..*heights.borrow_and_update();
     let Some((first, last)) = range(start, stop, available) else {
         return refused(
             status::NOT_FOUND,
-            "it starts after the next block, or before the first available one",
+            "the request starts after the next block, or before the first available block",
         );
     };
     if last < first {
-        return refused(status::BAD_REQUEST, "it stops before it starts");
+        return refused(status::BAD_REQUEST, "the request stops before it starts");
     }
     for number in first..=last {
         if seek.behavior == FAIL_IF_NOT_READY && number >= *heights.borrow() {
@@ -227,15 +228,20 @@ async fn answer(
             return refused(code, what);
         }
         let block = block.map_err(|error| {
-            tracing::warn!(number, "a block cannot be served: {error}");
-            CallEnd::Failed(Status::unavailable(format!("block {number} cannot be read")))
+            tracing::warn!(
+                number,
+                "a block cannot be read from the ledger, so a client's stream ends: {error}"
+            );
+            CallEnd::Failed(Status::unavailable(format!(
+                "block {number} cannot be read; see the server's log"
+            )))
         })?;
         out.send(Ok(block.into())).await.map_err(|_| CallEnd::Gone)?;
     }
     Ok(status::SUCCESS)
 }
 
-/// Reads a block as soon as there is room for it in transit to the client.
+/// Reads a block as soon as the limit on bytes in transit to clients admits it.
 async fn read_within(
     shared: &Shared,
     client: &Client,
@@ -274,12 +280,12 @@ fn read(
     })
 }
 
-/// Returns the first and the last block, with `available` as the range of available blocks; `None` if the first block
-/// is neither available nor can be waited for.
+/// Returns the numbers of the first and the last block to send. `available` is the range of the available blocks.
+/// `None` if the first block is neither available nor the next block, for which the call could wait.
 fn range(start: &SeekPosition, stop: &SeekPosition, available: Range<u64>) -> Option<(u64, u64)> {
     let (earliest, height) = (available.start, available.end);
     let newest = match height.saturating_sub(1) {
-        // After a snapshot, a peer has no newest block before the next one.
+        // Directly after a peer was joined from a snapshot, it has no block, so the newest block is the next one.
         last if last < earliest => height,
         last => last,
     };
@@ -298,7 +304,7 @@ fn range(start: &SeekPosition, stop: &SeekPosition, available: Range<u64>) -> Op
         Some(Position::Newest(_)) if start == stop => first,
         Some(Position::Newest(_)) if newest >= first => newest,
         Some(Position::Specified(at)) => at.number,
-        // A peer treats the stop as block 0, which may be missing.
+        // A peer treats such a stop as block 0, which may be before the first available block.
         Some(Position::NextCommit(_)) | None if first == 0 => 0,
         Some(Position::Newest(_) | Position::NextCommit(_)) | None => u64::MAX,
     };
@@ -335,7 +341,7 @@ mod tests {
             super::range(&newest.clone().into(), &newest.clone().into(), 0..0),
             Some((0, 0))
         );
-        // After a snapshot of blocks 0 to 6, like a peer that was started from it.
+        // Blocks 0 to 6 are in a snapshot, as at a peer that was joined from it.
         let joined = |start: &Position, stop: &Position| {
             super::range(&start.clone().into(), &stop.clone().into(), 7..10)
         };

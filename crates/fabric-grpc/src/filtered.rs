@@ -19,8 +19,8 @@ pub fn read_filtered(bytes: Bytes) -> Option<FilteredBlock> {
 
 /// Makes the filtered block that `DeliverFiltered` sends for a committed block.
 ///
-/// A peer ends the stream at a transaction whose events it cannot read. Here the transaction is sent without events,
-/// and is left out only if its header cannot be read.
+/// A peer ends the stream at a transaction whose events it cannot read. This function includes such a transaction
+/// without events, and leaves it out only if its header cannot be read.
 pub fn filter(block: &[u8]) -> Result<FilteredBlock, lineside_fabric::Error> {
     let arena = Arena::new();
     let block = Block::read(block, &arena)?;
@@ -82,7 +82,8 @@ fn events(data: &[u8], arena: &Arena) -> Result<Vec<FilteredChaincodeAction>, Ma
 }
 
 /// Returns a transaction's id and, if it is valid, its chaincode events with their payloads; `None` if its header
-/// cannot be read. Like a peer's gateway, it leaves out events without a chaincode, a name or a transaction id.
+/// cannot be read. Like a peer's gateway, this function leaves out events without a chaincode, a name or a transaction
+/// id.
 pub(crate) fn chaincode_events<'a>(
     envelope: &'a [u8],
     is_valid: bool,

@@ -1,4 +1,5 @@
-//! Removal of bytes in an orderer's message that do not belong to its block.
+//! Removal of bytes in an orderer's message that do not belong to the block in it. Such bytes are covered by no
+//! signature, so a faulty orderer could add any amount of them.
 
 use bytes::Bytes;
 use lineside_fabric::block::Block;
@@ -54,7 +55,7 @@ mod tests {
     #[test]
     fn bytes_that_no_hash_or_signature_covers_are_removed() {
         let block = recorded().remove(3);
-        // A field 99 of the block, one of its header, and a header's field that a later one replaces.
+        // A field 99 of the block, a field 99 of its header, and a field of the header that a later field replaces.
         let foreign = [&[0x9a, 0x06, 3][..], b"any"].concat();
         let in_header = [&[0x0a, foreign.len() as u8][..], &foreign].concat();
         let twice = [0x0a, 5, 0x12, 3, 1, 2, 3];

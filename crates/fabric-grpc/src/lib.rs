@@ -1,11 +1,12 @@
-//! Fabric's Deliver over gRPC: follows an orderer or a peer, and serves block events as a peer does.
+//! Fabric's Deliver service over gRPC: a client that follows an orderer or a peer, and a server that delivers blocks as
+//! a peer does.
 //!
 //! [`client::Follower`] hands out a channel's blocks in order, reconnects after failures, and removes bytes that do
 //! not belong to a block. [`serve::serve`] answers `protos.Deliver` from any [`source::CommittedSource`] with a peer's
 //! checks, and the other services of a peer that [`gateway`] lists. With the cargo feature `laboratory`,
 //! `mock::Orderer` is an orderer without a network.
 //!
-//! [`replica::committed`] makes the source of a ledger that is being written.
+//! [`replica::committed`] makes a source from the ledger of a running replica.
 //!
 //! `docs/fabric-serving.md` describes the services, and the differences from a peer.
 //!

@@ -1,4 +1,5 @@
-//! Messages on the wire. Signed and hashed parts stay bytes.
+//! Protobuf messages of the services. Parts that are signed or hashed are declared as bytes, so that they are passed on
+//! unchanged.
 
 use bytes::Bytes;
 use lineside_grpc::Answers;
@@ -69,7 +70,7 @@ pub enum Position {
 }
 
 impl Position {
-    /// Returns the position of this block.
+    /// Returns the position of the block with this number.
     pub fn block(number: u64) -> Self {
         Self::Specified(SeekSpecified { number })
     }
@@ -95,8 +96,8 @@ pub struct SeekSpecified {
     pub number: u64,
 }
 
-/// `orderer.DeliverResponse` and `protos.DeliverResponse`, whose common fields are equal. Blocks are declared as
-/// bytes, which have the same encoding, so they are passed on unchanged and without a copy.
+/// `orderer.DeliverResponse` and `protos.DeliverResponse`, whose common fields are equal. Blocks are declared as bytes,
+/// which have the same encoding, so that they are passed on unchanged and without a copy.
 #[derive(Clone, PartialEq, Message)]
 #[allow(missing_docs)]
 pub struct DeliverResponse {
@@ -117,7 +118,8 @@ pub enum DeliverContent {
 }
 
 impl DeliverContent {
-    /// Counts a block among the answers in transit to a client; `None` if there is no room for it now.
+    /// Counts a block among the answers in transit to a client; `None` if the limit on bytes in transit does not admit
+    /// it now.
     pub(crate) fn count_in_transit(&self, answers: &Answers) -> Option<Self> {
         Some(match self {
             Self::Status(status) => Self::Status(*status),

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Blocks of an orderer, and its faults. Blocks are withheld until [`show`](Self::show) makes them visible.
+/// Blocks of a mock orderer, and the faults that a test injects. A block is withheld until [`show`](Self::show) makes
+/// it visible.
 pub struct Blocks {
     memory: MemorySource,
     cut: Mutex<BTreeSet<u64>>,
@@ -23,7 +24,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Creates the blocks; none is visible yet.
+    /// Creates the blocks. No block is visible yet.
     pub fn new(channel: &str, blocks: Vec<Bytes>, access: ReadAccess) -> Self {
         Self {
             memory: MemorySource::with_hidden_blocks(channel, blocks, access),
@@ -34,12 +35,12 @@ impl Blocks {
         }
     }
 
-    /// Makes blocks below this number visible; later ones are withheld.
+    /// Makes the blocks below this number visible; later blocks are withheld.
     pub fn show(&self, height: u64) {
         self.memory.show(height);
     }
 
-    /// Ends one call before this block.
+    /// Ends the next call that reaches this block, before the block is sent.
     pub fn cut_before(&self, number: u64) {
         let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
         cut.insert(number);
@@ -56,7 +57,7 @@ impl Blocks {
         self.forbids.store(forbid, Relaxed);
     }
 
-    /// Number of requests received.
+    /// Returns the number of requests that the orderer has received.
     pub fn requests(&self) -> u64 {
         self.requests.load(Relaxed)
     }
@@ -93,9 +94,9 @@ impl CommittedSource for Blocks {
     }
 }
 
-/// A running orderer; dropping it stops it.
+/// A running mock orderer. Dropping this handle stops the orderer.
 pub struct Orderer {
-    /// Its blocks.
+    /// Blocks of the orderer.
     pub blocks: Arc<Blocks>,
     /// The running server.
     pub running: Running,
@@ -122,7 +123,8 @@ impl Orderer {
         self.running.address.to_string()
     }
 
-    /// Makes one block visible after the other, one in each interval of `every`, and catches up if late.
+    /// Makes blocks visible one after the other, one in each interval of `every`. If the task is late, it makes the
+    /// missed blocks visible at once.
     pub fn show_one_every(&self, every: Duration) {
         let blocks = self.blocks.clone();
         tokio::spawn(async move {

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Time between two checks whether a full disk has accepted the data that it refused.
+/// Time between two attempts to write to a full disk.
 const DISK_FULL_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Committed blocks of a replica.
@@ -26,21 +26,22 @@ pub struct CommittedBlocks<D: Disk> {
     blocks: Blocks<D>,
     heights: watch::Sender<u64>,
     config: Mutex<Arc<Config>>,
-    /// Number of configurations so far.
+    /// Number of configurations that the channel has had.
     configs: AtomicU64,
-    /// True if it is no longer known who may read.
+    /// True if the channel's configuration, and so the clients that may read, are no longer known.
     withheld: AtomicBool,
     verifier: Verifier,
 }
 
-/// Notifies [`CommittedBlocks`] of the replica's blocks. Ends after the last block of which it was notified.
+/// Notifies [`CommittedBlocks`] of the replica's blocks. When the notifier is dropped, it first waits until the last of
+/// these blocks is durable, unless the disk is full or the ledger has failed.
 pub struct CommitNotifier<D: Disk> {
     committed: Arc<CommittedBlocks<D>>,
     accepted: Option<Sender<u64>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Creates the notifier for the blocks of `replica` from now on; `None` before its first block.
+/// Creates the notifier for the further blocks of `replica`; `None` if the replica has no block yet.
 ///
 /// # Errors
 /// The system's error if its thread cannot be started.
@@ -68,7 +69,8 @@ pub fn committed<D: Disk>(replica: &Replica<D>) -> io::Result<Option<CommitNotif
     }))
 }
 
-/// Shows blocks as they become durable. `accepted` has the numbers of the blocks that were passed to the ledger.
+/// Makes blocks visible to clients as they become durable. `accepted` receives the numbers of the blocks that were
+/// passed to the ledger.
 fn show_durable<D: Disk>(
     committed: &CommittedBlocks<D>,
     waiter: &DurabilityWaiter,
@@ -83,10 +85,11 @@ fn show_durable<D: Disk>(
                     break;
                 }
                 Err(LedgerError::Full { .. }) => {}
-                // Later blocks will not be durable either; adding the next block returns the error.
+                // After this error, later blocks will not become durable either. The replica returns the error when it
+                // adds the next block.
                 Err(_) => return,
             }
-            // Earlier blocks may be durable, and this one will be when there is space.
+            // The disk is full. Earlier blocks may be durable, and this block will become durable when there is space.
             let durable = waiter.durable();
             let is_more = |height: &mut u64| std::mem::replace(height, durable.max(*height)) < durable;
             committed.heights.send_if_modified(is_more);
@@ -100,16 +103,18 @@ fn show_durable<D: Disk>(
 }
 
 impl<D: Disk> CommitNotifier<D> {
-    /// Returns the source to be served.
+    /// Returns the source of the replica's committed blocks, for a server.
     pub fn committed(&self) -> Arc<CommittedBlocks<D>> {
         Arc::clone(&self.committed)
     }
 
-    /// Records that the replica has taken block `number`, and that `validator` is its current validator.
+    /// Records that the replica has accepted block `number`, and takes the channel's configuration from `validator`,
+    /// the replica's validator after that block.
     pub fn block_taken(&self, number: u64, validator: &Validator) {
         self.configured(validator.shared_config());
         if let Some(taken) = &self.accepted {
-            // The thread that shows blocks ends only when writing fails, which the next block reports.
+            // Sending fails only if the thread that shows blocks has ended because of a failed write. The replica
+            // reports that failure with the next block.
             let _ = taken.send(number);
         }
     }
@@ -125,7 +130,7 @@ impl<D: Disk> CommitNotifier<D> {
         }
     }
 
-    /// Records that the channel's configuration is no longer known: no client is served any more.
+    /// Records that the channel's configuration is no longer known: from now on, no client is served.
     pub fn withhold(&self) {
         self.committed.withheld.store(true, Ordering::Release);
         self.committed.heights.send_modify(|_| ());
@@ -136,7 +141,7 @@ impl<D: Disk> Drop for CommitNotifier<D> {
     fn drop(&mut self) {
         drop(self.accepted.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was already reported.
+            // The panic hook has already reported a panic of this thread.
             let _ = thread.join();
         }
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const DELIVER_SEEK_INFO: u64 = 5;
 const NONCE_BYTES: usize = 24;
 
-/// Returns a seek from one block to another; `u64::MAX` means for ever.
+/// Returns a request for the blocks `from` to `to`; `u64::MAX` as `to` means that the stream has no end.
 pub fn seek(from: u64, to: u64) -> SeekInfo {
     SeekInfo {
         start: Some(Position::block(from).into()),
@@ -20,7 +20,7 @@ pub fn seek(from: u64, to: u64) -> SeekInfo {
     }
 }
 
-/// Signs a request. Peers that require client certificates expect the SHA-256 of ours in it.
+/// Makes and signs a request. With mutual TLS, servers expect the SHA-256 of the client's TLS certificate in it.
 pub fn sign(
     signer: &Signer,
     channel: &str,
@@ -40,7 +40,8 @@ pub fn sign(
         wire::put_bytes(&mut channel_header, 8, &hash);
     }
     let mut nonce = [0; NONCE_BYTES];
-    // A repeated nonce has no effect here, because peers do not store them.
+    // If no random bytes are available, the nonce is zeros. That has no effect, because peers do not store the nonces
+    // of these requests.
     let _ = getrandom::fill(&mut nonce);
     let mut signature_header = Vec::new();
     wire::put_bytes(&mut signature_header, 1, signer.identity());
@@ -62,13 +63,13 @@ pub fn sign(
 pub struct Request {
     /// Channel of the request.
     pub channel: String,
-    /// Time in nanoseconds since 1970, if present.
+    /// Time of the request in nanoseconds since 1970, if the request has a timestamp.
     pub timestamp_ns: Option<i128>,
     /// SHA-256 of the client's TLS certificate, if present.
     pub tls_cert_hash: Vec<u8>,
     /// Serialised identity of the sender.
     pub creator: Vec<u8>,
-    /// Bytes that should be a `SeekInfo`.
+    /// Content of the request. A valid request contains a `SeekInfo`.
     pub data: Bytes,
 }
 

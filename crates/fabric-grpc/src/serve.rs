@@ -1,4 +1,5 @@
-//! The server: `protos.Deliver` and parts of a peer's other services, or `orderer.AtomicBroadcast` of an orderer.
+//! The gRPC server. It serves `protos.Deliver` and parts of a peer's other services, or `orderer.AtomicBroadcast` as an
+//! orderer does.
 
 use crate::deliver::{self, Kind, Shared};
 use crate::gateway;
@@ -25,16 +26,17 @@ use tonic_prost::ProstCodec;
 
 /// Maximum number of bytes of a request. An identity with its certificate has about 1 kB.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
-/// Number of blocks read ahead of a client's window.
+/// Number of blocks that a call reads ahead while the client's flow-control window is full.
 const BLOCKS_READ_AHEAD: usize = 1;
-/// Number of blocks that are read at the same time, before there is room for them among the answers.
+/// Maximum number of blocks that are read at the same time, before they count against the limit on bytes in transit.
 const CONCURRENT_READS: usize = 4;
-/// Bytes of requests that a call, and a connection, may send before they are read.
+/// Size of requests, in bytes, that a client may send on one call before the server reads them; the next constant is
+/// the size for a connection.
 const STREAM_WINDOW_BYTES: u32 = REQUEST_BYTES_MAX as u32 + 5;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * STREAM_WINDOW_BYTES;
 /// Maximum number of bytes of a call's headers.
 const HEADERS_BYTES_MAX: u32 = 8 << 10;
-/// Time that a stopping server waits for answers.
+/// Time that a stopping server waits until clients have received their answers.
 const STOP_WAIT: Duration = Duration::from_secs(5);
 
 /// Limits of a server.
@@ -42,9 +44,9 @@ const STOP_WAIT: Duration = Duration::from_secs(5);
 pub struct Limits {
     /// Limits of connections, calls and bytes. A peer's default is 2,500 calls.
     pub transport: lineside_grpc::Limits,
-    /// Maximum time of an open call without a request.
+    /// Time that an open call may wait for a request.
     pub request_wait: Duration,
-    /// Maximum difference between a request's timestamp and now. A peer's default is 15 minutes.
+    /// Maximum difference between a request's timestamp and the server's clock. A peer's default is 15 minutes.
     pub time_window: Duration,
 }
 
@@ -62,7 +64,7 @@ impl Default for Limits {
     }
 }
 
-/// Services to serve.
+/// Kind of server, which determines the services.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// `protos.Deliver`, and the methods of [`crate::gateway`].
@@ -127,7 +129,7 @@ pub async fn serve(
     served.map_err(io::Error::other)
 }
 
-/// Binds, and serves in a task of its own.
+/// Binds an address, and serves channels on it in a separate task.
 ///
 /// # Errors
 /// The address cannot be bound.
@@ -158,7 +160,7 @@ type AnswerCall<In, Out> = Box<dyn FnOnce(deliver::Client, Streaming<In>, Queue<
 type Queue<Out> = mpsc::Sender<Result<Out, Status>>;
 type CallFuture = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
 
-/// One call of one method.
+/// Function that answers one call of a method, and the counter of the call's answers; `None` once it has run.
 struct Call<In, Out>(Option<(AnswerCall<In, Out>, Answers)>);
 
 impl<In: Send + 'static, Out: Send + 'static> StreamingService<In> for Call<In, Out> {
@@ -178,7 +180,7 @@ impl<In: Send + 'static, Out: Send + 'static> StreamingService<In> for Call<In, 
             let (out, responses) = mpsc::channel(BLOCKS_READ_AHEAD);
             tokio::spawn(async move {
                 if let Err(status) = run(from, request.into_inner(), out.clone()).await {
-                    // A client that has disconnected needs no status.
+                    // Sending fails only if the client has disconnected; it then needs no status.
                     let _ = out.send(Err(status)).await;
                 }
             });
@@ -199,8 +201,9 @@ enum Method {
     ProcessProposal,
 }
 
-/// Answers a call of a method. A method with one request and one answer is treated as a stream of one each, which is
-/// equal on the wire. So all answers are counted and wait for room in one way.
+/// Answers a call of a method. A method with one request and one answer is treated as two streams with one message
+/// each, which look the same on the wire. All answers are therefore counted, and wait for the limit on bytes in
+/// transit, in the same way.
 async fn answer(
     shared: Arc<Shared>,
     method: Method,
@@ -251,7 +254,7 @@ where
     counted.answer(grpc.streaming(call, request).await)
 }
 
-/// Answers a call of a service; an unknown method, or one that is not served here, gets UNIMPLEMENTED.
+/// Answers a call of a service. A method that is not in `methods` gets UNIMPLEMENTED.
 fn route(
     handler: &Handler,
     methods: &[(&str, Method)],

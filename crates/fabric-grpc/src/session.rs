@@ -1,4 +1,5 @@
-//! Session of a client, whose permission is checked again when the configuration changes or its certificate expires.
+//! Session of a client. The client's permission is checked again when the channel's configuration changes, and ends
+//! when the client's certificate expires.
 
 use crate::source::CommittedSource;
 use bytes::Bytes;
@@ -8,9 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use tonic::Status;
 
-/// Reason why a source that withholds its blocks returns none.
+/// Message to the clients of a source that withholds its blocks.
 pub(crate) const BLOCKS_WITHHELD: &str =
-    "the channel's configuration is not known any more, nor who may read";
+    "the channel's configuration is not known any more, so no client may read; use a peer";
 
 /// Signed request of a client for a resource of a channel.
 pub(crate) struct Session {
@@ -22,12 +23,12 @@ pub(crate) struct Session {
     signed: Bytes,
     signature: Bytes,
     ends_s: Option<i64>,
-    /// Sequence of the configuration under which it was permitted.
+    /// Sequence number of the configuration under which the session was permitted last.
     sequence: Option<u64>,
 }
 
 impl Session {
-    /// Creates the session of a request for `resource`, whose bytes `signed` are signed by the client `creator`.
+    /// Creates the session of a request for `resource`. The client `creator` has signed the bytes `signed`.
     pub fn new(
         source: &Arc<dyn CommittedSource>,
         resource: &str,
@@ -61,7 +62,8 @@ impl Session {
         if self.source.withholds() {
             return Err(Status::unavailable(BLOCKS_WITHHELD));
         }
-        // Read before the policy is evaluated, so that a concurrent change is noticed at the next call.
+        // The sequence number is read before the policy is evaluated, so that the next call notices a concurrent
+        // change.
         let sequence = self.source.config_sequence();
         if self.sequence.is_some_and(|seen| seen >= sequence) {
             return Ok(true);
@@ -89,14 +91,15 @@ pub(crate) fn now_ns() -> i128 {
     since.map_or(0, |since| since.as_nanos() as i128)
 }
 
-/// Runs work that may block or take long on a thread where it delays no other call.
+/// Runs work that may block or take long on a separate thread, so that the work delays no other call.
 ///
 /// # Errors
 /// INTERNAL: the work panicked.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Status> {
-    let failed = |_| Status::internal("a worker failed");
+    let failed =
+        |_| Status::internal("the server failed internally; report this, with the panic message in its log");
     tokio::task::spawn_blocking(work).await.map_err(failed)
 }
 

@@ -1,4 +1,4 @@
-//! Identity of the replica in the network: an MSP identity and its key.
+//! Identity of the replica in the Fabric network: an MSP identity and its key, which sign the replica's requests.
 
 use lineside_fabric::pem;
 use lineside_fabric::proto::wire;
@@ -28,7 +28,7 @@ pub enum SetupError {
     #[error(transparent)]
     KeyFile(#[from] KeyFileError),
     /// A folder does not contain exactly one file of a kind.
-    #[error("{}: this folder must have exactly one {what}, but has {found}", path.display())]
+    #[error("{}: this folder must have exactly one {what}, but has {found}; leave exactly one in it", path.display())]
     NotOne {
         /// Path of the folder.
         path: PathBuf,
@@ -38,13 +38,13 @@ pub enum SetupError {
         found: usize,
     },
     /// The certificate cannot be read.
-    #[error("the certificate is not a PEM certificate with a P-256 key")]
+    #[error("the certificate is not a PEM certificate with a P-256 key; give a certificate with such a key")]
     Certificate,
     /// The key cannot be read.
-    #[error("the key is not a P-256 key in PEM (PKCS#8 or SEC1)")]
+    #[error("the key is not a P-256 key in PEM (PKCS#8 or SEC1); give such a key")]
     Key,
     /// Certificate and key do not belong together.
-    #[error("the key does not belong to the certificate")]
+    #[error("the key does not belong to the certificate; give the key for which the certificate was issued")]
     Mismatch,
 }
 
@@ -94,13 +94,13 @@ impl Signer {
     /// Reads the certificate and the key from PEM.
     ///
     /// # Errors
-    /// They cannot be read, or do not belong together.
+    /// The certificate or the key cannot be read, or they do not belong together.
     pub fn from_pem(msp_id: &str, certificate: &[u8], key: &[u8]) -> Result<Self, SetupError> {
         let Some(der) = pem::decode(certificate) else {
             return Err(SetupError::Certificate);
         };
         let parsed = SignedDer::parse(&der).and_then(|signed| Certificate::parse(&signed, None));
-        // A replica signs with P-256 only.
+        // A replica signs only with a P-256 key.
         let Some(CertifiedKey::Known(Key::P256(public))) = parsed.map(|certificate| certificate.key) else {
             return Err(SetupError::Certificate);
         };
@@ -127,12 +127,13 @@ impl Signer {
         Self::from_pem(msp_id, &certificate, key.as_bytes())
     }
 
-    /// Returns the `SerializedIdentity`.
+    /// Returns the identity's encoded `SerializedIdentity`.
     pub fn identity(&self) -> &[u8] {
         &self.identity
     }
 
-    /// Signs with ECDSA over SHA-256, in DER, with s at most n/2, because Fabric refuses a high s.
+    /// Signs `message` with ECDSA over its SHA-256. The signature is in DER, with s at most n/2, because Fabric refuses
+    /// a higher s.
     pub fn sign(&self, message: &[u8]) -> Vec<u8> {
         let signature: Signature = self.key.sign(message);
         let low = signature.normalize_s().unwrap_or(signature);

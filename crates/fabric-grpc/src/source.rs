@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// Reason why a block is not available. It ends the stream with status `UNAVAILABLE`.
+/// Reason why a block is not available. The stream then ends with the status `UNAVAILABLE`.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(pub String);
@@ -25,17 +25,17 @@ impl From<Unavailable> for tonic::Status {
     }
 }
 
-/// Committed blocks of a channel, and the permissions to read them. The methods may block, so they are called on
-/// threads where that is allowed.
+/// Committed blocks of a channel, and the permissions to read them. The methods may block, so the server calls them on
+/// threads that may block.
 pub trait CommittedSource: Send + Sync + 'static {
-    /// Name of the channel.
+    /// Returns the name of the channel.
     fn channel(&self) -> &str;
 
-    /// Returns the number of blocks, which changes with each commit. All blocks below it are available, from the
-    /// first one on.
+    /// Returns a receiver for the number of blocks, which changes with each commit. All blocks from
+    /// [`first`](Self::first) up to that number, without it, are available.
     fn heights(&self) -> watch::Receiver<u64>;
 
-    /// Number of the first available block; above 0 if the channel was joined from a snapshot.
+    /// Returns the number of the first available block. It is above 0 if the channel was joined from a snapshot.
     fn first(&self) -> u64 {
         0
     }
@@ -55,30 +55,31 @@ pub trait CommittedSource: Send + Sync + 'static {
         Ok(filtered.encode_to_vec().into())
     }
 
-    /// Returns the position and code of the transaction with an id; the first, if there are several; `None` if no
-    /// block has it.
+    /// Returns the position and code of the first transaction with an id; `None` if no block contains such a
+    /// transaction.
     ///
     /// # Errors
-    /// It cannot be read whether a block has it.
+    /// The index cannot be read, so it is not known whether there is such a transaction.
     fn transaction(&self, _id: &str) -> Result<Option<TxPosition>, Unavailable> {
         Ok(None)
     }
 
-    /// Returns the number of the block with a header hash; `None` if there is none.
+    /// Returns the number of the block with a header hash; `None` if there is no such block.
     fn number_of(&self, _header_hash: &[u8; 32]) -> Option<u64> {
         None
     }
 
-    /// Number of configurations so far. When it rises, the permissions of running requests are checked again.
+    /// Returns the number of configurations that the channel has had. When it rises, the server checks the permissions
+    /// of running requests again.
     fn config_sequence(&self) -> u64;
 
     /// Returns true if the signer of a request may access a resource (`event/Block`, `event/FilteredBlock`).
     fn permits(&self, resource: &str, by: SignedBy<'_>) -> bool;
 
-    /// Returns true if the source does not know the channel's current configuration, and so not who may read: a
-    /// replica has stopped before a block that it cannot decide. The server then serves no client: calls for blocks
-    /// end with status 503, and all others with UNAVAILABLE. A source that begins to withhold its blocks notifies the
-    /// receivers of [`heights`](Self::heights).
+    /// Returns true if the source does not know the channel's current configuration, and therefore does not know which
+    /// clients may read. This is so after a replica has stopped before a block that it cannot decide. The server then
+    /// serves no client: calls for blocks end with status 503, and all other calls with UNAVAILABLE. A source that
+    /// begins to withhold its blocks notifies the receivers of [`heights`](Self::heights).
     fn withholds(&self) -> bool {
         false
     }
@@ -87,13 +88,13 @@ pub trait CommittedSource: Send + Sync + 'static {
 /// Permission to read from [`MemorySource`].
 #[derive(Clone)]
 pub enum ReadAccess {
-    /// Every client.
+    /// Every client may read.
     Everybody,
-    /// Clients permitted by a channel's configuration.
+    /// The clients may read that a channel's configuration permits.
     Config(Arc<Config>, Verifier),
 }
 
-/// Blocks in memory.
+/// Source of blocks that are in memory, for tests and the mock orderer.
 pub struct MemorySource {
     channel: String,
     blocks: Mutex<Vec<Bytes>>,
@@ -135,13 +136,13 @@ impl MemorySource {
         Ok(blocks)
     }
 
-    /// Adds a block, which is visible at once.
+    /// Adds a block and makes all blocks visible.
     pub fn push(&self, block: Bytes) {
         lock(&self.blocks).push(block);
         self.show(u64::MAX);
     }
 
-    /// Makes blocks below this number visible, as far as they exist.
+    /// Makes the blocks below this number visible, as far as they exist.
     pub fn show(&self, height: u64) {
         let height = height.min(lock(&self.blocks).len() as u64);
         self.heights.send_if_modified(|shown| {
@@ -156,7 +157,7 @@ impl MemorySource {
         *lock(&self.access) = access;
     }
 
-    /// Number of blocks, visible or not.
+    /// Returns the number of blocks, visible or not.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u64 {
         lock(&self.blocks).len() as u64
@@ -167,13 +168,13 @@ impl MemorySource {
         self.heights.receiver_count()
     }
 
-    /// Number of visible blocks.
+    /// Returns the number of visible blocks.
     pub fn height(&self) -> u64 {
         *self.heights.borrow()
     }
 }
 
-/// Returns the place of a transaction in a block.
+/// Returns the position and code of a transaction in a block; `None` if the block does not contain it.
 fn place_in(bytes: &[u8], block: u64, id: &str) -> Option<TxPosition> {
     let filtered = filter(bytes).ok()?;
     let mut transactions = filtered.filtered_transactions.iter().zip(0..);
@@ -200,7 +201,7 @@ impl CommittedSource for MemorySource {
         let block = usize::try_from(number).ok().and_then(|number| blocks.get(number));
         block
             .cloned()
-            .ok_or_else(|| Unavailable(format!("there is no block {number}")))
+            .ok_or_else(|| Unavailable(format!("the channel has no block {number}")))
     }
 
     fn transaction(&self, id: &str) -> Result<Option<TxPosition>, Unavailable> {

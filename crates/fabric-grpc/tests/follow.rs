@@ -37,7 +37,7 @@ async fn orderer(count: u64) -> Orderer {
     orderer
 }
 
-/// Takes blocks up to and including a number.
+/// Follows until the block with number `last`, and returns the received blocks.
 async fn take(options: Options, last: u64) -> Vec<ReceivedBlock> {
     let mut all = Vec::new();
     let follow = follow(options, |received| {
@@ -190,7 +190,8 @@ async fn cut_streams_are_taken_up_at_the_next_block() {
     assert_eq!(orderer.blocks.requests(), 6);
 }
 
-/// Relays this number of bytes to the client and then drops both connections; the next connection may have more.
+/// Starts a relay to a server and returns its address. The relay passes 100 bytes to the client and then drops both
+/// connections; each further connection passes 1,777 bytes more than the one before.
 async fn relay(to: std::net::SocketAddr) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -305,7 +306,7 @@ async fn a_refused_block_is_asked_for_again_elsewhere() {
     assert_eq!(two.blocks.requests(), 1);
 }
 
-/// No other endpoint has the block: it is asked for at growing intervals.
+/// If a block is refused and there is no other endpoint, the follower requests the block again at growing intervals.
 #[tokio::test]
 async fn a_block_refused_again_and_again_is_waited_for_longer() {
     const TIMES: u32 = 6;
@@ -325,7 +326,7 @@ async fn a_block_refused_again_and_again_is_waited_for_longer() {
     tokio::time::timeout(Duration::from_secs(60), follow)
         .await
         .unwrap();
-    // 20 ms, and twice as long each time; a quarter of it is random.
+    // The first pause is 20 ms, and each further pause is twice as long; a quarter of each pause is random.
     assert!(
         began.elapsed() >= Duration::from_millis(20 * 63 * 3 / 4),
         "{:?}",
@@ -334,10 +335,11 @@ async fn a_block_refused_again_and_again_is_waited_for_longer() {
     assert_eq!(seen.lock().unwrap().len() as u32, TIMES);
 }
 
-/// A caller that processes a block only when the next one has arrived refuses it late: both are delivered again. When
-/// no further block is available, the caller is notified, so that the last block is processed too.
+/// A caller that processes a block only when the next block has arrived refuses a block late; the follower then
+/// delivers both blocks again. When no further block is available, the follower notifies the caller, so that the caller
+/// processes the last block too.
 #[tokio::test]
-async fn a_block_refused_late_is_asked_for_again_with_those_behind_it() {
+async fn a_block_refused_late_is_requested_again_with_the_blocks_after_it() {
     let network = Network::new();
     let (one, two) = (orderer(10).await, orderer(10).await);
     let (options, seen) = options(&network, vec![one.endpoint(), two.endpoint()], 0);
@@ -403,7 +405,7 @@ async fn no_request_is_sent_to_an_untrusted_server() {
     assert_eq!(orderer.blocks.requests(), 0);
 }
 
-/// Follows an orderer with mutual TLS until it is left for a reason that contains a text.
+/// Follows an orderer until the follower leaves it for a reason that contains `said`; returns that reason.
 async fn left_because(
     address: &str,
     tls: Option<lineside_fabric_grpc::ClientTls>,
@@ -419,8 +421,8 @@ async fn left_because(
     };
     let waiting = async {
         loop {
-            // The alert about a refused certificate may arrive after the connection has failed; the follower then
-            // tries again.
+            // The alert about a refused certificate may arrive after the connection has failed. The loop therefore lets
+            // the follower try again.
             let _ = tokio::time::timeout(Duration::from_millis(50), follower.next()).await;
             if let Some(left) = found() {
                 return left;

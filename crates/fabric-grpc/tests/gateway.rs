@@ -1,5 +1,5 @@
-//! Tests with the official client, fabric-gateway for Go, over mutual TLS. It is built if Go and its modules are
-//! available.
+//! Tests with the official client, fabric-gateway for Go, over mutual TLS. The test builds the client if Go and the
+//! client's modules are available, and is skipped otherwise.
 
 mod common;
 
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::Command;
 
-/// Longer than a download and a build on a busy machine.
+/// Time limit for building the client. It is longer than a download and a build on a busy machine take.
 const BUILD_WAIT: Duration = Duration::from_secs(300);
 
-/// Builds the client, or prints why it cannot.
+/// Builds the client and returns its path. If that is not possible, prints the reason and returns `None`.
 async fn build(into: &Path) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gateway");
     let mut found = None;
@@ -137,7 +137,7 @@ async fn the_official_client_listens_resumes_and_is_refused() {
         application.listen("filtered", 3).await,
         (0..3).map(filtered).collect::<Vec<_>>()
     );
-    // From the checkpoint, across the block that is committed meanwhile.
+    // The client resumes from its checkpoint, and gets the block that is committed while it listens.
     let resumed = application.listen("blocks", 3);
     let later = memory.clone();
     let commit = async {
@@ -178,7 +178,8 @@ async fn the_official_client_gets_commit_status_chaincode_events_and_queries() {
         application.listen("events", 4).await,
         (0..4).map(event).collect::<Vec<_>>()
     );
-    // From the checkpoint, across the block that is committed meanwhile; its transaction is waited for.
+    // The client resumes from its checkpoint and gets the block that is committed while it listens. Another call waits
+    // for the status of that block's transaction.
     let later = memory.clone();
     let commit = async {
         tokio::time::sleep(Duration::from_millis(300)).await;

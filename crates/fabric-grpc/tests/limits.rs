@@ -1,5 +1,5 @@
-//! Tests of clients that ask for blocks and do not read them: the memory for their blocks is bounded, and other
-//! clients are served.
+//! Tests of clients that request blocks and do not read them: the memory for their blocks is bounded, and other clients
+//! are still served.
 
 mod common;
 
@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 use tonic::codegen::http::Request;
 
-/// Longest time that a test waits for what must come.
+/// Time after which a test fails because an expected event did not occur.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of calls of the client that does not read.
 const CALLS: usize = 20;
@@ -72,7 +72,8 @@ impl CommittedSource for CountingSource {
     }
 }
 
-/// Starts a server with room for four blocks. Also returns the maximum number of blocks held at the same time.
+/// Starts a server whose limit on bytes in transit is four times the size of the largest block. Returns the server, the
+/// largest number of blocks that were in memory at the same time so far, and the size of the largest block in bytes.
 async fn serve(idle: Duration) -> (Running, Arc<AtomicUsize>, usize) {
     let blocks = blocks(8);
     let largest = blocks.iter().map(Bytes::len).max().unwrap();
@@ -94,7 +95,7 @@ async fn serve(idle: Duration) -> (Running, Arc<AtomicUsize>, usize) {
     (running.await.unwrap(), most, largest)
 }
 
-/// Asks for all blocks many times, over a connection that reads no byte of an answer.
+/// Requests all blocks many times, over a connection that reads no byte of an answer.
 async fn ask_without_reading(address: SocketAddr) -> (SendRequest<Bytes>, Vec<ResponseFuture>) {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let mut builder = h2::client::Builder::new();
@@ -125,7 +126,7 @@ async fn ask_without_reading(address: SocketAddr) -> (SendRequest<Bytes>, Vec<Re
         };
         let bytes = [&prefix[..], &message].concat();
         let _ = stream.send_data(bytes.into(), false);
-        // The call stays open, like a client's.
+        // The stream is not closed, so the call stays open like that of a real client.
         std::mem::forget(stream);
         responses.push(response);
     }
@@ -141,11 +142,12 @@ async fn blocks_for_clients_that_do_not_read_are_bounded() {
         while gate.bytes_under_way() < 3 * largest {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // All calls are waiting for room now.
+        // Now all calls wait until the limit on bytes in transit admits their blocks.
         tokio::time::sleep(Duration::from_millis(500)).await;
     };
     tokio::time::timeout(EVENT_TIMEOUT, filled).await.unwrap();
-    // More than four small blocks may fit; in addition, four at a time are read before they find no room.
+    // More than four blocks may fit if they are small. In addition, four blocks at a time are read before the limit
+    // refuses them.
     let most = most.load(Ordering::Acquire);
     assert!(most < CALLS, "{most} blocks were held for {CALLS} calls");
 }
@@ -165,8 +167,8 @@ async fn a_client_that_does_not_read_gives_way() {
     let asked = async {
         loop {
             let (all, status) = ask(&channel, DELIVER, vec![request.clone()]).await;
-            // A request that finds no room is refused, and closes another connection. With an idle limit of 0, this
-            // connection may also be closed while it waits for room.
+            // The server refuses a request that exceeds the limit on bytes in transit, and closes another connection.
+            // With an idle limit of 0, the server may also close this connection while it waits.
             if status.is_none() {
                 return all;
             }

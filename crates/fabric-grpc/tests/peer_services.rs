@@ -1,4 +1,4 @@
-//! Tests of a peer's services other than Deliver: their answers, and clients that lie, are refused or do not read.
+//! Tests of a peer's services other than Deliver: answers, and clients that are wrong, refused, or do not read.
 
 mod common;
 
@@ -39,7 +39,7 @@ const COMMIT: &str = "/gateway.Gateway/CommitStatus";
 const EVENTS: &str = "/gateway.Gateway/ChaincodeEvents";
 const EVALUATE: &str = "/gateway.Gateway/Evaluate";
 const PROPOSE: &str = "/protos.Endorser/ProcessProposal";
-/// Longest time that a test waits for what must come.
+/// Time after which a test fails because an expected event did not occur.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Server {
@@ -180,7 +180,7 @@ async fn requests_that_a_peer_refuses_are_refused() {
     let denied = Err(Code::PermissionDenied);
     let good = server.commit(&user, "tx1a");
     assert!(status_of(&channel, good.clone()).await.is_ok());
-    // Refused: the signature of another message, one by the key of another CA's client, and an empty one.
+    // Refused are the signature of another message, a signature of another CA's client, and an empty signature.
     let other = server.commit(&user, "tx1b");
     let swapped = SignedRequest {
         signature: other.signature.clone(),
@@ -287,7 +287,7 @@ async fn a_client_that_is_revoked_gets_nothing_more() {
         let channel = channel.clone();
         async move { status_of(&channel, request).await }
     });
-    // The call is waiting once it is counted in addition to the stream of events.
+    // The call for the status waits for the block once it is counted in addition to the stream of events.
     server.revoke();
     server.memory.push(blocks(3)[2].clone());
     assert_eq!(next(&mut events).await, Err(Code::PermissionDenied));
@@ -298,8 +298,8 @@ async fn a_client_that_is_revoked_gets_nothing_more() {
     assert_eq!(channels.status, 500);
 }
 
-/// Blocks whose first three transactions are valid; the last two of these have another chaincode and an event without
-/// a name.
+/// Returns a block with two transactions with events of the chaincode `cc`, one with an event of another chaincode, one
+/// with an event without a name, and an invalid one.
 fn busy(number: u64) -> Bytes {
     let of = |id: &str, chaincode: &str, name: &str| {
         let transaction = with_event(&format!("tx{number}{id}"), name);
@@ -319,7 +319,7 @@ fn busy(number: u64) -> Bytes {
     block(number, &[0, 0, 0, 0, 11], &all).into()
 }
 
-/// `bytes` with the first occurrence of one text replaced by another one of the same length.
+/// Returns `bytes` with the first occurrence of `from` replaced by `to`, which has the same length.
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let at = bytes
         .windows(from.len())
@@ -351,10 +351,10 @@ async fn events_are_of_the_chaincode_in_valid_transactions_from_the_position_on(
     for (case, expected) in [
         (request(start(0), ""), vec![both(0), both(1), both(2)]),
         (request(start(2), ""), vec![both(2)]),
-        // A known transaction takes precedence over the position.
+        // If the request names a known transaction, that transaction takes precedence over the position.
         (request(start(0), "tx1a"), vec![first(1, "b", "sold"), both(2)]),
         (request(None, "tx1b"), vec![both(2)]),
-        // A transaction without an event, and one that is not valid.
+        // The named transaction may have no event, or may be invalid.
         (request(start(0), "tx1d"), vec![both(2)]),
         (request(start(0), "tx1e"), vec![both(2)]),
     ] {
@@ -370,7 +370,7 @@ async fn events_are_of_the_chaincode_in_valid_transactions_from_the_position_on(
         (0, vec!["dd:tx0c:made".to_owned()])
     );
 
-    // A transaction of a later block, and a later block.
+    // The request may name a transaction of a block that is not committed yet, or the number of such a block.
     let late = [
         (request(None, "tx3a"), first(3, "b", "sold")),
         (request(start(4), ""), both(4)),
@@ -385,8 +385,8 @@ async fn events_are_of_the_chaincode_in_valid_transactions_from_the_position_on(
         assert_eq!(next(&mut events).await.unwrap(), expected);
     }
 
-    // The next commit, by name or by omitting the position. It is not known when the server has taken the call, so
-    // blocks are committed until an event arrives; its block was committed after the call.
+    // Events from the next commit on, requested by name or by omitting the position. The test cannot know when the
+    // server has the call, so it commits blocks until an event arrives, which is of a block after the call.
     let mut number = 5;
     for position in [Some(Position::NextCommit(Empty {}).into()), None] {
         let mut events = stream(&channel, request(position, "")).await;
@@ -439,7 +439,8 @@ impl CommittedSource for OpenSource {
     }
 }
 
-/// A replica with the recorded blocks of a real network, and these blocks as it committed them.
+/// Returns a replica with the recorded blocks of a real network, its source, and the blocks as the replica committed
+/// them.
 fn recorded() -> (Replica<SimDisk>, Arc<dyn CommittedSource>, Vec<Bytes>) {
     let (mut replica, _) = Replica::open(SimDisk::new(1), Setup::default(), None).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
@@ -510,8 +511,7 @@ async fn queries_give_the_blocks_and_transactions_of_a_ledger() {
     replica.stop().unwrap();
 }
 
-/// If it is no longer known who may read, waiting calls end, and so do new ones, even of clients who could read
-/// before.
+/// If the channel's configuration is no longer known, waiting and new calls end, even of clients that could read.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_query_is_answered_when_the_configuration_is_unknown() {
     let network = Network::new();
@@ -638,7 +638,7 @@ async fn queries_without_an_answer_say_why() {
     }
     let query = proposal(&user, "lab", "qscc", &[b"GetChainInfo", b"lab"]);
     assert_eq!(propose(&channel, query.clone()).await.status, 200);
-    // Signed with another key, and another proposal with this signature.
+    // A proposal with a signature of another key, and a proposal with the signature of another proposal, are refused.
     let other = proposal(&user, "lab", "cscc", &[b"GetChannels"]);
     let swapped = SignedProposal {
         signature: other.signature.clone(),
@@ -662,7 +662,7 @@ async fn queries_without_an_answer_say_why() {
             .collect::<Vec<_>>(),
         [CHANNEL]
     );
-    // Repeats the query with the gateway's Evaluate.
+    // Repeat the query with the gateway's Evaluate.
     let request = EvaluateRequest {
         proposed_transaction: Some(query),
     };
@@ -762,7 +762,7 @@ async fn unread_streams_use_bounded_memory_and_other_clients_are_served() {
         }
     };
     tokio::time::timeout(EVENT_TIMEOUT, filled).await.unwrap();
-    // Messages that were encoded already had room, and may exist twice for a moment.
+    // The limit counted messages when they were encoded, and a message may exist twice for a moment.
     assert!(
         gate.bytes_under_way() <= 2 * 10 * EVENT_BYTES,
         "{}",
@@ -772,7 +772,7 @@ async fn unread_streams_use_bounded_memory_and_other_clients_are_served() {
     let answered = async {
         loop {
             match status_of(&other, server.commit(&user, "tx7")).await {
-                // The streams take up all of the room at this moment.
+                // At this moment, the streams use all bytes that may be in transit.
                 Err(Code::ResourceExhausted) => tokio::time::sleep(Duration::from_millis(5)).await,
                 answer => return answer.unwrap(),
             }
@@ -785,7 +785,7 @@ async fn unread_streams_use_bounded_memory_and_other_clients_are_served() {
             .block_number,
         7
     );
-    // A client that continues to read gets everything.
+    // A client that reads again gets all events.
     let mut events = unread.pop().unwrap();
     drop(unread);
     for number in 0..50 {

@@ -1,5 +1,5 @@
-//! Tests of a ledger that is being written, as clients see it: each block when it is durable, and only for permitted
-//! clients.
+//! Tests of the ledger of a running replica, as clients see it: a client gets each block when it is durable, and only
+//! if the client is permitted to read.
 
 mod common;
 
@@ -47,7 +47,7 @@ async fn blocks_are_seen_with_their_codes_as_they_become_durable() {
             .await
             .unwrap()
             .unwrap();
-        // The orderer's block, with codes and commit hash in their places.
+        // The served block is the orderer's block with codes and commit hash in its metadata.
         let (arena, served) = (Arena::new(), source.block(number).unwrap());
         let served = Block::read(&served, &arena).unwrap();
         let codes: Vec<u8> = added.codes.iter().map(|code| *code as u8).collect();
@@ -63,7 +63,7 @@ async fn blocks_are_seen_with_their_codes_as_they_become_durable() {
     replica.stop().unwrap();
 }
 
-/// Changes the last byte of the block's last signature.
+/// Returns the block with a changed last byte of its last signature.
 fn wrongly_signed(block: &[u8]) -> Vec<u8> {
     let arena = Arena::new();
     let of = Block::read(block, &arena).unwrap();
@@ -77,7 +77,7 @@ fn wrongly_signed(block: &[u8]) -> Vec<u8> {
     wrong
 }
 
-/// All visible state of a replica: the ledger's height, its state, ids, results and delivered blocks.
+/// Returns everything that is visible of a replica: the ledger's height, its state, ids, results and delivered blocks.
 fn seen(
     replica: &Replica<FsDisk>,
     source: &dyn CommittedSource,
@@ -132,7 +132,7 @@ fn nothing_of_a_block_is_seen_before_it_is_whole_and_signed() {
         };
         come();
         assert_eq!(seen(&replica, &*source, &shown, number), before, "block {number}");
-        // All of the block arrived early, but no orderer has signed it.
+        // All transactions of the block arrived early, but the block has no valid signature of an orderer.
         let refused = replica.add(wrongly_signed(bytes)).unwrap_err();
         assert!(
             matches!(
@@ -144,7 +144,11 @@ fn nothing_of_a_block_is_seen_before_it_is_whole_and_signed() {
             ),
             "{refused}"
         );
-        assert_eq!(early.memory_bytes(), 0, "it is dropped");
+        assert_eq!(
+            early.memory_bytes(),
+            0,
+            "the early transactions of a refused block must be dropped"
+        );
         assert_eq!(seen(&replica, &*source, &shown, number), before, "block {number}");
         if number % 2 == 0 {
             come();
@@ -165,7 +169,8 @@ fn nothing_of_a_block_is_seen_before_it_is_whole_and_signed() {
     replica.stop().unwrap();
 }
 
-/// A replica whose disk is full, its notifier, and its last block, which is not durable.
+/// Returns the disk, a replica whose disk is full, the replica's notifier, and the number of its last block, which is
+/// not durable.
 fn full() -> (SimDisk, Replica<SimDisk>, CommitNotifier<SimDisk>, u64) {
     let sizes = JournalOptions {
         segment_bytes: 64 << 10,
@@ -207,7 +212,8 @@ async fn the_last_block_is_visible_once_a_full_disk_has_stored_it() {
             *tokio::time::timeout(patience, seen).await.unwrap().unwrap(),
             height
         );
-        // The thread has checked, and there is no space; no other block arrives.
+        // Meanwhile the thread has checked the disk several times. There is still no space, so no block becomes
+        // visible.
         let more = tokio::time::timeout(Duration::from_millis(300), heights.changed()).await;
         assert!(more.is_err());
         disk.set_capacity_bytes(None);
@@ -223,7 +229,8 @@ fn a_commit_notifier_ends_also_with_a_full_disk() {
     assert!(replica.stop().is_err());
 }
 
-/// Returns the first event of a server at `endpoint`: the bytes of a block, or the reason why the server was left.
+/// Follows the server at `endpoint` and returns the first event: the bytes of a block, or the reason why the follower
+/// left the server.
 async fn first(endpoint: String, by: Arc<Signer>) -> Result<bytes::Bytes, LeaveReason> {
     let (left, told) = (Arc::new(Mutex::new(None)), Arc::new(tokio::sync::Notify::new()));
     let mut options = Options::new(vec![endpoint], by, CHANNEL, 0);
@@ -267,8 +274,8 @@ async fn only_readers_of_the_channel_are_served() {
     server.stop().await.unwrap();
 }
 
-/// If it is no longer known who may read, a stream that waits for a block ends with 503, and so do new calls, even of
-/// clients who could read before.
+/// If the channel's configuration is no longer known, streams that wait for a block and new calls end with 503, even
+/// those of clients that could read before.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_client_is_served_when_the_configuration_is_unknown() {
     let directory = tempfile::tempdir().unwrap();

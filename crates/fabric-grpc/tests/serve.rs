@@ -1,4 +1,4 @@
-//! Tests of the server: a peer's positions, statuses and refusals, and clients that lie.
+//! Tests of the Deliver server: positions, statuses and refusals as at a peer, and clients that send wrong requests.
 
 mod common;
 
@@ -67,12 +67,12 @@ impl Server {
     }
 }
 
-/// Only a status.
+/// Returns the expected answer of a request that gets only a status.
 fn status(code: i32) -> Vec<DeliverContent> {
     vec![DeliverContent::Status(code)]
 }
 
-/// These blocks, then a status.
+/// Returns the expected answer of a request that gets these blocks and then a status.
 fn served(numbers: std::ops::Range<u64>, code: i32) -> Vec<DeliverContent> {
     let all = blocks(numbers.end);
     let blocks = numbers.map(|number| DeliverContent::Block(all[number as usize].clone()));
@@ -121,7 +121,7 @@ async fn each_seek_position_gets_its_blocks_or_its_status() {
             "{seek:?}"
         );
     }
-    // Several requests in one call, until one is refused.
+    // A client may send several requests in one call. The call ends when a request is refused.
     let channel = connect(server.running.address, None, None).await;
     let requests = [seek(0, 0), seek(1, 2), seek(9, 9), seek(0, 0)].map(|seek| server.request(&seek));
     let (all, end) = ask(&channel, DELIVER, requests.to_vec()).await;
@@ -147,8 +147,9 @@ async fn the_next_commit_is_waited_for() {
     let request = server.request(&positions(Position::NextCommit(Empty {}), Position::block(4)));
     let later = server.memory.clone();
     let pushing = tokio::spawn(async move {
-        // A block that arrives before the request would be in the past. The server takes its receiver and the height
-        // in one step on this thread, so a block pushed after the receiver exists is after both.
+        // A block that is pushed before the request arrives would not be the next block. The server takes its receiver
+        // and the height in one step on this thread, so a block that is pushed once the receiver exists comes after
+        // both.
         until("the request waits for the next block", || later.followers() > 0).await;
         blocks(5)
             .split_off(3)
@@ -215,7 +216,7 @@ async fn filtered_blocks_hold_no_payload() {
 }
 
 #[test]
-fn what_cannot_be_read_does_not_end_a_filtered_stream() {
+fn an_unreadable_transaction_does_not_end_a_filtered_stream() {
     let envelopes = [
         b"\xff".to_vec(),
         envelope(3, "broken", b"\xff\xff"),
@@ -268,7 +269,7 @@ async fn a_client_without_the_right_to_read_is_refused() {
     let of = |signer: &Signer| sign(signer, CHANNEL, &seek(0, 0), None, now);
     let good = of(&network.client());
     assert_eq!(server.ask(DELIVER, good.clone()).await, served(0..1, 200));
-    // Another CA, another MSP, no role, expired.
+    // Identities that are refused: of another CA, of another MSP, without a role, and expired.
     let foreign = signer(MSP, &network.other_ca.pair("user", "client"));
     let unknown = signer("Org2MSP", &network.ca.pair("user", "client"));
     let without_role = signer(MSP, &network.ca.pair("user", "no-role"));
@@ -279,7 +280,7 @@ async fn a_client_without_the_right_to_read_is_refused() {
     let ended = signer(MSP, &network.ca.ending("user", Duration::ZERO));
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     assert_eq!(server.ask(DELIVER, of(&ended)).await, status(403));
-    // Another client's signature, none, an invalid one, one with a high s.
+    // Signatures that are refused: of another client, empty, malformed, and with a high s.
     let other = of(&network.client()).signature;
     for signature in [
         other,
@@ -295,7 +296,7 @@ async fn a_client_without_the_right_to_read_is_refused() {
     }
 }
 
-/// Replaces s by n - s in a signature.
+/// Returns the signature with n - s in place of s.
 fn high_s(signature: &[u8]) -> bytes::Bytes {
     let signature = p256::ecdsa::Signature::from_der(signature).unwrap();
     let (r, s) = signature.split_scalars();
@@ -324,7 +325,7 @@ async fn requests_with_headers_that_a_peer_refuses_are_refused() {
     }
     let elsewhere = sign(&client, "elsewhere", &seek(0, 0), None, now);
     assert_eq!(server.ask(DELIVER, elsewhere).await, status(404));
-    // No timestamp.
+    // A request without a timestamp is refused.
     let payload = envelope(5, "", b"");
     let envelope = Envelope::decode(&payload[..]).unwrap();
     assert_eq!(server.ask(DELIVER, envelope).await, status(400));
@@ -346,7 +347,7 @@ async fn a_new_configuration_ends_streams_of_clients_that_lost_the_right_to_read
     let mut follower = Follower::new(options);
     assert_eq!(follower.next().await.number, 0);
     assert_eq!(follower.next().await.number, 1);
-    // A configuration with the same rules ends nothing.
+    // A new configuration with the same rules does not end the stream.
     let network = &server.network;
     let config =
         |sequence, role| ReadAccess::Config(network.config(sequence, role, &[]), Verifier::default());
@@ -418,7 +419,7 @@ async fn mutual_tls_binds_requests_to_the_certificate() {
         assert!(end.is_none());
         assert_eq!(all, expected);
     }
-    // Without a certificate, or with one of another CA, there is no connection.
+    // A client without a certificate, or with a certificate of another CA, cannot connect.
     let stranger = network.other_ca.pair("stranger", "client");
     for own in [None, Some(&stranger)] {
         let mut options = Options::new(
@@ -455,7 +456,7 @@ async fn forged_requests_use_little_processor_time() {
     let server = Server::plain(2).await;
     let channel = connect(server.running.address, None, None).await;
     let good = server.request(&seek(0, 0));
-    // Truncated anywhere, and with any byte changed: always refused.
+    // A request that is truncated anywhere, or in which any byte is changed, is refused.
     for length in (0..good.payload.len()).step_by(37) {
         let payload = good.payload.slice(..length);
         let (all, end) = ask(
@@ -524,7 +525,7 @@ async fn calls_and_connections_of_a_client_are_limited() {
     until("the stream is served", || server.memory.followers() > 0).await;
     let (_, end) = ask(&two, DELIVER, vec![server.request(&seek(0, 0))]).await;
     assert_eq!(end.unwrap().code(), Code::ResourceExhausted);
-    // The third connection is closed without an answer.
+    // The server closes the third connection without an answer.
     let mut third = tokio::net::TcpStream::connect(server.running.address)
         .await
         .unwrap();
@@ -564,12 +565,12 @@ async fn a_client_that_sends_nothing_is_disconnected() {
         let mut silent = tokio::net::TcpStream::connect(server.running.address)
             .await
             .unwrap();
-        // The server may send its settings first.
+        // The server may send its HTTP/2 settings before it closes the connection.
         let mut all = Vec::new();
         let read = tokio::io::AsyncReadExt::read_to_end(&mut silent, &mut all);
         assert!(tokio::time::timeout(Duration::from_secs(10), read).await.is_ok());
     }
-    // A call without a request.
+    // A call without a request ends after the time limit.
     let channel = connect(plain.running.address, None, None).await;
     let mut grpc = tonic::client::Grpc::new(channel);
     grpc.ready().await.unwrap();

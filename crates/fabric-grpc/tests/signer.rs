@@ -1,4 +1,4 @@
-//! Tests of identities from files, and of their signatures.
+//! Tests of identities that are read from files, and of the signatures that they make.
 
 mod common;
 

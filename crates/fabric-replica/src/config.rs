@@ -12,9 +12,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Minimum memory with which blocks of usual sizes are received and served.
+/// Minimum value of `memory_max`, with which blocks of usual sizes can be received and served.
 const MEMORY_BYTES_MIN: ByteSize = ByteSize::mib(64);
-/// Maximum value of `health_after_s`: a day.
+/// Maximum value of `health_after_s`, in seconds: a day.
 const HEALTH_AFTER_S_MAX: u64 = 86_400;
 /// Port of a peer, by Fabric's convention.
 const PEER_PORT: u16 = 7051;
@@ -27,9 +27,9 @@ pub struct FabricConfig {
     pub enabled: bool,
     /// Directory of the ledger.
     pub data: PathBuf,
-    /// Place of the channel's state.
+    /// Storage of the channel's state.
     pub state: StateName,
-    /// Threads that read transactions and verify signatures; 0: one for each core.
+    /// Number of threads that read transactions and verify signatures; 0 means one for each core.
     pub threads: usize,
     /// File with the channel's genesis block; needed while the ledger is empty.
     pub genesis: PathBuf,
@@ -39,51 +39,54 @@ pub struct FabricConfig {
     pub msp_id: String,
     /// Folder of that identity, with `signcerts` and `keystore`.
     pub msp: PathBuf,
-    /// File with CA certificates of the orderers' TLS; empty for no TLS.
+    /// File with the CA certificates that verify the orderers' TLS certificates; empty for no TLS.
     pub tls_ca: PathBuf,
     /// File with the replica's certificate for mutual TLS with orderers.
     pub tls_certificate: PathBuf,
     /// File with that certificate's key.
     pub tls_key: PathBuf,
-    /// Host name in the orderers' certificates; empty: that of each endpoint.
+    /// Host name in the orderers' certificates; empty if each certificate has the host name of its endpoint.
     pub tls_host_name: String,
-    /// Seconds without a source after which `/healthz` answers 503; 0: it never does for this reason.
+    /// Seconds without an orderer that delivers blocks, after which `/healthz` answers 503; 0 means that `/healthz`
+    /// never answers 503 for this reason.
     pub health_after_s: u64,
     /// Address and port at which blocks are received over UDP.
     pub udp_listen: OptionalAddress,
-    /// File with the key that is shared with `lineside fabric send`.
+    /// File with the key that this replica shares with `lineside fabric send`.
     pub udp_key: PathBuf,
-    /// True if the papers' packets, which have no MAC, are received instead.
+    /// True if the replica receives packets in the paper format, which have no MAC, instead of Lineside's own
+    /// datagrams.
     pub udp_paper: bool,
-    /// The papers' configuration, from which the identities in the packets are known; empty for none.
+    /// The configuration file of the paper's published code, with the identities to which packets refer; empty for
+    /// none.
     pub udp_paper_identities: PathBuf,
-    /// Sources that are exempt from the per-source limits of Deliver, and from which the papers' packets are
-    /// accepted.
+    /// Addresses of clients that are exempt from the per-source limits of Deliver, and of senders from which packets in
+    /// the paper format are accepted.
     pub trusted_sources: Vec<AddressRange>,
-    /// Address and port of Deliver.
+    /// Address and port at which the replica serves Deliver and the other services of a peer.
     pub listen: SocketAddr,
     /// File with the server's certificate; empty for no TLS.
     pub certificate: PathBuf,
     /// File with that certificate's key.
     pub key: PathBuf,
-    /// File with CA certificates of clients; empty if clients need no certificate.
+    /// File with the CA certificates that verify clients' certificates; empty if clients need no certificate.
     pub client_ca: PathBuf,
-    /// File with the results of the newest blocks, which other processes map; empty for none.
+    /// File with the results of the newest blocks, which other processes can map into memory; empty for no such file.
     pub results: PathBuf,
-    /// Maximum number of bytes of blocks in transit to the ledger and to clients.
+    /// Maximum size of all blocks in transit to the ledger and to clients.
     pub memory_max: ByteSize,
 }
 
-/// Place of a channel's state.
+/// Storage of a channel's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StateName {
-    /// In fjall if the ledger's directory has such a state, else in memory.
+    /// The state is in the database fjall if the ledger's directory already holds such a state, otherwise in memory.
     #[default]
     Auto,
-    /// In memory; an existing state in fjall is removed.
+    /// The state is in memory. A state in fjall that the ledger's directory holds is removed.
     Memory,
-    /// In fjall, in the folder `state` of the ledger's directory.
+    /// The state is in the database fjall, in the folder `state` of the ledger's directory.
     Fjall,
 }
 
@@ -153,7 +156,8 @@ impl FabricConfig {
             .filter(|udp| self.udp_paper && !udp.ip().is_loopback())
         {
             warnings.push(format!(
-                "[fabric] udp_listen = {udp}: the papers' packets have no MAC, and anyone can forge their source"
+                "[fabric] udp_listen = {udp}: packets in the paper format (`udp_paper`) have no MAC, so anyone \
+                 can forge them; use `udp_key` instead if other hosts can reach this port"
             ));
         }
         warnings
@@ -167,7 +171,7 @@ impl FabricConfig {
     /// Reads and checks the section.
     ///
     /// # Errors
-    /// All errors in the section.
+    /// All issues that the section has.
     pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
         let config: Self = section.read()?;
         let mut issues = Issues::new(section);
@@ -213,7 +217,7 @@ impl FabricConfig {
         }
     }
 
-    /// Adds an issue for each file that needs another one.
+    /// Adds an issue for each file setting that needs another setting, which is empty.
     fn check_files(&self, issues: &mut Issues<'_>) {
         let certificate = ("certificate", &self.certificate);
         let tls_certificate = ("tls_certificate", &self.tls_certificate);
@@ -261,13 +265,13 @@ impl FabricConfig {
         if self.udp_paper && key.is_some() {
             issues.add(
                 "udp_paper",
-                "true: cannot be used with `udp_key`: the papers' packets have no MAC",
+                "true: cannot be used with `udp_key`, because packets in the paper format have no MAC; remove one",
             );
         }
     }
 }
 
-/// Returns the options for validating blocks with this number of threads; 0: one for each core.
+/// Returns the options for validating blocks with this number of threads; 0 means one for each core.
 pub fn validation(threads: usize) -> Options {
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),

@@ -25,11 +25,11 @@ pub struct ClientFiles<'a> {
     pub tls_certificate: Option<&'a Path>,
     /// Key of that certificate.
     pub tls_key: Option<&'a Path>,
-    /// Host name in the endpoints' certificates; `None`: that of each endpoint.
+    /// Host name in the endpoints' certificates; `None` if each certificate has the host name of its endpoint.
     pub tls_host_name: Option<&'a str>,
 }
 
-/// Client of Deliver: the identity that signs its requests, and its TLS.
+/// Identity and TLS settings of a client of Deliver. The identity signs the client's requests.
 pub struct DeliverClient {
     signer: Arc<Signer>,
     tls: Option<ClientTls>,
@@ -60,8 +60,8 @@ impl ClientFiles<'_> {
 }
 
 impl DeliverClient {
-    /// Returns the options for following `channel` at `endpoints` from block `from` on; `on_left` is called when an
-    /// endpoint is left.
+    /// Returns the options for following `channel` at `endpoints` from block `from` on; the client calls `on_left` when
+    /// it leaves an endpoint.
     pub fn options(
         &self,
         endpoints: Vec<String>,
@@ -109,17 +109,18 @@ pub fn read_server_tls(config: &FabricConfig) -> Result<Option<ServerTls>, Usage
 /// Reads a key that is shared with a sender of blocks over UDP.
 ///
 /// # Errors
-/// [`UsageError`]: the file cannot be read, others may read it, or it is not a key.
+/// [`UsageError`]: the file cannot be read, users other than its owner may read it, or it does not contain a key.
 pub fn read_udp_key(path: &Path) -> Result<SharedKey, UsageError> {
     let bytes =
         read_shared_key(path).map_err(|error| UsageError(format!("{:#}", anyhow::Error::from(error))))?;
     SharedKey::new(&bytes).map_err(|error| UsageError(format!("{}: {error}", path.display())))
 }
 
-/// Reads the identities named in the papers' configuration.
+/// Reads the identities that the configuration file of the paper's published code names.
 ///
 /// # Errors
-/// [`UsageError`]: the file, or a certificate that it names, cannot be read or does not have the papers' form.
+/// [`UsageError`]: the file, or a certificate that it names, cannot be read or does not have the form of that
+/// configuration file.
 pub fn read_paper_identities(path: &Path) -> Result<Vec<NumberedIdentity>, UsageError> {
     identities::read(path).map_err(|error| UsageError(error.to_string()))
 }

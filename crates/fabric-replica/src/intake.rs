@@ -1,5 +1,5 @@
-//! State machine that takes blocks: the replica validates and writes them, and clients see them once they are
-//! durable.
+//! Intake of blocks: a state machine that passes blocks from any source to the replica, which validates and writes
+//! them, and that shows them to clients once they are durable.
 
 use crate::watch::Watch;
 use anyhow::bail;
@@ -14,19 +14,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Takes the blocks of a channel in order, from any source.
+/// Intake of a channel's blocks, in order and from any source.
 pub struct BlockIntake<D: Disk> {
     replica: Replica<D>,
     teller: CommitNotifier<D>,
     watch: Arc<Watch>,
-    /// Reason why no further block is taken.
+    /// Reason why the intake accepts no further block; `None` while it accepts blocks.
     stopped: Option<String>,
-    /// Follows the channel's configuration, beginning with the block that cannot be decided.
+    /// Reader of the channel's configurations after a stop, which begins with the block that the validator cannot
+    /// decide; `None` while the replica accepts blocks.
     configurations: Option<Configurations>,
 }
 
 impl<D: Disk> BlockIntake<D> {
-    /// Creates the intake of `replica`. `teller` informs its clients, and `watch` shows its state.
+    /// Creates the intake of `replica`. `teller` shows durable blocks to clients, and `watch` records events for the
+    /// status.
     pub fn new(replica: Replica<D>, teller: CommitNotifier<D>, watch: Arc<Watch>) -> Self {
         Self {
             replica,
@@ -37,7 +39,7 @@ impl<D: Disk> BlockIntake<D> {
         }
     }
 
-    /// Returns the number of the block that is taken next.
+    /// Returns the number of the block that the intake needs next.
     pub fn next_number(&self) -> u64 {
         self.replica.next()
     }
@@ -48,7 +50,8 @@ impl<D: Disk> BlockIntake<D> {
         self.replica.on_read(move || notify.notify_one());
     }
 
-    /// Returns the verifier of transactions whose block is not complete; `None` for a ledger without a channel.
+    /// Returns the handle to submit transactions whose block is not complete, which are then verified early; `None` for
+    /// a ledger without a channel.
     ///
     /// # Errors
     /// The system's error if its thread cannot be started.
@@ -60,8 +63,8 @@ impl<D: Disk> BlockIntake<D> {
         Ok(early)
     }
 
-    /// Takes the next block, which is parsed while the previous one is executed; with `None`, executes the parsed
-    /// blocks. Returns how the source continues.
+    /// Takes the next block, which is parsed while the previous block is executed. Without a block, executes the blocks
+    /// that are already parsed. Returns how the source of the blocks has to continue.
     pub fn step(&mut self, received: Option<ReceivedBlock>) -> ReadAheadVerdict {
         let done = match received {
             Some(received) => {
@@ -76,7 +79,7 @@ impl<D: Disk> BlockIntake<D> {
                 number,
                 source: Error::Refused(why),
             }) => ReadAheadVerdict::Back(number, why.to_string()),
-            // The block is asked for again later.
+            // The disk is full; the source delivers the block again later.
             Err(error @ LedgerError::Full { .. }) => {
                 ReadAheadVerdict::Back(self.replica.next(), error.to_string())
             }
@@ -94,15 +97,15 @@ impl<D: Disk> BlockIntake<D> {
         }
     }
 
-    /// Returns the number of the next block that is followed for the channel's configuration only; `None` unless the
-    /// replica stopped before a block that it cannot decide.
+    /// Returns the number of the next block that the intake needs only for the channel's configuration; `None` unless
+    /// the replica has stopped before a block that it cannot decide.
     pub fn next_configuration(&self) -> Option<u64> {
         self.configurations.as_ref().map(Configurations::next)
     }
 
-    /// Takes the next block after a stop, for the configuration that it may set: clients that this configuration does
-    /// not permit to read get no further answer. If a configuration is not known, nothing is served any more, and no
-    /// further block is needed.
+    /// Takes the next block after a stop, only for the configuration that the block may set. Clients that this
+    /// configuration does not permit to read get no further answer. If the block's configuration cannot be determined,
+    /// the replica serves no client any more, and the intake needs no further block.
     pub fn follow_configuration(&mut self, received: &ReceivedBlock) -> BlockVerdict {
         let Some(configurations) = &mut self.configurations else {
             return BlockVerdict::Stop;
@@ -115,7 +118,10 @@ impl<D: Disk> BlockIntake<D> {
             }
             Err(Error::Refused(why)) => BlockVerdict::Refused(why.to_string()),
             Err(error) => {
-                let why = format!("block {}: nothing is served any more: {error}", received.number);
+                let why = format!(
+                    "block {}: the channel's configuration is not known any more, so no client is served: {error}",
+                    received.number
+                );
                 self.watch.record_withheld(&why);
                 self.teller.withhold();
                 BlockVerdict::Stop
@@ -144,12 +150,12 @@ impl<D: Disk> BlockIntake<D> {
         }
     }
 
-    /// Returns the watch that shows the intake's state.
+    /// Returns the watch, which records the intake's events for the status.
     pub fn watch(&self) -> Arc<Watch> {
         Arc::clone(&self.watch)
     }
 
-    /// Records the reason why no further block is taken. Only the first reason counts.
+    /// Records the reason why the intake accepts no further block. Only the first reason is stored.
     pub fn give_up(&mut self, why: String) {
         if self.stopped.is_none() {
             self.watch.record_stop(&why);
@@ -157,7 +163,7 @@ impl<D: Disk> BlockIntake<D> {
         }
     }
 
-    /// Returns the reason why no further block is taken.
+    /// Returns the reason why the intake accepts no further block; `None` while it accepts blocks.
     pub fn stopped(&self) -> Option<&str> {
         self.stopped.as_deref()
     }
@@ -165,7 +171,7 @@ impl<D: Disk> BlockIntake<D> {
     /// Shows the last block to clients, writes a checkpoint and closes the ledger.
     ///
     /// # Errors
-    /// The reason why no further block was taken, or an error of closing the ledger.
+    /// The reason why the intake accepted no further block, or an error of closing the ledger.
     pub fn close(self) -> anyhow::Result<()> {
         let Self {
             mut replica,
@@ -195,7 +201,7 @@ mod tests {
     use std::path::Path;
     use std::time::Instant;
 
-    /// The intake of a ledger with the genesis block on a simulated disk, and the recorded blocks.
+    /// Returns the intake of a ledger that has only the genesis block, on a simulated disk, and the recorded blocks.
     fn intake(disk: &SimDisk) -> (BlockIntake<SimDisk>, Vec<Bytes>) {
         let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
         let blocks = MemorySource::read(&recorded, "orderer").unwrap();
@@ -224,14 +230,16 @@ mod tests {
             intake.step(received(1, &blocks[1])),
             ReadAheadVerdict::On
         ));
-        // A block is executed at the step after it has been parsed: block 1, and the wrong one after it.
+        // A step executes the blocks that are parsed: first block 1, then the wrong block in place of block 2.
         let began = Instant::now();
         let mut step = intake.step(received(2, &blocks[3]));
         let (number, why) = loop {
             match step {
                 ReadAheadVerdict::Back(number, why) => break (number, why),
                 ReadAheadVerdict::On => step = intake.step(None),
-                ReadAheadVerdict::Stop => panic!("the block has number 3, the next is 2"),
+                ReadAheadVerdict::Stop => {
+                    panic!("the intake stopped instead of refusing block 3 in place of block 2")
+                }
             }
             assert!(began.elapsed() < Duration::from_secs(30));
             std::thread::yield_now();
@@ -241,7 +249,7 @@ mod tests {
             let taken = intake.step(received(number, &blocks[number as usize]));
             assert!(matches!(taken, ReadAheadVerdict::On), "block {number}");
         }
-        // Block 4 is executed after it has been parsed, although no other block arrives.
+        // Block 4 is executed once it is parsed, although no further block arrives.
         let began = Instant::now();
         while intake.next_number() < 5 {
             assert!(matches!(intake.step(None), ReadAheadVerdict::On));
@@ -258,7 +266,7 @@ mod tests {
         assert!(intake.next_configuration().is_none());
         let taken = received(1, &blocks[1]).unwrap();
         assert!(matches!(intake.follow_configuration(&taken), BlockVerdict::Stop));
-        // The state after a stop before block 1.
+        // Set the state that follows a stop before block 1.
         intake.give_up("block 1: a reason".to_owned());
         intake.configurations = intake.replica.validator().map(Configurations::after);
         for number in 1..5 {
@@ -282,7 +290,7 @@ mod tests {
         disk.fail_nth(Op::SyncData, 1);
         let ends = (1..14).find(|&number| {
             let ahead = intake.step(received(number, &blocks[number as usize]));
-            // A later block meets the failure: waits until this block has been written or has failed.
+            // A failed write is reported with a later block. Wait until this block is written or has failed.
             let _ = intake.replica.flush();
             matches!(ahead, ReadAheadVerdict::Stop)
         });

@@ -1,7 +1,8 @@
 //! Joining a channel from a peer's snapshot.
 //!
-//! The ledger is built in a directory next to the requested one, and renamed when it is complete and durable. A
-//! process that is killed meanwhile leaves only that directory, which the next attempt removes.
+//! The ledger is built in a temporary directory next to the requested directory. When the ledger is complete and
+//! durable, the temporary directory is renamed. A process that is killed before leaves only the temporary directory,
+//! which the next attempt removes.
 
 use crate::config::StateName;
 use crate::ledger::{KIND, state_folder};
@@ -13,11 +14,11 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Builds the ledger in `data`, which is missing or empty, from the snapshot in `folder`. `step` is called after each
-/// step with its name.
+/// Builds the ledger in the directory `data`, which must be missing or empty, from the snapshot in `folder`. Calls
+/// `step` with the name of each step when the step is done.
 ///
 /// # Errors
-/// A damaged or unexpected file of the snapshot; a directory that is not empty. Nothing is then left in `data`.
+/// A file of the snapshot is damaged or unexpected, or `data` is not empty. After an error, `data` holds no new file.
 pub fn join(
     data: &Path,
     folder: &Path,
@@ -34,13 +35,13 @@ pub fn join(
     remove_rest(&building)?;
     let joined = build(&building, folder, expected, validation, state, step);
     let renamed = joined.and_then(|joined| {
-        let renaming = || format!("renaming {} to {}", building.display(), data.display());
+        let renaming = || format!("cannot rename {} to {}", building.display(), data.display());
         fs::rename(&building, data).with_context(renaming)?;
         step("renamed");
         Ok(joined)
     });
     if renamed.is_err() {
-        // The next attempt removes the rest.
+        // If this removal fails, the next attempt removes the directory.
         let _ = fs::remove_dir_all(&building);
     }
     let joined = renamed?;
@@ -73,14 +74,14 @@ fn next_to(data: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     Ok((parent.to_owned(), parent.join(building)))
 }
 
-/// Removes the rest of a killed attempt, unless another process is using it.
+/// Removes the temporary directory of an attempt that was killed, unless another process uses that directory.
 fn remove_rest(building: &Path) -> anyhow::Result<()> {
     if !building.try_exists()? {
         return Ok(());
     }
     let rest = || {
         format!(
-            "{}, left by an attempt to join that did not end",
+            "cannot use {}, which an earlier attempt to join left",
             building.display()
         )
     };

@@ -25,8 +25,8 @@ pub fn history_file(data: &Path) -> PathBuf {
     data.join("history")
 }
 
-/// Opens the ledger in the directory `data`, whose lock `disk` holds, or creates one. Also returns remarks for the
-/// operator about damage that was repaired.
+/// Opens the ledger in the directory `data`, or creates one. `disk` holds the lock of the directory. Also returns
+/// remarks for the operator about damage that was repaired.
 ///
 /// # Errors
 /// The reason why the ledger or its state cannot be used.
@@ -63,7 +63,7 @@ pub fn open(
         .with_context(|| format!("cannot open the ledger in {}", data.display()))?;
     let damaged = opened.ledger.damaged.iter();
     let mut remarks: Vec<String> = damaged
-        .map(|damaged| format!("a damaged checkpoint is not used: {damaged}"))
+        .map(|damaged| format!("a checkpoint cannot be used, so more blocks are replayed: {damaged}"))
         .collect();
     for what in &opened.ledger.ids_remade {
         remarks.push(format!("a file of transaction ids was rebuilt: {what}"));
@@ -80,11 +80,12 @@ pub fn open(
     Ok((replica, remarks))
 }
 
-/// Adds the genesis block to an empty ledger. Checks that another ledger begins with it, if it is given.
+/// Adds the genesis block to an empty ledger. If the ledger is not empty and `genesis` is given, checks that the ledger
+/// begins with this block.
 ///
 /// # Errors
-/// An empty ledger without a genesis block, or a genesis block with which the ledger does not begin or that cannot be
-/// added.
+/// The ledger is empty and there is no genesis block, the ledger begins with another block, or the genesis block cannot
+/// be added.
 pub fn begin_channel<D: Disk>(replica: &mut Replica<D>, genesis: Option<Vec<u8>>) -> anyhow::Result<()> {
     match genesis {
         Some(bytes) if replica.next() == 0 => {
@@ -92,11 +93,13 @@ pub fn begin_channel<D: Disk>(replica: &mut Replica<D>, genesis: Option<Vec<u8>>
             replica.flush()?;
         }
         None if replica.next() == 0 => bail!(
-            "the ledger is empty: `genesis` (--genesis FILE) gives the channel's first block, which no other source \
-             vouches for; or `lineside fabric join` makes the ledger from a peer's snapshot"
+            "the ledger is empty: give the channel's genesis block with `genesis` (--genesis FILE), or make the ledger \
+             from a peer's snapshot with `lineside fabric join`"
         ),
         Some(bytes) if !begins_with(replica, &bytes) => {
-            bail!("`genesis` (--genesis FILE): the ledger begins with another block");
+            bail!(
+                "`genesis` (--genesis FILE): the ledger begins with another block; give this channel's genesis block"
+            );
         }
         _ => {}
     }
@@ -104,7 +107,7 @@ pub fn begin_channel<D: Disk>(replica: &mut Replica<D>, genesis: Option<Vec<u8>>
 }
 
 /// Returns true if the first block of the ledger is `genesis`. A ledger that was joined from a snapshot does not have
-/// its first block; for it only the channel's name is compared.
+/// the genesis block; for such a ledger, only the channel's name is compared.
 pub fn begins_with<D: Disk>(replica: &Replica<D>, genesis: &[u8]) -> bool {
     let arena = Arena::new();
     if replica.blocks().first() > 0 {

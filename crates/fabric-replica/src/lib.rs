@@ -1,6 +1,7 @@
 //! A committing replica of Hyperledger Fabric as a service of the daemon.
 //!
-//! The validator and the ledger are `lineside-fabric`; Deliver is `lineside-fabric-grpc`. This crate combines both:
+//! The validator and the ledger are in the crate `lineside-fabric`, and the Deliver client and server in
+//! `lineside-fabric-grpc`. This crate combines both:
 //!
 //! ```text
 //! orderers --Deliver--+
@@ -10,8 +11,8 @@
 //! ```
 //!
 //! [`config`] is the section `[fabric]`, [`files`] reads identities and keys, [`ledger`] opens the ledger, [`intake`]
-//! takes blocks, [`udp_source`] receives them over UDP, [`watch`] and [`status`] are the state for the console, and
-//! [`service`] starts a replica.
+//! passes blocks to the replica, [`udp_source`] receives blocks over UDP, [`watch`] and [`status`] provide the status
+//! that the console shows, and [`service`] starts a replica.
 //!
 //! ```
 //! use lineside_fabric_replica::config::FabricConfig;

@@ -1,5 +1,5 @@
 //! The `fabric` service of the daemon: a committing replica of one channel. It follows an orderer, validates blocks,
-//! keeps the ledger, and serves its blocks as a peer does.
+//! writes them to the ledger, and serves them as a peer does.
 
 use crate::config::{FabricConfig, StateName};
 use crate::files::{DeliverClient, read_client, read_paper_identities, read_server_tls, read_udp_key};
@@ -49,7 +49,7 @@ fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
 
 struct FabricService {
     config: FabricConfig,
-    /// Contents of the files, after they are read.
+    /// Contents of the configured files; `None` until they are read.
     files: Option<Files>,
 }
 
@@ -60,7 +60,7 @@ struct Files {
     genesis: Option<Vec<u8>>,
     results: Publisher,
     disk: FsDisk,
-    /// Guard that removes what the start has created, until the service is used.
+    /// Guard that removes a directory which this start has created, if the start fails.
     new_directory: Option<NewDirectory>,
 }
 
@@ -70,9 +70,9 @@ struct RunningFabric {
     parts: Option<StoppableParts>,
 }
 
-/// State that the status function shares with the running service.
+/// State that the running service shares with the function that makes its status.
 struct StatusShared {
-    /// Limits that all clients of Deliver share.
+    /// Limits on connections, calls and bytes that all clients of Deliver share.
     gate: Arc<Gate>,
     about: ReplicaInfo,
     watch: Arc<Watch>,
@@ -82,9 +82,9 @@ struct StatusShared {
 struct StoppableParts {
     runtime: Runtime,
     server: Server,
-    /// Stops following orderers.
+    /// Channel that stops the thread in `following`.
     end: oneshot::Sender<()>,
-    /// Thread that follows orderers and takes their blocks.
+    /// Thread that follows orderers and passes their blocks to the intake.
     following: JoinHandle<BlockIntake<FsDisk>>,
 }
 
@@ -104,7 +104,7 @@ impl Service for FabricService {
             has_fast_path: false,
         };
         let deliver = self.config.listen;
-        // Deliver uses TCP, so both may have the same port.
+        // Deliver uses TCP, so the UDP socket may have the same port number.
         let udp = self.config.udp_listen.0;
         let udp = udp.filter(|udp| udp.port() != deliver.port());
         let udp = udp.map(|udp| listen("udp_listen", udp));
@@ -131,7 +131,8 @@ impl Service for FabricService {
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
         let config = &self.config;
         raise_open_files_limit();
-        // Reads all read-only files first: if one of them cannot be used, nothing has been created.
+        // All configured files are read before anything is created, so no new directory remains if a file cannot be
+        // used.
         let udp = udp_form(config)?;
         let client = read_client(config)?;
         let tls = read_server_tls(config)?;
@@ -170,7 +171,7 @@ impl Service for FabricService {
         let watch = Watch::new(&files.results);
         let results = files.results.results();
         let replica = open_ledger(&config, files.disk, files.results, files.genesis)?;
-        let teller = committed(&replica)?.context("the ledger has no channel")?;
+        let teller = committed(&replica)?.context("the ledger has no genesis block")?;
         let ledger = teller.committed();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -244,7 +245,7 @@ async fn log_blocks(channel: String, mut heights: watch::Receiver<u64>, results:
     while heights.changed().await.is_ok() {
         let height = *heights.borrow_and_update();
         for number in next..height {
-            // If many blocks become durable at once, the oldest are no longer among the results.
+            // If many blocks become durable at once, the results of the oldest of them are already overwritten.
             let Some(block) = results.block(number) else {
                 tracing::info!(channel, block = number, "committed");
                 continue;
@@ -298,13 +299,15 @@ fn udp_form(config: &FabricConfig) -> anyhow::Result<Option<DatagramForm>> {
 
 fn bind_udp(config: &FabricConfig, form: Option<DatagramForm>) -> anyhow::Result<Option<UdpSource>> {
     let bound = config.udp_listen.0.zip(form).map(|(listen, form)| {
-        UdpSource::bind(listen, form, config.memory_max.bytes() / 8)
-            .with_context(|| format!("cannot listen on {listen} with UDP"))
+        UdpSource::bind(listen, form, config.memory_max.bytes() / 8).with_context(|| {
+            format!("cannot receive blocks over UDP on {listen}; give another address with --udp-listen")
+        })
     });
     bound.transpose()
 }
 
-/// Returns the options for following orderers. `watch` records each endpoint that is left, and a warning is logged.
+/// Returns the options for following orderers. If the client leaves an endpoint, `watch` records this, and a warning is
+/// logged.
 fn following(
     config: &FabricConfig,
     client: &DeliverClient,
@@ -328,7 +331,8 @@ fn following(
     }
 }
 
-/// Starts the thread that takes blocks until `ended`, or until the intake gives up. The thread returns the intake.
+/// Starts the thread that follows orderers until `ended` is sent, or until the intake accepts no further block. The
+/// thread returns the intake.
 fn spawn_following(
     runtime: Handle,
     mut intake: BlockIntake<FsDisk>,
@@ -357,7 +361,8 @@ fn spawn_following(
     Ok(thread.spawn(run)?)
 }
 
-/// Takes blocks until the intake gives up, then follows the channel's configuration while it is known.
+/// Passes blocks to the intake until the intake accepts no further block. Then follows the channel's configuration as
+/// long as it is known.
 async fn follow_all(intake: &mut BlockIntake<FsDisk>, udp: Option<(UdpSource, EarlyWork)>, options: Options) {
     let channel = options.channel.clone();
     let mut after = options.clone();
@@ -367,19 +372,19 @@ async fn follow_all(intake: &mut BlockIntake<FsDisk>, udp: Option<(UdpSource, Ea
     let why = intake.stopped().unwrap_or_default();
     tracing::warn!(
         channel,
-        "no further block is taken; the existing blocks are still served: {why}"
+        "the replica has stopped and accepts no further block; the existing blocks are still served: {why}"
     );
     if let Some(next) = intake.next_configuration() {
         after.from = next;
         follow_blocks(after, |received| intake.follow_configuration(&received)).await;
         tracing::warn!(
             channel,
-            "the channel's configuration is no longer known, so nothing is served"
+            "the channel's configuration is no longer known, so no client is served"
         );
     }
 }
 
-/// Takes blocks until the intake gives up.
+/// Passes blocks from UDP or from orderers to the intake until the intake accepts no further block.
 async fn follow(
     intake: &mut BlockIntake<FsDisk>,
     udp: Option<(UdpSource, EarlyWork)>,
@@ -397,7 +402,7 @@ async fn follow(
     }
 }
 
-/// Shows in the status that the thread that takes blocks has panicked.
+/// Guard that records a panic of the following thread in the status.
 struct ShowPanic<'a>(&'a Watch);
 
 impl Drop for ShowPanic<'_> {
@@ -408,7 +413,7 @@ impl Drop for ShowPanic<'_> {
     }
 }
 
-const PANICKED: &str = "the thread that takes blocks has panicked";
+const PANICKED: &str = "the thread that follows orderers has panicked; see the log, and restart the service";
 
 impl Running for RunningFabric {
     fn name(&self) -> &'static str {
@@ -445,7 +450,7 @@ impl Running for RunningFabric {
         let Some(parts) = self.parts.take() else {
             return Ok(());
         };
-        // The thread may have ended before.
+        // Sending fails only if the thread has already ended.
         let _ = parts.end.send(());
         let followed = parts.following.join();
         let stopped = parts.runtime.block_on(parts.server.stop());

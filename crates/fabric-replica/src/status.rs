@@ -1,4 +1,5 @@
-//! Status of a replica in addition to that of every service: `fabric` in the service's object of `/status`.
+//! Status of a replica, in addition to the status that every service has: the object `fabric` in the service's object
+//! of `/status`.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,24 +21,25 @@ pub struct FabricStatus {
     /// Commit hash of the last block, hex; the genesis block has none.
     #[serde(default)]
     pub commit_hash: Option<String>,
-    /// Blocks in the ledger when the service started.
+    /// Number of blocks in the ledger when the service started.
     #[serde(default)]
     pub height_at_start: u64,
     /// Address and port at which blocks are received over UDP; `None` without UDP.
     #[serde(default)]
     pub udp: Option<String>,
-    /// Reason why no further block is taken; `None` while blocks are taken.
+    /// Reason why the replica accepts no further block; `None` while it accepts blocks.
     pub stopped: Option<String>,
-    /// True if the source sends blocks, or holds the request because there is no newer one.
+    /// True if the source (an orderer or a UDP sender) sends blocks, or keeps the request open because the channel has
+    /// no newer block.
     pub following: bool,
-    /// The last source that was left, and the reason; `None` once a source is found again.
+    /// The last source that the replica left, and the reason; `None` once a source works again.
     pub left: Option<String>,
-    /// Milliseconds without a source; `None` if there is one, or none is expected.
+    /// Milliseconds without a working source; `None` if a source works or no source is needed.
     #[serde(default)]
     pub without_source_ms: Option<u64>,
     /// Milliseconds since the last block arrived; `None` before the first.
     pub block_age_ms: Option<u64>,
-    /// Results of the last few blocks, the newest first.
+    /// Results of the last blocks, newest first.
     pub blocks: Vec<BlockRecord>,
 }
 
@@ -46,9 +48,9 @@ pub struct FabricStatus {
 pub struct BlockRecord {
     /// Number of the block.
     pub number: u64,
-    /// Number of its transactions.
+    /// Number of transactions in the block.
     pub transactions: u32,
-    /// Number of its transactions that are VALID.
+    /// Number of transactions with the code VALID.
     pub valid: u32,
     /// Number of transactions with each code, by the code's name.
     pub counts: BTreeMap<String, u64>,
@@ -73,8 +75,8 @@ impl FabricStatus {
         }
         let source = match (self.following, &self.left) {
             (true, _) if self.block_age_ms.is_some() => "sends blocks",
-            (true, _) => "holds the request; the channel has no newer block",
-            (false, None) => "none was reached yet",
+            (true, _) => "waits for the next block; the channel has no newer one",
+            (false, None) => "no orderer was reached yet",
             (false, Some(left)) => left.as_str(),
         };
         if self.stopped.is_none() {

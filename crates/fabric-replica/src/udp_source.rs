@@ -1,5 +1,5 @@
-//! Blocks over UDP: a receiver on its own thread passes them to the intake. Blocks that the sender no longer has are
-//! fetched with Deliver.
+//! Source of blocks over UDP: a receiver on its own thread passes blocks to the intake. Blocks that the sender no
+//! longer has are fetched from an orderer with Deliver.
 
 use lineside_fabric::early::EarlyWork;
 use lineside_fabric::limits::BLOCK_BYTES_MAX;
@@ -19,14 +19,15 @@ use std::thread::JoinHandle;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Maximum number of blocks that wait to be taken; further blocks stay at the sender.
+/// Maximum number of complete blocks that wait for the intake; further blocks stay at the sender.
 const WAITING_BLOCKS_MAX: usize = 8;
 
 /// Form of the datagrams.
 pub enum DatagramForm {
     /// Datagrams of `lineside fabric send`, with a MAC under this key.
     Native(SharedKey),
-    /// The papers' packets, which have no MAC, from these sources, and the identities known in advance.
+    /// Packets in the paper format, which have no MAC: the trusted source addresses, and the identities that are known
+    /// in advance.
     Paper(Vec<Range>, Vec<NumberedIdentity>),
 }
 
@@ -34,11 +35,12 @@ pub enum DatagramForm {
 pub struct UdpSource {
     socket: UdpSocket,
     form: DatagramForm,
-    /// Maximum number of bytes of incomplete blocks, and of blocks that wait to be taken, each.
+    /// Maximum size of the incomplete blocks, in bytes. The complete blocks that wait for the intake have the same
+    /// limit.
     memory_bytes_max: usize,
 }
 
-/// Limit of the bytes of complete blocks that wait to be taken.
+/// Limit on the total size of complete blocks that wait for the intake.
 struct BytesLimit {
     bytes: Arc<Semaphore>,
     bytes_max: u32,
@@ -51,7 +53,8 @@ impl BytesLimit {
         Self { bytes, bytes_max }
     }
 
-    /// Returns the bytes that a block takes of the limit. A block longer than the limit takes all of it.
+    /// Returns the number of bytes that a block uses of the limit. A block that is larger than the limit uses the whole
+    /// limit.
     fn needed(&self, block_bytes: usize) -> u32 {
         u32::try_from(block_bytes).map_or(self.bytes_max, |bytes| bytes.min(self.bytes_max))
     }
@@ -60,8 +63,8 @@ impl BytesLimit {
         self.bytes.available_permits() >= self.needed(block_bytes) as usize
     }
 
-    /// Waits until there is room for the block, and reserves it; `None` if the receiver of the blocks has closed.
-    /// Dropping the permit frees the room.
+    /// Waits until the limit admits the block, and returns a permit for its bytes; `None` if the intake has ended.
+    /// Dropping the permit releases the bytes.
     async fn take(&self, block_bytes: usize) -> Option<OwnedSemaphorePermit> {
         let bytes = Arc::clone(&self.bytes);
         bytes.acquire_many_owned(self.needed(block_bytes)).await.ok()
@@ -72,7 +75,7 @@ impl BytesLimit {
     }
 }
 
-/// Ends all waits for room when it is dropped.
+/// Guard that ends all waits for a permit when it is dropped.
 struct CloseOnDrop(Arc<Semaphore>);
 
 impl Drop for CloseOnDrop {
@@ -82,11 +85,11 @@ impl Drop for CloseOnDrop {
 }
 
 enum Event {
-    /// A complete block; its room is returned when it is taken.
+    /// A complete block with its number, its bytes, and the permit, which is dropped when the intake takes the block.
     Whole(u64, Vec<u8>, OwnedSemaphorePermit),
-    /// A block that was handed out has been parsed.
+    /// Notice that a block which the intake has taken is now parsed and can be executed.
     Read,
-    /// Blocks up to this one must be fetched.
+    /// The blocks up to this number must be fetched.
     Gap(u64),
     Failed(io::Error),
 }
@@ -94,7 +97,7 @@ enum Event {
 struct EventSender {
     events: mpsc::Sender<Event>,
     memory_limit: BytesLimit,
-    /// Runtime of the task that takes the blocks.
+    /// Runtime of the task that passes the blocks to the intake.
     runtime: Handle,
     early_work: EarlyWork,
     channel: String,
@@ -112,11 +115,11 @@ impl BlockSink for EventSender {
     }
 
     fn on_block(&mut self, number: u64, bytes: Vec<u8>) {
-        // A receiver of the papers' packets has not asked for room.
+        // A receiver of packets in the paper format does not call `has_room` before, so this call may wait.
         let Some(room) = self.runtime.block_on(self.memory_limit.take(bytes.len())) else {
             return;
         };
-        // The receiving end is dropped only when the service stops.
+        // Sending fails only if the receiving end was dropped, which happens when the service stops.
         let _ = self.events.blocking_send(Event::Whole(number, bytes, room));
     }
 
@@ -125,11 +128,11 @@ impl BlockSink for EventSender {
     }
 
     fn on_counters(&mut self, counters: &Counters) {
-        // The next warning is due at ten times the number, so that these datagrams cannot fill the log.
+        // The next warning is due at ten times the present number, so that such datagrams cannot fill the log.
         if counters.bad_mac >= self.forged_told_at {
             tracing::warn!(
                 channel = self.channel,
-                "{} datagrams have a wrong MAC: the sender has another key, or other hosts send to this port",
+                "{} datagrams have a wrong MAC; check that the sender uses the same `udp_key`",
                 counters.bad_mac
             );
             self.forged_told_at = counters.bad_mac.saturating_mul(10);
@@ -141,7 +144,7 @@ impl BlockSink for EventSender {
     }
 }
 
-/// Thread of the receiver; it ends when this is dropped.
+/// Handle of the receiver's thread. The thread ends when the handle is dropped.
 struct ReceiverThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -151,15 +154,15 @@ impl Drop for ReceiverThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic was reported when it happened.
+            // The panic hook has already reported a panic of this thread.
             let _ = thread.join();
         }
     }
 }
 
 impl UdpSource {
-    /// Listens at `listen`. Incomplete blocks may have `memory_bytes_max` bytes, and so may blocks that wait to be
-    /// taken.
+    /// Listens at `listen`. Incomplete blocks may use `memory_bytes_max` bytes, and complete blocks that wait for the
+    /// intake as many again.
     ///
     /// # Errors
     /// The system's error.
@@ -191,11 +194,12 @@ impl UdpSource {
         let mut session = [0; 16];
         getrandom::fill(&mut session).map_err(io::Error::other)?;
         let receive = move || {
-            // The genesis block, number 0, is never fetched.
+            // The value 0 means that no block was fetched, because the genesis block, number 0, is never fetched.
             let mut fetched = || Some(fetched.swap(0, Ordering::Relaxed)).filter(|&next| next > 0);
             let ended = match self.form {
                 DatagramForm::Native(key) => {
-                    // The validator computes data hashes anyway; a block that it refuses is fetched with Deliver.
+                    // The validator computes data hashes anyway. A block that the validator refuses is fetched with
+                    // Deliver.
                     let options = ReceiverOptions {
                         data_hash: false,
                         memory_bytes_max: self.memory_bytes_max,
@@ -227,9 +231,9 @@ impl UdpSource {
         })
     }
 
-    /// Hands out one block after the other until `on` stops it, like [`follow_ahead`], and passes transactions of
-    /// incomplete blocks to `early`. `deliver` has the number of the first block, and the endpoints that are asked
-    /// for missing blocks.
+    /// Hands out one block after the other until `on` stops it, as [`follow_ahead`] does, and passes transactions of
+    /// incomplete blocks to `early`. `deliver` has the number of the first block, and the endpoints from which missing
+    /// blocks are fetched.
     ///
     /// # Errors
     /// The system's error of the socket.
@@ -253,8 +257,8 @@ impl UdpSource {
             forged_told_at: 1,
         };
         let _thread = self.start(deliver.from, event_sender, Arc::clone(&fetched))?;
-        // Declared after the thread, so that they are dropped first: the thread may be waiting for room in one of
-        // them.
+        // These variables are declared after the thread, so they are dropped first. The thread may be waiting for a
+        // permit or for space in the queue, and dropping them ends that wait.
         let (mut waiting, _closing) = (waiting, closing);
         let mut taking = BlockTaker {
             next: deliver.from,
@@ -288,7 +292,7 @@ impl UdpSource {
 
 struct BlockTaker<'r, F> {
     deliver: Options,
-    /// Number of the block that is handed out next.
+    /// Number of the block to hand out next.
     next: u64,
     read: &'r Notify,
     on: F,
@@ -296,7 +300,7 @@ struct BlockTaker<'r, F> {
 }
 
 impl<F: FnMut(Option<ReceivedBlock>) -> ReadAheadVerdict> BlockTaker<'_, F> {
-    /// Takes a block that arrived over UDP. Returns false to stop.
+    /// Takes a block that arrived over UDP. Returns false if `on` stops the source.
     async fn take(&mut self, number: u64, bytes: Vec<u8>) -> bool {
         if number < self.next {
             return true;
@@ -308,8 +312,8 @@ impl<F: FnMut(Option<ReceivedBlock>) -> ReadAheadVerdict> BlockTaker<'_, F> {
         self.hand_out(Some(ReceivedBlock { number, bytes })).await
     }
 
-    /// Hands out a block, or reports that one was parsed. Blocks that are handed back are fetched. Returns false to
-    /// stop.
+    /// Hands out a block to `on`, or reports that a block was parsed. If `on` refuses a block, that block and the later
+    /// ones are fetched with Deliver. Returns false if `on` stops the source.
     async fn hand_out(&mut self, received: Option<ReceivedBlock>) -> bool {
         if let Some(received) = &received {
             self.next = received.number + 1;
@@ -318,7 +322,10 @@ impl<F: FnMut(Option<ReceivedBlock>) -> ReadAheadVerdict> BlockTaker<'_, F> {
             ReadAheadVerdict::On => true,
             ReadAheadVerdict::Back(number, why) => {
                 let channel = &self.deliver.channel;
-                tracing::warn!(channel, "block {number} from UDP is refused: {why}");
+                tracing::warn!(
+                    channel,
+                    "block {number} from UDP was refused and will be fetched from an orderer: {why}"
+                );
                 let to = self.next.saturating_sub(1);
                 self.next = number;
                 self.fetch(to).await
@@ -327,7 +334,7 @@ impl<F: FnMut(Option<ReceivedBlock>) -> ReadAheadVerdict> BlockTaker<'_, F> {
         }
     }
 
-    /// Fetches blocks up to `to` with Deliver. Returns false to stop.
+    /// Fetches blocks up to number `to` with Deliver. Returns false if `on` stops the source.
     async fn fetch(&mut self, to: u64) -> bool {
         if self.next <= to {
             let channel = &self.deliver.channel;

@@ -1,4 +1,4 @@
-//! Tests of the limit of complete blocks that wait to be taken.
+//! Tests of the limit on complete blocks from UDP that wait for the intake.
 
 use super::*;
 use lineside_fabric::ledger::{Replica, Setup};
@@ -23,7 +23,7 @@ fn made(network: &Arc<Network>) -> Vec<Arc<[u8]>> {
     blocks.map(|block| block.bytes.into()).collect()
 }
 
-/// A ledger with a genesis block, and the verifier of transactions of its next blocks.
+/// Returns a ledger with a genesis block, and the handle for early verification of the transactions of its next blocks.
 fn ledger(genesis: &[u8]) -> (Replica<SimDisk>, EarlyWork) {
     let (mut replica, _) = Replica::open(SimDisk::new(1), Setup::default(), None).unwrap();
     replica.add(genesis.to_vec()).unwrap();
@@ -55,7 +55,7 @@ fn blocks_that_wait_are_bounded_in_bytes() {
         drop(waiting.try_recv().ok());
         assert!(matches!(further.poll(&mut context), Poll::Ready(Some(_))));
     }
-    // A block longer than the limit waits alone.
+    // A block that is larger than the limit may wait, but then no other block may wait.
     assert!(tell.has_room(5000));
     tell.on_block(2, vec![0; 5000]);
     assert!(!tell.has_room(1));
@@ -65,7 +65,7 @@ fn blocks_that_wait_are_bounded_in_bytes() {
     assert!(matches!(further.poll(&mut context), Poll::Ready(None)));
 }
 
-/// Blocks of a sender, and the next one.
+/// Blocks of a sender, and the index of the next block to send.
 struct SentBlocks(Vec<Arc<[u8]>>, usize);
 
 impl BlockSource for SentBlocks {
@@ -94,7 +94,7 @@ fn all_blocks_arrive_although_only_one_may_wait() {
     socket.connect(source.address().unwrap()).unwrap();
     let client = network.client(0);
     let signer = Signer::from_pem("Org1MSP", &client.pem, client.key.pem().as_bytes()).unwrap();
-    // No endpoint is asked, because every block arrives over UDP.
+    // No request goes to this endpoint, because every block arrives over UDP.
     let deliver = Options::new(vec!["127.0.0.1:1".into()], Arc::new(signer), "lab", 1);
     let (stop, read) = (AtomicBool::new(false), Notify::new());
     let runtime = Runtime::new().unwrap();

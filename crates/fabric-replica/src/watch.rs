@@ -1,4 +1,4 @@
-//! Events of a running replica, and the status derived from them.
+//! Records the events of a running replica, and makes the replica's status from them.
 
 use crate::status::{BlockRecord, DETAILS, FabricStatus};
 use lineside_fabric::TxCode;
@@ -19,27 +19,27 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of blocks in a status.
 const STATUS_BLOCKS: u64 = 8;
-/// Maximum number of codes in a status: the reader of a status accepts 1 MiB.
+/// Maximum number of validation codes in a status. The console reads a status of at most 1 MiB.
 const STATUS_CODES_MAX: usize = 200_000;
 
-/// Constant parts of a status.
+/// Parts of a status that do not change while the service runs.
 #[derive(Clone, Debug)]
 pub struct ReplicaInfo {
     /// Channel of the replica.
     pub channel: String,
-    /// Address and port of Deliver.
+    /// Address and port at which the replica serves Deliver.
     pub listen: SocketAddr,
     /// Address and port at which blocks are received over UDP.
     pub udp: Option<SocketAddr>,
-    /// Blocks in the ledger when the service started.
+    /// Number of blocks in the ledger when the service started.
     pub height_at_start: u64,
-    /// Header hash of the last of them.
+    /// Header hash of the last block when the service started.
     pub hash_at_start: Option<[u8; 32]>,
-    /// Commit hash of the last of them; the genesis block has none.
+    /// Commit hash of the last block when the service started; the genesis block has none.
     pub commit_hash_at_start: Option<[u8; 32]>,
-    /// Time without a source after which the service is unhealthy; zero: it never is for this reason.
+    /// Time without a working source after which the service is unhealthy; zero means that it never is for this reason.
     pub health_after: Duration,
-    /// Durations of fdatasync of the ledger's journal.
+    /// Histogram of the durations of fdatasync of the ledger's journal.
     pub sync_times: Arc<Histogram>,
 }
 
@@ -48,7 +48,7 @@ pub struct Watch {
     results: Results,
     totals: Arc<Totals>,
     sources_left: AtomicU64,
-    /// Verifier of transactions that arrive before their block is complete.
+    /// Handle of the early verification, for its counters.
     early: OnceLock<EarlyWork>,
     now: Mutex<WatchState>,
 }
@@ -60,15 +60,15 @@ struct WatchState {
     following: bool,
     left: Option<String>,
     stopped: Option<String>,
-    /// Time since when no source has sent blocks or held a request.
+    /// Time since which no source has sent blocks or kept a request open; `None` while a source works.
     without_since: Option<Instant>,
-    /// Number of sources that were left since then.
+    /// Number of times that the replica left a source since `without_since`.
     tries: u64,
 }
 
 impl WatchState {
-    /// Records that a source is found. Returns the number of failed tries before and their duration, if there were
-    /// any.
+    /// Records that a source works. Returns the number of failed attempts before and the time that they took; `None` if
+    /// there were none.
     fn source_found(&mut self) -> Option<(u64, Duration)> {
         (self.following, self.left) = (true, None);
         let since = self.without_since.take();
@@ -77,19 +77,19 @@ impl WatchState {
     }
 }
 
-/// Logs that a source is found after failed tries.
+/// Logs that a source works after failed attempts.
 fn log_found(found: Option<(u64, Duration)>, endpoint: &str) {
     if let Some((tries, time)) = found {
         tracing::info!(
             endpoint,
-            "following works again, after {tries} failed tries in {} s",
+            "following works again, after {tries} failed attempts in {} s",
             time.as_secs()
         );
     }
 }
 
 impl Watch {
-    /// Creates the watch of the replica that publishes its results with `publisher`.
+    /// Creates the watch of a replica. `publisher` publishes the results of the replica's blocks.
     pub fn new(publisher: &Publisher) -> Arc<Self> {
         Arc::new(Self {
             results: publisher.results(),
@@ -104,7 +104,7 @@ impl Watch {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that blocks are expected from now on: a source that is not found in time is a problem.
+    /// Records that the replica needs a source from now on. If no source works in time, the status shows a problem.
     pub fn expects_source(&self) {
         self.now().without_since.get_or_insert_with(Instant::now);
     }
@@ -118,7 +118,7 @@ impl Watch {
         log_found(found, "");
     }
 
-    /// Returns a function that records a source that holds the request because its channel has no newer block.
+    /// Returns a callback that records a source which keeps the request open because the channel has no newer block.
     pub fn on_held(self: &Arc<Self>) -> OnRequestHeld {
         let watch = Arc::clone(self);
         Arc::new(move |endpoint| {
@@ -129,20 +129,20 @@ impl Watch {
         })
     }
 
-    /// Sets the counter of transactions that arrive early. Only the first call counts.
+    /// Sets the handle of the early verification, whose counters the status shows. Only the first call has an effect.
     pub fn works_early(&self, early: EarlyWork) {
         let _ = self.early.set(early);
     }
 
-    /// Records that no further block is taken, and the reason.
+    /// Records that the replica accepts no further block, and the reason.
     pub fn record_stop(&self, why: &str) {
         let mut now = self.now();
         (now.following, now.stopped) = (false, Some(why.to_owned()));
-        // An old refusal does not explain the stop.
+        // The reason for leaving an earlier source does not explain the stop, so the status must not show it any more.
         (now.left, now.without_since) = (None, None);
     }
 
-    /// Records that nothing is served any more either, and the reason.
+    /// Records that, after a stop, the replica also serves no client any more, and the reason.
     pub fn record_withheld(&self, why: &str) {
         let mut now = self.now();
         now.stopped = Some(match now.stopped.take() {
@@ -151,14 +151,14 @@ impl Watch {
         });
     }
 
-    /// Returns a function that records a source that is left, and then calls `listener`. Repetitions of the same reason
-    /// are reported only at the 2nd, 4th, 8th time and so on. A source that is left because its channel is idle is not
-    /// a failure.
+    /// Returns a callback that records a source which the replica has left, and then calls `listener`. Repetitions of
+    /// the same reason are reported only at the 2nd, 4th, 8th time and so on. Leaving a source because its channel is
+    /// idle does not count as a failure.
     pub fn on_left(self: &Arc<Self>, listener: Option<OnEndpointLeft>) -> OnEndpointLeft {
         let watch = Arc::clone(self);
         Arc::new(move |endpoint, left| {
             if *left == LeaveReason::Silent {
-                return tracing::debug!(endpoint, "{left}; the next source is asked");
+                return tracing::debug!(endpoint, "{left}; the replica continues with the next source");
             }
             watch.sources_left.fetch_add(1, Ordering::Relaxed);
             let why = format!("{endpoint}: {left}");
@@ -213,7 +213,7 @@ impl Watch {
             service.set_labelled(metric::FABRIC_TRANSACTIONS, code.name(), count);
         }
         let stages = STAGES.into_iter().zip(self.totals.stages_ns());
-        // The last one is the sum of the others and of waiting: it is a histogram of its own.
+        // The last stage is the sum of the other stages and of waiting times; it has its own histogram.
         for (stage, ns) in stages.take(STAGES.len() - 1) {
             service.set_labelled(metric::FABRIC_STAGE, stage, ns);
         }
@@ -221,10 +221,11 @@ impl Watch {
         service.set_histogram(metric::FDATASYNC, about.sync_times.read());
         let named = |what: String| format!("fabric: channel {}: {what}", about.channel);
         if let Some(why) = &fabric.stopped {
-            out.problems
-                .push(named(format!("the replica takes no further block: {why}")));
+            out.problems.push(named(format!(
+                "the replica has stopped and accepts no further block: {why}"
+            )));
         } else if let Some(time) = fabric.without_source_ms.map(Duration::from_millis) {
-            let left = fabric.left.as_deref().unwrap_or("none was reached yet");
+            let left = fabric.left.as_deref().unwrap_or("no orderer was reached yet");
             let what = named(format!("no source for {} s; {left}", time.as_secs()));
             if !about.health_after.is_zero() && time >= about.health_after {
                 out.problems.push(what);
@@ -239,7 +240,7 @@ impl Watch {
     fn fabric(&self, about: &ReplicaInfo, height: u64) -> FabricStatus {
         let mut codes = 0;
         let numbers = (height.saturating_sub(STATUS_BLOCKS)..height).rev();
-        // Blocks that this process has not committed are not among the results.
+        // The results contain only the blocks that this process has committed.
         let blocks = numbers
             .map_while(|number| self.results.block(number))
             .take_while(|block| {
@@ -247,7 +248,8 @@ impl Watch {
                 codes <= STATUS_CODES_MAX
             });
         let blocks: Vec<BlockRecord> = blocks.map(|block| record(&block)).collect();
-        // The ledger describes the newest block before the start; later blocks are among the results.
+        // If no block was committed since the start, the newest block is that of the start; later blocks are in the
+        // results.
         let at_start = (height == about.height_at_start)
             .then_some((about.hash_at_start, about.commit_hash_at_start))
             .map(|(hash, commit_hash)| {
@@ -355,10 +357,10 @@ mod tests {
         assert!(fresh.faults().is_empty() && fresh.warnings.is_empty());
         let text = fresh.to_string();
         assert!(
-            text.contains("\n  channel lab\n  source  none was reached yet\n"),
+            text.contains("\n  channel lab\n  source  no orderer was reached yet\n"),
             "{text}"
         );
-        // The tip is known although this process has committed no block.
+        // The status has the newest block although this process has committed no block.
         assert!(
             text.contains(&format!(
                 "\n  newest  block 2, header hash {}, commit",
@@ -390,8 +392,8 @@ mod tests {
         on_left("orderer:7050", &LeaveReason::Status(503));
         watch.record_stop("a configuration without signatures");
         let stopped = snapshot(&watch);
-        let why =
-            "fabric: channel lab: the replica takes no further block: a configuration without signatures";
+        let why = "fabric: channel lab: the replica has stopped and accepts no further block: a configuration \
+                   without signatures";
         assert_eq!(stopped.faults(), [why]);
         assert_eq!(stopped.services[0].host[metric::FABRIC_STOPPED.key], 1);
         let text = stopped.to_string();
@@ -414,7 +416,7 @@ mod tests {
         assert_eq!(idle.services[0].host[metric::FABRIC_SOURCES_LEFT.key], 0);
         let text = idle.to_string();
         assert!(
-            text.contains("\n  source  holds the request; the channel has no newer block\n"),
+            text.contains("\n  source  waits for the next block; the channel has no newer one\n"),
             "{text}"
         );
     }
@@ -423,7 +425,8 @@ mod tests {
     fn without_a_source_for_long_the_replica_is_not_healthy() {
         let watch = Watch::new(&Publisher::anonymous(4).unwrap());
         let soon = Duration::from_secs(5);
-        // Blocks arrive over UDP: orderers are asked for missing blocks only.
+        // While blocks arrive over UDP, the replica needs orderers only for missing blocks, so the status shows no
+        // problem without an orderer.
         assert!(snapshot_after(&watch, soon).faults().is_empty());
         watch.expects_source();
         watch.now().without_since = Instant::now().checked_sub(soon);
@@ -439,7 +442,7 @@ mod tests {
         for _ in 0..9 {
             on_left("orderer:7050", &LeaveReason::Connect("refused".into()));
         }
-        // Reported: the first, the second, the fourth and the eighth.
+        // The first, second, fourth and eighth repetition are reported.
         assert_eq!(told.load(Ordering::Relaxed), 4);
         let faults = snapshot_after(&watch, soon).faults().to_vec();
         assert!(

@@ -1,4 +1,5 @@
-//! Tests of joining from a snapshot: the process is killed at every step, and obstacles are in the directory.
+//! Tests of joining from a snapshot when the process is killed at any step, and when the directories are not empty or
+//! in use.
 
 use lineside_fabric::Options;
 use lineside_fabric::ledger::{ExpectedHashes, ReadOnlyLedger, Replica, Setup, StateStore, export};
@@ -14,7 +15,7 @@ use std::process::Command;
 const KILL_STEP_VARIABLE: &str = "LINESIDE_TEST_JOIN_KILLED_AT";
 const FOLDER: &str = "LINESIDE_TEST_JOIN_FOLDER";
 const STATE: &str = "LINESIDE_TEST_JOIN_STATE";
-/// Blocks before the snapshot.
+/// Number of blocks before the snapshot.
 const BLOCKS: u64 = 6;
 
 fn recorded(number: u64) -> Vec<u8> {
@@ -42,7 +43,7 @@ fn state_of(name: &str) -> StateName {
     }
 }
 
-/// The process that is killed; not a separate test.
+/// This is not a test by itself: the next test starts it as the process that it kills.
 #[test]
 fn child_process_that_joins_until_it_is_killed() {
     let variable = |name| std::env::var(name).ok();
@@ -75,7 +76,7 @@ fn child_process_that_joins_until_it_is_killed() {
     .unwrap();
 }
 
-/// Checks that the ledger is complete and takes the next block.
+/// Checks that the ledger is complete and that the next block can be added to it.
 fn is_whole(data: &Path, state: &str) {
     let disk = FsDisk::claim_existing(data, &ledger::KIND).unwrap();
     let opened = ledger::open(data, disk, Options::default(), StateName::Auto, None);
@@ -111,7 +112,7 @@ fn a_join_killed_at_any_step_leaves_nothing_or_a_complete_ledger() {
                 whole += 1;
             } else {
                 absent += 1;
-                // The next attempt removes the rest, and succeeds.
+                // The next attempt removes the temporary directory and succeeds.
                 let from = folder.path().join("snapshot");
                 let expected = ExpectedHashes::default();
                 join(
@@ -126,7 +127,7 @@ fn a_join_killed_at_any_step_leaves_nothing_or_a_complete_ledger() {
             }
             is_whole(&data, state);
             let names = std::fs::read_dir(folder.path()).unwrap();
-            assert_eq!(names.count(), 2, "the ledger, the snapshot, and nothing else");
+            assert_eq!(names.count(), 2, "only the ledger and the snapshot may be there");
         }
         assert!(absent >= 6 && whole >= 1, "{state}: {absent} {whole}");
     }
@@ -153,14 +154,14 @@ fn joining_does_not_change_an_existing_directory() {
     assert!(error.contains("is not empty"), "{error}");
     assert_eq!(std::fs::read_to_string(data.join("file")).unwrap(), "mine");
     std::fs::remove_file(data.join("file")).unwrap();
-    // Another file is in the directory in which the ledger would be built.
+    // Joining is refused if the temporary directory contains a file of another kind.
     let building = folder.path().join(".ledger.joining");
     std::fs::create_dir(&building).unwrap();
     std::fs::write(building.join("file"), "mine").unwrap();
     joined(&data).unwrap_err();
     assert_eq!(std::fs::read_to_string(building.join("file")).unwrap(), "mine");
     std::fs::remove_dir_all(&building).unwrap();
-    // Another process uses that directory.
+    // Joining is refused if another process uses the temporary directory.
     let held = FsDisk::claim(&building, &ledger::KIND).unwrap();
     joined(&data).unwrap_err();
     drop(held);

@@ -1,5 +1,5 @@
-//! Tests of the service as the daemon runs it: parsed from a section, started, observed by its status, stopped,
-//! restarted.
+//! Tests of the service as the daemon runs it: the tests parse a section, start the service, read its status, stop it
+//! and start it again.
 
 use bytes::Bytes;
 use lineside_fabric::{Options as Validation, TxCode, Validator, laboratory};
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// Time that a replica has to reach a state.
+/// Time after which a test fails because the replica has not reached the expected state.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(60);
 /// Commit hash of the last block recorded in `edge`, from its manifest.
 const LAST_COMMIT_HASH: &str = "0a213f68fa48ee9de8e1bcddee7fbf9eb4df1e76409676ce28f574935e0e8d44";
@@ -49,7 +49,7 @@ fn start(section: &Section) -> anyhow::Result<Box<dyn Running>> {
     Ok(running)
 }
 
-/// A channel: its blocks at an orderer, and a folder with an identity and the ledger.
+/// A channel for a test: a mock orderer with the channel's blocks, and a folder with an identity and the ledger.
 struct Channel {
     folder: TempDir,
     blocks: Vec<Bytes>,
@@ -71,7 +71,7 @@ fn channel_of(runtime: &Runtime, name: &str, blocks: Vec<Bytes>, network: &Netwo
     }
 }
 
-/// The channel whose blocks are recorded in the crate `fabric`.
+/// Returns the channel whose recorded blocks are in the test data of the crate `fabric`.
 fn edge(runtime: &Runtime) -> Channel {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
     let blocks = MemorySource::read(&recorded, "orderer").unwrap();
@@ -85,7 +85,7 @@ fn made(runtime: &Runtime) -> (Channel, usize) {
 }
 
 /// Returns a generated channel named `name` and the number of its valid transactions. Its configuration changes after
-/// every `config_every` blocks of transactions, or never if that is 0.
+/// every `config_every` blocks of transactions, or never if `config_every` is 0.
 fn made_with(runtime: &Runtime, name: &str, config_every: u64) -> (Channel, usize) {
     let members = Members {
         channel: name.to_owned(),
@@ -193,7 +193,7 @@ fn a_replica_follows_stops_and_goes_on_where_it_was() {
     assert_eq!(
         u64::from(tip.height),
         fabric.height,
-        "both are the number of blocks"
+        "both heights are the number of blocks"
     );
     assert_eq!(service.protocols, ["gRPC"]);
     let (.., snapshot) = status(&*running);
@@ -209,7 +209,7 @@ fn a_replica_follows_stops_and_goes_on_where_it_was() {
     assert!(TcpStream::connect(endpoints[0].address).is_err());
     last_status(&mut StatusBuilder::default());
 
-    // The ledger has the genesis block now.
+    // The ledger has the genesis block now, so the section needs no file with that block.
     let mut again = edge.section();
     again.set("genesis", "");
     let mut running = start(&again).unwrap();
@@ -221,7 +221,7 @@ fn a_replica_follows_stops_and_goes_on_where_it_was() {
     running.stop(false).unwrap();
 
     let running = start(&section).unwrap();
-    // The tip is known at once, although this process has committed nothing.
+    // The status has the newest block at once, although this process has committed no block.
     let (service, fabric, snapshot) = status(&*running);
     assert_eq!(
         (fabric.height_at_start, fabric.height, fabric.blocks.len()),
@@ -241,7 +241,7 @@ fn a_replica_follows_stops_and_goes_on_where_it_was() {
             .contains("\n  newest  block 13, header hash "),
         "{snapshot}"
     );
-    // The orderer holds the request: an idle channel is not a problem.
+    // The orderer keeps the request open because there is no newer block. An idle channel is not a problem.
     let (_, fabric) = wait(&*running, |_, fabric| fabric.following);
     assert_eq!(
         (fabric.block_age_ms, fabric.without_source_ms, fabric.left),
@@ -296,7 +296,8 @@ fn two_channels_do_not_disturb_one_another() {
     assert_eq!(fabric.channel, "lab");
     assert_ne!(first.endpoints(), second.endpoints());
 
-    // The orderer of the first channel stops; its replica warns, and the other one continues.
+    // When the orderer of the first channel stops, the replica of that channel shows a warning, and the other replica
+    // continues.
     let Channel {
         folder: _kept,
         orderer,
@@ -318,9 +319,9 @@ fn two_channels_do_not_disturb_one_another() {
     assert_eq!(service.labelled["transactions"]["VALID"], valid as u64);
 }
 
-/// A stop before a block that a version cannot decide leaves nothing in the ledger. The same version stops again, and
-/// a version that can decide the block continues without a repair. In between the channel's configurations are
-/// followed.
+/// A replica that stops before a block which its version cannot decide writes nothing of that block to the ledger.
+/// After a restart, the same version stops again, and a version that can decide the block continues without a repair.
+/// While it is stopped, the replica follows the channel's configurations.
 #[test]
 fn a_replica_that_stopped_goes_on_with_a_version_that_decides_the_block() {
     let runtime = Runtime::new().unwrap();
@@ -373,7 +374,7 @@ fn a_replica_that_stopped_goes_on_with_a_version_that_decides_the_block() {
     }
 }
 
-/// Blocks for a sender over UDP.
+/// Source of blocks for a UDP sender.
 struct RecordedBlock {
     blocks: Vec<Bytes>,
     next: usize,
@@ -428,7 +429,7 @@ fn blocks_come_over_udp() {
     let (service, fabric) = wait_for_height(&*running, 14);
     assert_eq!(fabric.blocks[0].commit_hash.as_deref(), Some(LAST_COMMIT_HASH));
     assert!(service.host["early_verified"] > 0, "{service}");
-    // The orderer shows no block, so all of them arrived over UDP.
+    // The orderer got no request, so all blocks arrived over UDP.
     assert_eq!(edge.orderer.blocks.requests(), 0);
     running.stop(false).unwrap();
     stop.store(true, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! A block that is being received, and a session's cache of entries.
+//! Receiver's storage: the block that is being received, and the session's cache of entries (identities that the sender
+//! has sent once and then refers to by a 16-bit id).
 
 use super::want::WantedItem;
 use super::{DropReason, cut};
@@ -7,9 +8,9 @@ use lineside_fabric::proto::{self, Arena};
 use lineside_wire::{FABRIC_ENTRIES_MAX, FABRIC_SEGMENTS_MAX};
 use sha2::{Digest, Sha256};
 
-/// Minimum number of bytes of a part, except for the last one.
+/// Minimum size of a part of a segment, in bytes. The last part of a segment may be smaller.
 const PART_BYTES_MIN: usize = 256;
-/// Maximum number of bytes of a session's entries.
+/// Maximum total size of a session's cache entries, in bytes.
 pub(crate) const ENTRY_BYTES_MAX: usize = 32 << 20;
 
 #[derive(Default, Debug)]
@@ -61,19 +62,21 @@ pub(crate) struct Assembly {
     parts: HashMap<u32, SegmentParts>,
     parts_total: usize,
     bytes_have: usize,
-    /// Run bodies that wait for an entry, with the id of the entry.
+    /// Runs of segments that cannot be decoded until a cache entry arrives: the id of that entry, and the bytes of the
+    /// run.
     pub pending: Vec<(u16, Box<[u8]>)>,
     pub pending_bytes: usize,
-    /// The block is complete and verified.
+    /// True if all bytes of the block have arrived and were checked.
     pub is_complete: bool,
     pub ask_at_ns: u64,
     pub retransmit_requests: u32,
 }
 
 impl Assembly {
-    /// Creates an assembly that uses `spare` for its bytes.
+    /// Creates an assembly for a block of `block_bytes` bytes, which reuses the memory of `spare`.
     pub fn new(mut spare: Vec<u8>, block_bytes: usize, segments: u32) -> Self {
-        // Every byte is overwritten before it is used; otherwise the count of bytes does not match.
+        // The old content of `spare` is harmless: `check` accepts the block only if as many bytes were written as the
+        // block has.
         spare.truncate(block_bytes);
         spare.resize(block_bytes, 0);
         Self {
@@ -104,7 +107,7 @@ impl Assembly {
         self.have.count == self.segments as usize
     }
 
-    /// Records that a segment is complete. Returns true if it was not before.
+    /// Records that a segment of `bytes` bytes is complete. Returns true if the segment was not complete before.
     pub fn complete_segment(&mut self, segment: u32, bytes: usize) -> bool {
         let new = segment < self.segments && self.have.set(segment as usize);
         if new {
@@ -114,7 +117,8 @@ impl Assembly {
         new
     }
 
-    /// Returns true if a part may be stored, and makes room for it.
+    /// Returns true if part number `part` of the `parts` parts of a segment may be stored, and prepares the record of
+    /// the segment's parts.
     pub fn expect_part(&mut self, segment: u32, part: u16, parts: u16) -> bool {
         if part >= parts || segment >= self.segments || self.have.has(segment as usize) {
             return false;
@@ -141,7 +145,8 @@ impl Assembly {
         true
     }
 
-    /// Records that a part arrived. Returns the range of the segment if it is complete now.
+    /// Records that a part of a segment arrived. Returns the range of the segment in the block if the segment is
+    /// complete now.
     pub fn got_part(
         &mut self,
         segment: u32,
@@ -156,7 +161,7 @@ impl Assembly {
         (parts.have.count == usize::from(parts.total)).then_some(range)
     }
 
-    /// Lists the missing segments and parts in as few items as possible.
+    /// Appends requests for the missing segments and parts to `items`, in as few items as possible, up to `most` items.
     pub fn missing(&self, block: u64, items: &mut Vec<WantedItem>, most: usize) {
         let mut segment = 0;
         while segment < self.segments && items.len() < most {
@@ -198,7 +203,8 @@ impl Assembly {
         }
     }
 
-    /// Checks that this is the block `number` and, with `data_hash`, that its transactions match its header.
+    /// Checks that the received bytes are the block with number `number`. If `data_hash` is true, also checks that the
+    /// transactions match the data hash in the header.
     pub fn check(&self, number: u64, data_hash: bool) -> Result<(), DropReason> {
         if self.bytes_have != self.bytes.len() {
             return Err(DropReason::Malformed);
@@ -207,7 +213,8 @@ impl Assembly {
     }
 }
 
-/// Checks that `bytes` are the block `number` and, with `data_hash`, that its transactions match its header.
+/// Checks that `bytes` are the block with number `number`. If `data_hash` is true, also checks that the transactions
+/// match the data hash in the header.
 pub(crate) fn check(bytes: &[u8], number: u64, data_hash: bool) -> Result<(), DropReason> {
     let arena = Arena::new();
     let block: proto::Block<'_> = proto::decode(bytes, &arena).map_err(|_| DropReason::Malformed)?;
@@ -228,7 +235,7 @@ pub(crate) fn check(bytes: &[u8], number: u64, data_hash: bool) -> Result<(), Dr
     Ok(())
 }
 
-/// Returns the segment and the envelope of a transaction that is complete.
+/// Returns the segment of a complete transaction, which is `length` bytes at `at`, and the envelope in it.
 pub(crate) fn envelope_at(bytes: &[u8], at: usize, length: usize) -> Option<(&[u8], &[u8])> {
     let segment = bytes.get(at..at + length)?;
     Some((segment, cut::envelope(segment)?))
@@ -246,8 +253,8 @@ impl Entries {
         self.all.get(usize::from(id))?.as_deref()
     }
 
-    /// Stores an entry. Returns true if it is new; `None` if it does not match its hash, another entry has its id, or
-    /// there is no room.
+    /// Stores a cache entry. Returns true if the entry is new; `None` if the entry does not match its hash, if another
+    /// entry has its id, or if the limit of the cache is reached.
     pub fn put(&mut self, id: u16, bytes: &[u8], sha256: &[u8; 32]) -> Option<bool> {
         let index = usize::from(id);
         if index >= FABRIC_ENTRIES_MAX || bytes.is_empty() {

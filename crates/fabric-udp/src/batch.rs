@@ -1,5 +1,5 @@
-//! Batches of datagrams: one recvmmsg, one sendmmsg, and a wait with a finer resolution than a socket's time-out.
-//! This is the only `unsafe` code of the block protocol.
+//! Batches of datagrams: receives a batch with one recvmmsg call, sends a batch with one sendmmsg call, and waits for
+//! datagrams with a finer resolution than a socket's time-out. This is the only `unsafe` code of the block protocol.
 
 use socket2::{SockAddr, SockAddrStorage};
 use std::io;
@@ -8,12 +8,13 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Number of datagrams of a batch.
+/// Maximum number of datagrams in a batch.
 pub(super) const BATCH: usize = 64;
-/// Fits the payload of a jumbo frame. It is not a power of two, so that buffers do not share the same cache sets.
+/// Size of the buffer for one datagram, in bytes. The payload of a jumbo frame fits. The size is not a power of two, so
+/// that the buffers do not compete for the same sets of the CPU cache.
 const DATAGRAM_BYTES_MAX: usize = 9_216 + 64;
 
-/// Returns true for temporary errors: the datagram is lost, as datagrams may be.
+/// Returns true for temporary errors. The caller treats the datagram as lost and continues.
 pub(super) fn is_temporary(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut, WouldBlock,
@@ -26,12 +27,12 @@ pub(super) fn is_temporary(error: &io::Error) -> bool {
         TimedOut,
         WouldBlock,
     ];
-    // ENOBUFS: the interface's queue is full.
+    // ENOBUFS means that the queue of the network interface is full.
     kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
 fn header(vector: &mut libc::iovec) -> libc::mmsghdr {
-    // SAFETY: mmsghdr is a plain C struct; all zeros is a valid one.
+    // SAFETY: `mmsghdr` is a C struct of integers and raw pointers, for which zero bytes are a valid value.
     let mut header: libc::mmsghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     header.msg_hdr.msg_iov = vector;
     header.msg_hdr.msg_iovlen = 1;
@@ -57,7 +58,7 @@ impl Default for ReceivedDatagrams {
 }
 
 impl ReceivedDatagrams {
-    /// Waits at most `wait` for the first datagram, and then takes all available ones, up to a batch.
+    /// Waits at most `wait` for the first datagram, and then receives all available datagrams, up to a batch.
     pub fn receive(&mut self, socket: &UdpSocket, wait: Duration) -> io::Result<()> {
         self.lengths.clear();
         self.names.clear();
@@ -79,7 +80,8 @@ impl ReceivedDatagrams {
             header.msg_hdr.msg_namelen = storage[at].size_of();
             header
         });
-        // SAFETY: every header points to one vector and one name, which outlive the call.
+        // SAFETY: `headers` has `BATCH` entries. Each entry points to one element of `vectors` and of `storage`, which
+        // live until after the call, and each vector points to its own chunk of `self.bytes`.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -97,7 +99,8 @@ impl ReceivedDatagrams {
             let is_whole = header.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
             self.lengths
                 .push(if is_whole { header.msg_len as usize } else { 0 });
-            // SAFETY: the kernel has written a name of this length there.
+            // SAFETY: recvmmsg returned at least this many messages, so the kernel has written an address of
+            // `msg_namelen` bytes to `storage`.
             self.names
                 .push(unsafe { SockAddr::new(storage, header.msg_hdr.msg_namelen) });
         }
@@ -123,7 +126,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Lets `fill` write the next datagram. Returns true if it has.
+    /// Calls `fill` to write the next datagram, unless the batch is full. Returns true if `fill` has written one.
     pub fn put(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         if self.count == BATCH {
             return false;
@@ -136,8 +139,8 @@ impl Outgoing {
         wrote
     }
 
-    /// Sends the datagrams to the connected peer, and waits if the socket has no room. Datagrams that cannot be sent
-    /// are lost.
+    /// Sends the datagrams to the peer to which the socket is connected, and waits while the socket's send buffer is
+    /// full. Datagrams that cannot be sent are lost.
     pub fn send(&mut self, socket: &UdpSocket) -> io::Result<()> {
         let payloads = self.payloads.get(..self.count).unwrap_or_default();
         let mut vectors: Vec<libc::iovec> = payloads
@@ -151,7 +154,8 @@ impl Outgoing {
         self.count = 0;
         let mut done = 0;
         while let Some(rest) = headers.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            // SAFETY: the headers point to vectors that outlive the call, these to payloads; it only reads them.
+            // SAFETY: `rest` has `rest.len()` headers. Each header points to a vector, and each vector to a payload;
+            // all of them live until after the call, which only reads the payloads.
             let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, 0) };
             match usize::try_from(sent) {
                 Ok(sent) => done += sent.max(1),
@@ -160,7 +164,8 @@ impl Outgoing {
                     if !is_temporary(&error) {
                         return Err(error);
                     }
-                    // The error belongs to the first datagram, for example because no process listens on the port.
+                    // The error belongs to the first datagram of `rest`, for example because no process listens on the
+                    // port. This datagram is skipped.
                     done += 1;
                 }
             }
@@ -180,7 +185,8 @@ fn ready(socket: &UdpSocket, wait: Duration) -> io::Result<bool> {
         tv_sec: wait.as_secs() as libc::time_t,
         tv_nsec: wait.subsec_nanos().into(),
     };
-    // SAFETY: one descriptor, a time, and no mask of signals.
+    // SAFETY: `poll` is one valid descriptor entry, as the count 1 says, `wait` is a valid time, and the null pointer
+    // means that no signal mask is set.
     let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const wait, std::ptr::null()) };
     if ready < 0 {
         let error = io::Error::last_os_error();
@@ -190,7 +196,7 @@ fn ready(socket: &UdpSocket, wait: Duration) -> io::Result<bool> {
             Err(error)
         };
     }
-    // Receiving also returns a pending error.
+    // The socket may be ready because of a pending error; the receive call then returns that error.
     Ok(ready > 0)
 }
 
@@ -234,7 +240,7 @@ mod tests {
                 .sum::<usize>(),
             0
         );
-        // The other end is closed, which must not end anything.
+        // The other end is closed. Neither sending nor receiving may fail because of that.
         drop(b);
         for _ in 0..3 {
             assert!(out.put(|payload| !payload.is_empty()));

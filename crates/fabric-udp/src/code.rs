@@ -1,9 +1,10 @@
-//! Encoding of a segment's bytes: literals, copies of earlier bytes, entries of the cache, and hex.
+//! Encoding of a segment's bytes: literal bytes, copies of earlier bytes, entries of the cache, and hex digits. A run
+//! is a sequence of segments in one datagram that are encoded together.
 //!
 //! | first byte | means |
 //! |---|---|
-//! | 0x00–0x7f | as many bytes and one more follow as they are |
-//! | 0x80–0xbf | a copy of 6 bytes or more (0xbf: the next byte adds to the number); a distance (16 bits) follows |
+//! | 0x00–0x7f | that number of literal bytes, plus one, follow |
+//! | 0x80–0xbf | a copy of 6 bytes or more (0xbf: the next byte adds to the number); the distance (16 bits) follows |
 //! | 0xc0 | a whole entry of the cache, whose id (16 bits) follows |
 //! | 0xc1 | 64 lower-case hex digits, from the 32 bytes that follow |
 //!
@@ -26,9 +27,9 @@ const DISTANCE_MAX: usize = 0xffff;
 /// Reason why a stream is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamError {
-    /// A sender does not write such a stream.
+    /// The stream has a form that no sender writes.
     Malformed,
-    /// It refers to an entry that is not in the cache.
+    /// The stream refers to an entry with this id, which is not in the cache.
     Unknown(u16),
 }
 
@@ -59,7 +60,7 @@ fn hash(bytes: &[u8]) -> Option<usize> {
 }
 
 impl Encoder {
-    /// Returns an unusable placeholder, while the real encoder is lent out.
+    /// Returns a placeholder that cannot encode. It takes the encoder's place while another function uses the encoder.
     pub(crate) fn none() -> Self {
         Self {
             table: Vec::new(),
@@ -68,7 +69,7 @@ impl Encoder {
         }
     }
 
-    /// Begins a run with a dictionary.
+    /// Begins a run. Copies in the run may refer to the bytes of `dictionary`.
     pub fn begin(&mut self, dictionary: &[u8]) {
         self.table.fill(u32::MAX);
         self.history.clear();
@@ -85,17 +86,18 @@ impl Encoder {
         }
     }
 
-    /// Removes the last segment from the history.
+    /// Removes the last segment, which has `bytes` bytes, from the history.
     pub(crate) fn take_back(&mut self, bytes: usize) {
         self.history.truncate(self.history.len().saturating_sub(bytes));
     }
 
-    /// Encodes a segment without cuts.
+    /// Encodes a segment in which no range is replaced by a cache entry or hex.
     pub fn plain_segment(&mut self, segment: &[u8], out: &mut Vec<u8>) {
         self.segment(segment, &[], None, |_| None, out);
     }
 
-    /// Encodes a segment. `entry` returns the cache id of a cut, if it has one.
+    /// Encodes a segment. `cuts` are the ranges that may be sent in another form; `entry` returns the cache id of such
+    /// a range, if it is in the cache.
     pub(crate) fn segment(
         &mut self,
         segment: &[u8],
@@ -198,23 +200,23 @@ impl Encoder {
     }
 }
 
-/// An entry of the cache at its place in a segment: an identity that need not be hashed again.
+/// Position of an identity in a segment that was copied from the cache, so that its user need not hash it again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CachedIdentity {
     /// Offset from the segment's first byte.
     pub at: u32,
     /// Length in bytes.
     pub bytes: u32,
-    /// Its cache id.
+    /// Id of the identity in the cache.
     pub id: u16,
 }
 
-/// Information decoded together with a segment.
+/// Information that the decoder returns in addition to a segment's bytes.
 #[derive(Default, Debug)]
 pub struct SegmentNotes {
-    /// Annotations of the segment, not yet checked.
+    /// Annotations that the sender made about the segment; they are not checked yet.
     pub notes: Vec<Note>,
-    /// Entries in the segment. Their bytes are certain, because they were copied from the cache.
+    /// Cache entries in the segment. Their bytes are known to be correct, because they were copied from the cache.
     pub cached_identities: Vec<CachedIdentity>,
 }
 
@@ -242,8 +244,8 @@ fn short(stream: &mut &[u8]) -> Result<u16, StreamError> {
     Ok(u16::from_be_bytes([taken[0], taken[1]]))
 }
 
-/// Number of bytes moved at once where there is room: most pieces are short, and this costs less than a copy of any
-/// length.
+/// Number of bytes that `put` copies in one step if both slices are long enough. Most pieces are short, and a copy of a
+/// fixed length costs less than one of a variable length.
 const COPY_STEP_BYTES: usize = 16;
 
 /// Copies the first `bytes` of `from` to the beginning of `to`, and perhaps some of the following bytes. The caller
@@ -258,7 +260,8 @@ fn put(to: &mut [u8], from: &[u8], bytes: usize) {
     }
 }
 
-/// Decodes one segment into `block` at `at`; its run began at `run`. Returns the number of bytes.
+/// Decodes one segment into `block` at offset `at`. `run` is the offset at which the run of this segment began. Returns
+/// the number of bytes of the segment.
 pub fn decode<'c>(
     stream: &mut &[u8],
     notes: bool,

@@ -1,4 +1,5 @@
-//! Division of a block into segments, and the parts of a segment that need not be sent.
+//! Division of a block into segments, and the ranges of a segment that are sent in a shorter form: identities as cache
+//! ids, and transaction ids as bytes instead of hex.
 
 use lineside_fabric::proto::{
     self, Arena, BlockMetadata, ChaincodeAction, ChaincodeActionPayload, ChannelHeader, Envelope, Metadata,
@@ -10,15 +11,15 @@ use std::ops::Range;
 /// Boundaries of segments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// One entry more than there are segments; the first is 0, the last the length of the block.
+    /// Offsets in the block at which the segments begin, and the length of the block as the last element.
     pub bounds: Vec<u32>,
     /// True if all segments but the first and the last are transactions, each with its tag and length.
     pub transactions: bool,
 }
 
 impl Layout {
-    /// Computes the layout of a block: a segment for each transaction if the block has an orderer's form, otherwise
-    /// pieces of equal size.
+    /// Computes the layout of a block: a segment for each transaction if the block has the form in which orderers write
+    /// blocks, otherwise pieces of equal size.
     pub fn of(block: &[u8]) -> Self {
         let transactions = transactions(block).filter(|bounds| bounds.len() <= FABRIC_SEGMENTS_MAX + 1);
         if let Some(bounds) = transactions {
@@ -27,7 +28,7 @@ impl Layout {
                 transactions: true,
             };
         }
-        // Not in an orderer's form: divided into pieces of equal size.
+        // The block does not have the form in which orderers write blocks, so it is divided into pieces of equal size.
         let piece = (block.len() / 32_768 + 1).max(1_000);
         let mut bounds: Vec<u32> = (0..block.len()).step_by(piece).map(|at| at as u32).collect();
         bounds.push(block.len() as u32);
@@ -37,12 +38,12 @@ impl Layout {
         }
     }
 
-    /// Number of segments.
+    /// Returns the number of segments.
     pub fn segments(&self) -> u32 {
         self.bounds.len().saturating_sub(1) as u32
     }
 
-    /// Range of a segment in the block.
+    /// Returns the range of a segment in the block.
     pub fn range(&self, segment: u32) -> Option<Range<usize>> {
         let at = segment as usize;
         Some(*self.bounds.get(at)? as usize..*self.bounds.get(at + 1)? as usize)
@@ -86,7 +87,7 @@ pub fn envelope(segment: &[u8]) -> Option<&[u8]> {
     (tag == (1, wire::BYTES) && rest.is_empty()).then_some(content)
 }
 
-/// Kind of an annotation, with the papers' numbers.
+/// Kind of an annotation. The numbers are those of the paper format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum NoteKind {
@@ -96,10 +97,10 @@ pub enum NoteKind {
     Results = 0x2a,
 }
 
-/// An annotation: marks a range of a segment.
+/// An annotation: the sender's claim about the content of a range of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// Claimed kind of the range: a [`NoteKind`] as a number.
+    /// Kind of the range that the sender claims: a [`NoteKind`] as a number.
     pub kind: u8,
     /// Offset from the segment's first byte.
     pub at: u32,
@@ -107,21 +108,21 @@ pub struct Note {
     pub bytes: u32,
 }
 
-/// A range of bytes that is sent in another form.
+/// A range of a segment's bytes that is sent in a shorter form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CutRange {
     pub range: Range<usize>,
     pub hex: bool,
 }
 
-/// Ranges that can be cut from a segment, in order, and its annotations.
+/// Ranges of a segment that can be sent in a shorter form, in order, and the annotations of the segment.
 #[derive(Default, Debug)]
 pub(crate) struct SegmentCuts {
     pub cuts: Vec<CutRange>,
     pub notes: Vec<Note>,
 }
 
-/// Returns the position of `part` in `whole`, if it is a slice of it.
+/// Returns the range of `part` in `whole`, if `part` is a slice of the memory of `whole`.
 fn position_in(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     let at = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
     let end = at.checked_add(part.len())?;
@@ -135,7 +136,7 @@ impl SegmentCuts {
         }
     }
 
-    /// Finds the cuts of a transaction's segment.
+    /// Finds the ranges of a transaction's segment that can be sent in a shorter form.
     pub fn of_transaction(segment: &[u8]) -> Self {
         let (mut cuts, arena) = (Self::default(), Arena::new());
         if let Some(envelope) = envelope(segment) {
@@ -189,7 +190,8 @@ impl SegmentCuts {
         }
     }
 
-    /// Finds the cuts of the metadata after the transactions: the orderer's signatures.
+    /// Finds the ranges of the metadata segment, after the transactions, that can be sent in a shorter form: the
+    /// identities in the orderer's signatures.
     pub fn of_metadata(segment: &[u8]) -> Self {
         let (mut cuts, arena) = (Self::default(), Arena::new());
         let mut rest = segment;
@@ -211,7 +213,7 @@ impl SegmentCuts {
         cuts.ordered()
     }
 
-    /// Sorts the cuts and removes overlapping ones.
+    /// Sorts the ranges and removes those that overlap an earlier one.
     fn ordered(mut self) -> Self {
         self.cuts.sort_by_key(|cut| cut.range.start);
         let mut end = 0;
@@ -227,7 +229,7 @@ impl SegmentCuts {
 }
 
 impl Note {
-    /// Returns true if the annotation is correct, by parsing the segment.
+    /// Parses the segment and returns true if the annotation is correct.
     pub fn check(&self, segment: &[u8]) -> bool {
         SegmentCuts::of_transaction(segment).notes.contains(self)
     }

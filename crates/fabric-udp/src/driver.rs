@@ -1,4 +1,4 @@
-//! Driver of sender and receivers on sockets, with one thread each and batches of datagrams.
+//! Runs a sender or a receiver on a socket: each on one thread, with batches of datagrams.
 
 use super::batch::{Outgoing, ReceivedDatagrams, is_temporary};
 use super::paper::PaperReceiver;
@@ -12,21 +12,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Maximum wait: the time until a stop is noticed, and between two checks of a receiver for missing parts.
+/// Maximum time that a loop waits for datagrams. It limits the time until the loop notices a stop, and the time between
+/// two checks of a receiver for missing parts.
 const POLL_WAIT_MAX: Duration = Duration::from_millis(1);
-/// Size of the receive buffer to ask for, so that datagrams wait there while a block is passed on; the kernel may
-/// give less.
+/// Size of the socket's receive buffer to request, in bytes. Datagrams wait there while the receiver passes on a block.
+/// The kernel may grant less.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
 /// Source of a sender's blocks, such as a Deliver stream.
 pub trait BlockSource {
-    /// Called once, before the first block is asked for: a receiver has answered, and its next block is `_next`.
+    /// Notifies the source that a receiver has answered and needs block `_next` next. The sender calls this method
+    /// once, before the first call of [`next`](Self::next).
     fn begin(&mut self, _next: u64) {}
 
-    /// Returns the next block, if there is one now; numbers are consecutive.
+    /// Returns the next block with its number; `None` if there is no block now. Numbers are consecutive.
     ///
     /// # Errors
-    /// An error ends the source.
+    /// The source has failed; the sender stops.
     fn next(&mut self) -> io::Result<Option<(u64, Arc<[u8]>)>>;
 }
 
@@ -86,11 +88,12 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Receives blocks until `stop` is set. `fetched` is called after every batch; if blocks arrived by another way,
-    /// it returns the number of the next block.
+    /// Receives blocks until `stop` is set. Calls `fetched` after every batch; that function returns the number of the
+    /// next block if blocks arrived in another way, for example through Deliver.
     ///
-    /// Questions go to the source of the session's newest datagram, so that a sender may return at another address. A
-    /// greeting is sent to any address that has used the key, and is shorter than the datagram that it answers.
+    /// The receiver sends requests to the address from which the session's newest datagram came, so that a sender may
+    /// return at another address. It sends a greeting to any address from which a datagram with a valid MAC came; the
+    /// greeting is shorter than that datagram.
     ///
     /// # Errors
     /// Errors of the socket.
@@ -136,7 +139,8 @@ fn send(socket: &UdpSocket, to: Option<SocketAddr>, datagram: &[u8]) -> io::Resu
 }
 
 impl PaperReceiver {
-    /// Receives the papers' packets until `stop` is set; `fetched` is as for [`Receiver::run`].
+    /// Receives packets in the paper format until `stop` is set. `fetched` has the same meaning as in
+    /// [`Receiver::run`].
     ///
     /// # Errors
     /// Errors of the socket.

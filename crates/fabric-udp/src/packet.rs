@@ -8,10 +8,10 @@ use lineside_wire::{
 };
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Bytes of a datagram in addition to its body.
+/// Size of a datagram without its body, in bytes.
 pub const DATAGRAM_OVERHEAD_BYTES: usize =
     size_of::<NativeHeader>() + size_of::<SessionHead>() + FABRIC_MAC_BYTES;
-/// The only operation of a receiver.
+/// Operation of the datagrams that a receiver sends: requests and greetings.
 pub(crate) const OP_WANT: u8 = FABRIC_OP_ANNOUNCE | NATIVE_REPLY_BIT;
 pub(crate) const OP_ANNOUNCE: u8 = FABRIC_OP_ANNOUNCE;
 pub(crate) const OP_DATA: u8 = FABRIC_OP_DATA;
@@ -21,9 +21,9 @@ pub(crate) const OP_DATA: u8 = FABRIC_OP_DATA;
 pub struct Packet<'a> {
     /// Operation; datagrams of receivers have the reply bit set.
     pub op: u8,
-    /// Sequence of the datagram.
+    /// Sequence number of the datagram.
     pub sequence: u64,
-    /// Session of the sending end.
+    /// Session of the end that sent the datagram.
     pub session: Session,
     /// Body of the datagram.
     pub body: &'a [u8],
@@ -76,8 +76,8 @@ pub(crate) fn write(
     out.extend_from_slice(&mac);
 }
 
-/// Returns a datagram with the right MAC and any body: one that a sender, or with the reply bit in `op` a receiver,
-/// could send with the key. For tests.
+/// Returns a datagram with a valid MAC and any body, as an end that has the key could send it: a receiver if `op` has
+/// the reply bit, otherwise a sender. Only tests use this function.
 pub fn sealed_datagram(shared: &SharedKey, session: &Session, op: u8, sequence: u64, body: &[u8]) -> Vec<u8> {
     let way = if op & NATIVE_REPLY_BIT == 0 {
         Direction::ToReceiver

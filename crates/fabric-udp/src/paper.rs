@@ -1,14 +1,17 @@
-//! The papers' packets, converted to the same blocks.
+//! Receiver for packets in the paper format, from which it restores the same blocks. The format is that of the paper
+//! "Hyperledger Fabric within a SmartNIC" and its published code (`docs/papers.md`).
 //!
-//! Each section is one datagram, without block numbers, retransmission or a MAC. Every sender at a trusted address is
-//! believed, and a lost datagram is a lost block. Blocks whose data hash does not match are dropped.
+//! Each section is one datagram, without block numbers, retransmission or a MAC. The receiver accepts the packets of
+//! every sender at a trusted address. If a datagram is lost, its block is lost. The receiver drops blocks whose data
+//! hash does not match.
 //!
-//! The published code sends a block's own bytes, divided before each transaction and before the metadata. A header
-//! whose payload is a bare `BlockHeader` is accepted too; a transaction is then an `Envelope`, and the metadata a
-//! `BlockMetadata`. A locator's offset is the position in the payload, as it was sent, at which its identity is put
-//! back. An update of the cache has a locator of kind 0x01 whose offset is the identity's number and whose
-//! description is its length. The published code intends this but actually writes zeros there, so its receiver has to
-//! know the identities from the same file ([`identities`]).
+//! The published code sends the bytes of the block itself, divided before each transaction and before the metadata. The
+//! receiver also accepts a header section whose payload is only a `BlockHeader`; a transaction section is then an
+//! `Envelope`, and the metadata section a `BlockMetadata`. A locator is an annotation for an identity that was cut out:
+//! its offset is the position in the sent payload at which the receiver puts the identity back. An update of the cache
+//! has a locator of kind 0x01 whose offset is the identity's number and whose description is the identity's length. The
+//! published code intends this but writes zeros there, so a receiver of its packets has to know the identities from the
+//! same file ([`identities`]).
 
 pub mod identities;
 pub mod sender;
@@ -29,16 +32,16 @@ const TRANSACTION: u8 = 2;
 const METADATA: u8 = 3;
 const NOTE_COUNT: u8 = 0x11;
 const NOTE_DATA: u8 = 0x01;
-/// Kinds of notes that have the number of an identity; all of them are locators.
+/// Kinds of annotations that refer to an identity by its number; all of them are locators.
 const IDENTITIES: [u8; 4] = [0x24, 0x26, 0x2c, 0x40];
 const IDENTITIES_MAX: usize = 32_768;
 const TRANSACTIONS_MAX: usize = 65_535;
 
-/// Maximum number of blocks of a gap that is reported at once, because the number in a header is not authenticated.
-/// The rest of a real gap is reported by a header that arrives after these blocks.
+/// Maximum number of blocks that are reported as a gap because of one header, because the number in a header is not
+/// authenticated. If the gap is real and longer, a header that arrives after these blocks reports the rest.
 const GAP_BLOCKS_MAX: u64 = 64;
 
-/// Counters of a receiver of the papers' packets.
+/// Counters of a receiver of packets in the paper format.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub struct PaperCounters {
@@ -53,10 +56,11 @@ pub struct PaperCounters {
     pub gaps: u64,
 }
 
-/// First byte of a block's own bytes: the tag of its header.
+/// First byte of an encoded block: the tag of its header field.
 const FIRST_TAG: u8 = 1 << 3 | wire::BYTES;
 
-/// Returns the range of the first field with this number in a message, without tag and length.
+/// Returns the range of the content of the first field with this number, without tag and length, in the message at
+/// `within`.
 fn field_of(bytes: &[u8], within: Range<usize>, number: u32) -> Option<Range<usize>> {
     let end = within.end;
     let mut rest = bytes.get(within)?;
@@ -69,7 +73,8 @@ fn field_of(bytes: &[u8], within: Range<usize>, number: u32) -> Option<Range<usi
         }
         let mut after = rest;
         if wire::skip(field_number, wire_type, &mut after).is_err() {
-            // The length of the block's data, in the header's packet, includes bytes of later packets.
+            // The field is longer than the bytes: in the header's packet, the length of the block's data includes the
+            // bytes of later packets.
             return None;
         }
         rest = after;
@@ -93,11 +98,11 @@ struct IncomingBlock {
     got: usize,
     data: Vec<u8>,
     metadata: Option<Vec<u8>>,
-    /// True if the packets are the block's own bytes.
+    /// True if the packets contain the bytes of the block itself, as the published code sends them.
     is_published: bool,
 }
 
-/// Receiver of the papers' packets.
+/// Receiver of packets in the paper format.
 pub struct PaperReceiver {
     is_trusted: Box<dyn Fn(IpAddr) -> bool + Send>,
     next: u64,
@@ -128,19 +133,19 @@ impl PaperReceiver {
         self.counters
     }
 
-    /// Adds an identity that is known in advance; the published code loads them from a file.
+    /// Adds an identity that is known in advance. The published code loads such identities from a file.
     pub fn preload(&mut self, id: u16, identity: &[u8]) {
         if self.identities.len() < IDENTITIES_MAX || self.identities.contains_key(&id) {
             self.identities.insert(id, identity.into());
         }
     }
 
-    /// Number of the block that is passed on next.
+    /// Returns the number of the block that is passed on next.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Records that blocks before `next` arrived by another way.
+    /// Records that the blocks before `next` arrived in another way.
     pub fn set_next(&mut self, next: u64) {
         self.next = next;
         self.last_announced = None;
@@ -219,7 +224,8 @@ impl PaperReceiver {
         Some(())
     }
 
-    /// Returns the payload with its identities put back; the inner `None` means that one is unknown.
+    /// Returns the payload with its identities put back. `None` means that a locator is invalid; `Some(None)` means
+    /// that an identity is unknown.
     fn put_back(&self, notes: &[PaperAnnotation], payload: &[u8]) -> Option<Option<Vec<u8>>> {
         let locators = notes.iter().filter(|note| {
             note.kind & FABRIC_PAPER_LOCATOR != 0 && IDENTITIES.contains(&(note.kind & !FABRIC_PAPER_LOCATOR))
@@ -243,7 +249,8 @@ impl PaperReceiver {
 
     fn begin(&mut self, header: Vec<u8>, count: usize, blocks: &mut dyn BlockSink) -> Option<()> {
         self.drop_coming(DropReason::Malformed, blocks);
-        // A bare header begins with its number or, if that is 0, with a hash.
+        // A `BlockHeader` alone begins with its number or, if the number is 0, with a hash; an encoded block begins
+        // with the tag of its header field.
         let is_published = header.first() == Some(&FIRST_TAG);
         let header = match is_published {
             true => header.get(field_of(&header, 0..header.len(), 1)?)?.to_vec(),

@@ -14,40 +14,43 @@ use lineside_wire::{
 use std::collections::{BTreeMap, VecDeque};
 use zerocopy::FromBytes;
 
-/// Number of ended sessions that are remembered, so that they are never accepted again.
+/// Maximum number of ended sessions that the receiver remembers, so that it never accepts one of them again.
 const RETIRED_MAX: usize = 1_024;
-/// Number of times that a block may be invalid before it is reported as a gap.
+/// Number of times that a received block may be invalid before the receiver reports the block as a gap.
 const INVALID_ATTEMPTS_MAX: u32 = 3;
-/// Number of blocks after which the sender is notified without being asked, so that it may continue.
+/// Number of passed-on blocks after which the receiver reports its next block to the sender, so that the sender may
+/// continue.
 const ACKNOWLEDGE_EVERY_BLOCKS: u64 = 8;
 
 /// Limits and timing of a receiver.
 #[derive(Clone, Debug)]
 pub struct ReceiverOptions {
-    /// Number of blocks after the next one that are accepted.
+    /// Number of blocks after the next block whose datagrams the receiver accepts.
     pub blocks_ahead: u64,
-    /// Maximum number of bytes of all blocks being received.
+    /// Maximum memory of all blocks that are being received, in bytes.
     pub memory_bytes_max: usize,
-    /// Time without a datagram after which a block is asked for.
+    /// Time without a datagram after which the receiver requests the missing parts of a block, in nanoseconds.
     pub quiet_ns: u64,
-    /// Initial time between two questions for one block; it doubles up to 64 times this.
+    /// Initial time between two requests for the same block, in nanoseconds. The time doubles with each request, up to
+    /// 64 times this value.
     pub ask_again_ns: u64,
-    /// Minimum time between two datagrams with questions.
+    /// Minimum time between two datagrams with requests, in nanoseconds.
     pub ask_interval_ns: u64,
-    /// Time between two greetings while there is no session.
+    /// Time between two greetings while there is no session, in nanoseconds.
     pub greet_interval_ns: u64,
-    /// True if data hashes are checked here. If not, the user of the blocks must check them.
+    /// True if the receiver checks data hashes. If false, the user of the blocks must check them.
     pub data_hash: bool,
 }
 
 /// Origin of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DatagramOrigin {
-    /// Not known: the datagram does not belong to this protocol, has a wrong MAC, or is a replay.
+    /// The origin is not known: the datagram does not belong to this protocol, has a wrong MAC, or is a replay.
     Unknown,
-    /// Another session than the current one, of a sender that has the key, or had it once.
+    /// The datagram has a valid MAC, but belongs to another session than the current one: a new or an earlier session
+    /// of a sender with the key.
     OtherSession,
-    /// The current session.
+    /// The datagram belongs to the current session.
     Sender,
 }
 
@@ -71,22 +74,22 @@ impl Default for ReceiverOptions {
 pub struct Counters {
     pub datagrams: u64,
     pub bytes: u64,
-    /// Datagrams that do not belong to this protocol, or go in the other direction.
+    /// Number of datagrams that do not belong to this protocol, or that a receiver sent.
     pub bad_form: u64,
-    /// Datagrams with a wrong MAC.
+    /// Number of datagrams with a wrong MAC.
     pub bad_mac: u64,
-    /// Datagrams of another session, or an announcement to another receiver.
+    /// Number of datagrams of another session, and of announcements to another receiver.
     pub other_session: u64,
     pub replayed: u64,
-    /// Datagrams below the window of sequences.
+    /// Number of datagrams whose sequence number is below the replay window.
     pub old: u64,
-    /// Authentic datagrams that a sender does not write.
+    /// Number of datagrams with a valid MAC but a form that no sender writes.
     pub malformed: u64,
-    /// Datagrams of blocks that were already passed on.
+    /// Number of datagrams of blocks that were already passed on.
     pub late_datagrams: u64,
-    /// Datagrams of blocks too far ahead, or without room.
+    /// Number of datagrams of blocks that are too far ahead or exceed the memory limit.
     pub no_room: u64,
-    /// Datagrams that had to wait for an entry of the cache.
+    /// Number of datagrams that had to wait for a cache entry.
     pub waited: u64,
     pub sessions: u64,
     pub transactions: u64,
@@ -94,7 +97,7 @@ pub struct Counters {
     pub dropped: u64,
     pub gaps: u64,
     pub retransmit_requests: u64,
-    /// Maximum number of bytes of blocks being received at the same time.
+    /// Largest memory of blocks that were being received at the same time so far, in bytes.
     pub memory_bytes_peak: u64,
 }
 
@@ -103,7 +106,7 @@ struct Peer {
     key: SessionKey,
     window: Window,
     entries: Entries,
-    /// One more than the newest block that the sender has announced.
+    /// Number of the newest block that the sender has announced, plus one.
     announced_height: u64,
     missing_entries: BTreeMap<u16, u64>,
 }
@@ -128,7 +131,7 @@ pub struct Receiver {
     ask_at_ns: u64,
     greet_at_ns: u64,
     answer: bool,
-    /// The next block of which the sender was last notified.
+    /// Number of the next block that the receiver last reported to the sender.
     told_next: u64,
     counters: Counters,
 }
@@ -167,7 +170,7 @@ impl Receiver {
         }
     }
 
-    /// Number of the block that is passed on next.
+    /// Returns the number of the block that is passed on next.
     pub fn next(&self) -> u64 {
         self.next
     }
@@ -177,12 +180,12 @@ impl Receiver {
         self.counters
     }
 
-    /// Bytes of blocks being received.
+    /// Returns the memory of the blocks that are being received, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.memory
     }
 
-    /// Returns the memory of a block for reuse.
+    /// Takes back the memory of a block that was passed on, to use it for a later block.
     pub fn recycle(&mut self, bytes: Vec<u8>) {
         let kept: usize = self.spare.iter().map(Vec::capacity).sum();
         if self.spare.len() < 64 && kept + bytes.capacity() <= self.options.memory_bytes_max / 4 {
@@ -190,7 +193,7 @@ impl Receiver {
         }
     }
 
-    /// Records that blocks before `next` arrived by another way.
+    /// Records that the blocks before `next` arrived in another way.
     pub fn set_next(&mut self, next: u64, blocks: &mut dyn BlockSink) {
         self.next = next;
         self.gap = self.gap.filter(|&(_, to)| to >= next);
@@ -216,7 +219,7 @@ impl Receiver {
         }
     }
 
-    /// Processes a datagram. Nothing of it is stored, and nothing allocated for it, before its MAC is verified.
+    /// Processes a datagram. Before its MAC is verified, no part of it is stored and no memory is allocated for it.
     pub fn datagram(&mut self, now_ns: u64, datagram: &[u8], blocks: &mut dyn BlockSink) -> DatagramOrigin {
         self.counters.datagrams += 1;
         self.counters.bytes += datagram.len() as u64;
@@ -231,7 +234,7 @@ impl Receiver {
         origin
     }
 
-    /// Returns the origin of a datagram; begins a session if it is a valid announcement.
+    /// Returns the origin of a datagram. Begins a session if the datagram is a valid announcement of one.
     fn origin(&mut self, now_ns: u64, packet: &Packet<'_>, blocks: &mut dyn BlockSink) -> DatagramOrigin {
         let refused = match &mut self.peer {
             Some(peer) if peer.session == packet.session => match peer.window.lookup(packet.sequence) {
@@ -274,7 +277,8 @@ impl Receiver {
         self.hand_on(blocks);
     }
 
-    /// Begins a session. Only an announcement that answers this receiver can, and each session only once.
+    /// Begins the session of an announcement, and returns true if it does. Only an announcement that answers a greeting
+    /// of this receiver can begin a session, and each session can begin only once.
     fn adopt(&mut self, packet: &Packet<'_>, key: SessionKey, blocks: &mut dyn BlockSink) -> bool {
         let to_us =
             Announce::ref_from_bytes(packet.body).is_ok_and(|announce| announce.receiver == self.session);
@@ -322,8 +326,8 @@ impl Receiver {
         };
         let (oldest, next) = (announce.oldest.get(), announce.next.get());
         if announce.receiver != self.session {
-            // The sender does not know this receiver yet, or no longer: the answer was lost, or was for an old
-            // receiver.
+            // The announcement is not for this receiver: the sender does not know it yet, because its answer was lost,
+            // or knows an earlier receiver. The receiver must answer again.
             self.answer = true;
             return self.counters.other_session += 1;
         }
@@ -376,7 +380,7 @@ impl Receiver {
         self.runs(number, rest, now_ns, blocks)
     }
 
-    /// Returns true if the block may be received, and makes room for it.
+    /// Returns true if datagrams of the block may be stored. Discards later blocks if the memory limit requires it.
     fn admit(
         &mut self,
         number: u64,
@@ -403,7 +407,7 @@ impl Receiver {
             return Some(false);
         }
         while self.memory + block_bytes > self.options.memory_bytes_max {
-            // The furthest block is discarded if it is further than this one.
+            // Discard the block with the highest number, if that number is higher than this block's.
             let Some(last) = self
                 .assemblies
                 .last_key_value()
@@ -492,7 +496,7 @@ impl Receiver {
         }
     }
 
-    /// Retries the bodies that wait for entries.
+    /// Decodes the runs that waited for cache entries which have arrived now.
     fn retry(&mut self, now_ns: u64, blocks: &mut dyn BlockSink) {
         let waiting = self
             .assemblies
@@ -519,7 +523,7 @@ impl Receiver {
         }
     }
 
-    /// Passes on complete blocks in order while there is room for them.
+    /// Passes on complete blocks in order, while `blocks` can take them.
     pub(crate) fn hand_on(&mut self, blocks: &mut dyn BlockSink) {
         while self
             .gap
@@ -540,8 +544,8 @@ impl Receiver {
         }
     }
 
-    /// Writes into `out` the datagram to be sent to the sender now, if any. Call it after each batch of datagrams,
-    /// and about every millisecond.
+    /// Writes into `out` the datagram that the receiver has to send to the sender now; returns false if there is none.
+    /// The caller must call this method after each batch of datagrams, and about every millisecond.
     pub fn write_request(&mut self, now_ns: u64, out: &mut Vec<u8>) -> bool {
         if now_ns < self.ask_at_ns {
             return false;

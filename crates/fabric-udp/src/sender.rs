@@ -19,29 +19,31 @@ use zerocopy::{FromBytes, IntoBytes};
 
 const RETIRED_SESSIONS_MAX: usize = 1_024;
 const RETRANSMISSIONS_MAX: usize = 4_096;
-/// Maximum number of blocks that are accepted before the first of them is sent.
+/// Maximum number of blocks that the sender accepts before it has completely sent the first of them.
 const UNSENT_BLOCKS_MAX: u64 = 16;
-/// Maximum size of a sample of a transaction, which copies refer to.
+/// Maximum size of the sample of a transaction, in bytes. The sample is the dictionary of each run, to which copies
+/// refer.
 const SAMPLE_BYTES_MAX: usize = 1_200;
 
 /// Limits and pace of a sender.
 #[derive(Clone, Debug)]
 pub struct SenderOptions {
-    /// Maximum number of bytes of a datagram's payload: 1,472 on Ethernet, 8,972 with jumbo frames; at least 600.
+    /// Maximum size of a datagram's payload, in bytes: 1,472 on Ethernet, 8,972 with jumbo frames; at least 600.
     pub payload_bytes: usize,
-    /// Maximum number of bytes per second, IP and UDP headers included; 0: no limit.
+    /// Maximum rate in bytes per second, IP and UDP headers included; 0 means no limit.
     pub bytes_per_s: u64,
-    /// Maximum number of bytes that may be sent at once.
+    /// Maximum number of bytes that may be sent in one burst.
     pub burst_bytes: u64,
-    /// Number of blocks kept for retransmission.
+    /// Number of blocks that the sender stores for retransmission.
     pub blocks_kept: usize,
-    /// Maximum number of bytes of these blocks.
+    /// Maximum total size of the stored blocks, in bytes.
     pub bytes_kept: usize,
     /// True if annotations are sent.
     pub notes: bool,
-    /// Time between two announcements.
+    /// Time between two announcements, in nanoseconds.
     pub announce_interval_ns: u64,
-    /// Number of blocks that are sent beyond the receiver's next one; it must be less than the receiver accepts.
+    /// Maximum number of blocks after the receiver's next block that the sender sends. It must be less than
+    /// [`ReceiverOptions::blocks_ahead`](super::ReceiverOptions::blocks_ahead) of the receiver.
     pub blocks_ahead: u64,
 }
 
@@ -65,13 +67,13 @@ impl Default for SenderOptions {
 #[allow(missing_docs)]
 pub struct SenderCounters {
     pub datagrams: u64,
-    /// Bytes of UDP payloads.
+    /// Total size of the UDP payloads, in bytes.
     pub bytes: u64,
     pub blocks: u64,
     pub entries: u64,
-    /// Segments, parts and entries sent again, counted in ranges.
+    /// Number of ranges of segments, parts and entries that were sent again.
     pub retransmitted: u64,
-    /// Questions refused: not authentic, replayed, or not for this session.
+    /// Number of refused datagrams of receivers: with a wrong MAC, replayed, or for another session.
     pub refused: u64,
     pub receivers: u64,
 }
@@ -86,7 +88,7 @@ struct Peer {
     session: Session,
     key: SessionKey,
     window: Window,
-    /// The receiver's next block, as last reported.
+    /// Number of the receiver's next block, as the receiver last reported it.
     next: u64,
 }
 
@@ -196,17 +198,17 @@ impl Sender {
         self.counters
     }
 
-    /// Returns true if a receiver has answered.
+    /// Returns true if a receiver has answered this sender.
     pub fn joined(&self) -> bool {
         self.peer.is_some()
     }
 
-    /// Returns the receiver's next block, once it has answered.
+    /// Returns the number of the receiver's next block; `None` until the receiver has answered.
     pub fn receiver_next(&self) -> Option<u64> {
         self.peer.as_ref().map(|peer| peer.next)
     }
 
-    /// Returns true if the next block may be pushed without discarding one that the receiver does not have.
+    /// Returns true if the next block may be pushed without discarding a block that the receiver does not have yet.
     pub fn has_room(&self) -> bool {
         let room = self.stored.len() < self.options.blocks_kept.max(1)
             && self.stored_bytes < self.options.bytes_kept;
@@ -214,7 +216,7 @@ impl Sender {
         self.unsent() < UNSENT_BLOCKS_MAX && (room || self.peer.as_ref().is_some_and(stands))
     }
 
-    /// Number of blocks that have not been sent completely once.
+    /// Returns the number of blocks that have not yet been sent completely.
     pub fn unsent(&self) -> u64 {
         self.newest().saturating_sub(self.cursor.block)
     }
@@ -223,12 +225,12 @@ impl Sender {
         self.stored.front().map_or(0, |stored| stored.number)
     }
 
-    /// One more than the newest block.
+    /// Returns the number of the newest block, plus one.
     fn newest(&self) -> u64 {
         self.stored.back().map_or(0, |stored| stored.number + 1)
     }
 
-    /// Takes the next block. If its number does not follow the last one, all earlier blocks are discarded.
+    /// Takes the next block. If its number does not follow that of the last block, all stored blocks are discarded.
     pub fn push(&mut self, number: u64, bytes: Arc<[u8]>) {
         if self.stored.is_empty() || number != self.newest() {
             self.stored.clear();
@@ -266,7 +268,8 @@ impl Sender {
         };
     }
 
-    /// Takes a sample: without their identities, transactions are similar to each other.
+    /// Takes a transaction without its identities as the sample. Without identities, transactions are similar to each
+    /// other, so copies from the sample make later transactions shorter.
     fn take_sample(&mut self, block: &[u8], layout: &Layout) {
         let mut sample = Vec::new();
         for segment in 1..layout.segments() - 1 {
@@ -291,12 +294,12 @@ impl Sender {
         self.sample = self.entry(&sample);
     }
 
-    /// Bytes for sections in a `data` datagram.
+    /// Returns the maximum size of the sections in a `data` datagram, in bytes.
     fn section_bytes_max(&self) -> usize {
         self.options.payload_bytes - DATAGRAM_OVERHEAD_BYTES - size_of::<DataHead>()
     }
 
-    /// Bytes of a part that always fits, whatever its content.
+    /// Returns the size of a part of a segment that fits into a datagram whatever its content, in bytes.
     fn part_bytes(&self) -> usize {
         (self.section_bytes_max() - size_of::<RunHead>() - 16) * 128 / 130
     }
@@ -365,7 +368,7 @@ impl Sender {
         Some(())
     }
 
-    /// Adopts a new receiver that names this session; it knows nothing of the session yet.
+    /// Adopts a new receiver that names this session. The receiver has no cache entry and no block of the session yet.
     fn adopt(&mut self, session: Session, key: SessionKey, sequence: u64, next: u64) {
         if let Some(old) = self.peer.take() {
             if self.retired.len() == RETIRED_SESSIONS_MAX {
@@ -426,7 +429,7 @@ impl Sender {
                 last_part: last,
             },
         };
-        // Data that has not been sent yet will be sent without the question.
+        // Data that has not been sent for the first time yet will be sent anyway, so a request for it is ignored.
         let ahead = (range.from.block, range.from.segment) >= (self.cursor.block, self.cursor.segment);
         let mut range = range;
         if range.from.block == self.cursor.block {
@@ -486,7 +489,7 @@ impl Sender {
             oldest: self.oldest().into(),
             next: self.newest().into(),
         };
-        // A greeting is answered once, because it may be a replay.
+        // Each greeting is answered only once, because it may be a replay.
         self.greeted_by = self.peer.as_ref().map_or([0; 16], |peer| peer.session);
         self.write(OP_ANNOUNCE, out, |out| out.extend_from_slice(announce.as_bytes()));
     }
@@ -526,7 +529,7 @@ impl Sender {
         self.fill(complete, true, out)
     }
 
-    /// Appends an entry. Returns false if there is no room.
+    /// Appends a cache entry. Returns false if the entry does not fit into `room` bytes.
     fn put_entry(&mut self, id: u16, entries: &mut Vec<u8>, room: usize) -> bool {
         let Some(entry) = self.entries.get_mut(usize::from(id)) else {
             return true;
@@ -561,7 +564,7 @@ impl Sender {
         });
     }
 
-    /// Writes a datagram with as much of `range` as fits, and advances the position that the range came from.
+    /// Writes a datagram with as much of `range` as fits, and advances the queue or cursor from which the range came.
     fn fill(&mut self, range: Range, fresh: bool, out: &mut Vec<u8>) -> bool {
         let index = range.from.block.checked_sub(self.oldest());
         let Some(stored) = index.and_then(|index| self.stored.get(index as usize)) else {
@@ -679,7 +682,8 @@ impl Sender {
             if !built.runs.is_empty() {
                 return;
             }
-            // The segment is alone and too long: sends the entries it needs first, and then the segment in parts.
+            // The segment does not fit into a datagram even alone. The sender first sends the cache entries that the
+            // segment needs, and then the segment in parts.
             if !new.is_empty() && !parted {
                 new.retain(|&id| !self.put_entry(id, &mut built.entries, room));
                 if !built.entries.is_empty() {
@@ -709,7 +713,7 @@ impl Sender {
         Some((bytes.get(range.clone())?, layout.transactions, range.start, last))
     }
 
-    /// Writes parts of one segment, each as a run, as many as fit.
+    /// Writes as many parts of one segment as fit, each as a separate run.
     fn parts(
         &mut self,
         segment: &[u8],

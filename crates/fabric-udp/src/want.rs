@@ -1,14 +1,14 @@
-//! Encoding of a receiver's questions.
+//! Encoding of a receiver's requests for missing data, and of its greetings.
 
 use super::mac::Session;
 use super::packet::Packet;
 use lineside_wire::{FABRIC_WANT_ENTRIES, WantHead, WantItem};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Maximum number of items of one datagram: 1,368 bytes with everything else.
+/// Maximum number of items in one request. The datagram then has 1,368 bytes.
 pub(crate) const ITEMS_MAX: usize = 64;
 
-/// Segments, parts of a segment, or entries of the cache.
+/// Missing data that a receiver requests: segments, parts of a segment, or entries of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WantedItem {
     Segments {
@@ -29,7 +29,7 @@ pub(crate) enum WantedItem {
 }
 
 impl WantedItem {
-    /// Asks for a whole block.
+    /// Returns a request for a whole block.
     pub fn block(block: u64) -> Self {
         Self::Segments {
             block,
@@ -76,7 +76,7 @@ impl WantedItem {
     }
 }
 
-/// Appends the body of a question.
+/// Appends the body of a request to the session `sender`. `next` is the number of the receiver's next block.
 pub(crate) fn write(out: &mut Vec<u8>, sender: Session, next: u64, items: &[WantedItem]) {
     let items = items.get(..items.len().min(ITEMS_MAX)).unwrap_or_default();
     let head = WantHead {
@@ -91,13 +91,13 @@ pub(crate) fn write(out: &mut Vec<u8>, sender: Session, next: u64, items: &[Want
     }
 }
 
-/// Returns true if a receiver's datagram is only a greeting.
+/// Returns true if a receiver's datagram is a greeting, which names no session of a sender.
 pub(crate) fn is_greeting(datagram: &[u8]) -> bool {
     let read = Packet::read(datagram).and_then(|packet| Some(read(packet.body)?.0));
     read == Some([0; 16])
 }
 
-/// Parses the body: the session that is asked, the next block, and the items.
+/// Parses the body of a request: the sender's session, the number of the receiver's next block, and the items.
 pub(crate) fn read(body: &[u8]) -> Option<(Session, u64, impl Iterator<Item = WantedItem>)> {
     let (head, rest) = WantHead::ref_from_prefix(body).ok()?;
     let items = <[WantItem]>::ref_from_bytes(rest).ok()?;

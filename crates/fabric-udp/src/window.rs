@@ -1,7 +1,8 @@
-//! Replay protection: a sliding window of received sequences, after RFC 4303, 3.4.3.
+//! Replay protection: a sliding window that records which sequence numbers were received, after RFC 4303, section
+//! 3.4.3.
 
 const WORDS: usize = 64;
-/// Window over the newest sequences.
+/// Window over the newest sequence numbers.
 #[derive(Clone, Debug)]
 pub struct Window {
     top: u64,
@@ -17,7 +18,7 @@ impl Default for Window {
     }
 }
 
-/// Result of looking up a sequence.
+/// Result of looking up a sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SequenceState {
     /// The sequence is new.
@@ -33,9 +34,10 @@ fn word_and_bit(sequence: u64) -> (usize, u64) {
 }
 
 impl Window {
-    /// Looks up `sequence`. 0 is never valid.
+    /// Looks up a sequence number. The number 0 is never valid.
     pub fn lookup(&self, sequence: u64) -> SequenceState {
-        // Words are reused as a whole for new sequences, so the window ends a word early.
+        // When the window advances, a whole word of bits is reused for new sequence numbers, so the oldest word does
+        // not belong to the window.
         let bottom = (self.top / 64).saturating_sub(WORDS as u64 - 1) * 64;
         let (word, bit) = word_and_bit(sequence);
         match sequence {
@@ -47,7 +49,7 @@ impl Window {
         }
     }
 
-    /// Marks `sequence` as received. Call it only for a new sequence, after its MAC was verified.
+    /// Marks `sequence` as received. The caller must have found the number to be new and verified the datagram's MAC.
     pub fn mark(&mut self, sequence: u64) {
         let (from, to) = (self.top / 64, sequence / 64);
         if to > from {

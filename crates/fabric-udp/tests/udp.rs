@@ -46,7 +46,7 @@ fn any_session(random: &mut Random) -> [u8; 16] {
     session
 }
 
-/// Blocks that came out, compared with those that went in.
+/// Collects the blocks that the receiver passes on, and compares them with the blocks that were sent.
 struct ReceivedBlocks {
     blocks: RecordedBlocks,
     layouts: Vec<cut::Layout>,
@@ -72,7 +72,7 @@ impl ReceivedBlocks {
         }
     }
 
-    /// Takes blocks as if from Deliver.
+    /// Takes the blocks `from` to `to` as if Deliver had returned them.
     fn fetched(&mut self, from: u64, to: u64) {
         assert_eq!(from, self.next);
         self.next = to + 1;
@@ -83,8 +83,8 @@ impl ReceivedBlocks {
     }
 }
 
-/// Validates the received blocks with the results of early work, and compares codes and commit hashes with those of a
-/// validator without early work.
+/// Validates the received blocks with results of early verification, and compares codes and commit hashes with those of
+/// a validator without early verification.
 struct Validating {
     replica: Replica<SimDisk>,
     work: EarlyWork,
@@ -132,7 +132,7 @@ impl Validating {
     fn take(&mut self, number: u64, bytes: Vec<u8>) {
         self.wait();
         if number < self.replica.next() {
-            return assert_eq!(number, 0, "the genesis block is there");
+            return assert_eq!(number, 0, "only the genesis block is already in the ledger");
         }
         let added = self.replica.add(bytes).unwrap();
         let found = (added.codes, added.commit_hash);
@@ -236,9 +236,10 @@ struct Simulation {
     weather: LinkFaults,
     sender_options: SenderOptions,
     receiver_options: ReceiverOptions,
-    /// Datagrams in flight: time of arrival, tie breaker, and true if they go to the receiver.
+    /// Datagrams on their way, by time of arrival in nanoseconds and a tie breaker; true for those that go to the
+    /// receiver.
     air: BTreeMap<(u64, u64), (bool, Vec<u8>)>,
-    /// Old datagrams, which an attacker sends again.
+    /// Earlier datagrams, which a simulated attacker sends again.
     heard: Vec<(bool, Vec<u8>)>,
     bytes: u64,
 }
@@ -305,7 +306,8 @@ impl Simulation {
         }
     }
 
-    /// Runs until every block is out. Returns the counters of the last receiver, and the time.
+    /// Runs the simulation until the receiver has passed on every block. Returns the counters of the last receiver, and
+    /// the simulated time in nanoseconds.
     fn run(&mut self, taken: &mut ReceivedBlocks) -> (lineside_fabric_udp::Counters, u64) {
         let blocks = taken.blocks.clone();
         let (mut sender, mut receiver) = (self.sender(), self.receiver(0));
@@ -320,7 +322,8 @@ impl Simulation {
             if restarts > 0 && self.random.below(4_000) == 0 {
                 restarts -= 1;
                 if self.random.percent(50) {
-                    // It begins with the block that the receiver needs next, or a later or earlier one.
+                    // The new sender begins with the block that the receiver needs next, or with a later or an earlier
+                    // block.
                     sender = self.sender();
                     pushed = (taken.next + self.random.below(4))
                         .saturating_sub(1)
@@ -469,8 +472,8 @@ fn early_verification_gives_the_same_codes() {
                 .map(|(codes, _)| codes.len() as u64);
             let (counts, all) = (early.counts(), transactions.sum::<u64>());
             println!("{} blocks, {all} transactions: {counts:?}", blocks.len());
-            // Transactions that arrived after a block that sets the configuration, or were fetched, are verified with
-            // their block. In these sets the configuration changes every few blocks.
+            // Transactions that arrived after a block that sets the configuration, or whose block was fetched, are not
+            // verified early. In the sets `ed25519` and `msp`, the configuration changes every few blocks.
             let changes_often = set.ends_with("ed25519") || set.ends_with("msp");
             let least = match (weather.late, changes_often) {
                 (0, _) => all,
@@ -483,7 +486,7 @@ fn early_verification_gives_the_same_codes() {
     }
 }
 
-/// A block of these envelopes in an orderer's form.
+/// Returns a block of these envelopes in the form in which orderers write blocks.
 fn block(number: u64, envelopes: &[Vec<u8>]) -> Arc<[u8]> {
     let mut hasher = Sha256::new();
     let mut data = Vec::new();
@@ -519,7 +522,8 @@ fn blocks_of_every_size_arrive() {
         let envelopes: Vec<_> = sizes.iter().map(|&bytes| noise(&mut random, bytes)).collect();
         blocks.push(block(number as u64, &envelopes));
     }
-    // The maximum number of transactions of a block, and one more; data before the header; two data fields.
+    // Further blocks: one with the maximum number of transactions, one with one transaction more, one with the data
+    // before the header, and one with two data fields.
     blocks.push(block(5, &vec![vec![5]; 65_535]));
     blocks.push(block(6, &vec![vec![6]; 65_536]));
     for number in [7, 8] {
@@ -584,7 +588,7 @@ fn a_lost_answer_is_sent_again() {
         sender.push(number as u64, bytes.clone());
     }
     let mut now = 0;
-    // Only the first greeting of each receiver arrives, then nothing for a while.
+    // Only the first greeting of each receiver arrives; the network then loses all datagrams for 1 s.
     for _ in 0..2 {
         let mut receiver = world.receiver(0);
         let mut taken = ReceivedBlocks::new(blocks.clone());
@@ -640,7 +644,7 @@ fn foreign_datagrams_change_nothing() {
         ),
         (0, 0, 0)
     );
-    // The right datagrams, with each byte of each changed once, and each sent twice.
+    // Send each valid datagram twice, and in addition with each of its bytes changed once.
     for (number, bytes) in blocks.iter().enumerate() {
         sender.push(number as u64, bytes.clone());
     }
@@ -685,7 +689,7 @@ fn foreign_datagrams_change_nothing() {
         }
     }
     assert_eq!(taken.whole, 3);
-    // All of it again to a receiver that has just started: none of it counts.
+    // A receiver that has just started gets all of these datagrams again and accepts none.
     world.key = SharedKey::new(&[9; 32]).unwrap();
     let mut fresh = world.receiver(0);
     for datagram in &kept {

@@ -1,4 +1,4 @@
-//! A short run of the fuzz target for packets, and tests of the papers' packets.
+//! A short run of the fuzz target for packets, and tests of packets in the paper format.
 
 mod packets;
 
@@ -78,7 +78,7 @@ fn packet(kind: u8, notes: &[(u8, u16, u16)], payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// The papers' packets of a block, with the creator of each transaction cut out if it is `identity`.
+/// Returns the packets of a block in the paper format. The creator of each transaction is cut out if it is `identity`.
 fn paper(block: &[u8], identity: &[u8]) -> Vec<Vec<u8>> {
     let layout = cut::Layout::of(block);
     let segment = |at| &block[layout.range(at).unwrap()];
@@ -106,7 +106,8 @@ fn paper(block: &[u8], identity: &[u8]) -> Vec<Vec<u8>> {
     packets
 }
 
-/// An attacker may have made a header of a far block: it causes little work, and only once.
+/// A header of a block that is far ahead may come from an attacker. It causes a gap of only a few blocks, and only
+/// once.
 #[test]
 fn a_header_far_ahead_is_reported_as_a_gap_of_a_few_blocks() {
     let here: IpAddr = "127.0.0.1".parse().unwrap();
@@ -128,7 +129,7 @@ fn the_papers_packets_become_the_same_blocks() {
     let Some(block) = read(&directory, 5, "orderer").unwrap() else {
         return eprintln!("skipped: there are no recorded blocks at {}", directory.display());
     };
-    // Any string that occurs often can serve as an identity.
+    // The test uses bytes that occur in every transaction as the identity.
     let layout = cut::Layout::of(&block);
     let first = cut::envelope(&block[layout.range(1).unwrap()]).unwrap();
     let identity = &first[200..900];
@@ -151,12 +152,12 @@ fn the_papers_packets_become_the_same_blocks() {
         (told.whole.len(), receiver.counters().untrusted),
         (0, packets.len() as u64)
     );
-    // Without the identity the block is dropped and reported.
+    // If the receiver does not know the identity, it drops the block and reports a gap.
     let told = play(&mut receiver, here, &packets);
     assert!(told.whole.is_empty() && told.dropped.contains(&5) && told.gaps == [(5, 5)]);
     let told = play(&mut receiver, here, &[&[update][..], &packets].concat());
     assert_eq!(told.whole, [(5, block.clone())]);
-    // A lost packet, or two in the wrong order: no block, but a gap.
+    // If a packet is lost, or two packets are in the wrong order, the receiver reports a gap instead of a block.
     for wrong in 0..2 {
         let mut receiver = PaperReceiver::new(move |source| source == here, 5, 1 << 24);
         receiver.preload(0x0123, identity);
@@ -174,7 +175,7 @@ fn the_papers_packets_become_the_same_blocks() {
     assert_eq!(play(&mut late, here, &packets).gaps, [(3, 4)]);
 }
 
-/// Blocks of a recording in the repository, as an orderer delivers them.
+/// Returns the blocks of a recording in the repository, as an orderer delivers them.
 fn recording() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
     let mut blocks = Vec::new();
@@ -184,7 +185,8 @@ fn recording() -> Vec<Vec<u8>> {
     blocks
 }
 
-/// The sender's packets become the same blocks, byte for byte. Blocks that the published code refuses are not sent.
+/// The receiver restores the same blocks, byte for byte, from the sender's packets. The sender refuses the blocks that
+/// the published code refuses.
 #[test]
 fn blocks_that_are_sent_come_out_the_same() {
     let here: IpAddr = "127.0.0.1".parse().unwrap();
@@ -214,7 +216,7 @@ fn blocks_that_are_sent_come_out_the_same() {
     let counted = sender.sent();
     assert_eq!((counted.blocks, sent.len()), (sent.len() as u64, sent.len()));
     assert!(sent.len() > 6 && counted.updates > 3, "{counted:?} {refused:?}");
-    // Identities are four fifths of a transaction.
+    // About four fifths of a transaction are identities, so the packets are less than half as long as the blocks.
     assert!(counted.bytes * 2 < counted.block_bytes, "{counted:?}");
     let counters = receiver.counters();
     assert_eq!(
@@ -224,8 +226,8 @@ fn blocks_that_are_sent_come_out_the_same() {
     assert_eq!(counters.datagrams, counted.datagrams);
 }
 
-/// An identity with a number from a file is not announced again and has that number. If the receiver does not know
-/// it, the block is dropped.
+/// The sender uses the numbers of identities from a file and sends no updates for these identities. A receiver that
+/// does not know such an identity drops the block.
 #[test]
 fn identities_of_a_file_are_known_at_both_ends() {
     let here: IpAddr = "127.0.0.1".parse().unwrap();
@@ -240,7 +242,7 @@ fn identities_of_a_file_are_known_at_both_ends() {
     };
     let updates = told_by(&mut PaperSender::new());
     assert!(updates.len() > 2);
-    // The payload of an update is the identity; it follows the head and five bytes of the only note.
+    // The payload of an update is the identity. It follows the head (4 bytes) and the only annotation (5 bytes).
     let identities: Vec<&[u8]> = updates.iter().map(|update| &update[9..]).collect();
     let mut sender = PaperSender::new();
     let number = blocks.len() as u64 - 1;

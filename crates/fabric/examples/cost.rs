@@ -1,4 +1,5 @@
-//! Measures the cost of validation: CPU milliseconds per transaction of a recorded set, with the blocks in memory.
+//! Measures the cost of validation: CPU time per transaction of a recorded set, in milliseconds, with the blocks in
+//! memory. DIR is a folder of recorded blocks; see `lineside_fabric::replay`.
 //!
 //!     cargo run --release -p lineside-fabric --example cost -- DIR [ROUNDS]
 

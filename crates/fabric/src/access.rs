@@ -10,7 +10,8 @@ use crate::x509::{Certificate, SignedDer};
 use lineside_verify::Verifier;
 use lineside_verify::hash::sha256;
 
-/// Policy for a resource for which the channel's ACLs name none.
+/// Path of the policy that guards a resource of a peer if the channel's access control lists (ACLs) name no policy for
+/// it.
 const READERS: &str = "Application/Readers";
 
 /// A signed message.
@@ -25,8 +26,9 @@ pub struct SignedBy<'a> {
 }
 
 impl Config {
-    /// Returns the path of the policy for a resource of a peer, for example `event/Block`: the one in the channel's
-    /// ACLs, otherwise the application's Readers. `None` if the ACL names a policy that cannot exist.
+    /// Returns the path of the policy that guards a resource of a peer, for example `event/Block`: the path in the
+    /// channel's access control lists (ACLs), otherwise that of the application's Readers policy. `None` if the ACLs
+    /// name a policy that cannot exist.
     pub fn guard(&self, resource: &str) -> Option<String> {
         match self.acls.get(resource).map(String::as_str) {
             None | Some("") => Some(READERS.to_owned()),
@@ -35,7 +37,7 @@ impl Config {
         }
     }
 
-    /// Returns whether the signer satisfies the policy at a path.
+    /// Returns whether the signature `by` is valid and its signer satisfies the policy at `path`.
     pub fn permits(&self, path: &str, by: SignedBy<'_>, verifier: &Verifier) -> bool {
         let rules = Rules::default();
         let Some(Resolution::Known(identity)) = self.msps.resolve(&[by.identity], verifier, rules).pop()

@@ -1,6 +1,6 @@
-//! Read-ahead: threads parse blocks and verify their signatures while earlier blocks are being executed. One block is
-//! shared by all threads; of several blocks, each thread reads one. The transactions of blocks that wait together are
-//! hashed together.
+//! Read-ahead: threads parse blocks and verify their signatures while earlier blocks are being executed. If only one
+//! block waits, all threads share its work; if several blocks wait, each thread reads one block. The transactions of
+//! blocks that wait at the same time are hashed together, which is faster than hashing one block after the other.
 
 use crate::block::{data_digests, tip_of};
 use crate::error::{Error, Refused};
@@ -23,7 +23,7 @@ struct BlockSource {
     arenas: Arenas,
 }
 
-/// Result of reading the source; `None` after it was taken.
+/// Result of reading the block of a [`BlockSource`]; `None` after [`PrefetchedBlock::decide`] has used the result.
 struct Outcome<'a>(Option<Result<Read<'a>, Error>>);
 
 self_cell!(
@@ -34,7 +34,7 @@ self_cell!(
     }
 );
 
-/// A block that was read ahead, with the configuration and predecessor that were assumed.
+/// A block that was read ahead, with the channel configuration and the previous block that the reading thread assumed.
 pub(crate) struct PrefetchedBlock {
     cell: Cell,
     setting: Arc<ChannelContext>,
@@ -42,8 +42,8 @@ pub(crate) struct PrefetchedBlock {
 }
 
 impl PrefetchedBlock {
-    /// Decides the block; returns its bytes and the result. If the assumed configuration or predecessor turned out to
-    /// be wrong, the block is read again.
+    /// Validates the block; returns its bytes and the result. If the validator now has another configuration or another
+    /// last block than the reading thread assumed, the block is read again.
     pub fn decide(mut self, validator: &mut Validator) -> (Bytes, Result<ValidatedBlock, Error>) {
         let stands =
             self.tip == Some(validator.tip()) && Arc::ptr_eq(&self.setting, &validator.reader.setting);
@@ -61,9 +61,9 @@ impl PrefetchedBlock {
 struct ReadJob {
     reader: Reader,
     bytes: Bytes,
-    /// The predecessor; `None` if the header of the block begun before cannot be parsed.
+    /// Number and header hash of the previous block; `None` if the header of the previous block cannot be parsed.
     tip: Option<Tip>,
-    /// Hash of the transactions, if it is known.
+    /// Hash of the block's transactions, if it was already computed.
     data: Option<[u8; 32]>,
     done: SyncSender<PrefetchedBlock>,
 }
@@ -72,13 +72,14 @@ struct ReadJob {
 #[derive(Default)]
 struct ReadQueue {
     jobs: VecDeque<ReadJob>,
-    /// Number of threads that hash or read blocks.
+    /// Number of threads that are hashing or reading a block now.
     working: usize,
     ended: bool,
 }
 
 impl ReadQueue {
-    /// Removes the blocks to be hashed together: the oldest ones, or only the oldest one if its hash is known.
+    /// Removes the blocks that one thread hashes together: the oldest blocks whose hash is not known, at most
+    /// [`BLOCKS_HASHED_TOGETHER_MAX`]. If the hash of the oldest block is known, removes only that block.
     fn take(&mut self) -> VecDeque<ReadJob> {
         let oldest = self.jobs.iter().take(BLOCKS_HASHED_TOGETHER_MAX);
         let unknown = oldest.take_while(|job| job.data.is_none()).count();
@@ -102,8 +103,9 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the oldest block that no thread reads. If more blocks wait, the hashes of all of them are computed
-    /// together first. Returns the block with the number of threads that may share its work; `None` after the end.
+    /// Waits for the oldest block that no thread reads. If more blocks wait, this function first computes the hashes of
+    /// all of them together. Returns the block and the number of threads that may share its work; `None` after the
+    /// handle was dropped.
     fn next(&self) -> Option<(ReadJob, usize)> {
         let idle = |waiting: &mut ReadQueue| waiting.jobs.is_empty() && !waiting.ended;
         let waiting = self.came.wait_while(self.lock(), idle);
@@ -127,18 +129,19 @@ impl Shared {
             waiting.jobs.push_front(job);
             self.came.notify_one();
         }
-        // Several blocks are read by one thread each, which costs less than sharing each block among threads.
+        // If several blocks wait, one thread reads each of them, which costs less than sharing each block among
+        // threads.
         let blocks = waiting.working + waiting.jobs.len();
         let threads = job.reader.options.threads / blocks;
         Some((job, threads.max(1)))
     }
 
-    /// Reads blocks until the end.
+    /// Reads blocks until the handle is dropped.
     fn work(&self) {
         while let Some((mut job, threads)) = self.next() {
             job.reader.options.threads = threads;
             let done = job.done.clone();
-            // If the handle was dropped, no caller waits for the block.
+            // Sending fails only if the handle was dropped; then no caller waits for the block.
             let _ = done.send(read(job));
             self.lock().working -= 1;
             if let Some(tell) = self.told.get() {
@@ -152,16 +155,16 @@ impl Shared {
 pub(crate) struct BlockReadAhead {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// Results of the blocks that were begun and not taken, oldest first.
+    /// Channels that return the blocks that were begun and not taken yet, oldest block first.
     begun: VecDeque<Receiver<PrefetchedBlock>>,
-    /// The oldest of them, if [`Self::wait`] has received it.
+    /// The oldest block of `begun`, if [`Self::wait`] has already received it.
     read: Option<PrefetchedBlock>,
     /// Number and header hash of the block that was begun last, if its header can be parsed.
     last: Option<Tip>,
 }
 
 impl BlockReadAhead {
-    /// Starts the threads: at most `threads`, and no more than blocks are hashed together.
+    /// Starts `threads` threads, but at most [`BLOCKS_HASHED_TOGETHER_MAX`].
     pub fn start(threads: usize) -> io::Result<Self> {
         let mut ahead = Self {
             shared: Arc::default(),
@@ -178,7 +181,8 @@ impl BlockReadAhead {
         Ok(ahead)
     }
 
-    /// Begins to read the block after those that were begun, or after the validator's last block.
+    /// Begins to read a block. It must follow the block that was begun last or, if no begun block is left, the
+    /// validator's last block.
     pub fn begin(&mut self, bytes: impl Into<Bytes>, validator: &Validator) {
         let bytes = bytes.into();
         let tip = match self.begun.is_empty() {
@@ -198,12 +202,13 @@ impl BlockReadAhead {
         self.shared.came.notify_one();
     }
 
-    /// Registers a function, which is called whenever a block is read. Only the first registration counts.
+    /// Registers a function that a reading thread calls after each block that it has read. Only the first registration
+    /// takes effect.
     pub fn on_block_read(&self, tell: OnBlockRead) {
         let _ = self.shared.told.set(tell);
     }
 
-    /// Waits for the oldest block that was begun and not taken, and returns it; `None` if there is none.
+    /// Waits until the oldest begun block is read, and returns that block; `None` if no block was begun.
     pub fn take(&mut self) -> Option<PrefetchedBlock> {
         let oldest = self.begun.pop_front()?;
         self.read.take().or_else(|| oldest.recv().ok())
@@ -229,7 +234,7 @@ impl Drop for BlockReadAhead {
         self.shared.lock().ended = true;
         self.shared.came.notify_all();
         for thread in self.threads.drain(..) {
-            // A panic was already reported.
+            // The panic hook has already reported a panic of this thread.
             let _ = thread.join();
         }
     }

@@ -12,7 +12,7 @@ use crate::state::{Entry, Height, State, TxId};
 use crate::validate::{Options, Validator};
 use std::collections::HashSet;
 
-/// Maximum number of described differences of a block or a snapshot; further ones are only counted.
+/// Maximum number of differences of a block or a snapshot that are described; further differences are only counted.
 const DIFFERENCES_MAX: usize = 20;
 
 /// Reason why an audit cannot continue.
@@ -22,7 +22,7 @@ pub enum AuditError {
     /// The block files cannot be read.
     #[error(transparent)]
     Files(#[from] PeerLedgerError),
-    /// A block that this program cannot decide or does not accept.
+    /// This program cannot decide the block, or does not accept it.
     #[error("block {number} ({place}): {source}")]
     Block {
         /// Block number.
@@ -43,11 +43,11 @@ pub enum AuditError {
         hint: &'static str,
     },
     /// A block in the files does not have the next number.
-    #[error("{place}: found block {found}, expected block {wanted}")]
+    #[error("{place}: found block {found}, expected block {wanted}; copy the peer's block files again")]
     Order {
         /// File and byte offset.
         place: String,
-        /// Number of the block there.
+        /// Number of the block that was found.
         found: u64,
         /// Number of the expected block.
         wanted: u64,
@@ -55,7 +55,7 @@ pub enum AuditError {
     /// The snapshot is invalid.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// This replica's own result for a block, with which the peer's is compared, cannot be read from the ledger.
+    /// The ledger of this replica cannot be read, so its result for a block cannot be compared with the peer's result.
     #[error("{0}")]
     Ours(String),
 }
@@ -74,11 +74,12 @@ pub struct Difference {
 /// Result of an audit of block files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditReport {
-    /// Number of blocks that were compared and agree.
+    /// Number of blocks that were compared and in which the peer and this program agree.
     pub blocks: u64,
-    /// Number of their transactions.
+    /// Number of transactions in these blocks.
     pub transactions: u64,
-    /// Number of these blocks without a commit hash, except for the genesis block.
+    /// Number of the compared blocks in which the peer stored no commit hash. The genesis block, which never has one,
+    /// is not counted.
     pub without_commit_hash: u64,
     /// The first block that differs.
     pub difference: Option<Difference>,
@@ -86,12 +87,12 @@ pub struct AuditReport {
     pub unfinished_bytes: u64,
 }
 
-/// Our own header hash, codes and commit hash of a block.
+/// Header hash, codes and commit hash that this program computed for a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnResults {
     /// Header hash.
     pub hash: [u8; 32],
-    /// Codes, in the encoding of TRANSACTIONS_FILTER.
+    /// Validation codes, one byte for each transaction, as in the metadata entry TRANSACTIONS_FILTER.
     pub codes: Vec<u8>,
     /// Commit hash.
     pub commit_hash: Option<[u8; 32]>,
@@ -99,16 +100,16 @@ pub struct OwnResults {
 
 /// Reference for an audit.
 pub enum AuditReference<'a> {
-    /// The rules: each block is validated again. The validator is at the block before the first one in the files;
-    /// `None`: the files begin with the genesis block.
+    /// The validation rules: each block is validated again. The validator has committed the block before the first
+    /// block in the files; `None` if the files begin with the genesis block.
     Rules(Option<Box<Validator>>, Options),
-    /// A ledger. The function returns the block with a number, or `None` if it has none. Blocks before this number are
-    /// skipped.
+    /// A ledger. The number is that of its first block; earlier blocks in the files are skipped. The function returns
+    /// the ledger's results for the block with a number, or `None` if the ledger does not have that block.
     Ledger(u64, &'a mut dyn FnMut(u64) -> Result<Option<OwnResults>, String>),
 }
 
-/// Compares a peer's block files, oldest block first, up to the first difference. `each` is called with the number of
-/// each block that agrees.
+/// Compares a peer's block files with `against`, oldest block first, up to the first difference. Calls `each` with the
+/// number of each block that agrees.
 ///
 /// # Errors
 /// The reason why the audit cannot continue. Differences are in the result.
@@ -153,7 +154,8 @@ pub fn audit(
 }
 
 impl AuditReference<'_> {
-    /// Returns our own result for a block, or the reason why no peer accepts it; `None` if the block is skipped.
+    /// Returns this program's results for a block, or the reason why no peer accepts the block; `None` if the block is
+    /// skipped.
     fn own_results(
         &mut self,
         block: &PeerBlock,
@@ -201,7 +203,7 @@ fn validate(
         return Err(AuditError::Start {
             found: number,
             wanted: validator.last() + 1,
-            hint: "these files do not follow this snapshot; give the one that the peer was joined from",
+            hint: "these files do not follow this snapshot; give the snapshot that the peer was joined from",
         });
     }
     match validator.validate(&block.bytes) {
@@ -219,7 +221,8 @@ fn validate(
     }
 }
 
-/// Returns the differences between a peer's block and ours. A block without differences is counted.
+/// Returns the differences between a peer's block and the results of this program. A block without differences is
+/// counted in `audited`.
 fn compare(block: &PeerBlock, ours: &OwnResults, audited: &mut AuditReport) -> Vec<String> {
     let arena = Arena::new();
     let Ok(theirs) = Block::read(&block.bytes, &arena) else {
@@ -233,7 +236,7 @@ fn compare(block: &PeerBlock, ours: &OwnResults, audited: &mut AuditReport) -> V
             hex(&ours.hash)
         ));
     } else if theirs.check_data().is_err() {
-        what.push("its transactions do not match the data hash in its header".to_owned());
+        what.push("the peer's transactions do not match the data hash in the block's header".to_owned());
     }
     what.extend(differing_codes(theirs.filter(), &ours.codes));
     let theirs_hash = theirs.commit_hash();
@@ -258,7 +261,11 @@ fn compare(block: &PeerBlock, ours: &OwnResults, audited: &mut AuditReport) -> V
 
 fn differing_codes(theirs: &[u8], ours: &[u8]) -> Vec<String> {
     if theirs.len() != ours.len() {
-        return vec![format!("{} codes, ours are {}", theirs.len(), ours.len())];
+        return vec![format!(
+            "the peer's block has {} validation codes, ours has {}",
+            theirs.len(),
+            ours.len()
+        )];
     }
     let name = |code: u8| TxCode::from_number(code).map_or_else(|| code.to_string(), |code| code.to_string());
     let both = theirs
@@ -287,13 +294,13 @@ fn differing_codes(theirs: &[u8], ours: &[u8]) -> Vec<String> {
 /// Result of comparing a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotComparison {
-    /// Number of keys that are equal.
+    /// Number of keys whose value, version and endorsement policy are the same in the snapshot and in the channel.
     pub keys: u64,
-    /// Number of transaction ids that are known.
+    /// Number of the snapshot's transaction ids that the channel also has.
     pub ids: u64,
-    /// Descriptions of the first differences.
+    /// Descriptions of the first differences; see `count`.
     pub differences: Vec<String>,
-    /// Number of differences.
+    /// Number of all differences, including those that are not described.
     pub count: u64,
     /// The oldest block that wrote a differing key, by the peer's version or ours: the first block that can be wrong.
     pub first_block: Option<u64>,
@@ -314,7 +321,7 @@ impl SnapshotComparison {
 /// Compares a peer's snapshot with a channel at the same block.
 ///
 /// # Errors
-/// The damaged file.
+/// The error names the damaged file of the snapshot.
 pub fn compare_snapshot(
     files: &mut impl Files,
     head: &SnapshotHead,
@@ -351,7 +358,7 @@ pub fn compare_snapshot(
             let block = entry.version.block;
             let key = name(namespace, collection, key);
             compared.add_difference(
-                format!("{key}: the peer does not have it; ours is of block {block}"),
+                format!("{key}: the peer does not have this key; ours was written by block {block}"),
                 [Some(block), None],
             );
         }
@@ -402,7 +409,10 @@ impl Contents for SnapshotComparer<'_> {
         let theirs = entry.version.block;
         match own_entry {
             None => {
-                let what = format!("{}: the peer has it from block {theirs}, we do not have it", of());
+                let what = format!(
+                    "{}: the peer's key was written by block {theirs}; we do not have this key",
+                    of()
+                );
                 self.compared.add_difference(what, [Some(theirs), None]);
             }
             Some(own_entry) if *own_entry == entry => self.compared.keys += 1,
@@ -411,7 +421,7 @@ impl Contents for SnapshotComparer<'_> {
                 let what = if ours != entry.version {
                     let theirs = entry.version;
                     format!(
-                        "{}: of block {}, transaction {}; ours is of block {}, transaction {}",
+                        "{}: the peer's version is block {}, transaction {}; ours is block {}, transaction {}",
                         of(),
                         theirs.block,
                         theirs.tx,
@@ -419,9 +429,12 @@ impl Contents for SnapshotComparer<'_> {
                         ours.tx
                     )
                 } else if own_entry.value != entry.value {
-                    format!("{}: another value, of block {theirs}", of())
+                    format!("{}: the peer has another value, written by block {theirs}", of())
                 } else {
-                    format!("{}: another endorsement policy, of block {theirs}", of())
+                    format!(
+                        "{}: the peer has another endorsement policy, written by block {theirs}",
+                        of()
+                    )
                 };
                 self.compared
                     .add_difference(what, [Some(theirs), Some(ours.block)]);
@@ -439,7 +452,7 @@ impl Contents for SnapshotComparer<'_> {
                     TxId::Other(text) => text.escape_ascii().to_string(),
                 };
                 self.compared.add_difference(
-                    format!("the peer has the transaction id {text}, we do not"),
+                    format!("the peer has the transaction id {text}, which we do not have"),
                     [None, None],
                 );
             }

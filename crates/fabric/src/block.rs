@@ -64,12 +64,13 @@ fn field_len(content: usize) -> usize {
     1 + length_bits.div_ceil(7) as usize + content
 }
 
-/// Returns the length of a repeated field.
+/// Returns the encoded length of a repeated bytes field with these elements, in bytes.
 fn list_len(list: &[&[u8]]) -> usize {
     list.iter().map(|one| field_len(one.len())).sum()
 }
 
-/// Returns the length of a message's field; an empty list has none.
+/// Returns the encoded length of a field that contains a message of `content` bytes; 0 if the message is empty, because
+/// the field is then left out.
 fn part_len(content: usize) -> usize {
     match content {
         0 => 0,
@@ -85,7 +86,7 @@ pub(crate) fn data_digest(transactions: &[&[u8]]) -> [u8; 32] {
 }
 
 /// Returns the hash of each block's transactions; `None` for bytes that are not a block. The hashes are computed in
-/// parallel lanes: four take about 1.5 times as long as one.
+/// parallel lanes: the hashes of four blocks take about 1.5 times as long as that of one block.
 pub(crate) fn data_digests(blocks: &[&[u8]]) -> Vec<Option<[u8; 32]>> {
     let arena = Arena::new();
     let read = blocks.iter().map(|bytes| Block::read(bytes, &arena).ok());
@@ -123,7 +124,7 @@ pub(crate) fn tip_of(bytes: &[u8]) -> Option<Tip> {
 }
 
 impl<'a> Block<'a> {
-    /// Parses a block. Only its form is checked.
+    /// Parses a block. Only its encoding is checked, not its hashes or signatures.
     pub fn read(bytes: &'a [u8], arena: &'a Arena) -> Result<Self, Error> {
         let malformed = |what| Refused::Malformed { what };
         if bytes.len() > BLOCK_BYTES_MAX {
@@ -157,7 +158,8 @@ impl<'a> Block<'a> {
         field_len(header) + [data, metadata].into_iter().map(part_len).sum::<usize>()
     }
 
-    /// Returns the block as Go writes it: the fields that Fabric knows, each once, in their order.
+    /// Returns the block in the encoding that Go's protobuf library writes: the fields that Fabric knows, each once, in
+    /// the order of their numbers.
     pub fn canonical_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.canonical_len());
         wire::put_bytes(&mut out, 1, &self.canonical_header());
@@ -203,8 +205,8 @@ impl<'a> Block<'a> {
         Sha256::digest(self.header_bytes()).into()
     }
 
-    /// Checks that the transactions have the header's data hash, and that their encoding is the one that orderers
-    /// write.
+    /// Checks that the hash of the transactions is the data hash in the header, and that the transactions are encoded
+    /// as orderers encode them.
     pub fn check_data(&self) -> Result<(), Refused> {
         self.check_data_of(data_digest(&self.transactions))
     }
@@ -343,7 +345,8 @@ fn after_field(bytes: &[u8], number: u8) -> Option<&[u8]> {
 
 /// Checks that an envelope has the encoding that Go writes: payload, signature, then unknown fields in their order.
 fn well_formed(bytes: &[u8]) -> Result<(), &'static str> {
-    // Nearly all envelopes have only the two fields. Then the contents, which are long, need not be read.
+    // Nearly all envelopes have only the fields 1 and 2. For such an envelope, the long contents of the fields need not
+    // be read.
     let after = after_field(bytes, 1).and_then(|rest| after_field(rest, 2));
     match after {
         Some([]) => Ok(()),
@@ -424,7 +427,7 @@ mod tests {
                 wire::put_varint(&mut envelope, number << 3 | u64::from(wire::BYTES));
                 wire::put_varint(&mut envelope, content.len() as u64);
                 if random.below(20) == 0 {
-                    // A longer encoding of the same length.
+                    // Encode the same length with one byte more than necessary.
                     let last = envelope.pop().unwrap();
                     envelope.extend([last | 0x80, 0]);
                 }

@@ -1,4 +1,5 @@
-//! The channel configuration that a CONFIG transaction sets: MSPs, policies, capabilities and ACLs, parsed at once.
+//! The channel configuration that a CONFIG transaction sets: MSPs, policies, capabilities and ACLs. The whole
+//! configuration is parsed when it is set.
 
 use crate::error::Stop;
 use crate::limits::CONFIG_ITEMS_MAX;
@@ -32,15 +33,16 @@ const APPLICATION_CAPABILITIES: &[&str] = &[
     "V1_1_PVTDATA_EXPERIMENTAL",
 ];
 
-/// Path of the policy for blocks. Paths of policies begin below the channel group.
+/// Path of the policy that the orderers' signatures on a block must satisfy. Paths of policies begin below the channel
+/// group.
 pub const BLOCK_VALIDATION: &str = "Orderer/BlockValidation";
-/// Path of the policy for the endorsement of chaincode definitions.
+/// Path of the policy that endorsements of chaincode definitions must satisfy.
 pub const LIFECYCLE_ENDORSEMENT: &str = "Application/LifecycleEndorsement";
 
 #[derive(Debug)]
 enum Policy {
     Signature(CompiledPolicy),
-    /// Minimum number of the policies at these paths that must be satisfied.
+    /// A policy over other policies: at least this number of the policies at these paths must be satisfied.
     Implicit(usize, Vec<String>),
 }
 
@@ -89,12 +91,12 @@ impl<'a> Group<'a> {
     fn read(bytes: &'a [u8], depth: usize, items: &mut usize, arena: &'a Arena) -> Result<Self, Stop> {
         let depth = depth
             .checked_sub(1)
-            .ok_or_else(|| wrong("its groups are nested too deeply"))?;
+            .ok_or_else(|| wrong("the groups are nested too deeply"))?;
         let group: ConfigGroup<'a> =
             proto::decode(bytes, arena).map_err(|_| wrong("a group is malformed"))?;
         *items += 1 + group.values.len() + group.policies.len();
         if *items > CONFIG_ITEMS_MAX {
-            return Err(wrong("it has too many groups, values and policies"));
+            return Err(wrong("there are too many groups, values and policies"));
         }
         let mut read = Self::default();
         for entry in group.groups {
@@ -163,7 +165,7 @@ impl Config {
         let known_groups = ["Application", "Orderer"];
         if let Some(name) = root.groups.keys().find(|name| !known_groups.contains(name)) {
             return Err(wrong(format!(
-                "it has an unexpected group {name}; only Application and Orderer are supported"
+                "there is an unexpected group {name}; only Application and Orderer are supported"
             )));
         }
         if !orderer.values.contains_key("Capabilities") {
@@ -172,7 +174,7 @@ impl Config {
 
         let hashing: Option<HashingAlgorithm<'_>> = root.value("HashingAlgorithm", &arena)?;
         if hashing.is_some_and(|hashing| !matches!(hashing.name, "SHA256")) {
-            return Err(wrong("it uses a hashing algorithm other than SHA256"));
+            return Err(wrong("the channel uses a hashing algorithm other than SHA256"));
         }
         let channel = root.capabilities(CHANNEL_CAPABILITIES, "channel", &arena)?;
         if !channel.contains(&"V2_0") && !channel.contains(&"V3_0") {
@@ -250,7 +252,8 @@ impl Config {
         self.policies.contains_key(path)
     }
 
-    /// Returns the path of a policy reference, which begins at the root (`/Channel/`) or at the channel group.
+    /// Returns the path, below the channel group, of the policy that a reference names. A reference begins with
+    /// `/Channel/` or is relative to the channel group; `None` for any other reference that begins with `/`.
     pub fn path_of(reference: &str) -> Option<&str> {
         match reference.strip_prefix('/') {
             Some(absolute) => absolute.strip_prefix("Channel/"),
@@ -259,7 +262,7 @@ impl Config {
     }
 
     /// Returns whether these identities, each of which signed, satisfy the policy at a path; false if there is no
-    /// policy.
+    /// policy at that path.
     pub(crate) fn evaluate(&self, path: &str, identities: &[&Identity], rules: Rules) -> bool {
         self.evaluate_within(path, identities, rules, POLICY_DEPTH_MAX)
     }

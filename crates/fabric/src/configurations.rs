@@ -7,7 +7,7 @@ use crate::read::{ChannelContext, Reader, Tip};
 use crate::validate::Validator;
 use std::sync::Arc;
 
-/// Follows the blocks of a channel, only for their configurations.
+/// Reads the blocks of a channel in order, only for the channel configurations in them.
 #[derive(Debug)]
 pub struct Configurations {
     reader: Reader,
@@ -33,8 +33,8 @@ impl Configurations {
     /// Follows the next block. Returns the configuration that it sets, if it sets one.
     ///
     /// # Errors
-    /// [`Error::Refused`] if a peer would reject the block, [`Error::Stop`] if this program cannot determine the new
-    /// configuration. Nothing changes then.
+    /// [`Error::Refused`] if a peer would reject the block, [`Error::Stop`] if this program cannot determine
+    /// the new configuration. After an error, `self` is unchanged.
     pub fn follow(&mut self, bytes: &[u8]) -> Result<Option<Arc<Config>>, Error> {
         let (tip, config) = self.reader.read_config(bytes, self.tip)?;
         self.tip = tip;

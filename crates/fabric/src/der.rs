@@ -1,6 +1,6 @@
 //! DER (X.690) encoding, parsed as strictly as Go's `cryptobyte` does for certificates.
 
-/// Universal tags, and those that X.509 uses.
+/// Identifier octets of the universal types that X.509 uses.
 pub mod tag {
     #![allow(missing_docs)]
     pub const BOOLEAN: u8 = 0x01;
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         self.any().filter(|element| element.tag == tag)
     }
 
-    /// Returns the next element if it has this tag, otherwise `Some(None)`.
+    /// Returns the next element if it has this tag, otherwise `Some(None)`. `None` if the element is malformed.
     pub fn optional(&mut self, tag: u8) -> Option<Option<Element<'a>>> {
         if self.0.first() == Some(&tag) {
             self.any().map(Some)

@@ -5,8 +5,8 @@
 //! same bytes and the configuration is the same; everything else is verified as if nothing had arrived early. A sender
 //! of early transactions therefore cannot change any code.
 //!
-//! Only the counts are visible from outside. Results are kept until their block is read or dropped, or the ledger is
-//! past it.
+//! Callers see only the counts. A result is stored until its block is read or discarded, or until the ledger contains
+//! the block with that number.
 
 use crate::hashes::Hashes;
 use crate::limits::EARLY_BYTES_MAX;
@@ -22,13 +22,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Maximum number of transactions that are verified together; later ones wait.
+/// Maximum number of transactions that are verified together in one batch; further transactions wait for the next
+/// batch.
 const BATCH_TXS_MAX: usize = 128;
 /// Maximum total size of a batch, in bytes; a single transaction may be larger.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Number of transactions that fill the verifier's lanes; a smaller batch waits [`BATCH_FILL_WAIT`] for more.
 const BATCH_TXS_MIN: usize = 16;
-/// See [`BATCH_TXS_MIN`].
+/// Time that a batch with fewer than [`BATCH_TXS_MIN`] transactions waits for more of them.
 const BATCH_FILL_WAIT: Duration = Duration::from_micros(300);
 /// Approximate memory of a transaction in addition to its bytes, digests and results, in bytes.
 const PENDING_TX_OVERHEAD_BYTES: usize = 256;
@@ -42,22 +43,23 @@ pub struct EarlyWork {
 /// Counts of early transactions.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct EarlyCounts {
-    /// Transactions that were verified before their block was complete.
+    /// Number of transactions that were verified before their block was complete.
     pub verified: u64,
-    /// Verified transactions whose results were used for the block.
+    /// Number of verified transactions whose results were used for their block.
     pub used: u64,
-    /// Transactions that were skipped because the memory limit was reached or their block was already in the ledger.
+    /// Number of transactions that were skipped because the memory limit was reached or their block was already in the
+    /// ledger.
     pub skipped: u64,
 }
 
 impl EarlyWork {
-    /// Submits a transaction of a block: its index and its envelope. The envelope is copied, or skipped if there is no
-    /// room.
+    /// Submits a transaction of a block: its index and its envelope. The envelope is copied, or skipped if the memory
+    /// limit is reached.
     pub fn put(&self, block: u64, index: u32, envelope: &[u8]) {
         self.shared.put(block, index, envelope);
     }
 
-    /// Discards the transactions of a block.
+    /// Discards the waiting transactions and the results of a block.
     pub fn dropped(&self, block: u64) {
         self.shared.discard(block);
     }
@@ -105,12 +107,13 @@ struct PendingTx {
 }
 
 struct EarlyState {
-    /// Reader for transactions from now on.
+    /// Reader that verifies the transactions, with the current configuration of the channel.
     reader: Reader,
-    /// Number of the next block; earlier ones are in the ledger.
+    /// Number of the next block; all earlier blocks are in the ledger.
     next: u64,
     waiting: VecDeque<PendingTx>,
-    /// Blocks of the transactions that are being verified, except for discarded ones.
+    /// Numbers of the blocks whose transactions are being verified now, without the blocks that were discarded
+    /// meanwhile.
     working: BTreeSet<u64>,
     known: BTreeMap<u64, HashMap<u32, EarlyTx>>,
     /// Memory of all waiting transactions and results, in bytes.
@@ -164,7 +167,7 @@ impl EarlyShared {
         self.lock().discard(|other| other == block);
     }
 
-    /// Records that blocks before `next` are in the ledger, and that later ones are read by `reader`.
+    /// Records that the blocks before `next` are in the ledger, and that `reader` reads the later blocks.
     pub fn follow(&self, reader: &Reader, next: u64) {
         let mut inner = self.lock();
         inner.next = next;
@@ -275,7 +278,8 @@ impl EarlyState {
         self.forget_known(void);
     }
 
-    /// Discards results, including those of transactions that are being verified.
+    /// Discards the results of the blocks for which `void` returns true, including the results of transactions that are
+    /// still being verified.
     fn forget_known(&mut self, void: impl Fn(u64) -> bool) {
         self.working.retain(|block| !void(*block));
         let mut bytes = 0;
@@ -325,14 +329,14 @@ fn reading(reader: &Reader) -> Reader {
     reader
 }
 
-/// Thread that verifies early transactions; it ends when this is dropped.
+/// Handle of the thread that verifies early transactions. The thread ends when the handle is dropped.
 pub(crate) struct Worker {
     shared: Arc<EarlyShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// Starts the thread. Blocks from `next` on are read by `reader`.
+    /// Starts the thread. `reader` reads the blocks from number `next` on.
     pub fn start(reader: &Reader, next: u64) -> io::Result<Self> {
         Self::with_bytes(reader, next, EARLY_BYTES_MAX)
     }
@@ -385,7 +389,7 @@ impl Drop for Worker {
         self.shared.lock().ended = true;
         self.shared.came.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic was already reported.
+            // The panic hook has already reported a panic of this thread.
             let _ = thread.join();
         }
     }

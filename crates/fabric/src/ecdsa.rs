@@ -50,12 +50,12 @@ pub(crate) struct DerSignature {
 }
 
 impl DerSignature {
-    /// Parses a signature as peers parse those of members: bytes after the two numbers are ignored.
+    /// Parses a signature as peers parse the signatures of members: bytes after the two numbers are ignored.
     pub fn parse_go(bytes: &[u8]) -> Option<Self> {
         Self::parse(bytes).map(|(numbers, _)| numbers)
     }
 
-    /// Parses a signature as Go's `crypto/ecdsa` does for certificates: no bytes may follow.
+    /// Parses a signature as Go's `crypto/ecdsa` does for certificates: bytes after the two numbers are an error.
     pub fn parse_strict(bytes: &[u8]) -> Option<Self> {
         Self::parse(bytes).and_then(|(numbers, is_all)| is_all.then_some(numbers))
     }
@@ -88,13 +88,14 @@ fn padded<const N: usize>(number: &[u8]) -> Option<[u8; N]> {
     Some(padded)
 }
 
-/// Returns r and s as the library takes them: each with as many bytes as numbers below the order have.
+/// Returns r and s one after the other, each padded to `N` bytes, which is the form that the library takes. `N` is the
+/// size of the curve's order, in bytes.
 fn concatenated<const N: usize>(numbers: &DerSignature) -> Option<Vec<u8>> {
     Some([padded::<N>(&numbers.r)?, padded::<N>(&numbers.s)?].concat())
 }
 
 /// Evaluates an expression for the curve of a key. In the expression, `Signature` is the library's type for that curve,
-/// and `BYTES` is the size of a number.
+/// and `BYTES` is the size of r and of s, in bytes.
 macro_rules! by_curve {
     ($of:expr, $key:pat => $body:expr) => {
         match $of {

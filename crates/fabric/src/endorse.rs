@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// Maximum number of compiled key-level policies that are cached; at this number the cache is cleared.
 const KEY_POLICIES_MAX: usize = 10_000;
 
-/// Cache of compiled definitions and key-level policies. It is valid for one configuration and one state of
-/// `_lifecycle`.
+/// Cache of compiled definitions and key-level policies. The cache is valid for one channel configuration and one
+/// content of the namespace `_lifecycle`.
 #[derive(Default, Debug)]
 pub(crate) struct PolicyCache {
     definitions: HashMap<String, Option<Arc<Definition>>>,
@@ -47,10 +47,10 @@ pub(crate) struct Endorser<'b> {
     /// Keys whose metadata is changed by endorsed transactions of this block.
     pub changed: HashSet<(String, String, Vec<u8>)>,
     /// Keys whose metadata may be changed by transactions of this block on which peers do not finish, or do not agree.
-    /// A peer scans a transaction's writes before it knows whether it will evaluate its endorsements, and then waits
-    /// for the result of that evaluation.
+    /// A peer registers the metadata writes of each transaction before it knows whether it will evaluate the
+    /// transaction's endorsements. A later transaction that uses such a key waits for the result of that evaluation.
     pub undecided: HashSet<(String, String, Vec<u8>)>,
-    /// Reason why peers stop in this block, and the operation on a later transaction at which they do.
+    /// Operation on a later transaction of this block at which peers stop, and the reason.
     pub halted: Option<(HaltedOperation, &'static str)>,
 }
 
@@ -79,8 +79,8 @@ enum Failure {
 }
 
 impl Endorser<'_> {
-    /// Decides one transaction. Transactions must be passed in block order. `entries` are the lookups of its public
-    /// keys.
+    /// Decides one transaction. Transactions must be passed in block order. `entries` are the lookups of the
+    /// transaction's public keys.
     pub fn decide(
         &mut self,
         tx: &EndorsedTx<'_>,
@@ -180,7 +180,7 @@ impl Endorser<'_> {
             return Ok(known.clone());
         }
         let found = lifecycle::definition(name, self.state, self.config, self.compiler)?.map(Arc::new);
-        // Undefined names are not cached, because any client can invent them.
+        // Names without a definition are not cached, because any client can invent such names and fill the cache.
         if found.is_some() {
             self.compiled.definitions.insert(name.to_owned(), found.clone());
         }
@@ -232,7 +232,8 @@ impl Endorser<'_> {
         }
     }
 
-    /// Evaluates the policy for one written key: its own, otherwise its collection's, otherwise the chaincode's.
+    /// Evaluates the policy for one written key: the key's own policy, otherwise that of its collection, otherwise that
+    /// of the chaincode.
     fn key<'t>(
         &mut self,
         definition: &Definition,
@@ -309,7 +310,7 @@ impl Endorser<'_> {
     }
 }
 
-/// Policies that are already satisfied for the namespace.
+/// Policies of one namespace that the endorsements were already found to satisfy.
 #[derive(Default)]
 struct SatisfiedPolicies<'t> {
     any: bool,

@@ -1,11 +1,12 @@
 //! Entries of the public keys that a block reads and writes. They are looked up once, together, for all decisions on
 //! the block: key-level policies, versions of reads, and metadata that a write keeps.
 //!
-//! The lookups do not depend on one another, so the processor waits once for the memory of several keys, where the
-//! decisions, which follow one another, would wait for each of them.
+//! The lookups do not depend on one another, so the processor loads the memory of several keys at the same time. The
+//! decisions depend on one another; if they did the lookups, the processor would wait for the memory of each key
+//! separately.
 //!
-//! A state on the disk is not looked up in advance, because the values of a whole block need not fit into memory. Keys
-//! of collections are not either: few transactions have them.
+//! Keys of a state on the disk are not looked up in advance, because the values of a whole block need not fit into
+//! memory. Keys of collections are not looked up in advance either, because few transactions have them.
 
 use crate::rwset::NsRwSet;
 use crate::state::{Entry, Keys, State};
@@ -44,9 +45,9 @@ impl<'s> Lookup<'s> {
 
 /// A lookup that is prepared, so that it can be done together with others.
 enum Prepared<'s, 'k> {
-    /// The key, and its hash.
+    /// Keys of the namespace, hash of the key to look up, and that key.
     Key(&'s Keys, u64, &'k [u8]),
-    /// The key of the lookup with this index.
+    /// The key is that of the lookup with this index, so its entry is the same.
     Same(usize),
     /// The namespace has no keys.
     Missing,
@@ -59,7 +60,7 @@ impl<'s, 'k> Prepared<'s, 'k> {
 }
 
 /// Lookups of a block's public keys, by transaction. Within a transaction, each namespace has the lookups of the keys
-/// that it reads, then of those that it writes. There are none if the state is not in memory.
+/// that it reads, then of those that it writes. The list is empty if the state is not in memory.
 #[derive(Default, Debug)]
 pub(crate) struct BlockEntries<'s> {
     lookups: Vec<Lookup<'s>>,
@@ -90,8 +91,8 @@ impl<'s> BlockEntries<'s> {
             lookups.push(match one {
                 Prepared::Key(keys, hash, key) => {
                     let entry = keys.find(hash, key);
-                    // The count of references is stored with the value. It is loaded now, because a write releases the
-                    // value.
+                    // The reference count is stored with the value, and a later write to the key decrements it. Reading
+                    // the count here loads its memory in advance.
                     black_box(entry.map(|entry| Arc::strong_count(&entry.value)));
                     Lookup::Done(entry)
                 }
@@ -198,7 +199,7 @@ mod tests {
         format!("key{number:03}")
     }
 
-    /// Returns reads and writes of some keys, in order or not, some of them twice.
+    /// Returns a read-write set with random reads and writes of `keys`, sorted or not, and with some keys twice.
     fn set<'a>(random: &mut Random, keys: &'a [String]) -> NsRwSet<'a> {
         let mut some = || {
             let count = random.below(6) as usize;
@@ -227,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Each lookup has the entry that the state returns for its key.
+    /// Each lookup of a block contains the entry that the state returns for the key.
     #[test]
     fn lookups_agree_with_the_state() {
         let (state, mut random) = (state(), Random(1));
@@ -259,7 +260,8 @@ mod tests {
         assert!(found > 1_000 && missing > 1_000, "{found} {missing}");
     }
 
-    /// Without lookups, as for a state on the disk, each key is looked up when it is needed.
+    /// If the block's keys were not looked up in advance, as for a state on the disk, each key is looked up when it is
+    /// needed.
     #[test]
     fn a_pending_lookup_asks_the_state() {
         let state = state();

@@ -8,11 +8,11 @@ pub enum Error {
     #[error("block refused: {0}")]
     Refused(#[from] Refused),
     /// This program cannot determine the peer's decision. Validation stops before the block.
-    #[error("validation stopped before this block: {0}")]
+    #[error("validation stopped before this block, because the decision of a peer is not known: {0}")]
     Stop(#[from] Stop),
 }
 
-/// Violated rule for whole blocks. A peer requests the block again, without limit.
+/// Violated rule for whole blocks. A peer that receives such a block requests the block again, any number of times.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -23,7 +23,7 @@ pub enum Refused {
         what: &'static str,
     },
     /// The block's number is not the next one.
-    #[error("it has number {found}, the next is {expected}")]
+    #[error("the block has number {found}, but the next block is {expected}")]
     Number {
         /// The block's number.
         found: u64,
@@ -31,33 +31,33 @@ pub enum Refused {
         expected: u64,
     },
     /// The block's previous hash is not the header hash of the last block.
-    #[error("its previous hash is not the header hash of the last block")]
+    #[error("the block's previous hash is not the header hash of the last block")]
     PreviousHash,
     /// The transactions do not match the data hash in the header.
-    #[error("the data hash in its header is not the hash of its transactions")]
+    #[error("the data hash in the block's header is not the hash of the block's transactions")]
     DataHash,
     /// The block has no transactions.
-    #[error("it has no transactions")]
+    #[error("the block has no transactions")]
     Empty,
     /// The envelope of a transaction does not have the encoding that orderers write.
     #[error("transaction {index}: {what}")]
     Envelope {
         /// Index of the transaction in the block.
         index: usize,
-        /// The fault.
+        /// Description of the fault.
         what: &'static str,
     },
     /// The block belongs to another channel.
-    #[error("it belongs to another channel")]
+    #[error("the block belongs to another channel")]
     Channel,
     /// The block has fewer than five metadata entries.
-    #[error("it has {found} metadata entries, fewer than five")]
+    #[error("the block has {found} metadata entries, but five are required")]
     Metadata {
         /// Number of entries.
         found: usize,
     },
     /// The block's signatures do not satisfy /Channel/Orderer/BlockValidation.
-    #[error("its signatures do not satisfy the policy /Channel/Orderer/BlockValidation")]
+    #[error("the block's signatures do not satisfy the policy /Channel/Orderer/BlockValidation")]
     Signature,
 }
 

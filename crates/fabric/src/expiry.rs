@@ -3,9 +3,9 @@
 //! A key of a collection with blockToLive b that was written by block W is removed by the commit of block W + b + 1.
 //! The removal takes place after that block's endorsements and reads were checked, and after its commit hash was
 //! computed, which does not cover the removal. A write in between (of a value, a deletion, or only metadata) gives the
-//! key another version or none, and the block of the new version counts. A write in block W + b + 1 itself precedes the
-//! removal. The rule depends only on the versions in the state and the definitions of the collections, so no schedule
-//! must be stored across restarts.
+//! key another version or none, and b + 1 is then counted from the block of the new version. A write in block W + b + 1
+//! itself precedes the removal. The rule depends only on the versions in the state and the definitions of the
+//! collections, so no schedule needs to be stored for a restart.
 
 use crate::error::Stop;
 use crate::lifecycle::{LIFECYCLE, lifetimes};
@@ -15,8 +15,8 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Cache of the lifetimes (`blockToLive`) of collections, by chaincode. It holds for one state of `_lifecycle`, and
-/// must be emptied when a definition changes.
+/// Cache of the lifetimes (`blockToLive`) of collections, by chaincode. The cache is valid for one content of the
+/// namespace `_lifecycle`, and must be emptied when a definition changes.
 #[derive(Default, Debug)]
 pub(crate) struct LifetimeCache(HashMap<String, Arc<BTreeMap<String, u64>>>);
 
@@ -72,7 +72,7 @@ pub(crate) fn expire(
     if !rules.hold(Rule::Expiry) {
         return Ok(());
     }
-    // The disabled rule counts the life without the block of the expiry, which is one block early.
+    // If a test disables the rule `ExpiryBlock`, keys expire one block too early.
     let due = state.expiring_with(number + u64::from(!rules.hold(Rule::ExpiryBlock)));
     for key in due {
         let (namespace, collection) = (key.namespace.as_str(), key.collection.as_str());
@@ -84,15 +84,15 @@ pub(crate) fn expire(
         let written = entry.map(|entry| entry.version.block);
         if rules.hold(Rule::ExpiryBlock) && written.and_then(|block| expiry(block, key.life)) != Some(number)
         {
-            // A failed read of the state on the disk is reported as that failure.
+            // If the state on the disk could not be read, return that failure instead of the error below.
             state.check().map_err(|what| Stop::State { what })?;
             let what = format!(
                 "the index of expiring keys lists a key of {namespace} {collection} that does not expire with block \
-                 {number}"
+                 {number}; remove the state directory and start again"
             );
             return Err(Stop::State { what });
         }
-        // Version that a peer gives this deletion.
+        // Peers give the deletion of an expired key this version.
         let version = Height {
             block: number,
             tx: u64::MAX,
@@ -105,8 +105,8 @@ pub(crate) fn expire(
 }
 
 /// Returns an error for a block that changes the `blockToLive` of an existing collection. Peers refuse to endorse a
-/// definition that does this. If a majority endorses it nevertheless, peers keep using the cached value until they
-/// restart, so they disagree.
+/// definition that changes a `blockToLive`. If a majority endorses it nevertheless, peers keep using the cached value
+/// until they restart, so they disagree.
 pub(crate) fn lives_stay(state: &State, known: &mut LifetimeCache, updates: &Updates) -> Result<(), Stop> {
     let Some(space) = updates.namespaces.get(LIFECYCLE) else {
         return Ok(());

@@ -5,8 +5,8 @@ use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Maximum size of a message in several parts, in bytes, that is copied to be contiguous; a longer one is hashed at
-/// once.
+/// Maximum size of a message in several parts, in bytes, that is copied to be contiguous; a longer message is hashed
+/// immediately.
 const JOINED_BYTES_MAX: usize = 16 << 10;
 
 /// Messages to be hashed together.
@@ -14,7 +14,7 @@ const JOINED_BYTES_MAX: usize = 16 << 10;
 pub(crate) struct Hashes<'a> {
     messages: Vec<Message<'a>>,
     joined: Vec<u8>,
-    /// Digests of the next messages, which are known already.
+    /// Digests of the next messages to be added, which were computed before.
     known: VecDeque<[u8; 32]>,
 }
 
@@ -31,7 +31,8 @@ impl<'a> Hashes<'a> {
         self.joined.reserve(joined_bytes);
     }
 
-    /// Sets the known digests of the next messages, in place of earlier ones.
+    /// Sets the known digests of the messages that are added next. Known digests of an earlier call that are still
+    /// unused are discarded.
     pub fn preset(&mut self, digests: &[[u8; 32]]) {
         self.known.clear();
         self.known.extend(digests);
@@ -126,7 +127,7 @@ mod tests {
         let mut hashes = Hashes::default();
         hashes.preset(&[[1; 32], [2; 32], [3; 32]]);
         hashes.add(&[b"a"]);
-        // A given digest consumes the known digest of the same position.
+        // `add_digest` also consumes the preset digest of the same position, here [2; 32].
         hashes.add_digest([9; 32]);
         hashes.add(&[b"c"]);
         hashes.add(&[b"d"]);

@@ -2,9 +2,9 @@
 //!
 //! The blocks contain every write. The index narrows the search: for each block it has a 32-bit fingerprint of every
 //! public key that the block writes (4 bytes for each key), in one file that is appended to and scanned from its
-//! beginning. Two keys with the same fingerprint only cost reading a block in vain. The file can be removed at any
-//! time. Commits do not wait for it: blocks that are missing or damaged in the index are read instead, and are added
-//! again when a replica opens the ledger.
+//! beginning. If two keys have the same fingerprint, a query reads some blocks unnecessarily, but its result is
+//! correct. The file can be removed at any time. Commits do not wait for it: blocks that are missing or damaged in the
+//! index are read instead, and are added again when a replica opens the ledger.
 //!
 //! ```text
 //!  "LSFHIST1", header hash of the block that the ledger begins with, or of its snapshot's last block (32 bytes)
@@ -311,7 +311,8 @@ pub fn of_transaction<D: Disk>(blocks: &Blocks<D>, id: &TxId) -> Result<Vec<KeyW
     let location = blocks
         .transaction(id)?
         .ok_or_else(|| LedgerError::NotFound { id: shown() })?;
-    // The first transaction with this id may be invalid, and a later one of the same block valid.
+    // The first transaction with this id may be invalid, and a later transaction of the same block with this id may be
+    // valid.
     let mut all_writes = writes(&blocks.block(location.block)?, &|_, _, _| true)?;
     all_writes.retain(|write| TxId::new(&write.id) == *id);
     Ok(all_writes)

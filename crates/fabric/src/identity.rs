@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 use lineside_verify::Verifier;
 use std::sync::Arc;
 
-/// Cache of resolved identities, by their serialised bytes. The hash of the map is keyed. A cache is valid for one
-/// configuration.
+/// Cache of resolved identities, by their serialised bytes. The map uses a hash function with a secret key, so clients
+/// cannot choose identities that collide. A cache is valid for one channel configuration.
 #[derive(Default, Debug)]
 pub(crate) struct Cache {
     known: HashMap<Box<[u8]>, Arc<Identity>>,
@@ -39,8 +39,9 @@ const EXPECTED_IDENTITIES: usize = 1 << 8;
 pub(crate) struct BlockIdentities<'a> {
     places: HashMap<&'a [u8], usize>,
     bytes: Vec<&'a [u8]>,
-    /// Index of the last identity that has this [`slot`]. Most identities of a block occur often and are found here,
-    /// by comparing them once with the identity of their slot. A hash would read all of their 850 bytes once more.
+    /// Index of the last identity that has this [`slot`]. Most identities of a block occur often and are found here, by
+    /// comparing them once with the identity of their slot. A hash would read all of an identity's about 850 bytes once
+    /// more.
     recent: Vec<usize>,
     resolutions: Vec<Resolution>,
 }
@@ -56,9 +57,9 @@ impl Default for BlockIdentities<'_> {
     }
 }
 
-/// Returns the slot of an identity in the table of recent ones. It depends on some bytes of the certificate's
-/// signature, which is at the end, before a line of dashes. Clients can choose identities with the same slot; the keyed
-/// hash distinguishes them as fast as without the table.
+/// Returns the slot of an identity in the table of recent ones. The slot depends on some bytes of the certificate's
+/// signature, which is near the end of the PEM text. Clients can choose identities with the same slot; such identities
+/// are found by the keyed hash, as if there were no table.
 fn slot(bytes: &[u8]) -> usize {
     const END: usize = 48;
     let from = bytes.len().saturating_sub(END);
@@ -122,7 +123,8 @@ mod tests {
     use crate::tests::network::Network;
     use lineside_testkit::Random;
 
-    /// Identities with the same slot, and too short for one, get the index of their first occurrence.
+    /// Each occurrence of an identity gets the index of its first occurrence, also if several identities have the same
+    /// slot or an identity is too short to have one.
     #[test]
     fn each_identity_has_one_index() {
         let mut random = Random(1);
@@ -130,7 +132,7 @@ mod tests {
         for number in 0..4_000u32 {
             let mut identity = vec![0; 200];
             identity[..4].copy_from_slice(&number.to_be_bytes());
-            // Half of them have one slot.
+            // Half of the identities have the same slot.
             identity[155..159].copy_from_slice(&(number % 2 * number).to_be_bytes());
             all.push(identity);
         }

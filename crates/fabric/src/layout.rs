@@ -9,9 +9,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 #[repr(C)]
 #[derive(Debug)]
 pub struct FabricResult {
-    /// results_magic
+    /// constant results_magic
     pub magic: AtomicU64,
-    /// odd while being written; 0: never written
+    /// sequence number; odd while the entry is written; 0: the entry was never written
     pub seq: AtomicU64,
     /// number of the block
     pub number: AtomicU64,
@@ -27,28 +27,29 @@ pub struct FabricResult {
     pub header_hash: [AtomicU64; 4],
     /// the block's commit hash
     pub commit_hash: [AtomicU64; 4],
-    /// time for reading and hashing block and transactions
+    /// time in nanoseconds for reading and hashing the block and its transactions
     pub parse_ns: AtomicU64,
-    /// time for looking up identities and verifying signatures
+    /// time in nanoseconds for looking up identities and verifying signatures
     pub verify_ns: AtomicU64,
-    /// time for codes and policies
+    /// time in nanoseconds for computing validation codes and checking policies
     pub policy_ns: AtomicU64,
-    /// time for checking reads, collecting writes and the commit hash
+    /// time in nanoseconds for checking reads, collecting writes and computing the commit hash
     pub mvcc_ns: AtomicU64,
-    /// time from the start of the ledger's write until it was durable
+    /// time in nanoseconds from the start of the ledger's write until the block was durable
     pub ledger_ns: AtomicU64,
-    /// time from the complete block until it was durable
+    /// time in nanoseconds from the arrival of the complete block until the block was durable
     pub total_ns: AtomicU64,
-    /// time at which it was durable, nanoseconds since 1970
+    /// time at which the block was durable, in nanoseconds since 1970
     pub durable_unix_ns: AtomicU64,
-    /// zero
+    /// reserved: zero
     pub reserved: [AtomicU64; 4],
-    /// codes of its transactions, one byte each, as in TRANSACTIONS_FILTER
+    /// validation codes of the transactions, one byte each, as in TRANSACTIONS_FILTER
     pub codes: [AtomicU64; 8192],
 }
 
 const _: () = assert!(size_of::<FabricResult>() == 65728);
 
-// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for FabricResult {}
 

@@ -17,12 +17,12 @@
 //!  thread `tables`: builds tables of frequent public keys for the verifier, between blocks
 //! ```
 //!
-//! A [`Validator`] starts from a channel's genesis block. [`Validator::validate`] decides the next block as the peer
-//! would: a code for each transaction, and the commit hash. [`Validator::commit`] applies it. Where this program cannot
-//! be sure of the peer's decision it returns [`Stop`] instead of a code. [`ledger`] keeps blocks and restores them
-//! after a restart.
+//! A [`Validator`] starts from a channel's genesis block. [`Validator::validate`] decides the next block as a peer
+//! would: it returns a code for each transaction, and the commit hash. [`Validator::commit`] applies the result to the
+//! state. If the validator cannot be sure of the peer's decision, it returns [`Stop`] instead of codes. [`ledger`]
+//! stores blocks on the disk and restores the validator after a restart.
 //!
-//! `docs/fabric-validation.md` lists what is checked, and what is refused.
+//! `docs/fabric-validation.md` lists the checks, and the input on which validation stops.
 //!
 //! ```
 //! use lineside_fabric::Options;

@@ -57,7 +57,7 @@ impl Endorsement {
         }
     }
 
-    /// Parses a `SignaturePolicyEnvelope`; `None` if the bytes are not one.
+    /// Parses a `SignaturePolicyEnvelope`; `None` if the bytes are not such a message.
     pub fn envelope(bytes: &[u8], compiler: Compiler<'_>) -> Result<Option<Self>, &'static str> {
         match compiler.envelope(bytes) {
             Ok(policy) => Ok(Some(Self::Signature(Box::new(policy)))),
@@ -93,7 +93,8 @@ struct Collection {
 
 /// Endorsement policy of a collection.
 pub(crate) enum CollectionPolicy<'d> {
-    /// The chaincode has no collection of this name, or the channel has no organisation of an implicit one.
+    /// The chaincode has no collection of this name. For the name of an implicit collection: the channel has no
+    /// organisation with the MSP in the name.
     Missing,
     /// The collection's own policy.
     Own(&'d Endorsement),
@@ -140,7 +141,7 @@ pub(crate) fn lifetimes(
 ) -> Result<BTreeMap<String, u64>, Stop> {
     let malformed = || Stop::Chaincode {
         name: name.to_owned(),
-        what: "its collections are malformed",
+        what: "the collections are malformed",
     };
     let mut lives = BTreeMap::new();
     let field = format!("namespaces/fields/{name}/Collections");
@@ -156,7 +157,7 @@ pub(crate) fn lifetimes(
     let package: CollectionConfigPackage<'_> = proto::decode(package, &arena).map_err(|_| malformed())?;
     for fixed in package.configs.into_iter().filter_map(|config| config.fixed) {
         if !fixed.name.starts_with(IMPLICIT_COLLECTION) {
-            // Of two collections with one name, the peer takes the first.
+            // If two collections have the same name, peers use the first.
             lives.entry(fixed.name.to_owned()).or_insert(fixed.block_to_live);
         }
     }
@@ -164,7 +165,8 @@ pub(crate) fn lifetimes(
     Ok(lives)
 }
 
-/// Returns the committed definition of a chaincode; `None` if there is none that a transaction may name.
+/// Returns the committed definition of a chaincode; `None` if a transaction that names the chaincode is invalid because
+/// there is no usable definition.
 pub(crate) fn definition(
     name: &str,
     state: &State,
@@ -196,59 +198,61 @@ pub(crate) fn definition(
     };
     let Some(metadata) = get(format!("namespaces/metadata/{name}")) else {
         return match state.get(LEGACY, "", name.as_bytes()) {
-            Some(_) => Err(stop("it uses the lifecycle before Fabric 2.0")),
+            Some(_) => Err(stop("the chaincode uses the lifecycle of Fabric before 2.0")),
             None => Ok(None),
         };
     };
     let metadata: StateMetadata<'_> =
-        proto::decode(&metadata, &arena).map_err(|_| stop("its metadata is malformed"))?;
+        proto::decode(&metadata, &arena).map_err(|_| stop("the metadata of the definition is malformed"))?;
     if metadata.datatype != "ChaincodeDefinition" {
-        return Err(stop("its metadata is of another type"));
+        return Err(stop("the metadata of the definition has another type"));
     }
     let field = |field: &str| -> Result<Vec<u8>, Stop> {
         let bytes = get(format!("namespaces/fields/{name}/{field}")).unwrap_or_else(|| [].into());
         let arena = Arena::new();
-        let data: StateData<'_> = proto::decode(&bytes, &arena).map_err(|_| stop("a field is malformed"))?;
+        let data: StateData<'_> =
+            proto::decode(&bytes, &arena).map_err(|_| stop("a field of the definition is malformed"))?;
         match data {
             StateData { int64: Some(_), .. } | StateData { string: Some(_), .. } => {
-                Err(stop("a field has another type"))
+                Err(stop("a field of the definition has another type"))
             }
             StateData { bytes, .. } => Ok(bytes.unwrap_or_default().to_vec()),
         }
     };
     let sequence = get(format!("namespaces/fields/{name}/Sequence")).unwrap_or_else(|| [].into());
     let sequence: StateData<'_> =
-        proto::decode(&sequence, &arena).map_err(|_| stop("a field is malformed"))?;
+        proto::decode(&sequence, &arena).map_err(|_| stop("a field of the definition is malformed"))?;
     if sequence.bytes.is_some() || sequence.string.is_some() {
-        return Err(stop("a field has another type"));
+        return Err(stop("a field of the definition has another type"));
     }
     let endorsement_info = field("EndorsementInfo")?;
     proto::decode::<ChaincodeEndorsementInfo<'_>>(&endorsement_info, &arena)
-        .map_err(|_| stop("its endorsement info is malformed"))?;
+        .map_err(|_| stop("the endorsement info is malformed"))?;
     let validation = field("ValidationInfo")?;
     let validation: ChaincodeValidationInfo<'_> =
-        proto::decode(&validation, &arena).map_err(|_| stop("its validation info is malformed"))?;
+        proto::decode(&validation, &arena).map_err(|_| stop("the validation info is malformed"))?;
     match validation.validation_plugin {
         "vscc" => {}
         "" => return Ok(None),
-        _ => return Err(stop("its validation plugin is not vscc")),
+        _ => return Err(stop("the validation plugin is not vscc")),
     }
     if validation.validation_parameter.is_empty() {
         return Ok(None);
     }
     let package = field("Collections")?;
-    // Decoding leaves the policies for later, but a peer parses the whole package or halts.
+    // The decoder does not parse the policies yet, but a peer parses the whole package and halts if that fails.
+    // `normalise` therefore checks the whole package.
     plain::normalise(CollectionConfigPackage::schema(), &package)
-        .map_err(|_| stop("its collections are malformed"))?;
+        .map_err(|_| stop("the collections are malformed"))?;
     let package: CollectionConfigPackage<'_> =
-        proto::decode(&package, &arena).map_err(|_| stop("its collections are malformed"))?;
+        proto::decode(&package, &arena).map_err(|_| stop("the collections are malformed"))?;
     let mut collections = HashMap::new();
     for fixed in package.configs.into_iter().filter_map(|config| config.fixed) {
         let endorsement = fixed
             .endorsement_policy
             .map(|bytes| Endorsement::new(bytes, compiler));
         let endorsement = endorsement.transpose().map_err(stop)?;
-        // Of two collections with one name, the peer takes the first.
+        // If two collections have the same name, peers use the first.
         collections
             .entry(fixed.name.to_owned())
             .or_insert(Collection { endorsement });

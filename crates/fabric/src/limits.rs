@@ -1,5 +1,6 @@
-//! Limits of this program. A block beyond them that is not yet verified to be signed by an orderer is refused, and
-//! requested again. In a signed block, exceeding a limit is [`Stop::Limit`](crate::Stop::Limit), never a guess.
+//! Limits of this program. A block that exceeds a limit before its orderer signatures are verified is refused and
+//! requested again. If a block with valid signatures exceeds a limit, validation stops with
+//! [`Stop::Limit`](crate::Stop::Limit), because the decision of a peer is not known.
 
 /// Maximum size of a block, in bytes. Fabric's orderers limit it to 100 MB by default.
 pub const BLOCK_BYTES_MAX: usize = 256 << 20;
@@ -7,9 +8,10 @@ pub const BLOCK_BYTES_MAX: usize = 256 << 20;
 pub const TRANSACTIONS_MAX: usize = 1 << 20;
 /// Maximum number of signatures on a block.
 pub const SIGNATURES_MAX: usize = 1_024;
-/// Maximum size of a block's signatures, in bytes. A thousand with their identities take about one MiB.
+/// Maximum size of a block's signatures, in bytes. A thousand signatures with their identities take about 1 MiB.
 pub const SIGNATURES_BYTES_MAX: usize = 4 << 20;
-/// Maximum number of entries in a repeated field. Each takes at least two bytes, and about ten times as much in memory.
+/// Maximum number of entries in a repeated field. Each entry takes at least two bytes in the message, and about ten
+/// times as much in memory.
 pub const REPEATED_ENTRIES_MAX: usize = 1 << 20;
 /// Maximum number of endorsements of a transaction.
 pub const ENDORSEMENTS_MAX: usize = 1_024;
@@ -22,7 +24,8 @@ pub const IDENTITIES_BYTES_MAX: usize = 64 << 20;
 /// Maximum size of identities and validation parameters that are cached, in bytes. Text around a certificate is part of
 /// the identity's bytes, so one certificate can produce any number of long identities.
 pub const CACHED_BYTES_MAX: usize = 16 << 10;
-/// Maximum memory of early transactions and their results, in bytes. Beyond it, transactions are not verified early.
+/// Maximum memory of early transactions and their results, in bytes. Transactions beyond this limit are not verified
+/// early.
 pub const EARLY_BYTES_MAX: usize = 64 << 20;
 /// Maximum number of groups, values and policies of a configuration.
 pub const CONFIG_ITEMS_MAX: usize = 100_000;

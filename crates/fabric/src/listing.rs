@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// Namespace, collection (empty: public), and the key in hex.
+/// Namespace, collection (empty for a public key), and the key in hex.
 type KeyName = (String, String, String);
 
 /// Entry of a key in a peer's state.
@@ -109,7 +109,10 @@ impl Listing {
         let file = serde_json::from_slice::<File>(&text).map_err(|error| error.to_string());
         let file = file.and_then(|file| match file.last_block == number {
             true => Ok(file),
-            false => Err(format!("it is the state after block {}", file.last_block)),
+            false => Err(format!(
+                "the file contains the state after block {}, not after that of its name",
+                file.last_block
+            )),
         });
         let file = file.map_err(|what| ReplayError::Manifest { path, what })?;
         let has_public = file.public_state.is_some();
@@ -159,17 +162,23 @@ impl Listing {
         let show = |(namespace, collection, key): &KeyName| format!("{namespace} {collection} {key}");
         for (location, listed) in &self.keys {
             match in_state.remove(location) {
-                None => differences.push(format!("{}: missing, the peer has {listed}", show(location))),
+                None => differences.push(format!(
+                    "{}: the key is missing, the peer has {listed}",
+                    show(location)
+                )),
                 Some(ours) if ours != *listed => {
-                    differences.push(format!("{}: {ours}, the peer has {listed}", show(location)));
+                    differences.push(format!(
+                        "{}: we have {ours}, the peer has {listed}",
+                        show(location)
+                    ));
                 }
                 Some(_) => {}
             }
         }
         differences.extend(
-            in_state
-                .iter()
-                .map(|(place, ours)| format!("{}: {ours}, the peer does not have it", show(place))),
+            in_state.iter().map(|(place, ours)| {
+                format!("{}: we have {ours}, the peer does not have the key", show(place))
+            }),
         );
         differences
     }

@@ -1,4 +1,5 @@
-//! Merkle summary of the results of a long range query.
+//! Merkle summary of the results of a long range query: a peer records the hashes of a tree over the results instead of
+//! the results.
 
 use crate::proto::{MerkleSummary, wire};
 use crate::state::Height;
@@ -92,7 +93,7 @@ impl Builder {
     }
 }
 
-/// Returns whether the results have this summary.
+/// Returns whether a summary built from `results` equals `summary`.
 pub fn matches<'k>(summary: &MerkleSummary<'_>, results: impl Iterator<Item = (&'k [u8], Height)>) -> bool {
     let mut builder = Builder::new(summary.max_degree);
     for (key, version) in results {

@@ -1,8 +1,8 @@
 //! Membership service providers: resolve the identities that signed a channel's messages, and determine their roles.
 //!
 //! The rules are those of Fabric 1.4.3 and later. An identity needs exactly one chain to a root, must not be a CA or
-//! revoked, and must have exactly one node OU. The certificate's own validity period does not matter: it is checked one
-//! second after the period begins (FAB-3678).
+//! revoked, and must have exactly one node OU. The certificate's own validity period has no effect, because peers check
+//! it at the time one second after the period begins (FAB-3678).
 
 use crate::error::Stop;
 use crate::limits::{CAS_MAX, CHAIN_CHECKS_MAX, CHAIN_LENGTH_MAX};
@@ -28,23 +28,23 @@ pub mod role {
 /// An identity whose certificate was signed by a CA of the channel.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Index of its MSP in [`Msps`].
+    /// Index of the identity's MSP in [`Msps`].
     pub msp: usize,
-    /// SHA-256 of the certificate. Two identities are equal if `msp` and `id` are.
+    /// SHA-256 of the certificate. Two identities are equal if they have the same `msp` and the same `id`.
     pub id: [u8; 32],
     /// The certificate, in DER.
     pub raw: Vec<u8>,
     /// The public key in the certificate.
     pub key: Key,
-    /// True if the MSP accepts it: it is not a CA, not revoked, and its node OUs fit.
+    /// True if the MSP accepts the identity: it is not a CA, not revoked, and its node OUs are valid.
     pub valid: bool,
-    /// Its node OUs, as bits of [`role`].
+    /// The roles that the certificate's node OUs give it, as bits of [`role`].
     pub roles: u8,
     /// True if the certificate is in the MSP's list of admins.
     pub listed_admin: bool,
-    /// Its organizational units.
+    /// The certificate's organizational units.
     pub units: Vec<String>,
-    /// SHA-256 of the certificates in its chain, from the issuing CA to the root.
+    /// SHA-256 of the CA certificates in the identity's chain, from the issuing CA to the root.
     pub certifiers: [u8; 32],
 }
 
@@ -53,9 +53,9 @@ pub struct Identity {
 pub enum Resolution {
     /// An MSP of the channel knows the identity; see [`Identity::valid`].
     Known(Arc<Identity>),
-    /// No MSP of the channel knows it.
+    /// No MSP of the channel knows the identity.
     Unknown,
-    /// A CA of the channel signed it, but this program does not support its form, for this reason.
+    /// A CA of the channel signed the identity, but this program does not support the identity's form, for this reason.
     Unsure(&'static str),
 }
 
@@ -105,7 +105,8 @@ fn wrong(name: &str, what: &str) -> Stop {
     }
 }
 
-/// Parses a certificate of an MSP's configuration. `issuer` returns the key that signed it, if that is not a P-256 key.
+/// Parses a certificate of an MSP's configuration. `issuer` returns the key that signed the certificate, if it is not a
+/// P-256 key.
 fn configured(
     name: &str,
     pem: &[u8],
@@ -120,15 +121,15 @@ fn configured(
 }
 
 impl Msp {
-    /// Creates an MSP from its configuration. `takes_ed25519`: Ed25519 keys are accepted, as with the channel
-    /// capability V3_0.
+    /// Creates an MSP from its configuration. If `takes_ed25519` is true, Ed25519 keys are accepted, as with the
+    /// channel capability V3_0.
     pub fn new(config: &FabricMspConfig<'_>, verifier: &Verifier, takes_ed25519: bool) -> Result<Self, Stop> {
         let name = config.name;
         let crypto = config.crypto_config.clone().unwrap_or_default();
         if !matches!(crypto.signature_hash_family, "" | "SHA2")
             || !matches!(crypto.identity_hash_function, "" | "SHA256")
         {
-            return Err(wrong(name, "it uses a hash function other than SHA-256"));
+            return Err(wrong(name, "the MSP uses a hash function other than SHA-256"));
         }
         let mut msp = Self {
             name: name.to_owned(),
@@ -167,7 +168,7 @@ impl Msp {
             ));
         }
         if msp.admins.is_empty() && !msp.node_ous.iter().flatten().any(|ou| ou.role == role::ADMIN) {
-            return Err(wrong(name, "it has no admins"));
+            return Err(wrong(name, "the MSP has no admins"));
         }
         Ok(msp)
     }
@@ -176,7 +177,7 @@ impl Msp {
         let name = self.name.clone();
         let count = config.root_certs.len() + config.intermediate_certs.len();
         if config.root_certs.is_empty() || count > CAS_MAX {
-            return Err(wrong(&name, "it has no root certificates, or too many CAs"));
+            return Err(wrong(&name, "the MSP has no root certificates, or too many CAs"));
         }
         let mut signed = Vec::new();
         let roots = config.root_certs.iter().map(|pem| (pem, true));
@@ -229,7 +230,7 @@ impl Msp {
             let ca = self
                 .cas
                 .get_mut(place)
-                .ok_or_else(|| wrong(&name, "no such CA"))?;
+                .ok_or_else(|| wrong(&name, "a CA that signed another CA is missing"))?;
             if !ca.root {
                 let [chain] = found.as_slice() else {
                     return Err(wrong(
@@ -251,7 +252,7 @@ impl Msp {
         Ok(())
     }
 
-    /// Normalises the signature of each CA certificate to low s, where the issuer's key is not a P-256 key.
+    /// Changes the signature of each CA certificate to the form with a low s, if the issuer's key is not a P-256 key.
     fn sanitise_cas(&mut self, signed: &[Vec<u8>], parents: &[Vec<usize>]) {
         for (place, (der, above)) in signed.iter().zip(parents).enumerate() {
             let is_root = self.cas.get(place).is_some_and(|ca| ca.root);
@@ -328,7 +329,12 @@ impl Msp {
         let mut cas = self.cas.iter();
         let found = cas.find(|ca| ca.certificate.raw == certificate.raw);
         let chain = found.and_then(|ca| ca.chains.first());
-        let chain = chain.ok_or_else(|| wrong(&self.name, "an OU names a CA that the MSP does not have"))?;
+        let chain = chain.ok_or_else(|| {
+            wrong(
+                &self.name,
+                "an OU names a CA certificate that the MSP does not have",
+            )
+        })?;
         Ok(self.hash_of(chain))
     }
 
@@ -458,7 +464,8 @@ impl Msp {
         };
         let (mut count, mut roles) = (0, 0);
         for unit in &certificate.units {
-            // Two roles may have the same OU name; the certifiers of the last one in this order then apply.
+            // Two roles may have the same OU name; then the certifiers of the last of these roles, in the order of
+            // `node_ous`, apply.
             let mut named = node_ous.iter().filter(|ou| ou.unit == *unit);
             let Some(ou) = named.clone().next_back() else {
                 continue;
@@ -532,7 +539,8 @@ impl Msps {
             .map(|waiting| SignedDer::parse(&waiting.der))
             .collect();
         let mut seals = Vec::new();
-        // For each seal, the index in `waiting` of the identity and the index of the CA that would be its signer.
+        // For each entry of `seals`, the index of the identity in `waiting`, and the index of the CA that may have
+        // signed its certificate.
         let mut seal_of = Vec::new();
         for (place, (waiting, signed)) in waiting.iter().zip(&signed).enumerate() {
             for &ca in &waiting.candidates {

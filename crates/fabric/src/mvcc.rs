@@ -1,5 +1,5 @@
 //! Multi-version concurrency control (MVCC): checks that each transaction read current versions, collects the writes of
-//! valid ones, and computes the commit hash.
+//! valid transactions, and computes the commit hash.
 
 use crate::code::TxCode;
 use crate::entries::{Lookup, NsEntries, TxEntries};
@@ -22,8 +22,8 @@ pub const VALIDATION_PARAMETER: &str = "VALIDATION_PARAMETER";
 pub(crate) struct MvccChecker<'s> {
     pub state: &'s State,
     pub updates: Updates,
-    /// Hashes of the keys in `updates`. Most keys that a transaction reads or writes were not written by the block
-    /// before; that is found out without comparing keys.
+    /// Hashes of the keys in `updates`. Most keys that a transaction reads or writes were not written earlier in the
+    /// block. For such a key, a missing hash shows this without comparing keys.
     keys: HashSet<u64>,
     hasher: DefaultHashBuilder,
     rules: Rules,
@@ -48,12 +48,13 @@ impl<'s> MvccChecker<'s> {
     }
 
     /// Returns the code of an endorsed transaction; an error if a peer would crash or halt on it. `entries` are the
-    /// lookups of its public keys.
+    /// lookups of the transaction's public keys.
     pub fn check(&self, rwset: &[NsRwSet<'_>], entries: TxEntries<'_, 's>) -> Result<TxCode, &'static str> {
         for (of, entries) in entries.by_namespace(rwset) {
             if of.namespace.is_empty() && !(of.public.reads.is_empty() && of.public.range_queries.is_empty())
             {
-                // A peer keeps the configuration in the state, this program does not.
+                // A peer stores the channel's configuration in the namespace "" of its state; this program does not, so
+                // it cannot check such a read.
                 return Err("it reads the namespace \"\", where peers keep the channel's configuration");
             }
             for (index, read) in of.public.reads.iter().enumerate() {
@@ -128,7 +129,8 @@ impl<'s> MvccChecker<'s> {
         Ok(reads.len() == results.len() || !self.rules.hold(Rule::RangeRaw))
     }
 
-    /// Returns the current keys in a range, with the writes of the block.
+    /// Returns the current keys in a range and their versions, after the writes that earlier transactions of the block
+    /// made.
     fn results<'a>(&'a self, namespace: &str, query: &'a RangeQueryInfo<'_>) -> Vec<(Cow<'a, [u8]>, Height)> {
         let (start, end) = (query.start_key.as_bytes(), query.end_key.as_bytes());
         let committed = self.state.range(namespace, start, end);
@@ -160,7 +162,7 @@ impl<'s> MvccChecker<'s> {
         results
     }
 
-    /// Adds the writes of a valid transaction. `entries` are the lookups of its public keys.
+    /// Adds the writes of a valid transaction. `entries` are the lookups of the transaction's public keys.
     pub fn apply(&mut self, rwset: &[NsRwSet<'_>], entries: TxEntries<'_, 's>, version: Height) {
         let mut operations = Operations::default();
         for (of, entries) in entries.by_namespace(rwset) {
@@ -178,7 +180,7 @@ impl<'s> MvccChecker<'s> {
                 let metadata = self.latest(name, operation.lookup, |_, metadata| metadata.cloned());
                 Some((value_of(&operation), metadata.flatten()))
             } else {
-                // Only the metadata changes: an existing value stays and gets this version.
+                // Only the metadata changes: an existing value stays the same and gets the version of this transaction.
                 match self.latest(name, operation.lookup, |value, _| value.clone()) {
                     Some(value) => Some((value, operation.metadata.map(Arc::from))),
                     None => continue,
@@ -225,7 +227,7 @@ struct Operation<'a, 's> {
     flags: u8,
     value: Option<&'a [u8]>,
     metadata: Option<&'a [u8]>,
-    /// Lookup of the key; pending if it is not among those that were made for the block.
+    /// Lookup of the key; pending if the key was not looked up in advance for the block.
     lookup: Lookup<'s>,
 }
 
@@ -244,7 +246,7 @@ struct Operations<'a, 's>(SmallVec<[(KeyName<'a>, Operation<'a, 's>); 4]>);
 impl<'a, 's> Operations<'a, 's> {
     /// Sums the operations of each key.
     fn by_key(mut self) -> impl Iterator<Item = (KeyName<'a>, Operation<'a, 's>)> {
-        // The sort is stable: of two values for one key, the last one counts.
+        // The sort is stable, so the last of several values for one key comes last and is used.
         self.0.sort_by_key(|(place, _)| *place);
         self.0.dedup_by(|(place, later), (kept, sum)| {
             let is_same = place == kept;
@@ -329,7 +331,8 @@ impl<'a, 's> Operations<'a, 's> {
     }
 }
 
-/// Expected bytes of a key and its value in the input of the commit hash; memory is reserved for them.
+/// Expected size of a key and its value in the input of the commit hash, in bytes. Memory for the input is reserved by
+/// this size.
 const COMMIT_HASH_BYTES_A_KEY: usize = 128;
 
 /// Returns the SHA-256 over flags, updates and previous commit hash.
@@ -377,7 +380,7 @@ pub(crate) fn commit_hash(flags: &[u8], updates: &Updates, previous: &[u8], rule
     sha256(&bytes)
 }
 
-/// Appends the number's bytes, big-endian and without leading zeros, after their count.
+/// Appends the number of bytes of `number` without leading zeros (one byte), then these bytes in big-endian order.
 pub(crate) fn put_order_preserving(out: &mut Vec<u8>, number: u64) {
     let bytes = number.to_be_bytes();
     let zeros = number.leading_zeros() as usize / 8;

@@ -54,7 +54,7 @@ impl BlockParts {
         }
     }
 
-    /// Sorts the occurrences by offset; of two that overlap, the first is kept.
+    /// Sorts the occurrences by offset. If two occurrences overlap, the first is kept and the other is removed.
     pub fn sort(&mut self) {
         self.spans.sort_unstable_by_key(|(at, _)| *at);
         let (identities, mut free) = (&self.identities, 0);

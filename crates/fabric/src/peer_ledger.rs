@@ -75,7 +75,10 @@ impl PeerLedger {
         }
         numbers.sort_unstable();
         if numbers.is_empty() {
-            return Err(failed(format!("there is no {PREFIX}NNNNNN here")));
+            return Err(failed(format!(
+                "there is no file {PREFIX}NNNNNN in this folder; give a peer's folder of block files, or its file \
+                 system path"
+            )));
         }
         if let Some((missing, _)) = (0..).zip(&numbers).find(|(number, found)| number != *found) {
             return Err(failed(format!("{PREFIX}{missing:06} is missing")));
@@ -100,8 +103,11 @@ impl PeerLedger {
     /// Reads the next block; returns `None` after the last.
     ///
     /// # Errors
-    /// The file and the offset of bytes that are not a block.
-    #[allow(clippy::should_implement_trait, reason = "it can fail, and is over then")]
+    /// The error names the file and the offset of the bytes that are not a block.
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "it can fail, and must not be called again after an error"
+    )]
     pub fn next(&mut self) -> Result<Option<PeerBlock>, PeerLedgerError> {
         loop {
             let Some(open) = &mut self.open else {
@@ -138,7 +144,7 @@ impl PeerLedger {
                     if self.files.len() > 0 {
                         return Err(wrong(
                             &open.path,
-                            "a block is incomplete, although another file follows",
+                            "a block is incomplete, although another file follows; copy the peer's block files again",
                         ));
                     }
                     let length = open.from.get_ref().metadata().map(|file| file.len());
@@ -152,8 +158,8 @@ impl PeerLedger {
 }
 
 impl OpenFile {
-    /// Returns number and bytes of the next block; `None` at the end of the file. `UnexpectedEof`: the block is
-    /// incomplete.
+    /// Returns number and bytes of the next block; `None` at the end of the file. The error `UnexpectedEof` means that
+    /// the block is incomplete.
     fn read(&mut self) -> io::Result<Option<(u64, Vec<u8>)>> {
         if self.from.fill_buf()?.is_empty() {
             return Ok(None);
@@ -243,7 +249,9 @@ fn find(folder: &Path, channel: Option<&str>) -> Result<PathBuf, PeerLedgerError
     channels.sort_unstable();
     match channels.as_slice() {
         [one] => Ok(chains.join(one)),
-        [] => Err(failed("there is no such channel here".to_owned())),
+        [] => Err(failed(
+            "the peer does not have this channel; check --channel and the folder".to_owned(),
+        )),
         several => Err(failed(format!(
             "there are several channels: {}; give one with --channel",
             several.join(", ")

@@ -1,14 +1,15 @@
 //! PEM decoder with the behaviour of Go's `encoding/pem.Decode` for the first block, and of `base64.StdEncoding`.
 //!
 //! The decoder follows Go 1.25.3 and later, with which Fabric 3.1.5 appears to be built. The decoder of Go 1.24 and
-//! earlier starts at the first BEGIN, this one at the last BEGIN before an END. They differ only if several BEGINs
-//! precede an END, or if the first BEGIN does not start a valid block.
+//! earlier starts at the first BEGIN line; the newer decoder starts at the last BEGIN line before an END line. The
+//! results differ only if several BEGIN lines precede an END line, or if the first BEGIN line does not start a valid
+//! block.
 
 const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"\n-----END ";
 const DASHES: &[u8] = b"-----";
 
-/// Returns the bytes of the first block, of any type.
+/// Returns the decoded bytes of the first PEM block, whatever its type.
 pub fn decode(data: &[u8]) -> Option<Vec<u8>> {
     let mut from = 0;
     loop {
@@ -25,9 +26,9 @@ pub fn decode(data: &[u8]) -> Option<Vec<u8>> {
 /// Result of looking for a block before an END line.
 enum PemSearch {
     Block(Vec<u8>),
-    /// There is no block; a later one may follow.
+    /// There is no valid block here; Go goes on and searches for a later block.
     None,
-    /// There is no block, and Go stops searching.
+    /// There is no valid block here, and Go stops searching.
     End,
 }
 

@@ -10,7 +10,8 @@ use crate::rules::{Rule, Rules};
 use lineside_verify::Verifier;
 use smallvec::{SmallVec, smallvec};
 
-/// Flag for each of the identities that signed: whether it was counted already. More than eight identities are rare.
+/// Flag for each of the identities that signed: whether it was counted already. More than eight identities are rare, so
+/// the flags of eight identities are stored without an allocation.
 type Used = SmallVec<[bool; 8]>;
 
 /// Class of identities that a policy can require.
@@ -63,9 +64,9 @@ impl Principal {
 pub enum PolicyError {
     /// The bytes are not a policy.
     Malformed,
-    /// A peer cannot compile it.
+    /// The bytes are a policy, but peers cannot compile it.
     Compile,
-    /// This program does not support the policy, for this reason; a peer may.
+    /// This program does not support the policy, for this reason; peers may support it.
     Unsure(&'static str),
 }
 
@@ -160,7 +161,7 @@ impl Compiler<'_> {
                 Ok(of) if of.anonymity == 0 => Principal::Anybody,
                 _ => Principal::Nobody,
             },
-            // Combined principals are supported to a depth of one; deeper ones have no known use.
+            // A combined principal may not contain another combined principal; no use of such a policy is known.
             4 if depth == 0 => match proto::decode::<CombinedPrincipal<'_>>(bytes, &arena) {
                 Ok(of) if !of.principals.is_empty() => {
                     let all = of.principals.iter().map(|principal| self.principal(principal, 1));
@@ -223,7 +224,7 @@ impl CompiledPolicy {
                 let mut satisfied = 0i32;
                 for node in nodes {
                     satisfied += i32::from(match node {
-                        // It changes `used` only if it is satisfied.
+                        // `signed_by` changes `used` only if the result is true.
                         Node::SignedBy(by) => self.signed_by(*by, identities, used, rules),
                         Node::NOutOf(..) => {
                             let mut branch = used.clone();
@@ -240,7 +241,8 @@ impl CompiledPolicy {
         }
     }
 
-    /// Returns whether an identity that is not used yet is in the class with index `by`; it is then used.
+    /// Returns whether an identity that is not used yet is in the class with index `by`, and marks that identity as
+    /// used.
     fn signed_by(&self, by: usize, identities: &[&Identity], used: &mut Used, rules: Rules) -> bool {
         let Some(principal) = self.principals.get(by) else {
             return false;

@@ -45,7 +45,7 @@ impl ChannelContext {
     }
 }
 
-/// Number and header hash of the block that the next one must follow.
+/// Number and header hash of the last block, which the next block must follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tip {
     pub number: u64,
@@ -66,12 +66,12 @@ pub(crate) struct Reader {
 /// A block that is parsed, and whose signatures are verified.
 #[derive(Debug)]
 pub(crate) struct Read<'a> {
-    /// The block's predecessor, and the block itself.
+    /// Number and header hash of the previous block, and of this block.
     pub tips: [Tip; 2],
     pub parsed: Vec<Parsed<'a>>,
     pub checked: VerifiedSignatures<'a>,
     pub parts: BlockParts,
-    /// Time that parsing took; `verify` is that of the signatures.
+    /// Time for parsing; `verify` is the time for verifying signatures.
     pub parse: Duration,
     pub verify: Duration,
 }
@@ -214,7 +214,8 @@ impl Reader {
             .map(|by| identities.index_of(&by.identity))
             .collect();
         self.resolve(&mut identities);
-        // Signer and result of each signature; `None` if the result is the next one of `unverified`.
+        // `known` has the signer and the result of each signature; a result of `None` means that the signature is the
+        // next one in `unverified`.
         let (mut known, mut unverified) = (Vec::new(), Vec::new());
         for (by, place) in signatures.iter().zip(&places) {
             let Resolution::Known(identity) = identities.get(*place) else {
@@ -270,7 +271,8 @@ impl Reader {
         if first {
             block.check_data_of(data.unwrap_or_else(|| data_digest(&block.transactions)))?;
         }
-        // Several threads take one part after the other, because one of them first checks the hash of all transactions.
+        // With several threads, each thread repeatedly takes the next part, because one thread first checks the hash of
+        // all transactions and is therefore late.
         let size = match arenas.len() {
             0 | 1 => block.transactions.len().max(1),
             _ => TXS_HASHED_TOGETHER,
@@ -313,7 +315,7 @@ impl Reader {
     }
 
     /// Resolves identities and verifies the signatures of all transactions, in one batch for each thread. Signatures
-    /// with an early result are skipped. `note` is called with each identity and its index.
+    /// with an early result are skipped. Calls `note` with each identity and its index.
     pub fn verify<'a>(
         &self,
         parsed: &[Parsed<'a>],
@@ -384,8 +386,8 @@ impl Reader {
         }
     }
 
-    /// Copies early results into `holds` and returns for each claim whether it had one. `first` is the index of each
-    /// transaction's first claim.
+    /// Copies early results into `holds`, and returns for each claim whether there was an early result for it. `first`
+    /// is the index of each transaction's first claim.
     fn fill_in(&self, first: &[usize], known: &[Option<early::EarlyTx>], holds: &mut [bool]) -> Vec<bool> {
         let mut is_known = vec![false; holds.len()];
         let mut used = 0;
@@ -431,8 +433,8 @@ impl Reader {
     }
 }
 
-/// Arenas for messages of a block that had to be normalised: one for the block, and one for each thread's share of the
-/// transactions.
+/// Memory for messages of a block that had to be normalised: one arena for the block, and one arena for each thread's
+/// share of the transactions.
 pub(crate) struct Arenas {
     of_block: Arena,
     of_shares: Vec<Arena>,
@@ -447,7 +449,8 @@ impl Arenas {
     }
 }
 
-/// Returns the result of a thread. A panic is passed on: a block with missing codes must not be accepted.
+/// Returns the result of a thread. A panic of the thread continues in the caller, because a block with missing codes
+/// must not be accepted.
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     match thread.join() {
         Ok(made) => made,
@@ -486,7 +489,7 @@ impl<'a> Claim<'a> {
 pub(crate) struct VerifiedSignatures<'a> {
     identities: BlockIdentities<'a>,
     claims: Vec<Claim<'a>>,
-    /// Index of each transaction's first claim, which is its creator's.
+    /// Index of each transaction's first claim, which is the claim of the transaction's creator.
     pub first: Vec<usize>,
     holds: Vec<bool>,
 }
@@ -517,7 +520,7 @@ impl VerifiedSignatures<'_> {
     }
 
     /// Returns the identities with a valid signature among `count` claims, each once. An identity whose first signature
-    /// is bad may still count by a later one.
+    /// is invalid is still returned if a later signature of it is valid.
     pub fn signers(
         &self,
         from: usize,

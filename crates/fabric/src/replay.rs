@@ -28,7 +28,10 @@ pub enum ReplayError {
         source: io::Error,
     },
     /// The folder does not begin with a genesis block.
-    #[error("{}: there is no 00000.orderer.pb.gz or 00000.committed.pb.gz here", path.display())]
+    #[error(
+        "{}: this folder has no 00000.orderer.pb.gz or 00000.committed.pb.gz; give a folder of recorded blocks",
+        path.display()
+    )]
     NoGenesis {
         /// The folder.
         path: PathBuf,
@@ -64,8 +67,8 @@ pub struct ReplayedBlock {
     pub differences: Vec<String>,
     /// True if there was a manifest or a committed block to compare with.
     pub compared: bool,
-    /// True if the block is recorded but was not replayed, because its file or that of an earlier block is missing;
-    /// this counts as a difference.
+    /// True if the block is recorded but was not replayed, because its file or the file of an earlier block is missing.
+    /// A missing block counts as a difference.
     pub missing: bool,
     /// Time that each stage took.
     pub times: StageTimes,
@@ -218,7 +221,7 @@ pub(crate) fn replay_with(
     Ok(validator)
 }
 
-/// Reports the blocks from `next` on that the manifest or the folder contains.
+/// Reports the blocks from number `next` on that the manifest or the folder contains as missing.
 fn tell_missing(
     directory: &Path,
     next: u64,
@@ -250,7 +253,7 @@ fn tell_missing(
             codes: Vec::new(),
             commit_hash: None,
             differences: vec![format!(
-                "it is recorded but was not replayed, because block {next} is missing"
+                "the block is recorded but was not replayed, because block {next} is missing"
             )],
             compared: false,
             missing: true,
@@ -269,7 +272,7 @@ fn compare_manifest(replayed: &mut ReplayedBlock, recorded: &RecordedBlock) {
     let counts = [recorded.tx_count, recorded.txs.as_ref().map(Vec::len)];
     for count in counts.into_iter().flatten() {
         if replayed.codes.len() != count {
-            let differs = format!("{} transactions, recorded {count}", replayed.codes.len());
+            let differs = format!("{} transactions, but {count} are recorded", replayed.codes.len());
             replayed.differences.push(differs);
         }
     }
@@ -288,7 +291,7 @@ fn compare_manifest(replayed: &mut ReplayedBlock, recorded: &RecordedBlock) {
         for (index, (code, tx)) in replayed.codes.iter().zip(txs).enumerate() {
             if let Some(other) = tx.code.as_ref().filter(|code| **code != name(tx.code_num)) {
                 let differs = format!(
-                    "transaction {index}: recorded as {} and as {other}",
+                    "transaction {index}: the record contradicts itself, it has the codes {} and {other}",
                     name(tx.code_num)
                 );
                 replayed.differences.push(differs);
@@ -306,7 +309,7 @@ fn compare_manifest(replayed: &mut ReplayedBlock, recorded: &RecordedBlock) {
     {
         replayed
             .differences
-            .push(format!("commit hash {}, recorded {theirs}", hex(ours)));
+            .push(format!("commit hash {}, but {theirs} is recorded", hex(ours)));
     }
 }
 
@@ -327,7 +330,7 @@ fn compare_committed(replayed: &mut ReplayedBlock, committed: &[u8]) {
             .map(|(index, (&ours, &theirs))| format!("{index}: {} not {}", name(ours), name(theirs)))
             .collect();
         let differs = format!(
-            "TRANSACTIONS_FILTER of the committed block: {}",
+            "TRANSACTIONS_FILTER of the committed block differs: {}",
             differing.join(", ")
         );
         replayed.differences.push(differs);
@@ -336,7 +339,7 @@ fn compare_committed(replayed: &mut ReplayedBlock, committed: &[u8]) {
         && ours.as_slice() != theirs
     {
         let differs = format!(
-            "commit hash {}, the committed block has {}",
+            "commit hash {}, but the committed block has {}",
             hex(ours),
             hex(&theirs)
         );

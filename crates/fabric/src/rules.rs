@@ -1,4 +1,5 @@
-//! Validation rules as values, so that the mutation test can disable one at a time. Outside of tests all rules hold.
+//! Validation rules as values, so that the mutation test can disable one at a time. In a build without tests, all rules
+//! apply.
 
 /// A validation rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,7 +62,7 @@ pub(crate) enum Rule {
     RolesWithoutNodeOus,
 }
 
-/// The set of rules that hold: all of them, except for one that a test disables.
+/// The set of rules that the validator applies: all rules, except for the one that a test disables.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Rules {
     #[cfg(test)]
@@ -69,7 +70,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Returns whether a rule holds.
+    /// Returns whether the validator applies a rule.
     #[inline(always)]
     pub fn hold(self, rule: Rule) -> bool {
         #[cfg(test)]

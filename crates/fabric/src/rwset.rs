@@ -4,8 +4,8 @@ use crate::proto::{self, Arena, HashedRwSet, KvRwSet, Malformed, TxReadWriteSet,
 use crate::state::Height;
 use smallvec::SmallVec;
 
-/// Read-write sets of a transaction by namespace. Nearly all transactions have at most two, of their chaincode and of
-/// `_lifecycle`; those are stored in place, see [`proto::Few`].
+/// Read-write sets of a transaction by namespace. Nearly all transactions have at most two read-write sets, for their
+/// chaincode and for `_lifecycle`; these two are stored without an allocation, see [`proto::Few`].
 pub type NsRwSets<'a> = SmallVec<[NsRwSet<'a>; 2]>;
 
 /// Reads and writes of a transaction in one chaincode's namespace.

@@ -91,7 +91,7 @@ pub(crate) fn verify_all(all: &[UnverifiedSignature<'_>], verifier: &Verifier, r
         UnverifiedSignature::Ecdsa(item) => Some(*item),
         UnverifiedSignature::OtherCurve { .. } | UnverifiedSignature::Ed25519 { .. } => None,
     });
-    // Nearly all signatures are of this kind.
+    // Nearly all signatures are ECDSA over P-256, so `batch` gets memory for all of them.
     let mut batch = Vec::with_capacity(all.len());
     batch.extend(items);
     let mut verdicts = verifier.verify_batch(&batch).into_iter();

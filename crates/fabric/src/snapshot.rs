@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Each binary file begins with a format byte, 1. Numbers are varints; texts and messages are preceded by their length.
-//! A SHA-256 covers every byte except for the commit hash, which an operator compares with another peer's.
+//! A SHA-256 covers every byte except for the commit hash. An operator compares the commit hash with that of another
+//! peer.
 
 mod data;
 mod files;
@@ -60,8 +61,13 @@ impl SnapshotError {
 
     pub(crate) fn io(file: &str, error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::NotFound => Self::new(file, "the file is missing in the snapshot"),
-            io::ErrorKind::UnexpectedEof => Self::new(file, "it is shorter than its lengths say"),
+            io::ErrorKind::NotFound => Self::new(
+                file,
+                "the file is missing in the snapshot; copy the snapshot again",
+            ),
+            io::ErrorKind::UnexpectedEof => {
+                Self::new(file, "the file ends within an entry; copy the snapshot again")
+            }
             _ => Self::new(file, error.to_string()),
         }
     }

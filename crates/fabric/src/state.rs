@@ -1,5 +1,5 @@
 //! The state that valid transactions produce: public keys of chaincodes, hashed keys of their private data collections,
-//! and the index of transaction ids. It is kept in memory or in a database on the disk.
+//! and the index of transaction ids. The state is stored in memory or in a database on the disk.
 
 mod disk;
 mod expiring;
@@ -32,13 +32,13 @@ pub struct Height {
 pub struct Entry {
     /// The value; for a collection, its hash.
     pub value: Arc<[u8]>,
-    /// The metadata entry VALIDATION_PARAMETER, the key's endorsement policy. Other metadata is not kept.
+    /// The metadata entry VALIDATION_PARAMETER, the key's endorsement policy. Other metadata entries are not stored.
     pub validation_parameter: Option<Arc<[u8]>>,
     /// Position of the transaction that wrote the value.
     pub version: Height,
 }
 
-/// A value, and its metadata VALIDATION_PARAMETER.
+/// A value, and the metadata entry VALIDATION_PARAMETER of its key.
 pub type StateValue = (Arc<[u8]>, Option<Arc<[u8]>>);
 
 /// Change of a key by a block.
@@ -50,17 +50,17 @@ pub struct Update {
     pub version: Height,
 }
 
-/// A namespace. `K` is the container of keys, for the public keys and for those of each collection.
+/// A namespace. `K` is the type that contains the public keys, and the keys of each collection.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct NamespaceState<K> {
     /// The chaincode's public keys.
     pub public: K,
-    /// Keys of collections by the collection's name; the keys are hashes.
+    /// Keys of each collection, by the collection's name; these keys are hashes.
     pub collections: BTreeMap<String, K>,
 }
 
 impl<K: Default> NamespaceState<K> {
-    /// Returns the keys of a collection, if it exists; an empty name is that of the public keys.
+    /// Returns the keys of a collection, if the collection exists. With an empty name, returns the public keys.
     pub fn keys(&self, collection: &str) -> Option<&K> {
         match collection {
             "" => Some(&self.public),
@@ -152,7 +152,7 @@ pub struct State {
 enum StateStorage {
     Memory(Memory),
     Disk(Box<Disk>),
-    /// Not opened: lookups return nothing, and [`State::check`] returns an error.
+    /// The state is not opened: lookups return nothing, and [`State::check`] returns an error.
     Elsewhere,
 }
 
@@ -236,7 +236,7 @@ impl State {
         }
     }
 
-    /// Returns all keys that expire, ordered by the number of the block that they expire with. For a state on the disk,
+    /// Returns all keys that expire, ordered by the number of the block that removes them. For a state on the disk,
     /// changes that are not in the database yet are ignored. The result is complete only if [`check`](Self::check)
     /// succeeds.
     pub(crate) fn all_due(&self) -> BTreeSet<(u64, ExpiringKey)> {
@@ -293,7 +293,7 @@ impl State {
     }
 
     /// Returns an error if an earlier lookup failed. A state on the disk that cannot be read reports keys as missing,
-    /// so the results of lookups are valid only if this succeeds.
+    /// so the results of lookups are valid only if this method returns `Ok`.
     ///
     /// # Errors
     /// The first failure. It persists until the ledger is opened again.
@@ -326,7 +326,7 @@ impl State {
     }
 
     /// Returns the keys of a collection, which are hashes, from `start` (inclusive) to `end` (exclusive); an empty
-    /// `end` means no upper bound. An empty collection is that of the public keys. The result is complete only if
+    /// `end` means no upper bound. An empty `collection` means the public keys. The result is complete only if
     /// [`check`](Self::check) succeeds.
     pub fn range_of<'a>(
         &'a self,
@@ -351,8 +351,8 @@ impl State {
     }
 
     /// Returns the namespaces and collections (empty: public keys) that have keys, in order. For a state on the disk,
-    /// this includes those whose last keys were deleted by changes that are not in the database yet. The result is
-    /// complete only if [`check`](Self::check) succeeds.
+    /// the result also includes collections whose last keys were deleted by changes that are not in the database yet.
+    /// The result is complete only if [`check`](Self::check) succeeds.
     pub fn namespaces(&self) -> BTreeSet<(String, String)> {
         match &self.storage {
             StateStorage::Memory(Memory { namespaces, .. }) => {
@@ -376,7 +376,7 @@ impl State {
         Some((found, disk::PLACE_BYTES_MAX))
     }
 
-    /// Applies the changes of block `durable_mark`.
+    /// Applies `updates`, the changes of the block that `mark` names.
     pub(crate) fn apply(&mut self, mark: DurableMark, updates: Updates) {
         match &mut self.storage {
             StateStorage::Memory(memory) => memory.apply(updates),
@@ -421,10 +421,11 @@ impl State {
     }
 
     /// Passes the changes of the first `durable` blocks to the database, which writes them in the background: when
-    /// enough are gathered, or with `soon` as soon as possible. These blocks must be durable in the ledger.
+    /// enough changes are gathered, or as soon as possible if `soon` is true. These blocks must be durable in the
+    /// ledger.
     ///
     /// # Errors
-    /// The state cannot be written. It must be opened again.
+    /// The state cannot be written. The ledger must be opened again.
     pub(crate) fn settle_behind(&mut self, durable: u64, soon: bool) -> Result<(), String> {
         match &mut self.storage {
             StateStorage::Disk(disk) => disk.settle_behind(durable, soon),
@@ -432,7 +433,8 @@ impl State {
         }
     }
 
-    /// Returns the number of keys: public ones and those of collections. A state on the disk counts them one by one.
+    /// Returns the number of keys: public keys and keys of collections. For a state on the disk, this method counts the
+    /// keys one by one.
     pub fn len(&self) -> usize {
         let collections =
             |space: &NamespaceState<Keys>| space.collections.values().map(Keys::len).sum::<usize>();
@@ -481,7 +483,7 @@ impl Memory {
 fn bounds<'a>(start: &'a [u8], end: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
     let end = match end {
         [] => Bound::Unbounded,
-        // `range` panics if the end is before the start; this range is empty.
+        // `range` panics if the end is before the start, so the end is raised to the start; the range is then empty.
         end => Bound::Excluded(end.max(start)),
     };
     (Bound::Included(start), end)

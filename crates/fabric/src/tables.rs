@@ -1,7 +1,8 @@
 //! Builds tables of frequent public keys on a separate thread, in parallel with the validation of blocks.
 //!
-//! The largest table takes some ten milliseconds to build. A verifier with [`Builds::Deferred`] leaves that to this
-//! thread, so no block waits for it; with [`Builds::Inline`] the thread has nothing to do.
+//! The largest table takes some ten milliseconds to build. A verifier with [`Builds::Deferred`] leaves this work to the
+//! thread, so no block waits for it. A verifier with [`Builds::Inline`] builds tables itself, and the thread has
+//! nothing to do.
 
 use lineside_verify::Verifier;
 use std::io;
@@ -21,7 +22,7 @@ impl Tables {
         let (wake, woken) = sync_channel::<()>(1);
         let builder = verifier.clone();
         let work = move || {
-            // One table at a time, so that dropping the handle waits for at most one.
+            // The thread builds one table at a time, so dropping the handle waits for at most one table.
             while woken.recv().is_ok() {
                 while builder.build_pending(1) > 0 {}
             }
@@ -48,7 +49,7 @@ impl Drop for Tables {
     fn drop(&mut self) {
         self.wake = None;
         if let Some(thread) = self.thread.take() {
-            // A panic was already reported.
+            // The panic hook has already reported a panic of this thread.
             let _ = thread.join();
         }
     }

@@ -20,9 +20,10 @@ use smallvec::SmallVec;
 pub(crate) struct Parsed<'a> {
     /// Id under which the ledger indexes the transaction, valid or not.
     pub id: Option<TxId>,
-    /// Result of the checks so far.
+    /// Result of the checks that need only the transaction itself.
     pub known: ParsedTx<'a>,
-    /// If its endorsements are not evaluated: the writes that peers still extract from it.
+    /// The writes that peers extract from the transaction although they do not evaluate its endorsements; `None` if
+    /// they evaluate them.
     pub passed: Option<Box<PolicyScan<'a>>>,
 }
 
@@ -38,7 +39,7 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// Returns the read-write set of a well-formed endorser transaction; an empty one of other transactions.
+    /// Returns the read-write set of a well-formed endorser transaction; an empty set for other transactions.
     pub fn rwset(&self) -> &[NsRwSet<'a>] {
         match &self.known {
             ParsedTx::Signed(SignedPayload {
@@ -50,8 +51,8 @@ impl<'a> Parsed<'a> {
     }
 }
 
-/// Result of a peer's scan of a transaction for changes of key-level policies. A peer scans every transaction before
-/// one whose endorsements it evaluates, whether the scanned one is valid or not.
+/// Result of a peer's scan of a transaction for changes of key-level policies. Before a peer evaluates the endorsements
+/// of a transaction, it scans all earlier transactions of the block, valid or not.
 #[derive(Debug)]
 pub(crate) enum PolicyScan<'a> {
     /// The writes of the transaction.
@@ -64,8 +65,8 @@ pub(crate) enum PolicyScan<'a> {
     Unsure,
 }
 
-/// Result of parsing a transaction. Nearly all are `Signed`; boxing that variant would cost an allocation for
-/// each.
+/// Result of parsing a transaction. Nearly all transactions are `Signed`; a box for that variant would cost an
+/// allocation for each transaction.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum ParsedTx<'a> {
@@ -85,13 +86,14 @@ pub(crate) struct SignedPayload<'a> {
     /// SHA-256 of the payload.
     pub digest: [u8; 32],
     pub signature: &'a [u8],
-    /// Result if the creator's signature is valid.
+    /// Outcome of the transaction if the creator's signature is valid.
     pub next: SignedOutcome<'a>,
-    /// Reason why the peer's decision cannot be determined even then.
+    /// Reason why the peer's decision cannot be determined even if the creator's signature is valid.
     pub unsure: Option<&'static str>,
 }
 
-/// Outcome of a transaction with a valid signature of its creator. Nearly all are `Endorser`; see [`ParsedTx`].
+/// Outcome of a transaction with a valid signature of its creator. Nearly all transactions are `Endorser`, which is not
+/// boxed; see [`ParsedTx`].
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum SignedOutcome<'a> {
@@ -109,7 +111,8 @@ enum ParseStop {
     Unsure(&'static str),
 }
 
-/// Returns a function that maps a decoding error to a fault: `code` if Go also rejects the message, otherwise unsure.
+/// Returns a function that maps a decoding error to a fault: `code` if Go also rejects the message, otherwise a stop
+/// without a code, because the peer's decision is not known.
 fn stop_with(code: TxCode) -> impl Fn(Malformed) -> ParseStop {
     move |why| match why {
         Malformed::Bad => ParseStop::Code(code),
@@ -121,7 +124,7 @@ fn stop_with(code: TxCode) -> impl Fn(Malformed) -> ParseStop {
 #[derive(Debug)]
 pub(crate) struct Endorser<'a> {
     pub id: TxId,
-    /// Creator that the header of its action names.
+    /// Creator that the header of the transaction's action names.
     pub creator: &'a [u8],
     pub dispatched: Result<EndorsedTx<'a>, TxCode>,
 }
@@ -131,12 +134,14 @@ pub(crate) struct Endorser<'a> {
 pub(crate) struct EndorsedTx<'a> {
     /// Namespace of the chaincode.
     pub chaincode: &'a str,
-    /// Other namespaces that it writes, each once. Most transactions have none, and need no memory for them.
+    /// Other namespaces that the transaction writes, each once. Most transactions write no other namespace, so the list
+    /// needs no memory.
     pub others: Vec<&'a str>,
     pub rwset: NsRwSets<'a>,
-    /// The part of the signed bytes that all endorsers share; each appends its own identity.
+    /// The part of the signed bytes that all endorsers share. Each endorser signs these bytes followed by its own
+    /// identity.
     pub response: &'a [u8],
-    /// The endorsements; up to three are stored in place, see [`proto::Few`].
+    /// The endorsements; up to three are stored without an allocation, see [`proto::Few`].
     pub endorsements: SmallVec<[Endorsement<'a>; 3]>,
     /// True if the transaction has more than [`ENDORSEMENTS_MAX`] endorsements.
     pub too_many: bool,
@@ -165,8 +170,9 @@ pub(crate) fn parse<'a>(all: &[&'a [u8]], channel: &str, arena: &'a Arena, rules
     parse_with(all, channel, arena, rules, &mut hashes, &|_| &[], &mut |_| ())
 }
 
-/// Parses transactions of `channel`, and calls `made` with the digests of each. `known` returns the digests of a
-/// transaction that an earlier call made of the same bytes, or an empty slice. `hashes` is empty; its memory is reused.
+/// Parses transactions of `channel`, and calls `made` with the digests of each transaction. `known` returns the digests
+/// that an earlier call computed for a transaction with the same bytes, or an empty slice. `hashes` must be empty; its
+/// memory is reused.
 pub(crate) fn parse_with<'a, 'k>(
     all: &[&'a [u8]],
     channel: &str,
@@ -176,7 +182,7 @@ pub(crate) fn parse_with<'a, 'k>(
     known: &dyn Fn(usize) -> &'k [[u8; 32]],
     made: &mut dyn FnMut(&[[u8; 32]]),
 ) -> Vec<Parsed<'a>> {
-    // The messages that are joined have about as many bytes as the transactions.
+    // The messages that are copied together have about as many bytes as the transactions.
     let expected = |bytes: &&[u8]| bytes.len().min(EXPECTED_BYTES_MAX);
     hashes.reserve(all.iter().take(TXS_HASHED_TOGETHER).map(expected).sum());
     let mut done = Vec::with_capacity(all.len());
@@ -220,7 +226,7 @@ fn is_looked_at(parsed: &Parsed<'_>) -> bool {
     match &parsed.known {
         ParsedTx::Signed(signed) => match &signed.next {
             SignedOutcome::Endorser(tx) => tx.dispatched.is_ok(),
-            // A configuration is alone in its block, so no later transaction depends on a scan of it.
+            // A configuration transaction is alone in its block, so no later transaction depends on a scan of it.
             SignedOutcome::Config(_) => true,
             SignedOutcome::Code(_) | SignedOutcome::Unsure(_) => false,
         },
@@ -232,19 +238,20 @@ fn is_looked_at(parsed: &Parsed<'_>) -> bool {
 #[derive(Default)]
 struct DigestIndices<'a> {
     payload: Option<usize>,
-    /// Hash of nonce and creator, which is the id of a transaction that names none.
+    /// Hash of nonce and creator, which is the id of a transaction whose header names no id.
     id: Option<usize>,
     /// True if the transaction names an id, which must then equal the hash in `id`.
     id_is_checked: bool,
-    /// Hash of the proposal, and the proposal hash in the response that the endorsers signed.
+    /// Index of the proposal's hash, and the proposal hash in the response that the endorsers signed. The two must be
+    /// equal.
     proposal: Option<(usize, &'a [u8])>,
     /// Index of the first endorsement's message.
     first_endorsement: usize,
 }
 
 impl DigestIndices<'_> {
-    /// Sets the digests and applies the checks that need them. The check that comes first in the peer's order decides,
-    /// so a failure here replaces the result of later checks.
+    /// Sets the digests and applies the checks that need them. These checks come earlier in the peer's order than those
+    /// that gave the present result, so a failure here replaces that result.
     fn apply_digests(self, parsed: &mut Parsed<'_>, digests: &[[u8; 32]], rules: Rules) {
         let digest = |place: usize| digests.get(place).copied().unwrap_or_default();
         let hash = self.id.map(digest).map(TxId::Hash);
@@ -326,7 +333,7 @@ fn read<'a>(bytes: &'a [u8], reading: &mut TxParser<'_, 'a>) -> Result<Parsed<'a
     })
 }
 
-/// Returns the writes of a transaction by a peer's scan, which checks nothing else.
+/// Returns the writes that a peer's scan finds in a transaction. The scan checks only what is needed to decode them.
 #[cold]
 fn writes<'a>(bytes: &'a [u8], arena: &'a Arena) -> Result<Vec<NsRwSet<'a>>, PolicyScan<'a>> {
     let halts = |why| match why {
@@ -346,7 +353,7 @@ fn writes<'a>(bytes: &'a [u8], arena: &'a Arena) -> Result<Vec<NsRwSet<'a>>, Pol
     let action: ChaincodeAction<'_> = proto::decode(response.extension, arena).map_err(halts)?;
     match rwset::read(action.results, arena) {
         Ok(writes) => Ok(writes.into_vec()),
-        // The peer ignores the write set and continues.
+        // A peer ignores a write set that it cannot decode, and continues.
         Err(Malformed::Bad) => Ok(Vec::new()),
         Err(Malformed::TooLarge) => Err(PolicyScan::Unsure),
     }

@@ -28,7 +28,7 @@ fn wrong(what: impl Into<String>) -> Stop {
     Stop::Config { what: what.into() }
 }
 
-/// Bytes of unknown fields, by field number. Two messages are equal only if their unknown fields are.
+/// Bytes of unknown fields, by field number. Two messages are equal only if their unknown fields are equal too.
 type UnknownFields = BTreeMap<u32, Vec<u8>>;
 
 /// Value of a field.
@@ -37,7 +37,7 @@ enum Field<'a> {
     Bytes(&'a [u8]),
 }
 
-/// A message that keeps its unknown fields, and into which further occurrences can be merged.
+/// A message that stores its unknown fields, and into which further occurrences of the same field can be merged.
 trait Merge<'a>: Default {
     /// Sets a field; returns `false` if the field is unknown or has another wire type.
     fn field(&mut self, number: u32, value: &Field<'a>, budget: &mut Budget) -> Result<bool, Malformed>;
@@ -230,7 +230,7 @@ impl<'a, M: Merge<'a>> Merge<'a> for Entry<'a, M> {
     }
 }
 
-/// Adds an entry to a map. Of several entries with one key, the last counts.
+/// Adds an entry to a map. If several entries have the same key, the last one is used.
 fn put_entry<'a, M: Merge<'a>>(
     map: &mut BTreeMap<&'a str, M>,
     bytes: &'a [u8],
@@ -264,7 +264,7 @@ impl<'a> Merge<'a> for Envelope<'a> {
     }
 }
 
-/// `Config`.
+/// `Config`, with the fields that are needed here.
 #[derive(Default)]
 struct Sequenced<'a> {
     sequence: u64,
@@ -286,7 +286,7 @@ impl<'a> Merge<'a> for Sequenced<'a> {
     }
 }
 
-/// `Envelope`. Its own signature is not checked by peers.
+/// `Envelope` of a configuration update. Peers do not check the signature of this envelope.
 #[derive(Default)]
 struct SignedEnvelope<'a> {
     payload: &'a [u8],
@@ -306,7 +306,7 @@ impl<'a> Merge<'a> for SignedEnvelope<'a> {
     }
 }
 
-/// `ConfigUpdate`: the elements that it read, and those that it writes.
+/// `ConfigUpdate`: the elements that the update read, and the elements that it writes.
 #[derive(Default)]
 struct Update<'a> {
     channel: &'a str,
@@ -348,8 +348,8 @@ fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len()) && !matches!(name, "." | "..") && name.bytes().all(plain)
 }
 
-/// Returns whether a policy reference is valid: names separated by slashes, with a leading slash if it begins at the
-/// root.
+/// Returns whether a policy reference is valid: names separated by slashes. A reference from the root begins with a
+/// slash.
 fn is_mod_policy(path: &str) -> bool {
     path.strip_prefix('/').unwrap_or(path).split('/').all(is_name)
 }
@@ -409,7 +409,7 @@ fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// Checks that every element that the update read exists at the version that was read.
+/// Checks that every element that the update read exists in the current configuration, at the version that was read.
 fn check_reads(read: &Group<'_>, current: Option<&Group<'_>>, path: &str) -> Result<(), Stop> {
     check_read(read, current, path)?;
     for (name, below) in &read.groups {
@@ -431,7 +431,8 @@ fn check_read<E: Element>(read: &E, current: Option<&E>, path: &str) -> Result<(
     match current {
         Some(current) if current.version() == read.version() => Ok(()),
         _ => Err(wrong(format!(
-            "its update read the {} /Channel/{path} at version {}, which it does not have",
+            "the configuration update read the {} /Channel/{path} at version {}, but the channel does not \
+             have that version",
             E::KIND,
             read.version()
         ))),
@@ -452,7 +453,12 @@ fn updated_element<'e, E: Element>(
 ) -> Result<&'e E, Stop> {
     let written = written.filter(|written| changes(*written, read));
     let chosen = written.or(current);
-    chosen.ok_or_else(|| wrong(format!("its update lacks the {} /Channel/{path}", E::KIND)))
+    chosen.ok_or_else(|| {
+        wrong(format!(
+            "the configuration update lacks the {} /Channel/{path}",
+            E::KIND
+        ))
+    })
 }
 
 /// Returns the group that results from applying an update to the current group.
@@ -551,7 +557,7 @@ impl Signers<'_> {
         Ok(())
     }
 
-    /// Checks one element. A relative policy reference is resolved from `base`.
+    /// Checks one element. `base` is the path from which a relative policy reference is resolved.
     fn element<E: Element>(
         &self,
         written: &E,
@@ -568,20 +574,21 @@ impl Signers<'_> {
         let kind = E::KIND;
         if !is_mod_policy(written.mod_policy()) {
             return Err(wrong(format!(
-                "its update gives the {kind} /Channel/{path} no mod_policy"
+                "the configuration update gives the {kind} /Channel/{path} no mod_policy"
             )));
         }
         let Some(current) = current else {
             return match written.version() {
                 0 => Ok(()),
                 version => Err(wrong(format!(
-                    "its update adds the {kind} /Channel/{path} at version {version}"
+                    "the configuration update adds the {kind} /Channel/{path} at version {version}, not 0"
                 ))),
             };
         };
         if current.version().checked_add(1) != Some(written.version()) {
             return Err(wrong(format!(
-                "its update sets the {kind} /Channel/{path} from version {} to {}",
+                "the configuration update sets the {kind} /Channel/{path} from version {} to {}, not to the next \
+                 version",
                 current.version(),
                 written.version()
             )));
@@ -609,7 +616,7 @@ impl Signers<'_> {
 /// Checks that the configuration in `envelope`, a `ConfigEnvelope`, follows from `current`.
 ///
 /// # Errors
-/// The rule that is violated; a peer halts on this configuration.
+/// The error names the rule that is violated. A peer halts on this configuration.
 pub(crate) fn check(
     envelope: &[u8],
     channel: &str,
@@ -622,27 +629,31 @@ pub(crate) fn check(
     let config = proposed.config.ok_or_else(|| wrong("the envelope is empty"))?;
     if sequence.checked_add(1) != Some(config.sequence) {
         return Err(wrong(format!(
-            "it has sequence {}, but the current one has {sequence}",
+            "it has sequence {}, but the current configuration has sequence {sequence}",
             config.sequence
         )));
     }
     let last_update = proposed
         .last_update
-        .ok_or_else(|| wrong("it does not contain its update"))?;
+        .ok_or_else(|| wrong("it does not contain the configuration update that it results from"))?;
 
     let arena = Arena::new();
-    let malformed = |_| wrong("its update is malformed");
+    let malformed = |_| wrong("the configuration update is malformed");
     let payload: Payload<'_> = proto::decode(last_update.payload, &arena).map_err(malformed)?;
-    let header = payload.header.ok_or_else(|| wrong("its update has no header"))?;
+    let header = payload
+        .header
+        .ok_or_else(|| wrong("the configuration update has no header"))?;
     let header: ChannelHeader<'_> = proto::decode(header.channel_header, &arena).map_err(malformed)?;
     if header.kind != CONFIG_UPDATE {
-        return Err(wrong("the header type of its update is not CONFIG_UPDATE"));
+        return Err(wrong(
+            "the header type of the configuration update is not CONFIG_UPDATE",
+        ));
     }
     let signed: ConfigUpdateEnvelope<'_> = proto::decode(payload.data, &arena).map_err(malformed)?;
     let update = Update::read(signed.config_update, &mut Budget::default()).map_err(malformed)?;
     if update.channel != channel {
         return Err(wrong(format!(
-            "its update is for the channel {:?}",
+            "the configuration update is for the channel {:?}",
             update.channel
         )));
     }
@@ -651,7 +662,7 @@ pub(crate) fn check(
         check_reads(read, Some(&current_group), "")?;
     }
     let (read, written) = (update.read.as_ref(), update.written.as_ref());
-    let written = written.ok_or_else(|| wrong("its update changes nothing"))?;
+    let written = written.ok_or_else(|| wrong("the configuration update changes nothing"))?;
     check_names(written)?;
 
     if signed.signatures.len() > ENDORSEMENTS_MAX {
@@ -686,7 +697,9 @@ pub(crate) fn check(
             }
             Resolution::Unknown => {}
             Resolution::Unsure(what) => {
-                return Err(wrong(format!("an identity that signed its update: {what}")));
+                return Err(wrong(format!(
+                    "an identity that signed the configuration update: {what}"
+                )));
             }
         }
     }
@@ -705,7 +718,7 @@ pub(crate) fn check(
     let mut changed = 0;
     signers.check(written, read, Some(&current_group), "", &mut changed)?;
     if changed == 0 {
-        return Err(wrong("its update changes nothing"));
+        return Err(wrong("the configuration update changes nothing"));
     }
 
     let mut made = apply(Some(written), read, Some(&current_group), "")?;
@@ -713,12 +726,14 @@ pub(crate) fn check(
         let orderer = group.groups.get("Orderer");
         orderer.is_some_and(|orderer| orderer.values.contains_key("Capabilities"))
     };
-    // The capabilities may be in the current configuration or in the update.
+    // The orderer group may have capabilities in the current configuration or only in the update.
     if orderer_capabilities(&current_group) || orderer_capabilities(written) {
         upgrade(&mut made);
     }
     if config.group.as_ref() != Some(&made) {
-        return Err(wrong("it differs from the result of its update"));
+        return Err(wrong(
+            "it differs from the result of the configuration update that it contains",
+        ));
     }
     Ok(())
 }

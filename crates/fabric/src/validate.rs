@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 pub struct Options {
     /// Number of threads that parse transactions and verify signatures; at least 1.
     pub threads: usize,
-    /// Verifies signatures; clones share its cache of tables.
+    /// Verifies signatures. Clones of a verifier share its cache of tables for public keys.
     pub verifier: Verifier,
 }
 
@@ -50,7 +50,7 @@ pub struct StageTimes {
     pub verify: Duration,
     /// Decision of the codes before MVCC: form, signatures, duplicates, endorsement policies.
     pub policy: Duration,
-    /// MVCC checks of the reads, collection of the writes, the commit hash, and expiry of private data.
+    /// MVCC checks of the reads, collection of the writes, computation of the commit hash, and expiry of private data.
     pub mvcc: Duration,
 }
 
@@ -65,7 +65,7 @@ pub struct ValidatedBlock {
     pub codes: Vec<TxCode>,
     /// The commit hash; the genesis block has none.
     pub commit_hash: Option<[u8; 32]>,
-    /// Changes of the state, with the removal of keys that expire at this block.
+    /// Changes of the state, including the removal of keys that expire with this block.
     pub updates: Updates,
     /// Ids of the block's transactions, valid or not.
     pub ids: Vec<TxId>,
@@ -118,7 +118,7 @@ impl Validator {
         }
         block.check_data()?;
         let channel = block.channel().unwrap_or_default();
-        // The genesis block needs no signatures.
+        // Orderers do not sign the genesis block, so no signatures are checked.
         let config = block.genesis_config(&arena).ok_or(Refused::Malformed {
             what: "a genesis block must contain exactly one CONFIG transaction",
         })?;
@@ -191,12 +191,12 @@ impl Validator {
         &self.reader.setting.config
     }
 
-    /// Returns the channel configuration that is in force, for callers that keep it.
+    /// Returns a shared reference to the channel configuration that is in force, for callers that store it.
     pub fn shared_config(&self) -> Arc<Config> {
         self.reader.setting.config.clone()
     }
 
-    /// Validates the next block. Only caches change; the state does not.
+    /// Validates the next block. This changes only caches, not the state.
     ///
     /// # Errors
     /// [`Error::Refused`] if a peer would reject the block, [`Error::Stop`] if this program cannot determine the peer's
@@ -218,7 +218,8 @@ impl Validator {
     /// Decides the next block, which was parsed and verified under the current configuration.
     pub(crate) fn decide(&mut self, read: Read<'_>) -> Result<ValidatedBlock, Error> {
         let decided = self.decide_by_state(read);
-        // A failed disk read looks like a missing key or id, so a decision that followed a failure is discarded.
+        // If a disk read fails, the key or id seems to be missing. A decision after such a failure is therefore
+        // discarded.
         let checked = self.state.check().and_then(|()| self.ids.check());
         checked.map_err(|what| Stop::State { what })?;
         decided
@@ -308,7 +309,7 @@ impl Validator {
         self.commit_hash = validated.commit_hash;
     }
 
-    /// Checks the reads of each transaction in block order, and collects the writes of valid ones.
+    /// Checks the reads of each transaction in block order, and collects the writes of valid transactions.
     fn execute<'s>(
         &'s self,
         number: u64,

@@ -1,9 +1,9 @@
 //! Certificates and revocation lists, as far as an MSP needs them.
 //!
-//! A certificate is parsed in two steps. [`SignedDer::parse`] reads what is needed to check its signature; it rejects
-//! only input that Go's `crypto/x509` rejects too. [`Certificate::parse`] reads the rest, and accepts less than Go
-//! does. It is called only for certificates that a CA of the channel signed; if it rejects one, validation stops
-//! without a decision.
+//! A certificate is parsed in two steps. [`SignedDer::parse`] reads the parts that are needed to check the signature;
+//! it rejects only input that Go's `crypto/x509` rejects too. [`Certificate::parse`] reads the rest, and accepts fewer
+//! forms than Go does. The second step is used only for certificates that a CA of the channel signed; if it rejects
+//! such a certificate, validation stops without a decision.
 
 use crate::der::{Reader, put, tag};
 use crate::ecdsa::{DerSignature, OtherCurveKey, is_other_curve};
@@ -29,7 +29,7 @@ const USAGES: [&[u8]; 2] = [
     &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01],
 ];
 
-/// n/2 of P-256, rounded down: the largest low s.
+/// n/2, rounded down, where n is the order of P-256. A low s is at most this number.
 const HALF_ORDER: [u8; 32] = [
     0x7f, 0xff, 0xff, 0xff, 0x80, 0x00, 0x00, 0x00, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xde,
     0x73, 0x7d, 0x56, 0xd3, 0x8b, 0xcf, 0x42, 0x79, 0xdc, 0xe5, 0x61, 0x7e, 0x31, 0x92, 0xa8,
@@ -40,7 +40,7 @@ const ORDER: [u8; 32] = [
     0xe6, 0xfa, 0xad, 0xa7, 0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
 ];
 
-/// Returns whether s is at most n/2.
+/// Returns whether s of a P-256 signature is at most n/2, where n is the order of P-256.
 pub fn is_low_s(signature: &Signature) -> bool {
     signature.s <= HALF_ORDER
 }
@@ -126,7 +126,7 @@ impl<'a> SignedDer<'a> {
             Some([4]) => Some(Hash::Sha512),
             _ => None,
         };
-        // With parameters after the identifier, Go does not know the algorithm.
+        // If parameters follow the identifier, Go does not recognise the algorithm.
         let ed25519 = algorithm.content.strip_prefix(&[tag::OID, ED25519.len() as u8]) == Some(ED25519);
         let ed25519 = ed25519.then_some(Seal::Ed25519(signature));
         Some(Self {
@@ -139,7 +139,7 @@ impl<'a> SignedDer<'a> {
         })
     }
 
-    /// Checks the repeated algorithm and reads the issuer.
+    /// Checks that the signed part repeats the signature algorithm, and reads the issuer.
     fn inner(&mut self, tbs: &mut Reader<'a>) -> Option<()> {
         if tbs.expect(tag::SEQUENCE)?.whole != self.algorithm {
             return None;
@@ -156,7 +156,7 @@ impl<'a> SignedDer<'a> {
         }
     }
 
-    /// Returns the signature for verification, if a CA with this key can have made it.
+    /// Returns the signature for verification with `key`; `None` if a key of this type cannot have made the signature.
     pub(crate) fn by<'s>(&'s self, key: &'s Key) -> Option<UnverifiedSignature<'s>> {
         match (key, self.seal) {
             (Key::P256(key), Some(Seal::Ecdsa(hash, _))) => {
@@ -185,7 +185,8 @@ impl<'a> SignedDer<'a> {
     }
 
     /// Returns the DER with s of the signature normalised to at most n/2, where n is the order of the issuer's curve.
-    /// An MSP does this to a certificate before it hashes it. `None` means a P-256 key.
+    /// An MSP normalises a certificate in this way before it hashes the certificate. `issuer` is the issuer's key;
+    /// `None` means a P-256 key.
     pub(crate) fn sanitised(&self, issuer: Option<&Key>) -> Vec<u8> {
         let lowered = match (issuer, self.seal) {
             (None | Some(Key::P256(_)), _) => self.ecdsa().and_then(with_low_s),
@@ -226,7 +227,7 @@ fn with_low_s(signature: Signature) -> Option<Vec<u8>> {
 pub enum CertifiedKey {
     /// A key of a supported type.
     Known(Key),
-    /// A key that Go's parser rejects, with the whole certificate.
+    /// A key because of which Go's parser rejects the whole certificate.
     Malformed,
     /// A key of another type.
     Other,
@@ -249,13 +250,14 @@ pub struct Certificate {
     pub units: Vec<String>,
     /// The public key.
     pub key: CertifiedKey,
-    /// True if the basic constraints say CA.
+    /// True if the basic constraints mark the certificate as that of a CA.
     pub is_ca: bool,
-    /// Maximum number of CAs below this one, from the basic constraints.
+    /// Maximum number of CAs below this CA in a chain, from the basic constraints.
     pub path_length: Option<u32>,
     /// True if the key usage permits signing certificates, or is missing.
     pub may_sign: bool,
-    /// True if the extended key usage is missing, or includes one that Go requires by default: server, or any.
+    /// True if the extended key usage is missing, or includes a usage that Go requires by default: server
+    /// authentication, or any usage.
     pub usage_fits: bool,
     /// True if there is a critical extension that Go does not know.
     pub unknown_critical: bool,
@@ -267,7 +269,8 @@ pub struct Certificate {
 
 impl Certificate {
     /// Parses a complete certificate. Returns `None` for forms that this program does not support, even if Go does.
-    /// `issuer` is the key that signed it, which decides [`raw`](Self::raw); `None` means a P-256 key.
+    /// `issuer` is the key that signed the certificate; the form of [`raw`](Self::raw) depends on it. `None` means a
+    /// P-256 key.
     pub fn parse(signed: &SignedDer<'_>, issuer: Option<&Key>) -> Option<Self> {
         let mut all = Reader::new(signed.tbs);
         let mut tbs = all.inside(tag::SEQUENCE)?;
@@ -360,13 +363,14 @@ impl Certificate {
                 self.name_constraints = true;
                 return Some(());
             }
-            // Authority key identifier, alternative names, policies, CRL distribution points, authority information
-            // access.
+            // Extensions whose content is not needed: authority key identifier, alternative names, policies, CRL
+            // distribution points, authority information access.
             [0x55, 0x1d, 0x23 | 0x11 | 0x20 | 0x1f] | [0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x01, 0x01] => {
                 value.any()?;
                 return (!critical).then_some(());
             }
-            // It depends on the version of Go which of the other extensions below this prefix it knows.
+            // Different versions of Go know different extensions with this prefix, so such a critical extension is not
+            // supported.
             [0x55, 0x1d, ..] if critical => return None,
             _ => {
                 self.unknown_critical |= critical;
@@ -467,7 +471,7 @@ fn time(reader: &mut Reader<'_>) -> Option<i64> {
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
 
-/// Reads the public key; `None` if it is not known how Go parses it.
+/// Reads the public key; `None` if this program does not know how Go parses a key of this form.
 fn key(info: &mut Reader<'_>) -> Option<CertifiedKey> {
     let mut algorithm = info.inside(tag::SEQUENCE)?;
     let kind = algorithm.expect(tag::OID)?.content;
@@ -503,8 +507,8 @@ fn key(info: &mut Reader<'_>) -> Option<CertifiedKey> {
     })
 }
 
-/// Returns the key identifier in the value of the extension, empty if it has none; `None` if Go cannot parse the
-/// extension.
+/// Returns the key identifier in the value of an authority key identifier extension: empty if the extension has no
+/// identifier, `None` if Go cannot parse the extension.
 ///
 /// Go skips elements with other tags and ignores bytes after the fields that it knows.
 fn authority_key_id(value: &[u8]) -> Option<Vec<u8>> {
@@ -530,15 +534,15 @@ fn authority_key_id(value: &[u8]) -> Option<Vec<u8>> {
 pub struct Crl {
     /// The signature; `None` if the algorithm is unknown.
     seal: Option<CrlSignature>,
-    /// The authority key identifier; empty if the extension has none. `None` if the extension is missing or cannot be
-    /// parsed by Go: peers then accept no identity of the MSP.
+    /// The authority key identifier; empty if the extension contains no identifier. `None` if the extension is missing
+    /// or Go cannot parse it: peers then accept no identity of the MSP.
     pub authority_key_id: Option<Vec<u8>>,
     /// Contents of the serial numbers, sorted.
     pub serials: Vec<Vec<u8>>,
 }
 
 impl Crl {
-    /// Parses a revocation list. The dates are ignored.
+    /// Parses a revocation list. Its dates of issue are ignored.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let mut signed = SignedDer::outer(bytes)?;
         let mut tbs = Reader::new(signed.tbs).inside(tag::SEQUENCE)?;
@@ -556,7 +560,7 @@ impl Crl {
             }
         }
         serials.sort_unstable();
-        // Of several such extensions, the first counts.
+        // If the extension occurs several times, the first one is used.
         let mut identifier = None;
         if let Some(extensions) = tbs.optional(0xa0)? {
             let mut extensions = Reader::new(extensions.content).inside(tag::SEQUENCE)?;
@@ -568,7 +572,7 @@ impl Crl {
             }
         }
         let seal = match signed.seal {
-            // A peer parses this signature leniently and encodes it again.
+            // A peer parses the signature on a revocation list with the lenient parser, and encodes it again.
             Some(Seal::Ecdsa(hash, signature)) => {
                 DerSignature::parse_go(signature)?;
                 Some(CrlSignature::Ecdsa(hash.digest(signed.tbs), signature.to_vec()))

@@ -28,8 +28,9 @@ fn edge() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge")
 }
 
-/// Returns the blocks of a set as the peer committed them. For the set in the repository, which has only delivered
-/// blocks, the codes and commit hashes are our own, which `recorded.rs` compares with the peer's.
+/// Returns the blocks of a set as the peer committed them. The set in the repository has only the blocks that the
+/// orderer delivered. For that set, this function adds codes and commit hashes that this program computes;
+/// `recorded.rs` compares those with the peer's.
 fn committed(folder: &Path) -> Vec<Vec<u8>> {
     let one = |number| read(folder, number, "committed").unwrap();
     let blocks: Vec<Vec<u8>> = (0..).map_while(one).collect();
@@ -44,7 +45,7 @@ fn committed(folder: &Path) -> Vec<Vec<u8>> {
     stored.map(|block| block.committed()).collect()
 }
 
-/// Encodes a block as Fabric's `serializeBlock` does, after its length.
+/// Encodes a block as Fabric's `serializeBlock` does, with the length before it.
 fn stored(block: &[u8]) -> Vec<u8> {
     let arena = Arena::new();
     let block = Block::read(block, &arena).unwrap();
@@ -175,7 +176,7 @@ fn the_first_block_that_differs_is_named() {
         (
             5,
             &|block| {
-                // Changes a byte of a transaction; header hash and codes stay the same.
+                // Change a byte of a transaction; header hash and codes stay the same.
                 let arena = Arena::new();
                 let envelope = Block::read(block, &arena).unwrap().transactions[2];
                 let at = envelope.as_ptr() as usize - block.as_ptr() as usize + envelope.len() - 1;
@@ -190,7 +191,7 @@ fn the_first_block_that_differs_is_named() {
     for (number, change, expected) in cases {
         let mut blocks = blocks.clone();
         blocks[number] = change(&blocks[number]);
-        // A later block differs too, but is not the one that must be named.
+        // A later block differs too, but the audit must name the first block that differs.
         blocks[12] = with_metadata(&blocks[12], 2, &|codes| codes[0] = 255);
         let (root, _) = peer_of(&blocks, "some");
         let audited = by_rules(root.path()).unwrap();
@@ -253,7 +254,7 @@ fn truncated_and_missing_block_files_are_reported() {
     );
     assert!(audited.unfinished_bytes > 0);
     std::fs::write(&last, &whole).unwrap();
-    // An incomplete block in the middle is damage.
+    // An incomplete block in a file that is not the last one is damage.
     let middle = folder.join("blockfile_000001");
     let bytes = std::fs::read(&middle).unwrap();
     std::fs::write(&middle, &bytes[..bytes.len() - 5]).unwrap();
@@ -266,11 +267,11 @@ fn truncated_and_missing_block_files_are_reported() {
     let error = by_rules(root.path()).unwrap_err().to_string();
     assert!(error.contains("blockfile_000001 is missing"), "{error}");
     std::fs::write(&middle, &bytes).unwrap();
-    // Two channels.
+    // With two channels, the caller must select one.
     std::fs::create_dir(folder.with_file_name("other")).unwrap();
     let error = by_rules(root.path()).unwrap_err().to_string();
     assert!(error.contains("--channel"), "{error}");
-    // A missing block.
+    // One block is missing between the others.
     let (without, _) = peer_of(&[&blocks[..4], &blocks[5..]].concat(), "some");
     let error = by_rules(without.path()).unwrap_err().to_string();
     assert!(error.contains("found block 5, expected block 4"), "{error}");
@@ -339,7 +340,8 @@ fn a_snapshot_is_compared_with_a_ledger() {
     assert!(compared.first_block.is_some());
 }
 
-/// A real peer's snapshots do not differ from the ledgers of all their blocks, including expired keys.
+/// The snapshot of a real peer equals the state that this program computes from all blocks, including keys that
+/// expired.
 #[test]
 fn real_snapshots_are_what_the_blocks_give() {
     for (set, count) in [("btl", 75), ("ed25519", 25), ("msp", 43)] {

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const TEXTS: usize = 200_000;
-/// Parts of the texts; some occur twice, so that more texts contain a block.
+/// Parts from which the random texts are made. Some parts are in the list twice, so that more texts contain a PEM
+/// block.
 const PARTS: &[&str] = &[
     "-----BEGIN X-----\n",
     "-----BEGIN X-----\n",
@@ -38,7 +39,7 @@ const PARTS: &[&str] = &[
     "!\n",
 ];
 
-/// Returns a text of up to twelve parts; one in four lacks a byte.
+/// Returns a text of up to twelve parts; from one in four texts, a byte is removed.
 fn text(random: &mut Random) -> Vec<u8> {
     let parts = 1 + random.index(12);
     let mut text: Vec<u8> = (0..parts).flat_map(|_| random.pick(PARTS).bytes()).collect();

@@ -40,10 +40,11 @@ fn sets() -> Vec<PathBuf> {
 }
 
 type Key = (String, Vec<u8>);
-/// Block, transaction, value.
+/// Block number, index of the transaction in the block, and value.
 type HistoryEntry = (u64, u64, Option<Vec<u8>>);
 
-/// Collects every write of the valid transactions of a block, decoded independently here.
+/// Collects every write of a block's valid transactions. This function decodes the block itself, independently of the
+/// code under test.
 fn writes_in(number: u64, bytes: &[u8], codes: &[u8], all: &mut BTreeMap<Key, Vec<HistoryEntry>>) {
     let arena = Arena::new();
     let block = Block::read(bytes, &arena).unwrap();
@@ -132,7 +133,7 @@ fn every_write_of_every_key_is_found() {
             assert_eq!(entry.as_ref().map(|entry| entry.value.to_vec()), *value);
             assert!(entry.is_none_or(|entry| (entry.version.block, entry.version.tx) >= (*block, *tx)));
         }
-        // Without the index, and with an index that was made at once.
+        // The result is the same without the index, and with an index that was made from all blocks in one step.
         let none = folder.path().join("none");
         compare(&look.blocks, &none, &all, step * 4);
         let other = folder.path().join("other");
@@ -212,8 +213,8 @@ fn blocks_are_found_by_number_by_hash_and_by_transaction() {
         assert_eq!(found.len(), all.values().map(Vec::len).sum::<usize>());
         for write in &found {
             let place = blocks.transaction(&TxId::new(&write.id)).unwrap().unwrap();
-            // Of several transactions with one id in a block, the first is found, although a later one may be the valid
-            // one.
+            // If several transactions of a block have the same id, the first one is found, although a later one may be
+            // the valid one.
             assert_eq!(place.block, number);
             assert!(place.index == write.tx && place.code == TxCode::Valid || place.index < write.tx);
             again += u64::from(place.index < write.tx);

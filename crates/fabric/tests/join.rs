@@ -48,7 +48,7 @@ fn look<D: Disk>(disk: &D) -> ReadOnlyLedger<D> {
     ReadOnlyLedger::open(disk.clone(), &Options::default(), Some(&StateStore::Memory)).unwrap()
 }
 
-/// The files of a snapshot, in memory.
+/// Source of a snapshot's files that are in memory, so that a test can change them.
 #[derive(Clone)]
 struct SnapshotInMemory(BTreeMap<String, Vec<u8>>);
 
@@ -70,7 +70,8 @@ impl SnapshotInMemory {
         }
     }
 
-    /// Returns the file that is refused, and the reason.
+    /// Checks the snapshot. Returns the name of the first file that is refused and the reason; `None` if the snapshot
+    /// is valid.
     fn refused(&mut self) -> Option<(String, String)> {
         let checked = SnapshotHead::read(self).and_then(|head| check(self, &head));
         checked.err().map(|error| (error.file, error.what))
@@ -111,7 +112,7 @@ fn the_state_after_a_peers_snapshot_is_the_peers() {
         )
         .unwrap();
         let last = joined.head.last;
-        // The snapshot is of the recording's last block, as that block confirms.
+        // The snapshot was taken after the last recorded block; the hashes of that block confirm this.
         let committed = read(&folder, last, "committed").unwrap().unwrap();
         let arena = Arena::new();
         let block = Block::read(&committed, &arena).unwrap();
@@ -196,7 +197,8 @@ fn blocks(folder: &Path) -> Vec<RecordedBlock> {
                 let block = Block::read(committed, &arena).unwrap();
                 (Some(block.filter().to_vec()), block.commit_hash())
             }
-            // The commit hash covers the codes.
+            // Without the codes, the comparison of the commit hash is sufficient, because the commit hash covers the
+            // codes.
             None => (None, of["commit_hash"].as_str().map(bytes_of)),
         };
         let (codes, commit_hash) = recorded;
@@ -226,7 +228,7 @@ fn snapshot_of(blocks: &[RecordedBlock], out: &Path) -> SnapshotHead {
     export(&look(&disk), out).unwrap()
 }
 
-/// Compares a state with the peer's listing after a block; returns whether there is one.
+/// Compares a state with the peer's listing after a block; returns whether there is a listing.
 fn compare_listed(folder: &Path, number: u64, state: &State) -> bool {
     let listing = Listing::read(folder, number).unwrap();
     let differences = listing.as_ref().map(|listing| listing.differences(state));
@@ -267,8 +269,8 @@ fn add_compared<D: Disk>(
     listed
 }
 
-/// Joins from a snapshot after each of the blocks `cuts`, and adds the blocks after it. Returns the number of states
-/// that were compared with the peer's.
+/// For each block number in `cuts`, takes a snapshot after that block, joins from it, and adds the later blocks.
+/// Returns the number of states that were compared with the peer's.
 fn blocks_after(set: &str, folder: &Path, cuts: &[usize]) -> usize {
     let all = blocks(folder);
     let mut listed = 0;
@@ -354,8 +356,8 @@ fn blocks_after_a_snapshot_get_the_peers_codes_and_commit_hashes() {
     }
 }
 
-/// Keys of a snapshot expire in later blocks. The state is in memory or in a database, and comes from the checkpoint of
-/// the join or from the snapshot in the ledger.
+/// Keys of a snapshot expire in later blocks. The test covers a state in memory and a state in a database, and states
+/// that come from the checkpoint of the join or from the snapshot in the ledger.
 #[test]
 fn keys_of_a_snapshot_expire_in_the_blocks_after_it() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
@@ -437,7 +439,8 @@ fn ids_before_a_snapshot_are_duplicates_without_a_position() {
     replica.flush().unwrap();
     assert_eq!(stored.transactions(), added.codes.len() as u64);
     assert!(!stored.is_before_snapshot(&TxId::new("another")));
-    // Each file takes several records, groups and segments; one file is not named by the snapshot.
+    // With these sizes, each file takes several records, groups and segments of the journal. The snapshot's metadata
+    // does not name the additional file.
     std::fs::write(snapshot.join("confighistory.data"), "other").unwrap();
     let small = Setup {
         journal: JournalOptions {
@@ -506,7 +509,10 @@ fn every_byte_counts(set: &str, whole: &SnapshotInMemory, stride: usize) {
                         refused += 1;
                     }
                     None => {
-                        assert!(digits.contains(&at), "{set}: byte {at} of {name} does not count");
+                        assert!(
+                            digits.contains(&at),
+                            "{set}: a change of byte {at} of {name} was not found"
+                        );
                         let (now, then) = (
                             SnapshotHead::read(&mut damaged).unwrap(),
                             SnapshotHead::read(&mut whole.clone()).unwrap(),
@@ -518,7 +524,7 @@ fn every_byte_counts(set: &str, whole: &SnapshotInMemory, stride: usize) {
                 damaged.0.get_mut(name).unwrap()[at] ^= flip;
             }
         }
-        // A file that is truncated, longer or missing.
+        // The snapshot is also refused if a file is truncated, longer or missing.
         damaged.0.get_mut(name).unwrap().pop();
         assert!(damaged.refused().is_some(), "{set}: {name} cut");
         damaged.0.insert(name.clone(), [bytes.as_slice(), b"\n"].concat());
@@ -577,28 +583,28 @@ fn a_damaged_snapshot_file_is_refused_and_named() {
         (
             "txids.data",
             &|bytes| bytes.truncate(bytes.len() - 1),
-            "it is shorter than its lengths say",
+            "the file ends within an entry",
         ),
         (
             "txids.data",
             &|bytes| bytes.push(0),
-            "bytes follow its last entry",
+            "bytes follow the last entry",
         ),
         (
             "txids.data",
             &|bytes| bytes.copy_within(1..66, 66),
-            "an id occurs twice",
+            "a transaction id occurs twice",
         ),
         ("txids.data", &|bytes| bytes[0] = 2, "format 2"),
         (
             "txids.metadata",
             &|bytes| bytes.push(0),
-            "bytes follow its last entry",
+            "bytes follow the last entry",
         ),
         (
             "public_state.data",
             &|bytes| bytes.truncate(100),
-            "it is shorter than its lengths say",
+            "the file ends within an entry",
         ),
         (
             "public_state.data",
@@ -614,12 +620,12 @@ fn a_damaged_snapshot_file_is_refused_and_named() {
         (
             "public_state.metadata",
             &|bytes| bytes[1] = 0xff,
-            "it is shorter than its lengths say",
+            "the file ends within an entry",
         ),
         (
             "public_state.data",
             &|bytes| bytes[1..11].fill(0xff),
-            "a number of more than 64 bits",
+            "the file contains a number of more than 64 bits",
         ),
     ];
     for (name, change, expected) in wrong {
@@ -633,7 +639,7 @@ fn a_damaged_snapshot_file_is_refused_and_named() {
             other => panic!("{name} {expected}: {other:?}"),
         }
     }
-    // A hash that differs from the operator's.
+    // The snapshot is refused if a hash differs from the hash that the operator gave.
     for expected in [
         ExpectedHashes {
             snapshot_hash: Some([1; 32]),
@@ -669,8 +675,8 @@ fn sign(files: &mut SnapshotInMemory) {
     files.0.insert(ADDITIONAL.into(), additional.into_bytes());
 }
 
-/// A damaged byte in the ledger's copy of the snapshot: the ledger cannot be opened without a checkpoint, and
-/// `verify_ledger` finds the damage also with one.
+/// A damaged byte in the ledger's copy of the snapshot prevents opening the ledger without a checkpoint. With a
+/// checkpoint the ledger opens, but `verify_ledger` finds the damage.
 #[test]
 fn damage_in_the_ledgers_own_copy_is_found() {
     let edge = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");

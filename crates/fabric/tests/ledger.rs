@@ -32,7 +32,7 @@ struct RecordedBlock {
     meta: BlockMeta,
 }
 
-/// Reads a set and validates it.
+/// Reads a recorded set and validates its blocks.
 fn recorded(directory: &Path) -> Vec<RecordedBlock> {
     let mut all: Vec<RecordedBlock> = Vec::new();
     let mut validator: Option<Validator> = None;
@@ -124,7 +124,7 @@ fn every_block_comes_back(set: &str, blocks: &[RecordedBlock]) {
         disk.power_cut();
         let begun = begin(disk.clone(), sizes).unwrap();
         compare(&begun, blocks);
-        // In any order, and in the form in which a peer delivers them.
+        // Read the blocks in reverse order too, and in the form in which a peer delivers them.
         let stored = begun.writer.blocks();
         for recorded in blocks.iter().rev() {
             let one = stored.block(recorded.meta.number).unwrap();
@@ -213,7 +213,11 @@ fn transactions_are_found_by_their_ids() {
         begun.writer.append(&recorded.bytes, &recorded.meta).unwrap();
     }
     let stored = begun.writer.blocks();
-    assert_eq!(stored.count(), 0, "nothing is seen before it is durable");
+    assert_eq!(
+        stored.count(),
+        0,
+        "readers must not see a block before it is durable"
+    );
     begun.writer.commit().unwrap();
     let manifest: serde_json::Value =
         serde_json::from_slice(&std::fs::read(directory.join("manifest.json")).unwrap()).unwrap();
@@ -237,8 +241,8 @@ fn transactions_are_found_by_their_ids() {
     assert_eq!(stored.transaction(&TxId::new("no such id")).unwrap(), None);
 }
 
-/// Cuts the power at every operation in turn. Acknowledged blocks are then in the ledger, and it holds a prefix of the
-/// blocks.
+/// Cuts the power at every operation in turn. After the restart, the ledger holds a prefix of the blocks, which
+/// includes all acknowledged blocks.
 #[test]
 fn a_power_cut_at_any_operation_loses_no_durable_block() {
     let blocks = &few()[..6];
@@ -265,7 +269,7 @@ fn a_power_cut_at_any_operation_loses_no_durable_block() {
         assert!(there >= acknowledged, "cut at {cut}: {there} of {acknowledged}");
         compare(&begun, &blocks[..there]);
         drop(begun);
-        // Writing can continue from there.
+        // The writer can continue after the last block in the ledger.
         assert_eq!(fill(&disk, blocks), blocks.len(), "cut at {cut}");
         let begun = begin(disk, small()).unwrap();
         compare(&begun, blocks);
@@ -424,15 +428,15 @@ fn blocks_before_the_damage_are_validated() {
             "{:?}",
             report.findings
         );
-        // The hash is that of the last intact block.
+        // The report has the header hash of the last intact block.
         let last = number.checked_sub(1).map(|last| blocks[last].meta.hash);
         assert_eq!(report.last_hash, last);
     }
 }
 
-/// Records that are intact but have wrong content.
+/// Records with a correct checksum but wrong content are found.
 #[test]
-fn every_lie_is_found() {
+fn records_with_wrong_content_are_found() {
     let blocks = &few()[..5];
     let options = Options::default();
     let lies: [&dyn Fn(&mut BlockMeta); 4] = [
@@ -455,7 +459,7 @@ fn every_lie_is_found() {
         let report = verify_ledger(&disk, &StateStore::Memory, &options, &mut |_| {}).unwrap();
         assert!(!report.is_sound(), "lie {number}");
     }
-    // A checkpoint with other content.
+    // A checkpoint with other content than the blocks give is found.
     let disk = sound(blocks);
     let (mut journal, _) = Journal::open(disk.clone(), small()).unwrap();
     let lsn = journal.durable_lsn();
@@ -472,7 +476,7 @@ fn every_lie_is_found() {
 
 const RESULTS: &str = "LINESIDE_TEST_RESULTS";
 
-/// Not a test by itself: the second process of the next test.
+/// This is not a test by itself: the next test starts it as its second process.
 #[test]
 fn child_process_that_reads_results() {
     let Some(path) = std::env::var_os(RESULTS) else {
@@ -525,7 +529,7 @@ fn another_process_sees_the_results() {
         assert_eq!(result.commit_hash, recorded.meta.commit_hash);
         assert!(result.total_ns >= result.ledger_ns && result.durable_unix_ns > 0);
     }
-    assert_eq!(own.block(7), None, "another block has its place");
+    assert_eq!(own.block(7), None, "a later block has taken the slot of block 7");
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     let last = &blocks[11].meta;
@@ -534,7 +538,7 @@ fn another_process_sees_the_results() {
     let expected = format!("seen 11 {valid} {codes} {:?}", last.commit_hash);
     let seen = String::from_utf8(output.stdout).unwrap();
     assert!(seen.contains(&expected), "{seen}");
-    // Another writer takes over the file; published results stay.
+    // A second writer opens the same file; the results that the first writer published remain in it.
     drop(replica);
     let again = Publisher::open(&path, 4).unwrap();
     assert_eq!(own.newest().unwrap().number, 11);
@@ -554,7 +558,7 @@ fn a_file_that_is_not_one_of_results_is_refused() {
         drop(Publisher::open(&path, 1).unwrap());
         std::fs::read(&path).unwrap()
     };
-    // Foreign files are not changed, neither the file itself nor the one next to it.
+    // Files of another kind are not changed, neither at the path itself nor at `PATH.new`.
     for other in [
         &b"a letter"[..],
         &vec![b'x'; place.len()],
@@ -569,7 +573,7 @@ fn a_file_that_is_not_one_of_results_is_refused() {
             std::fs::remove_file(taken).unwrap();
         }
     }
-    // Leftovers of a crash do not prevent opening.
+    // Files that a crashed writer left do not prevent opening.
     for left in [&[][..], &vec![0; place.len()], &place] {
         for taken in [&path, &new] {
             let _ = std::fs::remove_file(&path);
@@ -631,8 +635,8 @@ fn another(envelope: &[u8], number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Measures the time of a restart. LINESIDE_TEST_TRANSACTIONS sets the number of transactions, LINESIDE_TEST_DIR the
-/// folder.
+/// Measures the time that a restart takes for a ledger of many transactions. LINESIDE_TEST_TRANSACTIONS sets the number
+/// of transactions, LINESIDE_TEST_DIR the folder.
 #[test]
 fn a_ledger_of_many_transactions_restarts() {
     use lineside_fabric::block::Block;

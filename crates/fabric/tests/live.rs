@@ -1,5 +1,6 @@
-//! Recorded sets of a real Fabric v3.1.5 network with private data that expires, Ed25519 identities and revocation
-//! lists. Compares codes, commit hashes, and the peer's listings of its state, which include hashed private keys.
+//! Tests with recorded sets of a real Fabric v3.1.5 network with private data that expires, Ed25519 identities and
+//! revocation lists. The tests compare codes, commit hashes, and the peer's listings of its state, which include hashed
+//! private keys.
 
 use lineside_fabric::ledger::{Replica, Setup, StateStore};
 use lineside_fabric::listing::Listing;
@@ -52,7 +53,8 @@ impl Set {
     }
 }
 
-/// Replays a set, which must have no differences, and counts blocks, listings and codes.
+/// Replays a recorded set of blocks, whose results must equal the recorded ones. Returns the number of blocks, of
+/// listings, and of transactions with each code.
 fn replayed(directory: &Path) -> (u64, usize, BTreeMap<TxCode, usize>) {
     let (mut blocks, mut listings) = (0, 0);
     let (mut codes, mut differences) = (BTreeMap::new(), Vec::new());
@@ -89,8 +91,8 @@ fn keys_expire_as_the_peer_expires_them() {
     assert_eq!(codes_of(&directory, &BTL), expected);
 }
 
-/// Creators and endorsers with Ed25519 keys, before and after V3_0; keys and signatures of unusual forms; revocation
-/// lists of a CA with an Ed25519 key.
+/// The set has creators and endorsers with Ed25519 keys before and after the capability V3_0, keys and signatures of
+/// unusual forms, and revocation lists of a CA with an Ed25519 key.
 #[test]
 fn ed25519_identities_count_from_v3_0_on() {
     let Some(directory) = ED25519.whole() else { return };
@@ -102,8 +104,8 @@ fn ed25519_identities_count_from_v3_0_on() {
     assert_eq!(codes_of(&directory, &ED25519), expected);
 }
 
-/// Revocation lists with and without an authority key identifier, of root and of intermediate CAs; an organisation
-/// without NodeOUs.
+/// The set has revocation lists with and without an authority key identifier, of root and of intermediate CAs, and an
+/// organisation without NodeOUs.
 #[test]
 fn revocation_lists_and_intermediate_cas_give_the_peers_codes() {
     let Some(directory) = MSP.whole() else { return };
@@ -115,7 +117,7 @@ fn revocation_lists_and_intermediate_cas_give_the_peers_codes() {
     assert_eq!(codes_of(&directory, &MSP), expected);
 }
 
-/// The first blocks of each set, which are in the repository.
+/// The first blocks of each set are in the repository, so this test always runs.
 #[test]
 fn the_recorded_live_sets_in_the_repository_are_reproduced() {
     for (set, blocks, listings, codes) in [
@@ -142,11 +144,11 @@ fn the_recorded_live_sets_in_the_repository_are_reproduced() {
 /// Source of the state after a restart.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum StateSource {
-    /// In memory, rebuilt from all blocks.
+    /// The state is in memory, rebuilt from all blocks.
     Blocks,
-    /// In memory, from a checkpoint after each block.
+    /// The state is in memory, from a checkpoint after each block.
     Checkpoint,
-    /// In a database.
+    /// The state is in a database on the disk.
     Disk,
 }
 
@@ -205,7 +207,8 @@ fn a_replica_restarted_before_every_block_gives_the_same_results(from: &Path, ke
             );
         }
         listings += usize::from(compare(from, number, replica.validator().unwrap().state()));
-        // Dropping the replica leaves the ledger as after a crash; every third time the replica is stopped.
+        // Dropping the replica leaves the ledger as after a crash; after every third block, the replica is stopped
+        // properly instead.
         if number % 3 == 0 {
             replica.stop().unwrap();
         } else {

@@ -1,4 +1,4 @@
-//! Blocks of a real Fabric v3.1.5 network: every code and every commit hash must equal the peer's.
+//! Tests with blocks of a real Fabric v3.1.5 network: every code and every commit hash must equal the peer's.
 
 use lineside_fabric::replay::replay;
 use lineside_fabric::{Options, TxCode};
@@ -16,7 +16,8 @@ fn beside(set: &str) -> Option<PathBuf> {
     None
 }
 
-/// Replays a set, which must have no differences, and counts its codes.
+/// Replays a recorded set of blocks, whose results must equal the recorded ones. Returns the number of blocks and of
+/// transactions with each code.
 fn codes(directory: &Path, threads: usize) -> (u64, BTreeMap<TxCode, usize>) {
     let mut codes = BTreeMap::new();
     let (mut blocks, mut differences) = (0, Vec::new());

@@ -23,7 +23,7 @@ struct RecordedBlock {
     bytes: Vec<u8>,
     codes: Vec<TxCode>,
     commit_hash: Option<[u8; 32]>,
-    /// Entry of each of [`Oracle::keys`] after this block.
+    /// Entry of each key of [`Oracle::keys`] after this block; `None` if the key does not exist.
     entries: Vec<Option<Entry>>,
 }
 
@@ -242,7 +242,8 @@ fn the_state_is_verified_with_its_ledger() {
     let all = keys_after(count());
     assert_eq!(found(directory.path()), (Some(all), vec![]));
 
-    // A state older than the ledger is that after an earlier block; one that is newer belongs to another ledger.
+    // A state that is older than the ledger is compared after its own last block. A state that is newer than the ledger
+    // is reported as that of another ledger.
     let [state, older] = [&directory, &other].map(|of| of.path().join("state"));
     let newer = other.path().join("newer");
     fs::rename(&state, &newer).unwrap();
@@ -256,7 +257,7 @@ fn the_state_is_verified_with_its_ledger() {
         "{findings:?}"
     );
 
-    // A changed value, an additional key, a missing key.
+    // The report names a changed value, an additional key and a missing key.
     fs::remove_dir_all(&state).unwrap();
     copy(&newer, &state);
     let entry = |keys: &fjall::Keyspace| keys.iter().next().unwrap().into_inner().unwrap();
@@ -271,7 +272,7 @@ fn the_state_is_verified_with_its_ledger() {
     change(directory.path(), |keys| {
         let (place, value) = entry(keys);
         let mut bytes = value.to_vec();
-        // Changes the version; the entry remains well-formed.
+        // Change the version in the entry; the entry remains well-formed.
         *bytes.last_mut().unwrap() ^= 1;
         keys.insert(place.clone(), bytes).unwrap();
         kept = Some((place, value));
@@ -283,7 +284,7 @@ fn the_state_is_verified_with_its_ledger() {
         let longer = [&place[..], b"+"].concat();
         keys.insert(longer, value.clone()).unwrap();
     });
-    says(&format!("{} keys, the blocks give {all}", all + 1));
+    says(&format!("{} keys, but the blocks give {all} keys", all + 1));
     change(directory.path(), |keys| {
         let longer = [&place[..], b"+"].concat();
         keys.remove(longer).unwrap();
@@ -302,8 +303,8 @@ fn the_state_is_verified_with_its_ledger() {
     );
 }
 
-/// Reads blocks ahead while earlier ones are executed, with checkpoints in between; the results are as with a state in
-/// memory.
+/// Reads blocks ahead while earlier blocks are executed, with checkpoints in between. The results must equal those with
+/// a state in memory.
 #[test]
 fn replicas_with_a_state_on_the_disk_follow_one_another_across_checkpoints() {
     let directory = tempfile::tempdir().unwrap();
@@ -332,7 +333,8 @@ fn replicas_with_a_state_on_the_disk_follow_one_another_across_checkpoints() {
     compare(state(&replica), count());
 }
 
-/// Combines a ledger and a state from different times, as after a crash, or as should never happen.
+/// Combines a ledger and a state from different times. A state that is older than the ledger occurs after a crash; one
+/// that is newer should never occur.
 #[test]
 fn a_state_behind_the_ledger_catches_up_and_one_ahead_of_it_is_rebuilt() {
     let moments = [1, count() / 3, count() / 2, count() - 1];
@@ -386,7 +388,7 @@ fn memory_and_disk_take_turns_over_one_ledger() {
         let disk = FsDisk::open(directory.path()).unwrap();
         let (mut replica, opened) = Replica::open(disk, setup, None).unwrap();
         if step > 1 {
-            // A checkpoint of the other kind is not usable.
+            // A checkpoint of a state in memory cannot be used for a state on the disk, and the other way round.
             assert_eq!((opened.ledger.checkpoint, opened.ledger.damaged.len()), (0, 1));
             compare(state(&replica), replica.next());
         }
@@ -484,7 +486,7 @@ fn a_state_that_cannot_be_read_stops_the_replica() {
         panic!("{refused:?}");
     };
     assert!(what.contains("unknown form"), "{what}");
-    // The failure persists, and stored blocks can still be read.
+    // Further blocks fail too, but stored blocks can still be read.
     assert!(
         replica
             .add(oracle().blocks[number as usize].bytes.clone())
@@ -534,7 +536,7 @@ fn a_ledger_can_be_read_while_a_replica_writes_it() {
     let looked = look(Some(&on_disk)).unwrap();
     assert!(looked.found.checkpoint > 0);
     compare(looked.validator.state(), 8);
-    // A reader rebuilds nothing.
+    // A ledger that is opened for reading only does not rebuild a missing state.
     drop(looked);
     fs::remove_dir_all(directory.path().join("state")).unwrap();
     assert!(matches!(look(Some(&on_disk)), Err(LedgerError::State { .. })));
@@ -589,8 +591,8 @@ fn half_checkpointed() -> tempfile::TempDir {
     directory
 }
 
-/// Ids and codes come from their files and from the blocks after the checkpoint. The validator holds none in memory,
-/// but finds all.
+/// After a restart, ids and codes come from their files and from the blocks after the checkpoint. The validator holds
+/// no ids in memory, but finds all ids.
 #[test]
 fn ids_are_known_after_restarts_without_all_blocks() {
     let directory = half_checkpointed();
@@ -618,7 +620,8 @@ fn ids_are_known_after_restarts_without_all_blocks() {
     assert_eq!(verify(directory.path()).findings, Vec::<String>::new());
 }
 
-/// A missing or changed file of ids is named, and rebuilt from the blocks; the state is kept.
+/// If a file of ids is missing or changed, a report names it and the ids are rebuilt from the blocks. The state is not
+/// rebuilt.
 #[test]
 fn files_of_ids_that_are_damaged_are_named() {
     let sound = half_checkpointed();

@@ -8,7 +8,8 @@ use std::net::IpAddr;
 /// Minimum validity of a challenge, in seconds. A challenge is valid for at most twice this time.
 pub const CHALLENGE_S: u64 = 30;
 
-/// Seconds after which an unused session may be closed when room is needed. Longer than a client repeats a request.
+/// Time in seconds after which an unused session may be closed to make room for a new one. Clients repeat a request for
+/// a shorter time than this.
 pub const UNUSED_S: u64 = 10;
 
 /// Makes and checks challenges. Holds the secret key.
@@ -23,7 +24,8 @@ impl Challenges {
         Self { key }
     }
 
-    /// Returns the challenge for `from`. `now_s` is in seconds of any monotonic clock.
+    /// Returns the challenge for `from`. `now_s` is the time in seconds of any monotonic clock; later calls must use
+    /// the same clock.
     pub fn of(&self, from: Source, now_s: u64) -> [u8; 16] {
         self.in_period(from, now_s / CHALLENGE_S)
     }

@@ -77,7 +77,7 @@ impl Reply {
     }
 }
 
-/// Part of a service that answers requests from its own small table, in XDP or first in user space.
+/// Part of a service that answers requests from its own small table. It runs in XDP or, in user space, before the host.
 pub trait FastPath: Sync {
     /// Answers `request`, the UDP payload sent by `from`, into `reply`, or returns another verdict.
     ///
@@ -97,9 +97,9 @@ pub trait Host: Sync {
     /// Answers `request` into `reply`, which is empty on entry. [`Verdict::Forward`] means that no answer is possible:
     /// the request is dropped without being counted.
     ///
-    /// The reply is never longer than the request. With [`Verdict::Reply`], `serve` has called [`Reader::pin`] on
-    /// `sender` before the answer could become stale, and the caller calls [`Reader::unpin`] once the reply is sent. A
-    /// writer can so wait for all answers that its change makes stale.
+    /// The reply is never longer than the request. If `serve` returns [`Verdict::Reply`], it has called [`Reader::pin`]
+    /// on `sender` before the answer could become stale, and its caller calls [`Reader::unpin`] once the reply is sent.
+    /// In this way, a writer can wait for all answers that its change makes stale.
     fn serve(&self, from: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict;
 }
 
@@ -145,9 +145,9 @@ pub trait BatchHost: Send {
     /// Executes a batch of requests. [`BatchHost::take`] returns the outcomes.
     fn execute(&mut self, requests: &[BatchRequest<'_>]);
 
-    /// Returns the outcomes of the oldest batch that was executed and not yet taken, in the order of its requests, once
-    /// they may be released. Returns `None` if that batch is not durable yet or there is no batch. With `waits`, waits
-    /// for durability and returns `None` only if there is no batch. A reply to a datagram is never longer than its
+    /// Returns the outcomes of the oldest executed batch that was not yet taken, in the order of its requests. Returns
+    /// `None` if that batch is not durable yet or if there is no batch. If `waits` is true, the call waits until the
+    /// batch is durable, and returns `None` only if there is no batch. A reply to a datagram is never longer than its
     /// request.
     fn take(&mut self, waits: bool) -> Option<Vec<RequestOutcome>>;
 
@@ -161,13 +161,13 @@ pub trait BatchHost: Send {
         outcomes
     }
 
-    /// Does background work. Called after each [`BatchHost::call_interval_max`] in which no request came.
+    /// Does background work. The caller calls it after each [`BatchHost::call_interval_max`] in which no request came.
     fn idle(&mut self);
 
-    /// Ends the host. No request follows, and no fast path of this process answers any more.
+    /// Ends the host. The caller passes no request afterwards, and no fast path of this process answers any more.
     fn end(&mut self) {}
 
-    /// Returns the longest time between two calls.
+    /// Returns the longest time between two calls of this host, with requests or to [`BatchHost::idle`].
     fn call_interval_max(&self) -> std::time::Duration {
         std::time::Duration::from_millis(50)
     }
@@ -191,7 +191,7 @@ pub trait AsyncHost: Send + Sync {
         request_bytes
     }
 
-    /// Takes a batch of requests that were received together. Must not block. Requests that are never answered count as
-    /// waiting until `responder` is dropped.
+    /// Takes a batch of requests that were received together. Must not block. A request that is never answered counts
+    /// as waiting until `responder` is dropped.
     fn take(&self, requests: Vec<Vec<u8>>, responder: std::sync::Arc<dyn Responder>);
 }

@@ -21,7 +21,8 @@ thread_local! {
     static SHARD: Cell<usize> = Cell::new(NEXT_SHARD.fetch_add(1, Ordering::Relaxed) % SHARDS);
 }
 
-/// Returns a small number that stays the same for the calling thread. More than 16 threads share numbers.
+/// Returns a small number that identifies the calling thread's shard. With more than 16 threads, several share a
+/// number.
 pub fn thread_index() -> usize {
     SHARD.get()
 }

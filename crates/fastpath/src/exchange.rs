@@ -5,10 +5,10 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// First interval before a request is sent again; it doubles each time.
+/// Time between sending a request and sending it again the first time; the time doubles with each repetition.
 const RESEND_PAUSE_FIRST: Duration = Duration::from_millis(20);
 const RESEND_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Buffer size: the longest reply and one byte more, so that a longer datagram is noticed.
+/// Size of the receive buffer: one byte more than the longest reply, so that a longer datagram is detected.
 const RECEIVE_BUFFER_BYTES: usize = crate::PAYLOAD_BYTES_MAX + 1;
 
 /// Reason why there is no reply.
@@ -34,7 +34,7 @@ pub enum ExchangeError {
 
 /// Reason why a datagram does not end the exchange.
 pub enum Again {
-    /// Datagram of another request, or a malformed one: keep waiting.
+    /// The datagram is malformed or belongs to another request: keep waiting.
     Wait,
     /// Reply `busy`: pause, then send the request again.
     Busy,
@@ -50,13 +50,14 @@ pub fn open(server: SocketAddr) -> io::Result<UdpSocket> {
         SocketAddr::V6(_) => ([0u16; 8], 0).into(),
     };
     let socket = UdpSocket::bind(any)?;
-    // On a connected socket the kernel delivers only datagrams from its peer.
+    // The kernel delivers to a connected socket only datagrams from its peer.
     socket.connect(server)?;
     Ok(socket)
 }
 
-/// Sends `request` again and again until `answer` accepts a reply or `timeout` has passed. `answer` returns `None` for
-/// a datagram to ignore. Returns the result, and the number of retransmissions.
+/// Sends `request` repeatedly until `answer` accepts a reply or `timeout` has passed. `answer` is called with each
+/// datagram: it returns the result, an [`Again`] to continue, or `None` to ignore the datagram. Returns the result and
+/// the number of retransmissions.
 ///
 /// # Errors
 /// See [`ExchangeError`].
@@ -73,8 +74,8 @@ pub fn exchange<T>(
     let mut reply = [0; RECEIVE_BUFFER_BYTES];
     while Instant::now() < end {
         match socket.send(request) {
-            // ECONNREFUSED is the ICMP reply to an earlier request: no socket listens there. The server may still be
-            // starting, so go on until the timeout.
+            // ECONNREFUSED means that no socket listens at the server's port (ICMP reply to an earlier request). The
+            // server may still be starting, so the client continues until the timeout.
             Err(error) if error.kind() != ErrorKind::ConnectionRefused => return Err(io(error)),
             _ => sent += 1,
         }

@@ -25,7 +25,7 @@ pub struct FrameHandler<'a> {
 }
 
 impl FrameHandler<'_> {
-    /// Answers `frame` in place, or returns its other verdict with the frame unchanged.
+    /// Turns `frame` into its reply, or leaves the frame unchanged and returns another verdict.
     pub fn answer(&self, now_ns: u64, frame: &mut [u8]) -> FrameVerdict {
         let Some(datagram) = frame::parse(frame) else {
             return FrameVerdict::Pass;
@@ -53,7 +53,7 @@ impl FrameHandler<'_> {
             port: datagram.source_port,
         };
         let payload = &frame[datagram.payload()];
-        // The reply would have no hop left. The host counts the drop.
+        // The reply would have no hop left. The host gets the frame, drops it, and counts the drop.
         if frame::reply_ttl(payload, datagram.ttl(frame)) == 0 {
             return FrameVerdict::Pass;
         }

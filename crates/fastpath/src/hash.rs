@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Fills `key` with random words. The last one is made odd.
+/// Fills `key` with random words, and makes the last word odd.
 ///
 /// # Errors
 /// The kernel's error if it provides no random numbers.
@@ -17,10 +17,10 @@ pub fn new_key(key: &[AtomicU64; 3]) -> io::Result<()> {
 
 /// Returns a hash of `words`, whose high bits choose the place in a table.
 ///
-/// The function is NH over the four 32-bit words (UMAC, RFC 4418), its upper half folded into the lower one by XOR,
-/// then one multiplication by an odd number. Without the fold, keys that count up would lie a fixed step apart and, for
-/// some hash keys, fill only a few places. Two keys that differ in these 16 bytes collide in a table of 2^b places with
-/// probability at most 2^-32 + 2^(1-b), even if an attacker chose them.
+/// The function is NH over the four 32-bit words (UMAC, RFC 4418); its upper half is folded into the lower one by XOR,
+/// and the result is multiplied by an odd number. Without the fold, keys that count up would lie a fixed step apart
+/// and, for some hash keys, fill only a few places. Two keys that differ in these 16 bytes collide in a table of 2^b
+/// places with probability at most 2^-32 + 2^(1-b), even if an attacker chose them.
 pub fn index_hash(words: [u64; 2], key: &[AtomicU64; 3]) -> u64 {
     let mut sum = 0u64;
     for (word, key) in words.into_iter().zip(&key[..2]) {
@@ -34,7 +34,8 @@ pub fn index_hash(words: [u64; 2], key: &[AtomicU64; 3]) -> u64 {
 
 fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
-    // SAFETY: the buffer is valid for its length; the call waits until the kernel has entropy.
+    // SAFETY: `bytes` is valid for writing `bytes.len()` bytes. Without flags, the call waits until the kernel has
+    // entropy.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     match usize::try_from(got) {
         Ok(count) if count == bytes.len() => Ok(u64::from_ne_bytes(bytes)),

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Returns CLOCK_MONOTONIC in ns, read with the coarse clock: the same clock as `bpf_ktime_get_coarse_ns` and all
-/// leases use.
+/// Returns CLOCK_MONOTONIC in ns, as the coarse clock reports it. `bpf_ktime_get_coarse_ns` reads the same clock, and
+/// all leases use it.
 pub fn now_ns() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -15,7 +15,7 @@ pub fn now_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Extends the lease to `length_ns` from now.
+/// Extends the lease, so that it ends `length_ns` nanoseconds from now.
 pub fn renew(until_ns: &AtomicU64, length_ns: u64) {
     until_ns.store(now_ns().saturating_add(length_ns), Ordering::Release);
 }

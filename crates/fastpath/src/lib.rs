@@ -1,6 +1,6 @@
 //! Contract between a fast path, its host and the datapaths: requests, verdicts, replies, counters and the lease.
 //!
-//! A datapath gives every request to the [`FastPath`], which answers from a small table of its own or returns
+//! A datapath gives every request to the [`FastPath`], which answers from its own small table or returns
 //! [`Verdict::Forward`]. Forwarded requests go to the host, which owns the data: a [`Host`], [`BatchHost`] or
 //! [`AsyncHost`], depending on how it answers. [`Readers`] lets a writer wait for answers in flight, and [`lease`]
 //! bounds the time for which the table may be used without its host.

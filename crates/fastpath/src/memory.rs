@@ -21,9 +21,9 @@ pub struct Table<T: Shared> {
     kind: PhantomData<T>,
 }
 
-// SAFETY: the memory is owned by the table and `T` is `Sync`.
+// SAFETY: the table owns its memory, and entries are only accessed as `T`, which is `Sync`.
 unsafe impl<T: Shared> Send for Table<T> {}
-// SAFETY: as above.
+// SAFETY: the table owns its memory, and entries are only accessed as `T`, which is `Sync`.
 unsafe impl<T: Shared> Sync for Table<T> {}
 
 impl<T: Shared> Table<T> {
@@ -33,7 +33,8 @@ impl<T: Shared> Table<T> {
     /// The kernel's error if the memory cannot be mapped.
     pub fn anonymous(len: usize) -> io::Result<Self> {
         let memory = MmapMut::map_anon((len * size_of::<T>()).max(1))?;
-        // With small pages, most random look-ups cost a page walk. This is a hint: its failure changes nothing.
+        // With small pages, most random look-ups need a page walk. The advice is only a hint: if it fails, nothing
+        // changes.
         #[cfg(target_os = "linux")]
         if memory.len() >= HUGE_PAGE {
             let _ = memory.advise(memmap2::Advice::HugePage);
@@ -54,17 +55,19 @@ impl<T: Shared> Table<T> {
         })
     }
 
-    /// Returns the table as 64-bit words. Every entry consists of atomics of at most eight bytes.
+    /// Returns the table as 64-bit words. This is possible because entries consist only of atomics of at most eight
+    /// bytes.
     pub fn as_words(&self) -> &[AtomicU64] {
         let words = self.len * size_of::<T>() / size_of::<AtomicU64>();
-        // SAFETY: the mapping is page-aligned and at least that long. It holds atomics only (Shared), and any bytes are
-        // a valid word.
+        // SAFETY: the mapping is page-aligned and at least `words` words long. `Shared` guarantees that it holds only
+        // atomics, and every bit pattern is a valid word.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), words) }
     }
 
     /// Returns the entries.
     pub fn as_slice(&self) -> &[T] {
-        // SAFETY: mappings are page-aligned and at least `len` entries long; any bytes are a valid `T` (Shared).
+        // SAFETY: the mapping is page-aligned and at least `len` entries long. `Shared` guarantees that all bytes form
+        // a valid `T`.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.len) }
     }
 }

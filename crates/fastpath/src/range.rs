@@ -24,7 +24,7 @@ impl Range {
         },
     ];
 
-    /// Returns address and mask, each as two words in memory order, with IPv4 mapped into IPv6.
+    /// Returns the address and the mask of the range, each as two words in memory order; IPv4 is mapped into IPv6.
     pub fn words(&self) -> ([u64; 2], [u64; 2]) {
         let (number, above) = match self.address {
             IpAddr::V4(v4) => (u128::from(v4.to_ipv6_mapped()), 96),
@@ -42,13 +42,13 @@ impl Range {
         own_high & high_mask == high && own_low & low_mask == low
     }
 
-    /// Returns true if the prefix is longer than an address of its family.
+    /// Returns true if the prefix is longer than an address of its family, that is, longer than 32 or 128 bits.
     pub const fn has_fault(&self) -> bool {
         self.prefix_bits > if self.address.is_ipv4() { 32 } else { 128 }
     }
 }
 
-/// Returns an address in the representation of [`Range::words`].
+/// Returns an address as two words, in the representation of [`Range::words`].
 pub fn address_words(address: IpAddr) -> [u64; 2] {
     let whole = Range {
         address,

@@ -1,11 +1,11 @@
-//! Grace periods: a writer that has changed or removed an entry waits until every answer that was read before has been
-//! sent.
+//! Grace periods: a writer that has changed or removed an entry waits until every answer that was read before the
+//! change has been sent.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Registered threads that answer from a fast path. A clone is another handle to the same list.
+/// List of the threads that answer from a fast path. A clone is another handle to the same list.
 #[derive(Clone, Debug, Default)]
 pub struct Readers {
     list: Arc<Mutex<Vec<Arc<AtomicU64>>>>,
@@ -13,10 +13,10 @@ pub struct Readers {
     kernel: bool,
 }
 
-/// One registered thread that answers. Dropping it removes it from the list.
+/// One registered thread that answers requests. Dropping the value removes the thread from the list.
 #[derive(Debug)]
 pub struct Reader {
-    /// Odd from before the thread reads the fast path until it has sent its answer.
+    /// Odd while an answer is in progress: from before the thread reads the fast path until it has sent its answer.
     pin_count: Arc<AtomicU64>,
     readers: Readers,
 }
@@ -43,9 +43,10 @@ impl Readers {
 
     /// Waits until every answer that was begun before this call has been sent.
     ///
-    /// Threads are waited for one by one. XDP programs run under RCU, and membarrier's global command waits for them
-    /// because it is synchronize_rcu (membarrier(2)). If the kernel refuses that command (nohz_full), XDP answers are
-    /// not waited for: one takes under a microsecond, far less than the caller's next system call.
+    /// The call waits for one thread after the other. XDP programs run under RCU, and membarrier's global command waits
+    /// for them because it is synchronize_rcu (membarrier(2)). If the kernel refuses that command (nohz_full), the call
+    /// does not wait for XDP answers: one answer takes less than a microsecond, far less than the caller's next system
+    /// call.
     pub fn wait(&self) {
         fence(Ordering::SeqCst);
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -57,24 +58,24 @@ impl Readers {
         }
         if self.kernel {
             const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
-            // SAFETY: the call takes no memory of this process.
+            // SAFETY: membarrier with these arguments reads and writes no memory of this process.
             unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
         }
     }
 }
 
 impl Reader {
-    /// Marks the start of an answer. A fast path calls it before it reads the table; a host calls it before it releases
-    /// the lock under which it found its answer. Repeated calls have no further effect.
+    /// Marks the start of an answer. A fast path calls `pin` before it reads the table; a host calls it before it
+    /// releases the lock under which it found its answer. Repeated calls have no further effect.
     pub fn pin(&self) {
         self.pin_count.fetch_or(1, Ordering::SeqCst);
-        // Orders the mark before every read of the table, so that a writer either sees the mark or its change is seen
-        // here.
+        // Orders the mark before every read of the table. So either the writer sees the mark and waits, or this thread
+        // sees the writer's change.
         fence(Ordering::SeqCst);
     }
 
-    /// Marks the end of an answer, once everything that was read has been sent. Has no effect without
-    /// [`Reader::pin`].
+    /// Marks the end of an answer, once everything that was read has been sent. Does nothing if [`Reader::pin`] was not
+    /// called.
     pub fn unpin(&self) {
         let pin_count = self.pin_count.load(Ordering::Relaxed);
         self.pin_count
@@ -86,7 +87,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let mut list = self.readers.list.lock().unwrap_or_else(PoisonError::into_inner);
         list.retain(|pin_count| !Arc::ptr_eq(pin_count, &self.pin_count));
-        // A thread that ends during an answer must not be waited for.
+        // A writer must not wait for a thread that ends during an answer.
         self.pin_count.store(0, Ordering::Release);
     }
 }
@@ -118,7 +119,8 @@ mod tests {
             }
             assert!(!waited.load(Ordering::SeqCst));
             answered.store(true, Ordering::SeqCst);
-            // If the writer begins to wait only now, on a busy machine, it waits for the answer in progress.
+            // On a busy machine, the writer may begin to wait only now. Then it waits for the answer in progress, which
+            // is allowed.
             let is_done = (0..30).any(|_| {
                 reader.unpin();
                 reader.pin();

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicU64;
 const BITS: u32 = 14;
 const HASH_KEYS: u64 = 400;
 
-/// Fills a table of 2^[`BITS`] places. A key's place is the bits of its hash from `shift` on. Returns the number of
-/// empty places, and the number of keys in the fullest one.
+/// Fills a table of 2^[`BITS`] places with keys. The place of a key is given by the bits of its hash from bit `shift`
+/// on. Returns the number of empty places, and the number of keys in the fullest place.
 fn spread(hash_key: &[AtomicU64; 3], shift: u32, key_of: impl Fn(u64) -> [u64; 2]) -> (usize, u32) {
     let mut places = vec![0u32; 1 << BITS];
     for number in 0..1 << BITS {
@@ -21,8 +21,8 @@ fn spread(hash_key: &[AtomicU64; 3], shift: u32, key_of: impl Fn(u64) -> [u64; 2
 
 #[test]
 fn keys_that_count_up_fill_a_table_nearly_as_by_chance() {
-    // If as many random keys as places are inserted, 1/e of the places stay empty, and a place hardly ever gets 12
-    // keys.
+    // Random keys, as many as there are places, leave a share of 1/e of the places empty, and hardly ever put 12 keys
+    // into one place.
     let due = (f64::from(1 << BITS) / std::f64::consts::E) as usize;
     let mut random = Random(0);
     for number in 0..HASH_KEYS {

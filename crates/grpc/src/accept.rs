@@ -1,4 +1,4 @@
-//! Accepts connections within the limits of a gate, with or without TLS.
+//! Accepts connections within the limits of a [`Gate`], with or without TLS.
 
 use crate::gate::{Admitted, Connection, Gate};
 use crate::tls::ServerTls;
@@ -19,8 +19,8 @@ use tonic::transport::server::Connected;
 
 /// Maximum number of accepted connections that wait to be served.
 const WAITING: usize = 16;
-/// Size of the HTTP/2 preface and of the header of the frame after it. HTTP/2 pings check a connection that has sent
-/// both.
+/// Size in bytes of the HTTP/2 preface and of the header of the frame after it. Once a client has sent both, HTTP/2
+/// pings check its connection.
 const OPENING_BYTES: usize = 24 + 9;
 
 /// Task that accepts connections. Dropping this ends it.
@@ -33,8 +33,8 @@ impl Drop for Accepting {
     }
 }
 
-/// HTTP/2 frame that ends a connection properly: GOAWAY of 8 bytes, on stream 0, NO_ERROR. The last stream id is the
-/// maximum, because a stream in progress may have been answered.
+/// HTTP/2 frame that ends a connection properly: GOAWAY with 8 bytes of payload, on stream 0, with the code NO_ERROR.
+/// The last stream id in it is the maximum, because the server may have answered every stream in progress.
 const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 /// Accepts the connections that the gate admits, and closes all others at once.
@@ -57,7 +57,8 @@ async fn run(listener: TcpListener, tls: Option<ServerTls>, gate: Arc<Gate>, acc
         let (stream, address) = match listener.accept().await {
             Ok(connection) => connection,
             Err(error) => {
-                // The error may be temporary, such as a lack of file descriptors: wait, so that the loop does not spin.
+                // The error may be temporary, such as a lack of file descriptors, so the loop waits before it tries
+                // again.
                 tracing::warn!("a connection cannot be accepted: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -104,8 +105,8 @@ enum Stream {
 pub struct Io {
     stream: Stream,
     address: SocketAddr,
-    /// Number of bytes that the client must send, and the time limit. `None` once they have arrived: HTTP/2 pings then
-    /// detect a client that is gone.
+    /// Number of bytes that the client must still send before a time limit, and the timer of this limit. `None` once
+    /// these bytes have arrived; from then on, HTTP/2 pings detect that the client is gone.
     opening: Option<(usize, Pin<Box<tokio::time::Sleep>>)>,
     admitted: Admitted,
     /// True if the connection is being closed for another one.
@@ -113,7 +114,7 @@ pub struct Io {
 }
 
 impl Io {
-    /// Returns true from the moment at which the connection is to be closed for another one.
+    /// Returns true once the gate has asked to close this connection in favour of a new one.
     fn poll_closing(&mut self, context: &mut Context<'_>) -> bool {
         if !self.is_closing {
             self.is_closing = Pin::new(&mut self.admitted.close).poll(context).is_ready();
@@ -167,7 +168,7 @@ impl AsyncRead for Io {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.poll_closing(context) {
-            // Reports the end of the stream: HTTP/2 then ends the connection and calls poll_shutdown.
+            // This reports the end of the stream to HTTP/2, which then ends the connection and calls poll_shutdown.
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
@@ -197,7 +198,7 @@ impl AsyncWrite for Io {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         if self.poll_closing(context) {
-            // The client may not be reading, and the server must not wait for it.
+            // The client may have stopped reading, and the server must not wait for it.
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         self.poll_write_stream(context, bytes)
@@ -212,8 +213,8 @@ impl AsyncWrite for Io {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.is_closing {
-            // HTTP/2 has written only whole frames before it shuts down. The server does not wait for a client that
-            // does not read.
+            // HTTP/2 has written only whole frames before it shuts down, so GOAWAY may follow them. If the client does
+            // not read, the frame is lost; the server does not wait.
             let _ = self.poll_write_stream(context, &GOAWAY);
         }
         let shut_down = match &mut self.stream {

@@ -1,4 +1,5 @@
-//! One call in progress: accounts for its request while it arrives, and for its answer until it has been sent.
+//! One call in progress: counts the bytes of its request as they arrive, and those of its answer until they have been
+//! sent.
 
 use crate::gate::{Connection, Gate};
 use bytes::Bytes;
@@ -13,9 +14,9 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http;
 
-/// Size of the prefix that gRPC puts before a message.
+/// Size in bytes of the prefix that gRPC puts before a message.
 const PREFIX_BYTES: usize = 5;
-/// Interval after which room is checked for again.
+/// Maximum time that an answer waits for a notification before it checks again whether memory is free.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Messages that a call's client sends.
@@ -34,7 +35,7 @@ pub struct Call {
     in_use: InUse,
 }
 
-/// Guard that keeps a connection from counting as idle.
+/// Guard for one call in progress: while it exists, the connection does not count as idle.
 struct InUse(Arc<Connection>);
 
 impl InUse {
@@ -50,13 +51,13 @@ impl Drop for InUse {
     }
 }
 
-/// A call that is counted by its gate.
+/// A call that the gate counts.
 pub(crate) struct Counted {
     gate: Arc<Gate>,
     connection: Arc<Connection>,
-    /// True if the answers are counted by [`Answers`].
+    /// True if [`Answers`] counts the answers of this call.
     is_stream: bool,
-    /// Bytes taken from the gate for the request.
+    /// Number of bytes that the call has taken from the gate's limit for its request.
     request_bytes: AtomicUsize,
 }
 
@@ -91,7 +92,7 @@ impl Call {
         Answers(Arc::clone(&self.counted))
     }
 
-    /// Returns the answer with its bytes counted until they have been sent.
+    /// Returns the answer in a form that counts its bytes until they have been sent.
     pub fn answer(self, response: http::Response<Body>) -> http::Response<Body> {
         response.map(|body| {
             Body::new(AnswerBody {
@@ -106,8 +107,8 @@ impl Call {
 }
 
 impl Counted {
-    /// Takes bytes for a part of the answer, first from those that its request had taken. Returns `None` if no more are
-    /// available.
+    /// Takes bytes from the gate's limit for a part of the answer. Uses the bytes that the call took for its request
+    /// first. Returns `None` if the limit is reached.
     fn take_for_answer(self: &Arc<Self>, bytes: Bytes) -> Option<Bytes> {
         let remaining = |had: usize| Some(had.saturating_sub(bytes.len()));
         let had = self
@@ -115,7 +116,7 @@ impl Counted {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, remaining);
         let had = had.unwrap_or_default().min(bytes.len());
         if self.is_stream {
-            // The answer had room in [`Answers`] before, and releases that now.
+            // [`Answers`] has already counted this answer and now releases it, so the limit cannot refuse it.
             self.gate.take_bytes_beyond(&self.connection, bytes.len() - had);
         } else if !self.gate.take_bytes(&self.connection, bytes.len() - had) {
             self.request_bytes.fetch_add(had, Ordering::AcqRel);
@@ -132,8 +133,8 @@ impl Counted {
 pub struct Answers(Arc<Counted>);
 
 impl Answers {
-    /// Counts an answer until its last clone is dropped. Returns `None` if there is no room for it now. An answer that
-    /// is larger than one source's share is accepted if the source uses nothing else.
+    /// Counts an answer against the memory limit until its last clone is dropped. Returns `None` if the limit is
+    /// reached now. An answer that is larger than one source's share is accepted if the source uses nothing else.
     pub fn count_until_dropped(&self, bytes: &Bytes) -> Option<Bytes> {
         let Counted { gate, connection, .. } = &*self.0;
         let is_kept = gate.take_bytes_alone(connection, bytes.len());
@@ -145,10 +146,10 @@ impl Answers {
         })
     }
 
-    /// Waits until there may be room again.
+    /// Waits until bytes were released, so that an answer may fit the limit.
     pub async fn freed(&self) {
         let freed = self.0.gate.freed.notified();
-        // A client that does not read is only detected by time.
+        // A client that does not read causes no notification, so the wait also ends after [`LOOK_AGAIN`].
         let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
     }
 }
@@ -173,14 +174,14 @@ impl Drop for Sending {
     }
 }
 
-/// Body of a request, whose bytes are taken from the gate as they arrive.
+/// Body of a request, whose bytes are counted against the gate's limit as they arrive.
 pub(crate) struct RequestBody {
     inner: Body,
     counted: Arc<Counted>,
     message: Incoming,
     arrived_bytes: usize,
     until: Instant,
-    /// Timer, created when the message is first waited for.
+    /// Timer for the time limit of the message; created when the call first has to wait for the message.
     wait: Option<Pin<Box<Sleep>>>,
 }
 
@@ -263,12 +264,12 @@ impl HttpBody for RequestBody {
     }
 }
 
-/// Body of an answer, whose bytes are taken from the gate until they have been sent.
+/// Body of an answer, whose bytes are counted against the gate's limit until they have been sent.
 struct AnswerBody {
     inner: Body,
     counted: Arc<Counted>,
     in_use: InUse,
-    /// True if a part was handed over and the next one was not requested yet.
+    /// True if a part of the body was handed to HTTP/2 and the next part was not requested yet.
     is_unread: bool,
     is_cut: bool,
 }
@@ -289,7 +290,7 @@ impl AnswerBody {
         let mut trailers = http::HeaderMap::new();
         let status =
             Status::resource_exhausted("the server's memory limit for answers is reached; try again later");
-        // The text and the code are plain ASCII, so that they fit a header.
+        // Adding the header cannot fail, because the text and the code are plain ASCII.
         let _ = status.add_header(&mut trailers);
         Frame::trailers(trailers)
     }

@@ -1,8 +1,9 @@
 //! Limits of a server over all its connections: connections, calls, and the bytes of their messages.
 //!
-//! A source is an IPv4 address or an IPv6 /64 network. Each source that is not trusted may use a share of each
-//! resource, and all such sources together leave a part to trusted sources. If there is no room for a connection, one
-//! that has been idle for [`Limits::idle`] is closed for it. HTTP/2 pings do not count as use.
+//! A source is an IPv4 address or an IPv6 /64 network. Each source that is not trusted (a "stranger") may use a limited
+//! share of each resource, and all strangers together leave a part for trusted sources. If the limit of connections is
+//! reached, a new connection replaces one that has been idle for [`Limits::idle`]. HTTP/2 pings do not count as use of
+//! a connection.
 
 use crate::call::{Call, Incoming, RequestBody};
 use crate::pool::Pool;
@@ -17,12 +18,12 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http;
 
-/// Number of untrusted sources that can together use all connections or calls for strangers: each may use 1/8 of the
-/// limit.
+/// Number of untrusted sources that, with the maximum each, use up all connections or calls for untrusted sources: each
+/// may use 1/8 of the limit.
 const SOURCES: usize = 8;
-/// Number of untrusted sources that can together use all bytes of messages: each may use 1/4 of the limit.
+/// Divisor of the bytes of messages: each untrusted source may use 1/4 of the limit.
 const BYTE_SOURCES: usize = 4;
-/// Size of an HTTP/2 frame. New clients count as refused if fewer bytes of messages are free.
+/// Size of an HTTP/2 frame in bytes. If fewer bytes of messages are free, the status says that new clients are refused.
 const FRAME_BYTES: usize = 16 << 10;
 /// Minimum interval between two log lines about refused connections, in milliseconds.
 const SAY_EVERY_MS: u64 = 10_000;
@@ -42,7 +43,7 @@ pub struct Limits {
     /// Maximum number of bytes of messages of calls in progress over all connections: requests as they arrive, and
     /// answers until they have been sent. Calls that exceed it are answered RESOURCE_EXHAUSTED.
     pub memory_bytes: usize,
-    /// Time after which a connection without a call may be closed for another one.
+    /// Time without a call after which a connection may be closed to make room for a new one.
     pub idle: Duration,
     /// Maximum time for a TLS handshake, and again for the client's first bytes.
     pub handshake: Duration,
@@ -82,7 +83,7 @@ pub(crate) struct Connection {
     source: Arc<Source>,
     /// Number of calls in progress.
     pub calls: AtomicUsize,
-    /// Number of those calls whose client does not read its answer.
+    /// Number of calls in progress whose client does not read its answer.
     pub unread: AtomicUsize,
     /// Time of the last use, in milliseconds since the gate was created.
     used_ms: AtomicU64,
@@ -103,14 +104,14 @@ pub struct Gate {
     calls: Pool,
     bytes: Pool,
     open: Mutex<Open>,
-    /// Notified when bytes were released.
+    /// Notified when a call has released bytes.
     pub(crate) freed: Notify,
     started: Instant,
     refused: AtomicU64,
     said_ms: AtomicU64,
 }
 
-/// Findings about a gate, for the status of its service.
+/// State of a gate for the status of its service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Reasons why new clients are refused.
@@ -123,12 +124,12 @@ pub struct Standing {
     pub refused: u64,
 }
 
-/// An admitted connection. Dropping it releases its place.
+/// An admitted connection. Dropping it lets the gate admit another one.
 pub(crate) struct Admitted {
     gate: Arc<Gate>,
     id: u64,
     pub connection: Arc<Connection>,
-    /// Becomes ready when the connection is to be closed for another one.
+    /// Becomes ready when the gate closes this connection in favour of another one.
     pub close: oneshot::Receiver<()>,
 }
 
@@ -154,7 +155,7 @@ impl Gate {
         })
     }
 
-    /// Returns its limits.
+    /// Returns the limits of the gate.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -167,7 +168,7 @@ impl Gate {
         self.started.elapsed().as_millis() as u64
     }
 
-    /// Admits a connection. Returns `None` if there is no room and no idle connection to close for it.
+    /// Admits a connection. Returns `None` if a limit is reached and no idle connection can be closed to make room.
     pub(crate) fn connect(self: &Arc<Self>, address: IpAddr) -> Option<Admitted> {
         let mut open = self.open();
         let source = self.source(&mut open, address);
@@ -213,9 +214,9 @@ impl Gate {
         source
     }
 
-    /// Returns the idle connection to close for another one of `source`. If the source has reached its share, it is one
-    /// of its own. Otherwise it is one of the untrusted source with the most connections, or, for a trusted source, of
-    /// any source. Among these, the longest idle one is chosen.
+    /// Returns the idle connection to close so that `source` can get a new one. If `source` has reached its share, only
+    /// its own connections are candidates. Otherwise the candidates are the connections of the untrusted source that
+    /// has the most, or, if `source` is trusted, all connections. The candidate that has been idle longest is chosen.
     fn idle_connection(&self, open: &Open, source: &Arc<Source>) -> Option<u64> {
         let own_only = !source.is_trusted && self.connections.source_is_full(&source.connections);
         let may_close = |connection: &Connection| match (own_only, source.is_trusted) {
@@ -242,7 +243,7 @@ impl Gate {
         chosen.map(|(id, _)| *id)
     }
 
-    /// Returns the connections that may be closed for another one.
+    /// Returns the connections that are idle and may be closed in favour of a new one.
     fn idle<'a>(&self, open: &'a Open) -> impl Iterator<Item = (&'a u64, &'a Arc<Connection>)> {
         let (now_ms, idle_ms) = (self.now_ms(), self.limits.idle.as_millis());
         open.connections.iter().filter(move |(_, connection)| {
@@ -264,7 +265,7 @@ impl Gate {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        // The connection may be gone already; then nothing has to be closed.
+        // The receiver is missing if the connection has ended already; then nothing has to be closed.
         close.map(|close| close.send(()));
     }
 
@@ -273,11 +274,11 @@ impl Gate {
         let (now_ms, said_ms) = (self.now_ms(), self.said_ms.load(Ordering::Relaxed));
         if refused == 1 || now_ms.saturating_sub(said_ms) >= SAY_EVERY_MS {
             self.said_ms.store(now_ms, Ordering::Relaxed);
-            tracing::info!(%address, refused, "a gRPC connection is refused: the limit of connections is reached");
+            tracing::info!(%address, refused, "a gRPC connection is refused: the maximum number is open");
         }
     }
 
-    /// Counts a call before its message is read, and limits the message.
+    /// Counts a call before its message is read, and limits the size and the arrival time of the message.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if too many calls are in progress.
@@ -329,7 +330,7 @@ impl Gate {
         self.bytes.take_beyond(&source.bytes, source.is_trusted, bytes);
     }
 
-    /// Takes bytes that may exceed a source's share, if the source uses none.
+    /// Takes bytes from the limit, even more than the share of the source, if the source uses no bytes yet.
     pub(crate) fn take_bytes_alone(&self, connection: &Connection, bytes: usize) -> bool {
         let source = &connection.source;
         let taken = self.bytes.take_alone(&source.bytes, source.is_trusted, bytes);
@@ -382,12 +383,12 @@ impl Gate {
         for (name, pool, amount, can_close) in pools {
             let (used, limit) = pool.used();
             if pool.is_full_for_strangers(amount) && !can_close {
-                let why = format!("new clients are refused: {used} of {limit} {name} are taken");
+                let why = format!("new clients are refused: {used} of {limit} {name} are in use");
                 standing.problems.push(why);
             } else if pool.is_nearly_full() {
                 standing
                     .warnings
-                    .push(format!("{used} of {limit} {name} are taken"));
+                    .push(format!("{used} of {limit} {name} are in use"));
             }
         }
         standing

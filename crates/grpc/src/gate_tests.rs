@@ -17,19 +17,20 @@ fn address(text: &str) -> IpAddr {
 }
 
 #[test]
-fn one_source_leaves_room_for_others_and_strangers_for_the_trusted() {
+fn one_source_leaves_connections_for_others_and_untrusted_sources_leave_some_for_trusted_ones() {
     let gate = gate(80, Duration::MAX);
     let mut open = Vec::new();
     for host in 0..8 {
         let from = IpAddr::from([10, 0, 0, host]);
         open.extend(std::iter::from_fn(|| gate.connect(from)));
     }
-    // Ten for each of the first seven sources; an eighth of all places is reserved for trusted sources.
+    // Each of the first seven sources gets ten connections; an eighth of all connections is reserved for trusted
+    // sources.
     assert_eq!(open.len(), 70);
     let full = gate.standing();
     assert_eq!(
         full.problems,
-        ["new clients are refused: 70 of 80 connections are taken"]
+        ["new clients are refused: 70 of 80 connections are in use"]
     );
     assert_eq!((full.connections, full.refused), (70, 8));
     let trusted: Vec<_> = std::iter::from_fn(|| gate.connect(address("127.0.0.1"))).collect();
@@ -39,7 +40,7 @@ fn one_source_leaves_room_for_others_and_strangers_for_the_trusted() {
     assert!(gate.connect(address("10.0.0.9")).is_some());
     let near = gate.standing();
     assert!(near.problems.is_empty());
-    assert_eq!(near.warnings, ["69 of 80 connections are taken"]);
+    assert_eq!(near.warnings, ["69 of 80 connections are in use"]);
 }
 
 #[test]
@@ -65,7 +66,8 @@ fn an_idle_connection_is_closed_for_another() {
     own[0].connection.calls.store(1, Ordering::Release);
     let third = gate.connect(address("10.0.0.1")).unwrap();
     assert!(!is_closed(&mut own[0]) && is_closed(&mut own[1]));
-    // A connection that was closed for another one releases nothing when it ends.
+    // When a connection that was closed in favour of another one ends, it releases nothing, because its place is in
+    // use.
     own.pop();
     assert_eq!(gate.standing().connections, 2);
     third.connection.calls.store(1, Ordering::Release);
@@ -73,13 +75,13 @@ fn an_idle_connection_is_closed_for_another() {
         gate.connect(address("10.0.0.1")).is_none(),
         "both connections have a call"
     );
-    // A client that does not read its answer does not keep its connection.
+    // A connection whose client does not read its answer counts as idle, although a call is in progress.
     third.connection.unread.store(1, Ordering::Release);
     assert!(gate.connect(address("10.0.0.1")).is_some());
 }
 
 #[test]
-fn strangers_do_not_close_connections_of_the_trusted() {
+fn connections_of_untrusted_sources_do_not_replace_those_of_trusted_ones() {
     let gate = gate(8, Duration::ZERO);
     let mut trusted: Vec<_> = (0..8)
         .map(|_| gate.connect(address("127.0.0.1")).unwrap())
@@ -98,12 +100,12 @@ fn strangers_do_not_close_connections_of_the_trusted() {
 }
 
 #[test]
-fn the_longest_idle_of_the_source_with_the_most_goes_first() {
+fn the_longest_idle_connection_of_the_source_with_the_most_is_closed_first() {
     let gate = gate(16, Duration::ZERO);
     let mut open: Vec<_> = (1..=14)
         .map(|number| gate.connect(IpAddr::from([10, 0, 0, 1 + number / 2])).unwrap())
         .collect();
-    // The first and the last address have one connection each, the others two.
+    // The first and the last address have one connection each, and each of the others has two.
     for (used_ms, admitted) in (0..).zip(&open) {
         admitted.connection.used_ms.store(used_ms, Ordering::Release);
     }

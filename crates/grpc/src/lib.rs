@@ -1,7 +1,8 @@
 //! Common parts of the gRPC servers and clients of all services: TLS from PEM files, accepting connections within
-//! limits, accounting for calls and their bytes, and running a server in a task of its own.
+//! limits, counting calls and their bytes, and running a server in its own task.
 //!
-//! A [`Gate`] holds the limits of one server: [`accept`] asks it for each connection, and the server for each call.
+//! A [`Gate`] holds the limits of one server. [`accept`] asks the gate for each connection, and the server asks it for
+//! each call.
 //!
 //! ```
 //! use lineside_grpc::{Gate, Limits};

@@ -1,9 +1,9 @@
-//! Accounting of one resource that all clients share, such as calls, with limits for all clients, for all untrusted
-//! clients together, and for one source.
+//! Counts the use of one resource, such as calls, and enforces its limits: for all clients, for all untrusted clients
+//! together, and for one source.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Divisor of a resource: 1/8 of it is reserved for trusted sources.
+/// Part of a resource that is reserved for trusted sources: one divided by this number.
 const RESERVED_FOR_TRUSTED: usize = 8;
 
 /// Amounts of one resource that are in use, and their limits. A "stranger" is a source that is not trusted.
@@ -28,8 +28,8 @@ impl Pool {
         }
     }
 
-    /// Takes an amount for a source that uses `of_source` so far. Returns false and takes nothing if a limit would be
-    /// exceeded.
+    /// Takes `amount` units for a source; `of_source` counts what the source uses. Returns false and takes nothing if a
+    /// limit would be exceeded.
     pub fn take(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) -> bool {
         if !add(&self.used, amount, self.limit) {
             return false;
@@ -51,8 +51,8 @@ impl Pool {
         true
     }
 
-    /// Like [`Pool::take`], but also succeeds if the source uses nothing and the whole pool has room, or if nothing at
-    /// all is in use. Amounts larger than a limit are so admitted one at a time.
+    /// Like [`Pool::take`], but also succeeds if the source uses nothing and the whole pool has `amount` units free, or
+    /// if no source uses anything. In this way, amounts larger than a limit are admitted one at a time.
     pub fn take_alone(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) -> bool {
         if self.take(of_source, is_trusted, amount) {
             return true;
@@ -67,7 +67,7 @@ impl Pool {
         false
     }
 
-    /// Takes an amount even if limits are exceeded.
+    /// Takes `amount` units even if this exceeds a limit.
     pub fn take_beyond(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) {
         self.used.fetch_add(amount, Ordering::AcqRel);
         of_source.fetch_add(amount, Ordering::AcqRel);
@@ -76,7 +76,7 @@ impl Pool {
         }
     }
 
-    /// Returns an amount that the source had taken.
+    /// Returns `amount` units that the source had taken.
     pub fn give_back(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) {
         self.used.fetch_sub(amount, Ordering::AcqRel);
         of_source.fetch_sub(amount, Ordering::AcqRel);
@@ -85,24 +85,24 @@ impl Pool {
         }
     }
 
-    /// True if a stranger that uses this amount has reached the limit of one source.
+    /// Returns true if a stranger that uses this amount has reached the limit of one source.
     pub fn source_is_full(&self, of_source: &AtomicUsize) -> bool {
         of_source.load(Ordering::Acquire) >= self.of_source_max
     }
 
-    /// True if a stranger that uses nothing cannot take `amount`.
+    /// Returns true if a stranger that uses nothing so far cannot take `amount` units.
     pub fn is_full_for_strangers(&self, amount: usize) -> bool {
         let strangers = self.used_by_strangers.load(Ordering::Acquire);
         strangers + amount > self.strangers_max || self.used.load(Ordering::Acquire) + amount > self.limit
     }
 
-    /// True if at least four fifths of the whole, or of the part for strangers, are in use.
+    /// Returns true if at least four fifths of all units, or of the units for strangers, are in use.
     pub fn is_nearly_full(&self) -> bool {
         let is_near = |used: &AtomicUsize, limit: usize| used.load(Ordering::Acquire) >= limit - limit / 5;
         is_near(&self.used, self.limit) || is_near(&self.used_by_strangers, self.strangers_max)
     }
 
-    /// Returns the amount in use, and the limit.
+    /// Returns the number of units in use, and the limit.
     pub fn used(&self) -> (usize, usize) {
         (self.used.load(Ordering::Acquire), self.limit)
     }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stranger_gets_his_share_strangers_theirs_and_the_trusted_all() {
+    fn one_stranger_all_strangers_and_trusted_sources_have_separate_limits() {
         let pool = Pool::new(80, 4);
         let [a, b, c, d, e] = [(); 5].map(|()| AtomicUsize::new(0));
         for source in [&a, &b, &c] {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn one_large_amount_passes_alone() {
+    fn an_amount_above_the_limit_is_admitted_only_if_nothing_else_is_in_use() {
         let pool = Pool::new(80, 4);
         let [a, b, c] = [(); 3].map(|()| AtomicUsize::new(0));
         assert!(pool.take_alone(&a, false, 50), "more than its share");

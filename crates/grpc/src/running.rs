@@ -1,4 +1,4 @@
-//! A server that runs in a task of its own.
+//! A server that runs in its own task.
 
 use crate::gate::Gate;
 use std::future::Future;
@@ -23,7 +23,7 @@ pub struct Running {
 pub type Stopped = oneshot::Receiver<()>;
 
 impl Running {
-    /// Binds `listen`, and spawns the future that `serve` returns for the listener and the stop signal.
+    /// Binds `listen`, calls `serve` with the listener and the stop signal, and spawns the future that `serve` returns.
     ///
     /// # Errors
     /// The system's error if the address cannot be bound.

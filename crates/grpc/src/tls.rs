@@ -97,8 +97,8 @@ impl ServerTls {
         self.mutual
     }
 
-    /// Returns the configuration for a protocol other than HTTP/2: it offers no ALPN protocol, and accepts clients that
-    /// name one.
+    /// Returns the configuration for a protocol other than HTTP/2. It offers no ALPN protocol, and also accepts clients
+    /// that offer some.
     pub fn stream_config(&self) -> Arc<ServerConfig> {
         let mut config = ServerConfig::clone(&self.config);
         config.alpn_protocols.clear();

@@ -10,7 +10,7 @@ pub const NAME_BYTES_MAX: usize = 32;
 pub struct ColumnName([u8; NAME_BYTES_MAX]);
 
 impl ColumnName {
-    /// Creates a name. Returns `None` if it is too long, has no family, or contains a zero byte, which is reserved for
+    /// Creates a name. Returns `None` if it is too long, has no family, or contains a zero byte, because zeros are
     /// padding.
     pub fn new(name: &[u8]) -> Option<Self> {
         let mut bytes = [0; NAME_BYTES_MAX];
@@ -19,7 +19,7 @@ impl ColumnName {
         (colon > 0 && !name.contains(&0)).then_some(Self(bytes))
     }
 
-    /// Reads a name from a field of fixed length. Returns `None` also if anything but zeros follows the name.
+    /// Reads a name from a field of fixed length. Also returns `None` if the name is followed by anything except zeros.
     pub fn from_padded(bytes: &[u8; NAME_BYTES_MAX]) -> Option<Self> {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         let (name, padding) = bytes.split_at(end);

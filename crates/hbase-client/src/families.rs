@@ -1,4 +1,4 @@
-//! Cache of the lifetimes of a table's families, which are requested again when the table was altered.
+//! Cache of the lifetimes of a table's column families. They are requested again after the table was altered.
 
 use crate::{ColumnName, TableError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Names of the families whose cells have a finite lifetime, and the lifetimes in milliseconds.
 pub(crate) type Lives = Vec<(Vec<u8>, u64)>;
 
-/// Cached lifetimes of families.
+/// Cached lifetimes of a table's column families.
 #[derive(Debug)]
 pub(crate) struct Families {
-    /// `None` if the lifetimes may have changed.
+    /// Lifetimes of the families; `None` if they may have changed and must be requested.
     lives_ms: Mutex<Option<Lives>>,
 }
 
@@ -24,13 +24,13 @@ impl Families {
         self.lives_ms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Discards the lifetimes because the table was altered. They are requested again before they are used.
+    /// Discards the lifetimes, because the table was altered. The next use requests them again.
     pub(crate) fn outdate(&self) {
         *self.lives_ms() = None;
     }
 
-    /// Returns the lifetime of cells in `column` in milliseconds, or `None` if they do not expire. Calls `ask` if the
-    /// lifetimes must be requested. If that fails, returns 0, which means that nothing may be cached.
+    /// Returns the lifetime in milliseconds of cells in `column`; `None` if they do not expire. If the lifetimes are
+    /// not cached, calls `ask` to request them. If that fails, returns 0, which means that no cell may be cached.
     pub(crate) fn life_ms(
         &self,
         column: &ColumnName,
@@ -44,7 +44,7 @@ impl Families {
                 Err(error) => {
                     tracing::warn!(
                         %error,
-                        "the lifetimes of the table's families cannot be read; nothing is cached until they can"
+                        "cannot read the lifetimes of the table's families; no row is cached until HBase returns them"
                     );
                     return Some(0);
                 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_otherwise_is_asked_for_and_0_until_there_is_an_answer() {
+    fn outdated_lifetimes_are_requested_and_count_as_0_until_hbase_answers() {
         let column = ColumnName::new(b"entry:foo").unwrap();
         let never = || panic!("the lifetimes are cached");
         let families = Families::new(vec![(b"entry".to_vec(), 5000)]);

@@ -1,18 +1,18 @@
 //! Ranges of row keys.
 
-/// Maximum length in bytes of a row key in Lineside's packets, where one byte holds it. Reverse scans by
-/// [`thrift2`](crate::thrift2) rely on it; HBase itself allows longer keys.
+/// Maximum length in bytes of a row key in Lineside's packets, which have one byte for the length. Reverse scans by
+/// [`thrift2`](crate::thrift2) are exact only up to this length. HBase itself allows longer keys.
 pub const ROW_BYTES_MAX: usize = 255;
 
-/// Range of rows that a scan requests, in the order in which they are returned.
+/// Range of rows that a scan reads, and the order in which it returns them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanRange {
-    /// Lowest row, which belongs to the range.
+    /// Lowest row of the range (inclusive).
     pub low: Vec<u8>,
-    /// Upper bound, which does not belong to the range; `None` if the range goes to the end of the table.
+    /// Upper bound of the range (exclusive); `None` if the range extends to the end of the table.
     pub high: Option<Vec<u8>>,
-    /// Maximum number of rows; a row counts once, with any number of columns.
+    /// Maximum number of rows. A row counts once, whatever number of columns it has.
     pub limit: usize,
-    /// True if the scan begins at the highest row and descends.
+    /// True if the scan begins at the highest row and continues in descending order.
     pub reverse: bool,
 }

@@ -1,16 +1,18 @@
 //! Client of one table of an HBase cluster, without Java.
 //!
-//! The crate is written for programs that read and change single cells and short ranges of rows from many threads and
-//! need to know exactly if a change was made: the `column` service of Lineside, its benches and its tests. All calls
-//! block, end after the timeout that the client was opened with, and may be made from any number of threads at once.
+//! The crate is for programs that read and change single cells and short ranges of rows from many threads, and that
+//! must know exactly whether a change was made: the `column` service of Lineside, its benches and its tests. All calls
+//! block, and end after the timeout with which the client was opened. Any number of threads may make calls at the same
+//! time.
 //!
 //! There are two clients with the same calls:
 //!
-//! - [`rpc::HBase`] speaks HBase's own RPC (protocol buffers over TCP, HBase 2.6) to the region servers. It finds
-//!   regions through the registry of any master or region server, so it does not need ZooKeeper, and follows regions
-//!   that split, merge or move.
-//! - [`thrift2::Thrift2`] speaks to HBase's Thrift 2 gateway. It needs one address only, but it is slower, its timeout
-//!   is that of each read and write of the connection, and it does not know which server holds a row.
+//! - [`rpc::HBase`] uses HBase's own RPC (protocol buffers over TCP, HBase 2.6) to the region servers. It finds regions
+//! through the registry of any master or region server, so it does not need ZooKeeper. It follows regions that split,
+//! merge or move.
+//!
+//! - [`thrift2::Thrift2`] uses HBase's Thrift 2 gateway. It needs only one address, but it is slower, its timeout
+//! applies to each read and write of the connection, and it does not know which server holds a row.
 //!
 //! ```no_run
 //! use lineside_hbase_client::rpc::HBase;
@@ -26,9 +28,10 @@
 //! # }
 //! ```
 //!
-//! An error says whether the change was made: [`TableError::Unknown`] is the only one after which it may have been.
-//! Increments and appends by [`rpc`] carry a nonce, by which HBase recognises a repetition, and are therefore repeated
-//! on the same server after a lost answer; other changes are not. The gateway has no nonces.
+//! An error says whether the change was made: [`TableError::Unknown`] is the only error after which the change may have
+//! been made. Increments and appends by [`rpc`] carry a nonce, by which HBase recognises a repetition. So if the answer
+//! to one of them is lost, the client repeats it on the same server. It does not repeat other changes. The gateway has
+//! no nonces.
 //!
 //! # Limits
 //!

@@ -1,14 +1,14 @@
-//! Client by HBase's own RPC, with many parallel calls over one connection to each region server.
+//! Client that uses HBase's own RPC. One connection to each region server carries many parallel calls.
 //!
-//! [`frame`], [`calls`] and [`located`] validate a server's answers against the requests, without any I/O. `connection`
-//! matches answers to calls, `pool` keeps a connection to each server, `catalog` finds regions through the registry and
-//! `hbase:meta`, `regions` caches them, and `retry` classifies failures. Regions that split, merge or move are followed
-//! within the time limit of a call.
+//! [`frame`], [`calls`] and [`located`] validate a server's answers against the requests, without I/O. `connection`
+//! matches answers to calls, `pool` keeps one connection to each server, `catalog` finds regions through the registry
+//! and `hbase:meta`, `regions` caches them, and `retry` classifies failures. If a region splits, merges or moves during
+//! a call, the client finds it again within the call's time limit.
 //!
-//! A change whose answer is lost may have been made. HBase recognises repeated increments and appends by their nonce,
-//! as long as their region stays on its server, so these are repeated there. The outcome of all other changes is then
-//! reported as unknown. HBase does not return the lifetime of a single cell to readers. Neither Kerberos (SASL) nor TLS
-//! is supported.
+//! A change whose answer is lost may have been made. HBase recognises repeated increments and appends by their nonce
+//! while their region stays on its server, so the client repeats these there. For all other changes it reports that the
+//! outcome is unknown. HBase does not return the lifetime of a single cell to readers. The client supports neither
+//! Kerberos (SASL) nor TLS.
 
 pub mod calls;
 mod catalog;
@@ -38,21 +38,21 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Minimum interval between two look-ups of regions because of an unknown server name.
+/// Minimum interval between two look-ups of regions that are caused by an unknown server name.
 const LOOKUP_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Maximum length of a row key of HBase, in bytes.
+/// Maximum length in bytes of a row key in HBase.
 const KEY_BYTES_MAX: usize = i16::MAX as usize;
 
-/// Table of HBase, reached through its region servers. Any number of threads may use it at once.
+/// Table of HBase, used through its region servers. Any number of threads may use it at the same time.
 pub struct HBase {
     table: String,
     catalog: Catalog,
     pool: Pool,
     timeout: Duration,
     families: Families,
-    /// Group of the nonces that the client generates itself.
+    /// Group of the nonces that the client chooses itself.
     nonce_group: u64,
-    /// Time at which regions were last looked up because of an unknown server name.
+    /// Time of the last look-up of regions that was caused by an unknown server name.
     looked: Mutex<Option<Instant>>,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Debug for HBase {
     }
 }
 
-/// A region, the connection to its server, and the deadline of a call.
+/// Target of a call: a region, the connection to its server, and the call's deadline.
 struct RegionCall<'a> {
     region: &'a Arc<Region>,
     connection: &'a Connection,
@@ -75,7 +75,7 @@ impl RegionCall<'_> {
     }
 }
 
-/// Returns the finite lifetimes of a table's families.
+/// Requests the lifetimes of a table's column families. Returns only finite lifetimes.
 fn lives_ms(catalog: &Catalog, table: &str, timeout: Duration) -> Result<Lives, TableError> {
     let lives_ms = catalog
         .lives(timeout)
@@ -87,9 +87,9 @@ fn lives_ms(catalog: &Catalog, table: &str, timeout: Duration) -> Result<Lives, 
 }
 
 impl HBase {
-    /// Opens the table `table` (`namespace:table`, or `table` in the default namespace) of the cluster that `servers`
-    /// belong to: masters or region servers, each `host:port`, tried in turn. No later call takes longer than
-    /// `timeout`.
+    /// Opens the table `table` (`namespace:table`, or `table` in the default namespace). `servers` are masters or
+    /// region servers of the cluster, each `host:port`; they are tried one after the other. No later call takes longer
+    /// than `timeout`.
     ///
     /// # Errors
     /// [`TableError::Unavailable`] if no server answers, [`TableError::Refused`] if there is no such table.
@@ -114,7 +114,7 @@ impl HBase {
         Instant::now() + self.timeout
     }
 
-    /// Makes one call to the server of a region, which may take at most half of an action's time.
+    /// Makes one call to the server of a region. The call may take at most half of the action's time.
     fn once<T>(
         &self,
         region: &Arc<Region>,
@@ -137,7 +137,7 @@ impl HBase {
         answer
     }
 
-    /// Updates the cache of regions after a failure.
+    /// Updates the cache of regions after a failed call.
     fn learn(&self, region: &Arc<Region>, failure: &Failure) {
         let regions = self.catalog.regions();
         match (outcome(failure), failure) {
@@ -150,7 +150,7 @@ impl HBase {
         }
     }
 
-    /// Repeats a read until it succeeds or there is no time left.
+    /// Repeats a read until it succeeds or the deadline is reached.
     fn read<T>(
         &self,
         lookup: RegionLookup<'_>,
@@ -158,7 +158,7 @@ impl HBase {
         call: &mut dyn FnMut(&RegionCall<'_>) -> Result<T, Failure>,
     ) -> Result<(T, Arc<Region>), TableError> {
         let mut tries = 0;
-        let mut failed = Failure::NotSent("no time is left".into());
+        let mut failed = Failure::NotSent("the time limit was reached before the first attempt".into());
         while pause(tries, deadline) {
             tries += 1;
             let answer = self
@@ -181,8 +181,8 @@ impl HBase {
         Err(TableError::Unavailable(failed.to_string()))
     }
 
-    /// Repeats a change until its outcome is known or cannot become known any more. With `is_known`, HBase recognises a
-    /// repetition by its nonce; then the change is repeated on the same server even if it may have been made.
+    /// Repeats a change until its outcome is known or can no longer become known. With `is_known`, HBase recognises a
+    /// repetition by its nonce, so the change is repeated on the same server even if it may have been made.
     fn write<T>(
         &self,
         key: &[u8],
@@ -191,7 +191,7 @@ impl HBase {
     ) -> Result<T, TableError> {
         let deadline = self.deadline();
         let (mut tries, mut open_at): (u32, Option<Arc<Region>>) = (0, None);
-        let mut failed = Failure::NotSent("no time is left".into());
+        let mut failed = Failure::NotSent("the time limit was reached before the first attempt".into());
         while pause(tries, deadline) {
             tries += 1;
             let region = match self.catalog.locate(&self.pool, RegionLookup::Of(key), deadline) {
@@ -210,7 +210,8 @@ impl HBase {
                     && region.start_code != 0
             };
             if open_at.as_ref().is_some_and(|other| !is_same(other)) {
-                // Another server does not know the nonce.
+                // Only the server that received the change first knows its nonce, so the change is not repeated on
+                // another server.
                 break;
             }
             match self.once(&region, deadline, call) {
@@ -234,7 +235,7 @@ impl HBase {
         })
     }
 
-    /// Returns the caller's nonce, or a random one if it is the default.
+    /// Returns the caller's nonce; a random nonce if the caller has chosen none.
     fn nonce(&self, nonce: Nonce) -> Result<Nonce, TableError> {
         if nonce != Nonce::default() {
             return Ok(nonce);
@@ -242,7 +243,7 @@ impl HBase {
         let number = getrandom::u64().map_err(|error| TableError::Unavailable(error.to_string()))?;
         Ok(Nonce {
             group: self.nonce_group,
-            // The number 0 is reserved.
+            // Number 0 is reserved for "no nonce".
             number: number.max(1),
         })
     }
@@ -256,7 +257,7 @@ fn check(key: &[u8]) -> Result<(), TableError> {
 }
 
 impl HBase {
-    /// Reads one row: a cell, or `None`, for each of `columns` in their order, all in one consistent state.
+    /// Reads one row in one consistent state. Returns a cell, or `None`, for each of `columns`, in their order.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -270,9 +271,9 @@ impl HBase {
         Ok(cells)
     }
 
-    /// Reads the cells of the rows of `range` row by row, those of each row in the order of `columns`. Each row is
-    /// read in one consistent state; rows that are added, removed or changed during the scan are found in any one
-    /// state.
+    /// Reads the cells of the rows of `range`, ordered by row; the cells of a row are in the order of `columns`. Each
+    /// row is read in one consistent state. A row that is added, removed or changed during the scan appears in one of
+    /// its states.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -280,8 +281,7 @@ impl HBase {
         scan::all(self, range, columns, &mut |_| {})
     }
 
-    /// Returns the region server that holds `key`, and the end of its region, or `None` if that cannot be found out
-    /// now.
+    /// Returns the region server that holds `key`, and the end of its region; `None` if the region cannot be found now.
     pub fn owner(&self, key: &[u8]) -> Option<RegionOwner> {
         let region = self
             .catalog
@@ -293,7 +293,7 @@ impl HBase {
         })
     }
 
-    /// Scans like [`Self::scan`]. Also returns true if `owner` answered for all rows below the end of its range.
+    /// Scans like [`Self::scan`]. Also returns true if `owner` has answered for all rows before the end of its region.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -311,8 +311,8 @@ impl HBase {
         Ok((cells, is_from_owner))
     }
 
-    /// Clears the cache of regions, at most once a second. A server that was restarted at the same address answers for
-    /// its regions under another name, which the client does not notice by itself.
+    /// Clears the cache of regions, at most once a second. If a server was restarted at the same address, it answers
+    /// for its regions under another name, and the client does not notice this by itself.
     pub fn forget_owner(&self) {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         if looked.is_none_or(|looked| looked.elapsed() >= LOOKUP_INTERVAL_MIN) {
@@ -321,8 +321,8 @@ impl HBase {
         }
     }
 
-    /// Changes one cell. Increments and appends are repeated after a lost answer; HBase recognises the repetition by
-    /// `nonce`, or by a random nonce if the caller gives none.
+    /// Changes one cell. If the answer to an increment or append is lost, the client repeats it; HBase recognises the
+    /// repetition by `nonce`, or by a random nonce if the caller has chosen none.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -340,7 +340,7 @@ impl HBase {
         } = change
             && expected.is_empty()
         {
-            // HBase treats an expected empty value like an expected missing cell.
+            // HBase treats an expected empty value in the same way as an expected missing cell.
             return Err(TableError::Refused(
                 "HBase cannot distinguish an expected empty value from a missing cell".into(),
             ));
@@ -354,20 +354,20 @@ impl HBase {
         })
     }
 
-    /// Returns the lifetime in milliseconds of cells in the family of `column`: `None` if they do not expire, and 0 if
-    /// the family was altered and HBase does not answer.
+    /// Returns the lifetime in milliseconds of cells in the family of `column`: `None` if they do not expire; 0 if the
+    /// family was altered and HBase does not answer.
     pub fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
         let ask = || lives_ms(&self.catalog, &self.table, self.timeout);
         self.families.life_ms(column, ask)
     }
 
-    /// Notifies the client that the table was altered, so that lifetimes of families are requested again before they
-    /// are used.
+    /// Discards the cached lifetimes of column families, because the table was altered. The next use requests them
+    /// again.
     pub fn forget_description(&self) {
         self.families.outdate();
     }
 
-    /// Returns the time of this machine in milliseconds since 1970, which HBase's timestamps are compared with.
+    /// Returns this machine's time in milliseconds since 1970, with which HBase's timestamps are compared.
     pub fn now_ms(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |since| since.as_millis() as u64)

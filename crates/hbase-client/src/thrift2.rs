@@ -1,9 +1,9 @@
-//! Client of HBase's Thrift 2 gateway. The few calls that are needed are written by hand after `hbase.thrift` of HBase
-//! 2.6.
+//! Client of HBase's Thrift 2 gateway. It implements only the few calls that are needed, by hand, following
+//! `hbase.thrift` of HBase 2.6.
 //!
-//! The gateway does not return the lifetime of a single cell, and has no nonces. The outcome of a change whose answer
-//! is lost therefore stays unknown, and a cache of cells with lifetimes of their own needs a server that announces
-//! them.
+//! The gateway does not return the lifetime of a single cell, and has no nonces. So the outcome of a change whose
+//! answer is lost stays unknown. A cache can hold cells with their own lifetimes only if a server announces these
+//! lifetimes.
 
 pub mod value;
 mod wire;
@@ -21,11 +21,11 @@ use thrift::protocol::{
 };
 use value::Value;
 
-/// Maximum number of open connections that wait for their next call.
+/// Maximum number of open connections that are not in use.
 const IDLE_MAX: usize = 16;
 /// Lifetime in seconds that means "forever" in HBase.
 const FOREVER_S: i32 = i32::MAX;
-/// Parts of exception texts of permanent errors.
+/// Parts of exception texts that show that the error is permanent.
 const PERMANENT_ERROR_TEXTS: [&str; 5] = [
     "NoSuchColumnFamily",
     "TableNotFound",
@@ -34,7 +34,7 @@ const PERMANENT_ERROR_TEXTS: [&str; 5] = [
     "AccessDenied",
 ];
 
-/// One connection, which carries one call at a time.
+/// A connection to the gateway. It carries one call at a time.
 struct Connection {
     stream: TcpStream,
     input: TBinaryInputProtocol<BufReader<TcpStream>>,
@@ -42,18 +42,18 @@ struct Connection {
     sequence: i32,
 }
 
-/// Reason why a call failed, by how far it got.
+/// Reason why a call failed. Each says whether the gateway may have executed the call.
 enum Failure {
-    /// Nothing was sent.
+    /// The call was not sent, so it was not executed.
     Before(String),
-    /// The call may have been executed.
+    /// The call was sent, so it may have been executed.
     After(String),
     /// The gateway answered with an error.
     Said(String),
 }
 
-/// Table of HBase, reached through a Thrift 2 gateway. Any number of threads may use it at once; each call uses a
-/// connection of its own.
+/// Table of HBase, used through a Thrift 2 gateway. Any number of threads may use it at the same time; each call has
+/// its own connection.
 pub struct Thrift2 {
     gateway: String,
     table: Vec<u8>,
@@ -94,7 +94,7 @@ impl Connection {
         })
     }
 
-    /// Returns true if the gateway has neither closed the connection nor sent anything unexpected.
+    /// Returns true if the gateway has not closed the connection and has sent no unexpected bytes.
     fn is_quiet(&self) -> bool {
         let peeked = self
             .stream
@@ -113,7 +113,7 @@ impl Connection {
         self.output.flush()
     }
 
-    /// Reads the result of the call `name`; `None` if it returns nothing.
+    /// Reads the result of the call `name`; `None` if the call returns no value.
     fn receive(&mut self, name: &str) -> Result<Option<Value>, Failure> {
         let after = |error: thrift::Error| Failure::After(error.to_string());
         let message = self.input.read_message_begin().map_err(after)?;
@@ -131,7 +131,7 @@ impl Connection {
         let answer = Value::read_struct(&mut self.input).map_err(after)?;
         self.input.read_message_end().map_err(after)?;
         match answer {
-            // Field 0 is the returned value. Other fields are exceptions, whose first field is a text.
+            // Field 0 is the returned value. Any other field is an exception, whose first field is its text.
             Value::Struct(fields) => match fields.into_iter().next() {
                 Some((0, value)) => Ok(Some(value)),
                 Some((_, thrown)) => Err(Failure::Said(
@@ -146,7 +146,7 @@ impl Connection {
 
 impl Thrift2 {
     /// Opens the table `table` (`namespace:table`, or `table` in the default namespace) through `gateway`
-    /// (`host:port`). No read from or write to a connection waits longer than `timeout`.
+    /// (`host:port`). Each read from and each write to a connection takes at most `timeout`.
     ///
     /// # Errors
     /// [`TableError::Unavailable`] if nothing answers there, [`TableError::Refused`] if there is no such table.
@@ -175,7 +175,7 @@ impl Thrift2 {
 
     fn call(&self, name: &str, arguments: &Value) -> Result<Option<Value>, Failure> {
         let mut connection = self.connection()?;
-        // Data may have been sent even if writing ends in an error.
+        // The gateway may have received the call even if writing ends in an error.
         connection
             .send(name, arguments)
             .map_err(|error| Failure::After(error.to_string()))?;
@@ -228,7 +228,7 @@ fn unexpected() -> TableError {
 }
 
 impl Thrift2 {
-    /// Reads one row: a cell, or `None`, for each of `columns` in their order, all in one consistent state.
+    /// Reads one row in one consistent state. Returns a cell, or `None`, for each of `columns`, in their order.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -242,9 +242,9 @@ impl Thrift2 {
         Ok(cells)
     }
 
-    /// Reads the cells of the rows of `range` row by row, those of each row in the order of `columns`. Each row is
-    /// read in one consistent state; rows that are added, removed or changed during the scan are found in any one
-    /// state. At most 10,000 rows are read.
+    /// Reads the cells of the rows of `range`, ordered by row; the cells of a row are in the order of `columns`. Each
+    /// row is read in one consistent state. A row that is added, removed or changed during the scan appears in one of
+    /// its states. Reads at most 10,000 rows.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -260,10 +260,10 @@ impl Thrift2 {
         }
     }
 
-    /// Changes one cell. A nonce is not used, because the gateway has none.
+    /// Changes one cell. The nonce is ignored, because the gateway has no nonces.
     ///
     /// # Errors
-    /// See [`TableError`]. A put with a lifetime of its own is refused.
+    /// See [`TableError`]. A put that sets a lifetime is refused.
     pub fn change(
         &self,
         key: &[u8],
@@ -296,7 +296,7 @@ impl Thrift2 {
                 let arguments = wire::append(table, key, column, tail);
                 now(self.write("append", &arguments)?)
             }
-            // HBase treats an expected empty value like an expected missing cell.
+            // HBase treats an expected empty value in the same way as an expected missing cell.
             Change::CheckAndPut { expected, .. } if expected.as_ref().is_some_and(Vec::is_empty) => {
                 Err(TableError::Refused(
                     "HBase cannot distinguish an expected empty value from a missing cell".into(),
@@ -313,19 +313,19 @@ impl Thrift2 {
         }
     }
 
-    /// Returns the lifetime in milliseconds of cells in the family of `column`: `None` if they do not expire, and 0 if
-    /// the family was altered and HBase does not answer.
+    /// Returns the lifetime in milliseconds of cells in the family of `column`: `None` if they do not expire; 0 if the
+    /// family was altered and HBase does not answer.
     pub fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
         self.families.life_ms(column, || self.lives_ms())
     }
 
-    /// Notifies the client that the table was altered, so that lifetimes of families are requested again before they
-    /// are used.
+    /// Discards the cached lifetimes of column families, because the table was altered. The next use requests them
+    /// again.
     pub fn forget_description(&self) {
         self.families.outdate();
     }
 
-    /// Returns the time of this machine in milliseconds since 1970, which HBase's timestamps are compared with.
+    /// Returns this machine's time in milliseconds since 1970, with which HBase's timestamps are compared.
     pub fn now_ms(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |since| since.as_millis() as u64)

@@ -1,5 +1,5 @@
-//! The RPC client against a real HBase of two region servers, compared with the Thrift 2 gateway and the embedded
-//! table.
+//! Tests of the RPC client with a real HBase of two region servers. The results are compared with those of the Thrift 2
+//! gateway and of the embedded table.
 
 use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::table::Table;
@@ -15,7 +15,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Longer than HBase takes to split, move or merge regions on a busy machine.
+/// Time limit of a call. It is longer than HBase takes to split, move or merge regions on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn name(text: &str) -> ColumnName {
@@ -26,7 +26,7 @@ fn foo() -> ColumnName {
     name("entry:foo")
 }
 
-/// Connects through a region server or the master.
+/// Connects through the server at `port` (a region server or the master). The first address in the list is closed.
 fn open(mini: &Mini, table: &str, port: u16) -> HBase {
     let gone = "127.0.0.1:1";
     let server = format!("127.0.0.1:{port}");
@@ -59,7 +59,7 @@ fn all(limit: usize, reverse: bool) -> ScanRange {
     }
 }
 
-/// Waits for the next millisecond. HBase hides a put that has the same timestamp as a delete.
+/// Waits for the next millisecond, because HBase hides a put that has the same timestamp as a delete.
 fn next_millisecond(table: &dyn Table) {
     let now_ms = table.now_ms();
     while table.now_ms() == now_ms {
@@ -102,7 +102,7 @@ fn verbs(mini: &mut Mini) {
     put(&table, b"a", b"1");
     put(&table, b"a", b"");
     assert_eq!(get(&table, b"a"), Some(Vec::new()));
-    // Several columns in the requested order, one of them twice.
+    // Requests several columns, one of them twice; the cells are in the requested order.
     let (empty, bar) = (name("entry:"), name("entry:bar"));
     let value = Change::Put(b"e".to_vec(), None);
     table.change(b"a", &empty, &value, Nonce::default()).unwrap();
@@ -116,7 +116,7 @@ fn verbs(mini: &mut Mini) {
     assert_eq!(get(&table, b"a"), None);
     assert_eq!(change(&table, b"never", &Change::Delete), Ok(ChangeOutcome::Done));
 
-    // Sums wrap. A repeated nonce is executed once, and answered as before.
+    // Sums wrap. A change with a repeated nonce is executed once, and is answered as it was the first time.
     let nonce = |number| Nonce { group: 9, number };
     for (number, by, sum) in [
         (1, i64::MAX, i64::MAX),
@@ -145,7 +145,7 @@ fn verbs(mini: &mut Mini) {
     assert_eq!(get(&table, b"c"), Some(b"2".to_vec()));
     assert!(matches!(check(Some(b""), b"3"), Err(TableError::Refused(_))));
 
-    // A cell with a lifetime of its own expires.
+    // A cell that has its own lifetime expires.
     change(&table, b"t", &Change::Put(b"1".to_vec(), Some(200))).unwrap();
     let began = Instant::now();
     while get(&table, b"t").is_some() {
@@ -161,7 +161,7 @@ fn verbs(mini: &mut Mini) {
     assert!(matches!(none, TableError::Refused(_)), "{none:?}");
 }
 
-/// More rows than one call returns, over three regions: in ascending and descending order, and with a limit.
+/// Scans more rows than one call returns, over three regions: in ascending and descending order, and with a limit.
 fn long_scans(mini: &mut Mini) {
     const ROWS: usize = 3_500;
     mini.command("create long entry k1000 k3000").unwrap();
@@ -197,7 +197,7 @@ fn long_scans(mini: &mut Mini) {
     }
 }
 
-/// One step of the comparison.
+/// One step of the comparison with the embedded table.
 #[derive(Clone, Debug)]
 enum Step {
     Change(Vec<u8>, usize, Change),
@@ -244,7 +244,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Removes the timestamps, which differ between HBase and the oracle.
+/// Removes the timestamps, because they differ between HBase and the embedded table.
 fn plain(found: &[FoundCell]) -> Vec<(&[u8], usize, &[u8])> {
     found
         .iter()
@@ -252,8 +252,8 @@ fn plain(found: &[FoundCell]) -> Vec<(&[u8], usize, &[u8])> {
         .collect()
 }
 
-/// Random steps over three regions: each answer equals that of the embedded table, and each read equals that of the
-/// Thrift 2 gateway, including the timestamps.
+/// Makes random steps over three regions. Each answer must equal that of the embedded table, and each read must equal
+/// that of the Thrift 2 gateway, including timestamps.
 fn oracle(mini: &mut Mini) {
     mini.command("create oracle entry h p").unwrap();
     let table = open(mini, "oracle", mini.ports.master);
@@ -313,8 +313,8 @@ fn oracle(mini: &mut Mini) {
     assert!(rows > 1_000, "{rows} rows were read");
 }
 
-/// While the table's regions split, move and merge, every scan finds the rows that stay, and every increment counts
-/// once.
+/// Reads and increments while the table's regions split, move and merge. Every scan must find all rows that are not
+/// deleted, and every increment must count once.
 fn regions_that_change(mini: &mut Mini) {
     const ROWS: u8 = 200;
     const COUNTERS: u8 = 4;
@@ -383,9 +383,9 @@ fn regions_that_change(mini: &mut Mini) {
                 std::thread::yield_now();
             }
         };
-        // Any failure ends the other threads too.
+        // If this thread panics, the guard ends the other threads, too.
         let end = StopWhenDropped(stop);
-        // A daughter region cannot be split again before it was compacted.
+        // HBase does not split a daughter region again before it was compacted.
         for command in [
             "split busy k0",
             "split busy kZ",

@@ -1,5 +1,5 @@
-//! The Thrift 2 client against a small gateway over the embedded table, and against a real gateway if LINESIDE_THRIFT2
-//! is `host:port/table`. That table must have the families `a` and `b`.
+//! Tests of the Thrift 2 client with a small gateway over the embedded table. If LINESIDE_THRIFT2 is set to
+//! `host:port/table`, the tests also use that real gateway; its table must have the families `a` and `b`.
 
 use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::table::Table;
@@ -24,15 +24,15 @@ fn name(text: &str) -> ColumnName {
     ColumnName::new(text.as_bytes()).unwrap()
 }
 
-/// Behaviour of the gateway.
+/// Behaviour of the test's gateway.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Plain,
-    /// Executes the first two changes, and closes the connection instead of answering.
+    /// Executes the first two changes, but closes the connection instead of answering.
     Silent,
 }
 
-/// Starts a gateway with the calls that the client uses. It runs until the end of the test.
+/// Starts a gateway that supports the calls that the client uses. It runs until the test ends.
 fn gateway(table: Arc<Embedded>, manner: Manner) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -188,7 +188,7 @@ fn check_and_put(table: &Embedded, arguments: &Value) -> Value {
     returns(Value::Bool(changed.unwrap() == ChangeOutcome::Done))
 }
 
-/// Scans with HBase's bounds: in either direction, the start is included and the stop is excluded.
+/// Scans with HBase's bounds: in both directions, the start row is inclusive and the stop row is exclusive.
 fn scan(table: &Embedded, scan: &Value, arguments: &Value, columns: &[ColumnName]) -> Value {
     let reverse = scan.field(11) == Some(&Value::Bool(true));
     let Some(Value::I32(limit)) = arguments.field(3) else {
@@ -336,7 +336,7 @@ fn impossible_requests_are_refused_and_unknown_outcomes_reported() {
     let column = name("a:x");
     let change = |column: &ColumnName, change| thrift2.change(b"k", column, &change, Nonce::default());
     let put = || Change::Put(b"v".to_vec(), None);
-    // The change was made without an answer. The connection is not used again.
+    // The gateway makes the change but does not answer. The client does not use the connection again.
     for _ in 0..2 {
         assert!(matches!(change(&column, put()), Err(TableError::Unknown(_))));
     }

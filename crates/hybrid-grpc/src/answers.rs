@@ -1,4 +1,4 @@
-//! Conversion of a node's answers to messages.
+//! Conversion of a node's answers to protobuf messages.
 
 use crate::messages::{
     Cell, Cells, Event, KeyCell, KeyCells, Placed, Proof, SignedHeader, Version, Write, Writes,
@@ -9,12 +9,12 @@ use lineside_hybrid::{Code, request};
 use prost::Message;
 use std::sync::Arc;
 
-/// Size in bytes from which on a value is shared instead of copied.
+/// Length in bytes from which a value is shared with the node's memory instead of copied.
 const SHARED_BYTES: usize = 1024;
 
 /// A message that answers a request.
 pub trait Reply: Message + Default + 'static {
-    /// Converts a node's answer; `None` if it answers another kind of request.
+    /// Converts a node's answer; `None` if the answer belongs to another kind of request.
     fn of(answered: Answered) -> Option<Self>;
 
     /// Sets the outcome of the request.
@@ -27,7 +27,8 @@ pub trait Reply: Message + Default + 'static {
         reply
     }
 
-    /// Converts a node's answer, or refuses it with `too_large` if it has more than `bytes_max` bytes.
+    /// Converts a node's answer. If the message would have more than `bytes_max` bytes, refuses the request with
+    /// `too_large` instead.
     fn within(answered: Answered, bytes_max: usize) -> Self {
         let reply = match answered {
             Answered::Refused(code) => return Self::refused(code),

@@ -23,10 +23,10 @@ use tonic_prost::ProstCodec;
 
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
-/// Reason why there is no answer.
+/// Reason why the client has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// The endpoint is invalid, or no server answers there.
+    /// The endpoint is invalid, or no server answers at that address.
     #[error("cannot connect to {endpoint}: {why}")]
     Connect {
         /// Address of the endpoint.
@@ -40,7 +40,8 @@ pub enum AskError {
     /// The call failed. The request may have been executed or not.
     #[error("the call failed, and the request may have been executed: {}", why_broken(.0))]
     Broken(Status),
-    /// The node refuses the request. Only the paper's service uses this; other answers contain the code.
+    /// The node refuses the request. Only the paper's service returns this error; in other services the answer contains
+    /// the code.
     #[error("refused: {}: {}", code_name(*.0), .0.meaning())]
     Refused(Code),
     /// The answer has a code unknown to this version, or lacks a required field.
@@ -50,12 +51,12 @@ pub enum AskError {
 
 impl From<Status> for AskError {
     fn from(status: Status) -> Self {
-        // The status is not a source, because the message already contains its description.
+        // The message of this error already contains the status, so the status is not given as a source as well.
         Self::Broken(status)
     }
 }
 
-/// Describes a status together with its causes: if a connection was closed, only these say why.
+/// Describes a status with its causes. If a connection was closed, only the causes explain why.
 fn why_broken(status: &Status) -> String {
     let mut words = status.message().to_owned();
     let mut below = status.source();
@@ -69,12 +70,12 @@ fn why_broken(status: &Status) -> String {
     words
 }
 
-/// An answer with a code.
+/// An answer that contains the code of its outcome.
 pub trait Coded {
-    /// Outcome of the request.
+    /// Returns the outcome of the request.
     ///
     /// # Errors
-    /// [`AskError::Answer`] for a code of a later version.
+    /// [`AskError::Answer`] if this version of the client does not know the code.
     fn known_code(&self) -> Result<Code, AskError>;
 }
 
@@ -105,7 +106,7 @@ impl From<Version> for request::Version {
 pub struct Connection(Grpc<Channel>);
 
 impl Connection {
-    /// Connects to `HOST:PORT`.
+    /// Connects to the server at `HOST:PORT`.
     ///
     /// # Errors
     /// [`AskError::Connect`].
@@ -128,7 +129,7 @@ impl Connection {
                 .map_err(|error| failed(chain(&error)))?;
         }
         let connected = tokio::time::timeout(CONNECT_WAIT, channel.connect()).await;
-        let connected = connected.map_err(|_| failed("no answer in time".to_owned()))?;
+        let connected = connected.map_err(|_| failed("the server did not answer in time".to_owned()))?;
         let channel = connected.map_err(|error| failed(chain(&error)))?;
         Ok(Connection(
             Grpc::new(channel)
@@ -221,15 +222,15 @@ impl Connection {
     }
 }
 
-/// Signs and sends requests. Concurrent writes may overtake one another, and one is then refused with `nonce_used`.
-/// Use clients with separate lanes, or one batch.
+/// Client that signs requests and sends them. Concurrent writes may overtake one another, and the node then refuses one
+/// of them with `nonce_used`. To write concurrently, use clients with separate lanes, or one batch.
 pub struct Client {
     signing: Signing,
     connection: Connection,
 }
 
 impl Client {
-    /// Connects to `HOST:PORT`. Counters start from the clock: [`counter_now`].
+    /// Connects to the server at `HOST:PORT`. Counters start from the clock, see [`counter_now`].
     ///
     /// # Errors
     /// [`AskError::Connect`].
@@ -243,12 +244,12 @@ impl Client {
         Ok(Client { signing, connection })
     }
 
-    /// Returns the connection.
+    /// Returns the connection to the node.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// Returns the signer.
+    /// Returns the signer of this client's requests.
     pub fn signing(&self) -> &Signing {
         &self.signing
     }
@@ -263,7 +264,7 @@ impl Client {
         self.connection.get(request).await
     }
 
-    /// Sets a key. With `read`, the key must have this version.
+    /// Sets a key. If `read` names a version, the key must have this version.
     ///
     /// # Errors
     /// [`AskError`].
@@ -277,7 +278,7 @@ impl Client {
         self.connection.set(request).await
     }
 
-    /// Deletes a key. With `read`, the key must have this version.
+    /// Deletes a key. If `read` names a version, the key must have this version.
     ///
     /// # Errors
     /// [`AskError`].
@@ -286,7 +287,7 @@ impl Client {
         self.connection.delete(request).await
     }
 
-    /// Reads the cells from `start` on, before `stop`; an empty `stop` means the end.
+    /// Reads the cells of keys from `start` (inclusive) to `stop` (exclusive; empty: no end).
     ///
     /// # Errors
     /// [`AskError`].
@@ -308,7 +309,7 @@ impl Client {
             .await
     }
 
-    /// Requests a proof of a key's cell.
+    /// Requests a proof of a key's value, or of its absence.
     ///
     /// # Errors
     /// [`AskError`].
@@ -319,7 +320,7 @@ impl Client {
             .await
     }
 
-    /// Returns the newest writes of a key; with `before`, only older ones.
+    /// Returns the newest writes of a key; if `before` is given, only older writes.
     ///
     /// # Errors
     /// [`AskError`].
@@ -346,7 +347,7 @@ impl Client {
             .await
     }
 
-    /// Asks for the outcome of a transaction.
+    /// Requests the outcome of a transaction.
     ///
     /// # Errors
     /// [`AskError`].
@@ -357,8 +358,8 @@ impl Client {
             .await
     }
 
-    /// Subscribes to all writes below a prefix. The first event has the block after which they are reported, or the
-    /// refusal.
+    /// Subscribes to all writes below a prefix. The first event has a block number, after which all writes are
+    /// reported, or the code of a refusal.
     ///
     /// # Errors
     /// [`AskError`].

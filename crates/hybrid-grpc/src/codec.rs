@@ -1,7 +1,7 @@
 //! A codec that counts the entries of a batch before it decodes the message.
 //!
-//! An entry may be two bytes long and take many times that once it is decoded. So a message with too many entries is
-//! refused by its wire format alone.
+//! An entry of a batch may be two bytes long and take many times as much memory when it is decoded. So the codec finds
+//! a message with too many entries by its wire format, and refuses it before decoding.
 
 use bytes::Buf;
 use prost::Message;
@@ -13,13 +13,13 @@ use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 /// Maximum number of requests in a batch.
 pub(crate) const BATCH_MAX: usize = 10_000;
 
-/// Wire types of protobuf (https://protobuf.dev/programming-guides/encoding).
+/// Wire types of protobuf: kinds of fields (https://protobuf.dev/programming-guides/encoding).
 const VARINT: u64 = 0;
 const FIXED_64: u64 = 1;
 const LENGTH_DELIMITED: u64 = 2;
 const FIXED_32: u64 = 5;
 
-/// Codec of protobuf messages that takes at most [`BATCH_MAX`] fields of a request's top level.
+/// Codec of protobuf messages. It accepts a request with at most [`BATCH_MAX`] fields at its top level.
 pub(crate) struct CountingCodec<Out, In>(PhantomData<fn() -> (Out, In)>);
 
 impl<Out, In> Default for CountingCodec<Out, In> {
@@ -68,7 +68,7 @@ impl<In: Message + Default> Decoder for CountingDecoder<In> {
 /// Checks that a message has at most [`BATCH_MAX`] fields at its top level. A repeated field counts once for each
 /// entry.
 ///
-/// OUT_OF_RANGE: there are more. INVALID_ARGUMENT: the bytes are not a proto3 message.
+/// Returns OUT_OF_RANGE if there are more, and INVALID_ARGUMENT if the bytes are not a proto3 message.
 fn check_fields(mut message: &[u8]) -> Result<(), Status> {
     let malformed = || Status::invalid_argument("the request is not a protobuf message");
     let mut fields = 0;
@@ -79,7 +79,7 @@ fn check_fields(mut message: &[u8]) -> Result<(), Status> {
             FIXED_64 => Some(8),
             LENGTH_DELIMITED => varint(&mut message),
             FIXED_32 => Some(4),
-            // Groups are not in proto3.
+            // proto3 has no groups, so such a message is malformed.
             _ => None,
         };
         let rest = length.and_then(|length| message.get(usize::try_from(length).ok()?..));
@@ -94,7 +94,7 @@ fn check_fields(mut message: &[u8]) -> Result<(), Status> {
     Ok(())
 }
 
-/// Reads a number of at most ten bytes.
+/// Reads a variable-length integer of at most ten bytes.
 fn varint(message: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for index in 0..10 {
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_message_are_refused() {
+    fn bytes_that_are_not_a_message_are_refused() {
         for bytes in [
             &[0x0a][..],
             &[0x0a, 1],
             &[0x08, 0x80],
             &[0x09, 0],
-            // A group would hide fields.
+            // A group could hide fields from the count, so it is refused.
             &[0x0b, 0x0a, 0, 0x0c],
             &[0x0e],
             &[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],

@@ -1,4 +1,4 @@
-//! Counts of the requests that arrive by gRPC, and the times until they were answered.
+//! Counts of the requests that arrive by gRPC, and the times until their answers.
 
 use crate::serve::Database;
 use bytes::Bytes;
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 /// Counts of requests since the start.
 #[derive(Debug)]
 pub struct RequestCounts {
-    /// Requests that were passed to the database.
+    /// Number of requests that were passed to the database.
     pub passed: AtomicU64,
-    /// Requests that the database has answered.
+    /// Number of requests that the database has answered.
     pub answered: AtomicU64,
-    /// Time in ns from a request's way to the database until its answer, with queue and fdatasync.
+    /// Time in nanoseconds from passing a request to the database until its answer. It includes waiting and fdatasync.
     pub latency: Histogram,
 }
 
@@ -39,15 +39,15 @@ impl RequestCounts {
     }
 }
 
-/// Database that counts the requests to another one. Requests that fit no method of the service are not passed to it,
-/// and not counted.
+/// Wrapper of a database that counts the requests to it. The server refuses requests that do not fit their method
+/// before they reach the database, so these are not counted.
 pub struct Counted {
     database: Arc<dyn Database>,
     counts: Arc<RequestCounts>,
 }
 
 impl Counted {
-    /// Counts the requests to `database`.
+    /// Wraps `database`.
     pub fn new(database: Arc<dyn Database>) -> Self {
         Self {
             database,
@@ -55,7 +55,7 @@ impl Counted {
         }
     }
 
-    /// Returns the counts, which outlive the database.
+    /// Returns the counts. They remain valid after the database is dropped.
     pub fn counts(&self) -> Arc<RequestCounts> {
         Arc::clone(&self.counts)
     }
@@ -73,7 +73,7 @@ impl Database for Counted {
         self.database.submit(requests, Box::new(answered));
     }
 
-    /// Counts the beginning of the stream as one request; events are not counted.
+    /// Counts the beginning of the stream as one request; the events in it are not counted.
     fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code> {
         let begin = Instant::now();
         self.counts.passed.fetch_add(1, Relaxed);

@@ -1,4 +1,4 @@
-//! Messages of `proto/hybrid.proto`. The signed bytes are passed on without a copy.
+//! Messages of `proto/hybrid.proto` as Rust types. The server passes the signed bytes of a request on without a copy.
 
 #![allow(missing_docs, reason = "proto/hybrid.proto explains every field")]
 

@@ -1,4 +1,4 @@
-//! Server of `lineside.hybrid.v1.Node` for one node.
+//! Server of the gRPC service `lineside.hybrid.v1.Node`.
 
 use crate::answers::Reply;
 use crate::codec::CountingCodec;
@@ -33,18 +33,18 @@ use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-/// Maximum number of bytes of a message, in both directions.
+/// Maximum number of bytes of a message to or from the server.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// Bytes of the code and its name in an answer of a batch, with the tags and lengths before them.
+/// Number of bytes that a code and its name take in an answer of a batch, including their tags and lengths.
 const REFUSED_BYTES: usize = 32;
-/// Time that a stopping server waits for answers.
+/// Maximum time for which a server that is stopping waits for open calls to be answered.
 const STOP_WAIT: Duration = Duration::from_secs(5);
-/// Bytes of requests that a connection may send before its calls take them.
+/// Number of bytes that a client may send on a connection before the server has processed them (HTTP/2 window).
 const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
-/// Maximum number of bytes of a call's headers.
+/// Maximum number of bytes of a call's HTTP/2 headers.
 const HEADERS_BYTES_MAX: u32 = 8 << 10;
 
-/// The database that answers; a [`Node`] implements it.
+/// Interface to the database that answers requests. [`Node`] implements it.
 pub trait Database: Send + Sync + 'static {
     /// See [`Node::submit_inline`].
     fn submit(&self, requests: Vec<Bytes>, done: Box<dyn FnOnce(Vec<Answer>) + Send>);
@@ -52,7 +52,7 @@ pub trait Database: Send + Sync + 'static {
     /// See [`Node::watch`].
     ///
     /// # Errors
-    /// The code of the refusal.
+    /// Returns the code of the refusal.
     fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code>;
 
     /// Returns true if the database is in the paper's mode.
@@ -73,10 +73,10 @@ impl<D: Disk + Send + Sync + 'static> Database for Node<D> {
     }
 }
 
-/// Serves a node until `stop` is ready. Watchers' streams end then; other calls are still answered.
+/// Serves a node until `stop` is ready. Then the streams of watchers end; other open calls are still answered.
 ///
 /// # Errors
-/// The transport cannot be set up.
+/// Returns an error if the transport cannot be set up.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<ServerTls>,
@@ -119,11 +119,11 @@ pub async fn serve(
     served.map_err(io::Error::other)
 }
 
-/// Binds, and serves in a task of its own. Events that wait for watchers may take half as many bytes as calls in
+/// Binds the address and serves in a new task. Events that wait for watchers may take half as many bytes as calls in
 /// progress, in addition to those.
 ///
 /// # Errors
-/// The address cannot be bound.
+/// Returns an error if the address cannot be bound.
 pub async fn start(
     listen: impl tokio::net::ToSocketAddrs,
     tls: Option<ServerTls>,
@@ -145,7 +145,7 @@ pub(crate) async fn ask(database: &dyn Database, requests: Vec<Bytes>) -> Result
     database.submit(
         requests,
         Box::new(move |answers| {
-            // The caller may have gone.
+            // The call may have been cancelled; then no one receives the answers.
             let _ = send.send(answers);
         }),
     );
@@ -154,7 +154,7 @@ pub(crate) async fn ask(database: &dyn Database, requests: Vec<Bytes>) -> Result
         .map_err(|_| Status::unavailable("the node is stopping; the outcome of the request is not known"))
 }
 
-/// Returns true if the request fits the method.
+/// Function that returns true if the request belongs to the method.
 type IsFor = fn(&Bytes) -> bool;
 
 fn only_deletes(request: &Bytes) -> bool {
@@ -171,7 +171,7 @@ macro_rules! is_for {
     };
 }
 
-/// Method with one request and one answer.
+/// gRPC method with one request and one answer.
 struct One<R> {
     service: NodeService,
     is_for: IsFor,
@@ -196,7 +196,7 @@ impl<R: Reply> UnaryService<Signed> for One<R> {
     }
 }
 
-/// Answers to a batch.
+/// Message with the answers to a batch.
 trait Batch: Message + Default + 'static {
     type Reply: Reply;
 
@@ -219,7 +219,7 @@ impl Batch for PlacedBatch {
     }
 }
 
-/// Method with many requests, and an answer to each.
+/// gRPC method with many requests and an answer to each.
 struct Many<B> {
     service: NodeService,
     is_for: IsFor,
@@ -255,7 +255,7 @@ impl<B: Batch> UnaryService<SignedBatch> for Many<B> {
     }
 }
 
-/// The method `Watch`.
+/// The gRPC method `Watch`.
 struct Watch(NodeService);
 
 impl ServerStreamingService<Signed> for Watch {
@@ -285,7 +285,8 @@ pub(crate) struct NodeService {
 pub(crate) type Answered = BoxFuture<http::Response<Body>, Infallible>;
 
 impl NodeService {
-    /// Answers a call. It counts towards the limits before its message is read, until its answer has been sent.
+    /// Answers a call. The call counts towards the server's limits from before its message is read until its answer has
+    /// been sent.
     pub fn within<Answering>(
         &self,
         request: http::Request<Body>,

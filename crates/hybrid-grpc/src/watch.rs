@@ -1,5 +1,5 @@
-//! Stream of a watcher: events wait in a bounded queue. A client that does not read them gets `busy` as its last
-//! event.
+//! Stream of events to a watcher. Events wait in a bounded queue; a client that does not read them in time gets the
+//! code `busy` as its last event.
 
 use crate::answers::{event, shared, version};
 use crate::messages::Event;
@@ -21,13 +21,13 @@ const EVENTS_MAX: usize = 4096;
 /// Maximum number of bytes of keys and values that wait for a client.
 const BYTES_MAX: usize = 8 << 20;
 
-/// Bytes of memory per event in addition to its key and value.
+/// Number of bytes of memory for each event, in addition to its key and value.
 const EVENT_BYTES: usize = 128;
 
-/// Queue of events.
+/// Sending side of a client's queue of events.
 type Queue = mpsc::UnboundedSender<Event>;
 
-/// Limit of the total bytes of the events that are queued for the clients of one server.
+/// Limit of the total number of bytes of all events that wait for the clients of a server.
 pub(crate) struct Room {
     bytes: AtomicUsize,
     bytes_max: usize,
@@ -43,7 +43,7 @@ impl Room {
     }
 }
 
-/// Counters of the events that wait for one client.
+/// Number and bytes of the events that wait for one client.
 struct WaitingEvents {
     events: AtomicUsize,
     bytes: AtomicUsize,
@@ -100,7 +100,8 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Subscribes at a node; the stream begins with the node's answer. `stopping` ends it.
+    /// Subscribes to writes at the database. The stream begins with the node's answer, and ends when `stopping` is
+    /// true.
     pub async fn of(
         database: Arc<dyn Database>,
         request: Bytes,
@@ -110,7 +111,7 @@ impl Events {
         let (queue, events) = mpsc::unbounded_channel();
         let waiting = Arc::new(WaitingEvents::new(room));
         let sink = sink(queue, waiting.clone());
-        // Blocks until the request is verified.
+        // `Database::watch` blocks until the request is verified, so it runs in a thread for blocking work.
         let watching = tokio::task::spawn_blocking(move || database.watch(request, sink)).await;
         let (first, watching) = match watching {
             Ok(Ok(watching)) => {
@@ -128,7 +129,7 @@ impl Events {
             Err(_) => return Err(Status::unavailable("the server is stopping")),
         };
         let stop = async move {
-            // An error means that the server has ended.
+            // An error means that the server has ended, which ends the stream, too.
             let _ = stopping.wait_for(|stopping| *stopping).await;
         };
         Ok(Events {
@@ -207,7 +208,7 @@ mod tests {
         }
         assert!(
             !second(told(1)),
-            "without room, the client gets an error and its stream ends"
+            "if the limit is reached, the client gets `busy` and its stream ends"
         );
         assert!(!first(told(1)));
         drop((first, taken, waiting));

@@ -1,5 +1,5 @@
-//! Tests of clients that use up shared resources, with raw HTTP/2: batches of empty entries, unfinished calls, idle
-//! connections.
+//! Tests of clients that try to use up a server's resources, with raw HTTP/2: batches of empty entries, unfinished
+//! calls, idle connections.
 
 #[path = "../../hybrid/tests/common/mod.rs"]
 mod common;
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tonic::Code as GrpcCode;
 use tonic::codegen::http::{Request, Response};
 
-/// Longest time that a test waits for what must come.
+/// Maximum time for which a test waits for an event that must happen.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn serve(limits: Limits) -> (Arc<Node<SimDisk>>, Running) {
@@ -35,7 +35,7 @@ async fn serve_node(limits: Limits, options: Options) -> (Arc<Node<SimDisk>>, Ru
     (node, running.unwrap())
 }
 
-/// A connection that speaks HTTP/2, and the task that drives it.
+/// An HTTP/2 connection, and the task that drives it.
 struct Raw {
     sender: SendRequest<Bytes>,
     driver: JoinHandle<Result<(), h2::Error>>,
@@ -49,13 +49,14 @@ impl Raw {
         let (sender, mut connection) = builder.handshake(stream).await?;
         let mut pings = connection.ping_pong().unwrap();
         let driver = tokio::spawn(connection);
-        // The client considers the handshake complete before the server has sent anything.
+        // The client considers the handshake complete before the server has answered, so a ping checks that the server
+        // accepts the connection.
         let pong = pings.ping(h2::Ping::opaque());
         tokio::time::timeout(WAIT_TIMEOUT, pong).await.unwrap()?;
         Ok(Raw { sender, driver })
     }
 
-    /// Begins a call of a method, without any of its message.
+    /// Begins a call of a method without sending its message.
     async fn call(&mut self, method: &str) -> (ResponseFuture, SendStream<Bytes>) {
         let request = Request::post(format!("http://node{method}"))
             .header("content-type", "application/grpc")
@@ -68,14 +69,14 @@ impl Raw {
     }
 }
 
-/// A message with the five bytes of gRPC's prefix.
+/// Returns a message after gRPC's prefix of five bytes, which claims that the message has `claimed_bytes` bytes.
 fn prefixed(message: &[u8], claimed_bytes: usize) -> Bytes {
     [&[0][..], &(claimed_bytes as u32).to_be_bytes(), message]
         .concat()
         .into()
 }
 
-/// Sends bytes as the server's window allows.
+/// Sends bytes as fast as the server's flow-control window allows.
 async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes, is_end: bool) {
     while !bytes.is_empty() {
         stream.reserve_capacity(bytes.len());
@@ -85,12 +86,12 @@ async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes, is_end: bool) {
         };
         let part = bytes.split_to(capacity.min(bytes.len()));
         let is_last = bytes.is_empty();
-        // The server may have ended the call.
+        // An error means that the server has already ended the call.
         let _ = stream.send_data(part, is_last && is_end);
     }
 }
 
-/// Returns the status of gRPC with which a call ended.
+/// Returns the gRPC status with which a call ended.
 async fn status(response: ResponseFuture) -> GrpcCode {
     let ended = async {
         let response: Response<RecvStream> = response.await.unwrap();
@@ -131,7 +132,7 @@ async fn eventually(mut is_so: impl FnMut() -> bool) {
 const BATCH_SET: &str = "/lineside.hybrid.v1.Node/BatchSet";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_of_empty_entries_is_refused_and_the_server_lives() {
+async fn a_batch_of_empty_entries_is_refused_and_the_server_continues() {
     let (node, running) = serve(Limits::default()).await;
     let mut raw = Raw::connect(running.address).await.unwrap();
     let message = [0x0a, 0].repeat((4 << 20) / 2 - 8);
@@ -144,7 +145,7 @@ async fn a_batch_of_empty_entries_is_refused_and_the_server_lives() {
         send(&mut stream, prefixed(&message, message.len()), true).await;
         assert_eq!(status(response).await, GrpcCode::OutOfRange, "{method}");
     }
-    // The paper's service is not available here.
+    // A database that is not in the paper's mode does not serve the paper's service.
     let (response, mut stream) = raw.call("/controller.Node/BatchSet").await;
     send(&mut stream, prefixed(&[], 0), true).await;
     assert_eq!(status(response).await, GrpcCode::Unimplemented);
@@ -187,7 +188,7 @@ async fn half_sent_calls_of_all_connections_share_one_bound() {
         }
         connections.push(raw);
     }
-    // One untrusted source may use a quarter of the bytes.
+    // An untrusted source may use a quarter of the bytes: three of its 60 calls are accepted.
     assert_eq!((held.len(), refused), (3, 57));
     honest(&running).await.head().await.unwrap();
     drop((held, connections));
@@ -206,7 +207,7 @@ async fn a_message_that_does_not_arrive_ends_its_call() {
     let (response, mut stream) = raw.call(BATCH_SET).await;
     send(&mut stream, prefixed(&[0x0a], 4 << 20), false).await;
     assert_eq!(status(response).await, GrpcCode::DeadlineExceeded);
-    // A complete message of a call that does not end.
+    // A complete message, but the client does not end the call.
     let (response, mut stream) = raw.call(BATCH_SET).await;
     send(&mut stream, prefixed(&[], 0), false).await;
     assert_eq!(status(response).await, GrpcCode::DeadlineExceeded);
@@ -215,7 +216,7 @@ async fn a_message_that_does_not_arrive_ends_its_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn beyond_the_nodes_bytes_requests_are_told_busy() {
+async fn requests_above_the_byte_limit_of_the_node_are_answered_busy() {
     let options = Options {
         verify_threads: 1,
         waiting_bytes: 2000,
@@ -248,7 +249,7 @@ async fn beyond_the_nodes_bytes_requests_are_told_busy() {
     running.stop().await.unwrap();
 }
 
-/// Limits of 16 connections, of which one source may have two.
+/// Limits of 16 connections, of which one source may have two. A connection without calls may be closed after `idle`.
 fn few(idle: Duration) -> Limits {
     Limits {
         connections: 16,
@@ -267,7 +268,7 @@ async fn one_source_cannot_take_all_connections() {
     assert!(third.is_err(), "the source has used its share");
     let standing = running.gate.standing();
     assert_eq!((standing.connections, standing.refused), (2, 1));
-    assert!(standing.problems.is_empty(), "other sources are let in");
+    assert!(standing.problems.is_empty(), "another source can still connect");
     running.stop().await.unwrap();
 }
 
@@ -281,7 +282,7 @@ async fn a_connection_without_a_call_is_closed_in_order_when_room_is_needed() {
     let driver = tokio::spawn(connection);
     let busy = Raw::connect(running.address).await.unwrap();
     let begun = std::time::Instant::now();
-    // Pings do not count as use.
+    // The client sends pings, which do not count as use of the connection.
     while begun.elapsed() < 2 * idle {
         let pong = pings.ping(h2::Ping::opaque());
         tokio::time::timeout(WAIT_TIMEOUT, pong).await.unwrap().unwrap();
@@ -301,7 +302,7 @@ async fn a_connection_without_a_call_is_closed_in_order_when_room_is_needed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_is_not_taken_does_not_keep_its_connection() {
+async fn a_client_that_does_not_read_its_answer_loses_its_connection() {
     let (_, running) = serve(few(Duration::ZERO)).await;
     let mut waiting = Vec::new();
     for _ in 0..2 {

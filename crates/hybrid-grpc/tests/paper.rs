@@ -1,4 +1,4 @@
-//! Tests of the paper's service with a database in the paper's mode, and with another.
+//! Tests of the paper's gRPC service, with a database in the paper's mode and with one that is not.
 
 #[path = "../../hybrid/tests/common/mod.rs"]
 mod common;
@@ -36,7 +36,7 @@ async fn client(running: &Running, secret: SecretKey) -> Client {
     Client::connect(&endpoint, None, secret).await.unwrap()
 }
 
-/// gRPC code of a failed call.
+/// Returns the gRPC status code of a failed call.
 fn broken<T: std::fmt::Debug>(answer: Result<T, AskError>) -> GrpcCode {
     match answer {
         Err(AskError::Broken(status)) => status.code(),
@@ -62,7 +62,7 @@ async fn the_paper_client_gets_the_documented_answers() {
     let got = client.get(client.sign_get("a")).await.unwrap();
     assert_eq!((got.value.as_str(), got.version), ("1", 1));
     assert_eq!((got.pubkey.as_str(), got.signature.as_str()), ("", ""));
-    // A repeated request gets its first position again; another request with an old version is refused.
+    // A repeated request gets the position of its first execution. Another request with an old version is refused.
     assert_eq!(client.set(first).await.unwrap().txid, "txid1tx0");
     assert_eq!(
         refusal(client.set(client.sign_set("a", "2", 0).unwrap()).await),
@@ -114,7 +114,8 @@ async fn malformed_requests_are_refused() {
         with(&|request| request.pubkey.clear()),
         with(&|request| request.pubkey.replace_range(..2, "0x")),
         with(&|request| request.signature.truncate(126)),
-        // The paper's micro-benchmark passes 65 bytes to its verifier, which refuses them without a check.
+        // The paper's micro-benchmark passes signatures of 65 bytes to its verifier, which refuses them without a
+        // check.
         with(&|request| request.signature.push_str("00")),
         with(&|request| request.key.clear()),
         with(&|request| request.key = "k".repeat(1025)),
@@ -179,7 +180,7 @@ async fn batches_and_calls_are_bounded() {
 async fn each_mode_refuses_requests_of_the_other_mode() {
     let (_, plain) = serve(false).await;
     let paper = client(&plain, member_key(5)).await;
-    // The node does not have the service, which the client reports as a code.
+    // The node does not serve the paper's service, and the client reports this as a code.
     assert_eq!(refusal(paper.get(paper.sign_get("a")).await), Code::WrongMode);
     let set = paper.sign_set("a", "1", 0).unwrap();
     assert_eq!(refusal(paper.set(set.clone()).await), Code::WrongMode);
@@ -211,7 +212,7 @@ async fn each_mode_refuses_requests_of_the_other_mode() {
     assert_eq!(cells.known_code().unwrap(), Code::WrongMode);
     let head = native.head().await.unwrap();
     assert_eq!(head.known_code().unwrap(), Code::Done);
-    // A native method does not take the paper's bytes either.
+    // A native method does not accept the bytes of the paper's requests either.
     let bytes = bytes::Bytes::from(vec![2; 200]);
     let placed = native.connection().set(bytes).await.unwrap();
     assert_eq!(placed.known_code().unwrap(), Code::Malformed);

@@ -1,4 +1,4 @@
-//! Tests that the hand-written messages match the .proto files: the same field numbers and kinds of fields.
+//! Tests that the hand-written Rust messages match the .proto files: same field numbers and same wire types.
 
 use bytes::Bytes;
 use lineside_hybrid_grpc::messages::*;
@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const PROTO: &str = include_str!("../proto/hybrid.proto");
 const PAPER: &str = include_str!("../proto/paper.proto");
 
-/// Number of each field, with its wire type: 0 a varint, 2 bytes after their length.
+/// Field numbers of a message, each with its wire type: 0 is a varint, 2 is bytes after their length.
 type Fields = BTreeSet<(u64, u64)>;
 
-/// Fields of each message.
+/// Returns the fields that a .proto file declares for each message.
 fn declared(proto: &'static str) -> BTreeMap<&'static str, Fields> {
     let mut all = BTreeMap::new();
     let mut inside = None;

@@ -1,4 +1,4 @@
-//! Tests of a node over gRPC: every method, refusals, watchers, TLS, stopping.
+//! Tests of a node over gRPC: every method, refusals, watchers, TLS, and stopping.
 
 #[path = "../../hybrid/tests/common/mod.rs"]
 mod common;
@@ -144,7 +144,7 @@ async fn each_request_of_a_call_is_counted() {
     let watching = client.watch(b"").await.unwrap();
     assert_eq!(now(), (5, 5, 5));
     drop(watching);
-    // A request that does not fit the method is refused before the database sees it.
+    // The server refuses a request that does not fit its method before the database sees it.
     let refused = client.connection().set(get(b"a")).await.unwrap();
     assert_eq!(refused.known_code().unwrap(), Code::Malformed);
     assert_eq!(now(), (5, 5, 5));
@@ -172,7 +172,7 @@ async fn batches_are_answered_one_by_one_in_their_order() {
     }
     assert_eq!(answers[50].version, answers[49].version);
 
-    // Answers that together exceed the size of a message.
+    // The answers together are longer than a message may be.
     let keys: Vec<_> = (0..20)
         .map(|number| format!("long {number:02}").into_bytes())
         .collect();
@@ -215,7 +215,7 @@ async fn a_method_takes_its_own_operation_only() {
     let head = sign(Body::Head);
     placed(&node_at.set(head).await.unwrap(), Code::Malformed);
 
-    // Every method of the .proto file exists; others do not.
+    // The server has every method of the .proto file, and no other.
     let proto = include_str!("../proto/hybrid.proto");
     let methods = proto
         .lines()
@@ -228,7 +228,7 @@ async fn a_method_takes_its_own_operation_only() {
     assert_eq!(raw(&running, "Put").await, Err(GrpcCode::Unimplemented));
 }
 
-/// Sends an empty request to a method. Returns Ok for any answer of the node.
+/// Sends an empty request to a method. Returns Ok if the node answers at all.
 async fn raw(running: &Running, method: &str) -> Result<(), GrpcCode> {
     let endpoint = format!("http://{}", running.address);
     let endpoint = tonic::transport::Endpoint::from_shared(endpoint).unwrap();
@@ -241,7 +241,7 @@ async fn raw(running: &Running, method: &str) -> Result<(), GrpcCode> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watcher_hears_of_writes_and_of_the_end() {
+async fn a_watcher_is_notified_of_writes_and_of_the_end() {
     let (_node, running) = serve(4, None).await;
     let writer = client(&running, 5).await;
     let watcher = client(&running, 6).await;
@@ -261,7 +261,7 @@ async fn a_watcher_hears_of_writes_and_of_the_end() {
     let event = events.message().await.unwrap().unwrap();
     assert_eq!((&event.key[..], event.value), (&b"a/1"[..], None));
 
-    // A client that does not read learns at the end that it has missed events.
+    // A client that does not read its events gets `busy` at the end, so it knows that it has missed events.
     let mut slow = watcher.watch(b"").await.unwrap();
     for _ in 0..80 {
         placed(&writer.set(b"c", None, &[0; 250_000]).await.unwrap(), Code::Done);

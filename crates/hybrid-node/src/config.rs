@@ -1,4 +1,4 @@
-//! The section `[hybrid]` of the configuration; `lineside.toml` explains every key.
+//! Section `[hybrid]` of the configuration. `lineside.toml` explains every key.
 
 use lineside_fastpath::Range;
 use lineside_hybrid::Options;
@@ -13,62 +13,62 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Minimum memory with which each source may send the longest message.
+/// Minimum of `memory_max`, so that one source's share is enough for the longest message.
 const MEMORY_MIN: ByteSize = ByteSize::mib(64);
 
-/// The section `[hybrid]`.
+/// Settings of the section `[hybrid]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HybridConfig {
     /// True if `lineside run` serves this service.
     pub enabled: bool,
-    /// Address and port of gRPC.
+    /// Address and port at which the node serves gRPC.
     pub listen: SocketAddr,
-    /// Address at which requests are taken by UDP.
+    /// Address at which the node takes requests by UDP.
     pub udp: UdpName,
     /// Directory of the ledger.
     pub data: PathBuf,
     /// File with the database's genesis.
     pub genesis: PathBuf,
-    /// File with the node's key.
+    /// File with the node's secret key.
     pub node_key: PathBuf,
-    /// Number of the node.
+    /// Number of the node in the database's membership.
     pub node: u32,
-    /// Log that orders the requests.
+    /// Log that orders the requests of all nodes.
     pub log: LogName,
-    /// True if a topic that may lose acknowledged messages is accepted.
+    /// True if the node may use a Kafka topic whose settings can lose acknowledged messages.
     pub allow_weak_kafka: bool,
     /// File with the server's certificate; empty for no TLS.
     pub certificate: PathBuf,
-    /// File with the certificate's key.
+    /// File with the secret key of the server's certificate.
     pub key: PathBuf,
     /// File with CA certificates of clients; empty if clients need no certificate.
     pub client_ca: PathBuf,
-    /// Sources whose replies may be longer than their requests.
+    /// Source addresses to which UDP replies may be longer than their requests.
     pub trusted_sources: Vec<AddressRange>,
     /// Maximum memory of the service for requests, in bytes.
     pub memory_max: ByteSize,
 }
 
-/// Address at which requests are taken by UDP: `auto`, `off`, or an address and a port.
+/// Setting for the address at which the node takes requests by UDP: `auto`, `off`, or an address and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum UdpName {
-    /// The address of gRPC; none if gRPC uses TLS, because datagrams are not encrypted.
+    /// UDP uses the address of gRPC. If gRPC uses TLS, there is no UDP, because datagrams are not encrypted.
     Auto,
-    /// No UDP.
+    /// The node takes no requests by UDP.
     Off,
-    /// This address.
+    /// UDP uses this address.
     At(SocketAddr),
 }
 
-/// Log that orders the requests: `embedded`, or `kafka://host:port[,host:port][/topic]`.
+/// Setting for the log that orders requests: `embedded`, or `kafka://host:port[,host:port][/topic]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum LogName {
     /// This node orders alone.
     Embedded,
-    /// Kafka at this address, whose syntax is checked.
+    /// Kafka at this address orders messages. The syntax of the address is checked.
     Kafka(String),
 }
 
@@ -94,7 +94,7 @@ impl Default for HybridConfig {
 }
 
 impl HybridConfig {
-    /// Returns the address at which requests are taken by UDP, if they are.
+    /// Returns the address at which the node takes requests by UDP; `None` if UDP is off.
     pub fn udp(&self) -> Option<SocketAddr> {
         match self.udp {
             UdpName::Auto => self.tls_files().is_none().then_some(self.listen),
@@ -103,17 +103,17 @@ impl HybridConfig {
         }
     }
 
-    /// Returns the server's certificate and its key, if it uses TLS.
+    /// Returns the files with the server's certificate and its key; `None` if the server does not use TLS.
     pub fn tls_files(&self) -> Option<(&Path, &Path)> {
         non_empty(&self.certificate).zip(non_empty(&self.key))
     }
 
-    /// Returns the CA certificates of clients, if clients need a certificate.
+    /// Returns the file with the CA certificates of clients; `None` if clients need no certificate.
     pub fn client_ca(&self) -> Option<&Path> {
         non_empty(&self.client_ca)
     }
 
-    /// Returns the limits of gRPC. Calls in progress may take half of the memory, and events of watchers a quarter.
+    /// Returns the limits of gRPC. Calls in progress may take half of `memory_max`, and events of watchers a quarter.
     pub fn limits(&self) -> Limits {
         let trusted: Vec<_> = self.trusted_sources.iter().map(|range| range.0).collect();
         Limits {
@@ -123,7 +123,7 @@ impl HybridConfig {
         }
     }
 
-    /// Returns the options of the node. Requests that wait may take a quarter of the memory.
+    /// Returns the options of the node. Requests that wait for verification may take a quarter of `memory_max`.
     pub fn options(&self) -> Options {
         Options {
             node: self.node,
@@ -135,7 +135,7 @@ impl HybridConfig {
     /// Reads and checks the section.
     ///
     /// # Errors
-    /// All errors in the section.
+    /// Returns all errors in the section.
     pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
         let config: Self = section.read()?;
         let mut issues = Issues::new(section);
@@ -166,7 +166,7 @@ impl HybridConfig {
         let mut warnings = Vec::new();
         if let Some(udp) = self.udp().filter(|udp| !udp.ip().is_loopback()) {
             warnings.push(format!(
-                "[hybrid] requests by UDP to {udp} are signed, but not encrypted"
+                "[hybrid] requests by UDP to {udp} are signed, but not encrypted; use UDP only in a trusted network"
             ));
         }
         if self.tls_files().is_none() && !self.listen.ip().is_loopback() {

@@ -7,10 +7,10 @@ use lineside_util::key_file::read_signing_key;
 use lineside_verify::Curve;
 use std::path::Path;
 
-/// Returns the genesis in a file, and its bytes.
+/// Reads a genesis file. Returns the genesis and the bytes of the file.
 ///
 /// # Errors
-/// [`UsageError`]: the file cannot be read, or is not a genesis.
+/// [`UsageError`] if the file cannot be read or is not a genesis.
 pub fn read_genesis(file: &Path) -> Result<(Genesis, Vec<u8>), UsageError> {
     let bytes = std::fs::read(file).map_err(|error| {
         let shown = file.display();
@@ -23,10 +23,10 @@ pub fn read_genesis(file: &Path) -> Result<(Genesis, Vec<u8>), UsageError> {
     Ok((genesis, bytes))
 }
 
-/// Returns the secret key in a file.
+/// Reads the secret key in a file.
 ///
 /// # Errors
-/// [`UsageError`]: the file cannot be read, others may read it, or it is not a key.
+/// [`UsageError`] if the file cannot be read, if other users may read it, or if it is not a key.
 pub fn read_key(file: &Path) -> Result<SecretKey, UsageError> {
     let unusable = |why: String| UsageError(format!("{why} (`lineside hybrid key new` makes one)"));
     let (curve, secret) =

@@ -30,11 +30,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// Warning about a database whose genesis chose the paper's mode.
-pub const PAPER_MODE_WARNING: &str = "the mode is the paper's: who has seen a request can send it again, and its \
-                                      signature fits other keys, values and versions too (docs/hybrid.md)";
+/// Warning about a database in the paper's mode, which its genesis has chosen.
+pub const PAPER_MODE_WARNING: &str = "the mode is the paper's: anyone who has seen a request can resend it, and its \
+                                      signature is valid for other keys, values and versions, too (docs/hybrid.md)";
 
-/// Registration of the service.
+/// Registration of the service `hybrid` in the daemon.
 pub const DEF: ServiceDef = ServiceDef {
     name: "hybrid",
     may_repeat: false,
@@ -43,7 +43,7 @@ pub const DEF: ServiceDef = ServiceDef {
     pinned_work: None,
 };
 
-/// Kind of a node's directory. The operator may keep the node's genesis and key there.
+/// Kind of a node's directory. The operator may store `genesis.bin` and `node.key` in it.
 pub const KIND: Kind = Kind::new("hybrid", 1).beside(&["genesis.bin", "node.key"]);
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
@@ -53,7 +53,7 @@ fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
 
 struct HybridService {
     config: HybridConfig,
-    /// Contents of the files, after they are read.
+    /// Contents of the files that the configuration names; `None` before they are read.
     files: Option<Files>,
 }
 
@@ -62,11 +62,11 @@ struct Files {
     key: SecretKey,
     tls: Option<grpc::ServerTls>,
     disk: FsDisk,
-    /// Guard that removes what the start has created, until the service is used.
+    /// Guard that removes a directory that the start has created, unless the service is used.
     new_directory: Option<NewDirectory>,
 }
 
-/// Milliseconds by which the ledger's clock may be ahead of the machine's without a warning.
+/// Number of milliseconds by which the ledger's clock may be ahead of this machine's without a warning.
 const CLOCK_AHEAD_MS: u64 = 10_000;
 
 /// State that the status function shares with the running service.
@@ -75,11 +75,11 @@ struct StatusShared {
     udp: Option<SocketDatapath>,
     stall: Duration,
     listen: SocketAddr,
-    /// Limits that all clients of gRPC share.
+    /// Limits on connections and calls that all clients of gRPC share.
     gate: Arc<grpc::Gate>,
-    /// Counts of the requests by gRPC.
+    /// Counts of the requests that arrived by gRPC.
     requests: Arc<grpc::RequestCounts>,
-    /// Durations of fdatasync of the ledger's journal.
+    /// Durations of fdatasync for the ledger's journal.
     sync_times: Arc<Histogram>,
     /// Identifier of the database, in hex.
     database: String,
@@ -106,7 +106,7 @@ impl Service for HybridService {
             has_fast_path: false,
         };
         let grpc = self.config.listen;
-        // gRPC uses TCP, so both may have the same port.
+        // UDP and TCP have separate ports, so UDP is listed only if its port differs from gRPC's.
         let udp = self.config.udp().filter(|udp| udp.port() != grpc.port());
         let udp = udp.map(|udp| listen("udp", udp));
         [listen("listen", grpc)].into_iter().chain(udp).collect()
@@ -163,7 +163,7 @@ impl Service for HybridService {
             tls,
             disk,
             mut new_directory,
-        } = files.context("the node's files are not read")?;
+        } = files.context("internal error: the files of the node were not read")?;
         let sync_times = disk.sync_times();
         let options = config.options();
         let node = Node::start(disk, &genesis, Arc::new(key), options, open_log(&config)?);
@@ -185,8 +185,8 @@ impl Service for HybridService {
                 config.listen
             )
         })?;
-        // If both have one address, UDP uses the port that gRPC got: the system chooses it if the configuration has
-        // 0.
+        // If both settings have the same address, UDP uses the port that gRPC was given, because the system chooses the
+        // port if the configuration says 0.
         let with_same_port = |udp| if udp == config.listen { server.address } else { udp };
         let udp = config.udp().map(with_same_port).map(|listen| {
             start_udp(&config, listen, node.clone(), context.datapath.queue).with_context(|| {
@@ -194,7 +194,8 @@ impl Service for HybridService {
             })
         });
         let udp = udp.transpose()?;
-        // From here on a client may have an acknowledgement of a durable write.
+        // From here on a client may have an acknowledgement of a durable write, so the new directory must not be
+        // removed.
         if let Some(new) = &mut new_directory {
             new.keep();
         }
@@ -215,8 +216,8 @@ impl Service for HybridService {
     }
 }
 
-/// Returns a warning if the ledger's clock is far ahead of this machine's. The ledger's clock never goes back, so one
-/// node whose clock was once wrong has this effect.
+/// Returns a warning if the ledger's clock is far ahead of this machine's. The ledger's clock never goes back, so a
+/// single node whose clock was once wrong can cause this.
 fn clock_warning(tip_time_ms: u64, now_ms: u64) -> Option<String> {
     let ahead_ms = tip_time_ms.checked_sub(now_ms)?;
     (ahead_ms >= CLOCK_AHEAD_MS).then(|| {
@@ -228,8 +229,8 @@ fn clock_warning(tip_time_ms: u64, now_ms: u64) -> Option<String> {
     })
 }
 
-/// Returns an error if the genesis has another key for this node: the key of a node never changes. Nodes that are not
-/// in the genesis may have been added later.
+/// Returns an error if the genesis has another key for this node, because a node's key never changes. A node that is
+/// not in the genesis may have been added later.
 fn has_another_key(node: u32, key: &SecretKey, genesis: &Genesis) -> Option<anyhow::Error> {
     let (_, first) = genesis.nodes.iter().find(|(first, _)| *first == node)?;
     (*first != key.public()).then(|| anyhow!("the genesis has another key for node {node}"))
@@ -252,7 +253,7 @@ fn open_log(config: &HybridConfig) -> anyhow::Result<OpenLog> {
     }
 }
 
-/// Starts the UDP socket with one receiving thread: datagrams received together are verified together.
+/// Starts the UDP socket with one receiving thread. Requests that are received together are then verified together.
 fn start_udp(
     config: &HybridConfig,
     listen: SocketAddr,
@@ -307,7 +308,8 @@ impl Running for RunningHybrid {
         if let Some(udp) = &self.shared.udp {
             udp.stop();
         }
-        // Aborted calls no longer hold the node: it answers the requests it has, and ends with the last status.
+        // After the server has stopped, no call refers to the node any more. The node answers the requests that it has,
+        // and then stops.
         runtime
             .block_on(server.stop())
             .context("hybrid: cannot stop gRPC")
@@ -397,7 +399,7 @@ mod tests {
     use super::clock_warning;
 
     #[test]
-    fn a_ledgers_clock_far_ahead_is_warned_of() {
+    fn a_ledger_clock_that_is_far_ahead_gives_a_warning() {
         assert_eq!(clock_warning(1_000, 500_000), None);
         assert_eq!(clock_warning(509_999, 500_000), None);
         let warning = clock_warning(86_900_000, 500_000).expect("a day ahead");

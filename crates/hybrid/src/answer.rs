@@ -30,36 +30,36 @@ pub struct Past {
 /// Answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing was done, or the outcome is not known.
+    /// The request was refused and changed nothing, or its outcome is not known. The code says which.
     Refused(Code),
     /// Answer to get: the cell of each key.
     Cells(Vec<Option<Cell>>),
-    /// Answer to range: cells ordered by key.
+    /// Answer to a range request: cells ordered by key.
     Range {
         /// The cells, ascending by key.
         cells: Vec<(SharedKey, Cell)>,
-        /// The limit ended the range; more cells follow.
+        /// True if the request's limit ended the range and further keys follow.
         more: bool,
     },
-    /// Answer to prove.
+    /// Answer to a prove request.
     Proof(Box<StateProof>),
-    /// Answer to history.
+    /// Answer to a history request.
     History {
         /// Writes, the newest first.
         past: Vec<Past>,
-        /// Older writes exist.
+        /// True if the key has older writes than these.
         more: bool,
     },
-    /// Answer to head.
+    /// Answer to a head request: the header of the newest block, and this node's signature over its hash.
     Head(Box<(Header, SignedHead)>),
     /// Answer to the paper's verify: the header of the block of the key's last write.
     Block(Box<Header>),
-    /// Answer to watch: the watcher is notified of all writes of blocks after this one.
+    /// Answer to a watch request: the watcher is notified of all writes of blocks after this one.
     Watching {
         /// Number of the block.
         block: u64,
     },
-    /// Answer to write, change and outcome: position in the ledger, and outcome.
+    /// Answer to a write, change or outcome request: the position of the transaction in the ledger, and its outcome.
     Placed {
         /// Outcome of the request.
         code: Code,
@@ -78,33 +78,33 @@ impl Answer {
     }
 }
 
-/// Answer in the form in which it is sent. It differs from [`Answer`] in proofs: a client can read a proof's bytes
-/// only with the value.
+/// Answer in the form in which it is sent to a client. It differs from [`Answer`] in proofs: they are bytes here,
+/// because a client can decode a proof only together with the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// Nothing was done, or the outcome is not known.
+    /// The request was refused and changed nothing, or its outcome is not known. The code says which.
     Refused(Code),
     /// Answer to get: the cell of each key.
     Cells(Vec<Option<Cell>>),
-    /// Answer to range: cells ordered by key.
+    /// Answer to a range request: cells ordered by key.
     Range {
         /// The cells, ascending by key.
         cells: Vec<(SharedKey, Cell)>,
-        /// The limit ended the range; more cells follow.
+        /// True if the request's limit ended the range and further keys follow.
         more: bool,
     },
-    /// Answer to prove: the bytes that [`StateProof::decode`] takes, together with the value.
+    /// Answer to a prove request: the bytes that [`StateProof::decode`] takes, together with the value.
     Proof(Vec<u8>),
-    /// Answer to history.
+    /// Answer to a history request.
     History {
         /// Writes, the newest first.
         past: Vec<Past>,
-        /// Older writes exist.
+        /// True if the key has older writes than these.
         more: bool,
     },
-    /// Answer to head.
+    /// Answer to a head request: the header of the newest block, and the node's signature over its hash.
     Head(Box<(Header, SignedHead)>),
-    /// Answer to write, change and outcome: position in the ledger, and outcome.
+    /// Answer to a write, change or outcome request: the position of the transaction in the ledger, and its outcome.
     Placed {
         /// Outcome of the request.
         code: Code,
@@ -123,9 +123,9 @@ impl From<Answer> for Answered {
             Answer::History { past, more } => Self::History { past, more },
             Answer::Head(both) => Self::Head(both),
             Answer::Placed { code, version } => Self::Placed { code, version },
-            // Only the paper's service sends it.
+            // Only the gRPC service of the paper's mode sends `Block`; it does not use this type.
             Answer::Block(_) => Self::Refused(Code::WrongMode),
-            // A subscription needs more than one answer.
+            // A watcher receives many answers, but this form carries one answer to one request.
             Answer::Watching { .. } => Self::Refused(Code::TooLarge),
         }
     }

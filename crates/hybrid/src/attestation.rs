@@ -97,20 +97,25 @@ fn attestation_digest(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttestationError {
     /// An attestation is for another block.
-    #[error("member {0} has attested another block")]
+    #[error("member {0} has attested another block; ask the member to attest the block of the snapshot")]
     OtherBlock(MemberId),
     /// The member is not an admin of the genesis.
-    #[error("member {0} is not an admin of the genesis")]
+    #[error("member {0} is not an admin of the genesis; give only attestations of its admins")]
     NotAdmin(MemberId),
     /// The signature is not by the key in the genesis.
-    #[error("the attestation of member {0} is not signed with its key in the genesis, for this database")]
+    #[error(
+        "the attestation of member {0} is not signed for this database with the member's key in the genesis"
+    )]
     NotSigned(MemberId),
-    /// There are fewer than the quorum.
-    #[error("{attested} admins of the genesis have attested the block, but the quorum is {quorum}")]
+    /// Fewer admins than the quorum have attested the block.
+    #[error(
+        "{attested} admins of the genesis have attested the block, but the quorum is {quorum}; give attestations of \
+         more admins"
+    )]
     TooFew {
         /// Number of admins who have attested.
         attested: usize,
-        /// Number of admins who must.
+        /// Number of admins who must attest the block.
         quorum: u16,
     },
 }
@@ -119,7 +124,7 @@ pub enum AttestationError {
 /// admins and quorum are not considered: a node that needs attestations does not have the ledger yet.
 ///
 /// # Errors
-/// [`AttestationError`]: the first wrong attestation, or that there are too few.
+/// Returns the error of the first wrong attestation, or [`AttestationError::TooFew`].
 pub fn check_attestations(
     genesis: &Genesis,
     database: &DatabaseId,

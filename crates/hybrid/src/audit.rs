@@ -1,4 +1,5 @@
-//! Audit of a ledger: executes all of it again, signatures included, and reports where it is not what it must be.
+//! Audit of a ledger: verifies every signature, executes every request again, and reports the first place where the
+//! stored ledger differs from the result.
 
 mod beginning;
 mod compare;
@@ -26,13 +27,13 @@ const READ_AHEAD_RECORDS: usize = 2 * HASHED_AT_ONCE;
 pub struct Options {
     /// Number of threads that verify signatures; one more thread executes.
     pub threads: usize,
-    /// Options of the verifier. It always refuses a high s.
+    /// Options of the verifier. The audit always refuses a signature whose s is above half the curve's order.
     pub verify: VerifyOptions,
-    /// The genesis that the ledger must have; `None`: its own.
+    /// The genesis that the ledger must have; `None` accepts any genesis.
     pub genesis: Option<Vec<u8>>,
-    /// A block that the ledger must have, by number and hash. Only a block hash that is known from elsewhere detects
-    /// two changes: removed last blocks (the rest is still a valid ledger), and changed positions of messages in the
-    /// log (only the block's hash covers them).
+    /// A block that the ledger must have, by number and hash. Without a block hash that is known from elsewhere, an
+    /// audit cannot detect two changes: the removal of the last blocks (the rest is still a valid ledger), and changed
+    /// positions of messages in the log (only the block's hash covers them).
     pub tip: Option<(u64, Hash)>,
 }
 
@@ -50,7 +51,7 @@ impl Default for Options {
 /// Progress of an audit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Number of blocks found right so far.
+    /// Number of blocks that were found correct so far.
     pub blocks: u64,
     /// Number of bytes of records read so far.
     pub bytes: u64,
@@ -61,7 +62,7 @@ pub struct Progress {
 /// Result of an audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
-    /// Number of right blocks, without genesis.
+    /// Number of correct blocks, without the genesis.
     pub blocks: u64,
     /// Number of requests in these blocks.
     pub transactions: u64,
@@ -69,19 +70,21 @@ pub struct Audit {
     pub base: Option<SnapshotBase>,
     /// Number of bytes of records read.
     pub bytes: u64,
-    /// Number and hash of the last right block.
+    /// Number and hash of the last correct block.
     pub tip: (u64, Hash),
-    /// Number of bytes after the last record that the next start will cut, up to the last byte that is not zero: a
-    /// group that was never finished, or a last record that was changed. They are a finding.
+    /// Number of bytes after the last valid record, up to the last byte that is not zero; the next start of the node
+    /// cuts these bytes off. They are a group of records that was never finished, or a last record that was changed, so
+    /// the audit also reports them as a finding.
     pub unfinished_bytes: u64,
-    /// The first wrong byte, if there is one.
+    /// The first error in the ledger, if there is one.
     pub finding: Option<Finding>,
 }
 
-/// The snapshot that a ledger begins with. Blocks before it are not there, so they cannot be audited.
+/// The snapshot that a ledger begins with. The ledger does not contain the blocks before it, so the audit cannot check
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotBase {
-    /// Number of its block, whose state it has.
+    /// Number of the block whose state the snapshot contains.
     pub number: u64,
     /// Hash of that block.
     pub hash: Hash,
@@ -90,12 +93,12 @@ pub struct SnapshotBase {
     pub by_attestations: bool,
 }
 
-/// Position where a ledger is not what it must be.
+/// Position and description of an error in a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Name of the file.
     pub file: String,
-    /// Offset of the first byte in the file that is known to be wrong, or of the item that is wrong.
+    /// Offset in the file, in bytes, of the first byte that is known to be wrong, or of the wrong item.
     pub offset: u64,
     /// Number of the block, if the wrong item is a block.
     pub block: Option<u64>,
@@ -107,7 +110,7 @@ pub struct Finding {
 /// again, and compares the results. Calls `progress` from time to time.
 ///
 /// # Errors
-/// I/O errors of the disk. Errors in the ledger are part of the audit.
+/// I/O errors of the disk. An error in the ledger is not an `Err`: [`Audit::finding`] describes it.
 pub fn audit<D: Disk>(
     disk: D,
     options: Options,
@@ -136,7 +139,7 @@ pub fn audit<D: Disk>(
             (chain, beginning)
         }
         Err(finding) => {
-            // The journal describes damage of the disk best.
+            // If the journal's own check found damage of the disk, its description is more precise.
             audit.finding = first_of(&report).or(Some(finding));
             return Ok(audit);
         }
@@ -149,7 +152,7 @@ pub fn audit<D: Disk>(
             file: file_name(1),
             offset: 0,
             block: Some(0),
-            what: "the genesis has not the hash that was given".into(),
+            what: "the genesis does not have the hash that was given".into(),
         });
         return Ok(audit);
     }
@@ -178,7 +181,7 @@ pub fn audit<D: Disk>(
         work.execute_all(to_execute, &mut audit, &mut progress)
     });
     let at_end = result?;
-    // The journal knows best why the records end before the snapshot does.
+    // If the records end before the snapshot is complete, the journal's own check knows the reason best.
     audit.finding = audit.finding.or_else(|| first_of(&report)).or(at_end);
     let after_the_end = |what| Finding {
         file: report
@@ -191,7 +194,7 @@ pub fn audit<D: Disk>(
     };
     if audit.finding.is_none() {
         audit.finding = match options.tip {
-            Some((number, _)) if audit.tip.0 < number => Some(format!("it ends before block {number}")),
+            Some((number, _)) if audit.tip.0 < number => Some(format!("the ledger ends before block {number}")),
             _ if audit.unfinished_bytes > 0 => Some(format!(
                 "{} bytes after the last record are not a record: a group that a power cut left unfinished, or \
                  a record that was changed; the next start of the node cuts them off",
@@ -225,7 +228,7 @@ fn begin<D: Disk>(
             file: String::new(),
             offset: 0,
             block: Some(0),
-            what: "it has no genesis".into(),
+            what: "the ledger has no genesis".into(),
         }));
     };
     let finding = |offset: usize, what: String| Finding {
@@ -235,7 +238,7 @@ fn begin<D: Disk>(
         what,
     };
     if record.kind != RECORD_GENESIS {
-        return Ok(Err(finding(0, "it does not begin with a genesis".into())));
+        return Ok(Err(finding(0, "the ledger does not begin with a genesis".into())));
     }
     if let Some(expected_genesis) = expected_genesis
         && let Some(offset) = first_difference(expected_genesis, record.payload)
@@ -253,7 +256,7 @@ fn begin<D: Disk>(
     }
 }
 
-/// A record as it was read.
+/// A record as it was read from the journal, with its place in the file.
 struct Raw {
     lsn: Lsn,
     kind: u8,
@@ -321,7 +324,7 @@ fn check_all(
 }
 
 impl Raw {
-    /// Message of the block; empty if the record is not a block.
+    /// Returns the message of the block; empty if the record is not a block.
     fn message(&self) -> &[u8] {
         match self.item() {
             Ok(LedgerItem::Block(stored)) => stored.message,
@@ -370,7 +373,7 @@ fn file_name(segment: Lsn) -> String {
 struct AuditWork<'a> {
     chain: &'a mut Chain,
     beginning: Beginning,
-    /// The first block of the ledger, and the block hashes from there on.
+    /// Number of the block that the ledger begins with, and the hashes of that block and all blocks after it.
     base: u64,
     hashes: Vec<Hash>,
     verifier: &'a Verifier,
@@ -380,8 +383,8 @@ struct AuditWork<'a> {
 }
 
 impl AuditWork<'_> {
-    /// Executes the items in the order of the ledger, whatever order they arrive in, up to the first wrong one.
-    /// Returns a finding if the ledger ends before its snapshot and attestations are complete.
+    /// Executes the items in the order of the ledger, although the checking threads deliver them in any order. Stops at
+    /// the first wrong item. Returns a finding if the ledger ends before its snapshot and attestations are complete.
     fn execute_all(
         mut self,
         items: Receiver<(u64, Item)>,
@@ -412,7 +415,8 @@ impl AuditWork<'_> {
         Ok(last.and_then(|raw| self.end_beginning(&raw, audit).err()))
     }
 
-    /// Ends the beginning of the ledger, unless that has happened: at the first block, or at the end of the ledger.
+    /// Completes the part of the ledger before its first block: checks the snapshot and its attestations. Runs at the
+    /// first block or at the end of the ledger, and does nothing in later calls.
     fn end_beginning(&mut self, raw: &Raw, audit: &mut Audit) -> Result<(), Finding> {
         let base = self.beginning.end(self.chain, self.verifier);
         let base = base.map_err(|what| raw.finding(0, None, what))?;
@@ -427,12 +431,17 @@ impl AuditWork<'_> {
         let (number, hash) = (chain.tip().number, *chain.tip_hash());
         match self.tip {
             Some((tip, expected_hash)) if tip == number && expected_hash != hash => {
-                return Err(raw.finding(0, None, "the snapshot's block has not the hash that was given"));
+                return Err(raw.finding(
+                    0,
+                    None,
+                    "the snapshot's block does not have the hash that was given",
+                ));
             }
-            // Block 0 was compared when the genesis was read.
+            // A known tip of block 0 was compared when the genesis was read.
             Some((tip, _)) if (1..number).contains(&tip) => {
-                let what =
-                    format!("it begins with a snapshot of block {number}, after the given block {tip}");
+                let what = format!(
+                    "the ledger begins with a snapshot of block {number}, after the given block {tip}"
+                );
                 return Err(raw.finding(0, None, what));
             }
             _ => {}
@@ -465,7 +474,7 @@ impl AuditWork<'_> {
                 let signed =
                     key.is_some_and(|key| head.is_signed_by(self.chain.database(), key, self.verifier));
                 if !signed {
-                    return Err(raw.finding(0, None, "a head that its node has not signed"));
+                    return Err(raw.finding(0, None, "a signed head whose signature is not its node's"));
                 }
                 let own = head
                     .number
@@ -478,7 +487,7 @@ impl AuditWork<'_> {
                     }
                     None if head.number >= self.base => {
                         let what = format!(
-                            "node {} has signed block {}, which is not there",
+                            "node {} has signed block {}, which is not in the ledger",
                             head.node, head.number
                         );
                         Err(raw.finding(0, None, what))
@@ -491,11 +500,11 @@ impl AuditWork<'_> {
             raw.finding(
                 stored.message_offset(),
                 Some(number),
-                format!("its message: {error}"),
+                format!("the block's message: {error}"),
             )
         })?;
         let Some(mut checked) = checked else {
-            return Err(raw.finding(0, Some(number), "its message is malformed"));
+            return Err(raw.finding(0, Some(number), "the block's message is malformed"));
         };
         let membership = self.chain.state().membership();
         checked.complete(&message, self.chain.database(), membership, self.verifier);
@@ -510,7 +519,7 @@ impl AuditWork<'_> {
                 raw.finding(
                     stored.message_offset(),
                     Some(number),
-                    format!("its message should have been skipped: {skipped}"),
+                    format!("the block's message should have been skipped: {skipped}"),
                 )
             })?;
         compare(raw, &stored, &executed)?;
@@ -530,8 +539,8 @@ impl AuditWork<'_> {
         Ok(())
     }
 
-    /// Finding for a message that the node has not signed: the first request whose signature does not match its code,
-    /// or else the part before the requests.
+    /// Returns the finding for a message that the node has not signed. It names the first request whose signature check
+    /// differs from the stored code, or, if there is none, the part of the message before the requests.
     fn in_message(
         &self,
         raw: &Raw,
@@ -558,7 +567,11 @@ impl AuditWork<'_> {
             .any(|bad| *bad as u8 == *code);
             if *signed != SignatureCheck::Valid && !said_bad {
                 let offset = request.as_ptr() as usize - raw.payload.as_ptr() as usize;
-                return raw.finding(offset, Some(number), "a request that its member has not signed");
+                return raw.finding(
+                    offset,
+                    Some(number),
+                    "the member that a request names has not signed it",
+                );
             }
         }
         let what = format!("a message that node {} has not signed", message.node);

@@ -20,7 +20,7 @@ pub const MESSAGE_HEAD_BYTES: usize = SIGNATURE_BYTES + size_of::<MessageHead>()
 /// Bytes of a signed head.
 pub const SIGNED_HEAD_BYTES: usize = size_of::<NodeHead>();
 
-/// Number of messages worth waiting for, to be hashed together: the number of SIMD lanes.
+/// Number of messages that one SIMD hash computation takes, one for each lane. A thread gathers up to this number.
 pub(crate) const HASHED_AT_ONCE: usize = 8;
 
 /// Content of a message of the log.
@@ -35,7 +35,7 @@ pub enum Cargo<'a> {
 /// A message of the log: the requests that one node ordered together. One message is one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// The node's signature over the rest.
+    /// The node's signature over `signed`.
     pub signature: &'a [u8; SIGNATURE_BYTES],
     /// The signed bytes.
     pub signed: &'a [u8],
@@ -50,17 +50,19 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message. Its requests are not parsed.
+    /// Decodes a message, but not the requests in it.
     ///
     /// # Errors
-    /// [`Malformed`] for bytes that no node may send. Every node then skips the message.
+    /// [`Malformed`] for bytes that no node may send. All nodes then skip the message.
     pub fn decode(bytes: &'a [u8]) -> Result<Message<'a>, Malformed> {
         if bytes.len() > HYBRID_MESSAGE_BYTES_MAX {
-            return Err(Malformed("a message that is too long"));
+            return Err(Malformed("the message is longer than the log allows"));
         }
-        let (signature, signed) = bytes.split_first_chunk().ok_or(Malformed("it ends too early"))?;
+        let (signature, signed) = bytes
+            .split_first_chunk()
+            .ok_or(Malformed("the bytes end too early"))?;
         let (head, rest) =
-            MessageHead::ref_from_prefix(signed).map_err(|_| Malformed("it ends too early"))?;
+            MessageHead::ref_from_prefix(signed).map_err(|_| Malformed("the bytes end too early"))?;
         let mut input = Input(rest);
         let count = head.count.get() as usize;
         let cargo = match head.kind {
@@ -77,7 +79,7 @@ impl<'a> Message<'a> {
         };
         input.end()?;
         if head.reserved.get() != 0 {
-            return Err(Malformed("reserved bytes that are not zero"));
+            return Err(Malformed("the reserved bytes are not zero"));
         }
         Ok(Message {
             signature,
@@ -89,7 +91,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Requests of the message; empty if it has other content.
+    /// Returns the requests of the message; none if it carries a signed head.
     pub fn requests(&self) -> &[&'a [u8]] {
         match &self.cargo {
             Cargo::Requests(requests) => requests,
@@ -110,12 +112,13 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Keccak-256 of a message of the log without its signature: the hash that the node signs, and the paper's TH.
+/// Returns the Keccak-256 of a message of the log without its signature. The node signs this hash; the paper calls it
+/// TH.
 pub fn transactions_hash(message: &[u8]) -> Hash {
     keccak256(message.get(SIGNATURE_BYTES..).unwrap_or_default())
 }
 
-/// Returns the [`transactions_hash`] of several messages, which are hashed together.
+/// Returns the [`transactions_hash`] of several messages, which are hashed together in SIMD lanes.
 pub fn transactions_hashes<'a>(messages: impl Iterator<Item = &'a [u8]>) -> Vec<Hash> {
     let signed = messages.map(|message| message.get(SIGNATURE_BYTES..).unwrap_or_default());
     let signed: Vec<&[u8]> = signed.collect();
@@ -124,7 +127,7 @@ pub fn transactions_hashes<'a>(messages: impl Iterator<Item = &'a [u8]>) -> Vec<
     hashes
 }
 
-/// Sender of a message, its sequence and time.
+/// Number of the node that sends a message, with the message's sequence number and time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender {
     /// Number of the node.
@@ -217,7 +220,7 @@ pub struct Header {
     pub time_ms: u64,
     /// Number of requests in the block.
     pub transactions: u32,
-    /// Number of these requests that were committed or recorded.
+    /// Number of requests in the block whose code is `done` or `recorded`.
     pub committed: u32,
     /// Hash of the previous block; zeros for genesis.
     pub previous: Hash,
@@ -227,9 +230,9 @@ pub struct Header {
     pub transactions_root: Hash,
     /// Keccak-256 of the codes, one byte each.
     pub codes_hash: Hash,
-    /// Root of the authenticated map over all state that decides later verdicts.
+    /// Root of the authenticated map over all state on which outcomes of later requests depend.
     pub state_root: Hash,
-    /// The paper's BH: Keccak-256 of the previous block's BH and TH.
+    /// Hash that the paper calls BH: Keccak-256 of the previous block's BH and this block's TH (`transactions_hash`).
     pub paper_hash: Hash,
 }
 
@@ -272,13 +275,13 @@ impl Header {
         }
     }
 
-    /// Hash of the block.
+    /// Returns the hash of the block.
     pub fn hash(&self) -> Hash {
         keccak256(&[BLOCK_TAG, &self.to_bytes()].concat())
     }
 }
 
-/// A checkpoint: a node's signature over the number and hash of a block.
+/// A signed head: a node's signature over the number and hash of a block, so that others can compare their ledgers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignedHead {
     /// Number of the node.
@@ -292,7 +295,7 @@ pub struct SignedHead {
 }
 
 impl SignedHead {
-    /// Signs the head of a block.
+    /// Signs the number and hash of a block.
     pub fn sign(
         database: &DatabaseId,
         node: u32,
@@ -335,7 +338,7 @@ impl SignedHead {
     pub fn read(bytes: &[u8; SIGNED_HEAD_BYTES]) -> Result<SignedHead, Malformed> {
         let head: NodeHead = zerocopy::transmute!(*bytes);
         if head.reserved.get() != 0 {
-            return Err(Malformed("reserved bytes that are not zero"));
+            return Err(Malformed("the reserved bytes are not zero"));
         }
         Ok(SignedHead {
             node: head.node.get(),

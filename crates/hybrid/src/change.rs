@@ -16,18 +16,18 @@ pub const NAME_BYTES_MAX: usize = 64;
 /// Role of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// No rights except those that rules grant.
+    /// A user: has only the rights that rules grant.
     User,
-    /// Votes on changes.
+    /// An admin: also votes on changes.
     Admin,
 }
 
 /// Rights that a rule grants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// May read keys with the rule's prefix.
+    /// True if the rule allows reading keys with its prefix.
     pub read: bool,
-    /// May write keys with the rule's prefix.
+    /// True if the rule allows writing keys with its prefix.
     pub write: bool,
 }
 
@@ -49,12 +49,12 @@ impl Rights {
     }
 }
 
-/// A public key as in changes and genesis: its curve and 33 bytes (SEC 1, compressed).
+/// A public key as changes and the genesis encode it: its curve and 33 bytes (SEC 1, compressed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyBytes {
     /// Curve of the key.
     pub curve: Curve,
-    /// 0x02 or 0x03, then x.
+    /// 0x02 or 0x03 (the sign of y), then the 32 bytes of x.
     pub bytes: [u8; 33],
 }
 
@@ -132,7 +132,7 @@ pub enum Change<'a> {
         prefix: &'a [u8],
         /// Number of the member, or 0: everyone.
         member: MemberId,
-        /// The rights; no rights at all: the rule is removed.
+        /// Rights to set. Without any right, the rule is removed.
         rights: Rights,
     },
     /// Adds a node, which may then order messages.
@@ -149,7 +149,7 @@ pub enum Change<'a> {
     },
     /// Sets the number of admins who must vote for a change.
     SetQuorum {
-        /// At least 1, and at most the number of admins.
+        /// Number of admins: at least 1, and at most the number of all admins.
         admins: u16,
     },
 }
@@ -201,7 +201,7 @@ impl<'a> Change<'a> {
                 out.u8(HYBRID_CHANGE_ADD_MEMBER);
                 out.u64(member);
                 if name.len() > NAME_BYTES_MAX {
-                    return Err(Malformed("a name that is too long"));
+                    return Err(Malformed("the name is too long"));
                 }
                 out.short(name.as_bytes());
                 out.u8(role_code(role));
@@ -228,7 +228,7 @@ impl<'a> Change<'a> {
                 rights,
             } => {
                 if prefix.len() > HYBRID_KEY_BYTES_MAX {
-                    return Err(Malformed("a prefix that is too long"));
+                    return Err(Malformed("the prefix is too long"));
                 }
                 out.u8(HYBRID_CHANGE_SET_RULE);
                 out.short(prefix);

@@ -6,11 +6,11 @@
 pub struct Malformed(pub &'static str);
 
 impl Malformed {
-    /// The input ends too early; more of it may still arrive.
-    pub(crate) const CUT_SHORT: Malformed = Malformed("it ends too early");
+    /// The input ends before the value is complete; the rest may still arrive.
+    pub(crate) const CUT_SHORT: Malformed = Malformed("the bytes end too early");
 }
 
-/// Bytes that are read from the front.
+/// Input that is read from the front: the bytes that are not read yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a>(pub &'a [u8]);
 
@@ -43,37 +43,37 @@ impl<'a> Input<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Reads a length of 16 bits, at most `at_most`, and then that many bytes.
+    /// Reads a length of 16 bits, which must not exceed `at_most`, and then this number of bytes.
     pub fn short(&mut self, at_most: usize) -> Result<&'a [u8], Malformed> {
         let bytes = self.u16()?.into();
         if bytes > at_most {
-            return Err(Malformed("a field that is longer than allowed"));
+            return Err(Malformed("a field is longer than allowed"));
         }
         self.take(bytes)
     }
 
-    /// Reads bytes after their length of 32 bits.
+    /// Reads a length of 32 bits, which must not exceed `at_most`, and then this number of bytes.
     pub fn long(&mut self, at_most: usize) -> Result<&'a [u8], Malformed> {
         let bytes = self.u32()? as usize;
         if bytes > at_most {
-            return Err(Malformed("a field that is longer than allowed"));
+            return Err(Malformed("a field is longer than allowed"));
         }
         self.take(bytes)
     }
 
-    /// Reads text of printable ASCII after its length of 16 bits.
+    /// Reads a length of 16 bits, which must not exceed `at_most`, and then this number of bytes of printable ASCII.
     pub fn name(&mut self, at_most: usize) -> Result<&'a str, Malformed> {
         let bytes = self.short(at_most)?;
         if !bytes.iter().all(|byte| (0x20..0x7f).contains(byte)) {
-            return Err(Malformed("a name that is not printable ASCII"));
+            return Err(Malformed("a name is not printable ASCII"));
         }
-        std::str::from_utf8(bytes).map_err(|_| Malformed("a name that is not ASCII"))
+        std::str::from_utf8(bytes).map_err(|_| Malformed("a name is not ASCII"))
     }
 
     pub fn end(self) -> Result<(), Malformed> {
         match self.0 {
             [] => Ok(()),
-            _ => Err(Malformed("bytes after the end")),
+            _ => Err(Malformed("there are bytes after the end")),
         }
     }
 }
@@ -98,14 +98,14 @@ pub(crate) trait Output {
         self.put(&value.to_be_bytes());
     }
 
-    /// Writes bytes after their length of 16 bits. The caller has checked that the length fits.
+    /// Writes the length of `bytes` in 16 bits, then `bytes`. The caller has checked that the length fits.
     fn short(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= usize::from(u16::MAX));
         self.u16(bytes.len() as u16);
         self.put(bytes);
     }
 
-    /// Writes bytes after their length of 32 bits. The caller has checked that the length fits.
+    /// Writes the length of `bytes` in 32 bits, then `bytes`. The caller has checked that the length fits.
     fn long(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= u32::MAX as usize);
         self.u32(bytes.len() as u32);

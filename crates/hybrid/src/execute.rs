@@ -13,17 +13,17 @@ use lineside_journal::merkle;
 use lineside_verify::hash::keccak256;
 use lineside_wire::HybridCode as Code;
 
-/// Result of checking a request's signature before its turn. It depends only on the request's bytes and on a key,
-/// which never changes.
+/// Result of checking a request's signature before the request is executed. The result depends only on the request's
+/// bytes and on a key, and keys never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignatureCheck {
-    /// Signed by the key that the request names.
+    /// The key that the request names has signed the request.
     Valid,
-    /// Signed by another key, or over other bytes.
+    /// Another key has signed the request, or the signature is over other bytes.
     Invalid,
-    /// Its s is above half the order.
+    /// The signature's s is above half the curve's order. (Of the two valid values of s, only the lower is accepted.)
     HighS,
-    /// Not checked: the request could not be read, or its member or key did not exist yet.
+    /// The signature was not checked: the request could not be decoded, or its member or key did not exist yet.
     Unchecked,
 }
 
@@ -42,14 +42,14 @@ pub struct Executed {
     pub membership: Option<Membership>,
 }
 
-/// Reason why a message does not become a block. Every node skips it.
+/// Reason why a message does not become a block. All nodes skip such a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Skipped {
     /// The node is unknown or revoked, or the signature is not the node's.
-    #[error("not signed by a node of the database")]
+    #[error("no node of the database has signed it")]
     NotSigned,
-    /// Its sequence is not above the node's last one: the message was sent twice.
-    #[error("its node has used the sequence number before")]
+    /// The message's sequence number is not above its node's last one: the message was sent twice.
+    #[error("the node that sent it has used its sequence number before")]
     Repeated,
     /// The message carries a head and no requests.
     #[error("the message carries no requests")]
@@ -62,15 +62,15 @@ pub enum GenesisError {
     /// The bytes cannot be read.
     #[error("genesis: {0}")]
     Malformed(#[from] crate::codec::Malformed),
-    /// Its entries contradict each other.
+    /// The genesis' entries contradict each other.
     #[error("genesis: {0}")]
     Change(#[from] ChangeError),
-    /// Without a node, no message can be ordered.
+    /// The genesis names no node, so no node could order messages.
     #[error("genesis: it has no node; a database needs at least one")]
     NoNode,
 }
 
-/// The state and the newest block.
+/// Executor of blocks: contains the state after the newest block, and the header of that block.
 pub struct Chain {
     state: State,
     tip: Header,
@@ -116,7 +116,7 @@ impl Chain {
         })
     }
 
-    /// Creates the chain that continues after a block, whose state is given.
+    /// Creates the chain that continues after the block with header `tip`, at whose end the state is `state`.
     pub(crate) fn restored(tip: Header, state: State) -> Chain {
         Chain {
             state,
@@ -150,7 +150,7 @@ impl Chain {
     /// message.
     ///
     /// # Errors
-    /// [`Skipped`]; nothing has changed then.
+    /// Returns [`Skipped`] if the message does not become a block; the chain is then unchanged.
     pub fn execute(
         &mut self,
         position: u64,
@@ -214,7 +214,7 @@ impl Chain {
     }
 }
 
-/// Returns true if a request with this code has changed something.
+/// Returns true if a request with this outcome has changed the state.
 pub fn is_committed(code: Code) -> bool {
     matches!(code, Code::Done | Code::Recorded)
 }
@@ -223,7 +223,7 @@ fn paper_hash(previous: &Hash, transactions_hash: &Hash) -> Hash {
     keccak256(&[*previous, *transactions_hash].concat())
 }
 
-/// A block under construction: its requests are judged one by one.
+/// A block under construction: its requests are executed one by one.
 struct Block<'a> {
     state: &'a mut State,
     database: DatabaseId,
@@ -266,8 +266,8 @@ impl Block<'_> {
         if !active {
             return Code::Revoked;
         }
-        // From here on the request is known to be the member's. An expired request stays expired, because the time of
-        // blocks never goes back. Any other outcome uses up the nonce, so that a request that was refused is never
+        // From here on it is certain that the member has signed the request. An expired request stays expired, because
+        // the time of blocks never goes back. Every other outcome uses up the nonce, so that a refused request is never
         // executed later.
         if head.expiry_ms < self.time_ms {
             return Code::Expired;
@@ -311,7 +311,7 @@ impl Block<'_> {
 
     fn change(&mut self, request: &Request<'_>, until_ms: u64, change: &Change<'_>) -> Code {
         let member = request.head.member;
-        // The nonce is used up, so the ledger must have the request with a final code.
+        // The nonce is used up, so the ledger must contain the request with a final code.
         if until_ms < self.time_ms {
             return Code::BadChange;
         }

@@ -1,4 +1,5 @@
-//! Processing of the log's output: several threads check the messages, another one executes them one by one.
+//! Processing of the messages that the log delivers: several threads check messages in parallel, and one thread
+//! executes them in order.
 
 use crate::answer::Answer;
 use crate::block::{Cargo, HASHED_AT_ONCE, Hash, Message, SignedHead, transactions_hashes};
@@ -18,15 +19,15 @@ use std::iter::once;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Input of the thread that saves.
+/// Input of the thread that makes blocks durable (the persister).
 pub(crate) enum PersistJob {
-    /// A block.
+    /// A block that was executed.
     Block(Box<BlockToPersist>),
-    /// Position and content of a node's signed head from the log.
+    /// Position of a message in the log, and the node's signed head that the message carries.
     Head(u64, SignedHead),
-    /// An answer that is sent when everything before it is durable.
+    /// An answer that the persister sends when all earlier input is durable.
     Answer(Ticket, Answer),
-    /// Position of a message that did not become a block, and the requests that wait for it.
+    /// Position of a message that did not become a block, and this node's requests that wait for the message.
     Skipped(u64, Option<Vec<VerifiedRequest>>),
 }
 
@@ -34,18 +35,18 @@ pub(crate) struct BlockToPersist {
     pub executed: Executed,
     pub message: Vec<u8>,
     pub ids: Vec<Hash>,
-    /// For messages of this node: the requests that wait for it.
+    /// If the block comes from a message of this node: the requests that wait for the block.
     pub own_requests: Option<Vec<VerifiedRequest>>,
 }
 
-/// A message of the log, with the results of all checks that can precede its turn.
+/// A message of the log, with the results of all checks that do not depend on earlier messages.
 pub(crate) struct CheckedEntry {
     entry: Entry,
     checked: CheckedMessage,
     own_requests: Option<Vec<VerifiedRequest>>,
 }
 
-/// Verifies messages as they come out of the log, in parallel with the execution of earlier ones. Cheap to clone.
+/// Verifies messages that the log delivers, in parallel with the execution of earlier messages. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct MessageVerifier {
     pub shared: Arc<NodeState>,
@@ -53,14 +54,14 @@ pub(crate) struct MessageVerifier {
     #[cfg(feature = "laboratory")]
     pub mode: crate::laboratory::Mode,
     pub steps: Sender<ExecutorInput>,
-    /// Number of threads that check.
+    /// Number of threads that verify messages.
     pub threads: usize,
 }
 
 impl MessageVerifier {
-    /// Takes entry `number` of the log. A message of this node goes to the executor at once, because its requests were
-    /// verified when they arrived; any other message goes to `others`, whose threads verify it. Returns false if the
-    /// executor has ended.
+    /// Takes entry `number` of the log. A message that this node itself has sent goes to the executor at once, because
+    /// its requests were verified when they arrived. Any other message goes to `others`, whose threads verify it.
+    /// Returns false if the executor has ended.
     pub fn take(&self, number: u64, entry: Entry, others: &Sender<(u64, Entry)>) -> bool {
         let own = match Message::decode(&entry.message) {
             Ok(message) => self.take_own_requests(&message),
@@ -88,7 +89,7 @@ impl MessageVerifier {
         }
     }
 
-    /// Returns the requests that wait for this message, and the results of checking them when they arrived.
+    /// Returns this node's requests that wait for the message, and the results of checking them when they arrived.
     fn take_own_requests(&self, message: &Message<'_>) -> Option<(Vec<VerifiedRequest>, CheckedMessage)> {
         let pending = self.shared.take_pending(message)?;
         let is_it = pending.is(message);
@@ -98,7 +99,8 @@ impl MessageVerifier {
         let membership = self.shared.read_view().membership().clone();
         let key = membership.any_node(message.node);
         let by_key = |key| message.is_signed_by(&hash, &self.shared.database, key, &self.verifier);
-        // If the bytes are the same, this node has verified and signed them; keys never change.
+        // If the bytes are the same as when they were sent, this node has verified the requests and signed the message.
+        // Keys never change.
         let checked = CheckedMessage {
             by_node: match is_it {
                 true => key.map(by_key),
@@ -114,12 +116,12 @@ impl MessageVerifier {
     /// Checks messages of other nodes until the channel closes.
     pub fn run(self, entries: &Receiver<(u64, Entry)>) {
         while let Ok(first) = entries.recv() {
-            // Takes only a share of the queue, so that the other threads have work too.
+            // Takes only a share of the queue, so that the other checking threads also get messages.
             let more = (entries.len() / self.threads).min(HASHED_AT_ONCE - 1);
             let some: Vec<(u64, Entry)> = once(first).chain(entries.try_iter().take(more)).collect();
             let hashes = transactions_hashes(some.iter().map(|(_, entry)| entry.message.as_slice()));
             for ((number, entry), hash) in some.into_iter().zip(hashes) {
-                // The message was decoded successfully before.
+                // `take` has decoded this message before.
                 let Ok(message) = Message::decode(&entry.message) else {
                     continue;
                 };
@@ -157,7 +159,7 @@ impl MessageVerifier {
 
 fn skip(shared: &NodeState, position: u64, why: &dyn std::fmt::Display) {
     shared.skipped.fetch_add(1, Ordering::Relaxed);
-    tracing::warn!("hybrid: the message at {position} of the log is skipped: {why}");
+    tracing::warn!("hybrid: skipped the message at position {position} of the log: {why}");
 }
 
 pub(crate) struct Executor {
@@ -166,13 +168,13 @@ pub(crate) struct Executor {
     pub verifier: Verifier,
     pub steps: Receiver<ExecutorInput>,
     pub save: Sender<PersistJob>,
-    /// Number of the last block that each node has signed, since this node was started.
+    /// For each node, the highest block number in its signed heads since this node was started.
     pub last_heads: HashMap<u32, u64>,
 }
 
 impl Executor {
     pub fn run(mut self) {
-        // Entries that were checked before an earlier one of the log.
+        // Entries whose check finished before that of an earlier entry; they wait here for their turn.
         let mut checked_entries = BTreeMap::new();
         let mut next = 0;
         while let Ok(step) = self.steps.recv() {
@@ -237,7 +239,7 @@ impl Executor {
         let membership = self.chain.state().membership();
         checked.complete(&message, self.chain.database(), membership, &self.verifier);
         if checked.by_node != Some(true) {
-            return Err(format!("it is not signed by node {}", message.node));
+            return Err(format!("its signature is not by node {}", message.node));
         }
         if let Cargo::Head(head) = &message.cargo {
             return self.head(&message, head).map(EntryOutcome::Head);
@@ -258,7 +260,8 @@ impl Executor {
 }
 
 impl Executor {
-    /// Checks a node's signed head: it must be the sender's own, of a current node, and newer than its last one.
+    /// Checks a signed head from the log: the sender of the message must have signed it, must be a node at this time,
+    /// and must have signed no newer head before.
     fn head(&mut self, message: &Message<'_>, head: &SignedHead) -> Result<SignedHead, String> {
         let node = head.node;
         let key = self
@@ -273,7 +276,7 @@ impl Executor {
             );
         }
         let last = self.last_heads.entry(node).or_default();
-        // A head that contradicts this node's ledger is not a repetition.
+        // A head that contradicts this node's ledger is always accepted here, so that the contradiction is reported.
         if head.number <= *last && self.shared.read_view().hash(head.number) == Some(&head.hash) {
             return Err("its signed head is not newer than the node's last one".into());
         }

@@ -8,7 +8,7 @@ use lineside_verify::hash::keccak256;
 
 const MAGIC: &[u8; 8] = b"LShybrid";
 const VERSION: u8 = 1;
-/// Version of a genesis in the paper's mode. A reader that does not know the mode refuses it.
+/// Format version of a genesis in the paper's mode. A program that does not support the mode refuses this version.
 const VERSION_PAPER: u8 = 2;
 const TAG: &[u8] = b"lineside/hybrid/genesis/1";
 
@@ -45,14 +45,14 @@ pub struct Genesis {
     pub time_ms: u64,
     /// Number of admins who must vote for a change.
     pub quorum: u16,
-    /// Members; at least as many admins as the quorum.
+    /// Members of the database, of whom at least `quorum` are admins.
     pub members: Vec<FirstMember>,
-    /// Nodes and their keys; at least one node.
+    /// Numbers and keys of the nodes; at least one node.
     pub nodes: Vec<(u32, KeyBytes)>,
     /// Rules of access.
     pub rules: Vec<FirstRule>,
-    /// The paper's mode: the database takes the paper's requests, and no native requests that read or write
-    /// ([`crate::paper`]).
+    /// True if the database is in the paper's mode: it takes the paper's requests, and no native requests that read or
+    /// write ([`crate::paper`]).
     pub paper: bool,
 }
 
@@ -60,13 +60,13 @@ impl Genesis {
     /// Encodes the genesis. The id of the database is computed from these bytes.
     ///
     /// # Errors
-    /// [`Malformed`] if a name or a prefix is too long.
+    /// [`Malformed`] if a name or a prefix is too long, or if there are too many entries.
     pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
         let mut out = Vec::new();
         out.put(MAGIC);
         out.u8(if self.paper { VERSION_PAPER } else { VERSION });
         if self.name.len() > NAME_BYTES_MAX {
-            return Err(Malformed("a name that is too long"));
+            return Err(Malformed("the database's name is too long"));
         }
         out.short(self.name.as_bytes());
         out.u64(self.time_ms);
@@ -80,11 +80,11 @@ impl Genesis {
     /// Decodes a genesis.
     ///
     /// # Errors
-    /// [`Malformed`] for anything that [`Self::encode`] does not write.
+    /// [`Malformed`] for bytes that [`Self::encode`] does not write.
     pub fn decode(bytes: &[u8]) -> Result<Genesis, Malformed> {
         let mut input = Input(bytes);
         if &input.array::<8>()? != MAGIC {
-            return Err(Malformed("not a genesis file"));
+            return Err(Malformed("the bytes do not begin like a genesis file"));
         }
         let paper = match input.u8()? {
             VERSION => false,
@@ -109,7 +109,9 @@ impl Genesis {
             Ok::<_, Malformed>(out)
         })? {
             again if bytes.ends_with(&again) => Ok(genesis),
-            _ => Err(Malformed("changes in the wrong order")),
+            _ => Err(Malformed(
+                "its entries are not in the order nodes, members, rules, quorum",
+            )),
         }
     }
 
@@ -158,18 +160,18 @@ impl Genesis {
                 rights,
             }),
             Change::SetQuorum { admins } => self.quorum = admins,
-            _ => return Err(Malformed("a genesis can only add, not revoke")),
+            _ => return Err(Malformed("it revokes something, but a genesis can only add")),
         }
         Ok(())
     }
 }
 
-/// Hash of a genesis.
+/// Returns the hash of a genesis.
 pub fn genesis_hash(bytes: &[u8]) -> Hash {
     keccak256(&[TAG, bytes].concat())
 }
 
-/// Id of the database that begins with this genesis.
+/// Returns the id of the database that begins with this genesis.
 pub fn database_id(bytes: &[u8]) -> DatabaseId {
     let hash = genesis_hash(bytes);
     std::array::from_fn(|i| hash[i])

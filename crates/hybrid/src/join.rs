@@ -1,4 +1,5 @@
-//! Ledgers that begin with a snapshot: a node joins in this way if the log is too long to be read from its beginning.
+//! Ledgers that begin with a snapshot. A node joins a database in this way if the log is too long to be read from its
+//! beginning.
 
 use crate::attestation::{Attestation, AttestationError, check_attestations};
 use crate::block::Hash;
@@ -14,24 +15,24 @@ use lineside_util::hex::to_hex;
 use lineside_verify::Verifier;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// Bytes of a snapshot in one record of the ledger.
+/// Number of bytes of a snapshot in one record of the ledger.
 const PIECE_BYTES: usize = 512 << 10;
 
 /// Reason for which a snapshot's block is trusted.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// The operator gives its number and hash.
+    /// The operator gives the number and hash of a block that is trusted.
     Block(u64, Hash),
-    /// Admins of the genesis have attested it.
+    /// Admins of the genesis have attested the block.
     Attestations(Vec<Attestation>),
 }
 
 /// A snapshot that was written, or that a ledger begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotSummary {
-    /// Number of its block.
+    /// Number of the snapshot's block.
     pub number: u64,
-    /// Hash of that block.
+    /// Hash of the snapshot's block.
     pub hash: Hash,
     /// Number of keys that have a value.
     pub keys: usize,
@@ -51,7 +52,8 @@ pub enum JoinError {
     Attestations(#[from] AttestationError),
     /// The snapshot's block is not the trusted one.
     #[error(
-        "the snapshot is not trusted: its block is {number}, {hash}, which is not the one that was given"
+        "the snapshot is not trusted: its block {number} has the hash {hash}, which is not the block that was given; \
+         check the number and hash, or give a snapshot of that block"
     )]
     OtherBlock {
         /// Number of the snapshot's block.
@@ -59,9 +61,9 @@ pub enum JoinError {
         /// Hash of the snapshot's block in hex digits.
         hash: String,
     },
-    /// The directory has a ledger.
+    /// The directory already contains a ledger.
     #[error(
-        "there is a ledger already, or the beginning of one that was cut off: a snapshot begins a new one, in an empty \
+        "the directory already contains a ledger or an unfinished one; a new ledger begins with a snapshot in an empty \
          directory"
     )]
     NotEmpty,
@@ -104,7 +106,8 @@ pub fn take<D: Disk>(disk: D, genesis: &[u8], out: &mut impl Write) -> Result<Sn
 /// Starts a ledger from a snapshot. The snapshot is read twice: all of it is verified before anything is written.
 ///
 /// # Errors
-/// [`JoinError`]. If writing was interrupted, opening the ledger fails; start again in an empty directory.
+/// [`JoinError`]. If this function was interrupted while it wrote, the ledger cannot be opened; call it again with an
+/// empty directory.
 pub fn join<D: Disk>(
     disk: D,
     genesis: &[u8],
@@ -115,7 +118,8 @@ pub fn join<D: Disk>(
     no_paper(genesis)?;
     let summary = check(genesis, snapshot, trust)?;
     snapshot.seek(SeekFrom::Start(0))?;
-    // The directory may already contain a genesis, and nothing else.
+    // `Writer::open` calls the closure for each record after the genesis, so the directory may contain a genesis and
+    // nothing else.
     let mut writer = Writer::open(disk, options, genesis, |_| Err(JoinError::NotEmpty))?;
     each_piece(snapshot, |piece| {
         writer.append_snapshot(piece)?;
@@ -143,7 +147,8 @@ fn check(genesis: &[u8], snapshot: &mut impl Read, trust: &Trust) -> Result<Snap
     let mut believed = false;
     each_piece(snapshot, |piece| {
         restore.feed(piece)?;
-        // Checks the block before the rest is read, because an untrusted sender may send anything.
+        // Checks the snapshot's block before it reads the rest, because the sender may be untrusted and send any number
+        // of bytes.
         if let Some(header) = restore.header().filter(|_| !believed) {
             check_trust(genesis, (header.number, &header.hash()), trust)?;
             believed = true;

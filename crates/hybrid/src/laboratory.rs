@@ -1,5 +1,5 @@
-//! Modes of verification for benches only, which measure the gain of verification in batches. This module exists only
-//! with the cargo feature `laboratory`. Crates of `lab/` switch it on; the daemon is built without it.
+//! Modes of signature verification for benches, which compare their speed. This module exists only with the cargo
+//! feature `laboratory`. Crates of `lab/` enable the feature; the daemon is built without it.
 
 use crate::block::{Hash, Message};
 use crate::execute::SignatureCheck;
@@ -18,13 +18,13 @@ pub enum Mode {
     Batch,
     /// Verifies one signature at a time, to compare batches with it.
     Scalar,
-    /// Accepts every signature without a check, to measure the cost of verification. Anyone can use any member's
-    /// name.
+    /// Accepts every signature without a check, to measure the cost of verification. With this mode any client can send
+    /// requests in the name of any member.
     None,
 }
 
 impl<D: Disk> VerifyWorker<D> {
-    /// Returns the ids and verdicts of the requests, or `None` if they are to be verified in a batch.
+    /// Returns the ids and verdicts of the requests in the modes of this module, or `None` in batch mode.
     pub fn verify_otherwise(&self, validated: &[ValidatedRequest<'_>]) -> Option<(Vec<Hash>, Vec<Verdict>)> {
         let mut ids = vec![[0; 32]; validated.len()];
         match self.mode {
@@ -47,7 +47,7 @@ impl<D: Disk> VerifyWorker<D> {
 }
 
 impl MessageVerifier {
-    /// Returns the message as if all its signatures were valid, or `None` if they are to be verified.
+    /// Returns the message as if all its signatures were valid, or `None` if the mode verifies signatures.
     pub fn check_nothing(&self, message: &Message<'_>, hash: Hash) -> Option<CheckedMessage> {
         let requests = message.requests();
         (self.mode == Mode::None).then(|| CheckedMessage {

@@ -1,4 +1,5 @@
-//! The ledger: every block with its message and codes, in a journal. All other state is computed from it.
+//! The ledger: every block with its message and codes, in a journal. A node computes all its other state from the
+//! ledger.
 
 use crate::attestation::Attestation;
 use crate::block::{HEADER_BYTES, Hash, Header, SignedHead};
@@ -13,13 +14,13 @@ pub const RECORD_GENESIS: u8 = 1;
 pub const RECORD_BLOCK: u8 = 2;
 /// Kind of a journal record: a node's signed head that was read from the log.
 pub const RECORD_HEAD: u8 = 3;
-/// Kind of a journal record: the next bytes of the snapshot that the ledger begins with. They precede the first
-/// block.
+/// Kind of a journal record: the next bytes of the snapshot that the ledger begins with. These records precede the
+/// first block.
 pub const RECORD_SNAPSHOT: u8 = 4;
 /// Kind of a journal record: a member's attestation of the snapshot's block. It follows the snapshot.
 pub const RECORD_ATTESTATION: u8 = 5;
 
-/// Sizes of a ledger's journal. A segment is read from its beginning to find a block in it: 16 MiB take 4 ms.
+/// Sizes of a ledger's journal. To find a block, a reader reads its segment from the beginning: 16 MiB take 4 ms.
 pub fn journal_options() -> Options {
     Options {
         segment_bytes: 16 << 20,
@@ -32,10 +33,10 @@ pub fn journal_options() -> Options {
 /// Error of a ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// Error of the disk, or of the journal on it.
+    /// The disk, or the journal on it, reported an error.
     #[error("ledger: {0}")]
     Journal(#[from] JournalError),
-    /// A record that a ledger cannot have.
+    /// The ledger has a record that does not belong in a ledger.
     #[error("ledger: record {lsn}: {what}")]
     Damaged {
         /// Number of the record in the journal.
@@ -45,7 +46,7 @@ pub enum LedgerError {
     },
     /// The ledger belongs to another database.
     #[error(
-        "ledger: this directory holds the ledger of another database than the given genesis; give another genesis or \
+        "ledger: this directory holds the ledger of a database with another genesis; give the right genesis or another \
          directory"
     )]
     OtherGenesis,
@@ -108,10 +109,10 @@ pub fn encode_block(header: &Header, codes: &[Code], message: &[u8]) -> Vec<u8> 
 /// Appends blocks. A ledger has one writer.
 pub struct Writer<D: Disk> {
     journal: Journal<D>,
-    /// Records of blocks that are not durable yet.
+    /// Record of each appended block that is not durable yet.
     appended: Vec<Lsn>,
     blocks: Blocks<D>,
-    /// Warning about records that were cut when the ledger was opened.
+    /// Warning about bytes that were cut from the end of the journal when the ledger was opened.
     cut: Option<String>,
 }
 
@@ -121,9 +122,9 @@ pub struct Blocks<D: Disk>(Arc<RwLock<Durable<D>>>);
 
 struct Durable<D: Disk> {
     reader: Reader<D>,
-    /// The block before the first one of the ledger: genesis, or that of a snapshot.
+    /// Number of the block after which the ledger's own blocks begin: 0 (the genesis), or the snapshot's block.
     base: u64,
-    /// The record of each block after `base`.
+    /// Record number of each block after `base`.
     records: Vec<Lsn>,
 }
 
@@ -158,7 +159,7 @@ impl<D: Disk> Writer<D> {
         let cut = match (bytes, recovery.is_proved) {
             (0, true) => None,
             (0, false) => Some(
-                "ledger: the file `acknowledged` was missing or damaged: nothing proves that its end is whole; \
+                "ledger: the file `acknowledged` was missing or damaged, so the last blocks may be missing; \
                  `lineside hybrid audit` compares the ledger with another node's"
                     .to_owned(),
             ),
@@ -212,12 +213,12 @@ impl<D: Disk> Writer<D> {
         })
     }
 
-    /// Returns the warning about records that were cut when the ledger was opened.
+    /// Returns the warning about bytes that were cut from the journal's end when the ledger was opened.
     pub fn cut(&self) -> Option<&str> {
         self.cut.as_deref()
     }
 
-    /// Sets the block after which the ledger begins.
+    /// Sets the block after which the ledger's own blocks begin.
     pub(crate) fn set_base(&mut self, base: u64) {
         self.blocks.0.write().unwrap_or_else(PoisonError::into_inner).base = base;
     }
@@ -227,31 +228,32 @@ impl<D: Disk> Writer<D> {
         self.blocks.clone()
     }
 
-    /// Adds a block to the group. It is durable after [`Self::commit`].
+    /// Adds a block to the group of records that [`Self::commit`] makes durable.
     ///
     /// # Errors
-    /// Errors of the journal; nothing was added then.
+    /// Returns errors of the journal; the block was then not added.
     pub fn append(&mut self, payload: &[u8]) -> Result<(), LedgerError> {
         let lsn = self.append_record(RECORD_BLOCK, payload)?;
         self.appended.push(lsn);
         Ok(())
     }
 
-    /// Adds a node's signed head to the group.
+    /// Adds a node's signed head to the group of records that [`Self::commit`] makes durable.
     ///
     /// # Errors
-    /// Errors of the journal; nothing was added then.
+    /// Returns errors of the journal; the head was then not added.
     pub fn append_head(&mut self, head: &SignedHead) -> Result<(), LedgerError> {
         self.append_record(RECORD_HEAD, &head.to_bytes())?;
         Ok(())
     }
 
-    /// Adds the next bytes of a snapshot to an empty ledger.
+    /// Adds the next bytes of a snapshot to a ledger that contains only its genesis.
     ///
     /// # Errors
     /// Errors of the journal.
     pub(crate) fn append_snapshot(&mut self, piece: &[u8]) -> Result<(), LedgerError> {
-        // A snapshot is longer than a group. No reader relies on it before the last group.
+        // A snapshot is longer than a group may be, so each piece is committed. An incomplete snapshot is refused when
+        // the ledger is opened.
         self.commit()?;
         self.append_record(RECORD_SNAPSHOT, piece)?;
         Ok(())
@@ -272,10 +274,10 @@ impl<D: Disk> Writer<D> {
         Ok(self.journal.append(kind, payload)?)
     }
 
-    /// Makes the group durable.
+    /// Makes all records durable that were added since the last call.
     ///
     /// # Errors
-    /// Errors of the journal, which is closed then.
+    /// Returns errors of the journal, which accepts no further records then.
     pub fn commit(&mut self) -> Result<(), LedgerError> {
         self.journal.commit()?;
         let mut durable = self.blocks.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -298,7 +300,7 @@ impl<D: Disk> Blocks<D> {
         }
     }
 
-    /// Returns all records from a block on.
+    /// Returns all records from a block on, including signed heads between the blocks.
     ///
     /// # Errors
     /// [`LedgerError::NotThere`], and errors of the journal.
@@ -320,7 +322,7 @@ impl<D: Disk> Blocks<D> {
     }
 }
 
-/// Reads a record after the first one.
+/// Decodes a record that is not the genesis, which is the first record.
 ///
 /// # Errors
 /// [`LedgerError::Damaged`].
@@ -338,7 +340,7 @@ pub fn read_record<'a>(record: &Record<'a>) -> Result<LedgerItem<'a>, LedgerErro
             let bytes = record
                 .payload
                 .try_into()
-                .map_err(|_| damaged("a signed head of the wrong length".into()))?;
+                .map_err(|_| damaged("the signed head has a wrong length".into()))?;
             Ok(LedgerItem::Head(
                 SignedHead::read(bytes).map_err(|error| damaged(error.to_string()))?,
             ))
@@ -346,14 +348,14 @@ pub fn read_record<'a>(record: &Record<'a>) -> Result<LedgerItem<'a>, LedgerErro
         RECORD_SNAPSHOT => Ok(LedgerItem::Snapshot(record.payload)),
         RECORD_ATTESTATION => {
             let bytes = record.payload.try_into();
-            let bytes = bytes.map_err(|_| damaged("an attestation of the wrong length".into()))?;
+            let bytes = bytes.map_err(|_| damaged("the attestation has a wrong length".into()))?;
             Ok(LedgerItem::Attestation(Attestation::from_bytes(bytes)))
         }
         kind => Err(damaged(format!("unknown kind of record: {kind}"))),
     }
 }
 
-/// The rule of the chain: returns true if the header continues the previous one, by number, hash, database and time.
+/// Returns true if the header continues the previous block: by number, previous hash, database and time.
 pub fn follows(previous: &Header, previous_hash: &Hash, header: &Header) -> bool {
     header.number == previous.number + 1
         && header.previous == *previous_hash

@@ -14,7 +14,7 @@ pub struct Entry {
     pub message: Vec<u8>,
 }
 
-/// Error of appending a message. The message may have been ordered nevertheless.
+/// Error of appending a message. The message may nevertheless have been ordered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("log: {0}")]
 pub struct LogError(pub String);
@@ -26,22 +26,22 @@ pub type Deliver = Box<dyn Fn(Entry) -> bool + Send>;
 /// have been ordered and delivered. The log does not append it again.
 pub type Lost = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
-/// Callback for the reason why the log has ended: nothing more is delivered, and the node takes no writes until it is
-/// restarted.
+/// Callback that receives the reason why the log has ended. After it, no message is delivered, and the node takes no
+/// writes until it is restarted.
 pub type Fault = Arc<dyn Fn(String) + Send + Sync>;
 
 /// Parameters with which a log is opened.
 pub struct Start {
     /// Id of the database.
     pub database: DatabaseId,
-    /// Last position in the ledger; 0: none. The log continues after it.
+    /// Position of the last message in the ledger; 0 if there is none. The log continues after it.
     pub position: u64,
-    /// Hash at that position of the ledger: Keccak-256 of the message without its signature, as in the block's
-    /// header. The log must have the same message there. `None` at position 0.
+    /// Hash of the message at that position in the ledger: Keccak-256 of the message without its signature, as in the
+    /// block's header. The log must have the same message there. `None` at position 0.
     pub last: Option<Hash>,
     /// Receives the ordered messages.
     pub deliver: Deliver,
-    /// Receives the messages that the log has given up.
+    /// Receives each message that the log has given up.
     pub on_lost: Lost,
     /// Receives the reason when the log ends.
     pub fault: Fault,
@@ -50,7 +50,7 @@ pub struct Start {
 /// Function that opens a log.
 pub type OpenLog = Box<dyn FnOnce(Start) -> Result<Arc<dyn Log>, LogError>>;
 
-/// Opens the log of a node that orders alone.
+/// Opens the log of a node that orders messages alone.
 pub fn embedded() -> OpenLog {
     Box::new(|start| Ok(Arc::new(Embedded::new(start.position, start.deliver))))
 }
@@ -60,11 +60,12 @@ pub trait Log: Send + Sync {
     /// Orders a message, or passes it on to be ordered. Returns before the message is delivered.
     ///
     /// # Errors
-    /// [`LogError`]; the message may have been ordered nevertheless.
+    /// [`LogError`]; the message may nevertheless have been ordered.
     fn append(&self, message: Vec<u8>) -> Result<(), LogError>;
 
-    /// Returns the position up to which all messages ordered before this call lie, for reads that must see them.
-    /// `None` if this node orders alone and has delivered them.
+    /// Returns a position such that all messages that were ordered before this call lie at or below it. A linearizable
+    /// read waits until its node has executed the log up to this position. `None` if this node orders alone and has
+    /// delivered all messages.
     ///
     /// # Errors
     /// [`LogError`].
@@ -72,20 +73,21 @@ pub trait Log: Send + Sync {
         Ok(None)
     }
 
-    /// Describes where the log's configuration guarantees less than it should.
+    /// Describes each setting of the log that guarantees less than it should.
     fn weaknesses(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Order of a single node. A message is durable with its block in the ledger, so there is no second journal.
+/// Log of a single node, which orders messages itself. A message becomes durable with its block in the ledger, so there
+/// is no second journal.
 pub struct Embedded {
     next: AtomicU64,
     deliver: Mutex<Deliver>,
 }
 
 impl Embedded {
-    /// Continues after the last position of the ledger.
+    /// Creates a log that continues after the last position of the ledger.
     pub fn new(last_position: u64, deliver: Deliver) -> Embedded {
         Embedded {
             next: AtomicU64::new(last_position + 1),
@@ -96,12 +98,13 @@ impl Embedded {
 
 impl Log for Embedded {
     fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
-        // Holds the lock, so that positions rise in the order of delivery.
+        // The lock is held while the message is delivered, so that messages are delivered in the order of their
+        // positions.
         let deliver = self.deliver.lock().unwrap_or_else(PoisonError::into_inner);
         let position = self.next.fetch_add(1, Ordering::Relaxed);
         match deliver(Entry { position, message }) {
             true => Ok(()),
-            false => Err(LogError("the node has stopped".into())),
+            false => Err(LogError("the node is stopping".into())),
         }
     }
 }

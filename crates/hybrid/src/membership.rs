@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct Key {
     /// Encoding of the key, as it was added.
     pub bytes: KeyBytes,
-    /// The point.
+    /// The key as a decoded point of the curve.
     pub public: PublicKey,
     /// True if the key was revoked.
     pub revoked: bool,
@@ -39,19 +39,20 @@ pub struct Member {
 /// Reason why a change cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// The number was used before.
+    /// The number of the new member, key or node was used before.
     #[error("the number is or was used by another member, key or node; choose another number")]
     Taken,
-    /// Nothing has this number, or it is revoked already.
+    /// No member, key or node has this number, or it is revoked already.
     #[error("the member, key or node does not exist or is revoked")]
     Missing,
-    /// The bytes are not a point of the curve.
+    /// The bytes of the key are not a point of its curve.
     #[error("the key is not a point of its curve")]
     NoPoint,
     /// Fewer admins than the quorum would be left, or the quorum is 0.
     #[error("there would be fewer admins than the quorum, or the quorum would be 0")]
     Quorum,
-    /// The change would remove a member's last key or the last node, or add one key too many.
+    /// The change would remove a member's last key or the database's last node, or would give a member more than 16
+    /// keys.
     #[error("a member must keep 1 to 16 keys, and a database at least one node")]
     Last,
     /// The rule to remove does not exist.
@@ -59,7 +60,7 @@ pub enum ChangeError {
     NoRule,
 }
 
-/// Entry of the authenticated map that a change touches.
+/// An entry of the authenticated map that a change of the membership touches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Entry {
     Member(MemberId),
@@ -100,7 +101,8 @@ pub struct Membership {
     nodes: HashMap<u32, Key>,
     rules: PrefixRules,
     quorum: u16,
-    /// In the paper's mode: owner of each secp256k1 key; if several members have one, the lowest numbers.
+    /// In the paper's mode, the owner of each secp256k1 key. If several members have the same key, its owner is the
+    /// member with the lowest number.
     key_owners: Option<Arc<KeyOwners>>,
 }
 
@@ -191,18 +193,19 @@ impl Membership {
             .is_some_and(|member| member.role == Role::Admin && !member.revoked)
     }
 
-    /// Rights of the member for this key.
+    /// Returns the member's rights for this key.
     pub fn rights(&self, member: MemberId, key: &[u8]) -> Rights {
         self.rules.of(member, key)
     }
 
-    /// Returns the first key after `key` where other rules apply, to skip keys that a member may not read; `None` if
-    /// there is none.
+    /// Returns the first key after `key` to which other rules apply; `None` if there is none. A range uses it to skip
+    /// all keys that a member may not read.
     pub(crate) fn next_rule_boundary(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.rules.next_rule_boundary(key)
     }
 
-    /// Returns true if the member may make the change without a vote: it concerns its own keys.
+    /// Returns true if the member may make the change without a vote, because the change concerns only the member's own
+    /// keys.
     pub(crate) fn is_own(member: MemberId, change: &Change<'_>) -> bool {
         match change {
             Change::AddKey { member: of, .. } | Change::RevokeKey { member: of, .. } => *of == member,
@@ -210,7 +213,7 @@ impl Membership {
         }
     }
 
-    /// Makes a change completely or not at all. Returns the entry that it touched.
+    /// Makes a change completely or, if it returns an error, not at all. Returns the entry that the change touched.
     pub(crate) fn apply(&mut self, change: &Change<'_>) -> Result<Entry, ChangeError> {
         match *change {
             Change::AddMember {
@@ -319,7 +322,7 @@ impl Membership {
             .count()
     }
 
-    /// Content of an entry in the authenticated map; `None` if the entry does not exist.
+    /// Returns the content of an entry of the authenticated map; `None` if the entry does not exist.
     pub(crate) fn content(&self, entry: &Entry, node_sequence: impl Fn(u32) -> u64) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         match entry {
@@ -375,12 +378,12 @@ fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
 /// Rights of members, or of everyone, below one prefix.
 type Grants = BTreeMap<MemberId, Rights>;
 
-/// Rules by prefix. For a key, the longest matching prefix that has any rule applies, and of its rules the member's
-/// own, or else everyone's.
+/// Access rules by prefix. For a key, only the longest matching prefix that has rules counts: of its rules, the
+/// member's own rule applies, or the rule for everyone if the member has none.
 #[derive(Clone, Debug, Default)]
 struct PrefixRules {
     by_prefix: Arc<BTreeMap<Vec<u8>, Grants>>,
-    /// Lengths of prefixes, the longest first, with the number of prefixes of each.
+    /// Lengths of prefixes, the longest first, and for each length the number of prefixes that have it.
     lengths: Arc<BTreeMap<std::cmp::Reverse<usize>, usize>>,
 }
 
@@ -393,7 +396,7 @@ impl PrefixRules {
         own.copied().unwrap_or_default()
     }
 
-    /// Returns the longest prefix of the key that has a rule.
+    /// Returns the longest prefix of the key that has rules, and these rules.
     fn governing<'k>(&self, key: &'k [u8]) -> Option<(&'k [u8], &Grants)> {
         let prefixes = self.lengths.keys().filter_map(|length| key.get(..length.0));
         prefixes
@@ -401,8 +404,9 @@ impl PrefixRules {
             .next()
     }
 
-    /// Returns the first key after `key` where other rules apply: where a longer prefix begins, or where the key's
-    /// own prefix ends. (A prefix in between that matches the key would be the key's own.)
+    /// Returns the first key after `key` to which other rules apply: where a longer prefix begins, or where the key's
+    /// own prefix ends. (A prefix between `key` and the result cannot match `key`, because it would then be the longest
+    /// matching prefix.)
     fn next_rule_boundary(&self, key: &[u8]) -> Option<Vec<u8>> {
         let end = self.governing(key).and_then(|(prefix, _)| end_of(prefix));
         let longer = (Bound::Excluded(key), Bound::Unbounded);

@@ -1,4 +1,4 @@
-//! A node: threads that verify requests, order writes, check messages of the log, execute and save blocks.
+//! A node: threads that verify requests, order writes, check messages of the log, execute blocks and make them durable.
 //!
 //! ```text
 //! call -> verify (n threads) -> reads: answered
@@ -35,15 +35,16 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Maximum number of messages between two threads: enough that neither waits for the other's wake-up.
+/// Maximum number of items in the queue between two threads: enough that neither thread has to wait until the other
+/// wakes up.
 const QUEUED_STEPS_MAX: usize = 64;
 
 /// Options of a node.
 #[derive(Clone)]
 pub struct Options {
-    /// Number of the node in the genesis, or from a change.
+    /// Number of the node, as the genesis or a later change of the membership assigns it.
     pub node: u32,
-    /// Options of the verifier. It always refuses a high s.
+    /// Options of the verifier. The node always refuses a signature whose s is above half the curve's order.
     pub verify: lineside_verify::Options,
     /// Way in which signatures are verified.
     #[cfg(feature = "laboratory")]
@@ -52,11 +53,13 @@ pub struct Options {
     pub verify_threads: usize,
     /// Maximum number of requests in a block.
     pub block_requests: usize,
-    /// Time that a block waits for more requests while others are being saved. It does not wait if none is.
+    /// Maximum time for which a block waits for more requests while earlier blocks are being saved. If no block is
+    /// being saved, the new block does not wait.
     pub block_wait: Duration,
     /// Maximum number of requests that wait for verification; further ones are answered `busy`.
     pub waiting_requests: usize,
-    /// Maximum number of bytes of these requests, with what is kept for each.
+    /// Maximum number of bytes of the requests that wait for verification, including the memory that the node needs for
+    /// each.
     pub waiting_bytes: usize,
     /// Number of blocks after which a signed head is put into the log; 0: never.
     pub head_every: u64,
@@ -100,8 +103,8 @@ pub enum StartError {
     /// Error of the ledger.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// A stored block differs from what its message leads to.
-    #[error("ledger: block {number}: {what}")]
+    /// A stored block differs from the block that results from executing its message again.
+    #[error("ledger: block {number}: {what}; run `lineside hybrid audit` on the directory")]
     NotReproduced {
         /// Number of the block.
         number: u64,
@@ -117,19 +120,23 @@ pub enum StartError {
     /// Error of the log.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The node has another key in the database, is revoked, or orders alone without being a node of the database.
-    #[error("node {0} is not a node of this database, has another key there, or is revoked")]
+    /// The database has another key for this node or has revoked the node, or the node orders alone and the database
+    /// does not know it.
+    #[error(
+        "node {0} is not a node of this database, has another key there, or is revoked; check the number of the node \
+         and its key file"
+    )]
     NotANode(u32),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Threads(#[from] std::io::Error),
 }
 
-/// Input of the thread that executes.
+/// Input of the thread that executes messages.
 pub(crate) enum ExecutorInput {
-    /// Entry of the log with its number. Entries arrive in the order in which they are checked.
+    /// Number of an entry of the log, and the checked entry. Entries arrive in the order in which their checks end.
     Entry(u64, Box<CheckedEntry>),
-    /// Number and position of an entry of the log that is not a message.
+    /// Number and position of an entry of the log that is not a message and is skipped.
     Passed(u64, u64),
     Prove {
         key: Vec<u8>,
@@ -169,9 +176,9 @@ pub struct Status {
     pub skipped: u64,
     /// Number of requests answered since the start, by [`Code`].
     pub codes: Vec<(Code, u64)>,
-    /// Reason why the node takes no writes, if it does not.
+    /// Reason why the node takes no writes; `None` if it takes writes.
     pub read_only: Option<String>,
-    /// Descriptions of where the log guarantees less than it should.
+    /// Descriptions of the log's settings that guarantee less than they should.
     pub log_weaknesses: Vec<String>,
     /// Warning about the ledger's last records, if some were cut at the start.
     pub cut: Option<String>,
@@ -181,9 +188,9 @@ pub struct Status {
 pub struct Node<D: Disk> {
     shared: Arc<NodeState>,
     intake: Option<Sender<Arc<Call>>>,
-    /// Verify worker without a thread of its own: any calling thread may use it for a single get.
+    /// Verify worker that has no thread. A calling thread uses it for a single get.
     inline_worker: Option<VerifyWorker<D>>,
-    /// Held by the thread that uses [`Self::inline_worker`].
+    /// Lock that a thread holds while it uses [`Self::inline_worker`].
     inline_lock: Mutex<()>,
     waiting_requests: usize,
     waiting_bytes: usize,
@@ -204,7 +211,7 @@ impl<D: Disk> Node<D> {
         options: Options,
         log: OpenLog,
     ) -> Result<Node<D>, StartError> {
-        // Every node must give the same verdict, so this is not an option.
+        // All nodes must give the same verdict, so a high s is always refused, whatever the options say.
         let verifier = Verifier::new(lineside_verify::Options {
             low_s: true,
             ..options.verify
@@ -260,7 +267,7 @@ impl<D: Disk> Node<D> {
         })?;
         let orders_alone = matches!(opened_log.end(), Ok(None));
         if orders_alone && membership_status == MembershipStatus::NotYet {
-            // No other node could add it by a vote.
+            // A node with an embedded log orders alone, so no other node can add it by a vote.
             return Err(StartError::NotANode(options.node));
         }
         shared.set_log(opened_log);
@@ -369,8 +376,8 @@ impl<D: Disk> Node<D> {
         };
         let call = Call::new(requests, Box::new(done));
         let is_free = self.shared.waiting.load(Ordering::Acquire) == 0 && self.shared.can_read_view();
-        // Concurrent callers go through the verify workers, where requests are verified together. So do all callers
-        // after a panic here.
+        // Concurrent callers go through the verify workers, which verify requests together. After a panic in this block
+        // the lock is poisoned, so all callers do.
         match self.inline_lock.try_lock() {
             Ok(_inline_lock) if is_free => inline_worker.work(&[call]),
             _ => self.enqueue(call),
@@ -381,17 +388,17 @@ impl<D: Disk> Node<D> {
     pub fn ask(&self, requests: Vec<Bytes>) -> Vec<Answer> {
         let (send, receive) = bounded(1);
         self.submit(requests, move |answers| {
-            // There is one receiver, so this cannot block.
+            // `done` is called once and the channel holds one item, so `send` does not block.
             let _ = send.send(answers);
         });
         receive.recv().unwrap_or_default()
     }
 
-    /// Calls `sink` with every write that a watch request asks for, until the returned value is dropped. A sink that
-    /// returns false is removed. Waits until the request is verified.
+    /// Calls `sink` for every write that a watch request asks for, until the returned value is dropped or `sink`
+    /// returns false. Waits until the request is verified.
     ///
     /// # Errors
-    /// The code of the refusal; `busy` beyond the limits.
+    /// Returns the code of the refusal; it is `busy` beyond the limits.
     pub fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code> {
         if operation(&request) != Some(HYBRID_OP_WATCH) {
             return Err(Code::Malformed);
@@ -412,7 +419,7 @@ impl<D: Disk> Node<D> {
         }
     }
 
-    /// Returns true if the database's mode is the paper's.
+    /// Returns true if the database is in the paper's mode.
     pub fn is_paper(&self) -> bool {
         self.shared.read_view().membership().is_paper()
     }
@@ -454,7 +461,8 @@ impl<D: Disk> Node<D> {
         self.shared.stopping.store(true, Ordering::Release);
         self.intake = None;
         self.inline_worker = None;
-        // The verifiers end first. Then the proposer ends, whose log then ends the executor, and so on.
+        // The threads end one after another: first the verify workers, then the proposer, which closes the log; the end
+        // of the log ends the executor, and so on.
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("hybrid: a thread of the node has panicked; this is a bug");

@@ -20,15 +20,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Maximum time that a linearizable read waits for what was ordered before it; then it is answered `busy`.
+/// Maximum time for which a linearizable read waits for earlier messages of the log. After this time it is answered
+/// `busy`.
 const ORDER_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Reasons why no writes are taken.
+/// Reasons why the node takes no writes.
 #[derive(Default)]
 struct Refusal {
-    /// Lasts until the node is restarted: the first reason.
+    /// First reason that lasts until the node is restarted.
     for_good: Option<Arc<str>>,
-    /// Lasts while this node is not one of the database's. It follows the log nevertheless.
+    /// Reason that lasts while this node is not a node of the database. The node still follows the log.
     no_node: Option<Arc<str>>,
     for_now: Option<Arc<str>>,
 }
@@ -40,14 +41,14 @@ impl Refusal {
     }
 }
 
-/// Status of this node in the membership.
+/// Status of this node in a membership of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MembershipStatus {
-    /// It is one of the database's nodes.
+    /// The membership has this node, with this node's key.
     Node,
     /// The membership has no node with this node's number yet. This node may follow the log until it is added.
     NotYet,
-    /// The node of its number has another key, or is revoked.
+    /// The membership has another key under this node's number, or the node is revoked.
     Other,
 }
 
@@ -59,18 +60,18 @@ pub(crate) struct NodeState {
     pub clock: fn() -> u64,
     pub waiting: AtomicUsize,
     pub waiting_bytes: AtomicUsize,
-    /// The node is stopping: no thread waits any more.
+    /// True if the node is stopping; threads that wait then return.
     pub stopping: AtomicBool,
-    /// The disk has failed: executed blocks are not durable, and never will be.
+    /// True if the disk has failed: executed blocks that are not durable will never become durable.
     pub disk_lost: AtomicBool,
     pub verified: AtomicU64,
     pub batches: AtomicU64,
     pub skipped: AtomicU64,
     pub windows: Mutex<Windows>,
     pub watchers: Watchers,
-    /// Messages of this node in flight, by sequence.
+    /// Messages of this node that are in flight, by sequence number.
     pub pending: Mutex<HashMap<u64, PendingMessage>>,
-    /// The highest sequence of this node that was read from the log.
+    /// Highest sequence number of this node's messages that were read from the log.
     pub used_sequence: AtomicU64,
     pub codes: [AtomicU64; 32],
     pub head_every: u64,
@@ -124,18 +125,18 @@ impl NodeState {
         self.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if [`Self::read_view`] would not wait now.
+    /// Returns true if [`Self::read_view`] would not block at this moment.
     pub fn can_read_view(&self) -> bool {
         !matches!(self.view.try_read(), Err(TryLockError::WouldBlock))
     }
 
-    /// Changes the view of readers, which is then complete up to a position of the log.
+    /// Changes the view of readers, which then contains all messages up to `position` of the log.
     pub fn change_view(&self, position: u64, change: impl FnOnce(&mut ReadView)) {
         change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
         self.pass(position);
     }
 
-    /// Records that the view is complete up to a position of the log.
+    /// Records that the view contains all messages up to `position` of the log.
     pub fn pass(&self, position: u64) {
         *self.view_position() = position;
         self.view_advanced.notify_all();
@@ -145,10 +146,10 @@ impl NodeState {
         self.view_position.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the view contains all that was ordered before now.
+    /// Waits until the view contains all messages that were ordered before this call.
     ///
     /// # Errors
-    /// The code to answer if that cannot be known, or takes too long.
+    /// Returns the code of the answer if the log's end is not known, or if the wait takes too long.
     pub fn wait_for_order(&self) -> Result<(), Code> {
         let begin = Instant::now();
         let end = match self.log().map(|log| log.end()) {
@@ -177,17 +178,17 @@ impl NodeState {
         self.log.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the reason why no proofs are made, if so. A proof of a state that is not durable proves nothing.
+    /// Returns a code if no proofs are made at present. A proof of a state that is not durable proves nothing.
     pub fn no_proofs(&self) -> Option<Code> {
         if self.disk_lost.load(Ordering::Acquire) {
             return Some(Code::ReadOnly);
         }
         let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
-        // The disk is full: proofs would wait for blocks until it has room.
+        // The disk is full: a proof would wait until the disk has room for the blocks before it.
         refusal.for_now.as_ref().map(|_| Code::Busy)
     }
 
-    /// Returns true if writes are refused until the restart, so that nothing more may come.
+    /// Returns true if the node takes no writes until its restart, so that the view may never advance again.
     fn has_ended(&self) -> bool {
         self.is_refusing.load(Ordering::Acquire) && {
             let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
@@ -195,7 +196,7 @@ impl NodeState {
         }
     }
 
-    /// Returns the reason why no writes are taken, if so.
+    /// Returns the reason why the node takes no writes; `None` if it takes writes.
     pub fn read_only(&self) -> Option<Arc<str>> {
         if !self.is_refusing.load(Ordering::Acquire) {
             return None;
@@ -212,7 +213,7 @@ impl NodeState {
         });
     }
 
-    /// Refuses writes for now, or takes them again.
+    /// Refuses writes for now if `why` gives a reason; accepts them again if it is `None`.
     pub fn refuse_writes(&self, why: Option<&str>) {
         self.refuse(|refusal| {
             if let Some(why) = why
@@ -232,7 +233,7 @@ impl NodeState {
 
     pub fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
         self.log()
-            .ok_or_else(|| LogError("the node has stopped".into()))?
+            .ok_or_else(|| LogError("the node is stopping".into()))?
             .append(message)
     }
 
@@ -240,8 +241,9 @@ impl NodeState {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes and returns the requests that wait for this message of this node. The signature must be the same: the
-    /// node may have used the sequence before a restart, and anyone may write such a message.
+    /// Removes and returns the requests that wait for this message, if this node has sent it. The signature must be the
+    /// same as that of the sent message: before a restart this node may have used the same sequence number, and anyone
+    /// may write a message with this node's number to the log.
     pub fn take_pending(&self, message: &Message<'_>) -> Option<PendingMessage> {
         if message.node != self.node || matches!(message.cargo, Cargo::Head(_)) {
             return None;
@@ -278,7 +280,7 @@ impl NodeState {
         Answer::Head(Box::new((tip, head)))
     }
 
-    /// Returns the status of this node in a membership.
+    /// Returns the status of this node in a membership of the database.
     fn membership_status(&self, membership: &Membership) -> MembershipStatus {
         let Some(key) = membership.any_node(self.node) else {
             return MembershipStatus::NotYet;
@@ -292,7 +294,7 @@ impl NodeState {
         }
     }
 
-    /// Accepts or refuses writes by the status of the node in a changed membership.
+    /// Accepts or refuses writes after a change of the membership, depending on this node's status in it.
     pub fn refresh_membership(&self, membership: &Membership) -> MembershipStatus {
         let membership_status = self.membership_status(membership);
         let node = self.node;
@@ -302,41 +304,41 @@ impl NodeState {
                     Some(format!("node {node} is revoked or has another key in the database").into());
             }),
             MembershipStatus::NotYet => self.refuse(|refusal| {
-                refusal.no_node = Some(format!("node {node} is not one of the database's yet").into());
+                refusal.no_node = Some(format!("node {node} is not a node of this database yet").into());
             }),
             MembershipStatus::Node => self.refuse(|refusal| refusal.no_node = None),
         }
         membership_status
     }
 
-    /// Sets the log, which is open now.
+    /// Stores the log, which was just opened.
     pub fn set_log(&self, log: Arc<dyn Log>) {
         *self.log.write().unwrap_or_else(PoisonError::into_inner) = Some(log);
     }
 
-    /// Ends the log: nothing more is delivered.
+    /// Closes the log: it delivers no more messages.
     pub fn close_log(&self) {
         let log = self.log.write().unwrap_or_else(PoisonError::into_inner).take();
-        // Ending may take a while, so it happens without the lock.
+        // Dropping the log may take long, so this happens after the lock is released.
         drop(log);
     }
 
-    /// Returns the callback for a message that the log has given up: its outcome is unknown, and the proposer no
-    /// longer counts it as in flight.
+    /// Returns the callback for a message that the log has given up. The callback answers its requests with an unknown
+    /// outcome, and lets the proposer count one message less in flight.
     pub fn on_lost(self: &Arc<Self>, lost_sender: Sender<usize>) -> Lost {
         let shared = self.clone();
         Arc::new(move |message| {
             let message = Message::decode(message).ok();
             let pending = message.and_then(|message| shared.take_pending(&message));
             if let Some(pending) = pending {
-                // The proposer may have ended, because the node is stopping.
+                // If the proposer has ended, the node is stopping and the error does not matter.
                 let _ = lost_sender.send(1);
                 answer_unknown(pending.requests);
             }
         })
     }
 
-    /// Returns the callback for the end of the log: no message in flight comes back.
+    /// Returns the callback for the end of the log. After it, the log delivers no message that is in flight.
     pub fn on_fault(self: &Arc<Self>, lost: Sender<usize>) -> Fault {
         let shared = self.clone();
         Arc::new(move |why| {

@@ -1,5 +1,5 @@
-//! Start of a node: executes the ledger again, with the same result as before. A ledger that began with a snapshot
-//! continues from it.
+//! Start of a node: executes the messages of the stored ledger again, which gives the same blocks as before. If the
+//! ledger began with a snapshot, execution continues from that snapshot.
 
 use crate::block::{Cargo, Header, Message};
 use crate::execute::{Chain, Executed, SignatureCheck};
@@ -15,12 +15,12 @@ pub(crate) struct OpenedLedger<D: Disk> {
     pub chain: Chain,
     pub view: ReadView,
     pub writer: Writer<D>,
-    /// Description of a conflict: a signed head in the ledger is for another block than this node has.
+    /// Description of a conflict, if a signed head in the ledger is for another block than this node has.
     pub disagreement: Option<String>,
 }
 
-/// Opens a ledger. Signatures are not verified again: the stored codes record the results, and an audit can check
-/// them.
+/// Opens a ledger. Signatures are not verified again, because the stored codes record the results; an audit can check
+/// these.
 pub(crate) fn open<D: Disk>(
     disk: D,
     genesis: &[u8],
@@ -71,28 +71,30 @@ fn execute_again(
 ) -> Result<(Executed, Vec<[u8; 32]>), StartError> {
     let Header { number, position, .. } = stored.header;
     let differs = |what| StartError::NotReproduced { number, what };
-    let message = Message::decode(stored.message).map_err(|_| differs("its message is malformed"))?;
+    let message = Message::decode(stored.message).map_err(|_| differs("the block's message is malformed"))?;
     let Cargo::Requests(requests) = &message.cargo else {
-        return Err(differs("its message carries no requests"));
+        return Err(differs("the block's message carries no requests"));
     };
     let signatures: Vec<SignatureCheck> = stored.codes.iter().map(|code| signature_of(*code)).collect();
     if signatures.len() != requests.len() {
         return Err(differs(
-            "the number of its codes differs from the number of its requests",
+            "the number of codes differs from the number of requests in the block",
         ));
     }
     let executed = chain.execute(position, &message, &signatures, &Digests::of(&message));
-    let executed = executed.map_err(|_| differs("its message should have been skipped"))?;
+    let executed = executed.map_err(|_| differs("the block's message should have been skipped"))?;
     if !executed
         .codes
         .iter()
         .map(|code| *code as u8)
         .eq(stored.codes.iter().copied())
     {
-        return Err(differs("executing it again gives other codes"));
+        return Err(differs("executing the block's message again gives other codes"));
     }
     if executed.header != stored.header {
-        return Err(differs("executing it again gives another header"));
+        return Err(differs(
+            "executing the block's message again gives another header",
+        ));
     }
     Ok((executed, transaction_ids(requests)))
 }

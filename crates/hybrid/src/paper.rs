@@ -1,12 +1,12 @@
-//! Requests in the paper's format, for databases whose genesis has the paper's mode, and for no others.
+//! Requests in the paper's format. Only a database whose genesis has the paper's mode accepts them.
 //!
-//! A client signs Keccak-256 of a key, or of key, value and decimal version, concatenated without lengths (S4-02 of
-//! the checklist). So one signature fits several requests. It contains no database and no expiry, and anyone who has
-//! seen a request can replay it. The only limit is that a key's version only rises. For this reason no other database
-//! takes these requests.
+//! A client signs Keccak-256 of a key, or of key, value and decimal version, concatenated without lengths (S4-02 of the
+//! checklist). So one signature is valid for several requests. The signed bytes contain no database and no expiry, and
+//! anyone who has seen a request can send it again. The only limit is that a key's version only rises. For this reason
+//! no other database accepts these requests.
 //!
-//! In the log such a request is the 64 bytes of its signature, followed by [`Request::encode`]. It has exactly one
-//! encoding, although the signature covers less than that.
+//! In the log, such a request is the 64 bytes of its signature, followed by [`Request::encode`]. The request has
+//! exactly one encoding, although the signature covers only a part of it.
 
 use crate::block::Hash;
 use crate::codec::{Input, Malformed, Output};
@@ -20,9 +20,9 @@ use lineside_wire::{
     HYBRID_REQUEST_VERSION_PAPER, HYBRID_VALUE_BYTES_MAX, HybridCode as Code,
 };
 
-/// Returns true if a database in the paper's mode takes this native request. It takes changes of the membership, and
-/// requests that show that the ledger is right, because the paper defines no such requests. It takes no native request
-/// that reads or writes a key, so that each key has one way of access.
+/// Returns true if a database in the paper's mode accepts this native request. It accepts changes of the membership,
+/// and requests that check the ledger (proofs, history, heads, outcomes), because the paper defines no such requests.
+/// It accepts no native request that reads or writes a key, so that each key can be accessed in only one way.
 pub fn takes_native(body: &request::Body<'_>) -> bool {
     use request::Body;
     match body {
@@ -35,7 +35,7 @@ pub fn takes_native(body: &request::Body<'_>) -> bool {
     }
 }
 
-/// Bytes of a public key: 0x04, x, y.
+/// Number of bytes of a public key: 0x04, then x and y of 32 bytes each.
 pub const PUBLIC_KEY_BYTES: usize = 65;
 /// Maximum version in a request. The stored version is one higher, in 63 bits.
 pub const VERSION_MAX: u64 = i64::MAX as u64 - 1;
@@ -48,7 +48,7 @@ pub enum Body<'a> {
         /// The key.
         key: &'a str,
     },
-    /// Sets a key, unless its version is above the given one. Its version then becomes one above the given one.
+    /// Sets a key, unless the key's version is above the given one. The key's new version is one above the given one.
     Set {
         /// The key.
         key: &'a str,
@@ -73,13 +73,13 @@ pub struct Request<'a> {
     pub body: Body<'a>,
 }
 
-/// Returns true if the bytes after a signature are a request of this kind, by their first byte.
+/// Returns true if the bytes after a signature are a request in the paper's format. Only the first byte is checked.
 pub fn is_one(bytes: &[u8]) -> bool {
     bytes.first() == Some(&HYBRID_REQUEST_VERSION_PAPER)
 }
 
 impl<'a> Body<'a> {
-    /// Key of the operation.
+    /// Returns the key that the operation reads or sets.
     pub fn key(&self) -> &'a str {
         match self {
             Body::Get { key } | Body::Set { key, .. } | Body::Verify { key } => key,
@@ -91,7 +91,7 @@ impl<'a> Body<'a> {
         matches!(self, Body::Set { .. })
     }
 
-    /// Bytes that are hashed and signed.
+    /// Returns the bytes that are hashed and signed.
     pub fn payload(&self) -> Vec<u8> {
         match self {
             Body::Get { key } | Body::Verify { key } => key.as_bytes().to_vec(),
@@ -99,27 +99,27 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Hash of [`Self::payload`], which the key signs.
+    /// Returns the hash of [`Self::payload`]. The client signs this hash.
     pub fn digest(&self) -> Hash {
         keccak256(&self.payload())
     }
 }
 
 impl<'a> Request<'a> {
-    /// Decodes the part after the signature.
+    /// Decodes the part of a request after its signature.
     ///
     /// # Errors
-    /// [`Malformed`] for anything that [`Self::encode`] does not write.
+    /// [`Malformed`] for bytes that [`Self::encode`] does not write.
     pub fn decode(bytes: &'a [u8]) -> Result<Request<'a>, Malformed> {
         let mut input = Input(bytes);
         if input.u8()? != HYBRID_REQUEST_VERSION_PAPER {
-            return Err(Malformed("not a request in the paper's format"));
+            return Err(Malformed("the request is not in the paper's format"));
         }
         let op = input.u8()?;
         let public_key = input.array()?;
         let key = text(input.short(HYBRID_KEY_BYTES_MAX)?)?;
         if key.is_empty() {
-            return Err(Malformed("an empty key"));
+            return Err(Malformed("the key is empty"));
         }
         let body = match op {
             HYBRID_OP_PAPER_GET => Body::Get { key },
@@ -129,7 +129,7 @@ impl<'a> Request<'a> {
                 value: text(input.long(HYBRID_VALUE_BYTES_MAX)?)?,
                 version: match input.u64()? {
                     version if version <= VERSION_MAX => version,
-                    _ => return Err(Malformed("a version above the maximum")),
+                    _ => return Err(Malformed("the version is above the maximum, 2^63 - 2")),
                 },
             },
             _ => return Err(Malformed("unknown operation")),
@@ -138,14 +138,14 @@ impl<'a> Request<'a> {
         Ok(Request { public_key, body })
     }
 
-    /// Encodes the part after the signature, as in the log.
+    /// Encodes the part of a request after its signature, as it is in the log.
     ///
     /// # Errors
     /// [`Malformed`] if [`Self::decode`] would refuse it.
     pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
         let key = self.body.key().as_bytes();
         if key.len() > HYBRID_KEY_BYTES_MAX {
-            return Err(Malformed("a key that is too long"));
+            return Err(Malformed("the key is too long"));
         }
         let mut out = Vec::with_capacity(256);
         out.u8(HYBRID_REQUEST_VERSION_PAPER);
@@ -158,7 +158,7 @@ impl<'a> Request<'a> {
         out.short(key);
         if let Body::Set { value, version, .. } = self.body {
             if value.len() > HYBRID_VALUE_BYTES_MAX {
-                return Err(Malformed("a value that is too long"));
+                return Err(Malformed("the value is too long"));
             }
             out.long(value.as_bytes());
             out.u64(version);
@@ -167,7 +167,7 @@ impl<'a> Request<'a> {
         Ok(out)
     }
 
-    /// Encodes the request with its signature in front, as submitted to a node.
+    /// Encodes the request with its signature in front, in the form in which a client submits it to a node.
     ///
     /// # Errors
     /// The errors of [`Self::encode`].
@@ -182,15 +182,17 @@ pub fn sign(signer: &dyn Signer, body: &Body<'_>) -> [u8; SIGNATURE_BYTES] {
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Malformed> {
-    std::str::from_utf8(bytes).map_err(|_| Malformed("text that is not UTF-8"))
+    std::str::from_utf8(bytes).map_err(|_| Malformed("the text is not UTF-8"))
 }
 
-/// State of a key: be64 version, then the value. So whatever shows or proves a value also shows its version.
+/// Encodes the state of a key: be64 version, then the value. So every answer and proof of the value includes the
+/// version.
 pub fn cell(version: u64, value: &[u8]) -> Vec<u8> {
     [&version.to_be_bytes()[..], value].concat()
 }
 
-/// Splits a [`cell`] into version and value. Bytes too short for a cell give version 0 and all of them.
+/// Splits a [`cell`] into version and value. If the bytes are too short for a cell, the version is 0 and the value is
+/// all of them.
 pub fn read_cell(cell: &[u8]) -> (u64, &[u8]) {
     match cell.split_first_chunk() {
         Some((version, value)) => (u64::from_be_bytes(*version), value),
@@ -198,7 +200,7 @@ pub fn read_cell(cell: &[u8]) -> (u64, &[u8]) {
     }
 }
 
-/// Decides the outcome of a request at its position in the log.
+/// Decides the outcome of a request at its position in the log, and makes its write if the request is valid.
 pub(crate) fn decide(state: &mut State, bytes: &[u8], signed: SignatureCheck, at: Version) -> Code {
     match validate(state, bytes, signed) {
         Ok((key, cell)) => {
@@ -209,7 +211,7 @@ pub(crate) fn decide(state: &mut State, bytes: &[u8], signed: SignatureCheck, at
     }
 }
 
-/// Returns the key and the cell to write, or the code of the refusal.
+/// Checks a request. Returns the key and the cell to write, or the code of the refusal.
 fn validate<'a>(state: &State, bytes: &'a [u8], signed: SignatureCheck) -> Result<(&'a str, Vec<u8>), Code> {
     let request = Request::decode(bytes).map_err(|_| Code::Malformed)?;
     let membership = state.membership();
@@ -230,8 +232,8 @@ fn validate<'a>(state: &State, bytes: &'a [u8], signed: SignatureCheck) -> Resul
     if !membership.is_active(member, number) {
         return Err(Code::Revoked);
     }
-    // Checks the version before the rights: a request that was executed once then always gets the same answer when
-    // replayed.
+    // Checks the version before the rights, so that a request that was executed once always gets the same answer when
+    // it is sent again.
     if state.paper_version(key.as_bytes()) > version {
         return Err(Code::OldVersion);
     }

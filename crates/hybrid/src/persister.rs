@@ -1,4 +1,5 @@
-//! The thread that makes blocks durable, shows them to readers, and answers the requests that wait.
+//! The persister: the thread that makes blocks durable, shows them to readers, and answers the requests that wait for
+//! them.
 
 use crate::answer::Answer;
 use crate::block::{Hash, SignedHead};
@@ -17,23 +18,28 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Bytes of messages in a group above which no more are gathered.
+/// Number of bytes of messages in a group at which the persister stops gathering and writes the group to the disk.
 const GROUP_BYTES_MAX: usize = 4 << 20;
-/// Time between two tries to write to a full disk.
+/// Time between two attempts to write to a full disk.
 const FULL_DISK_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Notification of the proposer about a saved group.
+/// Report to the proposer that a group of blocks is durable.
 pub(crate) struct PersistedGroup {
     pub own_messages: usize,
     pub post_head: Option<SignedHead>,
 }
 
-/// Logs a durable block, at most one in each second: a block can be as short as one request.
+/// Logs a durable block, but at most one block in each second, because a node may make many blocks in a second.
 fn log_commit(block: u64, requests: usize) {
     static LIMIT: LogLimit = LogLimit::new(Duration::from_secs(1));
-    tracing::debug!(block, requests, "hybrid: committed");
+    tracing::debug!(block, requests, "hybrid: committed a block");
     if let Some(left_out) = LIMIT.admit() {
-        tracing::info!(block, requests, blocks_not_logged = left_out, "hybrid: committed");
+        tracing::info!(
+            block,
+            requests,
+            blocks_not_logged = left_out,
+            "hybrid: committed a block"
+        );
     }
 }
 
@@ -42,7 +48,7 @@ pub(crate) struct Persister<D: Disk> {
     pub writer: Writer<D>,
     pub jobs: Receiver<PersistJob>,
     pub saved: Sender<PersistedGroup>,
-    /// Reason why nothing is saved any more.
+    /// Reason why the persister saves nothing any more.
     pub failure: Option<String>,
 }
 
@@ -88,7 +94,8 @@ impl<D: Disk> Persister<D> {
         }
     }
 
-    /// Appends to the ledger. Commits a full group, and retries until a full disk has room.
+    /// Appends to the ledger. If the group is full, commits it first. If the disk is full, tries again until the disk
+    /// has room.
     fn append(&mut self, one: impl Fn(&mut Writer<D>) -> Result<(), LedgerError>) -> Result<(), LedgerError> {
         let mut waited = false;
         loop {
@@ -111,7 +118,7 @@ impl<D: Disk> Persister<D> {
         }
     }
 
-    /// Shows a durable group to readers and answers the requests that wait.
+    /// Shows a durable group to readers and answers the requests that wait for it.
     fn publish(&mut self, jobs: Vec<PersistJob>) {
         let mut saved = PersistedGroup {
             own_messages: 0,
@@ -159,7 +166,7 @@ impl<D: Disk> Persister<D> {
                 }
             }
         }
-        // The proposer may have ended, because the node is stopping.
+        // If the proposer has ended, the node is stopping and the error does not matter.
         let _ = self.saved.send(saved);
     }
 
@@ -180,7 +187,7 @@ impl<D: Disk> Persister<D> {
 
     fn answer(&self, own: Vec<VerifiedRequest>, codes: &[Code], block: u64) {
         let answers = own.into_iter().zip(codes).zip(0..).map(|((one, code), index)| {
-            // A request that came twice gets the outcome of the first time.
+            // A request that was ordered twice gets the outcome of its first execution.
             let first = match code {
                 Code::NonceUsed | Code::OldVersion => self.shared.read_view().transaction(&one.id),
                 _ => None,
@@ -194,8 +201,8 @@ impl<D: Disk> Persister<D> {
         answer_all(answers);
     }
 
-    /// Compares another node's head with this ledger. If the two have different blocks, this node takes no more
-    /// writes and reports both hashes.
+    /// Compares another node's signed head with this ledger. If the two nodes have different blocks, this node takes no
+    /// more writes and reports both hashes.
     fn compare(&self, head: &SignedHead) {
         let disagreement = self.shared.read_view().disagreement(head);
         if let Some(why) = disagreement {
@@ -203,8 +210,8 @@ impl<D: Disk> Persister<D> {
         }
     }
 
-    /// Handles a failed disk, or one that is full while the node ends: the jobs are not known to be durable, and
-    /// nothing more is written.
+    /// Handles a failure of the disk, or a disk that is still full when the node stops. It is not known whether the
+    /// blocks of `jobs` are durable, and the persister writes nothing more.
     fn fail_pending(&mut self, error: String, jobs: Vec<PersistJob>) {
         self.shared.disk_lost.store(true, Ordering::Release);
         if self.failure.is_none() {

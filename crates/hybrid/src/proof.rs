@@ -12,13 +12,13 @@ use crate::state::{value_content, value_place};
 pub struct StateProof {
     /// Header of the block, whose hash the verifier already knows.
     pub header: Header,
-    /// Version of the cell; [`Version::ABSENT`] if there is none.
+    /// Version of the cell; [`Version::ABSENT`] if the key has no value.
     pub version: Version,
     /// Path from the state root.
     pub path: Proof,
 }
 
-/// Reason why a proof is rejected.
+/// Reason why a state proof is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotProven {
     /// The bytes cannot be read.
@@ -30,14 +30,15 @@ pub enum NotProven {
     /// The header is not that of the given block.
     #[error("proof: it is for another block than the one whose hash was given")]
     OtherBlock,
-    /// The state has another value or version, none, or one although absence is claimed.
+    /// At this key the state has another value, another version, or no value, or has a value although the proof claims
+    /// that there is none.
     #[error("proof: the state has another value or version at this key")]
     OtherCell,
 }
 
 impl StateProof {
-    /// Encodes header, version and path. The hash of the cell at the end of a path is left out, because the verifier
-    /// has the value and computes it.
+    /// Encodes header, version and path. If the path ends at the key's own leaf, the leaf's hash is left out, because
+    /// the verifier has the value and computes it.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(1024);
         out.put(&self.header.to_bytes());
@@ -53,8 +54,8 @@ impl StateProof {
     /// Decodes a proof together with the value that it is claimed to show.
     ///
     /// # Errors
-    /// [`NotProven`]; [`NotProven::OtherCell`] if the proof is for a cell and there is no value, or the other way
-    /// round.
+    /// [`NotProven`]. In particular, [`NotProven::OtherCell`] if the proof shows a value and `value` is `None`, or if
+    /// the proof shows absence and `value` is given.
     pub fn decode(bytes: &[u8], value: Option<&[u8]>) -> Result<StateProof, NotProven> {
         let mut input = Input(bytes);
         let header = Header::from_bytes(&input.array::<HEADER_BYTES>()?);
@@ -76,12 +77,12 @@ impl StateProof {
         })
     }
 
-    /// Returns true if the bytes are the encoding of a proof, for any value.
+    /// Returns true if the bytes are the encoding of a proof, whatever value it shows.
     pub fn is_written_well(bytes: &[u8]) -> bool {
         let mut input = Input(bytes);
         let block = input.take(HEADER_BYTES).and_then(|_| input.u64());
         let absent = block.and_then(|block| Ok(block == 0 && input.u32()? == 0));
-        // The bytes do not depend on the value, so any value will do.
+        // The encoding does not depend on the value, so an empty value serves here.
         absent.is_ok_and(|absent| Self::decode(bytes, (!absent).then_some(&[])).is_ok())
     }
 

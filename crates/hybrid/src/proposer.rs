@@ -1,4 +1,4 @@
-//! The thread that batches writes into messages and appends them to the log.
+//! The proposer: the thread that batches writes into messages and appends them to the log.
 
 use crate::answer::Answer;
 use crate::block::{Hash, Message, Sender as MessageSender, hashed_message, head_message, message_bytes};
@@ -15,16 +15,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Number of messages in flight while more requests are gathered: one is executed while another is saved.
+/// Maximum number of this node's messages in flight: one is executed while another is saved. In the meantime the
+/// proposer gathers more requests.
 const IN_FLIGHT_MAX: usize = 2;
-/// Sequences are the clock's milliseconds times two to the power of this, so that a restarted node begins above all
-/// of its earlier ones.
+/// Number of bits by which the clock (in milliseconds) is shifted left to give a node's first sequence number. So a
+/// restarted node begins above all its earlier numbers.
 const SEQUENCE_CLOCK_BITS: u32 = 16;
 
-/// First sequence number of a node that starts. The log may hold messages from before the restart that the ledger
-/// does not have, and more may still arrive there. So reading the log to its end does not show which numbers are
-/// used; the clock does. If the clock has gone back, the log shows the used numbers. Until then messages may be
-/// skipped with an unknown outcome, but no message is ever taken for another.
+/// Returns the first sequence number of a node that starts. The log may contain messages from before the restart that
+/// the ledger does not have, and more of them may still arrive there. So reading the log to its end would not show
+/// which numbers are used; the clock does. If the clock has gone back, the node learns the used numbers when it reads
+/// its old messages from the log. Until then its new messages may be skipped with an unknown outcome, but no message is
+/// ever mistaken for another.
 pub(crate) fn first_sequence(last: u64, now_ms: u64) -> u64 {
     last.max(now_ms.min(u64::MAX >> (SEQUENCE_CLOCK_BITS + 1)) << SEQUENCE_CLOCK_BITS)
 }
@@ -39,8 +41,8 @@ pub(crate) struct PendingMessage {
 }
 
 impl PendingMessage {
-    /// Returns true if a message of this node and sequence is exactly the one that was sent. The keeper of the log
-    /// could have changed it there.
+    /// Returns true if a message from the log with this node's number and sequence is exactly the message that this
+    /// node sent. The operator of the log could have changed it.
     pub fn is(&self, message: &Message<'_>) -> bool {
         let requests = message.requests();
         let sent = self.requests.iter().map(|one| one.ticket.request());
@@ -57,7 +59,7 @@ pub(crate) struct Proposer {
     sequence: u64,
     ordered: Receiver<Vec<VerifiedRequest>>,
     saved: Receiver<PersistedGroup>,
-    /// Receives the number of messages that the log has given up.
+    /// Receives the number of this node's messages that the log has given up.
     lost_messages: Receiver<usize>,
     waiting: VecDeque<VerifiedRequest>,
     /// Time when the oldest request of `waiting` arrived.
@@ -106,12 +108,13 @@ impl Proposer {
                 },
                 recv(self.saved) -> saved => match saved {
                     Ok(saved) => self.on_persisted(saved),
-                    // The persister has ended: no message in flight comes back.
+                    // The persister has ended, so no message in flight will be reported as saved.
                     Err(_) => break,
                 },
                 recv(self.lost_messages) -> lost => match lost {
                     Ok(count) => self.in_flight = self.in_flight.saturating_sub(count),
-                    // The log does not report lost messages.
+                    // The log dropped its sender: it never reports lost messages, so this channel is replaced by one
+                    // that never delivers.
                     Err(_) => self.lost_messages = never(),
                 },
                 default(wait) => {}
@@ -133,7 +136,7 @@ impl Proposer {
     fn on_persisted(&mut self, saved: PersistedGroup) {
         self.in_flight = self.in_flight.saturating_sub(saved.own_messages);
         let Some(head) = saved.post_head else { return };
-        // The other nodes skip the messages of a sender that is not a node.
+        // Other nodes skip messages of a sender that is not a node of the database.
         if self
             .shared
             .read_view()
@@ -152,14 +155,14 @@ impl Proposer {
         match self.shared.append(message) {
             Ok(_) => tracing::info!(
                 block = head.number,
-                "hybrid: posted a checkpoint, the signed head"
+                "hybrid: wrote this node's signed head to the log"
             ),
-            Err(error) => tracing::warn!("hybrid: the signed head was not posted: {error}"),
+            Err(error) => tracing::warn!("hybrid: cannot write this node's signed head to the log: {error}"),
         }
     }
 
-    /// Sends a single request at once. While messages are in flight, gathers more requests up to the limits of a
-    /// block's size and wait.
+    /// Returns true if the waiting requests are to be sent now. If no message is in flight, they are sent at once.
+    /// Otherwise more requests are gathered, up to the maximum size of a block or the maximum time that it waits.
     fn is_due(&self, open: bool) -> bool {
         !self.waiting.is_empty()
             && (self.in_flight == 0
@@ -206,8 +209,11 @@ impl Proposer {
         self.shared.pending().insert(self.sequence, pending);
         self.in_flight += 1;
         if let Err(error) = self.shared.append(message) {
-            tracing::error!("hybrid: {error}");
-            // The message may have been reported lost before, and was then counted there.
+            tracing::error!(
+                "hybrid: cannot write a message to the log; its requests have an unknown outcome: {error}"
+            );
+            // If `append` has already reported the message as lost, it is no longer pending, and was counted as lost
+            // there.
             let pending = self.shared.pending().remove(&self.sequence);
             if let Some(pending) = pending {
                 self.in_flight = self.in_flight.saturating_sub(1);

@@ -1,53 +1,53 @@
-//! Replay protection of reads. Reads are not in the log, so each node remembers the reads it has answered: a window
-//! of 64 nonces per lane, as in IPsec (RFC 4303 section 3.4.3), because reads may overtake one another.
+//! Replay protection of reads. Reads are not in the log, so each node remembers which reads it has answered: for each
+//! lane, a window of 64 nonces, as in IPsec (RFC 4303 section 3.4.3), because reads may overtake one another.
 
 use crate::request::{MemberId, Nonce};
 use std::collections::HashMap;
 
-/// Maximum time from now to a read's expiry, so that old entries can be forgotten.
+/// Maximum time from now to a read's expiry, in milliseconds. After its expiry a read's nonce can be forgotten.
 pub(crate) const READ_EXPIRY_MS: u64 = 60_000;
-/// Number of lanes above which lanes whose reads have all expired are forgotten.
+/// Number of lanes above which a node forgets the lanes whose reads have all expired.
 const SWEEP_ABOVE_LANES: usize = 1 << 16;
-/// Maximum number of lanes: some 24 MiB.
+/// Maximum number of lanes of all members; they take about 24 MiB.
 const LANES_MAX: usize = 1 << 18;
-/// Maximum number of lanes of one member.
+/// Maximum number of lanes of one member for which nonces are remembered.
 const LANES_PER_MEMBER: usize = 1 << 12;
-/// Shortest time between two sweeps that find no room.
+/// Minimum time in milliseconds between two sweeps, if the previous one freed no lane.
 const SWEEP_EVERY_MS: u64 = 1_000;
 
 #[derive(Default)]
 struct Window {
     top: u64,
-    /// Bit i is set if nonce `top - i` was answered.
+    /// Bit i is set if the read with nonce `top - i` was answered.
     answered_bits: u64,
-    /// Latest expiry of the lane's reads.
+    /// Latest expiry of the lane's reads, in milliseconds since 1970.
     expiry_ms: u64,
 }
 
-/// Outcome of taking a nonce.
+/// Result of checking the nonce of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NonceOutcome {
     /// The nonce is new. It is marked as used.
     Fresh,
-    /// The nonce was answered before, or is more than 63 below the lane's highest.
+    /// A read with this nonce was answered before, or the nonce is more than 63 below the lane's highest.
     Used,
-    /// The nonce belongs to a new lane, and there is no room for it.
+    /// The nonce belongs to a new lane, and the maximum number of lanes is in use.
     NoRoom,
 }
 
-/// Nonces of the reads answered recently.
+/// Nonces of the reads that this node has answered recently.
 #[derive(Default)]
 pub(crate) struct Windows {
     lanes: HashMap<(MemberId, u16), Window>,
     /// Number of lanes of each member.
     of_member: HashMap<MemberId, usize>,
-    /// Number of lanes above which expired lanes are forgotten.
+    /// Number of lanes above which the next sweep forgets expired lanes.
     sweep_at: usize,
     swept_ms: u64,
 }
 
 impl Windows {
-    /// Takes the nonce of a read that expires at `expiry_ms`.
+    /// Checks the nonce of a read that expires at `expiry_ms`, and marks it as used if it is new.
     pub fn take(&mut self, member: MemberId, nonce: Nonce, expiry_ms: u64, now_ms: u64) -> NonceOutcome {
         let name = (member, nonce.lane);
         if !self.lanes.contains_key(&name) {
@@ -91,7 +91,7 @@ impl Windows {
         self.lanes.len() < LANES_MAX && own < LANES_PER_MEMBER
     }
 
-    /// Forgets lanes whose reads have all expired.
+    /// Sweep: forgets the lanes whose reads have all expired.
     fn sweep(&mut self, now_ms: u64) {
         let of_member = &mut self.of_member;
         self.lanes.retain(|(member, _), window| {
@@ -140,7 +140,7 @@ mod tests {
             assert_eq!(windows.take(member, nonce(0), 100, 50), NonceOutcome::Fresh);
         }
         assert_eq!(windows.take(1, nonce(1), 900, 50), NonceOutcome::Fresh);
-        // Over the limit, after the expiry of all lanes but one.
+        // The number of lanes is above the limit, and the reads of all lanes but one have expired.
         assert_eq!(windows.take(2, nonce(1), 900, 101), NonceOutcome::Fresh);
         assert_eq!((windows.lanes.len(), windows.of_member.len()), (2, 2));
         assert_eq!(windows.take(1, nonce(1), 900, 101), NonceOutcome::Used);
@@ -164,7 +164,7 @@ mod tests {
         );
         assert_eq!(windows.take(1, nonce(0), 5_000, 50), NonceOutcome::Used);
         assert_eq!(windows.lanes.len(), LANES_MAX);
-        // There is room again once their reads have expired.
+        // New lanes are accepted again after the reads of the old ones have expired.
         assert_eq!(
             windows.take(members + 1, nonce(0), 9_000, 5_001),
             NonceOutcome::Fresh

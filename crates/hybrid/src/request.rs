@@ -13,9 +13,9 @@ use lineside_wire::{
     HYBRID_WRITE_DELETE, HYBRID_WRITE_PUT, RequestHead, RequestSignature,
 };
 
-/// Bytes of the signature, before the signed bytes.
+/// Number of bytes of the signature, which precedes the signed bytes.
 pub const SIGNATURE_BYTES: usize = size_of::<RequestSignature>();
-/// Bytes of the signed part before the body of the operation.
+/// Number of bytes of the signed part before the body of the operation.
 pub(crate) const HEAD_BYTES: usize = size_of::<RequestHead>();
 
 /// Id of a database: the first bytes of its genesis' hash.
@@ -23,7 +23,7 @@ pub type DatabaseId = [u8; 16];
 /// Number of a member; never 0.
 pub type MemberId = u64;
 
-/// Version of a key: block and index of its last write. The default, all zeros, means that it has no value.
+/// Version of a key: block and index of its last write. The default, all zeros, means that the key has no value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     /// Number of the block.
@@ -37,7 +37,7 @@ impl Version {
     pub const ABSENT: Version = Version { block: 0, index: 0 };
 }
 
-/// A member's counter of requests in one of 65,536 lanes. Requests that may overtake one another need separate lanes.
+/// A counter of a member's requests in one of 65,536 lanes. Requests that may overtake one another need separate lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Nonce {
     /// Number of the lane.
@@ -47,7 +47,7 @@ pub struct Nonce {
 }
 
 impl Nonce {
-    /// Maximum counter.
+    /// Maximum value of a counter.
     pub const COUNTER_MAX: u64 = (1 << 48) - 1;
 
     fn from_bits(bits: u64) -> Nonce {
@@ -69,9 +69,9 @@ pub struct Head {
     pub database: DatabaseId,
     /// Member who sends the request.
     pub member: MemberId,
-    /// Number of the member's key that has signed.
+    /// Number of the member's key that has signed the request.
     pub key: u16,
-    /// Nonce, so that the request is executed once.
+    /// Nonce, which makes the request count only once.
     pub nonce: Nonce,
     /// Time in milliseconds since 1970 after which the request is refused.
     pub expiry_ms: u64,
@@ -80,10 +80,10 @@ pub struct Head {
 /// Consistency of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sees {
-    /// Sees the commits of this node.
+    /// The read sees the commits of this node.
     #[default]
     Local,
-    /// Sees everything that any node has answered before the read arrived.
+    /// The read sees every write that any node has acknowledged before the read arrived.
     Linearizable,
 }
 
@@ -115,7 +115,7 @@ pub enum Body<'a> {
         /// 1 to 1,000 keys.
         keys: Vec<&'a [u8]>,
     },
-    /// Reads cells from `start` on, before `stop`.
+    /// Reads the cells of keys from `start` (inclusive) to `stop` (exclusive).
     Range {
         /// Consistency of the read.
         sees: Sees,
@@ -137,7 +137,7 @@ pub enum Body<'a> {
         key: &'a [u8],
         /// Maximum number of writes.
         limit: u32,
-        /// Only writes older than this one; `None`: from the newest on.
+        /// Only writes that are older than this one are returned; `None`: from the newest on.
         before: Option<Version>,
     },
     /// Reads the newest block's header, signed by the node.
@@ -152,17 +152,18 @@ pub enum Body<'a> {
         /// The prefix.
         prefix: &'a [u8],
     },
-    /// A transaction: makes all its writes if every version that it read is still the newest, and otherwise no write.
+    /// A transaction: makes all its writes if every version that it read is still the newest; otherwise it makes no
+    /// write.
     Write {
-        /// 0 to 1,000 keys, in ascending order.
+        /// Keys that the transaction depends on: 0 to 1,000, in ascending order.
         reads: Vec<Read<'a>>,
-        /// 1 to 1,000 keys, in ascending order.
+        /// Keys that the transaction writes: 1 to 1,000, in ascending order.
         writes: Vec<Write<'a>>,
     },
     /// A change of the membership, or a vote for it.
     Change {
-        /// Time in milliseconds since 1970 after which votes for the change do not count. It is part of what is voted
-        /// on.
+        /// Time in milliseconds since 1970 after which votes for the change do not count. Admins vote on the change
+        /// together with this time.
         until_ms: u64,
         /// The change.
         change: Change<'a>,
@@ -172,19 +173,19 @@ pub enum Body<'a> {
 /// The signed content of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// Head: sender, nonce and expiry.
+    /// Head of the request: sender, nonce and expiry.
     pub head: Head,
-    /// Operation.
+    /// Operation of the request.
     pub body: Body<'a>,
 }
 
 impl<'a> Body<'a> {
-    /// Sets one key. With `read`, the key must have this version.
+    /// Creates a transaction that sets one key. If `read` names a version, the key must have this version.
     pub fn set(key: &'a [u8], read: Option<Version>, value: &'a [u8]) -> Body<'a> {
         Body::one(key, read, Some(value))
     }
 
-    /// Deletes one key. With `read`, the key must have this version.
+    /// Creates a transaction that deletes one key. If `read` names a version, the key must have this version.
     pub fn delete(key: &'a [u8], read: Option<Version>) -> Body<'a> {
         Body::one(key, read, None)
     }
@@ -220,7 +221,7 @@ impl<'a> Request<'a> {
     /// Decodes the signed bytes.
     ///
     /// # Errors
-    /// [`Malformed`] for anything that [`Self::encode`] does not write.
+    /// [`Malformed`] for bytes that [`Self::encode`] does not write.
     pub fn decode(signed: &'a [u8]) -> Result<Request<'a>, Malformed> {
         let mut input = Input(signed);
         let (head, op) = read_head(&mut input)?;
@@ -277,7 +278,7 @@ impl<'a> Request<'a> {
         out.u64(head.nonce.bits());
         out.u64(head.expiry_ms);
         self.body.write(&mut out)?;
-        // Decodes the result again, so that only the decoder defines what is allowed.
+        // Decodes the result again, so that the decoder alone defines which requests are valid.
         Request::decode(&out)?;
         Ok(out)
     }
@@ -330,7 +331,7 @@ impl Body<'_> {
                             out.u8(HYBRID_WRITE_PUT);
                             out.long(value);
                         }
-                        Some(_) => return Err(Malformed("a value that is too long")),
+                        Some(_) => return Err(Malformed("the value is too long")),
                     }
                 }
             }
@@ -354,16 +355,16 @@ pub fn split(request: &[u8]) -> Result<(&[u8; SIGNATURE_BYTES], &[u8]), Malforme
         {
             Ok((signature, signed))
         }
-        _ => Err(Malformed("a request that is too short or too long")),
+        _ => Err(Malformed("the request is too short or too long")),
     }
 }
 
-/// Returns the operation of a request, one of `HYBRID_OP_…`, without parsing the rest.
+/// Returns the operation of a request (one of `HYBRID_OP_…`) without parsing the rest.
 pub fn operation(request: &[u8]) -> Option<u8> {
     request.get(SIGNATURE_BYTES + 1).copied()
 }
 
-/// Returns true for a get with local consistency.
+/// Returns true if the request is a get with local consistency.
 pub(crate) fn is_local_get(request: &[u8]) -> bool {
     let body = split(request).and_then(|(_, signed)| Ok(Request::decode(signed)?.body));
     matches!(
@@ -375,7 +376,7 @@ pub(crate) fn is_local_get(request: &[u8]) -> bool {
     )
 }
 
-/// Reads the head of a request and its operation, without parsing the rest.
+/// Decodes the head of a request and its operation, without parsing the rest.
 pub(crate) fn read_head(input: &mut Input<'_>) -> Result<(Head, u8), Malformed> {
     if input.u8()? != HYBRID_REQUEST_VERSION {
         return Err(Malformed("unknown version of the request format"));
@@ -412,20 +413,21 @@ fn read_sees(input: &mut Input<'_>) -> Result<Sees, Malformed> {
 
 fn read_key<'a>(input: &mut Input<'a>) -> Result<&'a [u8], Malformed> {
     match input.short(KEY_MAX)? {
-        [] => Err(Malformed("an empty key")),
+        [] => Err(Malformed("the key is empty")),
         key => Ok(key),
     }
 }
 
 fn write_key(out: &mut Vec<u8>, key: &[u8]) -> Result<(), Malformed> {
     if key.len() > KEY_MAX {
-        return Err(Malformed("a key that is too long"));
+        return Err(Malformed("the key is too long"));
     }
     out.short(key);
     Ok(())
 }
 
-/// Reads the version before which a page of a history begins; nothing: it begins with the newest write.
+/// Decodes the version before which a page of a history begins. If no bytes are left, the page begins with the newest
+/// write.
 fn read_before(input: &mut Input<'_>) -> Result<Option<Version>, Malformed> {
     if input.0.is_empty() {
         return Ok(None);
@@ -451,11 +453,11 @@ fn write_count(out: &mut Vec<u8>, count: usize) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Checks that keys ascend, so that their order is unique and no key occurs twice.
+/// Checks that keys are in strictly ascending order, so that their order is unique and no key occurs twice.
 fn rising<T>(items: &[T], key: impl Fn(&T) -> &[u8]) -> Result<(), Malformed> {
     match items.windows(2).all(|pair| key(&pair[0]) < key(&pair[1])) {
         true => Ok(()),
-        false => Err(Malformed("keys that are not in ascending order")),
+        false => Err(Malformed("the keys are not in ascending order")),
     }
 }
 
@@ -465,7 +467,7 @@ fn read_keys<'a>(input: &mut Input<'a>) -> Result<Vec<&'a [u8]>, Malformed> {
         .map(|_| read_key(input))
         .collect::<Result<Vec<_>, _>>()?;
     if keys.is_empty() {
-        return Err(Malformed("a request without keys"));
+        return Err(Malformed("the request has no keys"));
     }
     rising(&keys, |key| key)?;
     Ok(keys)
@@ -480,7 +482,7 @@ fn read_reads<'a>(input: &mut Input<'a>) -> Result<Vec<Read<'a>>, Malformed> {
             index: input.u32()?,
         };
         if version.block == 0 && version.index != 0 {
-            return Err(Malformed("a version with block 0"));
+            return Err(Malformed("a version names block 0"));
         }
         Ok(Read { key, version })
     };
@@ -502,7 +504,7 @@ fn read_writes<'a>(input: &mut Input<'a>) -> Result<Vec<Write<'a>>, Malformed> {
     };
     let writes = (0..count).map(one).collect::<Result<Vec<_>, _>>()?;
     if writes.is_empty() {
-        return Err(Malformed("a write request without writes"));
+        return Err(Malformed("the write request has no writes"));
     }
     rising(&writes, |write| write.key)?;
     Ok(writes)

@@ -1,4 +1,5 @@
-//! Secret keys of clients and nodes. RustCrypto's k256 and p256 sign, with nonces of RFC 6979.
+//! Secret keys of clients and nodes. The RustCrypto crates k256 and p256 compute signatures, with deterministic nonces
+//! (RFC 6979).
 
 use crate::change::KeyBytes;
 use crate::request::SIGNATURE_BYTES;
@@ -16,7 +17,7 @@ pub enum SecretKey {
 }
 
 impl SecretKey {
-    /// Reads a key from 32 bytes, big-endian; `None` for 0 and for values not below the curve's order.
+    /// Reads a key from 32 bytes, big-endian. Returns `None` for 0 and for values that are not below the curve's order.
     pub fn from_bytes(curve: Curve, bytes: &[u8; 32]) -> Option<SecretKey> {
         match curve {
             Curve::Secp256k1 => k256::ecdsa::SigningKey::from_slice(bytes)
@@ -36,7 +37,7 @@ impl SecretKey {
         }
     }
 
-    /// Encodes the public key, as in genesis and changes.
+    /// Returns the public key in the encoding of the genesis and of changes.
     pub fn public(&self) -> KeyBytes {
         let (curve, point) = match self {
             SecretKey::Secp256k1(key) => {

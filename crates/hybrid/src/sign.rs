@@ -1,22 +1,22 @@
-//! Digests: the bytes that are hashed, their domain-separation tags, and the signatures over them.
+//! Digests that are signed: their domain-separation tags, the hash functions, and the signatures over them.
 
 use crate::request::{DatabaseId, SIGNATURE_BYTES};
 use lineside_verify::hash::{keccak256, sha256};
 use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verifier};
 
-/// Prefix of the digest of a request.
+/// Tag in front of the signed bytes of a request, before they are hashed.
 pub const REQUEST_TAG: &[u8] = b"lineside/hybrid/1";
-/// Prefix of the digest of a log message.
+/// Tag in front of the signed bytes of a log message, before they are hashed.
 pub const MESSAGE_TAG: &[u8] = b"lineside/hybrid/message/1";
-/// Prefix of the hash of a block.
+/// Tag in front of a block's header, before it is hashed.
 pub const BLOCK_TAG: &[u8] = b"lineside/hybrid/block/1";
-/// Prefix of the digest of a signed head.
+/// Tag in front of the content of a signed head, before it is hashed.
 pub const HEAD_TAG: &[u8] = b"lineside/hybrid/head/1";
-/// Prefix of the digest of a member's attestation.
+/// Tag in front of the content of a member's attestation, before it is hashed.
 pub const ATTESTATION_TAG: &[u8] = b"lineside/hybrid/word/1";
 
-/// Signs digests with a secret that this crate never sees. A signature has 64 bytes, `r || s`, with s at most half
-/// the curve's order.
+/// Interface to a secret key that signs digests; this crate never sees the secret. A signature has 64 bytes, `r || s`,
+/// with s at most half the curve's order.
 pub trait Signer: Send + Sync {
     /// Curve of the key.
     fn curve(&self) -> Curve;
@@ -24,7 +24,7 @@ pub trait Signer: Send + Sync {
     fn sign(&self, digest: &[u8; 32]) -> [u8; SIGNATURE_BYTES];
 }
 
-/// Digest that a key of this curve signs: Keccak-256 for secp256k1, SHA-256 for P-256.
+/// Hashes bytes with the hash function of a key's curve: Keccak-256 for secp256k1, SHA-256 for P-256.
 pub fn digest(curve: Curve, bytes: &[u8]) -> [u8; 32] {
     match curve {
         Curve::Secp256k1 => keccak256(bytes),
@@ -32,12 +32,13 @@ pub fn digest(curve: Curve, bytes: &[u8]) -> [u8; 32] {
     }
 }
 
-/// Digest of a request that a key of this curve signs.
+/// Returns the digest of a request that a key of this curve signs.
 pub fn request_digest(curve: Curve, signed: &[u8]) -> [u8; 32] {
     digest(curve, &[REQUEST_TAG, signed].concat())
 }
 
-/// Returns true if the key has signed the digest; `verifier` refuses a high s.
+/// Returns true if the key has signed the digest. `verifier` refuses signatures whose s is above half the curve's
+/// order.
 pub(crate) fn is_signed(
     digest: &[u8; 32],
     key: &PublicKey,
@@ -53,12 +54,12 @@ pub(crate) fn is_signed(
         .is_valid()
 }
 
-/// Id of a transaction: Keccak-256 of the signed bytes, independent of the signature.
+/// Returns the id of a transaction: Keccak-256 of the tag and the signed bytes. It does not depend on the signature.
 pub fn transaction_id(signed: &[u8]) -> [u8; 32] {
     keccak256(&[REQUEST_TAG, signed].concat())
 }
 
-/// Digest of a log message with this [`transactions_hash`](crate::block::transactions_hash).
+/// Returns the digest of a log message that has this [`transactions_hash`](crate::block::transactions_hash).
 pub fn message_digest(curve: Curve, database: &DatabaseId, hash: &[u8; 32]) -> [u8; 32] {
     digest(curve, &[MESSAGE_TAG, database, hash].concat())
 }

@@ -1,5 +1,5 @@
-//! Checks of a log message that can precede its turn, in parallel with earlier messages: its signatures and hashes.
-//! They do not depend on the state, because keys are only added and revoked, never changed.
+//! Checks of a log message that do not depend on the state: its signatures and hashes. Threads make these checks in
+//! parallel, before the message is executed. This is possible because keys are only added and revoked, never changed.
 
 use crate::block::{Cargo, Hash, Message};
 use crate::codec::Input;
@@ -12,10 +12,10 @@ use lineside_journal::merkle;
 use lineside_verify::hash::{keccak256, keccak256_batch, sha256_batch};
 use lineside_verify::{Curve, Item, SignatureBytes, Verdict, Verifier};
 
-/// Results of checking a message.
+/// Results of the checks of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedMessage {
-    /// True if the node's key has signed it; `None`: the node was not known.
+    /// True if the node's key has signed the message; `None` if the node was not known at the time of the check.
     pub by_node: Option<bool>,
     /// Results of checking the requests' signatures; [`SignatureCheck::Unchecked`] if the key was not known.
     pub signatures: Vec<SignatureCheck>,
@@ -28,7 +28,7 @@ pub struct CheckedMessage {
 /// Hashes of a message that are part of its block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digests {
-    /// Its [`transactions_hash`](crate::block::transactions_hash).
+    /// The message's [`transactions_hash`](crate::block::transactions_hash).
     pub transactions_hash: Hash,
     /// Root of the tree of RFC 6962 over the requests.
     pub transactions_root: Hash,
@@ -40,7 +40,8 @@ impl Digests {
         Digests::with(message, keccak256(message.signed))
     }
 
-    /// Computes the rest for a message whose [`transactions_hash`](crate::block::transactions_hash) is known.
+    /// Computes the remaining hashes of a message whose [`transactions_hash`](crate::block::transactions_hash) is
+    /// known.
     pub fn with(message: &Message<'_>, transactions_hash: Hash) -> Digests {
         Digests {
             transactions_hash,
@@ -50,8 +51,9 @@ impl Digests {
 }
 
 impl CheckedMessage {
-    /// Verifies all signatures of a message with the keys in `membership`, revoked ones included: whether a key is
-    /// revoked is judged at the message's turn. `hash` is its [`transactions_hash`](crate::block::transactions_hash).
+    /// Verifies all signatures of a message with the keys in `membership`, including revoked keys: only the executor
+    /// decides whether a key is revoked at that point of the log. `hash` is the message's
+    /// [`transactions_hash`](crate::block::transactions_hash).
     pub fn of(
         message: &Message<'_>,
         hash: Hash,
@@ -69,7 +71,8 @@ impl CheckedMessage {
         }
     }
 
-    /// Verifies, with the keys that exist now, the signatures that could not be verified before.
+    /// Verifies the signatures that could not be checked before because their keys were not known; uses the keys that
+    /// exist now.
     pub fn complete(
         &mut self,
         message: &Message<'_>,
@@ -106,7 +109,7 @@ fn is_signed(
     Some(signed)
 }
 
-/// Ids of requests. Bytes too short to be a request get the id of an empty one.
+/// Returns the ids of requests. Bytes that are too short to be a request get the id of an empty request.
 pub fn transaction_ids(requests: &[&[u8]]) -> Vec<Hash> {
     let bytes = requests
         .iter()
@@ -130,8 +133,8 @@ pub fn transaction_ids(requests: &[&[u8]]) -> Vec<Hash> {
     ids
 }
 
-/// Checks the signatures of requests. `ids` are those of [`transaction_ids`], which are the digests for keys of
-/// secp256k1.
+/// Checks the signatures of requests. `ids` are the results of [`transaction_ids`]; for secp256k1 keys they are also
+/// the signed digests.
 fn check(
     verifier: &Verifier,
     membership: &Membership,
@@ -158,7 +161,7 @@ fn check(
             }
             continue;
         }
-        // The body is parsed later, when the request is judged; only the head names the signer.
+        // Only the head is parsed, because it names the signer. The executor parses the body later.
         let Ok((head, _)) = read_head(&mut Input(signed)) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! Client side of a member: its identity, and signing of requests with rising counters.
+//! Client side of a member: the member's identity, and signing of requests with rising counters.
 
 use crate::codec::Malformed;
 use crate::node::unix_ms;
@@ -8,22 +8,22 @@ use crate::sign::{sign_request, transaction_id};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Start of counters made from the clock: 2025-01-01, in milliseconds since 1970.
+/// Time at which counters that are made from the clock begin: 2025-01-01, in milliseconds since 1970.
 const COUNTERS_SINCE_MS: u64 = 1_735_689_600_000;
-/// Power of two of the mean number of requests per millisecond that a client can sign without its counters overtaking
-/// the clock.
+/// Power of two by which milliseconds are multiplied to give a counter. On average, a client can sign this power of two
+/// of requests in a millisecond (256) before its counters are ahead of the clock.
 const COUNTERS_PER_MS_BITS: u32 = 8;
 /// Time for which a request is valid, in milliseconds.
 const EXPIRY_MS: u64 = 30_000;
 
-/// Counter for a client that starts now, above those of earlier clients of the same lane: milliseconds since 2025,
-/// times 256, so that nothing has to be stored. This holds while clocks do not go back and a client signs fewer than
-/// 256,000 requests per second on average, until the 48 bits are used up in 2059.
+/// Returns a first counter for a client that starts now: milliseconds since 2025, times 256. It is above the counters
+/// of earlier clients of the same lane, so no client has to store its counter. This holds while clocks do not go back
+/// and a client signs fewer than 256,000 requests per second on average, until the 48 bits are used up in 2059.
 pub fn counter_now(unix_ms: u64) -> u64 {
     (unix_ms.saturating_sub(COUNTERS_SINCE_MS) << COUNTERS_PER_MS_BITS).min(Nonce::COUNTER_MAX)
 }
 
-/// Identity of a signer.
+/// Identity of a client that signs requests.
 #[derive(Clone)]
 pub struct Identity {
     /// Id of the database.
@@ -34,7 +34,7 @@ pub struct Identity {
     pub key: u16,
     /// Lane of the member. Clients that write concurrently need separate lanes.
     pub lane: u16,
-    /// Secret of the key.
+    /// Secret key.
     pub secret: SecretKey,
 }
 
@@ -45,7 +45,7 @@ pub struct Signing {
 }
 
 impl Signing {
-    /// Creates a signer whose first request has the counter after this one.
+    /// Creates a signer whose first request has the counter `counter + 1`.
     pub fn new(identity: Identity, counter: u64) -> Signing {
         Signing {
             identity,
@@ -53,10 +53,10 @@ impl Signing {
         }
     }
 
-    /// Signs a request, which is then valid for 30 seconds.
+    /// Signs a request. It is valid for 30 seconds.
     ///
     /// # Errors
-    /// [`Malformed`] for fields that are too long, or keys that are not in ascending order.
+    /// [`Malformed`] if fields are too long or keys are not in ascending order.
     pub fn sign(&self, body: Body<'_>) -> Result<Bytes, Malformed> {
         let identity = &self.identity;
         let nonce = Nonce {
@@ -75,7 +75,7 @@ impl Signing {
     }
 }
 
-/// Id of a signed request, with which its outcome can be asked for.
+/// Returns the id of a signed request, with which its outcome can be requested.
 pub fn id_of(request: &[u8]) -> [u8; 32] {
     transaction_id(request.get(SIGNATURE_BYTES..).unwrap_or_default())
 }

@@ -1,6 +1,6 @@
-//! Snapshot of a database at one block, from which a ledger can begin: the block's header, then every entry of the
-//! authenticated map. The header's state root shows that all entries are complete and unchanged, so only the block's
-//! hash has to be trusted.
+//! Snapshot of a database at one block, from which a new ledger can begin. It has the block's header, then every entry
+//! of the authenticated map. The header's state root shows that all entries are complete and unchanged, so a node needs
+//! to trust only the block's hash.
 
 use crate::answer::Cell;
 use crate::block::{HEADER_BYTES, Header};
@@ -18,38 +18,38 @@ const HEAD_BYTES: usize = MAGIC.len() + 1 + HEADER_BYTES + 8;
 /// Reason why a snapshot is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
-    /// Its bytes are malformed.
+    /// The snapshot's bytes are malformed.
     #[error("snapshot: {0}")]
     Malformed(#[from] Malformed),
-    /// It belongs to another database.
-    #[error("snapshot: it belongs to another database than the given genesis")]
+    /// The snapshot belongs to another database.
+    #[error("snapshot: it is of a database with another genesis than the given one")]
     OtherDatabase,
-    /// It is of block 0, which the genesis already describes.
+    /// The snapshot is of block 0. A node can begin with the genesis alone, which describes this state.
     #[error("snapshot: it is of block 0; begin with the genesis alone")]
     Genesis,
-    /// The database is in the paper's mode: a snapshot does not contain its versions.
+    /// The database is in the paper's mode. A snapshot does not contain the versions of that mode.
     #[error(
         "snapshot: snapshots of a database in the paper's mode are not supported; begin with the genesis alone"
     )]
     Paper,
-    /// It ends too early.
-    #[error("snapshot: it ends too early; if a ledger begins with it, start again in an empty directory")]
+    /// The snapshot ends before all its entries have arrived.
+    #[error("snapshot: it is incomplete; give a complete one, and join again in an empty directory")]
     Short,
-    /// It is not at the beginning of its ledger.
+    /// The snapshot is not at the beginning of its ledger.
     #[error(
         "snapshot: this ledger has a snapshot after a block, or a second one; a ledger may only begin with one. Join \
          again in an empty directory"
     )]
     NotFirst,
-    /// Its entries are not those of its block.
+    /// The snapshot's entries do not match the state root of its block.
     #[error("snapshot: its entries do not match the state root of its block; it was changed or damaged")]
     Root,
 }
 
-/// Writes a chain's newest block as a snapshot. `view` is of the same block.
+/// Writes a snapshot of a chain's newest block. `view` must have the same newest block.
 ///
 /// # Errors
-/// Errors of `out`.
+/// Returns errors of `out`.
 pub fn write(chain: &Chain, view: &ReadView, out: &mut impl Write) -> io::Result<()> {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     head.put(MAGIC);
@@ -69,11 +69,11 @@ pub fn write(chain: &Chain, view: &ReadView, out: &mut impl Write) -> io::Result
     )
 }
 
-/// A snapshot that is being received piece by piece.
+/// Receiver of a snapshot, which arrives piece by piece.
 pub struct Restore {
     database: DatabaseId,
     header: Option<Header>,
-    /// Number of entries still to come.
+    /// Number of entries that have not arrived yet.
     open: u64,
     rest: Vec<u8>,
     gathering: Gathering,
@@ -103,10 +103,10 @@ impl Restore {
         self.header.is_some() && self.open == 0
     }
 
-    /// Takes the next bytes.
+    /// Takes the next bytes of the snapshot.
     ///
     /// # Errors
-    /// [`SnapshotError`]; the receiver cannot be used any more then.
+    /// [`SnapshotError`]; after it the receiver cannot be used any more.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), SnapshotError> {
         let mut rest = std::mem::take(&mut self.rest);
         rest.extend_from_slice(bytes);
@@ -116,8 +116,8 @@ impl Restore {
         }
         while self.open > 0 {
             let mut next = input;
-            // Either read fails with CUT_SHORT until more bytes come. A length above the limit is refused before its
-            // bytes arrive.
+            // Reading the place or the content fails with CUT_SHORT until enough bytes have arrived. A length above the
+            // limit is refused before that number of bytes arrives.
             let entry = next
                 .short(PLACE_BYTES_MAX)
                 .and_then(|place| Ok((place, next.long(CONTENT_BYTES_MAX)?)));
@@ -139,7 +139,7 @@ impl Restore {
 
     fn take_head(&mut self, input: &mut Input<'_>) -> Result<(), SnapshotError> {
         if &input.array::<8>()? != MAGIC || input.u8()? != VERSION {
-            return Err(Malformed("not a snapshot file, or one of an unknown version").into());
+            return Err(Malformed("the file is not a snapshot, or has an unknown version").into());
         }
         let header = Header::from_bytes(&input.array()?);
         if header.database != self.database {
@@ -161,7 +161,7 @@ impl Restore {
         Ok(())
     }
 
-    /// Returns the chain that continues after the block, and the view of its readers.
+    /// Returns the chain that continues after the snapshot's block, and the view for readers.
     ///
     /// # Errors
     /// [`SnapshotError`] if entries are missing, or do not match the block.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub(crate) use entries::{CONTENT_BYTES_MAX, Gathering, PLACE_BYTES_MAX, RestoredEntry};
 
-/// A key, shared by all its holders.
+/// A key of the database, as shared bytes: state, view and answers refer to the same memory.
 pub type SharedKey = Arc<[u8]>;
 
 /// Effect of a committed write.
@@ -33,7 +33,7 @@ pub struct WriteEffect {
     pub value: Option<Arc<[u8]>>,
 }
 
-/// Admins who have voted for a change.
+/// Votes for a change: the time until which they count, and the admins who have voted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Votes {
     pub until_ms: u64,
@@ -51,7 +51,7 @@ pub struct State {
     nonces: HashMap<(MemberId, u16), LastNonce>,
     votes: BTreeMap<Hash, Votes>,
     node_sequences: HashMap<u32, u64>,
-    /// In the paper's mode: the versions at the beginning of the cells.
+    /// In the paper's mode, the version of each key; the cells begin with the same versions.
     paper_versions: HashMap<SharedKey, u64>,
     membership: Membership,
     tree: Tree,
@@ -66,20 +66,20 @@ struct LastWrite {
     touched: u32,
 }
 
-/// The last nonce of a lane.
+/// The last nonce that was used in a lane.
 #[derive(Clone, Copy)]
 struct LastNonce {
     counter: u64,
-    /// True if [`BlockChanges::lanes`] contains the lane.
+    /// True if [`BlockChanges::lanes`] already contains the lane.
     touched: bool,
 }
 
-/// Changes of the current block, which are put into the map at its end.
+/// Changes of the current block. At the end of the block they are put into the authenticated map.
 #[derive(Default)]
 struct BlockChanges {
     writes: Vec<WriteEffect>,
-    /// Indices in `writes` of the last write of each key. A key that was deleted in between has several; the map then
-    /// takes the last one.
+    /// Indices in `writes` of each key's last write. A key that was deleted and written again has several indices; the
+    /// map then takes the last one.
     last_writes: Vec<usize>,
     lanes: Vec<(MemberId, u16)>,
     entries: HashSet<Entry>,
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// Returns the paper's version of a key; 0: it has none.
+    /// Returns the version of a key in the paper's mode; 0 if the key has none.
     pub(crate) fn paper_version(&self, key: &[u8]) -> u64 {
         self.paper_versions.get(key).copied().unwrap_or(0)
     }
@@ -119,19 +119,19 @@ impl State {
         &self.membership
     }
 
-    /// Number of keys that have a value.
+    /// Returns the number of keys that have a value.
     pub fn keys(&self) -> usize {
         self.versions.len()
     }
 
-    /// Version of a key's value.
+    /// Returns the version of a key; [`Version::ABSENT`] if the key has no value.
     pub fn version(&self, key: &[u8]) -> Version {
         self.versions
             .get(key)
             .map_or(Version::ABSENT, |last| last.version)
     }
 
-    /// Root over the whole state at the end of the last block.
+    /// Returns the root hash over the whole state at the end of the last block.
     pub fn root(&self) -> Hash {
         self.tree.root()
     }
@@ -141,7 +141,7 @@ impl State {
         self.tree.prove(&value_place(key))
     }
 
-    /// Takes a nonce: returns true and stores it if it is above the lane's last one.
+    /// If the nonce is above the last one of its lane, stores it and returns true.
     pub(crate) fn take_nonce(&mut self, member: MemberId, nonce: Nonce) -> bool {
         let lane = (member, nonce.lane);
         let used = LastNonce {
@@ -164,7 +164,7 @@ impl State {
         self.nonces.get(&(member, lane)).map(|last| last.counter)
     }
 
-    /// Takes a sequence: returns true and stores it if it is above the node's last one.
+    /// If the sequence number is above the node's last one, stores it and returns true.
     pub(crate) fn take_sequence(&mut self, node: u32, sequence: u64) -> bool {
         if self
             .node_sequences
@@ -178,12 +178,12 @@ impl State {
         true
     }
 
-    /// Returns the last sequence of a node; 0 before the first.
+    /// Returns the last sequence number of a node; 0 if it has sent no message.
     pub fn last_sequence(&self, node: u32) -> u64 {
         self.node_sequences.get(&node).copied().unwrap_or(0)
     }
 
-    /// Writes a key.
+    /// Sets a key, or deletes it if `value` is `None`.
     pub(crate) fn write(&mut self, key: &[u8], version: Version, value: Option<&[u8]>) {
         let value: Option<Arc<[u8]>> = value.map(Arc::from);
         let existing = self.versions.get_key_value(key);
@@ -219,7 +219,7 @@ impl State {
         Ok(())
     }
 
-    /// Counts a vote. Returns true if there are enough votes now, which ends the vote.
+    /// Counts a vote. Returns true if the change now has enough votes; the vote is then closed.
     pub(crate) fn vote(
         &mut self,
         name: Hash,
@@ -238,7 +238,7 @@ impl State {
             self.votes.remove(&name);
             self.touched.votes.insert(name);
         }
-        // Neither a single admin nor revoked admins can use up all the room.
+        // Limits open votes, so that neither a single admin nor revoked admins can use up the maximum number.
         let own = self.votes.values().filter(|votes| votes.admins.contains(&admin));
         let is_new = !self.votes.contains_key(&name);
         if is_new && (self.votes.len() >= HYBRID_VOTES_OPEN_MAX || own.count() >= HYBRID_VOTES_PER_ADMIN_MAX)
@@ -256,13 +256,14 @@ impl State {
         Ok(counting.count() >= self.membership.quorum())
     }
 
-    /// Ends a vote.
+    /// Closes a vote.
     pub(crate) fn end_vote(&mut self, name: &Hash) {
         self.votes.remove(name);
         self.touched.votes.insert(*name);
     }
 
-    /// Ends a block: puts its changes into the map. Returns the new root, and the block's writes in order.
+    /// Ends a block: puts its changes into the authenticated map. Returns the new root, and the block's writes in
+    /// order.
     pub(crate) fn end_block(&mut self) -> (Hash, Vec<WriteEffect>) {
         let touched = std::mem::take(&mut self.touched);
         let mut leaves = Leaves::default();
@@ -310,38 +311,38 @@ impl State {
 }
 
 impl LastWrite {
-    /// Index of the write in the changes of the block, if it belongs to this block.
+    /// Returns the index of the write in [`BlockChanges::last_writes`], if the write belongs to this block.
     fn in_block(&self, block: u64) -> Option<usize> {
         (self.version.block == block).then_some(self.touched as usize)
     }
 }
 
-/// Place of a key's value in the authenticated map.
+/// Returns the place of a key's value in the authenticated map.
 pub(crate) fn value_place(key: &[u8]) -> Hash {
     keccak256(&[b"v", key].concat())
 }
 
-/// Content of the authenticated map for a key's value.
+/// Returns the content that the authenticated map has for a key's value.
 pub(crate) fn value_content(version: Version, value: &[u8]) -> Hash {
     let mut content = Vec::with_capacity(12 + value.len());
     value_leaf(&mut content, version, value);
     keccak256(&content)
 }
 
-/// Writes the bytes that are hashed to this content.
+/// Writes the bytes whose hash is the content of a key's value.
 fn value_leaf(out: &mut Vec<u8>, version: Version, value: &[u8]) {
     out.u64(version.block);
     out.u32(version.index);
     out.put(value);
 }
 
-/// Places and contents of the map; their bytes are hashed together at the end, eight at a time.
+/// Places and contents to put into the authenticated map. All of them are hashed together at the end, eight at a time.
 #[derive(Default)]
 struct Leaves {
     bytes: Vec<u8>,
-    /// Ends of the messages in `bytes`.
+    /// Offsets in `bytes` at which each place or content ends.
     ends: Vec<usize>,
-    /// Indices in `ends` of each leaf's place and content.
+    /// For each leaf, the indices in `ends` of its place and of its content; no content if the leaf is removed.
     leaves: Vec<(usize, Option<usize>)>,
 }
 
@@ -357,7 +358,7 @@ impl Leaves {
         self.leaves.push((place, None));
     }
 
-    /// Sets the content of the last place.
+    /// Sets the content of the place that was added last.
     fn content(&mut self, parts: &[&[u8]]) {
         let content = self.message(parts);
         if let Some(last) = self.leaves.last_mut() {
@@ -365,7 +366,7 @@ impl Leaves {
         }
     }
 
-    /// Leaves the last place empty.
+    /// Gives no content to the place that was added last, so that its leaf is removed from the map.
     fn gone(&mut self) {}
 
     fn hashed(&self) -> Vec<Leaf> {

@@ -1,4 +1,4 @@
-//! A call: requests that were submitted together, and are returned together when all of them are answered.
+//! A call: requests that a client submitted together. Their answers are returned together when the last one is known.
 
 use crate::answer::Answer;
 use crate::verify_worker::VerifiedRequest;
@@ -8,7 +8,8 @@ use lineside_wire::HybridCode as Code;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of memory per request in addition to its own: its place, its answer, and its callback.
+/// Memory in bytes that each request of a call needs in addition to its own bytes: for its index, its answer and its
+/// callback.
 const REQUEST_BYTES: usize = 256;
 
 /// Callback that is called once, with the answers in the order of the requests.
@@ -40,7 +41,7 @@ impl Call {
         })
     }
 
-    /// Bytes of memory that the call takes while it waits.
+    /// Returns the number of bytes of memory that the call takes while it waits.
     pub fn bytes(&self) -> usize {
         let requests: usize = self.requests.iter().map(Bytes::len).sum();
         requests + self.requests.len() * REQUEST_BYTES
@@ -53,7 +54,7 @@ impl Call {
         call
     }
 
-    /// Takes the sink of a watch request.
+    /// Removes and returns the sink of a watch request.
     pub fn take_subscription(&self) -> Option<Subscription> {
         self.subscription
             .lock()
@@ -61,7 +62,8 @@ impl Call {
             .take()
     }
 
-    /// Answers some of the requests, each for the first time.
+    /// Stores the answers of some requests; no request may be answered twice. After the last answer, calls the call's
+    /// callback with all of them.
     pub fn answer(&self, some: impl IntoIterator<Item = (usize, Answer)>) {
         let mut count = 0;
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +86,7 @@ impl Call {
     }
 }
 
-/// One request of a call.
+/// Reference to one request of a call.
 #[derive(Clone)]
 pub(crate) struct Ticket {
     pub call: Arc<Call>,
@@ -101,13 +103,13 @@ impl Ticket {
     }
 }
 
-/// Answers requests whose outcome is unknown.
+/// Answers `outcome_unknown` to these requests.
 pub(crate) fn answer_unknown(requests: Vec<VerifiedRequest>) {
     let unknown = Answer::Refused(Code::OutcomeUnknown);
     answer_all(requests.into_iter().map(|one| (one.ticket, unknown.clone())));
 }
 
-/// Answers many tickets, and locks a call once for its consecutive tickets.
+/// Answers the requests of many tickets. Consecutive tickets of the same call are answered under one lock.
 pub(crate) fn answer_all(tickets: impl IntoIterator<Item = (Ticket, Answer)>) {
     struct Run {
         call: Arc<Call>,

@@ -1,4 +1,5 @@
-//! The verify workers: threads that gather requests of all calls, verify them together, and answer reads at once.
+//! The verify workers: threads that gather the requests of all calls, verify their signatures together, and answer
+//! reads.
 
 mod paper_mode;
 
@@ -24,26 +25,26 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Maximum number of signatures verified together: larger batches gain nothing, and the first request waits for the
-/// last.
+/// Maximum number of signatures that are verified together. Larger batches are not faster, and the first request of a
+/// batch waits for the last.
 const BATCH_REQUESTS_MAX: usize = 512;
-/// Number of requests below which a worker waits for more.
+/// Number of requests below which a worker waits for more requests to verify together.
 const SMALL_BATCH_REQUESTS: usize = 16;
-/// Maximum time of that wait.
+/// Maximum time for which a worker waits for more requests.
 const BATCH_WAIT: Duration = Duration::from_micros(50);
-/// Maximum number of writes of a key in one answer; each may be read from the ledger.
+/// Maximum number of writes of a key in one answer. Each of them may have to be read from the ledger.
 const HISTORY_MAX: usize = 100;
-/// Bytes of values in an answer to history after which it ends. It always has at least one write.
+/// Number of bytes of values after which an answer to a history request ends. It always has at least one write.
 const HISTORY_BYTES_MAX: usize = 1 << 20;
 
-/// A request that is to be ordered.
+/// A request whose signature is verified and that has to be ordered.
 pub(crate) struct VerifiedRequest {
     pub ticket: Ticket,
     pub id: Hash,
     pub signed: SignatureCheck,
 }
 
-/// One of the threads that verify requests.
+/// Worker that verifies requests. Each verifying thread has a clone of it.
 #[derive(Clone)]
 pub(crate) struct VerifyWorker<D: Disk> {
     pub shared: Arc<NodeState>,
@@ -56,18 +57,18 @@ pub(crate) struct VerifyWorker<D: Disk> {
     pub steps: Sender<ExecutorInput>,
 }
 
-/// Operation of a request.
+/// Operation of a request, in the native or the paper's format.
 enum RequestKind<'a> {
     Native(Request<'a>),
     /// The paper's operation, and the owner of its key.
     Paper(paper::Body<'a>, MemberId),
 }
 
-/// A request in a verify worker, after the first checks.
+/// A request that has passed the checks that precede the verification of its signature.
 pub(crate) struct ValidatedRequest<'a> {
     ticket: Ticket,
     kind: RequestKind<'a>,
-    /// The signed bytes with [`REQUEST_TAG`] in front, which are hashed.
+    /// The signed bytes with [`REQUEST_TAG`] in front. Their hash is the request's id.
     pub tagged: &'a [u8],
     signature: &'a [u8; 64],
     key: PublicKey,
@@ -82,7 +83,7 @@ impl<D: Disk> VerifyWorker<D> {
             let until = Instant::now() + BATCH_WAIT;
             while requests < BATCH_REQUESTS_MAX {
                 let next = match self.intake.try_recv() {
-                    // Waits only after a larger batch, so that a single client is never delayed.
+                    // Waits only if the previous batch had several calls, so that a single client is never delayed.
                     Err(TryRecvError::Empty) if !was_small && requests < SMALL_BATCH_REQUESTS => {
                         self.intake.recv_deadline(until)
                     }
@@ -100,7 +101,7 @@ impl<D: Disk> VerifyWorker<D> {
         }
     }
 
-    /// Verifies the requests of these calls together, and answers or orders each of them.
+    /// Verifies the requests of these calls together. Answers each request or passes it on to be ordered.
     pub fn work(&self, calls: &[Arc<Call>]) {
         let membership = self.shared.read_view().membership().clone();
         let now_ms = (self.shared.clock)();
@@ -125,7 +126,7 @@ impl<D: Disk> VerifyWorker<D> {
         let (ids, verdicts) = self.verify(&validated);
         let mut ordered = Vec::new();
         let mut answered = Vec::new();
-        // Waiting once for the log's end is enough for all linearizable reads of this batch.
+        // Result of waiting for the log's end. One wait is enough for all linearizable reads of this batch.
         let mut order = None;
         for ((request, id), verdict) in validated.into_iter().zip(ids).zip(verdicts) {
             let answer = match verdict {
@@ -167,7 +168,7 @@ impl<D: Disk> VerifyWorker<D> {
         }
     }
 
-    /// Checks a request as far as possible before its signature is verified.
+    /// Makes the checks of a request that can precede the verification of its signature.
     fn validate<'a>(
         &self,
         membership: &Membership,
@@ -235,7 +236,7 @@ impl<D: Disk> VerifyWorker<D> {
         (ids, verdicts)
     }
 
-    /// Returns the answer to a request that was ordered before, by this node or another.
+    /// Returns the answer to a request that was already ordered, by this node or another.
     fn ordered_before(&self, id: &Hash) -> Option<Answer> {
         let place = self.shared.read_view().transaction(id)?;
         Some(Answer::Placed {
@@ -244,7 +245,7 @@ impl<D: Disk> VerifyWorker<D> {
         })
     }
 
-    /// Answers a read, or passes it to the thread that can.
+    /// Answers a read. A proof is passed to the executing thread instead, and the result is `None`.
     fn read(
         &self,
         membership: &Membership,
@@ -298,7 +299,7 @@ impl<D: Disk> VerifyWorker<D> {
                     key: key.to_vec(),
                     ticket: ticket.clone(),
                 };
-                // Does not wait, because other reads queue after this one.
+                // Does not wait for room in the queue, because other reads wait for this thread.
                 match self.steps.try_send(step) {
                     Ok(()) => None,
                     Err(TrySendError::Full(_)) => refused(Code::Busy),
@@ -317,7 +318,7 @@ impl<D: Disk> VerifyWorker<D> {
         }
     }
 
-    /// Waits until this node has everything that a linearizable read must see.
+    /// Waits until this node has executed everything that a linearizable read must see.
     fn ensure_visible(&self, sees: Sees, order: &mut Option<Result<(), Code>>) -> Result<(), Code> {
         match sees {
             Sees::Local => Ok(()),
@@ -326,7 +327,7 @@ impl<D: Disk> VerifyWorker<D> {
     }
 
     fn watch(&self, head: &Head, prefix: &[u8], ticket: &Ticket) -> Answer {
-        // Without a sink the request came over a transport that carries one answer only.
+        // If the call has no sink, the request came through a transport that carries only one answer.
         let Some(subscription) = ticket.call.take_subscription() else {
             return Answer::Refused(Code::TooLarge);
         };
@@ -339,7 +340,7 @@ impl<D: Disk> VerifyWorker<D> {
         }
     }
 
-    /// Answers with a page of a key's writes: at most `limit` of them, and no more once their values have
+    /// Returns a page of a key's writes. It has at most `limit` writes, and ends when their values reach
     /// [`HISTORY_BYTES_MAX`].
     fn history(&self, key: &[u8], limit: u32, before: Option<Version>) -> Answer {
         let limit = HISTORY_MAX.min(limit as usize);
@@ -349,7 +350,7 @@ impl<D: Disk> VerifyWorker<D> {
         let (mut past, mut bytes) = (Vec::new(), 0);
         for version in versions.iter().take(limit) {
             let Some(one) = self.past(key, *version) else {
-                // The ledger cannot be read, or differs from what was executed.
+                // The ledger cannot be read, or it differs from what this node has executed.
                 return Answer::Refused(Code::ReadOnly);
             };
             bytes += one.value.as_ref().map_or(0, Vec::len);
@@ -362,7 +363,7 @@ impl<D: Disk> VerifyWorker<D> {
         Answer::History { past, more }
     }
 
-    /// Returns a key's write of a version, as the ledger has it.
+    /// Returns a key's write of this version from the ledger.
     fn past(&self, key: &[u8], version: Version) -> Option<Past> {
         let payload = self.blocks.read(version.block).ok()?;
         let stored = StoredBlock::decode(&payload).ok()?;
@@ -391,8 +392,8 @@ impl RequestKind<'_> {
         }
     }
 
-    /// Refuses requests that need not be ordered, by the current state of this node: the ledger is not for requests
-    /// that were never allowed.
+    /// Refuses requests that are expired or not allowed by the current state of this node, so that they do not get into
+    /// the ledger. Returns `None` if the request is not refused.
     fn refuse(&self, membership: &Membership, now_ms: u64) -> Option<Answer> {
         let RequestKind::Native(Request { head, body }) = self else {
             return None;
@@ -414,7 +415,7 @@ impl RequestKind<'_> {
 }
 
 impl<'a> ValidatedRequest<'a> {
-    /// Digest that is signed. For a native request of a secp256k1 key it is the id.
+    /// Returns the digest that is signed. For a native request of a secp256k1 key this is the request's id.
     #[cfg(feature = "laboratory")]
     pub fn digest(&self, id: &Hash) -> Hash {
         match &self.kind {
@@ -433,7 +434,7 @@ impl<'a> ValidatedRequest<'a> {
     }
 }
 
-/// Replaces the digests of requests signed by P-256 keys.
+/// Replaces the digests of requests that P-256 keys have signed: those keys sign a SHA-256 hash.
 fn hash_for_p256(validated: &[ValidatedRequest<'_>], digests: &mut [Hash]) {
     let of_p256 = |request: &ValidatedRequest<'_>| request.key.curve() == Curve::P256;
     let messages: Vec<&[u8]> = validated
@@ -453,11 +454,11 @@ fn hash_for_p256(validated: &[ValidatedRequest<'_>], digests: &mut [Hash]) {
     places.zip(hashes).for_each(|((_, digest), hash)| *digest = hash);
 }
 
-/// Requests with [`REQUEST_TAG`] between the signature and the signed bytes, in one buffer, so that they are hashed
-/// in place.
+/// Copies of requests in one buffer, each with [`REQUEST_TAG`] inserted between the signature and the signed bytes. So
+/// the tag and the signed bytes are hashed without another copy.
 struct TaggedRequests {
     bytes: Vec<u8>,
-    /// Offset of each request, and of the end.
+    /// Offset in `bytes` at which each request begins, and then the offset of the end.
     begins: Vec<usize>,
     requests: Vec<bytes::Bytes>,
 }
@@ -483,7 +484,7 @@ impl TaggedRequests {
         }
     }
 
-    /// Returns the whole request, and the bytes to be hashed.
+    /// Returns the whole request with the inserted tag, and the part of it that is hashed.
     fn get(&self, number: usize) -> (&[u8], &[u8]) {
         let (begin, end) = (self.begins[number], self.begins[number + 1]);
         (&self.requests[number], &self.bytes[begin..end])

@@ -1,4 +1,4 @@
-//! The view of readers: the cells, the order of keys, positions of transactions. It contains only durable blocks.
+//! The view of readers: cells, keys in order, and outcomes of transactions. It contains only durable blocks.
 
 #[cfg(test)]
 mod tests;
@@ -15,45 +15,45 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Bytes of keys and values in one answer after which a range ends and reports that there is more.
+/// Number of bytes of keys and values in an answer after which a range ends and reports that more keys follow.
 const RANGE_BYTES: usize = 1 << 20;
-/// Maximum number of cells in one answer.
+/// Maximum number of cells in the answer to a range request.
 const RANGE_CELLS: u32 = 10_000;
 
 /// Position and outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionOutcome {
-    /// Block of the transaction, and its index there.
+    /// Block of the transaction, and the transaction's index in that block.
     pub version: Version,
     /// Outcome of the transaction.
     pub code: Code,
 }
 
-/// A key that has, or had, a value.
+/// Cell and versions of a key that has, or had, a value.
 struct Slot {
     cell: Option<Cell>,
-    /// Versions of its writes before the last one, deletions included.
+    /// Versions of the key's writes before the last one, including deletions.
     before: Vec<Version>,
-    /// Version of the last write.
+    /// Version of the key's last write.
     last: Version,
 }
 
-/// The view of readers.
+/// Content of the durable blocks, as readers see it.
 pub struct ReadView {
     slots: HashMap<SharedKey, Slot>,
     /// Keys that have a value.
     order: BTreeSet<SharedKey>,
     transactions: HashMap<Hash, TransactionOutcome>,
-    /// Hashes of all blocks from `base` on.
+    /// Hashes of block `base` and of all blocks after it.
     hashes: Vec<Hash>,
-    /// The block that the ledger begins with: genesis, or that of a snapshot.
+    /// Number of the block that the ledger begins with: 0 (the genesis), or the snapshot's block.
     base: u64,
     tip: Header,
     membership: Arc<Membership>,
 }
 
 impl ReadView {
-    /// Creates the view after block 0.
+    /// Creates the view of a ledger that has only block 0.
     pub fn new(tip: Header, membership: Membership) -> ReadView {
         ReadView {
             slots: HashMap::new(),
@@ -66,7 +66,7 @@ impl ReadView {
         }
     }
 
-    /// Creates the view after a snapshot's block. Outcomes of earlier transactions are not known, nor writes of a key
+    /// Creates the view after a snapshot's block. It does not know outcomes of earlier transactions, or a key's writes
     /// before its last one.
     pub(crate) fn restored(tip: Header, membership: Membership, cells: Vec<(SharedKey, Cell)>) -> ReadView {
         let mut view = ReadView::new(tip, membership);
@@ -83,24 +83,25 @@ impl ReadView {
         view
     }
 
-    /// The block that the ledger begins with. Blocks up to it cannot be read.
+    /// Returns the number of the block that the ledger begins with. Earlier blocks and this block itself cannot be
+    /// read.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// Header of the newest block.
+    /// Returns the header of the newest block.
     pub fn tip(&self) -> &Header {
         &self.tip
     }
 
-    /// Hash of a block.
+    /// Returns the hash of a block; `None` if the view does not have it.
     pub fn hash(&self, number: u64) -> Option<&Hash> {
         let place = number.checked_sub(self.base)?;
         self.hashes.get(usize::try_from(place).ok()?)
     }
 
-    /// Describes the conflict if a node has signed another block than this ledger has. Blocks before [`Self::base`]
-    /// are not known, so they give no conflict.
+    /// Describes the conflict if a node's signed head is for another block than this ledger has. Returns `None` for
+    /// blocks before [`Self::base`], because their hashes are not known.
     pub fn disagreement(&self, head: &SignedHead) -> Option<String> {
         let own = self.hash(head.number);
         if own == Some(&head.hash) || head.number < self.base {
@@ -109,7 +110,7 @@ impl ReadView {
         let own = own.map_or("no such block".into(), |own| to_hex(own));
         let (node, number, other) = (head.node, head.number, to_hex(&head.hash));
         Some(format!(
-            "node {node} has signed {other} for block {number}; here it is {own}"
+            "node {node} has signed {other} for block {number}; in this ledger it is {own}"
         ))
     }
 
@@ -118,24 +119,23 @@ impl ReadView {
         &self.membership
     }
 
-    /// Number of keys that have a value.
+    /// Returns the number of keys that have a value.
     pub fn keys(&self) -> usize {
         self.order.len()
     }
 
-    /// Returns position and outcome of a transaction.
+    /// Returns the position and outcome of a transaction.
     pub fn transaction(&self, id: &Hash) -> Option<TransactionOutcome> {
         self.transactions.get(id).copied()
     }
 
-    /// Cell of a key.
+    /// Returns the cell of a key.
     pub fn cell(&self, key: &[u8]) -> Option<&Cell> {
         self.slots.get(key)?.cell.as_ref()
     }
 
-    /// Versions of a key's writes after [`Self::base`], the newest first.
-    ///
-    /// With `than`, only versions older than it.
+    /// Returns the versions of a key's writes after [`Self::base`], the newest first. If `than` is given, returns only
+    /// versions older than it.
     pub fn versions(&self, key: &[u8], than: Option<Version>) -> impl Iterator<Item = Version> {
         let base = self.base;
         let is_older = move |version: &Version| than.is_none_or(|than| *version < than);
@@ -151,8 +151,8 @@ impl ReadView {
             .take_while(move |version| version.block > base)
     }
 
-    /// Returns cells of keys from `start` on, before `stop` (empty: to the end), that the member may read; other
-    /// cells are left out.
+    /// Returns the cells of keys from `start` (inclusive) to `stop` (exclusive; empty: no end). Leaves out cells that
+    /// the member may not read.
     pub fn range(&self, member: MemberId, start: &[u8], stop: &[u8], limit: u32) -> Answer {
         let stop_at = match stop {
             [] => Bound::Unbounded,
@@ -170,7 +170,8 @@ impl ReadView {
         while let Some(from) = next.take() {
             for key in self.order.range::<[u8], _>((Bound::Included(&from[..]), stop_at)) {
                 if !self.membership.rights(member, key).read {
-                    // Skips all unreadable keys at once: there may be many, and blocks wait meanwhile.
+                    // Skips all unreadable keys in one step: there may be many, and new blocks wait for the view's lock
+                    // meanwhile.
                     next = self
                         .membership
                         .next_rule_boundary(key)
@@ -188,7 +189,7 @@ impl ReadView {
         Answer::Range { cells, more: false }
     }
 
-    /// Adds a durable block. `ids` are those of its requests.
+    /// Adds a durable block to the view. `ids` are the ids of the block's requests.
     pub fn apply(&mut self, executed: Executed, ids: &[Hash]) {
         let number = executed.header.number;
         for written in executed.writes {
@@ -240,8 +241,8 @@ impl ReadView {
     }
 }
 
-/// Returns true if a request with this code has used up its nonce, so that its outcome is in the view and nowhere
-/// else.
+/// Returns true if a request with this code has used up its nonce. Such a request has exactly one outcome in the
+/// ledger, which the view then has.
 pub fn is_final(code: Code) -> bool {
     matches!(
         code,

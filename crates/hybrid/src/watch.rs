@@ -7,7 +7,7 @@ use lineside_wire::HybridCode as Code;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of watchers of a node; each of them looks at every write.
+/// Maximum number of watchers of a node. Each write is compared with the prefix of every watcher.
 const WATCHERS_MAX: usize = 1000;
 /// Maximum number of watchers of one member.
 const WATCHERS_PER_MEMBER: usize = 100;
@@ -23,7 +23,7 @@ pub struct Event {
     pub value: Option<Arc<[u8]>>,
 }
 
-/// Notification of a watcher.
+/// Item that a watcher receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notification {
     /// A write.
@@ -35,10 +35,10 @@ pub enum Notification {
 /// Callback that takes notifications. It must not block. Returns false to end the subscription.
 pub type Sink = Box<dyn FnMut(Notification) -> bool + Send>;
 
-/// Handle of a subscription. Dropping it ends the subscription.
+/// Handle of a subscription to writes. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Watching {
-    /// The watcher is notified of all writes of later blocks.
+    /// Number of a block: the watcher is notified of all writes of later blocks.
     pub block: u64,
     cancelled: Arc<AtomicBool>,
 }
@@ -49,7 +49,7 @@ impl Drop for Watching {
     }
 }
 
-/// A subscription whose request is not verified yet.
+/// A subscription whose watch request is not verified yet.
 pub(crate) struct Subscription {
     sink: Sink,
     cancelled: Arc<AtomicBool>,
@@ -88,7 +88,8 @@ impl Watchers {
 pub(crate) struct LockedWatchers<'a>(MutexGuard<'a, Vec<Watcher>>);
 
 impl LockedWatchers<'_> {
-    /// Adds a watcher whose request was verified. Returns false if there are too many.
+    /// Adds a watcher whose request was verified. Returns false if the node or the member has the maximum number of
+    /// watchers.
     pub fn add(&mut self, head: &Head, prefix: &[u8], subscription: Subscription) -> bool {
         self.0
             .retain(|watcher| !watcher.subscription.cancelled.load(Ordering::Acquire));
@@ -110,7 +111,7 @@ impl LockedWatchers<'_> {
         self.0.clear();
     }
 
-    /// Returns a copy of these writes for the watchers, if there are any.
+    /// Returns a copy of these writes if there are watchers, and otherwise an empty list.
     pub fn copy_if_watched(&self, writes: &[WriteEffect]) -> Vec<WriteEffect> {
         match self.0.is_empty() {
             true => Vec::new(),
@@ -118,7 +119,7 @@ impl LockedWatchers<'_> {
         }
     }
 
-    /// Notifies all watchers concerned, by their current rights.
+    /// Notifies every watcher whose prefix and current rights match a write.
     pub fn notify(&mut self, membership: &Membership, writes: &[WriteEffect]) {
         self.0.retain_mut(|watcher| {
             !watcher.subscription.cancelled.load(Ordering::Acquire) && watcher.notify(membership, writes)

@@ -31,7 +31,7 @@ fn asks(client: &mut Client, admin: u64, change: Change<'_>) -> bytes::Bytes {
     )
 }
 
-/// Options with small segments, of which a full disk soon has no more.
+/// Options with small segments, so that a full disk has no room for a new segment after a few writes.
 fn small() -> Options {
     Options {
         verify_threads: 1,
@@ -52,7 +52,8 @@ fn one_admin_cannot_use_up_the_open_votes() {
     }
     let one_more = asks(&mut client, 3, senseless(500));
     assert_eq!(code(&node, one_more), Code::TooManyVotes);
-    // The admin may still join others' votes. After the other admins have revoked him, his votes no longer count.
+    // Admin 1 may still join votes of other admins. After the other admins have revoked admin 1, its votes no longer
+    // count.
     let rule = Change::SetRule {
         prefix: b"x",
         member: 4,
@@ -124,7 +125,8 @@ fn waiting_requests_are_limited_in_bytes() {
     let (node, mut client) = (start_with(SimDisk::new(1), options), Client::new());
     let value = "v".repeat(1 << 14);
     let (send, receive) = mpsc::channel();
-    // More requests than are allowed at once, so that some are refused whatever the stage has taken by then.
+    // Each call has more requests than the limit, so that some are refused, however many requests the verifying thread
+    // has taken by then.
     for round in 0..64 {
         let call = (0..3).map(|place| client.set(5, &format!("{round}.{place}"), None, &value));
         let send = send.clone();
@@ -140,14 +142,14 @@ fn waiting_requests_are_limited_in_bytes() {
         codes.contains(&Code::Busy) && codes.contains(&Code::Done),
         "{codes:?}"
     );
-    // A call longer than the whole limit is taken if nothing else waits.
+    // A call that is longer than the whole limit is accepted if no other request waits.
     let call: Vec<_> = (0..8)
         .map(|place| client.set(6, &format!("long {place}"), None, &value))
         .collect();
     assert!(node.ask(call).iter().all(|answer| answer.code() == Code::Done));
 }
 
-/// Fills the disk; the next write then waits for room.
+/// Fills the disk, so that the next write waits for room on the disk.
 fn full(disk: &SimDisk, node: &Node<SimDisk>, client: &mut Client) {
     disk.set_capacity_bytes(Some(disk.used_bytes()));
     let mut round = 0;
@@ -210,7 +212,7 @@ fn audited(disk: &SimDisk, tip: Option<(u64, [u8; 32])>) -> Option<String> {
 
 #[test]
 fn a_conflicting_head_in_the_ledger_is_reported_by_an_audit_and_after_a_restart() {
-    for (number, what) in [(1, "another block 1"), (7, "block 7, which is not there")] {
+    for (number, what) in [(1, "another block 1"), (7, "block 7, which is not in the ledger")] {
         let (disk, mut client) = (SimDisk::new(1), Client::new());
         let options = Options {
             head_every: 0,
@@ -263,7 +265,8 @@ fn a_head_is_accepted_once_and_only_from_its_own_current_node() {
         topic.write(head_message(&database, sender, &head, &node_key(by)));
     };
     let good = SignedHead::sign(&database, 2, 1, hash, &node_key(2));
-    // A valid head; the same again; one sent by another node; one that its node has not signed.
+    // The heads are: a valid head; the same head again; a head that another node sent; a head that its node has not
+    // signed.
     for (by, head) in [
         (2, good),
         (2, good),
@@ -280,7 +283,7 @@ fn a_head_is_accepted_once_and_only_from_its_own_current_node() {
     post(3, SignedHead::sign(&database, 3, 1, [9; 32], &node_key(3)));
     read(&node, &mut client, "a");
     assert_eq!((node.status().skipped, node.status().read_only), (4, None));
-    // A head for a number that the node has signed before, but with another hash.
+    // A head for a block number for which the node has signed a head before, but with another hash.
     post(2, SignedHead::sign(&database, 2, 1, [8; 32], &node_key(2)));
     assert!(why_read_only(&node).contains("node 2 has signed 0808"));
 }

@@ -1,5 +1,5 @@
-//! Tests of the audit: it accepts an untouched ledger and finds any changed byte, even if the attacker recomputes the
-//! journal's checksums.
+//! Tests of the audit: it finds nothing in an unchanged ledger, and finds any changed byte, even if the attacker
+//! recomputes the journal's checksums.
 
 mod common;
 
@@ -15,7 +15,7 @@ use sha3::{Digest, Keccak256};
 
 type Records = Vec<(u8, Vec<u8>)>;
 
-/// A ledger of a few blocks: writes of both curves, a conflict, a deletion, a vote, a signed head.
+/// Makes a ledger of a few blocks: writes with keys of both curves, a conflict, a deletion, a vote, a signed head.
 fn ledger(seed: u64) -> SimDisk {
     use lineside_hybrid::change::Change;
     use lineside_hybrid::request::Body;
@@ -53,7 +53,7 @@ fn records(disk: &SimDisk) -> Records {
     all
 }
 
-/// A journal with these records, as written by an attacker who makes all checksums valid.
+/// Makes a journal with these records and valid checksums, as an attacker would.
 fn written(records: &Records) -> SimDisk {
     let disk = SimDisk::new(99);
     let options = lineside_journal::Options {
@@ -95,7 +95,7 @@ fn the_audit_of_an_unchanged_ledger_finds_nothing() {
     assert_eq!(found.tip, (node.status().height, node.status().tip_hash));
 }
 
-/// Offsets of the records in the only segment of a small ledger.
+/// Returns the offsets of the records in the only segment of a small ledger.
 fn offsets(disk: &SimDisk) -> Vec<u64> {
     let reader = Reader::open(disk.clone()).unwrap();
     let mut records = reader.records(1).unwrap();
@@ -113,8 +113,8 @@ fn every_changed_byte_is_found_even_with_corrected_checksums() {
     let original = records(&disk);
     let offsets = offsets(&written(&original));
     for (number, (kind, payload)) in original.iter().enumerate() {
-        // Only part of the bytes of the genesis, which is compared as a whole, and of messages, whose bytes give few
-        // distinct cases.
+        // Changes only every seventh byte of the genesis, which is compared as a whole, and of messages, whose bytes
+        // are all checked in the same way.
         let all_of = HEADER_BYTES + 4 + 100;
         for byte in (0..payload.len()).filter(|byte| byte % 7 == 0 || number > 0 && *byte < all_of) {
             let mut changed = original.clone();
@@ -124,7 +124,8 @@ fn every_changed_byte_is_found_even_with_corrected_checksums() {
             let finding = found
                 .finding
                 .unwrap_or_else(|| panic!("record {number}, byte {byte} was not found"));
-            // Only the block's hash covers a message's position in the log, and the next block contains this hash.
+            // Only the block's hash covers a message's position in the log, so the error is found in the next block,
+            // which contains this hash.
             let is_position = *kind == RECORD_BLOCK && (24..32).contains(&byte);
             let of_next = finding.what.contains("position in the log")
                 || finding.what.contains("has signed another block");
@@ -161,8 +162,8 @@ fn missing_reordered_and_repeated_blocks_are_found() {
     for place in &blocks[..blocks.len() - 1] {
         assert!(audited(written(&without(*place))).finding.is_some());
     }
-    // Without the last block and what follows it, it is a ledger that ends earlier. Only the known tip, or a node's
-    // head for that block, shows the difference.
+    // A ledger without its last block and the records after it is a valid, shorter ledger. Only a known block hash, or
+    // a node's head for the missing block, shows the difference.
     let tip = audited(disk).tip;
     let last = blocks[blocks.len() - 1];
     let shorter = written(&original[..last].to_vec());
@@ -195,7 +196,7 @@ fn lost_and_changed_bytes_on_the_disk_are_found() {
         let mut records = reader.records(1).unwrap();
         let mut end = 0;
         while let Some(record) = records.next().unwrap() {
-            // After the last block comes a node's signed head, which is not part of a block.
+            // After the last block, the ledger has a node's signed head, which is not part of a block.
             if record.kind == RECORD_BLOCK {
                 end = record.offset + lineside_journal::record_bytes(record.payload.len());
             }
@@ -214,7 +215,7 @@ fn lost_and_changed_bytes_on_the_disk_are_found() {
     assert_eq!(audited(disk).finding, None);
 }
 
-/// Compares the stored headers with hashes computed here from the description in docs/wire-formats.md.
+/// Compares the stored headers with hashes that this test computes from the description in docs/wire-formats.md.
 #[test]
 fn headers_match_their_blocks_and_the_chain_continues_after_a_restart() {
     let disk = ledger(5);
@@ -236,12 +237,18 @@ fn headers_match_their_blocks_and_the_chain_continues_after_a_restart() {
         number += 1;
         let stored = StoredBlock::decode(&payload).unwrap();
         let header = stored.header;
-        assert_eq!(header.number, number, "numbers go on after a restart");
+        assert_eq!(header.number, number, "block numbers continue after a restart");
         assert_eq!(header.database[..], th[..16]);
         let th = keccak(&[&stored.message[64..]]);
-        assert_eq!(header.transactions_hash, th, "never empty");
+        assert_eq!(
+            header.transactions_hash, th,
+            "no block's transactions hash is empty"
+        );
         paper_hash = keccak(&[&paper_hash, &th]);
-        assert_eq!(header.paper_hash, paper_hash, "never begins again");
+        assert_eq!(
+            header.paper_hash, paper_hash,
+            "the paper's hash chain continues over a restart"
+        );
         assert_eq!(header.codes_hash, keccak(&[stored.codes]));
         if let Some(previous) = previous {
             assert_eq!(header.previous, previous);

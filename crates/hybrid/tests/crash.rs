@@ -1,4 +1,4 @@
-//! Tests of power loss, a failed disk and a full disk: acknowledged writes are still there, and the ledger is intact.
+//! Tests of power cuts, a failed disk and a full disk: no acknowledged write is lost, and the ledger is intact.
 
 mod common;
 
@@ -20,15 +20,15 @@ fn options() -> Options {
     }
 }
 
-/// A client's knowledge of a key: the last acknowledged value, and values that it has since asked for without an
-/// answer.
+/// Knowledge of a client about a key: the last acknowledged value, and the values that it has sent since then without
+/// an answer.
 #[derive(Default)]
 struct KnownValue {
     answered: Option<(Version, String)>,
     unknown: Vec<String>,
 }
 
-/// Sets keys until the disk is dead or `calls` are over. Returns true if everything was answered.
+/// Sets keys until the disk is dead or `calls` calls were made. Returns true if every call was answered.
 fn work(
     node: &Node<SimDisk>,
     client: &mut Client,
@@ -81,7 +81,7 @@ fn compare(node: &Node<SimDisk>, client: &mut Client, known: &mut BTreeMap<Strin
             .is_some_and(|(_, value)| known.unknown.contains(value));
         assert!(
             as_answered || as_unknown,
-            "{key}: {found:?}, but {:?} was answered",
+            "{key}: the node has {found:?}, but acknowledged {:?}",
             known.answered
         );
         *known = KnownValue {
@@ -159,7 +159,7 @@ fn a_full_disk_refuses_writes_until_there_is_room_again() {
     let node = start_with(disk.clone(), options());
     assert_eq!(code(&node, client.set(5, "a", None, "1")), Code::Done);
     disk.set_capacity_bytes(Some(disk.used_bytes()));
-    // Writes until the segment is full. The write that finds it full waits for room.
+    // Writes until the segment is full. The next write waits until the disk has room for a new segment.
     let (waits, answered) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let (node, client) = (&node, &mut client);

@@ -1,5 +1,5 @@
-//! Tests that transactions of many threads are serializable in the order of the ledger, and that none is aborted
-//! without reason.
+//! Tests that transactions of many threads are serializable in the order of the ledger, and that each aborted
+//! transaction had a real conflict.
 
 mod common;
 
@@ -14,7 +14,7 @@ const THREADS: u64 = 6;
 const TRANSACTIONS: u64 = 150;
 const KEYS: u64 = 5;
 
-/// A transaction as its client saw it.
+/// A transaction as its client saw it: what it read, and its outcome.
 struct SeenTx {
     reads: Vec<(String, Version)>,
     writes: Vec<(String, Option<String>)>,
@@ -32,7 +32,7 @@ fn head(client: &Client, member: u64, lane: u16, counter: u64) -> Head {
     }
 }
 
-/// Reads two keys and writes or deletes one of them; each thread uses its own lane.
+/// Makes transactions, each of which reads two keys and writes or deletes one of them. Each thread uses its own lane.
 fn transact(node: &Node<SimDisk>, lane: u16) -> Vec<SeenTx> {
     let client = Client::new();
     let member = 5 + u64::from(lane) % 3;
@@ -126,7 +126,7 @@ fn transactions_are_serializable_in_the_order_of_the_ledger() {
     all.sort_by_key(|seen| seen.place);
     assert!(
         all.windows(2).all(|pair| pair[0].place < pair[1].place),
-        "each transaction has its own place"
+        "each transaction has its own position in the ledger"
     );
     let mut model: BTreeMap<String, (Version, String)> = BTreeMap::new();
     let (mut committed, mut aborted) = (0, 0);
@@ -137,7 +137,11 @@ fn transactions_are_serializable_in_the_order_of_the_ledger() {
         let newest = seen.reads.iter().all(is_newest);
         match seen.code {
             Code::Done => {
-                assert!(newest, "{:?} read a version that was not the newest", seen.place);
+                assert!(
+                    newest,
+                    "{:?} was executed although it read a version that was not the newest",
+                    seen.place
+                );
                 committed += 1;
                 for (key, value) in seen.writes {
                     match value {
@@ -147,7 +151,11 @@ fn transactions_are_serializable_in_the_order_of_the_ledger() {
                 }
             }
             Code::Conflict => {
-                assert!(!newest, "{:?} was aborted without reason", seen.place);
+                assert!(
+                    !newest,
+                    "{:?} was aborted although it read the newest versions",
+                    seen.place
+                );
                 aborted += 1;
             }
             other => panic!("{other:?}"),

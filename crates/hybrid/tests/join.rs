@@ -1,5 +1,5 @@
-//! Tests of nodes that begin with a snapshot: they continue like all others, and trust only those who vouched for its
-//! block.
+//! Tests of nodes that begin with a snapshot: they compute the same blocks as all other nodes, and accept only a
+//! snapshot whose block is attested by enough admins or given by the operator.
 
 mod common;
 
@@ -52,14 +52,14 @@ fn attestation(member: u64, summary: &SnapshotSummary) -> Attestation {
     )
 }
 
-/// An admin's vote for a change, valid for an hour.
+/// Signs an admin's vote for a change; it is valid for an hour.
 fn vote(client: &mut Client, admin: u64, change: Change<'_>) -> bytes::Bytes {
     let until_ms = 2_000_000_000_000;
     client.sign(admin, Body::Change { until_ms, change })
 }
 
-/// Fills the state with something of every kind: values, one of them deleted, lanes, a changed member, an open vote,
-/// a changed rule, an added node.
+/// Fills the state with entries of every kind: values, one of them deleted; lanes; a changed member; an open vote; a
+/// changed rule; an added node.
 fn fill(node: &Node<SimDisk>, client: &mut Client) {
     for number in 0..40 {
         let (key, value) = (format!("key {number}"), format!("value {number}"));
@@ -144,11 +144,11 @@ fn a_node_that_joins_from_a_snapshot_computes_the_same_blocks_as_the_others() {
     let node = &nodes[1];
     assert_eq!(one(node, client.get(6, "key 3")), old);
     assert_eq!(shown(&one(node, client.get(6, "key 7"))), None);
-    // A request from before the snapshot is not executed again, though its outcome is not known.
+    // A request from before the snapshot is not executed again, although the node does not know its outcome.
     assert_eq!(answer.code(), Code::Done);
     assert_eq!(code(node, replayed.clone()), Code::NonceUsed);
     assert_eq!(one(&nodes[0], replayed), answer);
-    // The open vote continues, and its result counts.
+    // The vote that was open in the snapshot continues, and its result counts.
     assert_eq!(
         code(node, vote(&mut client, 2, Change::RevokeMember { member: 8 })),
         Code::Done
@@ -163,7 +163,7 @@ fn a_node_that_joins_from_a_snapshot_computes_the_same_blocks_as_the_others() {
         );
     }
     let tip = are_equal(&nodes, &mut client);
-    // The node's own history begins after the snapshot; its proofs are the same as others'.
+    // The node's own history begins after the snapshot. Its proofs equal those of other nodes.
     let history = client.sign(
         6,
         Body::History {
@@ -182,7 +182,7 @@ fn a_node_that_joins_from_a_snapshot_computes_the_same_blocks_as_the_others() {
     }
     drop(nodes);
 
-    // The node restarts from its own ledger, which passes the audit, attestations included.
+    // The node restarts from its own ledger. The audit accepts this ledger with its attestations.
     let node = start_on(&topic, joined.clone(), options(2));
     assert_eq!(node.status().tip_hash, tip.tip_hash);
     node.stop();
@@ -196,7 +196,7 @@ fn a_node_that_joins_from_a_snapshot_computes_the_same_blocks_as_the_others() {
         by_attestations: true,
     };
     assert_eq!(found.base, Some(by_attestations));
-    // A ledger that began with a snapshot gives the same snapshot as any other.
+    // A ledger that began with a snapshot gives the same snapshot as any other ledger.
     assert_eq!(snapshot_of(&joined).1.hash, tip.tip_hash);
 }
 
@@ -207,7 +207,7 @@ fn a_snapshot_that_does_not_match_its_block_is_refused() {
     let trust = Trust::Block(summary.number, summary.hash);
     assert_eq!(snapshot_of(&disk).0, snapshot, "one snapshot of one block");
     let refused = |bytes: &[u8]| join_with(&SimDisk::new(2), bytes, &trust).unwrap_err();
-    // All bytes of the head, and a part of the entries, whose keys take long to read.
+    // Changes every byte of the head, and some bytes of the entries, because checking the entries takes long.
     let head = 8 + 1 + HEADER_BYTES + 8;
     for byte in (0..head).chain((head..snapshot.len()).step_by(29)) {
         let mut changed = snapshot.clone();
@@ -287,7 +287,7 @@ fn a_snapshot_is_trusted_only_by_a_quorum_of_genesis_admins_or_the_operator() {
         by_attestations(&[attestation(1, &summary), attestation(2, &of_other)]),
         Err(AttestationError::OtherBlock(2))
     );
-    // Another member's signature, one for another database, one that was changed.
+    // Three wrong attestations: signed with another member's key, for another database, and changed after signing.
     let database = Client::new().database;
     let forged = Attestation::sign(&database, 2, summary.number, summary.hash, &member_key(3));
     let elsewhere = Attestation::sign(&[1; 16], 2, summary.number, summary.hash, &member_key(2));
@@ -346,7 +346,10 @@ fn an_interrupted_join_leaves_no_ledger_or_a_complete_one() {
             Err(StartError::Snapshot(SnapshotError::Short)) => outcomes[2] += 1,
             Err(other) => panic!("step {step}: {other}"),
         }
-        assert!(!done, "step {step}: a join that reported success is complete");
+        assert!(
+            !done,
+            "step {step}: a join reported success, but the ledger is not complete"
+        );
     }
     assert!(outcomes[0] > 0 && outcomes[1] > 0, "{outcomes:?}");
 }
@@ -363,12 +366,12 @@ fn an_audit_finds_changes_in_a_snapshot_and_in_its_attestations() {
         audited_to(&joined, Some((summary.number, summary.hash))).finding,
         None
     );
-    // The audit compares a given hash, or reports that it could not.
+    // The audit compares a given hash, or reports that the ledger does not have the block.
     for (tip, what) in [
         ((summary.number, [7; 32]), "not the hash that was given"),
         ((summary.number - 1, [7; 32]), "begins with a snapshot of block"),
         ((1, [7; 32]), "begins with a snapshot of block"),
-        ((0, [7; 32]), "genesis has not the hash"),
+        ((0, [7; 32]), "genesis does not have the hash"),
         ((summary.number + 1, [7; 32]), "ends before block"),
     ] {
         let finding = audited_to(&joined, Some(tip)).finding.unwrap();
@@ -411,7 +414,7 @@ fn an_audit_finds_changes_in_a_snapshot_and_in_its_attestations() {
         let records: Vec<_> = wrong.iter().map(|place: &usize| all[*place].clone()).collect();
         assert!(audited(&written(&records)).finding.is_some(), "{wrong:?}");
     }
-    // Without attestations, an operator has vouched for the block.
+    // If the ledger has no attestations, an operator has vouched for the block.
     let by_nobody = audited(&written(&all[..2]));
     assert_eq!(by_nobody.finding, None);
     assert!(!by_nobody.base.unwrap().by_attestations);
@@ -452,7 +455,7 @@ fn a_node_follows_the_log_before_it_is_added_and_takes_writes_afterwards() {
     let follower = start_on(&topic, SimDisk::new(2), options(7));
     assert_eq!(read(&follower, &mut client, "a"), Some("x".into()));
     let why = follower.status().read_only.unwrap();
-    assert_eq!(why, "node 7 is not one of the database's yet");
+    assert_eq!(why, "node 7 is not a node of this database yet");
     assert_eq!(code(&follower, client.set(5, "a", None, "y")), Code::ReadOnly);
     let add = Change::AddNode {
         node: 7,
@@ -463,7 +466,7 @@ fn a_node_follows_the_log_before_it_is_added_and_takes_writes_afterwards() {
     assert_eq!(read(&follower, &mut client, "a"), Some("x".into()));
     assert_eq!(code(&follower, client.set(5, "a", None, "y")), Code::Done);
     assert_eq!(read(&first, &mut client, "a"), Some("y".into()));
-    // A revoked node takes no more writes, and does not start again.
+    // A revoked node takes no more writes, and cannot be started again.
     let revoke = Change::RevokeNode { node: 7 };
     assert_eq!(code(&first, vote(&mut client, 1, revoke)), Code::Recorded);
     assert_eq!(code(&first, vote(&mut client, 2, revoke)), Code::Done);

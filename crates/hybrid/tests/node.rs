@@ -1,4 +1,4 @@
-//! Tests of a node with its own log: requests in, answers out, and again after a restart.
+//! Tests of a node with an embedded log: its answers to requests, before and after a restart.
 
 mod common;
 
@@ -53,7 +53,7 @@ fn a_value_is_set_read_changed_and_deleted_by_version() {
 }
 
 #[test]
-fn answered_writes_are_there_after_a_restart_and_the_chain_continues() {
+fn answered_writes_survive_a_restart_and_the_chain_continues() {
     let disk = SimDisk::new(2);
     let node = start(disk.clone());
     let mut client = Client::new();
@@ -86,7 +86,7 @@ fn a_repeated_request_takes_effect_once_from_any_sender_at_any_time() {
     let set = client.set(5, "a", None, "x");
     let first = one(&node, set.clone());
     assert_eq!(one(&node, set.clone()), first);
-    // Sends both in one call, so that neither is known when the other is ordered.
+    // Sends the same request twice in one call, so that its outcome is not known yet when the second copy is ordered.
     let other = client.set(5, "b", None, "y");
     let both = node.ask(vec![other.clone(), other]);
     assert_eq!(both[0], both[1]);
@@ -96,7 +96,7 @@ fn a_repeated_request_takes_effect_once_from_any_sender_at_any_time() {
     assert_eq!(one(&node, set), first);
     assert_eq!(node.status().height, 2);
 
-    // Another request with a used nonce.
+    // Another request with a nonce that was already used.
     let head = Head {
         nonce: lineside_hybrid::request::Nonce { lane: 0, counter: 1 },
         ..client.head(5)
@@ -192,7 +192,7 @@ fn every_refusal_has_its_code() {
     );
 }
 
-/// Replaces s by n - s, for secp256k1.
+/// Replaces s of a secp256k1 signature by n - s, which is above half the order if s was not.
 fn negate_s(request: &mut [u8]) {
     let signature = k256::ecdsa::Signature::from_slice(&request[..64]).unwrap();
     let (r, s) = (signature.r(), signature.s());
@@ -238,7 +238,7 @@ fn a_transaction_writes_all_its_keys_or_none() {
             Some((placed, "yes".into()))
         );
     }
-    // With one key that may not be written, nothing is written.
+    // If one of the keys may not be written, the transaction writes nothing.
     let mixed = Body::Write {
         reads: vec![],
         writes: ["d", "private/d"]
@@ -405,7 +405,7 @@ fn members_keys_rules_and_the_quorum_change_by_votes() {
     assert_eq!(
         code(&node, vote(&mut client, 5, add)),
         Code::NotAllowed,
-        "no admin"
+        "a user who is not an admin"
     );
     assert_eq!(code(&node, vote(&mut client, 1, add)), Code::Recorded);
     assert_eq!(
@@ -418,7 +418,7 @@ fn members_keys_rules_and_the_quorum_change_by_votes() {
     assert_eq!(code(&node, vote(&mut client, 2, add)), Code::Done);
     assert_eq!(code(&node, client.set(20, "n", None, "1")), Code::Done);
 
-    // A member rotates its own key; the old one is then refused.
+    // A member rotates its own key; the node then refuses the old key.
     let fresh = secret(b'k', 20);
     let rotate = Change::AddKey {
         member: 20,
@@ -454,10 +454,10 @@ fn members_keys_rules_and_the_quorum_change_by_votes() {
     assert_eq!(
         code(&node, sign_as(&fresh, last)),
         Code::BadChange,
-        "the last key stays"
+        "the last key cannot be revoked"
     );
 
-    // Rules, and admins who leave.
+    // Changes of rules, and revocation of admins.
     let rule = Change::SetRule {
         prefix: b"private/",
         member: 6,
@@ -475,7 +475,7 @@ fn members_keys_rules_and_the_quorum_change_by_votes() {
     assert_eq!(
         code(&node, vote(&mut client, 2, too_few)),
         Code::BadChange,
-        "two admins, a quorum of two"
+        "with a quorum of two, one of two admins cannot be revoked"
     );
 
     let before = node.status();
@@ -529,7 +529,7 @@ fn a_single_get_is_answered_on_the_calling_thread_like_any_other() {
         ask(client.get(6, "private/a")),
         (true, Answer::Refused(Code::NotAllowed))
     );
-    // Requests that wait for others, or are not gets, are answered by the node's threads.
+    // The node's own threads answer requests that wait for others, and requests that are not gets.
     let linearizable = Body::Get {
         sees: Sees::Linearizable,
         keys: vec![b"a"],
@@ -558,7 +558,7 @@ fn the_status_reports_records_cut_at_the_start_and_acknowledged_ones_are_kept() 
     node.stop();
     let segments = std::fs::read_dir(folder.path()).unwrap();
     let segments = segments.map(|entry| entry.unwrap().path());
-    // The last record ends at the last byte of a segment that is not zero.
+    // The last record ends at the segment's last byte that is not zero.
     let (path, mut bytes) = segments
         .filter(|path| path.is_file())
         .map(|path| (path.clone(), std::fs::read(path).unwrap()))
@@ -573,7 +573,7 @@ fn the_status_reports_records_cut_at_the_start_and_acknowledged_ones_are_kept() 
     let refused = Node::start(disk, &genesis, key, options, embedded());
     let why = refused.err().unwrap().to_string();
     assert!(why.contains("was acknowledged"), "{why}");
-    // Without the mark the damage looks like an unfinished group.
+    // Without the file `acknowledged`, the damage looks like a group of records that a power cut left unfinished.
     std::fs::remove_file(folder.path().join("acknowledged")).unwrap();
     let node = open();
     let status = node.status();

@@ -1,5 +1,5 @@
-//! Tests of a database in the paper's mode: the requests it takes and refuses, what its signatures do not cover, what
-//! limits replays, and that its ledger is re-executed and audited like any other.
+//! Tests of a database in the paper's mode: which requests it accepts and refuses, which fields its signatures do not
+//! cover, what limits replays, and that its ledger is re-executed and audited like any other.
 
 mod common;
 
@@ -43,14 +43,14 @@ fn open(disk: SimDisk) -> Node<SimDisk> {
     .unwrap()
 }
 
-/// A client for native requests to this database.
+/// Creates a client of native requests to this database.
 fn native() -> Client {
     let mut client = Client::new();
     client.database = database_id(&paper_genesis().encode().unwrap());
     client
 }
 
-/// A request with the public key of `key` and the given signature.
+/// Builds a request with the public key of `key` and the given signature.
 fn with(key: &SecretKey, body: Body<'_>, signature: &[u8; 64]) -> bytes::Bytes {
     let public_key = key.public_key().unwrap().to_sec1_uncompressed();
     Request { public_key, body }.with(signature).unwrap().into()
@@ -99,7 +99,7 @@ fn a_set_takes_effect_unless_the_version_of_the_key_is_higher() {
     assert_eq!(code(&node, signed(6, set("a", "2", 0))), Code::OldVersion);
     assert_eq!(code(&node, signed(6, set("a", "2", 1))), Code::Done);
     has(&node, "a", 2, "2");
-    // Versions may jump: only lower ones are refused.
+    // Versions may be skipped: only a version below the key's is refused.
     assert_eq!(code(&node, signed(6, set("a", "3", 40))), Code::Done);
     has(&node, "a", 41, "3");
     assert_eq!(code(&node, signed(6, set("a", "4", 39))), Code::OldVersion);
@@ -133,7 +133,7 @@ fn every_refusal_has_its_code() {
         code(&node, with(&p256, body, &sign(&p256, &body))),
         Code::UnknownMember
     );
-    // The other point with the same x is another key.
+    // The other point with the same x coordinate is another key.
     let mut public_key = five.public_key().unwrap().to_sec1_uncompressed();
     public_key[64] ^= 2;
     let request = Request { public_key, body }.with(&good).unwrap();
@@ -155,9 +155,9 @@ fn every_refusal_has_its_code() {
     }
     let longer = [&whole[..], b"x"].concat();
     assert_eq!(code(&node, longer.into()), Code::Malformed);
-    // No variant was the request itself, so the request is still unused.
+    // No refused variant counted as the request itself, so the node still executes the request.
     assert_eq!(code(&node, whole.clone()), Code::Done);
-    // When sent again, it gets its first outcome, though its version is now too low.
+    // When the request is sent again, it gets its first outcome, although its version is now too low.
     let first = one(&node, whole.clone());
     assert_eq!(
         (first.code(), version_of(&first)),
@@ -224,19 +224,19 @@ fn a_paper_signature_covers_the_concatenated_text_in_this_database_only() {
     let key = member_key(5);
     let signature = sign(&key, &set("a", "bc", 1));
     assert_eq!(code(&node, with(&key, set("a", "bc", 1), &signature)), Code::Done);
-    // No one has signed these requests.
+    // No client has signed these requests, but the node accepts them.
     assert_eq!(code(&node, with(&key, set("ab", "c", 1), &signature)), Code::Done);
     has(&node, "ab", 2, "c");
     assert_eq!(
         code(&node, with(&key, Body::Get { key: "abc1" }, &signature)),
         Code::Done
     );
-    // Anyone who has seen a read of a key that ends with a digit can write.
+    // Anyone who has seen a signed read of a key that ends with a digit can turn it into a write.
     let read = sign(&key, &Body::Get { key: "user12" });
     assert_eq!(code(&node, with(&key, set("user", "", 12), &read)), Code::Done);
     assert_eq!(code(&node, with(&key, set("use", "r", 12), &read)), Code::Done);
     has(&node, "use", 13, "r");
-    // A native request contains the length of each field, so there is one way to read it.
+    // A native request contains the length of each field, so its bytes can be read in only one way.
     let plain = start(SimDisk::new(4));
     let honest = Client::new().set(5, "a", None, "bc");
     assert_eq!(
@@ -263,11 +263,11 @@ fn replayed_sets_change_nothing_and_replayed_reads_are_answered() {
     let read = signed(5, Body::Get { key: "a" });
     for _ in 0..3 {
         assert_eq!(code(&node, read.clone()), Code::Done);
-        // They get their first outcome, and are not executed again.
+        // The replayed requests get their first outcome, and are not executed again.
         assert_eq!(version_of(&one(&node, first.clone())).block, 1);
         assert_eq!(version_of(&one(&node, jump.clone())).block, 2);
     }
-    // A request refused once for its version is refused for ever.
+    // A request that was refused once for its version is always refused.
     let late = signed(6, set("a", "late", 3));
     assert_eq!(code(&node, late.clone()), Code::OldVersion);
     node.stop();
@@ -276,7 +276,8 @@ fn replayed_sets_change_nothing_and_replayed_reads_are_answered() {
     assert_eq!(code(&node, late), Code::OldVersion);
     assert_eq!(version_of(&one(&node, first)).block, 1);
     has(&node, "a", 10, "jumped");
-    // A request signed for a future version stays usable until then, by anyone who has it.
+    // A request that is signed for a future version can be used when the key reaches that version, by anyone who has a
+    // copy.
     let waits = signed(6, set("a", "waited", 100));
     assert_eq!(code(&node, signed(5, set("a", "now", 10))), Code::Done);
     assert_eq!(code(&node, waits), Code::Done);
@@ -295,8 +296,8 @@ fn come_to(nodes: &[Node<SimDisk>], height: u64) {
     assert!(tips.iter().all(|tip| *tip == tips[0]), "{tips:?}");
 }
 
-/// Three nodes, each with a thread that sets the same few keys from the versions that the thread has seen last. The
-/// third node is restarted, and later loses its ledger.
+/// Three nodes, each with a thread that sets the same few keys, with the versions that it has read last. The third node
+/// is restarted, and later loses its ledger.
 #[test]
 fn nodes_on_one_log_agree_and_versions_only_rise() {
     const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -313,7 +314,7 @@ fn nodes_on_one_log_agree_and_versions_only_rise() {
                 for round in 0..40 {
                     let key = round % KEYS.len();
                     let version = get(node, KEYS[key]).map_or(0, |(version, _)| version);
-                    // The value is unique, so each request has its own place in the log.
+                    // The value is unique, so that each request has its own position in the log.
                     let value = format!("{member} {life} {round}");
                     let answer = one(node, signed(member, set(KEYS[key], &value, version)));
                     said.push((answer, key, version + 1));
@@ -331,7 +332,7 @@ fn nodes_on_one_log_agree_and_versions_only_rise() {
         });
         let mut height = 0;
         for (answer, key, version) in said {
-            // A refused request is in a block too.
+            // A refused request is part of a block, too.
             if let Answer::Placed { version, .. } = &answer {
                 height = height.max(version.block);
             }
@@ -354,7 +355,10 @@ fn nodes_on_one_log_agree_and_versions_only_rise() {
         ));
         come_to(&nodes, height);
     }
-    assert!(refused > 0, "no two threads collided");
+    assert!(
+        refused > 0,
+        "no set was refused, so no two threads set a key at the same version"
+    );
     done.sort_unstable();
     let mut last = [0; KEYS.len()];
     for (_, key, version) in done {
@@ -427,7 +431,7 @@ fn verify_returns_the_block_and_a_native_proof_the_version_and_value() {
     }
 }
 
-/// A ledger of some sets, refused ones included, and a vote.
+/// Makes a ledger with some sets, including refused ones, and a vote.
 fn ledger(disk: SimDisk) {
     let node = open(disk);
     let sets = vec![
@@ -507,7 +511,7 @@ fn the_audit_of_a_paper_ledger_finds_every_changed_byte() {
         .iter()
         .position(|(kind, _)| *kind == RECORD_BLOCK)
         .unwrap();
-    // Within the header, the header itself is compared, as in every ledger.
+    // Changes bytes after the header; the header is compared as in every ledger.
     let length = records[place].1.len();
     for at in (HEADER_BYTES..length).step_by(11) {
         let mut changed = records.clone();

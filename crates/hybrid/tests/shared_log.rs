@@ -1,4 +1,5 @@
-//! Tests of three nodes on one log to which others write as well, that loses messages, and that may end.
+//! Tests of three nodes that share one log. In these tests, others write to the log as well, it loses messages, and it
+//! ends.
 
 mod common;
 
@@ -20,7 +21,7 @@ fn a_linearizable_read_sees_what_another_node_has_answered() {
         let set = client.set(5, "a", None, &value);
         assert_eq!(code(&nodes[round % 3], set), Code::Done);
         assert_eq!(read(&nodes[(round + 1) % 3], &mut client, "a"), Some(value));
-        // Entries that are not messages are skipped too.
+        // Nodes skip entries that are not messages.
         topic.write(b"?".to_vec());
     }
     assert_eq!(are_equal(&nodes, &mut client).height, 100);
@@ -55,7 +56,8 @@ fn a_message_that_the_log_gave_up_is_not_resent_and_counts_if_it_arrives() {
     assert_eq!(read(&nodes[1], &mut client, "late"), Some("x".into()));
     assert_eq!(code(&nodes[0], late), Code::Done);
     assert_eq!(read(&nodes[1], &mut client, "never"), None);
-    // It comes after a later message of its node, so all nodes skip it. The request may be sent again.
+    // The lost message arrives after a later message of its node, so all nodes skip it. The client may send the request
+    // again.
     topic.write(lost[0].clone());
     assert_eq!(read(&nodes[2], &mut client, "never"), None);
     are_equal(&nodes, &mut client);
@@ -75,12 +77,12 @@ fn a_node_that_lost_its_ledger_reuses_no_sequence() {
         );
     }
     drop(node);
-    // The node orders new requests while it reads its earlier ones from the log.
+    // The node orders new requests while it still reads its own earlier messages from the log.
     let node = start_on(&topic, SimDisk::new(2), options(1));
     assert_eq!(code(&node, client.set(5, "a", None, "new")), Code::Done);
     drop(node);
-    // After its clock went back, the node may reuse a sequence and then does not know the outcome, but never reports
-    // a wrong one.
+    // After its clock went back, the node may use a sequence number again. Then it does not know the outcome of a
+    // request, but it never reports a wrong outcome.
     let clock = Options {
         clock: || unix_ms() - 10_000,
         ..options(1)
@@ -131,8 +133,8 @@ fn messages_of_strangers_in_the_log_are_skipped_by_every_node() {
     let status = are_equal(&nodes, &mut client);
     assert_eq!((status.height, status.skipped), (1, 7));
     assert_eq!(code(&nodes[1], client.set(5, "a", None, "second")), Code::Done);
-    // A message with this node's number that it has not sent, such as one from before a restart or from another
-    // machine with its key.
+    // A message with this node's number that this node has not sent. It could be from before a restart, or from another
+    // machine that has the node's key.
     let twin = Sender {
         node: 1,
         sequence: u64::MAX / 2,
@@ -152,7 +154,7 @@ fn a_message_changed_in_the_log_is_skipped_by_its_sender_too() {
     assert_eq!(code(&nodes[0], client.set(5, "a", None, "true")), Code::Done);
     let more = client.set(5, "b", None, "more").to_vec();
     let changes: [Change; 3] = [
-        // The node's clock, which precedes the reserved bytes and the count.
+        // Changes a byte of the sender's clock, which precedes the reserved bytes and the count in the message's head.
         Box::new(|message| with(message, |bytes| bytes[MESSAGE_HEAD_BYTES - 10] ^= 1)),
         Box::new(|message| with(message, |bytes| *bytes.last_mut().unwrap() ^= 1)),
         Box::new(move |message| {
@@ -164,7 +166,7 @@ fn a_message_changed_in_the_log_is_skipped_by_its_sender_too() {
         }),
     ];
     for (skipped, change) in (1..).zip(changes) {
-        // Changes only messages of requests, because nodes post heads at any time.
+        // Changes only messages with requests, because nodes may write signed heads at any time.
         topic.change(
             move |message| match Message::decode(&message).unwrap().requests() {
                 [] => message,

@@ -1,4 +1,4 @@
-//! Tests of a node over UDP, with valid datagrams and others.
+//! Tests of a node over UDP, with valid and with malformed datagrams.
 
 mod common;
 mod served;
@@ -103,7 +103,7 @@ fn every_operation_works_by_datagram() {
     assert_eq!(watch, Answered::Refused(Code::TooLarge));
     assert_eq!((member.resent(), served.drops(DropReason::NotARequest)), (0, 0));
     let counts = served.datapath.counts();
-    // A reply is counted after it was sent, and may be read before.
+    // A reply is counted after it was sent, so a client may receive it before it is counted.
     while counts.host_replies.load(Relaxed) < counts.received.load(Relaxed) {
         std::thread::yield_now();
     }
@@ -179,7 +179,7 @@ fn answers_are_longer_than_requests_only_for_trusted_sources() {
         said(&reply).1
     };
     let refused = Answered::Refused(Code::TooLarge);
-    // Header 16, head 3, count 2, flag 1, version 12, length 4.
+    // Number of bytes: header 16, head 3, count 2, flag 1, version 12, length 4, and the value.
     assert_eq!(get("long", 0), refused);
     assert_eq!(get("long", 737), refused);
     assert_eq!(get("long", 738).code(), Code::Done);
@@ -211,7 +211,7 @@ fn random_datagrams_are_refused_or_dropped_without_harm() {
         for byte in [0, 1, 0x7f, 0xff] {
             let mut bytes = good.clone();
             bytes[place] = byte;
-            // A datagram with another id is another valid request.
+            // Bytes 8 to 15 are the datagram's id: a datagram with another id is another valid request.
             if bytes != good && !(8..16).contains(&place) {
                 noise.push(bytes);
             }
@@ -223,7 +223,7 @@ fn random_datagrams_are_refused_or_dropped_without_harm() {
     noise.push(vec![0; 1452]);
     noise.push(vec![0; 1453]);
     let mut reply = [0; 2000];
-    // Sends a few at a time with a question after each group, so that no buffer overflows.
+    // Sends 50 datagrams at a time and waits for an answer after each group, so that no buffer overflows.
     for (id, few) in (10..).zip(noise.chunks(50)) {
         few.iter().for_each(|datagram| _ = socket.send(datagram).unwrap());
         let get = write_request(id, &client.get(5, "a"), 1200).unwrap();
@@ -231,7 +231,11 @@ fn random_datagrams_are_refused_or_dropped_without_harm() {
         loop {
             let bytes = socket.recv(&mut reply).unwrap();
             let Some((answered, status, body)) = read_answer(&reply[..bytes]) else {
-                assert_ne!(reply[3], HYBRID_OP_ASK | NATIVE_REPLY_BIT, "another operation's");
+                assert_ne!(
+                    reply[3],
+                    HYBRID_OP_ASK | NATIVE_REPLY_BIT,
+                    "the reply to another operation"
+                );
                 assert_eq!(bytes, 16);
                 continue;
             };
@@ -240,7 +244,7 @@ fn random_datagrams_are_refused_or_dropped_without_harm() {
                 break;
             }
             match status {
-                // A length that takes some of the padding for the end of the request.
+                // The changed length includes some of the padding in the request, so the request is malformed.
                 Status::Ok => assert_eq!(Answered::decode(body), Ok(Answered::Refused(Code::Malformed))),
                 status => assert!([Status::BadRequest, Status::UnsupportedVersion].contains(&status)),
             }
@@ -265,7 +269,7 @@ fn two_servers_do_not_answer_each_other_for_ever() {
         match way.recv_from(&mut bytes) {
             Ok((length, from)) => {
                 told += 1;
-                assert!(told <= 2, "a reply was answered");
+                assert!(told <= 2, "a server answered a reply");
                 let to = if from == one.address() { &other } else { &one };
                 way.send_to(&bytes[..length], to.address()).unwrap();
             }
@@ -295,7 +299,7 @@ fn requests_from_the_port_of_a_service_are_not_answered() {
         forger.send_to(&set, served.address()).unwrap();
         forger.send_to(b"noise", served.address()).unwrap();
     }
-    // One thread takes datagrams in order.
+    // One thread takes datagrams in order, so the earlier ones are counted when this request is answered.
     asker(served.address(), 6).get(Sees::Local, &[b"a"]).unwrap();
     assert_eq!(served.drops(DropReason::SourcePort), 2 * forgers.len() as u64);
     assert_eq!(served.node.status().height, 0);

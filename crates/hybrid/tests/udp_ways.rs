@@ -1,4 +1,4 @@
-//! Tests of lost datagrams, and of a node that has no room for requests.
+//! Tests of a client whose datagrams are lost, and of a node that accepts no more requests.
 
 mod common;
 mod served;
@@ -19,15 +19,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-/// Relays datagrams between one client and a server, except those for which `loses` returns true. Its arguments are
-/// the direction, 0 to the server, and the number of the datagram.
+/// Relays datagrams between one client and a server, except those for which `loses` returns true. The arguments of
+/// `loses` are the direction (0: to the server, 1: to the client) and the number of the datagram in that direction.
 fn relay(server: SocketAddr, loses: impl Fn(usize, u64) -> bool + Send + 'static) -> SocketAddr {
     let way = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = way.local_addr().unwrap();
     way.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
     std::thread::spawn(move || {
         let (mut client, mut counts, mut bytes) = (server, [0; 2], [0; 2000]);
-        // Ends when no more datagrams arrive.
+        // The loop ends when no datagram has arrived for the socket's read timeout.
         while let Ok((length, from)) = way.recv_from(&mut bytes) {
             let back = usize::from(from == server);
             if back == 0 {
@@ -69,7 +69,7 @@ fn lost_datagrams_are_resent_and_take_effect_once() {
     assert!(member.resent() >= 3);
 }
 
-/// A log that holds appended messages back until it is released.
+/// A log that does not deliver appended messages until the test releases it.
 #[derive(Clone, Default)]
 struct HeldLog(Arc<Mutex<HeldState>>);
 
@@ -107,7 +107,7 @@ impl HeldLog {
     }
 }
 
-/// The node's access to the log. It is dropped only when nothing more can be delivered.
+/// Access of the node to the log. It is dropped only when the log can deliver nothing more.
 struct HeldWay(HeldLog);
 
 impl Drop for HeldWay {
@@ -125,7 +125,7 @@ impl Log for HeldWay {
     }
 
     fn end(&self) -> Result<Option<u64>, LogError> {
-        // A position that no node ever reaches: a linearizable read waits for it.
+        // A position that no node ever reaches, so that a linearizable read waits.
         Ok(Some(u64::MAX))
     }
 }
@@ -142,9 +142,9 @@ fn reads_do_not_wait_for_writes_and_a_full_queue_is_busy() {
     let served = ServedNode::new(start_held(&held, Options::default()), &[], 4);
     let mut client = Client::new();
     let socket = socket(served.address());
-    // Four writes wait for the log. The reads between them are answered, and a fifth write is refused.
+    // Four writes wait for the log. The node answers the reads between them, and refuses a fifth write.
     for id in 0..4 {
-        // Each is from another member, because the order of verification is not defined.
+        // Each write is from another member, because the order in which requests are verified is not defined.
         let set = client.set(4 + id, &format!("key {id}"), None, "x");
         socket.send(&write_request(id, &set, 0).unwrap()).unwrap();
         if id < 3 {
@@ -193,20 +193,21 @@ fn requests_above_the_limit_of_the_node_are_answered_busy() {
             std::thread::yield_now();
         }
     };
-    // The only verifying thread waits for a position that never comes.
+    // The only verifying thread waits for a position that is never reached.
     let waits = write_request(50, &client.sign(5, linearizable), 1200).unwrap();
     socket.send(&waits).unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
     while served.node.status().verified == 0 {
         assert!(
             Instant::now() < deadline,
-            "the thread does not take the first request"
+            "the verifying thread does not take the first request"
         );
         std::thread::yield_now();
     }
-    // A request that is not a get, which the receiving thread would answer itself.
+    // These requests are not gets, because the receiving thread could answer a get itself.
     let mut head = |id| write_request(id, &client.sign(6, Body::Head), 1200).unwrap();
-    // Sent one by one: datagrams that arrive together are one call, and the first call is always taken.
+    // The datagrams are sent one by one: those that arrive together are one call, and the node always accepts a first
+    // call.
     for id in 0..2 {
         socket.send(&head(id)).unwrap();
         came(2 + id);
@@ -244,7 +245,7 @@ fn datagrams_above_the_byte_limit_of_the_node_are_answered_busy() {
     served.node.submit(vec![first], move |answers| {
         send.send(answers[0].code()).unwrap();
     });
-    // More than half of the bytes are in use: another long request is refused, a short one is taken.
+    // More than half of the bytes are in use, so the node refuses another long request but accepts a short one.
     let mut long = |id| write_request(id, &client.set(5, "long", None, &value), 0).unwrap();
     let busy = |id| (id, Answered::Refused(Code::Busy));
     assert_eq!(said(&asked(&socket, &long(1))), busy(1));
@@ -254,7 +255,8 @@ fn datagrams_above_the_byte_limit_of_the_node_are_answered_busy() {
     while served.datapath.counts().received.load(Relaxed) == received {
         std::thread::yield_now();
     }
-    // The refusal of the long request came after the short one was submitted, which was not refused.
+    // The refusal of the long request arrived after the short one was submitted, so the node did not refuse the short
+    // one.
     assert_eq!(said(&asked(&socket, &long(3))), busy(3));
     drop(held);
     let mut reply = [0; 1200];
@@ -262,7 +264,7 @@ fn datagrams_above_the_byte_limit_of_the_node_are_answered_busy() {
     let (id, answered) = said(&reply[..bytes]);
     assert_eq!((id, answered.code()), (2, Code::Done));
     assert_eq!(receive.recv().unwrap(), Code::Done);
-    // Nothing waits any more.
+    // No request waits any more.
     assert_eq!(said(&asked(&socket, &long(4))).1.code(), Code::Done);
 }
 
@@ -286,7 +288,7 @@ fn a_client_reports_why_it_has_no_answer() {
     let busy = UdpSocket::bind("127.0.0.1:0").unwrap();
     let server = busy.local_addr().unwrap();
     let mut refused = Asker::connect(server, identity.clone(), patience).unwrap();
-    // Servers that answer `busy` to the first datagrams, and then not at all.
+    // Servers that answer `busy` to the first datagrams, and then do not answer.
     for (tells, code) in [(u32::MAX, Some(Code::Busy)), (1, None)] {
         let way = busy.try_clone().unwrap();
         way.set_read_timeout(Some(Duration::from_millis(600))).unwrap();
@@ -305,7 +307,7 @@ fn a_client_reports_why_it_has_no_answer() {
         });
         let answered = refused.set(b"a", None, b"x");
         assert_eq!(answered.as_ref().ok().map(Answered::code), code);
-        // One of the datagrams may have been executed.
+        // One of the datagrams of a write may have been executed.
         assert_eq!(matches!(answered, Err(AskError::Timeout { .. })), code.is_none());
         told.join().unwrap();
     }

@@ -1,5 +1,5 @@
-//! Tests with `vectors/hybrid`, made by a program that shares nothing with this crate, from docs/wire-formats.md
-//! alone.
+//! Tests with the vectors in `vectors/hybrid`. A program that shares no code with this crate made them from
+//! docs/wire-formats.md alone.
 
 mod common;
 
@@ -86,7 +86,7 @@ fn other_encodings_are_refused() {
 
 const NOW_MS: u64 = 1_700_000_000_000;
 
-/// Opens a log to which the test may write as well.
+/// Returns a function that opens a log, and a receiver of that log, so that the test can write to it as well.
 fn shared_log() -> (OpenLog, Receiver<Arc<dyn Log>>) {
     let (send, receive) = channel();
     let open = move |start| {
@@ -110,7 +110,7 @@ fn a_paper_ledger_matches_the_vectors_block_by_block() {
         let request = hex(&vector["request"]);
         if let Ok(paper) = paper::Request::decode(&request[64..]) {
             assert_eq!(paper.encode().unwrap(), request[64..], "{what}");
-            // The vector has the digest only if the signature was made for this request.
+            // The vector has the digest of this request only if the signature was made for this request.
             if number(&vector["code"]) != Code::BadSignature as u64 {
                 assert_eq!(paper.body.digest()[..], hex(&vector["digest"]), "{what}");
             }
@@ -128,7 +128,10 @@ fn a_paper_ledger_matches_the_vectors_block_by_block() {
 /// Counts the messages of the log that equal those of the vectors, as their node signs them.
 fn comes_out(file: &toml::Table) -> usize {
     assert_eq!(number(&file["now_ms"]), NOW_MS);
-    assert!(unix_ms() > NOW_MS, "the node's clock is not this machine's");
+    assert!(
+        unix_ms() > NOW_MS,
+        "the vectors' clock must be earlier than this machine's"
+    );
     let options = Options {
         clock: || NOW_MS,
         head_every: 0,
@@ -147,7 +150,7 @@ fn comes_out(file: &toml::Table) -> usize {
         let request = hex(&vector["request"]);
         let code = Code::from_code(number(&vector["code"]) as u16).unwrap();
         if code == Code::NotAllowed && number(&vector["block"]) > 0 && !paper::is_one(&request[64..]) {
-            // The node itself would refuse the request, but from the log it must be judged.
+            // The node would refuse the request if a client sent it, so the test writes it to the log directly.
             let sender = Sender {
                 node: 1,
                 sequence: (NOW_MS << 16) + number(&vector["block"]),

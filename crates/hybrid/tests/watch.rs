@@ -55,7 +55,7 @@ fn a_watcher_is_notified_of_writes_in_order_before_the_writer_is_answered() {
         code(&node, client.sign(5, Body::delete(b"a/0", None))),
         Code::Done
     );
-    // A writer gets its answer only after the watchers were notified of its block, so all events are already here.
+    // A writer is answered only after the watchers were notified of its block, so all events have arrived by now.
     let all = events(&told);
     let values: Vec<_> = all.iter().map(|(_, _, value)| value.as_deref()).collect();
     assert_eq!(
@@ -84,7 +84,7 @@ fn a_watcher_sees_only_keys_that_it_may_read_at_that_time() {
     assert_eq!(keys(&to_five), ["private/x", "y"]);
     assert_eq!(keys(&to_six), ["y"]);
 
-    // A revoked member is notified of it once.
+    // The watcher of a revoked member receives one last notification that says so.
     let until_ms = lineside_hybrid::node::unix_ms() + 30_000;
     for admin in [1, 2] {
         let change = Change::RevokeMember { member: 6 };
@@ -119,7 +119,7 @@ fn a_sink_that_refuses_is_removed_and_writes_continue() {
     let set = client.set(5, "b", None, "v");
     assert_eq!(node.watch(set, none).unwrap_err(), Code::Malformed);
     assert_eq!(shown(&one(&node, client.get(5, "b"))), None);
-    // A transport that carries one answer only.
+    // `ask` carries only one answer, so the node refuses a watch request.
     let request = client.sign(6, Body::Watch { prefix: b"" });
     assert_eq!(code(&node, request), Code::TooLarge);
 }

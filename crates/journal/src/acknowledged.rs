@@ -1,4 +1,4 @@
-//! The mark: a file that names the record acknowledged last.
+//! The mark: a file with the number of the record that was acknowledged last.
 //!
 //! A damaged last group looks like one that a power cut left unfinished. The mark distinguishes the two: it is written
 //! after each fdatasync of a group, before the group is acknowledged, and is not synced itself. After a killed process
@@ -10,13 +10,13 @@ use crate::disk::{Disk, DiskFile, is_full, read_full, write_all};
 use crate::error::{Error, Result};
 use std::io;
 
-/// File name of the mark.
+/// Name of the mark's file.
 pub(crate) const MARK: &str = "acknowledged";
-/// File name of a new mark that is not durable yet.
+/// Name of the file of a new mark that is not durable yet.
 pub(crate) const NEW_MARK: &str = "acknowledged.tmp";
-/// First bytes of a slot; the last of them is the version.
+/// First bytes of a slot; the last byte is the version of the layout.
 pub(crate) const MAGIC: [u8; 8] = *b"LSJACKN1";
-/// Size of a slot in bytes: magic, journal id, lsn, CRC32C of these, zeros.
+/// Size of a slot in bytes: magic, journal id, record number, CRC32C of these fields, zeros.
 const SLOT_BYTES: usize = 32;
 /// Offset of the second slot, which is in a sector of its own. Opening the journal writes the first slot and makes it
 /// durable; each group writes the second. If the second slot is torn or lost, the first one still holds an older,
@@ -36,7 +36,7 @@ pub(crate) struct Mark {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundMark {
     pub(crate) mark: Mark,
-    /// True if neither slot is damaged. If one is, records after `mark.lsn` may have been acknowledged.
+    /// True if both slots are intact. If one is damaged, records after `mark.lsn` may have been acknowledged.
     pub(crate) is_whole: bool,
 }
 
@@ -130,11 +130,11 @@ impl<F: DiskFile> Acknowledged<F> {
         Ok(Acknowledged { file, journal_id })
     }
 
-    /// Creates the mark of an existing journal again, with `lsn`. If the disk is full, continues with the existing
-    /// mark.
+    /// Replaces the mark of an existing journal by a new one with `lsn`. If the disk is full, continues with the
+    /// existing mark.
     ///
     /// # Errors
-    /// Those of [`Self::make`].
+    /// The errors of [`Self::make`].
     pub(crate) fn open<D: Disk<File = F>>(disk: &D, journal_id: u64, lsn: Lsn) -> Result<Acknowledged<F>> {
         match Self::make(disk, journal_id, lsn) {
             Err(full @ Error::Full { .. }) => {
@@ -147,7 +147,7 @@ impl<F: DiskFile> Acknowledged<F> {
         }
     }
 
-    /// Records in the mark that record `lsn`, which is durable, is acknowledged. Does not wait for the disk.
+    /// Writes into the mark that record `lsn`, which is durable, is acknowledged. Does not wait for the disk.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -158,15 +158,15 @@ impl<F: DiskFile> Acknowledged<F> {
     }
 }
 
-/// Writes a new mark with the first slot; its content is durable. It counts once [`name_new_mark`] has given it its
-/// name.
+/// Writes a new mark with only its first slot, under a temporary name, and makes it durable. The mark is valid once
+/// [`name_new_mark`] has given it its final name.
 ///
 /// # Errors
 /// [`Error::Full`], [`Error::Io`].
 pub(crate) fn write_new_mark<D: Disk>(disk: &D, journal_id: u64, lsn: Lsn) -> Result<D::File> {
     let write = || {
         let file = match disk.create(NEW_MARK) {
-            // A previous, interrupted attempt left it.
+            // An interrupted attempt has left this file.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.open(NEW_MARK)?,
             created => created?,
         };
@@ -184,7 +184,8 @@ pub(crate) fn write_new_mark<D: Disk>(disk: &D, journal_id: u64, lsn: Lsn) -> Re
     })
 }
 
-/// Replaces the mark by the new one. The name is durable after the next [`Disk::sync_dir`].
+/// Gives the new mark the final name, which replaces the old mark. The name is durable after the next
+/// [`Disk::sync_dir`].
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_keeps_the_mark_that_is_there() {
+    fn a_full_disk_keeps_the_existing_mark() {
         let disk = SimDisk::new(3);
         drop(Acknowledged::make(&disk, 9, 4).unwrap());
         disk.set_capacity_bytes(Some(0));

@@ -1,17 +1,18 @@
-//! Interface of the disk that the journal needs: files with names in one flat directory.
+//! Interface of the disk that the journal needs: named files in one flat directory.
 
 use std::io;
 use std::path::PathBuf;
 
-/// One flat directory. Handles are cheap to clone; clones refer to the same directory.
+/// Flat directory of files. Handles are cheap to clone; all clones refer to the same directory.
 ///
 /// An implementation must give Linux's guarantees: written bytes are durable once [`DiskFile::sync_data`] has returned
-/// `Ok`, and created, renamed and removed names once [`Disk::sync_dir`] has; nothing is durable before. After a failed
-/// sync the state of the bytes is unknown, and a later sync that succeeds does not change that.
+/// `Ok`, and created, renamed and removed names are durable once [`Disk::sync_dir`] has returned `Ok`. Before that,
+/// nothing is durable. After a failed sync the state of the bytes is unknown, and a later successful sync does not
+/// change that.
 ///
 /// A full disk returns an error of kind `StorageFull` or `QuotaExceeded`.
 pub trait Disk: Clone + Send + Sync + 'static {
-    /// An open file.
+    /// Type of an open file.
     type File: DiskFile;
 
     /// Creates an empty file. Fails with `AlreadyExists` if the name is in use.
@@ -26,8 +27,8 @@ pub trait Disk: Clone + Send + Sync + 'static {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Returns the names of all plain files, sorted.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Returns the path of the directory if a server used it before this opening. A journal that is missing in such a
-    /// directory was removed.
+    /// Returns the path of the directory if a server had used it before this process opened it. If such a directory
+    /// contains no journal, its journal was removed.
     fn used_before(&self) -> Option<PathBuf> {
         None
     }
@@ -56,7 +57,7 @@ pub trait DiskFile: Send + Sync + 'static {
     fn sync_data(&self) -> io::Result<()>;
 }
 
-/// Writes all of `bytes`, in as many calls as needed.
+/// Writes all of `bytes` from `offset` on, in as many calls as needed.
 pub(crate) fn write_all(file: &impl DiskFile, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write_at(offset, bytes) {

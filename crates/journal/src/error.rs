@@ -7,10 +7,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Result of the journal's calls.
+/// Result of the journal's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Reason why a call of the journal failed. `docs/journal.md` says what to do about each.
+/// Reason why a function of the journal failed. `docs/journal.md` says what the operator has to do in each case.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,20 +18,20 @@ pub enum Error {
     /// succeeds once there is space or a descriptor.
     #[error("the disk is full, or too many files are open: no room for {needed_bytes} bytes in {file}")]
     Full {
-        /// The file that could not be made or grown.
+        /// File that could not be created or extended.
         file: String,
-        /// Bytes asked of the disk.
+        /// Number of bytes that were requested from the disk.
         needed_bytes: u64,
     },
     /// A write or fdatasync failed earlier. The content of the disk is unknown since then, so the journal refuses to
     /// write.
     #[error("the journal has stopped writing after an error ({cause}); open it again")]
     Poisoned {
-        /// The first error, as text.
+        /// Text of the first error.
         cause: Arc<str>,
     },
     /// The disk reported an error.
-    #[error("{op} {file}: {source}")]
+    #[error("cannot {op} {file}: {source}")]
     Io {
         /// Operation that failed.
         op: &'static str,
@@ -40,7 +40,7 @@ pub enum Error {
         /// The disk's error.
         source: io::Error,
     },
-    /// Another process, or this one, has the directory open.
+    /// Another process has the directory open, or this process already has it open.
     #[error("{} is in use: another process holds its lock", path.display())]
     Locked {
         /// The directory or its lock file.
@@ -62,13 +62,13 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// A journal was to be created where one exists already.
+    /// A journal was to be created in a directory that already contains one.
     #[error("a journal exists here already: {file}; open it, or give another directory")]
     Exists {
-        /// One of its files.
+        /// Name of a file of the existing journal.
         file: String,
     },
-    /// Bytes that were durable have changed.
+    /// Bytes that had been durable are changed.
     #[error(
         "{}: {what}; restore the file from a copy, or run `lineside journal repair`, which keeps as many records as \
          possible",
@@ -84,7 +84,7 @@ pub enum Error {
         /// Description of the damage.
         what: &'static str,
     },
-    /// Records that were durable are in no file: a segment, or the end of the journal, is missing.
+    /// Records that had been durable are in no file: a segment, or the end of the journal, is missing.
     #[error("{}; restore their segments, or run `lineside journal repair`", missing(*from, *to, file))]
     Missing {
         /// First missing record.
@@ -101,9 +101,9 @@ pub enum Error {
         not_whole(*from, *to)
     )]
     EndLost {
-        /// The last segment.
+        /// Name of the last segment.
         file: String,
-        /// Offset at which its last complete record ends, in bytes.
+        /// Offset in bytes at which the last complete record of this segment ends.
         offset: u64,
         /// First lost record.
         from: Lsn,
@@ -119,9 +119,9 @@ pub enum Error {
         of_other(other)
     )]
     Duplicate {
-        /// The file with the wrong name.
+        /// Name of the file whose content belongs to another file.
         file: String,
-        /// The other file.
+        /// Name of the other file that contains the records.
         other: String,
     },
     /// The file belongs to another journal.
@@ -129,7 +129,7 @@ pub enum Error {
     Foreign {
         /// The file.
         file: String,
-        /// Id of its journal.
+        /// Id of the journal that the file belongs to.
         found: u64,
         /// Id of the journal that the other files belong to.
         expected: u64,
@@ -142,7 +142,7 @@ pub enum Error {
     Version {
         /// The file.
         file: String,
-        /// Its version.
+        /// Layout version of the file.
         found: u32,
     },
     /// The payload is longer than the journal accepts.
@@ -150,18 +150,18 @@ pub enum Error {
     RecordTooLarge {
         /// Length of the payload in bytes.
         bytes: u64,
-        /// `Options::record_bytes_max`.
+        /// Maximum, from `Options::record_bytes_max`.
         max_bytes: u64,
     },
-    /// The group from [`Journal::begin_commit`](crate::Journal::begin_commit) has not come back yet.
+    /// The caller has not yet returned the group from [`Journal::begin_commit`](crate::Journal::begin_commit).
     #[error("the previous group is still being written; end its commit first")]
     UnderWay,
-    /// The open group has no room for the record: commit, then call again.
+    /// The open group has no room for the record: commit the group, then repeat the call.
     #[error("the group would have {bytes} bytes, and the maximum is {max_bytes}; commit first")]
     GroupFull {
         /// Length of the group including the record, in bytes.
         bytes: u64,
-        /// `Options::group_bytes_max`.
+        /// Maximum, from `Options::group_bytes_max`.
         max_bytes: u64,
     },
     /// The requested record was pruned.
@@ -180,7 +180,7 @@ pub enum Error {
         /// Last durable record.
         durable: Lsn,
     },
-    /// No intact snapshot replaces the records that were to be pruned.
+    /// Pruning was requested, but no intact snapshot replaces the records.
     #[error("record {lsn} is not pruned: no intact snapshot covers it; write a snapshot first")]
     NoSnapshot {
         /// Last record to be pruned.
@@ -194,7 +194,8 @@ pub enum Error {
     },
 }
 
-/// Returns the text for an operator: records `from` to `to` are in no segment, although `file` shows that they existed.
+/// Returns the operator's text for missing records: `from` to `to` are in no segment, although `file` shows that they
+/// existed.
 pub(crate) fn missing(from: Lsn, to: Lsn, file: &str) -> String {
     let (records, them) = match from == to {
         true => (format!("record {to} is missing"), "it"),
@@ -211,7 +212,7 @@ pub(crate) fn missing(from: Lsn, to: Lsn, file: &str) -> String {
     }
 }
 
-/// Returns the text for an operator about a directory without its journal.
+/// Returns the operator's text for a directory whose journal is gone.
 pub(crate) fn emptied(path: &Path) -> String {
     format!(
         "{} has no journal, although its marker says that a server has used it: its files were removed, or its \
@@ -220,7 +221,7 @@ pub(crate) fn emptied(path: &Path) -> String {
     )
 }
 
-/// Returns the text for an operator that says where damage is.
+/// Returns the operator's text for the place of damage in a file.
 fn at(file: &str, offset: u64, lsn: Lsn) -> String {
     match lsn {
         0 => format!("{file} is damaged"),
@@ -228,15 +229,15 @@ fn at(file: &str, offset: u64, lsn: Lsn) -> String {
     }
 }
 
-/// Returns the text for an operator about a segment with records of the segment `other`.
+/// Returns the operator's text for a segment that contains records of the segment `other`.
 pub(crate) fn of_other(other: &str) -> String {
     format!(
         "it contains records that belong to {other}: one is a copy of the other, or their names were exchanged"
     )
 }
 
-/// Returns the text for an operator: records `from` to `to` were acknowledged, but the journal no longer has all of
-/// them.
+/// Returns the operator's text for acknowledged records that are lost: the journal no longer has all of the records
+/// `from` to `to`.
 pub(crate) fn not_whole(from: Lsn, to: Lsn) -> String {
     match from == to {
         true => format!("record {to} was acknowledged, but is not complete"),
@@ -245,7 +246,7 @@ pub(crate) fn not_whole(from: Lsn, to: Lsn) -> String {
 }
 
 impl Error {
-    /// Wraps an error of the disk.
+    /// Returns a function that wraps an error of the disk, with the operation and the file that failed.
     pub(crate) fn io(op: &'static str, file: &str) -> impl FnOnce(io::Error) -> Error + use<> {
         let file = file.to_string();
         move |source| Error::Io { op, file, source }

@@ -2,11 +2,11 @@
 
 use crate::Lsn;
 
-/// Version of the layout.
+/// Version of the layout of all files of a journal.
 pub const VERSION: u32 = 1;
-/// Bytes of a segment's header, and of a snapshot's.
+/// Size in bytes of the header of a segment, and of the header of a snapshot.
 pub const SEGMENT_HEADER_BYTES: u64 = 64;
-/// Bytes of a record before its payload.
+/// Size in bytes of the header that precedes the payload of a record.
 pub const RECORD_HEADER_BYTES: u64 = 24;
 /// Maximum payload length in bytes. The limit bounds how much a damaged length field can make the journal read.
 pub(crate) const LARGEST_PAYLOAD_BYTES: u32 = 16 << 20;
@@ -18,8 +18,8 @@ const RECORD: usize = RECORD_HEADER_BYTES as usize;
 pub(crate) const SEGMENT_MAGIC: [u8; 8] = *b"LSJOURNL";
 pub(crate) const SNAPSHOT_MAGIC: [u8; 8] = *b"LSJSNAPS";
 
-/// Returns the size of a record with a payload of this length, in bytes: the amount to
-/// [`reserve`](crate::Journal::reserve) for it.
+/// Returns the size in bytes of a record whose payload has this length. This is the amount to pass to
+/// [`reserve`](crate::Journal::reserve).
 pub const fn record_bytes(payload_bytes: usize) -> u64 {
     (RECORD_HEADER_BYTES + payload_bytes as u64).next_multiple_of(8)
 }
@@ -49,15 +49,16 @@ pub(crate) struct Header {
     pub(crate) journal_id: u64,
     /// Segment: number of its first record. Snapshot: number of the last record that it includes.
     pub(crate) lsn: Lsn,
-    /// First record of the previous segment; 0 if there was none. Snapshot: 0.
+    /// First record of the previous segment; 0 if there was none. In the header of a snapshot it is 0.
     pub(crate) previous: Lsn,
-    /// Size of the whole segment in bytes. Snapshot: 0.
+    /// Size of the whole segment in bytes. In the header of a snapshot it is 0.
     pub(crate) segment_bytes: u64,
-    /// Snapshot: the records are kept, so no record is replaced. A program that does not know this flag ignores the
-    /// snapshot.
+    /// Flag in the header of a snapshot: the journal keeps all records, so the snapshot replaces no record. A
+    /// program that does not know this flag ignores the snapshot.
     pub(crate) keep_records: bool,
-    /// Segment: a repair began it, the records between the previous segment and this one are lost, and a snapshot
-    /// replaces them. A program that does not know this flag refuses the segment as damaged.
+    /// Flag in the header of a segment: a repair created the segment, the records between the previous segment and this
+    /// one are lost, and a snapshot replaces them. A program that does not know this flag refuses the segment as
+    /// damaged.
     pub(crate) follows_gap: bool,
 }
 
@@ -83,8 +84,8 @@ impl Header {
         bytes
     }
 
-    /// Decodes a header. Magic, version and CRC have the same place in every version, so that a damaged header can be
-    /// distinguished from one of another version.
+    /// Decodes a header. The fields for magic, version and CRC are at the same offsets in every version, so that a
+    /// damaged header can be distinguished from a header of another version.
     pub(crate) fn decode(bytes: &[u8], magic: [u8; 8]) -> Result<Header, BadHeader> {
         let Some(bytes) = bytes.first_chunk::<HEADER>() else {
             return Err(BadHeader::Damaged("the file is shorter than its header"));
@@ -131,15 +132,15 @@ impl Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) lsn: Lsn,
-    /// Number of records before it in its group.
+    /// Number of records that precede this record in its group.
     pub(crate) group_index: u32,
     pub(crate) kind: u8,
     pub(crate) payload_bytes: u32,
 }
 
 impl Head {
-    /// Returns the first record of its group. Records of one group became durable together: either all of them are
-    /// durable, or the group is the last one and was never acknowledged.
+    /// Returns the number of the first record of its group. The records of one group became durable together: either
+    /// all of them are durable, or the group is the last one and was never acknowledged.
     pub(crate) fn group_lsn(&self) -> Lsn {
         self.lsn.saturating_sub(u64::from(self.group_index))
     }
@@ -154,15 +155,16 @@ impl Head {
 pub(crate) enum Parsed {
     /// A valid record.
     Record(Head),
-    /// The bytes end within a possible record, which needs this number of bytes.
+    /// The bytes end within what may be a record. The field is the number of bytes that this record needs.
     Partial(usize),
-    /// Zeros instead of a header, or too little space for one: a clean end.
+    /// There are zeros instead of a header, or too few bytes for a header: the records end here without damage.
     End,
-    /// Not a record, with the reason.
+    /// The bytes are not a record. The field is the reason.
     Bad(&'static str),
 }
 
-/// Parses the record at the beginning of `bytes`; the segment has `room` bytes left. `bytes` may be shorter than that.
+/// Parses the record at the beginning of `bytes`, which may contain only the first of the `room` bytes that the segment
+/// has left.
 pub(crate) fn parse(seed: u32, bytes: &[u8], room: u64) -> Parsed {
     if room < RECORD_HEADER_BYTES {
         return Parsed::End;

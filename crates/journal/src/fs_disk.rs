@@ -1,4 +1,4 @@
-//! [`Disk`] on a directory of a file system.
+//! Implementation of [`Disk`] in a directory of a file system.
 
 use crate::acknowledged::MARK;
 use crate::disk::{Disk, DiskFile};
@@ -17,12 +17,13 @@ use std::time::Instant;
 /// Name of the lock file.
 const LOCK: &str = "lock";
 
-/// Returns whether a running journal needs the file with this name: a segment or the mark.
+/// Returns whether a running journal needs the file with this name, because it is a segment or the mark.
 fn is_kept(name: &str) -> bool {
     name == MARK || lsn_of(name, ".log").is_some()
 }
 
-/// Directory, owned by this handle and its clones while any of them, or a journal on them, exists.
+/// Directory of a file system. This handle and its clones own it as long as one of them, or a journal on one of them,
+/// exists.
 #[derive(Clone, Debug)]
 pub struct FsDisk {
     inner: Arc<Inner>,
@@ -38,7 +39,7 @@ struct Inner {
 }
 
 impl FsDisk {
-    /// Opens `path` for any service and takes its lock. Creates the directory if it is missing.
+    /// Opens `path` for any service and takes the lock of the directory. Creates the directory if it is missing.
     ///
     /// # Errors
     /// [`Error::Locked`] when any process, this one included, has it open; [`Error::Directory`]; [`Error::Io`].
@@ -46,8 +47,8 @@ impl FsDisk {
         Self::owned(DataDir::claim_any(path.as_ref()).map_err(Error::directory)?)
     }
 
-    /// Opens `path` for the service that `kind` names, and takes its lock. Creates a missing directory. A new or an
-    /// empty directory gets a marker file that names `kind`.
+    /// Opens `path` for the service that `kind` names, and takes the lock of the directory. Creates a missing
+    /// directory. A new or empty directory gets a marker file that names `kind`.
     ///
     /// # Errors
     /// [`Error::Locked`] when any process, this one included, has it open; [`Error::Directory`], also when it belongs
@@ -59,7 +60,7 @@ impl FsDisk {
     /// Opens an existing directory like [`FsDisk::claim`], and never creates one.
     ///
     /// # Errors
-    /// Those of [`FsDisk::claim`].
+    /// The errors of [`FsDisk::claim`].
     pub fn claim_existing(path: impl AsRef<Path>, kind: &Kind) -> Result<FsDisk> {
         Self::owned(DataDir::claim_existing(path.as_ref(), kind).map_err(Error::directory)?)
     }
@@ -79,7 +80,7 @@ impl FsDisk {
         })
     }
 
-    /// Opens `path` for reading only, even when another process has it open. Its owner may add data meanwhile.
+    /// Opens `path` for reading only, even if another process has it open. The owner may add data meanwhile.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -133,14 +134,14 @@ impl FsDisk {
         &self.inner.path
     }
 
-    /// Fails once the directory, its lock, a segment or the mark was removed or replaced. Data written since may be
-    /// lost, so a sync that follows counts as failed.
+    /// Fails if the directory, its lock, a segment or the mark was removed or replaced. Data written since then may be
+    /// lost, so a sync after that must count as failed.
     fn check(&self) -> io::Result<()> {
         self.inner.owner.as_ref().map_or(Ok(()), DataDir::check)
     }
 
-    /// Runs `change`, which may change watched files. Its argument is `None` if this handle only reads: then nothing
-    /// is watched.
+    /// Runs `change`, which may change files that are watched for removal. Its argument is `None` if this handle only
+    /// reads, because such a handle watches no files.
     fn change_kept<T>(&self, change: impl FnOnce(Option<&mut WatchedFiles>) -> T) -> T {
         match &self.inner.owner {
             Some(owner) => owner.change_kept(|kept| change(Some(kept))),
@@ -148,8 +149,8 @@ impl FsDisk {
         }
     }
 
-    /// Opens a file and, if the journal keeps it, watches it from then on. The lock of the watch list is held
-    /// meanwhile, so that a concurrent removal by this process waits.
+    /// Opens a file and, if the journal needs it, watches it from then on. The function holds the lock of the watch
+    /// list while it opens the file, so that a concurrent removal by this process waits.
     fn open_kept(&self, name: &str, options: &OpenOptions) -> io::Result<FsFile> {
         let path = self.at(name)?;
         let file = match is_kept(name) {
@@ -201,7 +202,7 @@ impl Disk for FsDisk {
     fn create(&self, name: &str) -> io::Result<FsFile> {
         self.may_write()?;
         let mut options = OpenOptions::new();
-        // A journal may contain secrets, such as session tokens.
+        // Only the owner may read the file, because a journal may contain secrets such as session tokens.
         options.read(true).write(true).create_new(true).mode(0o600);
         options.open(self.at(name)?).map(|file| self.file(file))
     }

@@ -1,10 +1,10 @@
-//! A group of records that become durable together.
+//! Group of records that become durable together.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::format::{Head, encode, record_bytes, word};
 
-/// Encoded records with consecutive numbers.
+/// Encoded records of a group, with consecutive numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(crate) bytes: Vec<u8>,
@@ -31,7 +31,7 @@ impl Group {
         self.bytes.len() as u64
     }
 
-    /// Adds a record, whose payload is given in parts.
+    /// Adds a record whose payload is given in parts, and returns its number.
     pub(crate) fn push(&mut self, seed: u32, kind: u8, payload: &[&[u8]]) -> Lsn {
         let lsn = self.next_lsn();
         let head = Head {
@@ -51,7 +51,7 @@ impl Group {
         (self.first_lsn, self.records) = (first_lsn, 0);
     }
 
-    /// Returns the bytes and the number of the leading records that fit into `room` bytes.
+    /// Returns how many of the first records fit into `room` bytes: their size in bytes, and their number.
     pub(crate) fn fitting(&self, room: u64) -> (usize, u32) {
         if self.len() <= room {
             return (self.bytes.len(), self.records);

@@ -32,12 +32,13 @@ pub struct GroupCommit<D: Disk> {
 }
 
 struct Shared<D: Disk> {
-    /// Locked while a group is written. A thread that needs both locks takes this one before `filling`.
+    /// Journal, which is locked while a group is written. A thread that needs both locks takes this lock before
+    /// `filling`.
     journal: Mutex<Option<Journal<D>>>,
     filling: Mutex<Filling>,
-    /// Signals the committer: records are waiting, or it has to stop.
+    /// Signal to the committer that records are waiting, or that it has to stop.
     work: Condvar,
-    /// Signals the callers: a group is durable, or never will be.
+    /// Signal to the callers that a group is durable, or that it will never be.
     done: Condvar,
     durable_lsn: AtomicU64,
     seed: u32,
@@ -47,15 +48,15 @@ struct Shared<D: Disk> {
 
 struct Filling {
     group: Group,
-    /// Number of bytes that the group may have, so that it fits after everything appended before, into allocated
-    /// space.
+    /// Maximum size of the group in bytes, so that the group fits into the allocated space after everything that was
+    /// appended before.
     room_bytes: u64,
     poison: Option<Arc<str>>,
     stopping: bool,
 }
 
-/// Locks a mutex even if a thread panicked while holding it: every change under these locks is complete when a panic
-/// can happen.
+/// Locks a mutex even if a thread panicked while holding it. This is safe, because every change under these locks is
+/// complete at each point where the thread can panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -108,9 +109,9 @@ impl<D: Disk> GroupCommit<D> {
         })
     }
 
-    /// Appends records, which get consecutive numbers, and returns the number of the last one. Either all are accepted
-    /// or none. They are durable when [`Self::durable_lsn`] has reached the returned number. Without records, returns
-    /// the last number in use.
+    /// Appends records, which get consecutive numbers, and returns the number of the last one. The call accepts all
+    /// records or none. They are durable when [`Self::durable_lsn`] has reached the returned number. Without records,
+    /// the call returns the last number in use.
     ///
     /// # Errors
     /// [`Error::Full`] (nothing was accepted; the call succeeds once there is space), [`Error::RecordTooLarge`],
@@ -177,9 +178,9 @@ impl<D: Disk> GroupCommit<D> {
         lock(&self.shared.filling).alive().err()
     }
 
-    /// Runs `work` on the journal between two groups, for example to replay, prune or write a snapshot. Records are
-    /// appended with [`Self::append`] only: if `work` appends some itself, their numbers would be used twice, so
-    /// writing ends.
+    /// Runs `work` on the journal between two groups, for example to replay, prune or write a snapshot. Only
+    /// [`Self::append`] may append records: if `work` appended some itself, their numbers would be used twice, so
+    /// writing ends in that case.
     ///
     /// # Errors
     /// [`Error::Poisoned`] when the journal no longer exists; errors of `work` are in its own result.
@@ -245,7 +246,7 @@ impl<D: Disk> Shared<D> {
         }
     }
 
-    /// Writes the filling group. The next group fills meanwhile.
+    /// Writes the group that was filling. The next group fills meanwhile.
     fn commit(&self, journal: &mut Journal<D>) {
         let mut filling = lock(&self.filling);
         let next_lsn = filling.group.next_lsn();
@@ -254,10 +255,11 @@ impl<D: Disk> Shared<D> {
         filling.room_bytes = journal.room_bytes();
         drop(filling);
 
-        // An error poisons the journal; `take_over` passes that on.
+        // An error poisons the journal, and `take_over` reports it to the callers.
         let _ = journal.commit();
         self.take_over(journal, &mut lock(&self.filling));
-        // Allocating the next segment early spares callers the wait. A full disk is reported when the space is needed.
+        // Allocating the next segment early spares callers the wait. If the disk is full, the error is reported when a
+        // caller needs the space.
         if journal.poison.is_none() && journal.room_bytes() < self.group_bytes_max {
             let _ = journal.prepare();
             self.take_over(journal, &mut lock(&self.filling));
@@ -272,8 +274,8 @@ impl<D: Disk> Shared<D> {
         self.done.notify_all();
     }
 
-    /// Waits for the group that is being written. If there is still not enough room, commits the filling group or
-    /// allocates space.
+    /// Waits until the group that is being written is durable. If there is still not enough room, commits the filling
+    /// group or allocates space.
     fn make_room(&self, bytes: u64) -> Result<MutexGuard<'_, Filling>> {
         let mut journal = lock(&self.journal);
         let journal = journal.as_mut().ok_or_else(stopped)?;

@@ -13,25 +13,25 @@ use crate::{Lsn, Options};
 use std::io;
 use std::sync::Arc;
 
-/// Journal that is open for appending. It has one owner and no threads; [`GroupCommit`](crate::GroupCommit) adds a
-/// thread.
+/// Journal that is open for appending. It has one owner and no threads of its own; [`GroupCommit`](crate::GroupCommit)
+/// adds a thread.
 pub struct Journal<D: Disk> {
     pub(crate) disk: D,
     pub(crate) journal_id: u64,
     pub(crate) seed: u32,
     pub(crate) options: Options,
-    /// First record of each segment. Records are appended to the last segment.
+    /// Numbers of the first records of all segments. New records are appended to the last segment.
     pub(crate) segments: Vec<Lsn>,
     pub(crate) file: Arc<D::File>,
-    /// Offset of the next record in the last segment, and size of that segment, in bytes.
+    /// Offset in bytes of the next record in the last segment; `segment_bytes` is the size of that segment.
     pub(crate) end: u64,
     pub(crate) segment_bytes: u64,
     /// File of the next segment: its space is allocated, but it has no header and no final name yet.
     pub(crate) spare: Option<D::File>,
     pub(crate) group: Group,
-    /// True while a group from [`Journal::begin_commit`] has not come back.
+    /// True while the caller has a group from [`Journal::begin_commit`].
     pub(crate) is_under_way: bool,
-    /// Buffer of the group that came back last, for reuse.
+    /// Buffer of the group that was committed last, for reuse.
     pub(crate) memory: Vec<u8>,
     pub(crate) snapshots: Snapshots<D>,
     pub(crate) durable_lsn: Lsn,
@@ -39,7 +39,7 @@ pub struct Journal<D: Disk> {
     pub(crate) poison: Option<Arc<str>>,
 }
 
-/// Refuses a directory with segments or snapshots.
+/// Returns an error if the directory already contains segments or snapshots.
 fn refuse_existing<D: Disk>(disk: &D) -> Result<()> {
     let names = disk.list().map_err(Error::io("list", "."))?;
     let is_of_journal = |name: &String| lsn_of(name, ".log").or(lsn_of(name, ".snap")).is_some();
@@ -63,9 +63,9 @@ impl<D: Disk> Journal<D> {
         Self::start(disk, journal_id, options, 1)
     }
 
-    /// Creates the first segment of a journal.
+    /// Creates the first segment of a journal, which begins with record `first_lsn`.
     fn start(disk: D, journal_id: u64, options: Options, first_lsn: Lsn) -> Result<Journal<D>> {
-        // The mark comes first, so that a journal without a mark is known to have lost it.
+        // The mark is created before the segment. A journal without a mark has therefore lost it.
         let acknowledged = Acknowledged::make(&disk, journal_id, first_lsn - 1)?;
         let file = take_space(&disk, options.segment_bytes)?;
         let header = Header {
@@ -107,21 +107,21 @@ impl<D: Disk> Journal<D> {
         recover::open(disk, options, true)
     }
 
-    /// Opens the journal like [`Self::open`], although a repair was not confirmed. The service that repairs its own
-    /// files after those of the journal uses this.
+    /// Opens the journal like [`Self::open`], even if a repair was not confirmed. A service calls this when it repairs
+    /// its own files after the files of the journal.
     ///
     /// # Errors
-    /// Those of [`Self::open`] except [`Error::Unrepaired`].
+    /// The errors of [`Self::open`] except [`Error::Unrepaired`].
     pub fn open_unconfirmed(disk: D, options: Options) -> Result<(Journal<D>, Recovery)> {
         options.check()?;
         recover::open(disk, options, false)
     }
 
-    /// Creates a journal that begins after record `lsn`, which must not be 0; the snapshot that `write` writes replaces
-    /// the records up to there. A repair uses it where only the state is left of a journal.
+    /// Creates a journal that begins after record `lsn`, which must not be 0. The snapshot that `write` writes replaces
+    /// all records up to `lsn`. A repair uses this function if the state is all that is left of a journal.
     ///
     /// # Errors
-    /// Those of [`Self::create`], except that an existing mark is replaced; those of `write`.
+    /// The errors of [`Self::create`], except that an existing mark is replaced, and the errors of `write`.
     pub fn create_after(
         disk: D,
         journal_id: u64,
@@ -140,8 +140,8 @@ impl<D: Disk> Journal<D> {
     /// snapshots.
     ///
     /// # Errors
-    /// [`Error::Emptied`] if a server has used the directory and no mark shows that its journal had not begun;
-    /// otherwise those of the two calls.
+    /// [`Error::Emptied`] if a server has used the directory and no mark shows that its journal contained no record;
+    /// otherwise the errors of the two functions.
     pub fn open_or_create(disk: D, journal_id: u64, options: Options) -> Result<(Journal<D>, Recovery)> {
         match Self::open(disk.clone(), options) {
             Err(Error::NoJournal) => {
@@ -178,17 +178,17 @@ impl<D: Disk> Journal<D> {
         if bytes > max_bytes {
             return Err(Error::GroupFull { bytes, max_bytes });
         }
-        // A complete group fits into a new segment, so the current segment and one more are always enough.
+        // A complete group fits into a new segment, so the current segment and the next one always have enough space.
         if bytes <= self.segment_bytes - self.end {
             return Ok(());
         }
         self.prepare()
     }
 
-    /// Returns the number of bytes that another group may have after the open one, in allocated space.
+    /// Returns the number of bytes that a further group may have in allocated space, after the open group.
     ///
-    /// The end of a segment that is too short for a record is lost. The rest of the current segment therefore counts
-    /// only while no record has to go into the next one.
+    /// If the rest of a segment is too short for a record, the rest remains unused. The rest of the current segment
+    /// therefore counts only as long as no record has to go into the next segment.
     pub(crate) fn room_bytes(&self) -> u64 {
         let rest = (self.segment_bytes - self.end).checked_sub(self.group.len());
         let next = self.options.segment_bytes - SEGMENT_HEADER_BYTES;
@@ -209,10 +209,10 @@ impl<D: Disk> Journal<D> {
         self.append_parts(kind, &[payload])
     }
 
-    /// Adds a record like [`Self::append`]. Its payload is given in parts, which need not be copied together before.
+    /// Adds a record like [`Self::append`]. The payload is given in parts, so that the caller need not join them.
     ///
     /// # Errors
-    /// Those of [`Self::append`].
+    /// The errors of [`Self::append`].
     pub fn append_parts(&mut self, kind: u8, payload: &[&[u8]]) -> Result<Lsn> {
         self.alive()?;
         let payload_bytes = payload.iter().map(|part| part.len()).sum();
@@ -221,7 +221,7 @@ impl<D: Disk> Journal<D> {
         Ok(self.group.push(self.seed, kind, payload))
     }
 
-    /// Writes the open group and makes it durable. Returns the number of the last durable record.
+    /// Writes the open group to the disk and makes it durable. Returns the number of the last durable record.
     ///
     /// # Errors
     /// [`Error::Io`], and from then on [`Error::Poisoned`]. At the next opening the group's records may or may not
@@ -243,13 +243,13 @@ impl<D: Disk> Journal<D> {
         Ok(self.durable_lsn)
     }
 
-    /// Returns the open group, which any thread may write with [`Commit::run`], and opens the next one. The records
-    /// are durable after [`Self::end_commit`]; nothing else is committed until then. Returns `None` if there is
-    /// nothing to commit, or if the group needs a new segment and was therefore committed at once, as by
+    /// Returns the open group, which any thread may write with [`Commit::run`], and opens the next group. The records
+    /// are durable after [`Self::end_commit`]; the journal commits nothing else until then. Returns `None` if there is
+    /// nothing to commit, or if the group needed a new segment and this call has therefore committed it, like
     /// [`Self::commit`].
     ///
     /// # Errors
-    /// Those of [`Self::commit`].
+    /// The errors of [`Self::commit`].
     pub fn begin_commit(&mut self) -> Result<Option<Commit<D>>> {
         if self.is_under_way || self.group.records == 0 || self.group.len() > self.segment_bytes - self.end {
             self.commit()?;
@@ -270,10 +270,10 @@ impl<D: Disk> Journal<D> {
         Ok(Some(commit))
     }
 
-    /// Takes back a group from [`Self::begin_commit`]. Returns the number of the last durable record.
+    /// Takes back a group that [`Self::begin_commit`] returned. Returns the number of the last durable record.
     ///
     /// # Errors
-    /// Those of [`Self::commit`].
+    /// The errors of [`Self::commit`].
     pub fn end_commit(&mut self, committed: Committed) -> Result<Lsn> {
         let Committed { mut group, written } = committed;
         let last_lsn = group.next_lsn() - 1;
@@ -296,12 +296,12 @@ impl<D: Disk> Journal<D> {
         if rest.is_empty() {
             return Ok(());
         }
-        // This must follow the sync above: a later segment proves that every record before it was durable.
+        // This call must follow the sync above, because a later segment proves that every record before it was durable.
         self.roll(group.first_lsn + u64::from(records), rest)
     }
 
-    /// Makes the spare the last segment, with `records` in it. One sync makes its header and records durable. Only
-    /// then does the file get its name, and only a durable name counts.
+    /// Makes the preallocated file the last segment, with `records` in it. One sync makes its header and records
+    /// durable. Only then does the file get its name, and only a durable name makes it a part of the journal.
     fn roll(&mut self, first_lsn: Lsn, records: &[u8]) -> Result<()> {
         let spare = match self.spare.take() {
             Some(spare) => spare,
@@ -323,10 +323,10 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
-    /// Allocates the next segment now if that has not happened yet. Callers use it when no request is waiting.
+    /// Allocates the next segment now if it is not allocated yet. Callers do this when no request is waiting.
     ///
     /// # Errors
-    /// Those of [`Self::reserve`].
+    /// The errors of [`Self::reserve`].
     pub fn prepare(&mut self) -> Result<()> {
         self.alive()?;
         if self.spare.is_none() {
@@ -356,8 +356,8 @@ impl<D: Disk> Journal<D> {
         self.journal_id
     }
 
-    /// Returns a reader of the durable records from `from` on, which checks each record. It does not see records
-    /// committed later.
+    /// Returns a reader of the durable records, beginning with record `from`; it checks each record. It does not read
+    /// records that are committed later.
     ///
     /// # Errors
     /// [`Error::Pruned`]; [`Error::NotThere`] for more than `durable_lsn() + 1`; [`Error::Io`].
@@ -397,7 +397,7 @@ impl<D: Disk> Journal<D> {
     /// Returns the newest intact snapshot; see [`Snapshots::latest`].
     ///
     /// # Errors
-    /// Those of [`Snapshots::latest`].
+    /// The errors of [`Snapshots::latest`].
     pub fn latest_snapshot(&self) -> Result<LatestSnapshot<D>> {
         self.snapshots.latest()
     }
@@ -407,14 +407,15 @@ impl<D: Disk> Journal<D> {
         &self.segments
     }
 
-    /// Returns a handle for the snapshots of this journal. It needs only the disk, so another thread may use it.
+    /// Returns a handle for the snapshots of this journal. The handle needs only the disk, so another thread may use
+    /// it.
     pub fn snapshots(&self) -> Snapshots<D> {
         self.snapshots.clone()
     }
 
-    /// Removes the segments that contain only records up to `lsn`, and returns their number. An intact snapshot at
-    /// `lsn` or later must exist. Pass the record of the older of the two kept snapshots, so that falling back to it
-    /// remains possible.
+    /// Removes the segments that contain only records up to `lsn`, and returns their number. An intact snapshot of
+    /// `lsn` or a later record must exist. Pass the record of the older of the two kept snapshots, so that this
+    /// snapshot remains usable if the newer one is damaged.
     ///
     /// # Errors
     /// [`Error::NoSnapshot`], also where snapshots replace no records ([`Options::keep_records`]);
@@ -434,8 +435,9 @@ impl<D: Disk> Journal<D> {
             if next > lsn.saturating_add(1) {
                 break;
             }
-            // Sync before the first removal, because the snapshot's name may not be durable yet, and after each one:
-            // if two were removed at once, a power cut could restore only the older one, which looks like a gap.
+            // Sync before the first removal, because the name of the snapshot may not be durable yet, and after each
+            // removal: if two segments were removed at once, a power cut could restore only the older one, which looks
+            // like a gap.
             if removed == 0 {
                 self.disk.sync_dir().map_err(Error::io("sync", "."))?;
             }
@@ -455,7 +457,7 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Ends writing after an error, except one of a full disk.
+    /// Ends writing if the result is an error, except the error of a full disk.
     fn poisoning<T>(&mut self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result
             && !matches!(error, Error::Full { .. })
@@ -503,8 +505,8 @@ fn write_durably(file: &impl DiskFile, name: &str, offset: u64, bytes: &[u8]) ->
     file.sync_data().map_err(Error::io("sync", name))
 }
 
-/// Creates a file with the space of a segment, which is not part of the journal yet. If there is not enough space,
-/// none remains allocated.
+/// Creates a file of the size of a segment, which is not part of the journal yet. If the disk has too little space, the
+/// function frees what it has allocated.
 pub(crate) fn take_space<D: Disk>(disk: &D, bytes: u64) -> Result<D::File> {
     let full = |error: io::Error, op| match is_full(&error) {
         true => Error::Full {
@@ -515,7 +517,7 @@ pub(crate) fn take_space<D: Disk>(disk: &D, bytes: u64) -> Result<D::File> {
     };
     let created = match disk.create(SPARE) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Left by an attempt that found no space and could not remove the file.
+            // An earlier attempt found too little space and could not remove the file.
             disk.remove(SPARE).and_then(|()| disk.create(SPARE))
         }
         created => created,
@@ -524,7 +526,7 @@ pub(crate) fn take_space<D: Disk>(disk: &D, bytes: u64) -> Result<D::File> {
     match file.allocate(bytes) {
         Ok(()) => Ok(file),
         Err(error) => {
-            // If the removal fails, the next attempt repeats it.
+            // If the removal fails, the next attempt removes the file.
             let _ = disk.remove(SPARE);
             Err(full(error, "take space for"))
         }

@@ -1,4 +1,5 @@
-//! A durable append-only log: segments, one CRC a record, group commit, recovery, snapshots; Merkle trees.
+//! Durable append-only log with segments, a CRC for each record, group commit, recovery and snapshots; and Merkle
+//! trees.
 //!
 //! A [`Journal`] has one owner. Records are appended to a group ([`Journal::append`]); the group is written with one
 //! write and one fdatasync ([`Journal::commit`]). [`GroupCommit`] adds a thread, so that many callers can share a
@@ -25,7 +26,7 @@
 //! # Ok::<(), lineside_journal::Error>(())
 //! ```
 //!
-//! The format, the guarantees, and what to do about each [`Error`] are in `docs/journal.md`.
+//! `docs/journal.md` describes the format and the guarantees, and says what to do about each [`Error`].
 
 mod acknowledged;
 mod disk;
@@ -63,5 +64,5 @@ pub use sim_disk::{Counts, Op, SimDisk, SimFile};
 pub use snapshot::{DamagedSnapshot, LatestSnapshot, Snapshot, SnapshotWriter, Snapshots};
 pub use verify::{Finding, SegmentReport, SnapshotReport, VerifyReport, verify};
 
-/// Number of a record: 1, 2, 3 and so on, without gaps. 0 means before the first record.
+/// Number of a record: 1, 2, 3 and so on, without gaps. The value 0 means the position before the first record.
 pub type Lsn = u64;

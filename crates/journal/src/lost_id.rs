@@ -1,9 +1,9 @@
-//! Id of a journal of which neither a header nor a mark nor a snapshot is left, found from the checksums of its
-//! records.
+//! Finds the id of a journal that has lost all headers, its mark and its snapshots. The checksums of its records show
+//! the id.
 //!
 //! The id is part of each record's CRC. A CRC is an affine function over GF(2) of the value that it starts from, so the
-//! starting value follows from one intact record. Of the ids that give this value, any one serves: only the records
-//! refer to the id, and they refer to it by this value.
+//! starting value follows from one intact record. Several ids give this value, and each of them can be used: only the
+//! records refer to the id, and their checksums contain nothing but this value.
 
 use crate::Lsn;
 use crate::disk::{Disk, DiskFile, read_full};
@@ -13,9 +13,9 @@ use crate::format::{
 };
 use crate::segment::lsn_of;
 
-/// Returns an id with which the first records of the segments `names` are intact; of several, the one that fits most
-/// segments. `None` if no segment begins with a record. A record in a file that does not have its name counts only if
-/// the id fits another segment, too: any bytes have some id that fits.
+/// Returns an id with which the first records of the segments `names` are intact; if there are several such ids, the
+/// one that fits most segments. Returns `None` if no segment begins with a record. The record of a file whose name does
+/// not match counts only if the id also fits another segment, because some id fits any bytes.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -52,10 +52,10 @@ fn seed_of_first(file: &impl DiskFile) -> std::io::Result<Option<(u32, Lsn)>> {
     Ok(Some((preimage(crc_from, word(&record, 0)), lsn)))
 }
 
-/// Solves `f(x) = image` for a function that is affine and invertible over GF(2), by Gaussian elimination.
+/// Solves `f(x) = image` for x by Gaussian elimination. The function `f` must be affine and invertible over GF(2).
 fn preimage(f: impl Fn(u32) -> u32, image: u32) -> u32 {
     let constant = f(0);
-    // Pairs of a linear image and the value that it belongs to.
+    // Each pair contains a value of the linear part of `f`, and the argument that gives this value.
     let mut pairs: Vec<(u32, u32)> = (0..32).map(|bit| (f(1 << bit) ^ constant, 1 << bit)).collect();
     let (mut rest, mut solution) = (image ^ constant, 0);
     for bit in (0..32).map(|bit| 1u32 << bit) {

@@ -3,7 +3,8 @@
 use crate::error::{Error, Result};
 use crate::format::{LARGEST_PAYLOAD_BYTES, SEGMENT_HEADER_BYTES, record_bytes};
 
-/// Sizes and behaviour of a journal. The sizes may differ between openings: the files contain their own.
+/// Sizes and behaviour of a journal. The sizes may change from one opening to the next, because each file contains its
+/// own sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Size of a new segment file in bytes, allocated at once. Default 64 MiB.
@@ -12,9 +13,9 @@ pub struct Options {
     pub record_bytes_max: u32,
     /// Maximum size of a group in bytes, headers included; must fit into a segment. Default 16 MiB.
     pub group_bytes_max: u64,
-    /// Keeps all records. A snapshot then only saves time and replaces no record; nothing is pruned, and
-    /// [`repair`](crate::repair) drops snapshots rather than records. Every snapshot contains this setting. Default
-    /// false.
+    /// True if the journal keeps all records. A snapshot then only shortens the next start and replaces no record;
+    /// nothing is pruned, and [`repair`](crate::repair) drops snapshots rather than records. Every snapshot contains
+    /// this setting. Default false.
     pub keep_records: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Reading a journal while its owner writes.
+//! Reader for a journal whose owner writes meanwhile.
 
 use crate::Lsn;
 use crate::disk::Disk;
@@ -21,10 +21,10 @@ pub struct Reader<D: Disk> {
 }
 
 impl<D: Disk> Reader<D> {
-    /// Opens a reader on a journal that another process may have open. Changes nothing.
+    /// Opens a reader on a journal that another process may have open. Changes no file.
     ///
     /// # Errors
-    /// Those of [`Journal::open`].
+    /// The errors of [`Journal::open`].
     pub fn open(disk: D) -> Result<Reader<D>> {
         let names = disk.list().map_err(Error::io("list", "."))?;
         let segments = load(&disk, &names)?;
@@ -38,7 +38,8 @@ impl<D: Disk> Reader<D> {
         })
     }
 
-    /// Opens a reader on a damaged journal with the report `found`. It sees the records before the first damage.
+    /// Opens a reader on a damaged journal; `found` is the report of its verification. The reader returns the records
+    /// before the first damage.
     pub fn open_before_damage(disk: D, found: &VerifyReport) -> Reader<D> {
         let mut next = found.first_lsn;
         let follows = |segment: &&SegmentReport| {
@@ -55,18 +56,18 @@ impl<D: Disk> Reader<D> {
         }
     }
 
-    /// Returns the number of the last record that it sees.
+    /// Returns the number of the last record that this reader returns.
     pub fn durable_lsn(&self) -> Lsn {
         self.durable_lsn
     }
 
-    /// Returns the first record of the segment that contains `lsn`.
+    /// Returns the first record of the segment that contains record `lsn`.
     pub fn segment_of(&self, lsn: Lsn) -> Option<Lsn> {
         let after = self.segments.partition_point(|first| *first <= lsn);
         self.segments.get(after.checked_sub(1)?).copied()
     }
 
-    /// Returns a reader of the records from `from` on, which checks each record.
+    /// Returns a reader of the records from `from` on, which checks each record before it returns it.
     ///
     /// # Errors
     /// [`Error::Pruned`]; [`Error::NotThere`] for more than `durable_lsn() + 1`; [`Error::Io`].
@@ -83,10 +84,11 @@ impl<D: Disk> Reader<D> {
         Records::new(self.disk.clone(), self.journal_id, segments, from, durable)
     }
 
-    /// Returns [`Self::records`] without reading the records before: record `from` begins at `offset` of its segment.
+    /// Returns the same as [`Self::records`], without reading earlier records: record `from` begins at `offset` of its
+    /// segment.
     ///
     /// # Errors
-    /// Those of [`Self::records`]. Reading from a wrong offset fails with [`Error::Damaged`].
+    /// The errors of [`Self::records`]. Reading from a wrong offset fails with [`Error::Damaged`].
     pub fn records_at(&self, from: Lsn, offset: u64) -> Result<Records<D>> {
         let mut records = self.records(from)?;
         records.seek(from, offset);
@@ -96,7 +98,7 @@ impl<D: Disk> Reader<D> {
     /// Returns the newest intact snapshot; see [`Snapshots::latest`].
     ///
     /// # Errors
-    /// Those of [`Snapshots::latest`].
+    /// The errors of [`Snapshots::latest`].
     pub fn latest_snapshot(&self) -> Result<LatestSnapshot<D>> {
         Snapshots::new(self.disk.clone(), self.journal_id, false).latest()
     }

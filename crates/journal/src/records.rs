@@ -1,4 +1,4 @@
-//! Replay of records in order, and printing them.
+//! Functions that read all records of a journal in order.
 
 use crate::Lsn;
 use crate::disk::Disk;
@@ -7,22 +7,22 @@ use crate::recover::{check_empty, find_end};
 use crate::segment::{Scan, Segment, Step, load, segment_name};
 use std::collections::VecDeque;
 
-/// Record, borrowed from the reader's buffer.
+/// Record of a journal. It borrows the reader's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Number of the record.
     pub lsn: Lsn,
-    /// Kind, chosen by the caller that appended it.
+    /// Kind of the record, chosen by the caller that appended it.
     pub kind: u8,
     /// Payload, as the caller appended it.
     pub payload: &'a [u8],
-    /// First record of the segment that contains it; the file is named `<20 digits>.log`.
+    /// First record of the segment that contains this record; the segment's file is named `<20 digits>.log`.
     pub segment: Lsn,
     /// Offset of the record in the segment.
     pub offset: u64,
 }
 
-/// Reader that returns records in order and checks each one. Holds at most a few MiB.
+/// Reader that returns records in order and checks each one. Its memory is limited to a few MiB.
 pub struct Records<D: Disk> {
     disk: D,
     journal_id: u64,
@@ -33,7 +33,7 @@ pub struct Records<D: Disk> {
     from: Lsn,
     /// Last record to read.
     last: Lsn,
-    /// True to continue after lost records.
+    /// True if the reader continues after lost records.
     crosses_gaps: bool,
 }
 
@@ -68,8 +68,8 @@ impl<D: Disk> Records<D> {
         }
     }
 
-    /// Continues after records that a repair found lost; the record numbers jump there. Without this, reading fails
-    /// with [`Error::Missing`].
+    /// Makes the reader continue after records that a repair found lost; the record numbers jump at this place. Without
+    /// this call, reading fails with [`Error::Missing`].
     #[must_use]
     pub fn over_gaps(mut self) -> Self {
         self.crosses_gaps = true;
@@ -112,8 +112,8 @@ impl<D: Disk> Records<D> {
         }))
     }
 
-    /// Continues with the next segment at the end of one, if it follows on directly. Bytes after the last record of a
-    /// complete segment have no meaning.
+    /// Continues with the next segment at the end of a segment, if its first record is the next one. Bytes after the
+    /// last record of a complete segment have no meaning.
     #[cold]
     fn leave(&mut self, step: std::io::Result<Step>) -> Result<()> {
         let Some((first, scan)) = self.scan.take() else {
@@ -158,7 +158,7 @@ impl<D: Disk> Records<D> {
         let Some(first) = self.segments.pop_front() else {
             return Ok(());
         };
-        // A file that is too short was reported earlier, where the length matters.
+        // Opening the journal has already reported a file that is too short if this matters.
         let (segment, file, _) = Segment::open_short(&self.disk, &segment_name(first))?;
         if segment.header.journal_id != self.journal_id || segment.header.lsn != first {
             return Err(Error::Damaged {
@@ -173,11 +173,11 @@ impl<D: Disk> Records<D> {
     }
 }
 
-/// Returns the first record after which none is missing: the first of the last segment that a repair began after lost
-/// records, otherwise the first record of the journal; 0 if there is no segment.
+/// Returns the first record after which no record is missing: the first record of the last segment that a repair
+/// created after lost records, otherwise the first record of the journal; 0 if there is no segment.
 ///
 /// # Errors
-/// Those of [`dump`] that occur before the first record.
+/// The errors of [`dump`] that occur before the first record.
 pub fn first_unbroken<D: Disk>(disk: &D) -> Result<Lsn> {
     let names = disk.list().map_err(Error::io("list", "."))?;
     let segments = load(disk, &names)?;
@@ -186,20 +186,21 @@ pub fn first_unbroken<D: Disk>(disk: &D) -> Result<Lsn> {
     Ok(first.map_or(0, |segment| segment.header.lsn))
 }
 
-/// Calls `show` like [`dump`], and continues after records that a repair found lost; the record numbers jump there.
+/// Calls `show` for records like [`dump`], but continues after records that a repair found lost; the record numbers
+/// jump at this place.
 ///
 /// # Errors
-/// Those of [`dump`].
+/// The errors of [`dump`].
 pub fn dump_over_gaps<D: Disk>(disk: &D, from: Lsn, show: impl FnMut(Record<'_>)) -> Result<()> {
     dump_records(disk, from, true, show)
 }
 
-/// Calls `show` for each record from `from` on, or from the first one if that is later. The journal must not be open.
-/// Only reads, and stops at the end of the journal or at the first damage.
+/// Calls `show` for each record from `from` on, or from the first record if that is later. The caller must not have the
+/// journal open. Changes no file, and stops at the end of the journal or at the first damage.
 ///
 /// # Errors
-/// Those of [`Journal::open`](crate::Journal::open) and [`Records::next`]; [`Error::Missing`] where records are lost.
-/// If only the end is damaged, the records before the damage have been shown.
+/// The errors of [`Journal::open`](crate::Journal::open) and [`Records::next`]; [`Error::Missing`] if records are lost.
+/// If only the end is damaged, the function has shown the records before the damage.
 pub fn dump<D: Disk>(disk: &D, from: Lsn, show: impl FnMut(Record<'_>)) -> Result<()> {
     dump_records(disk, from, false, show)
 }
@@ -215,7 +216,7 @@ fn dump_records<D: Disk>(
     let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
         return check_empty(disk, &names);
     };
-    // The records before damage at the end are shown first; then the damage is reported.
+    // If the end is damaged, the function shows the records before the damage first, and then reports the damage.
     let end = find_end(disk, last);
     let last_lsn = match &end {
         Ok(end) => end.last_lsn,

@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub struct Recovery {
     /// True if the journal was created by this call.
     pub created: bool,
-    /// True if it was created in a directory that a server had used before: a repair found no record there, or the
-    /// first start did not end.
+    /// True if this call created the journal in a directory that a server had used before: a repair found no record
+    /// there, or the first start of the server did not end.
     pub began_again: bool,
     /// The journal's id.
     pub journal_id: u64,
@@ -28,25 +28,25 @@ pub struct Recovery {
     pub last_lsn: Lsn,
     /// Number of segments.
     pub segments: usize,
-    /// True if the file `acknowledged` existed and was sound, which proves that no record after `last_lsn` was
+    /// True if the file `acknowledged` existed and was intact, which proves that no record after `last_lsn` was
     /// acknowledged.
     pub is_proved: bool,
     /// Number of bytes of an unfinished group that were cut after `last_lsn`, counted up to the last non-zero byte.
     pub cut_bytes: u64,
     /// First record that was cut; `None` if nothing was cut.
     pub cut_lsn: Option<Lsn>,
-    /// File that was cut.
+    /// Name of the file that was cut.
     pub cut_file: Option<String>,
-    /// Unfinished files that were removed: segments or snapshots without their final names.
+    /// Names of the unfinished files that were removed: segments or snapshots without their final names.
     pub removed: Vec<String>,
 }
 
-/// Checks a directory without segments. It is an empty journal if the mark says that no record was acknowledged: the
-/// first segment never got its name, or a repair found no record.
+/// Checks a directory without segments. The directory is an empty journal if the mark says that no record was
+/// acknowledged: the first segment never got its name, or a repair found no record.
 ///
 /// # Errors
 /// [`Error::NoJournal`] if there is no mark either; [`Error::Unrepaired`]; [`Error::Missing`] if a snapshot or the mark
-/// shows that there were records; [`Error::Damaged`] for the mark; [`Error::Io`].
+/// shows that there were records; [`Error::Damaged`] if the mark is damaged; [`Error::Io`].
 pub(crate) fn check_empty<D: Disk>(disk: &D, names: &[String]) -> Result<()> {
     if names.iter().any(|name| name == RECORD) {
         return Err(Error::Unrepaired);
@@ -68,8 +68,8 @@ pub(crate) fn check_empty<D: Disk>(disk: &D, names: &[String]) -> Result<()> {
     }
 }
 
-/// Returns whether the directory contains a file of a journal, by name and first bytes: a segment, a snapshot, the
-/// mark, or the record of a repair.
+/// Returns whether the directory contains a file of a journal, recognised by its name and its first bytes: a segment, a
+/// snapshot, the mark, or the record of a repair.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -92,10 +92,11 @@ pub fn has_journal<D: Disk>(disk: &D) -> Result<bool> {
     Ok(false)
 }
 
-/// Refuses a directory from which a journal was removed. A service calls this before it writes other files there.
+/// Returns an error if the journal of this directory was removed. A service calls this before it writes other files
+/// there.
 ///
 /// # Errors
-/// Those of `Journal::open_or_create` about missing files: [`Error::Emptied`], [`Error::Missing`],
+/// The errors of `Journal::open_or_create` about missing files: [`Error::Emptied`], [`Error::Missing`],
 /// [`Error::Unrepaired`], [`Error::Damaged`] for the file `acknowledged`; [`Error::Io`].
 pub fn refuse_emptied<D: Disk>(disk: &D) -> Result<()> {
     let names = disk.list().map_err(Error::io("list", "."))?;
@@ -104,7 +105,7 @@ pub fn refuse_emptied<D: Disk>(disk: &D) -> Result<()> {
     }
     match (check_empty(disk, &names), disk.used_before()) {
         (Err(Error::NoJournal), None) => Ok(()),
-        // The mark exists before the first segment.
+        // The mark is created before the first segment, so its absence shows that files were removed.
         (Err(Error::NoJournal), Some(path)) => Err(Error::Emptied { path }),
         (checked, _) => checked,
     }
@@ -115,13 +116,14 @@ pub fn refuse_emptied<D: Disk>(disk: &D) -> Result<()> {
 pub(crate) struct End {
     pub(crate) offset: u64,
     pub(crate) last_lsn: Lsn,
-    /// Offset at which the last group begins, or the part of it that is in this segment.
+    /// Offset at which the last group begins; if the group began in an earlier segment, the offset of its part in this
+    /// segment.
     pub(crate) group_offset: u64,
-    /// Number of bytes of an unfinished group after it.
+    /// Number of bytes of an unfinished group after the last record.
     pub(crate) unfinished_bytes: u64,
 }
 
-/// Opens the journal. `is_confirmed`: a repair whose report was not confirmed is an error.
+/// Opens the journal. If `is_confirmed` is true, a repair whose report was not confirmed is an error.
 pub(crate) fn open<D: Disk>(disk: D, options: Options, is_confirmed: bool) -> Result<(Journal<D>, Recovery)> {
     let mut names = disk.list().map_err(Error::io("list", "."))?;
     if !is_confirmed {
@@ -146,9 +148,10 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options, is_confirmed: bool) -> Re
     let file = disk.open(&last.name).map_err(Error::io("open", &last.name))?;
     settle(&file, last, &end)?;
     let removed = remove_unfinished(&disk, &names)?;
-    // The previous process may have been killed after it renamed a file and before the name was durable.
+    // The previous process may have been killed between renaming a file and making the name durable.
     disk.sync_dir().map_err(Error::io("sync", "."))?;
-    // This must follow the directory sync: the mark relies on the name of the last segment.
+    // This must follow the sync of the directory, because the mark requires that the name of the last segment is
+    // durable.
     let acknowledged = Acknowledged::open(&disk, journal_id, end.last_lsn)?;
 
     let cut = end.unfinished_bytes > 0;
@@ -186,8 +189,8 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options, is_confirmed: bool) -> Re
     Ok((journal, recovery))
 }
 
-/// Reads the last segment to its end. An unfinished group there is not an error; a durable record that is not complete
-/// is one.
+/// Reads the last segment to its end. An unfinished group at the end is not an error; a durable record that is
+/// incomplete is an error.
 pub(crate) fn find_end<D: Disk>(disk: &D, last: &Segment) -> Result<End> {
     let (_, file) = Segment::open(disk, &last.name)?;
     let read_error = || Error::io("read", &last.name);
@@ -221,8 +224,7 @@ pub(crate) fn find_end<D: Disk>(disk: &D, last: &Segment) -> Result<End> {
     })
 }
 
-/// Checks that the newest snapshot is not ahead of the records: a snapshot is written only after its record was
-/// durable.
+/// Checks that the newest snapshot is not ahead of the records: a snapshot is written only after its record is durable.
 fn check_snapshots(names: &[String], end: &End) -> Result<()> {
     let newest = names
         .iter()
@@ -238,11 +240,11 @@ fn check_snapshots(names: &[String], end: &End) -> Result<()> {
     }
 }
 
-/// Makes the recovered end durable: writes the last group again, and zeros from there to the end of the segment.
+/// Makes the end of the journal durable: writes the last group again, and zeros after it to the end of the segment.
 ///
-/// After a failed fdatasync the page cache may contain data that reads as written but that no later fdatasync writes:
-/// the last group of that process, or zeros of an opening that failed. All earlier groups were synced before the next
-/// one was written.
+/// After a failed fdatasync the page cache may contain data that can be read, but that no later fdatasync writes: the
+/// last group of the process that failed, or zeros that an opening wrote before it failed. All earlier groups are
+/// durable, because each was synced before the next one was written.
 fn settle(file: &impl DiskFile, last: &Segment, end: &End) -> Result<()> {
     let mut chunk = vec![0; 1 << 20];
     let mut at = end.group_offset;
@@ -265,14 +267,14 @@ fn settle(file: &impl DiskFile, last: &Segment, end: &End) -> Result<()> {
     file.sync_data().map_err(Error::io("sync", &last.name))
 }
 
-/// Returns whether a file has not received its final name: from a writer, or from a repair.
+/// Returns whether the name of a file is a temporary one, given by a writer or by a repair.
 pub(crate) fn is_unfinished(name: &str) -> bool {
     let of_repair =
         || lsn_of(name, ".log.tmp").is_some() || (name.contains(".damaged") && name.ends_with(".tmp"));
     [SPARE, NEW_MARK, NEW_RECORD].contains(&name) || lsn_of(name, ".snap.tmp").is_some() || of_repair()
 }
 
-/// Removes files without their final names. If the removal does not survive a power cut, the next opening repeats it.
+/// Removes the files with temporary names. If a power cut restores a file, the next opening removes it again.
 pub(crate) fn remove_unfinished<D: Disk>(disk: &D, names: &[String]) -> Result<Vec<String>> {
     let unfinished: Vec<String> = names.iter().filter(|name| is_unfinished(name)).cloned().collect();
     for name in &unfinished {

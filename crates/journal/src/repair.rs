@@ -1,4 +1,4 @@
-//! Repair of a damaged journal, so that it opens again, with a report of the records that this costs.
+//! Repair of a damaged journal: afterwards it can be opened again, and a report names the records that are lost.
 
 mod plan;
 pub(crate) mod record;
@@ -20,57 +20,59 @@ use steps::Steps;
 pub struct RepairReport {
     /// Last record that remains, in a segment or in a snapshot.
     pub last_lsn: Lsn,
-    /// First record that was dropped, if any.
+    /// First record that the repair dropped, if it dropped any.
     pub dropped_from: Option<Lsn>,
-    /// First and last of the acknowledged records that are lost, if any. More may be lost: those acknowledged after
-    /// the damage, or while the file `acknowledged` was missing or damaged.
+    /// First and last of the acknowledged records that are lost, if any. More records may be lost: those that were
+    /// acknowledged after the damage, or while the file `acknowledged` was missing or damaged.
     pub lost: Option<(Lsn, Lsn)>,
-    /// First and last of each range of records that are no longer in any segment since this repair. The newest
-    /// snapshot replaces them, so no state is lost.
+    /// First and last record of each range that is in no segment since this repair. The newest snapshot replaces these
+    /// records, so no state is lost.
     pub gaps: Vec<(Lsn, Lsn)>,
-    /// Number of complete records that were dropped because they follow the damage; the files moved aside contain
-    /// them.
+    /// Number of complete records that the repair dropped because they follow the damage. The files that it moved aside
+    /// contain them.
     pub dropped_whole_records: u64,
-    /// Number of bytes moved aside.
+    /// Number of bytes that the repair moved aside.
     pub dropped_bytes: u64,
-    /// Last record that the files have shown to be durable, also if it was dropped; 0 if none.
+    /// Last record that the files have shown to be durable, even if the repair dropped it; 0 if there is none.
     pub seen_lsn: Lsn,
-    /// Files moved aside, as `(old name, new name)`. For a segment that was cut, the new name is a complete copy.
+    /// Files that the repair moved aside, as `(old name, new name)`. If a segment was cut, the file with the new name
+    /// is a complete copy of it.
     pub moved: Vec<(String, String)>,
-    /// Segments of which the header was written again; their records are unchanged.
+    /// Segments whose header the repair wrote again; their records are unchanged.
     pub rewritten: Vec<String>,
-    /// New segments, into which complete records from damaged files were copied.
+    /// New segments, into which the repair copied complete records from damaged files.
     pub made: Vec<String>,
     /// Sentences for the operator: the damage found and the actions taken.
     pub notes: Vec<String>,
 }
 
-/// Makes a damaged journal usable again, and reports what that costs. Does nothing to a sound journal. Acknowledged
-/// records may be lost, so the journal never calls this itself. Removed parts remain as `*.damaged`.
+/// Makes a damaged journal usable again, and reports which records that costs. Does not change an intact journal.
+/// Acknowledged records may be lost, so the journal never calls this itself. The repair keeps removed parts in files
+/// named `*.damaged`.
 ///
-/// The records after the newest intact snapshot remain up to the first damage. A snapshot replaces the records before
-/// it, so damage there loses no state: every complete record before it remains, also after damage. Where records are
-/// missing, the next segment says so in its header, and the report names them. If no record after the snapshot
-/// remains, the journal continues after it with a new segment. Where snapshots replace no records
-/// ([`Options::keep_records`], given here or recorded in the snapshots), the records before the damage remain, and
-/// later snapshots are moved aside. Where neither a record nor a snapshot remains, all files are moved aside; the file
-/// `acknowledged` then says that the journal begins again. Such a file that is damaged or belongs to another journal is
-/// moved aside; the next opening creates a new one.
+/// After the newest intact snapshot, the records up to the first damage remain. The snapshot replaces the records
+/// before it, so damage there loses no state: the repair keeps every complete record before the snapshot, also those
+/// after the damage. If records are missing, the header of the next segment says so, and the report names them. If no
+/// record after the snapshot remains, the journal continues after the snapshot with a new segment. If snapshots replace
+/// no records ([`Options::keep_records`], given here or recorded in the snapshots), the records before the damage
+/// remain, and the repair moves later snapshots aside. If neither a record nor a snapshot remains, the repair moves all
+/// files aside; the file `acknowledged` then says that the journal begins again. The repair also moves the file
+/// `acknowledged` aside if it is damaged or belongs to another journal; the next opening creates a new one.
 ///
 /// # Errors
-/// [`Error::NoJournal`] if the directory contains no file of a journal, and no server has used it;
-/// [`Error::Full`] (nothing was changed), [`Error::Io`]. After any of them the call can be repeated.
+/// [`Error::NoJournal`] if the directory contains no file of a journal, and no server has used it; [`Error::Full`]
+/// (nothing was changed), [`Error::Io`]. After each of these errors the call can be repeated.
 pub fn repair<D: Disk>(disk: &D, options: Options) -> Result<RepairReport> {
     let report = repair_unconfirmed(disk, options)?;
     confirm_repair(disk)?;
     Ok(report)
 }
 
-/// Repairs like [`repair`], but keeps the journal closed until [`confirm_repair`] is called: only then has the operator
-/// received the report. Until then, a further repair reports the same loss.
+/// Repairs like [`repair`], but the journal cannot be opened until [`confirm_repair`] is called, which shows that the
+/// operator has received the report. Until then, a further repair reports the same loss.
 ///
 /// # Errors
-/// Those of [`repair`].
+/// The errors of [`repair`].
 pub fn repair_unconfirmed<D: Disk>(disk: &D, options: Options) -> Result<RepairReport> {
     options.check()?;
     let earlier = record::read(disk)?;
@@ -80,7 +82,7 @@ pub fn repair_unconfirmed<D: Disk>(disk: &D, options: Options) -> Result<RepairR
     }
     let earlier = earlier.map(|earlier| earlier.loss);
     let before = match (verify(disk), disk.used_before()) {
-        // Not even the file `acknowledged` is left.
+        // The directory does not even contain the file `acknowledged`.
         (Err(Error::NoJournal), Some(path)) => VerifyReport {
             findings: vec![Finding::of_file("", emptied(&path))],
             ..VerifyReport::default()
@@ -141,7 +143,8 @@ fn nothing_left() -> String {
     "no record and no snapshot is left: the journal is empty, and begins again with record 1".into()
 }
 
-/// Names the files that earlier repairs moved aside: if one of them did not end, its loss includes their records.
+/// Names the files that earlier repairs moved aside: if an earlier repair did not end, the loss in its report includes
+/// the records in these files.
 fn note_earlier(names: &[String], report: &mut RepairReport) {
     let earlier = |name: &&String| {
         let own = name.split_once(".damaged").map_or("", |(own, _)| own);
@@ -157,7 +160,7 @@ fn note_earlier(names: &[String], report: &mut RepairReport) {
     }
 }
 
-/// Reports what remains according to `plan`, and what does not.
+/// Reports the records that remain according to `plan`, and the records that do not.
 fn describe(plan: &Plan<'_>, before: &VerifyReport, newest: Lsn, report: &mut RepairReport) {
     let last = plan.last_lsn.unwrap_or(0);
     report.last_lsn = last;

@@ -1,4 +1,4 @@
-//! Segment files: names, headers, and a reader that needs little memory.
+//! Segment files: their names, their headers, and a reader that needs little memory.
 
 use crate::Lsn;
 use crate::disk::{Disk, DiskFile, read_full};
@@ -8,16 +8,16 @@ use crate::format::{
 };
 use std::io;
 
-/// File of the next segment before it has a first record, and therefore no final name.
+/// Name of the file that becomes the next segment. It has no record yet, and therefore no final name.
 pub(crate) const SPARE: &str = "next.tmp";
-/// Number of bytes read at a time.
+/// Number of bytes that are read at a time.
 const CHUNK: usize = 1 << 20;
 
 pub(crate) fn segment_name(first_lsn: Lsn) -> String {
     format!("{first_lsn:020}.log")
 }
 
-/// Returns the number in a file name of 20 digits and `suffix`.
+/// Returns the record number in a file name that consists of 20 digits and `suffix`.
 pub(crate) fn lsn_of(name: &str, suffix: &str) -> Option<Lsn> {
     let digits = name.strip_suffix(suffix)?;
     let plain = digits.len() == 20 && digits.bytes().all(|digit| digit.is_ascii_digit());
@@ -41,7 +41,8 @@ impl Segment {
         Ok((segment, file))
     }
 
-    /// Opens a segment like [`Self::open`], but accepts a file that is too short. Also returns the length of the file.
+    /// Opens a segment like [`Self::open`], but accepts a file that is too short. Also returns the length of the file
+    /// in bytes.
     pub(crate) fn open_short<D: Disk>(disk: &D, name: &str) -> Result<(Segment, D::File, u64)> {
         let file = disk.open_read(name).map_err(Error::io("open", name))?;
         let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
@@ -70,7 +71,8 @@ impl Segment {
         Ok((Segment { name, header }, file, length))
     }
 
-    /// Returns whether a full segment precedes it. Then its first group was durable before the segment got its name.
+    /// Returns whether a full segment precedes this one. In that case the first group of this segment was durable
+    /// before the segment got its name.
     pub(crate) fn is_rolled(&self) -> bool {
         self.header.previous != 0 && !self.header.follows_gap
     }
@@ -85,8 +87,8 @@ impl Segment {
     }
 }
 
-/// Checks that all segments belong to one journal, that none occurs twice, and that none between them is missing.
-/// `names` are sorted.
+/// Checks that all segments belong to one journal, that no segment occurs twice, and that no segment between them is
+/// missing. `names` must be sorted.
 pub(crate) fn load<D: Disk>(disk: &D, names: &[String]) -> Result<Vec<Segment>> {
     let mut segments: Vec<Segment> = Vec::new();
     for name in names.iter().filter(|name| lsn_of(name, ".log").is_some()) {
@@ -114,7 +116,7 @@ pub(crate) fn same_journal(segment: &Segment, expected: u64) -> Result<()> {
     })
 }
 
-/// Checks that the file's name is the number of its first record. A file with another name is a copy, or was renamed.
+/// Checks that the file is named after its first record. A file with another name is a copy, or was renamed.
 pub(crate) fn own_name(segment: &Segment, names: &[String]) -> Result<()> {
     let own = segment_name(segment.header.lsn);
     if own == segment.name {
@@ -165,7 +167,7 @@ impl<F: DiskFile> Window<F> {
         }
     }
 
-    /// Returns the buffered bytes from `offset` on: at least `wanted`, or all up to the end.
+    /// Returns the bytes from `offset` on: at least `wanted` bytes, or all up to the end of the file.
     #[inline]
     pub(crate) fn get(&mut self, offset: u64, wanted: usize) -> io::Result<&[u8]> {
         let have = (self.at + self.filled as u64).saturating_sub(offset);
@@ -198,7 +200,7 @@ impl<F: DiskFile> Window<F> {
         (self.at, self.filled) = (offset, kept);
         if let Some(free) = self.buffer.get_mut(kept..size) {
             let read = read_full(&self.file, offset + kept as u64, free)?;
-            // If the file is too short, which is reported elsewhere, its end counts as zeros.
+            // If the file is too short, its missing end counts as zeros. Another check reports the length.
             if let Some(rest) = free.get_mut(read..) {
                 rest.fill(0);
             }
@@ -223,7 +225,7 @@ pub(crate) enum Step {
     Bad(&'static str),
 }
 
-/// Reader of one segment's records, in order.
+/// Reader that returns the records of one segment in order.
 pub(crate) struct Scan<F> {
     window: Window<F>,
     seed: u32,
@@ -231,7 +233,7 @@ pub(crate) struct Scan<F> {
     pub(crate) offset: u64,
     pub(crate) next_lsn: Lsn,
     end: u64,
-    /// Groups that begin no later than this record were durable when the segment got its name; 0: none.
+    /// Groups that begin at this record or earlier were durable when the segment got its name; 0 if there are none.
     named_with: Lsn,
 }
 
@@ -268,8 +270,8 @@ impl<F: DiskFile> Scan<F> {
         }
     }
 
-    /// Returns the number of the record with which the segment begins, whatever its header or name says; `None` if no
-    /// intact record is there.
+    /// Returns the number of the first record in the segment, whatever the header or the name says; `None` if the
+    /// segment does not begin with an intact record.
     pub(crate) fn first_lsn(&mut self) -> io::Result<Option<Lsn>> {
         Ok(match self.parse_at(SEGMENT_HEADER_BYTES)? {
             Parsed::Record(head) => Some(head.lsn),
@@ -310,13 +312,13 @@ impl<F: DiskFile> Scan<F> {
         while offset < self.end {
             let bytes = self.window.get(offset, 16)?;
             let Some(first) = bytes.first_chunk::<8>() else {
-                // The file is too short; the caller reports that elsewhere.
+                // The file is too short, which the caller reports.
                 break;
             };
             if *first != [0; 8] {
                 tail.used_bytes = offset + 8 - self.offset;
             }
-            // The space that is left limits how far a record's number can be ahead.
+            // The remaining space limits how far the number of a record can be ahead.
             let lsn = bytes.get(8..).map_or(0, |rest| crate::format::long(rest, 0));
             let furthest = self.next_lsn.saturating_add(self.end / RECORD_HEADER_BYTES);
             let possible = (self.next_lsn..=furthest).contains(&lsn);
@@ -349,18 +351,18 @@ impl<F: DiskFile> Scan<F> {
 pub(crate) struct Tail {
     /// Number of bytes up to the last non-zero word.
     pub(crate) used_bytes: u64,
-    /// Number of complete records among them.
+    /// Number of complete records in these bytes.
     pub(crate) records: u64,
-    /// Number of a record that proves that the missing record was durable: it belongs to a later group, or to the
-    /// group that the segment was created with.
+    /// Number of a record that proves that the missing record was durable: it belongs to a later group, or to the group
+    /// with which the segment was created.
     pub(crate) durable_behind: Option<Lsn>,
-    /// The complete records that can be in their place, by increasing number.
+    /// Complete records whose numbers are possible at their offsets, in the order of their numbers.
     pub(crate) runs: Vec<Run>,
 }
 
 impl Tail {
-    /// Adds a complete record at `offset` to the runs, unless its number is not possible there: the records between it
-    /// and the one before, which `before` describes, would not have had enough space.
+    /// Adds a complete record at `offset` to the runs, unless its number is impossible there: the space between it and
+    /// the record before, which `before` describes, would be too small for the records between them.
     fn add(&mut self, before: Run, offset: u64, head: &Head) {
         let last = self.runs.last().copied().unwrap_or(before);
         let (next, end) = (head.lsn + 1, offset + head.bytes());
@@ -385,10 +387,11 @@ impl Tail {
 /// Complete records that follow one another in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Number of the first record, and number after the last one.
+    /// Number of the first record; `next` is the number after the last record.
     pub(crate) first: Lsn,
     pub(crate) next: Lsn,
-    /// Offset in the file at which the first record begins, and offset at which the last one ends.
+    /// Offset in the file at which the first record begins; the other field is the offset at which the last record
+    /// ends.
     pub(crate) offset: u64,
     pub(crate) end: u64,
 }

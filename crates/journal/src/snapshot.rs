@@ -1,4 +1,4 @@
-//! Snapshots: the state after a record, each in a file of its own.
+//! Snapshots: the state after a record, each in its own file.
 
 use crate::Lsn;
 use crate::disk::{Disk, DiskFile, is_full, read_full, write_all};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Size of a chunk's header in bytes.
 const CHUNK_HEADER: usize = 16;
-/// Maximum data of a chunk in bytes.
+/// Maximum number of data bytes in a chunk.
 const CHUNK_DATA: usize = 1 << 18;
 /// Size of the last chunk in bytes: it contains no data but the total length.
 const FOOTER: usize = CHUNK_HEADER + 8;
@@ -22,7 +22,8 @@ pub(crate) fn snapshot_name(lsn: Lsn) -> String {
     format!("{lsn:020}.snap")
 }
 
-/// Snapshots of a journal. Cheap to clone. Another thread than the journal's may use it, one at a time.
+/// Snapshots of a journal. The handle is cheap to clone. One thread at a time may use it, also another thread than the
+/// journal's.
 #[derive(Clone, Debug)]
 pub struct Snapshots<D: Disk> {
     disk: D,
@@ -33,7 +34,7 @@ pub struct Snapshots<D: Disk> {
 }
 
 impl<D: Disk> Snapshots<D> {
-    /// Creates a handle. `keep_records`: snapshots that it writes replace no records.
+    /// Creates a handle. If `keep_records` is true, the snapshots that it writes replace no records.
     pub(crate) fn new(disk: D, journal_id: u64, keep_records: bool) -> Snapshots<D> {
         Snapshots {
             disk,
@@ -53,8 +54,8 @@ impl<D: Disk> Snapshots<D> {
         Ok(Self::new(disk, journal_id, false))
     }
 
-    /// Returns whether an intact snapshot replaces the records up to `lsn`. Reads a snapshot only if none is known to
-    /// be intact.
+    /// Returns whether an intact snapshot replaces the records up to `lsn`. Reads a snapshot only if no known intact
+    /// one is new enough.
     pub(crate) fn cover(&self, lsn: Lsn) -> Result<bool> {
         if self.keep_records {
             return Ok(false);
@@ -70,8 +71,8 @@ impl<D: Disk> Snapshots<D> {
             .is_some_and(|snapshot| snapshot.lsn >= lsn && !snapshot.keep_records))
     }
 
-    /// Writes the snapshot of the state after record `lsn`: everything that `fill` writes, or nothing. Keeps the two
-    /// newest.
+    /// Writes the snapshot of the state after record `lsn`: everything that `fill` writes, or nothing. Removes all but
+    /// the two newest snapshots.
     ///
     /// Record `lsn` must already be durable: a snapshot ahead of the journal's end looks like lost records.
     ///
@@ -87,7 +88,7 @@ impl<D: Disk> Snapshots<D> {
         let mut bytes = 0;
         let written = self.write_file(lsn, &temporary, &mut bytes, fill);
         if let Err(source) = written {
-            // If the removal fails, the next opening repeats it.
+            // If the removal fails, the next opening removes the file.
             let _ = self.disk.remove(&temporary);
             return Err(match is_full(&source) {
                 true => Error::Full {
@@ -102,7 +103,7 @@ impl<D: Disk> Snapshots<D> {
             .map_err(Error::io("name", &name))?;
         self.disk.sync_dir().map_err(Error::io("sync", "."))?;
         self.whole_lsn.fetch_max(lsn, Ordering::AcqRel);
-        // If these files come back after a power cut, the next snapshot removes them again.
+        // If a power cut restores these files, the next snapshot removes them again.
         let names = self.names()?;
         for (_, old) in names.iter().rev().skip(KEPT) {
             self.disk.remove(old).map_err(Error::io("remove", old))?;
@@ -176,11 +177,11 @@ impl<D: Disk> Snapshots<D> {
         &self.disk
     }
 
-    /// Returns the oldest snapshot of the state after record `lsn` or a later one, if it is intact. A snapshot that a
-    /// power cut restored may be older than the journal's first record.
+    /// Returns the oldest snapshot of the state after record `lsn` or a later one, if that snapshot is intact. Older
+    /// snapshots are ignored: a power cut may have restored one that is older than the journal's first record.
     ///
     /// # Errors
-    /// Those of [`Self::latest`].
+    /// The errors of [`Self::latest`].
     pub fn oldest_from(&self, lsn: Lsn) -> Result<Option<Snapshot<D>>> {
         match self.names()?.iter().find(|(own, _)| *own >= lsn) {
             Some((lsn, name)) => Ok(self.check(*lsn, name)?.ok()),
@@ -198,7 +199,7 @@ impl<D: Disk> Snapshots<D> {
         Ok(names.iter().rev().nth(KEPT - 1).map_or(0, |(lsn, _)| *lsn))
     }
 
-    /// Reads a snapshot to its end and rewinds it, so that it can be read again.
+    /// Reads a snapshot to its end and rewinds it, so that the caller can read it again.
     pub(crate) fn check(&self, lsn: Lsn, name: &str) -> Result<Result<Snapshot<D>, DamagedSnapshot>> {
         let io_error = |source| Error::io("read", name)(source);
         let damaged = |offset, what| {
@@ -279,22 +280,22 @@ fn snapshot_seed(journal_id: u64, lsn: Lsn) -> u32 {
     crc32c::crc32c_append(crate::format::seed(journal_id), &lsn.to_le_bytes())
 }
 
-/// Intact snapshot. [`io::Read`] returns the data that was written, and checks it again.
+/// Intact snapshot. Its [`io::Read`] returns the data that was written, and checks the data again.
 pub struct Snapshot<D: Disk> {
     /// The snapshot contains the state after this record.
     pub lsn: Lsn,
     /// Length of the data in bytes.
     pub bytes: u64,
-    /// True if it replaces no records; see [`Options::keep_records`](crate::Options::keep_records).
+    /// True if the snapshot replaces no records; see [`Options::keep_records`](crate::Options::keep_records).
     pub(crate) keep_records: bool,
     file: D::File,
     seed: u32,
-    /// Offset of the next chunk, its number, and the length of the data before it.
+    /// Offset of the next chunk; the next fields are its number and the length of the data before it.
     offset: u64,
     index: u64,
     total: u64,
     chunk: Vec<u8>,
-    /// Number of bytes of the chunk that were returned to the reader.
+    /// Number of bytes of the chunk that the reader has already received.
     given: usize,
     ended: bool,
 }
@@ -322,7 +323,7 @@ impl<D: Disk> Snapshot<D> {
         self.chunk.clear();
     }
 
-    /// Reads the next chunk; returns false after the last. The inner error describes the damage.
+    /// Reads the next chunk; returns `false` after the last chunk. The inner error describes the damage.
     fn next_chunk(&mut self) -> io::Result<Result<bool, &'static str>> {
         self.chunk.clear();
         self.given = 0;
@@ -380,14 +381,14 @@ impl<D: Disk> io::Read for Snapshot<D> {
     }
 }
 
-/// Writer of a snapshot's data, in portions of any size.
+/// Writer for the data of a snapshot, in portions of any size.
 pub struct SnapshotWriter<'a, F: DiskFile> {
     file: &'a F,
     seed: u32,
     offset: u64,
     index: u64,
     total: u64,
-    /// Current chunk, with space for its header in front.
+    /// Current chunk. The space for its header precedes the data.
     chunk: Vec<u8>,
 }
 
@@ -434,7 +435,7 @@ impl<F: DiskFile> io::Write for SnapshotWriter<'_, F> {
         Ok(count)
     }
 
-    /// Ends the chunk. Nothing is durable before the complete snapshot is.
+    /// Writes the current chunk to the file. It becomes durable only with the complete snapshot.
     fn flush(&mut self) -> io::Result<()> {
         match self.chunk.len() - CHUNK_HEADER {
             0 => Ok(()),

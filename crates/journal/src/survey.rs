@@ -1,4 +1,4 @@
-//! Scan of all segments of a journal, which may be damaged in any way. `verify` and `repair` use the result.
+//! Scan of all segments of a journal, which may be damaged in any way. `verify` and `repair` use its result.
 
 use crate::Lsn;
 use crate::acknowledged::Mark;
@@ -13,13 +13,14 @@ use crate::verify::Finding;
 /// Result of scanning a segment file.
 pub(crate) struct Surveyed {
     pub(crate) name: String,
-    /// Content, if the header is valid.
+    /// Content of the file, if its header is valid.
     pub(crate) content: Option<Content>,
     /// Records of a file whose header is damaged.
     pub(crate) headless: Option<Headless>,
-    /// True if it is a segment of this journal under another name, and the file with its own name is not that segment.
+    /// True if the file is a segment of this journal under a wrong name, and the file with the right name is not this
+    /// segment.
     pub(crate) is_renamed: bool,
-    /// First damage in it.
+    /// First damage in the file, if there is any.
     pub(crate) finding: Option<Finding>,
     /// Error if the segment does not continue the previous one: segments between the two are missing, or both contain
     /// the same records.
@@ -29,28 +30,28 @@ pub(crate) struct Surveyed {
 /// Records of a file whose header is damaged.
 pub(crate) struct Headless {
     pub(crate) file_bytes: u64,
-    /// Complete records from the end of the header on.
+    /// Complete records that directly follow the header.
     pub(crate) head: Run,
     pub(crate) tail: Tail,
 }
 
-/// Records of a segment up to its end or its first damage.
+/// Records of a segment up to its end or to the first damage.
 pub(crate) struct Content {
     pub(crate) segment: Segment,
     pub(crate) file_bytes: u64,
     pub(crate) records: u64,
     pub(crate) payload_bytes: u64,
-    /// Offset at which the last record ends, and number of the record that follows.
+    /// Offset at which the last record ends; the next field is the number of the record that should follow.
     pub(crate) end: u64,
     pub(crate) next_lsn: Lsn,
     pub(crate) tail: Tail,
-    /// Reason why the bytes at `end` are not a record, if they are not zeros.
+    /// Reason why the bytes at `end` are not a record; `None` if they are zeros.
     stop: Option<&'static str>,
 }
 
-/// Returns the id of the journal to which most files belong, so that a misplaced file does not make the others
-/// foreign. If no header can be read, returns the id from the mark; without a mark, one that fits the records' CRCs.
-/// 0 if nothing shows the id.
+/// Returns the id of the journal to which most files belong, so that one misplaced file does not make the others
+/// foreign. If no header can be read, returns the id from the mark; without a mark, returns an id that fits the CRCs of
+/// the records. Returns 0 if nothing shows the id.
 pub(crate) fn journal_id<D: Disk>(disk: &D, names: &[String]) -> Result<u64> {
     let mut ids: Vec<u64> = Vec::new();
     for name in names {
@@ -74,7 +75,7 @@ pub(crate) fn journal_id<D: Disk>(disk: &D, names: &[String]) -> Result<u64> {
     }
 }
 
-/// Scans all segments in order. Returns I/O errors; any other error becomes a finding.
+/// Scans all segments in order. An I/O error ends the scan; every other error becomes a finding.
 pub(crate) fn survey<D: Disk>(disk: &D, names: &[String], journal_id: u64) -> Result<Vec<Surveyed>> {
     let mut all: Vec<Surveyed> = Vec::new();
     for name in names.iter().filter(|name| lsn_of(name, ".log").is_some()) {
@@ -108,7 +109,7 @@ pub(crate) fn survey<D: Disk>(disk: &D, names: &[String], journal_id: u64) -> Re
     Ok(all)
 }
 
-/// Finds the segments of this journal whose files have another name than their headers say.
+/// Finds the segments of this journal whose file name is not the name that belongs to their header.
 fn find_renamed(all: &mut [Surveyed], journal_id: u64) {
     let ours = |one: &Surveyed| {
         let header = one.content.as_ref().map(|content| content.segment.header);
@@ -167,8 +168,8 @@ fn read<D: Disk>(disk: &D, name: &str) -> Result<Content> {
     })
 }
 
-/// Reads the records of a file whose header is damaged. Its first record and its length replace the header; if the
-/// first record is damaged, too, the file's name does.
+/// Reads the records of a file whose header is damaged. The first record and the length of the file replace the header;
+/// if the first record is damaged, too, the name of the file replaces it.
 fn read_headless<D: Disk>(disk: &D, name: &str, journal_id: u64) -> Result<Headless> {
     let file = disk.open_read(name).map_err(Error::io("open", name))?;
     let file_bytes = file.len().map_err(Error::io("read the length of", name))?;
@@ -205,7 +206,7 @@ fn read_headless<D: Disk>(disk: &D, name: &str, journal_id: u64) -> Result<Headl
 }
 
 impl Surveyed {
-    /// Returns whether a repair began it after lost records.
+    /// Returns whether a repair created this segment after lost records.
     pub(crate) fn follows_gap(&self) -> bool {
         let header = self.content.as_ref().map(|content| &content.segment.header);
         header.is_some_and(|header| header.follows_gap)
@@ -213,7 +214,8 @@ impl Surveyed {
 }
 
 impl Surveyed {
-    /// Returns the last record that the file shows to be durable; 0 if none. Those of an unfinished group do not count.
+    /// Returns the last record that the file shows to be durable; 0 if there is none. Records of an unfinished group do
+    /// not count.
     pub(crate) fn durable_lsn(&self) -> Lsn {
         let (next, tail) = match (&self.content, &self.headless) {
             (Some(content), _) => (content.next_lsn, &content.tail),
@@ -239,7 +241,7 @@ impl Content {
         is_short.then(|| self.damaged(self.file_bytes, "the file is shorter than its header says"))
     }
 
-    /// Returns the records up to the end or the first damage.
+    /// Returns the records up to the end of the segment or to its first damage.
     pub(crate) fn head(&self) -> Run {
         Run {
             first: self.segment.header.lsn,
@@ -249,7 +251,7 @@ impl Content {
         }
     }
 
-    /// Returns whether even the record is missing with which the segment was created.
+    /// Returns whether even the first record is missing, which the segment contained when it was created.
     pub(crate) fn is_hollow(&self) -> bool {
         self.segment.is_rolled() && self.records == 0
     }
@@ -259,7 +261,7 @@ impl Content {
     }
 }
 
-/// Finds where a segment does not continue the one before it, and what is wrong with the last one's end.
+/// Finds the segments that do not continue the segment before them, and damage at the end of the last segment.
 fn connect(all: &mut [Surveyed]) {
     for i in 0..all.len() {
         let (before, rest) = all.split_at_mut(i + 1);

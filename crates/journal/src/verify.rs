@@ -10,7 +10,7 @@ use crate::snapshot::Snapshots;
 use crate::survey::{journal_id, survey};
 use std::fmt;
 
-/// Content of a journal's files, and all damage found.
+/// Content of a journal's files, and all damage in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     /// The journal's id.
@@ -27,23 +27,24 @@ pub struct VerifyReport {
     pub segments: Vec<SegmentReport>,
     /// Snapshots, oldest first.
     pub snapshots: Vec<SnapshotReport>,
-    /// Number of bytes of an unfinished group after the last record; the next opening cuts them.
+    /// Number of bytes of an unfinished group after the last record; the next opening of the journal cuts them.
     pub unfinished_bytes: u64,
     /// Record acknowledged last, according to the file `acknowledged`; `None` if that file is missing or damaged.
     pub acknowledged_lsn: Option<Lsn>,
-    /// True if that file exists and is intact, which proves that no record after `acknowledged_lsn` was acknowledged.
+    /// True if the file `acknowledged` exists and is intact, which proves that no record after `acknowledged_lsn` was
+    /// acknowledged.
     pub is_proved: bool,
     /// First and last record of each range that an earlier repair found lost and that a snapshot replaces.
     pub gaps: Vec<(Lsn, Lsn)>,
     /// True if an earlier repair found records before `first_lsn` lost. A snapshot replaces them.
     pub begins_after_gap: bool,
-    /// Everything that is wrong. If empty, the journal opens and has every durable record.
+    /// Everything that is wrong. If the list is empty, the journal opens and has every durable record.
     pub findings: Vec<Finding>,
 }
 
 impl VerifyReport {
-    /// Returns the last record that an intact snapshot replaces; 0 if none. If one intact snapshot says that records
-    /// are kept, no snapshot replaces any.
+    /// Returns the last record that an intact snapshot replaces; 0 if there is none. If an intact snapshot says that
+    /// records are kept, no snapshot replaces any record.
     pub(crate) fn covered_lsn(&self) -> Lsn {
         let whole = || self.snapshots.iter().filter(|snapshot| snapshot.whole);
         match whole().any(|snapshot| snapshot.keep_records) {
@@ -52,7 +53,7 @@ impl VerifyReport {
         }
     }
 
-    /// Returns whether the file `acknowledged` says that no record was acknowledged, and there is no other file.
+    /// Returns whether the file `acknowledged` is the only file, and says that no record was acknowledged.
     pub fn is_empty_journal(&self) -> bool {
         self.is_sound() && self.segments.is_empty() && self.snapshots.is_empty()
     }
@@ -66,13 +67,13 @@ impl VerifyReport {
 /// Report on a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentReport {
-    /// File name.
+    /// Name of the segment's file.
     pub file: String,
     /// First record according to its header.
     pub first_lsn: Lsn,
     /// Number of complete records.
     pub records: u64,
-    /// Offset at which the last of them ends.
+    /// Offset in bytes at which the last complete record ends.
     pub used_bytes: u64,
     /// Length of the file in bytes.
     pub file_bytes: u64,
@@ -81,26 +82,26 @@ pub struct SegmentReport {
 /// Report on a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotReport {
-    /// File name.
+    /// Name of the snapshot's file.
     pub file: String,
-    /// Last record that it includes.
+    /// Last record that the snapshot includes.
     pub lsn: Lsn,
     /// Length of the caller's data in bytes.
     pub bytes: u64,
     /// True if every byte is intact.
     pub whole: bool,
-    /// True if it says that it replaces no records ([`Options::keep_records`](crate::Options::keep_records)).
+    /// True if the snapshot says that it replaces no records ([`Options::keep_records`](crate::Options::keep_records)).
     pub keep_records: bool,
 }
 
 /// Damage or inconsistency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// File name; empty if it concerns the directory.
+    /// Name of the damaged file; empty if the finding concerns the directory.
     pub file: String,
     /// Offset in the file in bytes.
     pub offset: u64,
-    /// Record that belongs there; for a snapshot, the last one that it includes; 0 for another file.
+    /// Record that belongs at the offset; for a snapshot, the last record that it includes; 0 for any other file.
     pub lsn: Lsn,
     /// Description.
     pub what: String,
@@ -196,7 +197,7 @@ impl Finding {
 /// # Errors
 /// [`Error::NoJournal`], [`Error::Io`]; damage is reported in the result.
 pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
-    // The mark is read first: a server that writes meanwhile advances the mark after its records.
+    // Read the mark first: if a server writes meanwhile, it advances the mark after its records.
     let mark = Mark::read(disk);
     let names = disk.list().map_err(Error::io("list", "."))?;
     let journal_id = journal_id(disk, &names)?;
@@ -278,7 +279,7 @@ fn check_mark(mark: Result<Option<FoundMark>>, report: &mut VerifyReport) -> Res
         report.acknowledged_lsn = Some(mark.lsn);
         report.is_proved = is_whole;
     }
-    // Damage found earlier already explains an end before the mark.
+    // Damage that was found earlier already explains an end before the mark.
     if let Some(error) = wrong
         && (report.is_sound() || matches!(error, Error::Foreign { .. }))
     {
@@ -287,7 +288,7 @@ fn check_mark(mark: Result<Option<FoundMark>>, report: &mut VerifyReport) -> Res
     Ok(())
 }
 
-/// Checks the snapshots. `unbroken`: first record after which none is missing.
+/// Checks the snapshots. No record after `unbroken` is missing.
 fn check_snapshots<D: Disk>(
     disk: &D,
     names: &[String],

@@ -1,4 +1,4 @@
-//! The journal on a disk without faults, and on a full one.
+//! Tests of the journal on a disk without faults, and on a full disk.
 
 use lineside_journal::{Disk, DiskFile, Error, Journal, Lsn, Op, Options, SimDisk, record_bytes};
 use std::io::{Read, Write};
@@ -33,7 +33,7 @@ fn check(journal: &Journal<SimDisk>, from: Lsn) {
 
 /// A record whose payload is given in parts has the same bytes as one whose payload is given at once.
 #[test]
-fn a_payload_in_parts_is_one_payload() {
+fn a_payload_in_parts_is_stored_as_one_payload() {
     let (whole, parts) = (SimDisk::new(1), SimDisk::new(1));
     let mut journal = Journal::create(whole.clone(), 9, Options::small()).unwrap();
     let mut other = Journal::create(parts.clone(), 9, Options::small()).unwrap();
@@ -60,7 +60,7 @@ fn a_payload_in_parts_is_one_payload() {
 }
 
 #[test]
-fn records_come_back_over_many_segments() {
+fn records_are_read_back_over_many_segments() {
     let disk = SimDisk::new(1);
     let mut journal = Journal::create(disk.clone(), 9, Options::small()).unwrap();
     fill(&mut journal, 100, 5);
@@ -87,7 +87,7 @@ fn records_come_back_over_many_segments() {
 }
 
 #[test]
-fn one_write_and_one_sync_a_group_and_a_write_of_the_mark() {
+fn a_group_takes_one_write_one_sync_and_one_write_of_the_mark() {
     let disk = SimDisk::new(1);
     let options = Options {
         segment_bytes: 1 << 20,
@@ -157,7 +157,7 @@ fn sizes_at_their_limits() {
 }
 
 #[test]
-fn a_full_disk_refuses_changes_nothing_and_works_again() {
+fn a_full_disk_refuses_records_changes_nothing_and_later_accepts_them() {
     let disk = SimDisk::new(1);
     let mut journal = Journal::create(disk.clone(), 9, Options::small()).unwrap();
     disk.set_capacity_bytes(Some(3 * 4096 + 512));
@@ -204,7 +204,7 @@ fn a_full_disk_refuses_changes_nothing_and_works_again() {
 }
 
 #[test]
-fn what_reserve_promised_never_meets_a_full_disk() {
+fn reserved_space_is_available_on_a_full_disk() {
     for payload_bytes in [0, 1, 90, 500, 1000] {
         let disk = SimDisk::new(1);
         let mut journal = Journal::create(disk.clone(), 9, Options::small()).unwrap();
@@ -257,7 +257,7 @@ fn an_error_ends_writing_until_reopened() {
 }
 
 #[test]
-fn snapshots_two_are_kept_and_a_damaged_one_is_passed_over() {
+fn two_snapshots_are_kept_and_a_damaged_one_is_ignored() {
     let disk = SimDisk::new(1);
     let mut journal = Journal::create(disk.clone(), 9, Options::small()).unwrap();
     assert!(matches!(
@@ -305,7 +305,7 @@ fn snapshots_two_are_kept_and_a_damaged_one_is_passed_over() {
 }
 
 #[test]
-fn pruning_needs_a_snapshot_and_keeps_what_is_behind_it() {
+fn pruning_needs_a_snapshot_and_keeps_the_records_after_it() {
     let disk = SimDisk::new(1);
     let mut journal = Journal::create(disk.clone(), 9, Options::small()).unwrap();
     fill(&mut journal, 60, 5);
@@ -332,7 +332,7 @@ fn pruning_needs_a_snapshot_and_keeps_what_is_behind_it() {
 }
 
 #[test]
-fn create_and_open_refuse_each_other_s_directories() {
+fn create_refuses_an_existing_journal_and_open_an_empty_directory() {
     let disk = SimDisk::new(1);
     assert!(matches!(
         Journal::open(disk.clone(), Options::small()),
@@ -349,7 +349,7 @@ fn create_and_open_refuse_each_other_s_directories() {
 }
 
 #[test]
-fn files_without_a_name_yet_are_removed_and_said() {
+fn files_with_temporary_names_are_removed_and_reported() {
     let disk = SimDisk::new(1);
     let mut journal = Journal::create(disk.clone(), 9, Options::small()).unwrap();
     fill(&mut journal, 3, 3);
@@ -368,7 +368,7 @@ fn files_without_a_name_yet_are_removed_and_said() {
 }
 
 #[test]
-fn pruning_believes_no_snapshot_of_another_process_unread() {
+fn pruning_reads_a_snapshot_that_another_process_wrote() {
     let disk = SimDisk::new(1);
     let mut journal = Journal::create(disk.clone(), 9, Options::small()).unwrap();
     fill(&mut journal, 60, 5);

@@ -1,4 +1,4 @@
-//! Power cuts at every operation of a script, and runs in which each sync is left out once.
+//! Tests that cut the power at every operation of a script, and tests that leave out each sync once.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn script(disk: &SimDisk, told: &mut ReceivedResults) -> Outcome {
     snapshot(&mut journal, told)?;
     journal.prune(told.snapshot).map_err(text)?;
 
-    // A sync of records fails and the process is killed: what the next process finds may not be durable yet.
+    // A sync of records fails and the process is killed: the data that the next process finds may not be durable yet.
     disk.fail_nth(Op::SyncData, 1);
     expect_error(group(&mut journal, told, 3), disk)?;
     drop(journal);
@@ -89,7 +89,7 @@ fn changes() -> lineside_journal::Counts {
 }
 
 #[test]
-fn whatever_was_told_is_true_after_a_cut_at_any_operation() {
+fn received_results_are_true_after_a_power_cut_at_any_operation() {
     let total = changes().changes();
     assert!(total > 100, "{total}");
     for cut_at in 1..=total + 1 {
@@ -105,7 +105,7 @@ const NEEDLESS: &[(Op, u64, &str)] = &[
     (
         Op::SyncData,
         20,
-        "the script makes it fail: its data was not acknowledged",
+        "the script makes this sync fail: its data was not acknowledged",
     ),
     (
         Op::SyncDir,
@@ -115,9 +115,9 @@ const NEEDLESS: &[(Op, u64, &str)] = &[
     (
         Op::SyncDir,
         6,
-        "after the only segment pruned: if the segment comes back, nothing is lost",
+        "after pruning the only segment: if the segment returns, nothing is lost",
     ),
-    (Op::SyncDir, 10, "before pruning, as 5"),
+    (Op::SyncDir, 10, "before pruning, as sync 5"),
     (
         Op::SyncDir,
         12,
@@ -128,9 +128,9 @@ const NEEDLESS: &[(Op, u64, &str)] = &[
         13,
         "at an opening with all names durable (15 is needed: there a segment's name is not)",
     ),
-    (Op::SyncDir, 14, "the script makes it fail"),
-    (Op::SyncDir, 17, "the script makes it fail"),
-    (Op::SyncDir, 20, "after the last segment pruned, as 6"),
+    (Op::SyncDir, 14, "the script makes this sync fail"),
+    (Op::SyncDir, 17, "the script makes this sync fail"),
+    (Op::SyncDir, 20, "after pruning the last segment, as sync 6"),
 ];
 
 /// Every other sync is necessary: without it, some power cut loses data, and the tests notice.

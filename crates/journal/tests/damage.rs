@@ -1,4 +1,5 @@
-//! Bit rot in every byte; files that are missing, duplicated, truncated or foreign; `verify` and `repair`.
+//! Tests with bit rot in every byte, and with files that are missing, duplicated, truncated or foreign; and tests of
+//! `verify` and `repair`.
 
 mod common;
 
@@ -72,7 +73,7 @@ fn bit_rot_in_any_byte_is_found_or_harmless() {
             } else {
                 match opens(&rotten) {
                     Err(Error::EndLost { file, from, to, .. }) => {
-                        // Damage in the last group, which without the mark looks like an unfinished group.
+                        // The damage is in the last group; without the mark, it would look like an unfinished group.
                         assert!(file == name && name == last && !found.is_sound(), "{at}");
                         assert_eq!((from, to), (found.last_lsn + 1, told.durable), "{at}");
                         assert!(found.unfinished_bytes > 0 && from > told.durable - 3, "{at}");
@@ -89,7 +90,7 @@ fn bit_rot_in_any_byte_is_found_or_harmless() {
                             refused += 1;
                         }
                         (end, None) if end == told.durable => {
-                            // Damage in unused space, or in one slot of the mark.
+                            // The damage is in unused space, or in one slot of the mark.
                             assert!(found.is_sound(), "{at}");
                             harmless += 1;
                         }
@@ -117,15 +118,18 @@ fn snapshot_is_passed_over(disk: &SimDisk, name: &str) {
     assert_eq!(read, state(snapshot.lsn));
 }
 
-/// Checks a repair: afterwards the journal is sound, no record is invented, at most the records after the damage are
-/// lost, and the journal continues.
+/// Checks a repair: afterwards the journal is intact, it has no invented record, only records after the damage are
+/// lost, and the journal can be used further.
 fn repairs(disk: &SimDisk, told: &ReceivedResults, at: &str) {
     let files_before = disk.list().unwrap().len();
     let before = verify(disk).unwrap();
     let report = repair(disk, Options::small()).unwrap();
     let after = verify(disk).unwrap();
     assert!(after.is_sound(), "{at}: {report:?} {after:?}");
-    assert!(disk.list().unwrap().len() >= files_before, "{at}: a file is gone");
+    assert!(
+        disk.list().unwrap().len() >= files_before,
+        "{at}: the repair has removed a file"
+    );
     if before.is_sound() {
         assert!(
             report.moved.is_empty() && report.dropped_from.is_none(),
@@ -160,7 +164,7 @@ fn repairs(disk: &SimDisk, told: &ReceivedResults, at: &str) {
 }
 
 #[test]
-fn a_file_that_is_gone_is_missed() {
+fn a_missing_file_is_reported() {
     let (disk, told) = small();
     let names = logs(&disk);
     assert!(names.len() >= 4, "{names:?}");
@@ -168,7 +172,8 @@ fn a_file_that_is_gone_is_missed() {
         let gone = disk.fork(1);
         gone.put(name, None);
         match opens(&gone) {
-            // A pruned journal also begins later; `verify` shows that no snapshot reaches back that far.
+            // A pruned journal also begins with a later record; `verify` reports that no snapshot covers the missing
+            // records.
             Ok((journal, _)) if number == 0 => assert!(journal.first_lsn() > 1),
             Err(Error::Missing { file, .. }) if number > 0 => assert_eq!(Some(&file), names.get(number + 1)),
             // The mark shows that the last segment existed.
@@ -196,9 +201,9 @@ fn a_file_that_is_gone_is_missed() {
     );
 }
 
-/// A repair that gives up acknowledged records reports them; the next opening continues.
+/// A repair that drops acknowledged records reports them; the next opening succeeds.
 #[test]
-fn a_repair_says_which_acknowledged_records_are_lost() {
+fn a_repair_reports_the_acknowledged_records_that_are_lost() {
     let (disk, told) = small();
     let last = logs(&disk).pop().unwrap();
     let mut places = Vec::new();
@@ -234,9 +239,9 @@ fn snapshot_in_the_last_segment() -> (SimDisk, ReceivedResults, String) {
     (disk, told, last)
 }
 
-/// If the last segment is unusable, the older ones remain, and the journal continues after the snapshot.
+/// If the last segment is unusable, the older segments remain, and the journal continues after the snapshot.
 #[test]
-fn an_unusable_last_segment_costs_no_older_one() {
+fn an_unusable_last_segment_does_not_cost_older_segments() {
     let (disk, told, last) = snapshot_in_the_last_segment();
     let first: Lsn = last[..20].parse().unwrap();
     let length = disk.content(&last).unwrap().len();
@@ -309,7 +314,7 @@ fn an_unusable_last_segment_costs_no_older_one() {
 
 /// A repair that is interrupted at any step can be repeated, and still reports what is lost.
 #[test]
-fn a_repair_that_is_cut_off_is_repeated() {
+fn an_interrupted_repair_is_repeated() {
     let (disk, told, last) = snapshot_in_the_last_segment();
     disk.put(&last, Some(vec![0xa5; 100]));
     let whole = disk.fork(1);
@@ -323,10 +328,10 @@ fn a_repair_that_is_cut_off_is_repeated() {
         assert!(repair(&cut, Options::small()).is_err());
         cut.power_cut();
         if opens(&cut).is_ok() {
-            // The last step is to rename the new mark.
+            // The last step of a repair is to rename the new mark.
             assert!(
                 step + 1 >= steps,
-                "step {step} of {steps}: it must not look sound"
+                "step {step} of {steps}: the interrupted repair must not look intact"
             );
             continue;
         }
@@ -341,7 +346,7 @@ fn a_repair_that_is_cut_off_is_repeated() {
 }
 
 #[test]
-fn a_repair_that_finds_no_space_leaves_no_part_of_a_copy() {
+fn a_repair_without_space_leaves_no_partial_copy() {
     let (disk, told) = small();
     let last = logs(&disk).pop().unwrap();
     let mut places = Vec::new();
@@ -360,7 +365,7 @@ fn a_repair_that_finds_no_space_leaves_no_part_of_a_copy() {
     assert_eq!(report.lost, Some((told.durable, told.durable)));
 }
 
-/// If only the header of a segment is damaged, it is written again.
+/// If only the header of a segment is damaged, the repair writes the header again.
 #[test]
 fn a_damaged_header_of_the_only_segment_loses_no_record() {
     let disk = SimDisk::new(5);
@@ -373,7 +378,7 @@ fn a_damaged_header_of_the_only_segment_loses_no_record() {
     let report = repair(&disk, Options::small()).unwrap();
     assert_eq!((report.last_lsn, report.lost), (3, None), "{report:?}");
     assert_eq!(opens(&disk).unwrap().1.last_lsn, 3);
-    // If the file contains nothing that is intact, the mark still shows which records are lost.
+    // If no part of the file is intact, the mark still shows which records are lost.
     disk.put("00000000000000000001.log", Some(vec![0xa5; 4096]));
     let report = repair(&disk, Options::small()).unwrap();
     assert_eq!((report.last_lsn, report.lost), (0, Some((1, 3))), "{report:?}");
@@ -381,7 +386,7 @@ fn a_damaged_header_of_the_only_segment_loses_no_record() {
     Journal::create(disk, 78, Options::small()).unwrap();
 }
 
-/// A damaged slot of the mark proves nothing, and opening reports that.
+/// A damaged slot of the mark proves nothing, and opening the journal reports that.
 #[test]
 fn a_damaged_slot_of_the_mark_proves_nothing() {
     let (disk, told) = small();
@@ -392,9 +397,9 @@ fn a_damaged_slot_of_the_mark_proves_nothing() {
     assert_eq!((recovery.last_lsn, recovery.is_proved), (told.durable, false));
 }
 
-/// A journal of which only the mark is left is refused; a repair ends it.
+/// A journal of which only the mark is left does not open; a repair makes it an empty journal.
 #[test]
-fn a_mark_without_segments_is_missed() {
+fn missing_segments_are_reported_if_only_the_mark_is_left() {
     let disk = SimDisk::new(5);
     let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
     group(&mut journal, &mut ReceivedResults::default(), 3).unwrap();
@@ -415,7 +420,7 @@ fn a_mark_without_segments_is_missed() {
     assert!(matches!(made, Err(Error::Exists { .. })));
     assert_eq!(repair(&disk, Options::small()).unwrap().lost, Some((1, 3)));
     assert!(matches!(opens(&disk), Err(Error::NoJournal)));
-    // The empty journal is sound, and has no record.
+    // The empty journal is intact, and has no record.
     assert_eq!(
         repair(&disk, Options::small()).unwrap().notes,
         ["nothing is wrong"]
@@ -425,7 +430,7 @@ fn a_mark_without_segments_is_missed() {
     Journal::create(disk, 78, Options::small()).unwrap();
 }
 
-/// A damaged mark without segments shows no loss in numbers, but is damage all the same.
+/// A damaged mark without segments shows no number of a lost record, but it is reported as damage.
 #[test]
 fn a_damaged_mark_without_segments_is_repaired() {
     let disk = SimDisk::new(5);
@@ -444,7 +449,7 @@ fn a_damaged_mark_without_segments_is_repaired() {
     assert!(matches!(opens(&disk), Err(Error::NoJournal)));
 }
 
-/// A mark that is damaged or belongs to another journal is refused; a repair removes it without losing records.
+/// A mark that is damaged or belongs to another journal is an error; a repair removes the mark without losing records.
 #[test]
 fn a_damaged_and_a_foreign_mark_are_named() {
     let (disk, told) = small();
@@ -467,7 +472,7 @@ fn a_damaged_and_a_foreign_mark_are_named() {
 }
 
 #[test]
-fn a_doubled_a_foreign_and_another_version_s_file_are_named() {
+fn a_duplicate_a_foreign_file_and_a_file_of_another_version_are_named() {
     let (disk, told) = small();
     let names = logs(&disk);
     let first = disk.content(&names[0]).unwrap();
@@ -490,7 +495,7 @@ fn a_doubled_a_foreign_and_another_version_s_file_are_named() {
     );
     repairs(&foreign, &told, "foreign");
 
-    // Records of another journal never pass as our own: the id is part of each CRC.
+    // Records of another journal never pass as records of this one, because the id is part of each CRC.
     let (_, theirs) = (&first, other.content(&names[0]).unwrap());
     let mut mixed = first.clone();
     mixed[64..].copy_from_slice(&theirs[64..]);
@@ -525,7 +530,7 @@ fn a_doubled_a_foreign_and_another_version_s_file_are_named() {
 }
 
 #[test]
-fn damage_in_the_middle_is_named_and_repair_keeps_what_stands_before_it() {
+fn damage_in_the_middle_is_named_and_a_repair_keeps_the_records_before_it() {
     let (disk, told) = small();
     let names = logs(&disk);
     let mut places = Vec::new();
@@ -535,7 +540,7 @@ fn damage_in_the_middle_is_named_and_repair_keeps_what_stands_before_it() {
     .unwrap();
     assert_eq!(places.len() as u64, told.durable);
     let last: Lsn = names.last().unwrap()[..20].parse().unwrap();
-    // The first record of the last segment: durable groups follow it.
+    // The damaged record is the first record of the last segment: durable groups follow it.
     let (lsn, segment, offset) = *places.iter().find(|(_, segment, _)| *segment == last).unwrap();
     disk.rot(&format!("{segment:020}.log"), offset + 2, 4);
     let Err(error @ Error::Damaged { .. }) = opens(&disk).map(drop) else {
@@ -573,7 +578,7 @@ fn damage_in_the_middle_is_named_and_repair_keeps_what_stands_before_it() {
 }
 
 #[test]
-fn where_records_are_kept_no_snapshot_stands_for_them() {
+fn with_keep_records_no_snapshot_replaces_records() {
     let options = Options {
         keep_records: true,
         ..Options::small()
@@ -593,7 +598,7 @@ fn where_records_are_kept_no_snapshot_stands_for_them() {
             let before = verify(&rotten).unwrap();
             // The snapshots contain the setting, so the options of the repair do not matter.
             let report = repair(&rotten, Options::small()).unwrap();
-            // A damaged header, unlike a damaged record, costs nothing.
+            // A damaged header costs no record, unlike a damaged record.
             let expected = if offset < 64 {
                 told.durable
             } else {
@@ -620,7 +625,7 @@ fn where_records_are_kept_no_snapshot_stands_for_them() {
 }
 
 #[test]
-fn a_snapshot_of_before_records_were_kept_stands_for_none_either() {
+fn a_snapshot_from_before_keep_records_was_set_replaces_no_records() {
     let disk = SimDisk::new(5);
     let mut told = ReceivedResults::default();
     let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
@@ -668,9 +673,9 @@ fn verify_and_dump_change_nothing() {
     assert!(matches!(dump(&SimDisk::new(1), 1, |_| ()), Err(Error::NoJournal)));
 }
 
-/// A segment gets its name after its first records are durable, so damage in these is not an unfinished group.
+/// A segment gets its name after its first records are durable, so damage in these records is not an unfinished group.
 #[test]
-fn the_records_that_a_segment_was_begun_with_are_missed() {
+fn missing_first_records_of_a_segment_are_reported() {
     let begun = |records| {
         let (disk, mut told) = (SimDisk::new(5), ReceivedResults::default());
         let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();

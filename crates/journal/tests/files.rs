@@ -1,4 +1,4 @@
-//! The journal on real files: the lock, reopening, segments, snapshots, and a disk that is really full.
+//! Tests of the journal on real files: the lock, reopening, segments, snapshots, and a disk that is really full.
 
 use lineside_journal::{Error, FsDisk, GroupCommit, Journal, Options, repair, verify};
 use lineside_util::data_dir::Watch;
@@ -14,7 +14,10 @@ fn write_until_refused(journal: &mut Journal<FsDisk>) -> Error {
     let began = Instant::now();
     loop {
         match journal.append(1, b"after").and_then(|_| journal.commit()) {
-            Ok(_) => assert!(began.elapsed() < Duration::from_secs(60), "never noticed"),
+            Ok(_) => assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "not noticed within a minute"
+            ),
             Err(error) => return error,
         }
     }
@@ -29,8 +32,8 @@ fn options() -> Options {
     }
 }
 
-/// Opens a directory that has no owner any more. A process that another test is just starting has our files, and their
-/// locks, open until it executes its own program; the call is repeated until then.
+/// Opens a directory that has no owner any more, and repeats the attempt: a process that another test is just starting
+/// has inherited this test's open files, and their locks, until it executes its own program.
 fn open(path: &Path) -> FsDisk {
     let began = Instant::now();
     loop {
@@ -44,7 +47,7 @@ fn open(path: &Path) -> FsDisk {
 }
 
 #[test]
-fn a_directory_has_one_owner() {
+fn a_directory_has_only_one_owner() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a/b");
     let disk = FsDisk::open(&path).unwrap();
@@ -54,7 +57,7 @@ fn a_directory_has_one_owner() {
     drop(disk);
     assert!(
         matches!(FsDisk::open(&path), Err(Error::Locked { .. })),
-        "the journal owns it, too"
+        "the journal also owns the directory"
     );
     drop(journal);
     let (_, recovery) = Journal::open_or_create(open(&path), 1, options()).unwrap();
@@ -115,9 +118,9 @@ fn records_and_snapshots_in_real_files() {
     assert_eq!(next, last + 1);
 }
 
-/// A process that ends abruptly: its descriptors are closed, and nothing is flushed or cleaned up.
+/// The owner is a process that ends abruptly: its descriptors are closed, and nothing is flushed or cleaned up.
 #[test]
-fn an_owner_that_vanishes_leaves_a_journal_that_opens() {
+fn a_killed_owner_leaves_a_journal_that_opens() {
     let folder = tempfile::tempdir().unwrap();
     let (mut journal, _) = Journal::open_or_create(open(folder.path()), 1, options()).unwrap();
     for _ in 0..20 {
@@ -131,9 +134,9 @@ fn an_owner_that_vanishes_leaves_a_journal_that_opens() {
     assert_eq!((recovery.last_lsn, recovery.cut_bytes), (140, 0));
 }
 
-/// File modes exclude other users; docs/journal.md describes the guarantee.
+/// File modes exclude other users; docs/journal.md describes this guarantee.
 #[test]
-fn files_and_directory_are_for_their_owner_only() {
+fn only_the_owner_can_read_files_and_directory() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     let (mut journal, _) = Journal::open_or_create(open(&path), 1, options()).unwrap();
@@ -151,18 +154,18 @@ fn files_and_directory_are_for_their_owner_only() {
 
 const FIRST_SEGMENT: &str = "00000000000000000001.log";
 
-/// Data written after the removal is on no disk that a restart would read, so each later fdatasync counts as failed.
+/// A restart would not find data that was written after the removal, so each later fdatasync counts as failed.
 #[test]
 fn a_journal_without_its_directory_or_one_of_its_files_stops_writing() {
     type Remove = fn(&Path) -> std::io::Result<()>;
-    // The segment is large enough that no other one is created meanwhile; creating one would fail first.
+    // The segment is so large that no other segment is created meanwhile; creating one would fail first.
     let one_segment = Options::default();
     let removals: [Remove; 6] = [
         |path| std::fs::remove_dir_all(path),
         |path| std::fs::remove_file(path.join("lock")),
         |path| std::fs::remove_file(path.join("acknowledged")),
         |path| std::fs::remove_file(path.join(FIRST_SEGMENT)),
-        // A copy in its place is another file, which lacks all later data.
+        // A copy in the place of the file is another file, which lacks all later data.
         |path| {
             std::fs::copy(path.join(FIRST_SEGMENT), path.join("copy"))?;
             std::fs::rename(path.join("copy"), path.join(FIRST_SEGMENT))
@@ -211,9 +214,9 @@ fn a_journal_whose_segment_is_truncated_stops_writing() {
     drop(watch);
 }
 
-/// The watch ignores files that the journal removes itself, and files that are not its own.
+/// The watch ignores files that the journal removes itself, and files that are not the journal's.
 #[test]
-fn a_journal_that_prunes_itself_goes_on_under_the_watch() {
+fn pruning_does_not_trigger_the_watch_for_removed_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     let (mut journal, _) = Journal::open_or_create(open(&path), 1, options()).unwrap();
@@ -254,10 +257,10 @@ fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A copy made while the journal is written either is found to be incomplete, or has all records acknowledged before
-/// it began.
+/// A copy that is made while the journal is written either is found to be incomplete, or has all records that were
+/// acknowledged before the copy began.
 #[test]
-fn a_copy_of_a_running_journal_has_what_was_acknowledged() {
+fn a_copy_of_a_running_journal_has_all_acknowledged_records() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     let (mut journal, _) = Journal::open_or_create(open(&path), 1, options()).unwrap();
@@ -277,13 +280,15 @@ fn a_copy_of_a_running_journal_has_what_was_acknowledged() {
         for attempt in 0..2_000 {
             let copy = folder.path().join(format!("copy-{attempt}"));
             let before = acknowledged.load(Relaxed);
-            // A copy ends early if a snapshot is removed meanwhile, which happens to old ones.
+            // A copy fails if the journal removes a snapshot meanwhile, which happens to old snapshots.
             let is_whole = copy_files(&path, &copy).is_ok()
                 && verify(&FsDisk::look(&copy).unwrap()).is_ok_and(|found| found.is_sound());
             if is_whole {
                 let last = Journal::open(open(&copy), options()).map(|(_, recovery)| recovery.last_lsn);
                 if !last.as_ref().is_ok_and(|last| *last >= before) {
-                    lost = Some(format!("{last:?} of {before}"));
+                    lost = Some(format!(
+                        "the copy ends with {last:?}, but record {before} was acknowledged before it"
+                    ));
                 }
                 sound += usize::from(before > 300);
             }
@@ -332,7 +337,7 @@ fn damage_in_a_real_file_is_refused_and_repaired() {
     assert_eq!((recovery.last_lsn, recovery.cut_bytes), (1, 0));
 }
 
-/// tmpfs of 1 MiB; needs root.
+/// File system tmpfs of 1 MiB. Mounting it needs root.
 struct SmallDisk {
     folder: tempfile::TempDir,
 }
@@ -361,7 +366,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_disk_that_is_really_full() {
+fn a_full_tmpfs_refuses_records_and_accepts_them_again() {
     let Some(small) = SmallDisk::mount() else {
         println!("skipped: a full disk needs a small tmpfs, and mounting one needs root");
         return;

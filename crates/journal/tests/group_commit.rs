@@ -1,4 +1,4 @@
-//! Many threads on one journal.
+//! Tests of many threads on one journal.
 
 mod common;
 
@@ -14,8 +14,8 @@ fn start(disk: &SimDisk) -> GroupCommit<SimDisk> {
     GroupCommit::start(journal).unwrap()
 }
 
-/// Appends from many threads: each record has its thread's number, a counter and filler. Returns (last number, thread,
-/// counters) of each call.
+/// Appends from many threads: each record has the number of its thread, a counter and filler. Returns (last number,
+/// thread, counters) of each call.
 fn hammer(shared: &GroupCommit<SimDisk>, threads: u8, calls: u64) -> Vec<(Lsn, u8, u64, u64)> {
     let log = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -47,7 +47,7 @@ fn hammer(shared: &GroupCommit<SimDisk>, threads: u8, calls: u64) -> Vec<(Lsn, u
 }
 
 #[test]
-fn every_thread_s_records_are_there_in_its_order() {
+fn the_records_of_every_thread_are_in_its_order() {
     let disk = SimDisk::new(1);
     let shared = start(&disk);
     let calls = hammer(&shared, 6, 200);
@@ -71,14 +71,14 @@ fn every_thread_s_records_are_there_in_its_order() {
 }
 
 #[test]
-fn one_sync_serves_many_and_nobody_is_told_early() {
+fn one_sync_serves_many_callers_and_no_caller_returns_early() {
     let disk = SimDisk::new(1);
     let shared = start(&disk);
     for _ in 0..200 {
         let last = shared.append(&[(1, b"a"), (2, b"b")]).unwrap();
         let durable = shared.wait(last).unwrap();
         assert!(durable >= last && shared.durable_lsn() >= last);
-        // Durable records are on the disk: a copy of it still has them after a power cut.
+        // Durable records are on the disk: a copy of the disk still has them after a power cut.
         let copy = disk.fork(last);
         copy.power_cut();
         let (_, recovery) = Journal::open(copy, Options::small()).unwrap();
@@ -101,7 +101,7 @@ fn one_sync_serves_many_and_nobody_is_told_early() {
 }
 
 #[test]
-fn a_power_cut_takes_nothing_that_was_waited_for() {
+fn a_power_cut_loses_no_record_that_a_caller_waited_for() {
     for seed in 0..60 {
         let disk = SimDisk::new(seed);
         let shared = start(&disk);
@@ -132,7 +132,7 @@ fn a_power_cut_takes_nothing_that_was_waited_for() {
 }
 
 #[test]
-fn a_failed_sync_poisons_everyone() {
+fn a_failed_sync_returns_an_error_to_every_caller() {
     let disk = SimDisk::new(1);
     let shared = start(&disk);
     shared.wait(shared.append(&[(1, b"good")]).unwrap()).unwrap();
@@ -149,7 +149,7 @@ fn a_failed_sync_poisons_everyone() {
 }
 
 #[test]
-fn a_full_disk_takes_all_or_nothing_and_works_again() {
+fn a_full_disk_accepts_all_records_of_a_call_or_none_and_works_again() {
     let disk = SimDisk::new(1);
     let shared = start(&disk);
     disk.set_capacity_bytes(Some(2 * 4096));
@@ -178,7 +178,7 @@ fn a_full_disk_takes_all_or_nothing_and_works_again() {
 }
 
 #[test]
-fn limits_and_work_between_groups() {
+fn limits_are_checked_and_work_runs_between_groups() {
     let disk = SimDisk::new(1);
     let shared = start(&disk);
     assert!(matches!(
@@ -210,7 +210,7 @@ fn limits_and_work_between_groups() {
 }
 
 #[test]
-fn dropping_it_commits() {
+fn dropping_the_group_commit_commits() {
     let disk = SimDisk::new(1);
     let shared = start(&disk);
     let last = shared.append(&[(1, b"a"), (1, b"b"), (1, b"c")]).unwrap();

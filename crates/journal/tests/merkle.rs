@@ -22,7 +22,8 @@ fn sha256(parts: &[&[u8]]) -> Hash {
     sha2::Sha256::digest(parts.concat()).into()
 }
 
-/// RFC 6962 section 2.1, literally, over leaves `from` to `to`; each subtree is computed only once.
+/// Returns the Merkle tree hash of leaves `from` to `to`: RFC 6962 section 2.1, literally, with each subtree computed
+/// only once.
 fn mth(from: u64, to: u64) -> Hash {
     thread_local!(static KNOWN: RefCell<HashMap<(u64, u64), Hash>> = RefCell::default());
     if let Some(known) = KNOWN.with_borrow(|known| known.get(&(from, to)).copied()) {
@@ -46,7 +47,7 @@ fn half(n: u64) -> u64 {
     k
 }
 
-/// RFC 6962 section 2.1.1.
+/// Returns the audit path, literally as in RFC 6962 section 2.1.1.
 fn path(m: u64, from: u64, to: u64) -> Vec<Hash> {
     if to - from == 1 {
         return Vec::new();
@@ -59,7 +60,7 @@ fn path(m: u64, from: u64, to: u64) -> Vec<Hash> {
     }
 }
 
-/// RFC 6962 section 2.1.2.
+/// Returns the consistency proof, literally as in RFC 6962 section 2.1.2.
 fn subproof(m: u64, from: u64, to: u64, whole: bool) -> Vec<Hash> {
     if m == to - from {
         return if whole { Vec::new() } else { vec![mth(from, to)] };
@@ -76,7 +77,7 @@ fn hex(hash: &Hash) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The eight leaves of certificate-transparency's own tests (google/certificate-transparency, merkletree).
+/// Returns the eight leaves of certificate-transparency's own tests (google/certificate-transparency, merkletree).
 fn published() -> Vec<Vec<u8>> {
     let leaves = [
         "",
@@ -244,7 +245,7 @@ impl Hasher for Counting {
 }
 
 #[test]
-fn a_batched_hasher_gets_batches() {
+fn a_hasher_receives_its_input_in_batches() {
     let size = 10_000;
     let counting = Counting::default();
     let batched = root(&counting, (0..size).map(leaf));
@@ -254,7 +255,7 @@ fn a_batched_hasher_gets_batches() {
 }
 
 #[test]
-fn a_tree_grows_in_any_portions_and_can_be_put_away() {
+fn a_tree_grows_in_any_portions_and_can_be_restored() {
     let all = hashes(700);
     for portions in [1, 2, 3, 7, 64, 100, 699] {
         let mut tree = Tree::new();

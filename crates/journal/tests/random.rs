@@ -1,4 +1,4 @@
-//! Random sequences of operations and disk faults, compared with a model: every result that a caller received stays
+//! Random sequences of operations and disk faults, compared with a model: every result that a caller has received stays
 //! true.
 
 mod common;
@@ -23,7 +23,7 @@ enum Step {
     CutAt(u64),
     Fail(Op, u64),
     ShortWrites(bool),
-    /// Sets the free space, in sectors; none: unlimited.
+    /// Sets the free space in sectors; `None` means unlimited space.
     Free(Option<u64>),
 }
 
@@ -54,7 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Runs one step. Returns false if the journal has to be opened again.
+/// Runs one step. Returns `false` if the journal has to be opened again.
 fn take(step: &Step, disk: &SimDisk, journal: &mut Journal<SimDisk>, told: &mut ReceivedResults) -> bool {
     let before = told.clone();
     let outcome = match step {
@@ -110,7 +110,7 @@ fn run(seed: u64, steps: &[Step]) -> Result<(), String> {
             if disk.is_dead() {
                 disk.power_cut();
             }
-            // One opening may meet an injected fault or a full disk; the next one must not.
+            // One opening may fail because of an injected fault or a full disk; the next one must not fail.
             journal = match Journal::open(disk.clone(), lineside_journal::Options::small()) {
                 Ok(_) => Some(reopen_safely(&disk, &mut told)?),
                 Err(_) => {
@@ -143,7 +143,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_told_stays_true(seed in any::<u64>(), steps in proptest::collection::vec(step(), 1..60)) {
+    fn received_results_stay_true(seed in any::<u64>(), steps in proptest::collection::vec(step(), 1..60)) {
         run(seed, &steps).map_err(TestCaseError::fail)?;
     }
 }

@@ -1,5 +1,5 @@
-//! Repairs compared with an oracle: it knows, from the undamaged journal, where each record is, and therefore which
-//! records a damage leaves intact.
+//! Tests that compare repairs with an oracle. The oracle knows, from the undamaged journal, where each record is, and
+//! therefore which records are intact after a damage.
 
 mod common;
 
@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Range of bytes of a file.
 type Bytes = (String, std::ops::Range<u64>);
 
-/// Undamaged journal.
+/// Undamaged journal, with the place of each record.
 struct Whole {
     disk: SimDisk,
     received: ReceivedResults,
-    /// Place of each record.
+    /// File and bytes of each record.
     places: BTreeMap<Lsn, Bytes>,
 }
 
@@ -69,7 +69,7 @@ impl Whole {
         let same = |(file, range): &Bytes| {
             let range = range.start as usize..range.end as usize;
             let whole = self.disk.content(file).unwrap();
-            // Zeros at the end of a record also return when the repair gives a short file its length.
+            // Zeros at the end of a record also return when the repair extends a short file to its right length.
             damaged.content(file).is_some_and(|mut now| {
                 now.resize(whole.len(), 0);
                 now[range.clone()] == whole[range]
@@ -79,8 +79,8 @@ impl Whole {
         same.map(|(lsn, _)| *lsn).collect()
     }
 
-    /// Returns the records that must remain: every intact one up to the snapshot, and those after it up to the first
-    /// one that is not.
+    /// Returns the records that must remain: every intact record up to the snapshot, and the records after it up to the
+    /// first one that is not intact.
     fn expected(&self, damaged: &SimDisk) -> BTreeSet<Lsn> {
         let intact = self.intact(damaged);
         let newest = self.received.snapshot;
@@ -116,7 +116,7 @@ impl Whole {
     }
 
     /// Repairs `damaged` without an interruption, and with a power cut at each step, after which the repair is
-    /// repeated. `seeds`: number of power cuts at each step, which leave different unsynced changes. Returns the
+    /// repeated. `seeds` is the number of power cuts at each step, which leave different unsynced changes. Returns the
     /// report.
     fn repairs_after_power_cuts(
         &self,
@@ -141,8 +141,8 @@ impl Whole {
         report
     }
 
-    /// Checks the records that remain, that the gaps between them are named, that a second repair changes nothing, and
-    /// that the journal continues.
+    /// Checks the records that remain, that the report names the gaps between them, that a second repair changes
+    /// nothing, and that the journal can be used further.
     fn is_right(&self, repaired: &SimDisk, expected: &BTreeSet<Lsn>, at: &str, report: &RepairReport) {
         let found = verify(repaired).unwrap();
         assert!(found.is_sound(), "{at}: {report:?} {found:?}");
@@ -173,7 +173,11 @@ impl Whole {
         let before = repaired.counts().changes();
         let again = repair(repaired, Options::small()).unwrap();
         assert_eq!(again.notes, ["nothing is wrong"], "{at}");
-        assert_eq!(repaired.counts().changes(), before, "{at}: a second repair wrote");
+        assert_eq!(
+            repaired.counts().changes(),
+            before,
+            "{at}: a second repair has changed files"
+        );
 
         let (journal, _) = Journal::open(repaired.clone(), Options::small()).unwrap();
         let last = report.last_lsn;
@@ -234,7 +238,7 @@ fn a_flipped_bit_costs_one_record_before_the_snapshot_and_all_later_ones_after_i
     );
 }
 
-/// Damages one file or more: zeros, noise, shorter and missing files.
+/// Damages one or more files: zeros, noise, shorter files and missing files.
 fn harm(whole: &Whole, damaged: &SimDisk, random: &mut Random) {
     for _ in 0..=random.below(4) {
         let logs = whole.logs();
@@ -251,7 +255,7 @@ fn harm(whole: &Whole, damaged: &SimDisk, random: &mut Random) {
                 .for_each(|byte| *byte ^= 1 + random.below(255) as u8),
             3 => content.truncate(from),
             4 => content[..64.min(to)].fill(0xa5),
-            // A missing first segment looks like a pruned one.
+            // A journal without its first segment looks like a pruned one.
             _ if *name != logs[0] => {
                 damaged.put(name, None);
                 continue;
@@ -283,7 +287,7 @@ fn every_intact_record_before_the_snapshot_remains_after_any_damage() {
     );
 }
 
-/// Damages for the tests that interrupt a repair.
+/// Returns the damaged journals for the tests that interrupt a repair.
 fn damages(whole: &Whole) -> Vec<(&'static str, SimDisk)> {
     let logs = whole.logs();
     let middle = &whole.places[&(whole.received.snapshot - 2)];
@@ -336,9 +340,10 @@ fn damages(whole: &Whole) -> Vec<(&'static str, SimDisk)> {
     ]
 }
 
-/// A repair that ends at any step, by a power cut or an error of the disk, is repeated with the same result.
+/// A repair that ends at any step, by a power cut or by an error of the disk, gives the same result when it is
+/// repeated.
 #[test]
-fn a_repair_that_is_interrupted_at_any_step_is_repeated() {
+fn a_repair_that_is_interrupted_at_any_step_can_be_repeated() {
     let whole = Whole::new();
     for has_mark in [true, false] {
         for (what, damaged) in damages(&whole) {
@@ -385,7 +390,7 @@ fn segments_whose_names_were_exchanged_lose_no_record() {
     let logs = whole.logs();
     let pairs = (0..logs.len()).flat_map(|one| (one + 1..logs.len()).map(move |other| (one, other)));
     for (one, other) in pairs.map(|(one, other)| (&logs[one], &logs[other])) {
-        // The headers may be damaged, too: then the first records show where a file belongs.
+        // The headers may be damaged, too: then the first records show to which segment a file belongs.
         for damaged_headers in [&[][..], &[one], &[other], &[one, other]] {
             let exchanged = whole.disk.fork(1);
             exchanged.put(one, whole.disk.content(other));
@@ -402,7 +407,7 @@ fn segments_whose_names_were_exchanged_lose_no_record() {
     }
 }
 
-/// The checksums of the records show what the headers, the mark and the snapshot no longer say.
+/// The checksums of the records show the id that the headers, the mark and the snapshot no longer show.
 #[test]
 fn records_remain_although_every_header_the_mark_and_the_snapshot_are_gone() {
     let whole = Whole::new();
@@ -431,7 +436,7 @@ fn records_remain_although_every_header_the_mark_and_the_snapshot_are_gone() {
     group(&mut journal, &mut ReceivedResults::default(), 3).unwrap();
 }
 
-/// The operator restores the files after a repair that was not confirmed: records that exist again are not reported as
+/// The operator restores files after a repair that was not confirmed: records that exist again are not reported as
 /// lost.
 #[test]
 fn restored_records_are_not_reported_as_lost() {
@@ -475,10 +480,10 @@ fn a_journal_stays_closed_until_its_repair_is_confirmed() {
     assert_eq!(recovery.last_lsn, last - 1);
 }
 
-/// Repairs again, and compares the result with that of a repair that was not interrupted.
+/// Repairs again, and compares the result with the result of a repair that was not interrupted.
 fn repeats(whole: &Whole, disk: &SimDisk, expected: &BTreeSet<Lsn>, once: &RepairReport, at: &str) {
     if verify(disk).unwrap().is_sound() {
-        // Only the record of the repair was left to remove.
+        // The interrupted repair only had to remove its record.
         let finished = RepairReport {
             last_lsn: once.last_lsn,
             ..RepairReport::default()
@@ -499,7 +504,7 @@ fn repeats(whole: &Whole, disk: &SimDisk, expected: &BTreeSet<Lsn>, once: &Repai
     whole.is_right(disk, expected, at, &report);
 }
 
-/// Returns whether the first damage is before the last segment, whose records an opening does not read.
+/// Returns whether the first damage is before the last segment. Opening a journal does not read the records there.
 fn is_early_damage(disk: &SimDisk) -> bool {
     let found = verify(disk).unwrap();
     found
@@ -509,7 +514,7 @@ fn is_early_damage(disk: &SimDisk) -> bool {
         && !disk.list().unwrap().contains(&"repair".into())
 }
 
-/// On a full disk a repair fails before it has renamed or changed anything, and names the loss once there is space.
+/// On a full disk a repair fails before it has renamed or changed anything, and reports the loss once there is space.
 #[test]
 fn a_repair_on_a_full_disk_changes_nothing() {
     let whole = Whole::new();
@@ -519,7 +524,7 @@ fn a_repair_on_a_full_disk_changes_nothing() {
             if !has_mark {
                 damaged.put("acknowledged", None);
             }
-            // Files that the repair itself removes.
+            // The repair itself removes these files.
             damaged.put("next.tmp", None);
             let contents = |disk: &SimDisk| {
                 let names = disk.list().unwrap().into_iter();

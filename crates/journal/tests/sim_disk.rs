@@ -1,4 +1,4 @@
-//! The simulated disk loses what a disk may lose, and nothing else.
+//! Tests of the simulated disk: it loses only data that a real disk may lose.
 
 use lineside_journal::{Disk, DiskFile, Op, SimDisk};
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ fn read(disk: &SimDisk, name: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn what_is_synced_stays_and_what_is_not_may_be_anything_between() {
+fn synced_data_survives_and_unsynced_data_may_survive_in_part() {
     let mut seen = BTreeSet::new();
     for seed in 0..200 {
         let disk = SimDisk::new(seed);
@@ -28,14 +28,17 @@ fn what_is_synced_stays_and_what_is_not_may_be_anything_between() {
                 .all(|sector| sector.iter().all(|byte| *byte == sector[0]))
         );
         seen.insert((bytes[512], bytes[1024]));
-        assert!(file.len().is_err(), "files opened before a cut are dead");
+        assert!(
+            file.len().is_err(),
+            "a file that was opened before a power cut must return errors"
+        );
     }
     let all = [1, 2, 3].into_iter().flat_map(|a| [(a, 1), (a, 4)]);
     assert_eq!(seen, all.collect());
 }
 
 #[test]
-fn names_last_from_the_sync_of_the_directory_on() {
+fn names_are_durable_after_the_sync_of_the_directory() {
     let (mut kept, mut lost, mut renamed) = (0, 0, 0);
     for seed in 0..200 {
         let disk = SimDisk::new(seed);
@@ -67,7 +70,7 @@ fn names_last_from_the_sync_of_the_directory_on() {
 }
 
 #[test]
-fn a_failed_sync_may_forget_for_ever_what_still_reads_right() {
+fn a_failed_sync_may_lose_data_that_can_still_be_read() {
     let mut forgotten = 0;
     for seed in 0..100 {
         let disk = SimDisk::new(seed);
@@ -87,7 +90,7 @@ fn a_failed_sync_may_forget_for_ever_what_still_reads_right() {
 }
 
 #[test]
-fn faults_happen_once_and_where_they_were_set() {
+fn a_fault_happens_once_at_the_operation_for_which_it_was_set() {
     let disk = SimDisk::new(1);
     let file = disk.create("a").unwrap();
     disk.fail_nth(Op::Write, 2);
@@ -107,7 +110,7 @@ fn faults_happen_once_and_where_they_were_set() {
 }
 
 #[test]
-fn space_runs_out_and_comes_back() {
+fn a_full_disk_accepts_data_again_after_space_is_freed() {
     let disk = SimDisk::new(1);
     disk.set_capacity_bytes(Some(1536));
     let file = disk.create("a").unwrap();
@@ -121,7 +124,7 @@ fn space_runs_out_and_comes_back() {
     assert_eq!(
         other.write_at(0, &[1; 2000]).unwrap(),
         512,
-        "a write takes what there is"
+        "a write uses the space that is left"
     );
     assert_eq!(
         other.write_at(512, &[1]).unwrap_err().kind(),
@@ -130,7 +133,7 @@ fn space_runs_out_and_comes_back() {
     assert_eq!(
         file.write_at(0, &[1; 1024]).unwrap(),
         1024,
-        "allocated space is there"
+        "allocated space is available on a full disk"
     );
     disk.remove("a").unwrap();
     assert_eq!(other.write_at(512, &[1]).unwrap(), 1);

@@ -7,9 +7,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 /// Reason why a text cannot be used as an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressError {
-    /// The text has another form. The user gives another one: exit code 2.
+    /// The text does not have a supported form. The user must correct the command line; the exit code is 2.
     Form(String),
-    /// The form is right, but the resolver of this machine knows no address of the name: exit code 1.
+    /// The text has a supported form, but the resolver of this machine knows no address for the name; the exit code is
+    /// 1.
     Unresolved {
         /// The text.
         text: String,
@@ -42,7 +43,7 @@ impl From<String> for AddressError {
 /// because a server listens on IPv4 by default.
 ///
 /// # Errors
-/// The text has another form, or the name has no address.
+/// The text does not have this form, or the name has no address.
 pub fn parse(text: &str) -> Result<SocketAddr, AddressError> {
     let form = |why: &dyn fmt::Display| {
         AddressError::Form(format!(
@@ -58,7 +59,7 @@ pub fn parse(text: &str) -> Result<SocketAddr, AddressError> {
         return Err(form(&"no host name"));
     }
     let found = text.to_socket_addrs().map_err(|error| match error.kind() {
-        // The port is missing or no number.
+        // The port is missing or is not a number.
         ErrorKind::InvalidInput => form(&error),
         _ => unresolved(&error),
     })?;
@@ -68,10 +69,11 @@ pub fn parse(text: &str) -> Result<SocketAddr, AddressError> {
     first.ok_or_else(|| unresolved(&"the resolver found none"))
 }
 
-/// Returns the address of a console, given as [`parse`] takes it or as a URL, such as `http://127.0.0.1:7700/status`.
+/// Returns the address of a console. The text has a form that [`parse`] accepts, or is a URL such as
+/// `http://127.0.0.1:7700/status`.
 ///
 /// # Errors
-/// Those of [`parse`].
+/// See [`parse`].
 pub fn console(text: &str) -> Result<SocketAddr, AddressError> {
     let authority = text.strip_prefix("http://").unwrap_or(text);
     parse(authority.split('/').next().unwrap_or(authority))

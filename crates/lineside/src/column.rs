@@ -8,7 +8,7 @@ pub mod text;
 
 use clap::Subcommand;
 
-/// Verbs of `lineside column`.
+/// Subcommands of `lineside column`.
 #[derive(Subcommand)]
 pub enum Verb {
     Serve(serve::Serve),
@@ -23,10 +23,10 @@ pub enum Verb {
     Repair(repair::Repair),
 }
 
-/// Runs one verb.
+/// Runs the given subcommand.
 ///
 /// # Errors
-/// The verb failed, or the server refused the request.
+/// The subcommand failed, or the server refused the request.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Serve(arguments) => serve::run(arguments, as_json),

@@ -135,7 +135,7 @@ impl Config {
     /// Reads `file`; [`Config::check`] checks the values.
     ///
     /// # Errors
-    /// The file cannot be read, is not TOML, or has a section that no service has.
+    /// The file cannot be read, is not TOML, or has a section whose name is neither a service nor a shared section.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
         let fail = |issue| ConfigError {
             file: file.into(),
@@ -155,7 +155,7 @@ impl Config {
     /// Parses the text of a configuration file for a program that has these services.
     ///
     /// # Errors
-    /// The text is not TOML, or has a section that no service has.
+    /// The text is not TOML, or has a section whose name is neither a service nor a shared section.
     pub fn parse(text: &str, definitions: &'static [ServiceDef]) -> Result<Self, ConfigIssue> {
         let mut config = Self::of_services(definitions);
         // A plain table reports duplicate keys, which `DeTable` accepts.
@@ -249,7 +249,7 @@ impl Config {
     /// text needs no quotes.
     ///
     /// # Errors
-    /// The text has another form, or names a section that does not exist or is repeated in the file.
+    /// The text does not have this form, or names a section that does not exist or is repeated in the file.
     pub fn set(&mut self, assignment: &str) -> Result<(), String> {
         let parts = || {
             let (path, value) = assignment.split_once('=')?;
@@ -298,7 +298,7 @@ impl Config {
             ProcessConfig::default()
         });
         let mut services = Vec::new();
-        // Ports in use, and who uses each.
+        // Ports that are taken so far, each with the name of its user: the console or a service.
         let mut ports = vec![("the console", console.listen.port())];
         let mut sections: Vec<_> = self.services.iter().collect();
         sections.sort_by_key(|service| service.definition);
@@ -340,7 +340,7 @@ impl Config {
     }
 }
 
-/// Returns a mistake for each of `allowed_hosts` that no `Host` header can name.
+/// Returns a mistake for each entry of `allowed_hosts` that cannot be the host name of a `Host` header.
 fn wrong_hosts(section: &Section, console: &ConsoleConfig) -> Vec<ConfigIssue> {
     let is_name = |name: &str| {
         let is_part = |part: &str| {

@@ -138,7 +138,7 @@ fn a_value_of_the_command_line_overrides_the_file() {
 }
 
 #[test]
-fn one_interface_or_a_list_of_them() {
+fn one_interface_or_a_list_of_interfaces_is_accepted_but_not_both() {
     let of = |text: &str| match check(text) {
         Ok(config) => config.datapath.interfaces,
         Err(issues) => panic!("{text}: {issues:?}"),
@@ -152,7 +152,7 @@ fn one_interface_or_a_list_of_them() {
     let both = only_issue(&format!("{two}interface = \"eth0\"\n"));
     assert_eq!(both.line, Some(3));
     assert!(both.what.contains("remove one of the two"), "{both:?}");
-    // Also if one of them repeats the default.
+    // Both keys together are also refused if one of them has its default value.
     let both = only_issue("[datapath]\ninterface = \"eth0\"\ninterfaces = [\"lo\"]\n");
     assert!(both.what.contains("remove one of the two"), "{both:?}");
     let nine = only_issue(
@@ -161,7 +161,7 @@ fn one_interface_or_a_list_of_them() {
     assert!(nine.what.contains("9 names: must be 1 to 8 names"), "{nine:?}");
     let twice = only_issue("[datapath]\ninterfaces = [\"a\", \"b\", \"a\"]\n");
     assert!(twice.what.contains("\"a\" is listed twice"), "{twice:?}");
-    // The option replaces both keys of the file.
+    // The option `--interface` replaces whichever of the two keys the file has.
     for file in [two, "[datapath]\ninterface = \"eth0\"\n"] {
         let mut config = Config::parse(file, SERVICES).unwrap();
         DatapathConfig::set_interfaces(&mut config.datapath, &[]);

@@ -32,7 +32,7 @@ pub struct Daemon {
     warnings: Vec<String>,
 }
 
-/// Running service, for the announcement.
+/// Running service, as the announcement at the start of the server describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serving {
     /// Name of the service.

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// Verbs of `lineside fabric`.
+/// Subcommands of `lineside fabric`.
 #[derive(Subcommand)]
 pub enum Verb {
     Replay(Replay),
@@ -57,10 +57,10 @@ pub struct Replay {
     threads: Option<NonZeroUsize>,
 }
 
-/// Runs one verb.
+/// Runs the given subcommand.
 ///
 /// # Errors
-/// The verb failed, or found a difference.
+/// The subcommand failed, or found a difference.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Replay(arguments) => run_replay(&arguments, as_json),

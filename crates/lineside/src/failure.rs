@@ -98,12 +98,12 @@ pub fn message_and_hint(error: &anyhow::Error) -> (String, Option<String>) {
             continue;
         }
         told.push_str(text);
-        // If an error repeats the text of its cause at its end, the remedy ends before it.
+        // If an error repeats the text of its cause at its end, the remedy ends where that text begins.
         let cause = chain
             .get(at + 1)
             .and_then(|cause| text.strip_suffix(cause.as_str()));
         let own = cause.and_then(|own| own.strip_suffix(": ")).unwrap_or(text);
-        // Each line is a mistake of its own.
+        // Each line of the error reports a separate mistake, with its own remedy.
         let lines: Vec<_> = own.lines().map(split_remedy).collect();
         let statements: Vec<_> = lines.iter().map(|(statement, _)| *statement).collect();
         let statement = statements.join("\n");

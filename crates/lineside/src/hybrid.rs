@@ -14,7 +14,7 @@ mod serve;
 
 use clap::Subcommand;
 
-/// Verbs of `lineside hybrid`.
+/// Subcommands of `lineside hybrid`.
 #[derive(Subcommand)]
 pub enum Verb {
     Init(init::Init),
@@ -46,10 +46,10 @@ pub enum Verb {
     Join(join::Join),
 }
 
-/// Runs one verb.
+/// Runs the given subcommand.
 ///
 /// # Errors
-/// The verb failed, or the node refused the request.
+/// The subcommand failed, or the node refused the request.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Init(arguments) => arguments.run(as_json),

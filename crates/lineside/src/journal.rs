@@ -1,21 +1,23 @@
 //! `lineside journal …`: verifies, repairs and prints the journal of any service.
 
 use crate::out::Unwritten;
+use crate::transfer::entries::{self, DecodedRecord};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lineside_journal::{
     Disk, Error, FsDisk, Lsn, Options, Record, RepairReport, VerifyReport, confirm_repair, dump_over_gaps,
     has_journal, repair_unconfirmed, verify,
 };
+use lineside_transfer::server::KIND;
 use lineside_util::hex::to_hex;
 use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-/// Number of payload bytes that `dump` prints for a record.
+/// Maximum number of payload bytes that `dump` prints for a record.
 const SHOWN_BYTES: usize = 32;
 
-/// Verbs of `lineside journal`.
+/// Subcommands of `lineside journal`.
 #[derive(Subcommand)]
 pub enum Verb {
     /// Read every byte of a journal and print what is wrong; changes nothing.
@@ -29,6 +31,9 @@ pub enum Verb {
     /// part are kept under other names. The service must be stopped.
     Repair(JournalDir),
     /// Print the records of a journal, one a line; changes nothing.
+    ///
+    /// The records of a ledger of `transfer` are decoded, and the tokens of its sessions are left out. Of other
+    /// services, the kinds, lengths and first bytes are printed.
     Dump(Dump),
 }
 
@@ -51,7 +56,7 @@ pub struct Dump {
     limit: Option<u64>,
 }
 
-/// Runs one verb.
+/// Runs the given subcommand.
 ///
 /// # Errors
 /// The journal cannot be read or written; for `verify` also if something is wrong.
@@ -108,13 +113,13 @@ impl JournalDir {
                     "{bytes} bytes after record {last} belong to a group that {}; the next start removes them",
                     match found.is_proved {
                         true => "was never acknowledged",
-                        false => "seems unfinished (not certain)",
+                        false => "seems to be incomplete (this is not certain)",
                     }
                 )?;
             }
             if found.is_sound() && !found.is_proved {
                 say!(
-                    "the file `acknowledged` is missing or damaged: newest records could be missing unnoticed"
+                    "the file `acknowledged` is missing or damaged: the newest records may be missing unnoticed"
                 )?;
             }
             for (from, to) in &found.gaps {
@@ -145,17 +150,17 @@ impl JournalDir {
         match found.findings.len() {
             0 => Ok(()),
             1 => bail!(
-                "1 thing is wrong: restore the file from a copy, or see `lineside journal repair --help`"
+                "1 error was found: restore the file from a copy, or see `lineside journal repair --help`"
             ),
             count => bail!(
-                "{count} things are wrong: restore the files from a copy, or see `lineside journal repair --help`"
+                "{count} errors were found: restore the files from a copy, or see `lineside journal repair --help`"
             ),
         }
     }
 
     fn repair(&self, as_json: bool) -> anyhow::Result<()> {
         let looked = self.look()?;
-        // Opening would change a directory that is not a journal's.
+        // Opening a directory as a journal would write to it, so a directory of another kind is refused first.
         if looked.used_before().is_none() {
             self.refuse_other(&looked)?;
         }
@@ -219,14 +224,20 @@ impl Dump {
     fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let disk = self.place.look()?;
         self.place.refuse_other(&disk)?;
+        let is_ledger = disk.used_before().is_some() && FsDisk::look_at(disk.path(), &KIND).is_ok();
+        let decode = |record: &Record<'_>| {
+            is_ledger
+                .then(|| entries::decode(record.kind, record.payload))
+                .flatten()
+        };
         let mut out = BufWriter::new(std::io::stdout().lock());
         let (mut written, mut left) = (Ok(()), self.limit.unwrap_or(u64::MAX));
         let read = dump_over_gaps(&disk, self.from, |record| {
             if written.is_ok() && left > 0 {
                 left -= 1;
                 written = match as_json {
-                    true => writeln!(out, "{}", shown_json(&record)),
-                    false => writeln!(out, "{}", shown(&record)),
+                    true => writeln!(out, "{}", shown_json(&record, decode(&record))),
+                    false => writeln!(out, "{}", shown(&record, decode(&record))),
                 };
             }
         });
@@ -235,7 +246,10 @@ impl Dump {
     }
 }
 
-fn shown(record: &Record<'_>) -> String {
+fn shown(record: &Record<'_>, decoded: Option<DecodedRecord>) -> String {
+    if let Some(decoded) = decoded {
+        return format!("{} {} {}", record.lsn, decoded.name, decoded.fields);
+    }
     let some = &record.payload[..record.payload.len().min(SHOWN_BYTES)];
     let more = if some.len() < record.payload.len() {
         " ..."
@@ -253,10 +267,15 @@ fn shown(record: &Record<'_>) -> String {
     )
 }
 
-fn shown_json(record: &Record<'_>) -> serde_json::Value {
+fn shown_json(record: &Record<'_>, decoded: Option<DecodedRecord>) -> serde_json::Value {
+    let payload = match &decoded {
+        Some(decoded) if decoded.is_secret => None,
+        _ => Some(to_hex(record.payload)),
+    };
+    let (name, fields) = decoded.map(|decoded| (decoded.name, decoded.fields)).unzip();
     json!({
         "lsn": record.lsn, "kind": record.kind, "file": format!("{:020}.log", record.segment),
-        "offset": record.offset, "payload": to_hex(record.payload)
+        "offset": record.offset, "name": name, "fields": fields, "payload": payload
     })
 }
 

@@ -206,7 +206,7 @@ pub fn usage(usage_error: &clap::Error) -> ExitCode {
     if as_json {
         tell!("{}", failure::usage_object(&usage_error.render().to_string()));
     } else {
-        // A full standard error leaves no place to report this to.
+        // A failed write to standard error is ignored, because there is no other stream on which to report it.
         let _ = usage_error.print();
     }
     ExitCode::from(u8::try_from(usage_error.exit_code()).unwrap_or(EXIT_WRONG_ARGUMENTS))

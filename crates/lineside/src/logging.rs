@@ -16,13 +16,13 @@ use tracing_subscriber::registry::LookupSpan;
 /// Lowest level of the events that are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
-    /// Only errors.
+    /// Errors only.
     Error,
-    /// Also conditions that need attention.
+    /// Errors, and warnings: conditions that an operator should correct.
     Warn,
-    /// Also events of normal operation.
+    /// Errors, warnings, and events of normal operation.
     Info,
-    /// Also details for finding a fault.
+    /// All events of `Info`, and details that help to find a fault.
     Debug,
     /// Everything.
     Trace,

@@ -81,11 +81,12 @@ fn pages(command: &Command, directory: &Path) -> anyhow::Result<usize> {
     page.render(&mut text)?;
     let text = String::from_utf8(text).context("a manual page is not UTF-8")?;
     std::fs::write(&file, with_synopsis(&text, command))
-        .with_context(|| format!("{}: writing a manual page", file.display()))?;
+        .with_context(|| format!("{}: cannot write the manual page", file.display()))?;
     Ok(written)
 }
 
-/// Returns a page with the synopsis of [`synopsis`]; that of `clap_mangen` leaves out the values of options.
+/// Returns the page with the synopsis that [`synopsis`] makes, because the one of `clap_mangen` lacks the values of
+/// options.
 fn with_synopsis(page: &str, command: &Command) -> String {
     let [begin, end] = [".SH SYNOPSIS\n", ".SH DESCRIPTION\n"];
     let parts = page.split_once(begin).and_then(|(before, rest)| {

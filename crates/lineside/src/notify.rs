@@ -26,7 +26,7 @@ pub fn watchdog_interval() -> Option<Duration> {
 }
 
 fn say(state: &[NotifyState<'_>]) {
-    // The server runs even if the service manager cannot be notified.
+    // A failed notification is ignored: the server runs even if the service manager cannot be reached.
     let _ = notify(state);
 }
 

@@ -73,6 +73,6 @@ pub fn counted(number: impl Display, what: &str) -> String {
 
 /// Writes a line to standard error. If the write fails, the line is lost.
 pub fn tell(words: Arguments<'_>) {
-    // No other place is left to report this to.
+    // A failed write to standard error is ignored, because there is no other stream on which to report it.
     let _ = io::stderr().lock().write_all(format!("{words}\n").as_bytes());
 }

@@ -110,13 +110,13 @@ impl NoKeepFastPath {
 #[derive(Args)]
 pub struct Assignments {
     /// Replace one value of the configuration file, such as spv.lease_s=30; may be given more than once. A value that
-    /// has an option of its own, such as --console, is given only once.
+    /// also has a separate option, such as --console, must be given only once.
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
 }
 
 impl Assignments {
-    /// Replaces values of `config`. `given` has the keys that options of their own replace, with these options.
+    /// Replaces values of `config`. `given` has the keys that separate options have already set, with these options.
     ///
     /// # Errors
     /// An assignment is malformed, or an option gives the same value.
@@ -140,7 +140,8 @@ impl Overrides {
     /// Returns the configuration in `file`, or the default one, with the values of all these options.
     ///
     /// # Errors
-    /// The file cannot be read, is not TOML, or has a section that no service has; two options give the same value.
+    /// The file cannot be read, is not TOML, or has a section whose name is neither a service nor a shared section; or
+    /// two options give the same value.
     pub fn over_all(
         self,
         file: Option<PathBuf>,
@@ -175,7 +176,7 @@ impl Overrides {
     /// Returns the configuration in `file`, or the default one, with the values of these options.
     ///
     /// # Errors
-    /// The file cannot be read, is not TOML, or has a section that no service has.
+    /// The file cannot be read, is not TOML, or has a section whose name is neither a service nor a shared section.
     pub fn over(self, file: Option<PathBuf>) -> anyhow::Result<Config> {
         let mut config = match file {
             Some(file) => Config::read(&file)?,

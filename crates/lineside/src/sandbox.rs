@@ -62,7 +62,7 @@ fn restrict_calls(action: SeccompAction, rights: &KeptRights) -> anyhow::Result<
 
 /// Returns true if the kernel has seccomp filters: the call with a null filter then fails with EFAULT.
 fn has_seccomp() -> bool {
-    // SAFETY: a null filter is refused (EFAULT) by a kernel that has filters; nothing is read or written.
+    // SAFETY: the filter is null, so the kernel reads and writes no memory; a kernel with filters returns EFAULT.
     let result = unsafe {
         libc::prctl(
             libc::PR_SET_SECCOMP,

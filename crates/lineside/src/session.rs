@@ -138,7 +138,7 @@ async fn report_alive(observe: Arc<dyn Fn() -> Snapshot + Send + Sync>) {
     loop {
         ticks.tick().await;
         let observe = Arc::clone(&observe);
-        // In another thread, so that signals are handled while a service does not answer.
+        // The status is read in another thread, so that this one handles signals while a service does not answer.
         if tokio::task::spawn_blocking(move || observe()).await.is_ok() {
             notify::alive();
         }

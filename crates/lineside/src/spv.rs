@@ -23,7 +23,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Verbs of `lineside spv`.
+/// Subcommands of `lineside spv`.
 #[derive(Subcommand)]
 pub enum Verb {
     Init(init::Init),
@@ -60,7 +60,7 @@ struct Store {
 pub struct Import {
     #[command(flatten)]
     store: Store,
-    /// Import single blocks whose parents are missing; all other checks apply. They need a store of their own, and
+    /// Import single blocks whose parents are missing; all other checks apply. They need a separate store, and
     /// their height is unknown (4294967295 in replies).
     #[arg(long)]
     detached: bool,
@@ -107,10 +107,10 @@ pub struct Locate {
     txid: Id,
 }
 
-/// Runs one verb.
+/// Runs the given subcommand.
 ///
 /// # Errors
-/// The verb failed, or a transaction was not found.
+/// The subcommand failed, or a transaction was not found.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     if matches!(verb, Verb::Serve(_) | Verb::Import(_)) {
         hide::hide_password()?;
@@ -258,7 +258,7 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
                 });
             say!("{id}: root {}{height}", line["root"].as_str().unwrap_or_default())
         } else {
-            say!("{id}: no connected block holds it")
+            say!("{id}: no block in the chain contains it")
         }
     };
     if arguments.paper {
@@ -315,7 +315,7 @@ fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
         );
     }
     let Some(location) = arguments.store.open()?.locate(&arguments.txid.0)? else {
-        bail!("{txid}: no connected block holds it")
+        bail!("{txid}: no block in the chain contains it")
     };
     let (root, block) = (to_display(&location.root), to_display(&location.block_hash));
     if as_json {

@@ -1,7 +1,9 @@
 //! `lineside transfer …`: serves a ledger of accounts, sends operations to one, and checks its journal.
 
+mod accounts;
 mod ask;
 mod batch;
+pub mod entries;
 mod key;
 mod prove;
 mod serve;
@@ -10,7 +12,7 @@ mod sessions;
 
 use clap::Subcommand;
 
-/// Verbs of `lineside transfer`.
+/// Subcommands of `lineside transfer`.
 #[derive(Subcommand)]
 pub enum Verb {
     Serve(serve::Serve),
@@ -42,6 +44,8 @@ pub enum Verb {
         verb: key::KeyVerb,
     },
     Batch(batch::Batch),
+    Accounts(accounts::Accounts),
+    History(accounts::History),
     Prove(prove::Prove),
     VerifyProof(prove::VerifyProof),
     Audit(prove::Audit),
@@ -49,10 +53,10 @@ pub enum Verb {
     Top(crate::top::Top),
 }
 
-/// Runs one verb.
+/// Runs the given subcommand.
 ///
 /// # Errors
-/// The verb failed, or the server refused the operation.
+/// The subcommand failed, or the server refused the operation.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Serve(arguments) => serve::run(arguments, as_json),
@@ -66,6 +70,8 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::Sessions { verb } => verb.run(as_json),
         Verb::Key { verb } => verb.run(as_json),
         Verb::Batch(arguments) => arguments.run(as_json),
+        Verb::Accounts(arguments) => arguments.run(as_json),
+        Verb::History(arguments) => arguments.run(as_json),
         Verb::Prove(arguments) => arguments.run(as_json),
         Verb::VerifyProof(arguments) => arguments.run(as_json),
         Verb::Audit(arguments) => arguments.run(as_json),

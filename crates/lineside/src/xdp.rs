@@ -8,7 +8,7 @@ use lineside_xdp::{Interface, Link, Pins, XdpError, attached};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Verbs of `lineside xdp`.
+/// Subcommands of `lineside xdp`.
 #[derive(Subcommand)]
 pub enum Verb {
     /// List the interfaces with a pinned fast path: attached program, mode, and whether a server owns it.
@@ -44,7 +44,7 @@ impl PinDir {
     }
 }
 
-/// Runs one verb.
+/// Runs the given subcommand.
 ///
 /// # Errors
 /// A pin, link or interface cannot be read or removed, or operations would be lost.

@@ -75,7 +75,7 @@ fn socket(server: SocketAddr, with_checksum: bool) -> UdpSocket {
         .set_read_timeout(Some(Duration::from_secs(10)))
         .expect("a timeout");
     let without = libc::c_int::from(!with_checksum);
-    // SAFETY: an open descriptor, and a value that outlives the call.
+    // SAFETY: the descriptor is open, and the value outlives the call.
     let set = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -120,7 +120,7 @@ fn writes_without_a_udp_checksum_are_dropped_unless_the_option_allows_them() {
                 assert_eq!(ask(&with, &create), create);
             }
             let refer = |amount| paper(REFER, 0, 1, 0, amount);
-            assert_eq!(ask(&without, &refer(0)), refer(50), "a read needs none");
+            assert_eq!(ask(&without, &refer(0)), refer(50), "a read needs no checksum");
             // Builds native requests: operation 3 (OPEN) changes state, operations 2 and 5 only read.
             let native = |op: u8, body: usize| {
                 [
@@ -141,7 +141,8 @@ fn writes_without_a_udp_checksum_are_dropped_unless_the_option_allows_them() {
                 without.send(&moved).expect("sending");
                 without.send(&native(3, 40)).expect("sending");
             }
-            // One thread handles requests in order, so the balance in this reply would show an executed request.
+            // One thread handles requests in order. If the server had executed the request, the balance in this reply
+            // would show it.
             assert_eq!(
                 ask(&with, &paper(TRANSFER, 2, 1, 2, 2)),
                 paper(TRANSFER, 2, 1, 2, left - 2)

@@ -1,5 +1,5 @@
-//! `lineside column` end to end: a server on the socket datapath and on XDP, read and written by the client verbs,
-//! killed and restarted.
+//! `lineside column` end to end: a server on the socket datapath and on XDP. Client subcommands read and write rows,
+//! and the server is killed and restarted.
 
 mod daemons;
 
@@ -37,8 +37,8 @@ impl Server {
         command
             .args(["column", "serve", "--console", "127.0.0.1:0"])
             .args(arguments);
-        // SAFETY: `signal` may be called between fork and exec. With SIGXFSZ ignored, a write above the file size limit
-        // is an error and not a signal.
+        // SAFETY: `signal` may be called between fork and exec. While SIGXFSZ is ignored, a write above the file size
+        // limit returns an error instead of ending the process.
         unsafe {
             command.pre_exec(|| {
                 libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
@@ -87,7 +87,7 @@ impl Server {
             .unwrap()
     }
 
-    /// Runs a verb with --json; returns the printed objects and the exit code.
+    /// Runs a client subcommand with --json; returns the printed objects and the exit code.
     fn said(&self, words: &[&str]) -> (Vec<Value>, i32) {
         let output = self.ask(words);
         let lines = String::from_utf8(output.stdout).unwrap();
@@ -101,7 +101,7 @@ impl Server {
         lines.remove(0)
     }
 
-    /// Returns the value of the column `entry:foo` of a row, and the part that answered.
+    /// Returns the value of the column `entry:foo` of a row, and the name of the part that answered: fast path or host.
     fn get(&self, key: &str) -> (Option<String>, String) {
         let (lines, code) = self.said(&["get", key]);
         let found = lines[0]["found"] == true;
@@ -152,7 +152,7 @@ impl Server {
             rlim_cur: bytes,
             rlim_max: libc::RLIM_INFINITY,
         };
-        // SAFETY: a child of ours that was not waited for yet; the limit lives as long as the call.
+        // SAFETY: the process is a child that was not waited for yet, and `limit` is valid during the call.
         let set = unsafe {
             libc::prlimit(
                 self.child.id() as i32,
@@ -165,7 +165,7 @@ impl Server {
     }
 
     fn signal(&mut self, signal: i32) -> Option<i32> {
-        // SAFETY: a child of ours that was not waited for yet.
+        // SAFETY: the process is a child that was not waited for yet, so its id still names it.
         unsafe { libc::kill(self.child.id() as i32, signal) };
         self.child.wait().unwrap().code()
     }
@@ -195,7 +195,7 @@ fn repeated_reads_are_answered_by_the_fast_path_and_never_with_replaced_values()
         held("4\\xff", "fastpath"),
         "a read of one row also fills the rows after it"
     );
-    // The next read sees every change, and the host answers it, because a write does not fill the fast path.
+    // The next read returns the changed value. The host answers it, because a write does not fill the fast path.
     server.done(&["put", "b", "20"]);
     assert_eq!(server.get("b"), held("20", "host"));
     assert_eq!(server.get("b"), held("20", "fastpath"));
@@ -204,7 +204,7 @@ fn repeated_reads_are_answered_by_the_fast_path_and_never_with_replaced_values()
     assert_eq!(
         server.get("b"),
         (None, "fastpath".into()),
-        "that there is none is known too"
+        "the fast path also caches that a row does not exist"
     );
     server.done(&["put", "b", "\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x05"]);
     assert_eq!(server.get("b").1, "host");
@@ -277,7 +277,7 @@ fn scans_return_all_rows_of_the_requested_range_in_order() {
     let both = server.done(&["get", "--column", "entry:foo", "--column", "entry:bar", "b"]);
     let cells = serde_json::json!({"entry:foo": "of b", "entry:bar": "other"});
     assert_eq!(both["cells"], cells);
-    // An insert into a range that the fast path caches, and more rows than fit one packet.
+    // The test inserts a row into a range that the fast path caches, and more rows than fit one packet.
     server.done(&["put", "bb", "new"]);
     assert_eq!(
         server.scan(&["--start", "b", "--stop", "d"]),
@@ -364,11 +364,15 @@ fn requests_in_the_papers_format_are_answered() {
         ["k2=two"]
     );
     let (lines, code) = server.said(&["scan", "--paper", "--start", "k2", "--stop", "key1"]);
-    assert_eq!((lines.len(), code), (1, 1), "it ends before what it cannot say");
+    assert_eq!(
+        (lines.len(), code),
+        (1, 1),
+        "the scan ends before the first row that the format cannot express"
+    );
     let limited = ["scan", "--paper", "--start", "k", "--stop", "z", "--limit", "1"];
     assert_eq!((server.said(&limited).0.len(), server.said(&limited).1), (1, 0));
     let refused: [(&[&str], i32, &str); 4] = [
-        (&["put", "--paper", "k4", ""], 1, "there is no value"),
+        (&["put", "--paper", "k4", ""], 1, "the request has no value"),
         (&["put", "--paper", "key12", "v"], 2, "keys to 4 bytes"),
         (
             &["get", "--paper", "--column", "entry:long", "k"],
@@ -415,7 +419,7 @@ fn rows_survive_a_kill_and_the_fast_path_starts_empty() {
     ];
     let why = Server::start_at(&words, "").err().expect("the port is taken");
     assert!(why.contains("column cannot listen on"), "{why}");
-    assert!(!other.exists(), "it is not there any more");
+    assert!(!other.exists(), "the failed start has removed the directory");
     let second = Server::start(&["--data", data.to_str().unwrap()])
         .err()
         .expect("two at once");
@@ -459,7 +463,7 @@ fn after_a_failed_write_to_the_disk_writes_are_refused_until_a_restart_and_healt
         health.contains("column: the table takes no changes until the next start"),
         "{health}"
     );
-    // Rows that were there can still be read, also from the fast path.
+    // Rows that existed before can still be read, also from the fast path.
     assert_eq!(server.get("a").0.as_deref(), Some("1"));
     assert_eq!(server.get("a"), held("1", "fastpath"));
     assert_eq!(server.get("b").0, None);
@@ -479,7 +483,7 @@ fn an_xdp_fast_path_answers_after_a_kill_until_its_lease_ends_and_a_new_server_e
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         let data = data.to_str().unwrap();
-        // A lease that outlives the requests even on a slow machine.
+        // The lease is long enough for all requests even on a slow machine.
         let file = folder.path().join("a.toml");
         std::fs::write(&file, "[column]\nlease_ms = 30000\n").unwrap();
         let common = [
@@ -521,11 +525,12 @@ fn an_xdp_fast_path_answers_after_a_kill_until_its_lease_ends_and_a_new_server_e
         assert_eq!(server.get("a"), held("2", "fastpath"));
         assert_eq!(server.signal(libc::SIGTERM), Some(0));
 
-        // A stopped server: the fast path answers until its lease expires, and again after the server continues.
+        // While the server is stopped, the fast path answers until its lease expires. It answers again after the server
+        // continues.
         std::fs::write(&file, "[column]\nlease_ms = 500\n").unwrap();
         let mut server = Server::start_at(&on_line, "xdp datapath").expect("it starts");
         assert_eq!(server.get("a"), held("2", "host"));
-        // SAFETY: a child of ours that was not waited for yet.
+        // SAFETY: the process is a child that was not waited for yet, so its id still names it.
         unsafe { libc::kill(server.child.id() as i32, libc::SIGSTOP) };
         let stopped = Instant::now();
         while server.said(&["get", "--timeout-ms", "100", "a"]).1 == 0 {
@@ -534,7 +539,7 @@ fn an_xdp_fast_path_answers_after_a_kill_until_its_lease_ends_and_a_new_server_e
                 "the fast path outlived its lease"
             );
         }
-        // SAFETY: as before.
+        // SAFETY: the process is a child that was not waited for yet, so its id still names it.
         unsafe { libc::kill(server.child.id() as i32, libc::SIGCONT) };
         assert_eq!(server.get("a").0.as_deref(), Some("2"));
         assert_eq!(server.signal(libc::SIGTERM), Some(0));
@@ -661,7 +666,7 @@ fn a_damaged_table_is_refused_until_repair_has_listed_the_lost_records() {
             && why.contains("record 2 was acknowledged"),
         "{why}"
     );
-    // The failed start has not cut the journal.
+    // The failed start has not cut the journal, so restoring the damaged bytes makes the table usable again.
     std::fs::write(&journal, &sound).unwrap();
     let mut server = Server::with_data(&data);
     assert_eq!(server.get("b"), held("second", "host"));

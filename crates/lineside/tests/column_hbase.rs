@@ -31,7 +31,7 @@ fn free_port() -> u16 {
     socket.local_addr().unwrap().port()
 }
 
-/// Runs a command until its output contains all of these words.
+/// Repeats a command until its output contains all of `words`; returns the output.
 fn until_said(arguments: &[&str], words: &[&str]) -> String {
     let began = Instant::now();
     loop {
@@ -44,7 +44,7 @@ fn until_said(arguments: &[&str], words: &[&str]) -> String {
     }
 }
 
-/// Starts a server in front of `store`, with the lines `coherence` in its section.
+/// Starts a server in front of `store`. `coherence` has the lines of its configuration section about coherence.
 fn serve(folder: &Path, store: &str, listen: u16, console: u16, coherence: &str) -> Server {
     let config = format!(
         "[console]\nlisten = \"127.0.0.1:{console}\"\n[datapath]\nkind = \"socket\"\n[column]\n\
@@ -101,7 +101,7 @@ fn the_next_read_returns_what_another_client_wrote_into_hbase() {
     let get = ["column", "get", "--server", &at, "alice"];
     for value in ["one", "two", "three"] {
         hbase.command(&format!("put rows {value} alice")).unwrap();
-        // First before the fast path caches the row, then after.
+        // Reads the row before the fast path caches it, and again afterwards.
         let said = until_said(&get, &[value]);
         assert!(!said.contains("stale"), "{said}");
         until_said(&get, &[value, "from fastpath"]);

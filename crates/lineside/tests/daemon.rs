@@ -1,5 +1,5 @@
-//! `lineside run` in a network namespace with generic XDP on `lo`: killed, restarted, started twice, and without
-//! rights.
+//! `lineside run` in a network namespace with generic XDP on `lo`. The daemon is killed, restarted, started twice, and
+//! started without rights.
 
 mod daemons;
 
@@ -70,7 +70,7 @@ fn after_a_kill_the_fast_path_answers_until_its_lease_ends_and_a_restart_takes_i
         // A second daemon on the same interface is refused with the reason; the first one is not disturbed.
         let second = [&arguments[..], &["--console", "127.0.0.1:7719"]].concat();
         let why = daemons::start(&second, None).err().expect("two on one interface");
-        assert!(why.contains("another lineside serves lo"), "{why}");
+        assert!(why.contains("another process of Lineside serves lo"), "{why}");
         let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.child.id())).expect("status");
         let effective = status
             .lines()
@@ -95,7 +95,7 @@ fn after_a_kill_the_fast_path_answers_until_its_lease_ends_and_a_restart_takes_i
             (&status["owned"], &status["mode"]),
             (&false.into(), &"generic".into())
         );
-        // The lease was renewed at most 3 s ago; after it expires nothing answers.
+        // The lease was renewed at most 3 s before the kill. After it expires, no request is answered.
         loop {
             match asking.paper_root(&few[0]) {
                 Ok(root) => assert_eq!(root, Some(block.root)),
@@ -109,7 +109,7 @@ fn after_a_kill_the_fast_path_answers_until_its_lease_ends_and_a_restart_takes_i
         }
         let daemon = daemons::start(&arguments, None).expect("restart");
         assert!(
-            daemon.said[0].contains("the fast path kept from before"),
+            daemon.said[0].contains("with the fast-path table of the previous process"),
             "{:?}",
             daemon.said
         );
@@ -120,7 +120,7 @@ fn after_a_kill_the_fast_path_answers_until_its_lease_ends_and_a_restart_takes_i
         assert_eq!(
             xdp_counter("hits") - before,
             few.len() as u64,
-            "what was cached is cached still"
+            "the fast path still caches the same transactions"
         );
 
         assert_eq!(daemon.signal(libc::SIGTERM), "");
@@ -203,8 +203,8 @@ fn a_daemon_without_privileges_serves_from_user_space_and_says_why() {
     if !may_run {
         return skipped("user 65534 may not read the binary here");
     }
-    // In a directory where every user may pin, a start that fails for lack of rights leaves nothing that would block a
-    // start by root.
+    // The directory allows every user to pin. A start that fails for lack of rights must leave nothing there that would
+    // block a later start by root.
     let bpf = Bpf::new("rights");
     let pin_dir = bpf.as_ref().map_or("/sys/fs/bpf/lineside-test", Bpf::path);
     if bpf.is_some() {

@@ -1,5 +1,5 @@
-//! A flipped bit in the last acknowledged group of a journal: the next start names it, refuses, and changes nothing
-//! until the operator has repaired the directory.
+//! A bit of the last acknowledged group of a journal is flipped. The next start names the damage and refuses to run,
+//! and changes nothing until the operator has repaired the directory.
 
 mod served;
 

@@ -1,6 +1,6 @@
-//! The dashboard page in Chromium, over one real process with all services and clients that keep them busy.
-//! `scripts/test-dashboard.sh` builds the page and sets LINESIDE_CHROMIUM; `make screenshots` sets
-//! LINESIDE_SCREENSHOTS, too. Without them the tests are skipped.
+//! The dashboard page in the browser Chromium. One real process runs all services, and clients keep them busy.
+//! `scripts/test-dashboard.sh` builds the page and sets LINESIDE_CHROMIUM; `make screenshots` also sets
+//! LINESIDE_SCREENSHOTS. Without these variables the tests are skipped.
 
 mod load;
 mod replica;
@@ -13,7 +13,8 @@ use served::ServiceFiles;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Time under load before the screenshots: the charts show five minutes.
+/// Time in seconds for which clients send requests before the screenshots are taken; the charts show the last five
+/// minutes.
 const SCREENSHOT_LOAD_S: u64 = 305;
 
 fn environment(name: &str) -> Option<String> {
@@ -86,7 +87,7 @@ fn screenshots_of_the_dashboard_are_written() {
         return skipped("`make screenshots` runs it");
     };
     let folder = PathBuf::from(folder);
-    // In its own namespace, so that XDP is attached to no interface of the machine.
+    // The server runs in a separate network namespace, so that XDP is attached to no interface of the machine.
     match Namespace::new() {
         Some(namespace) => namespace.run(move || screenshots(&folder, "auto")),
         None => screenshots(&folder, "socket"),

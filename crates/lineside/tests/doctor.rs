@@ -1,4 +1,4 @@
-//! `lineside doctor` on this machine: what it finds sound, what it refuses, and the exit codes.
+//! `lineside doctor` on this machine: its findings, its refusals, and its exit codes.
 
 use serde_json::Value;
 use std::net::TcpListener;
@@ -126,7 +126,7 @@ fn a_wrong_configuration_is_refused_with_exit_code_2() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
-/// Neither of two options with the same value wins silently.
+/// Two options that give the same value are refused, so neither of them silently replaces the other.
 #[test]
 fn a_value_is_given_by_one_option_only() {
     for option in [

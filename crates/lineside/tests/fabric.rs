@@ -85,7 +85,7 @@ fn a_missing_block_counts_as_a_difference() {
         (&summary["blocks"], &summary["differences"]),
         (&5.into(), &9.into())
     );
-    // Without a manifest, the files after the missing block show that it is missing.
+    // Without a manifest, the gap in the file names shows that a block is missing.
     std::fs::remove_file(directory.path().join("manifest.json")).unwrap();
     let output = replay(directory.path(), &["--json"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -100,7 +100,7 @@ fn a_folder_without_blocks_or_with_a_damaged_one_is_refused() {
     assert!(
         String::from_utf8(output.stderr)
             .unwrap()
-            .contains("there is no 00000.orderer.pb.gz")
+            .contains("this folder has no 00000.orderer.pb.gz")
     );
     let from = |name: &str| recorded().join(name);
     std::fs::copy(
@@ -117,7 +117,7 @@ fn a_folder_without_blocks_or_with_a_damaged_one_is_refused() {
     assert_eq!(output.status.code(), Some(1));
     let words = String::from_utf8(output.stderr).unwrap();
     assert!(
-        words.contains("block 1: block refused: it has number 2, the next is 1"),
+        words.contains("block 1: block refused: the block has number 2, but the next block is 1"),
         "{words}"
     );
 }
@@ -169,7 +169,8 @@ fn damage(data: &str) {
     let mut segments = files.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
     let segment = segments.next().unwrap();
     let mut bytes = std::fs::read(&segment).unwrap();
-    // After the last record the segment holds zeros.
+    // The segment holds zeros after its last record, so the middle of the records is half of the last non-zero
+    // position.
     let middle = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&segment, bytes).unwrap();
@@ -237,10 +238,10 @@ fn a_generated_channel_is_replayed_and_served() {
         );
         let codes = replayed.iter().filter_map(|block| block["counts"].as_object());
         let kinds: BTreeSet<_> = codes.flat_map(|counts| counts.keys()).collect();
-        // Conflicts occur in every channel; other faults only in the faulty one.
+        // Conflicts occur in every generated channel; other faults occur only in the faulty one.
         assert_eq!(kinds.len() > 5, name == "faulty", "{kinds:?}");
 
-        // Generating it again gives the same bytes; an existing directory is not overwritten.
+        // Generating the channel again produces the same bytes, and an existing directory is not overwritten.
         let again = directory.path().join("again");
         make(&again, more);
         for file in std::fs::read_dir(&folder)
@@ -255,7 +256,8 @@ fn a_generated_channel_is_replayed_and_served() {
         std::fs::remove_dir_all(again).unwrap();
     }
 
-    // A manifest with another value is a difference; one without an entry for a block compares nothing.
+    // A manifest with another value is a difference. If the manifest has no entry for a block, nothing is compared for
+    // it.
     let folder = directory.path().join("small");
     let manifest = folder.join("manifest.json");
     let whole: Value = serde_json::from_slice(&std::fs::read(&manifest).unwrap()).unwrap();
@@ -375,7 +377,7 @@ impl GeneratedChannel {
             config_every: 2,
             ..Workload::default()
         };
-        // Filtered blocks leave out transactions whose header cannot be decoded.
+        // Filtered blocks leave out transactions whose header cannot be decoded, so these faults are removed.
         workload.faults.retain(|fault| {
             !matches!(
                 fault.code(),
@@ -436,7 +438,7 @@ impl GeneratedChannel {
         [orderer, replica]
     }
 
-    /// Returns the command `follow`, with the identity in this MSP folder.
+    /// Returns the command `follow` with the identity in the MSP folder `msp`.
     fn follow<'a>(&self, listen: &'a str, msp_id: &'a str, msp: &'a str, more: &[&'a str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
         let words = ["fabric", "follow", "lab", "--json", "--peer", listen];
@@ -468,7 +470,7 @@ fn events_are_followed_from_a_checkpoint_on() {
         transactions.iter().map(|tx| tx[field].clone()).collect()
     };
     let mut next = 0;
-    // First two blocks, then the others; full blocks, then filtered ones.
+    // The first command prints two full blocks, and the second one the other blocks, filtered.
     for (count, more) in [(2, &[][..]), (total - 2, &["--filtered"][..])] {
         let count = count.to_string();
         let words = [&["--checkpoint", &checkpoint, "--count", &count], more].concat();
@@ -494,7 +496,7 @@ fn events_are_followed_from_a_checkpoint_on() {
     assert_eq!(status.code(), Some(2));
     assert_eq!(std::fs::read_to_string(&checkpoint).unwrap(), format!("{next}\n"));
 
-    // An orderer's blocks have no codes.
+    // Blocks from an orderer have no validation codes.
     let words = ["--orderer", "--from", "1", "--count", "1"];
     let output = made
         .follow(orderer.listen(), "Org1MSP", &msp, &words)
@@ -513,11 +515,11 @@ fn events_are_followed_from_a_checkpoint_on() {
         .unknown_msp
         .write_msp(Path::new(&stranger))
         .unwrap();
-    // The refusal ends the command, with its meaning; so does an unknown channel.
+    // The refusal ends the command, and the error says what it means. An unknown channel ends the command as well.
     let refused = made.follow(listen, "Org99MSP", &stranger, &[]).output().unwrap();
     ended(
         &refused,
-        &format!("lineside: {listen}: it ended the stream with status 403: the channel's policy"),
+        &format!("lineside: {listen}: the endpoint ended the stream with status 403: the channel's policy"),
     );
     let mut elsewhere = Command::new(env!("CARGO_BIN_EXE_lineside"));
     let words = [
@@ -534,12 +536,14 @@ fn events_are_followed_from_a_checkpoint_on() {
     let absent = elsewhere.args(words).output().unwrap();
     ended(
         &absent,
-        &format!("lineside: {listen}: it ended the stream with status 404: it does not have the channel"),
+        &format!(
+            "lineside: {listen}: the endpoint ended the stream with status 404: it does not have the channel"
+        ),
     );
 }
 
-/// Asserts that a command failed with one line that begins with `said`, or with one object of this message, and without
-/// colours, because its output is not a terminal.
+/// Asserts that a command failed. Its error is one line that begins with `said`, or one JSON object with this message.
+/// The line has no colours, because the output is not a terminal.
 fn ended(output: &Output, said: &str) {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let mut text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -555,7 +559,7 @@ fn ended(output: &Output, said: &str) {
     );
 }
 
-/// Runs `lineside run --once` with two tables [[fabric]]: each has one of these genesis files and its own ledger.
+/// Runs `lineside run --once` with two tables [[fabric]]. Each table has one of these genesis files and its own ledger.
 fn run_two(made: &GeneratedChannel, genesis: [&str; 2]) -> Output {
     let mut text = "[console]\nlisten = \"127.0.0.1:0\"\n[datapath]\nkind = \"socket\"\n".to_owned();
     for (place, genesis) in genesis.iter().enumerate() {
@@ -682,7 +686,7 @@ fn the_console_of_a_replica_shows_height_and_metrics() {
     assert!(metrics.contains(&format!(
         "lineside_fabric_stage_seconds_total{{{channel},stage=\"verify\"}}"
     )));
-    // Every block is in the histogram once, and was made durable by one or more calls.
+    // Every block is counted once in the histogram, and one or more calls made it durable.
     let number = |name: &str| -> u64 {
         let line = metrics.lines().find(|line| line.starts_with(name));
         let value = line
@@ -701,7 +705,7 @@ fn the_console_of_a_replica_shows_height_and_metrics() {
         )) > 0
     );
 
-    // The orderer stops: the console reports it, and the replica keeps serving.
+    // After the orderer has stopped, the console reports it, and the replica keeps serving.
     assert!(orderer.end());
     let began = Instant::now();
     loop {
@@ -728,7 +732,7 @@ fn a_replica_follows_an_orderer_and_resumes_after_a_restart() {
     let (data, genesis) = (data.to_str().unwrap(), genesis.to_str().unwrap());
     let msp = msp(directory.path());
     let folder = recorded();
-    // The genesis block must come from a trusted source: here, from another ledger of the same blocks.
+    // The genesis block must come from a trusted source. In this test, it comes from another ledger of the same blocks.
     let other = directory.path().join("other");
     let other = other.to_str().unwrap();
     one(&["import", "--json", "--data", other, folder.to_str().unwrap()]);

@@ -20,7 +20,7 @@ fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Returns the fields of a protobuf message that are bytes or numbers.
+/// Returns the fields of a protobuf message that are bytes or numbers: field number, numeric value, and bytes.
 fn fields(mut bytes: &[u8]) -> Vec<(usize, usize, &[u8])> {
     let mut fields = Vec::new();
     let varint = |bytes: &mut &[u8]| {
@@ -68,7 +68,7 @@ fn stored(block: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns a directory with the first recorded blocks.
+/// Writes the first `count` recorded blocks into the new directory `folder`.
 fn first(count: u64, folder: &Path) {
     std::fs::create_dir(folder).unwrap();
     for number in 0..count {
@@ -98,11 +98,16 @@ fn a_ledger_that_begins_with_a_snapshot_has_the_state_of_a_complete_one() {
     assert_eq!(written["last_block"], 5);
     let hash = written["snapshot_hash"].as_str().unwrap();
 
-    // With a wrong commit hash nothing is created.
+    // If the commit hash is wrong, nothing is created.
     let (join, other) = (["join", "--json", "--data", &joined], "0".repeat(64));
     let words = refused(&[&join[..], &[&snapshot, "--commit-hash", &other]].concat());
+    let (file, what) = (
+        "_snapshot_additional_metadata.json",
+        "the commit hash of the snapshot's last block is",
+    );
+    assert!(words.contains(&format!("{file}: {what} ")), "{words}");
     assert!(
-        words.contains("_snapshot_additional_metadata.json: the commit hash is not the expected one"),
+        words.contains(&format!(", but --commit-hash says {other}")),
         "{words}"
     );
     let words = fabric(&[&join[..], &[&snapshot, "--snapshot-hash", "x"]].concat());
@@ -122,7 +127,7 @@ fn a_ledger_that_begins_with_a_snapshot_has_the_state_of_a_complete_one() {
         "{words}"
     );
 
-    // The joined ledger continues like the one with all blocks.
+    // The joined ledger continues in the same way as the ledger with all blocks.
     let status = one(&["status", "--json", "--data", &joined]);
     assert_eq!(
         (&status["blocks"], &status["first_block"]),
@@ -153,7 +158,7 @@ fn a_ledger_that_begins_with_a_snapshot_has_the_state_of_a_complete_one() {
         words.contains("the transaction is in a block before 6"),
         "{words}"
     );
-    // Both ledgers write the same snapshot after the last block.
+    // Both ledgers write identical snapshots after the last block.
     let [one_way, other_way] = [(&joined, "a"), (&whole, "b")]
         .map(|(data, out)| one(&["snapshot", "--json", "--data", data, &at(out)])["snapshot_hash"].clone());
     assert_eq!(one_way, other_way);
@@ -243,7 +248,7 @@ fn the_block_files_of_a_peer_are_imported() {
             (&14.into(), &Value::Null)
         );
     }
-    // The last byte of a block belongs to its commit hash.
+    // The last byte of a block is part of its commit hash.
     write(&|number, block| {
         if number >= 9 {
             *block.last_mut().unwrap() ^= 1;
@@ -260,7 +265,7 @@ fn the_block_files_of_a_peer_are_imported() {
         let words = String::from_utf8(output.stderr).unwrap();
         assert!(words.contains("block 9 is the first that differs"), "{words}");
     }
-    // A snapshot is compared with a ledger.
+    // A snapshot can be compared with a ledger.
     let snapshot = at("snapshot");
     one(&["snapshot", "--json", "--data", &data, &snapshot]);
     let compared = one(&["verify-peer", "--json", &snapshot, "--data", &data]);

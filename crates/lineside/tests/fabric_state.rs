@@ -1,4 +1,4 @@
-//! `lineside fabric` with the state on disk gives the same results as with the state in memory, also after a kill.
+//! `lineside fabric` gives the same results with the state on disk as with the state in memory, also after a kill.
 
 mod replica;
 
@@ -29,7 +29,7 @@ fn hashed_keys_and_the_configuration_are_listed_and_unknown_names_are_errors() {
     let of = |words: &[&str]| fabric(&[&["state", "--json", "--data", &data], words].concat());
     let collection = ["_lifecycle", "--collection", "_implicit_org_Org1MSP"];
     assert_eq!(objects(&of(&collection)), all[2]);
-    // A peer's snapshot writes an `h` before the name of the collection.
+    // A peer's snapshot writes the letter `h` before the name of the collection; the command accepts such names too.
     assert_eq!(objects(&of(&["_lifecycle$$h_implicit_org_Org1MSP"])), all[2]);
     for line in &all[2] {
         let (key, value) = (line["key"].as_str().unwrap(), line["value"].as_str().unwrap());
@@ -40,11 +40,11 @@ fn hashed_keys_and_the_configuration_are_listed_and_unknown_names_are_errors() {
         let found = objects(&of(&[&collection[..], &[key]].concat()));
         assert_eq!(found, std::slice::from_ref(line));
     }
-    // A key can be given itself instead of its hash; this one was approved under sequence 1.
+    // The command accepts a key itself instead of its hash. This key was approved under sequence 1.
     let clear = "namespaces/fields/smallbank#1/EndorsementInfo";
     assert_eq!(objects(&of(&[&collection[..], &[clear]].concat())).len(), 1);
 
-    // The configuration is part of the block that its version names.
+    // The version of the configuration names the block that contains it.
     let config = &all[3][0];
     assert_eq!(
         (all[3].len(), &config["key"]),
@@ -144,7 +144,7 @@ fn a_replica_killed_repeatedly_has_the_state_of_one_in_memory() {
     let began = Instant::now();
     let mut restarts = 0;
     loop {
-        // Only the first start has to give the place of the state.
+        // Only the first start needs the option `--state`; later starts find the state in the directory.
         let first: &[&str] = if restarts == 0 { &["--state", "fjall"] } else { &[] };
         let running = Running::start(&[&serve[..], first].concat());
         assert_eq!(running.said["channel"], "edge", "start {restarts}");
@@ -152,7 +152,7 @@ fn a_replica_killed_repeatedly_has_the_state_of_one_in_memory() {
         let seen = status();
         assert_eq!(seen["keys"], Value::Null, "its state is open elsewhere: {seen}");
         if seen["blocks"] == BLOCKS && restarts > 3 {
-            // While the server has the state open, blocks can be read, and the state is rebuilt from them.
+            // While the server has the state open, another process can read blocks and rebuild the state from them.
             assert_eq!(one(&["block", "--json", "--data", data, "13"])["block"], 13);
             assert_eq!(states(data), states(&memory));
             drop(running);
@@ -238,13 +238,13 @@ fn a_damaged_state_is_rebuilt_and_a_directory_of_other_files_is_not_touched() {
 
     let data = directory.path().join("others");
     assert!(import(&data, &[]).0);
-    // The directory is a Fabric ledger, but its folder `state` holds something else.
+    // The directory is a Fabric ledger, but its folder `state` holds files of another kind.
     let file = data.join("state/version");
     std::fs::create_dir(data.join("state")).unwrap();
     std::fs::write(&file, "somebody's").unwrap();
     let (done, said) = import(&data, &["--state", "fjall"]);
     assert!(
-        !done && said.contains("not a state directory and not empty"),
+        !done && said.contains("not empty and not a state directory"),
         "{said}"
     );
     for state in [&[][..], &["--state", "memory"]] {

@@ -1,5 +1,5 @@
 //! Blocks over UDP between processes: a mock orderer, `fabric send`, a network that loses, reorders and duplicates
-//! datagrams, and `fabric serve`. The replica must reach the codes and commit hashes of the recording.
+//! datagrams, and `fabric serve`. The replica must compute the validation codes and commit hashes of the recording.
 
 mod replica;
 
@@ -38,18 +38,18 @@ impl Random {
     }
 }
 
-/// Network between a sender and a receiver.
+/// Simulated network between a sender and a receiver.
 struct Network {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
-    /// Number of datagrams to the receiver, and back to the sender.
+    /// Number of datagrams that were forwarded to the receiver, and number of those to the sender.
     passed: Arc<[AtomicU64; 2]>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Network {
     /// Starts a network that drops 5 % of the datagrams, duplicates 5 %, and delays 10 % until up to 20 later ones have
-    /// passed. `seed` chooses them.
+    /// been forwarded. `seed` determines which datagrams these are.
     fn start(receiver: SocketAddr, seed: u64) -> Self {
         let front = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
         let back = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -128,7 +128,7 @@ struct RecordedChannel {
     msp: String,
     genesis: String,
     channel: String,
-    /// Codes and commit hash of each block, from `replay`, which compares them with the recording.
+    /// Validation codes and commit hash of each block, as `replay` prints them after comparing them with the recording.
     expected: Vec<(Value, Value)>,
     orderer: Running,
 }
@@ -200,7 +200,7 @@ impl RecordedChannel {
         running
     }
 
-    /// Starts a replica with the key but without an orderer: all its blocks come over UDP.
+    /// Starts a replica with the key but without an orderer, so all its blocks come over UDP.
     fn receive(&self, data: &str, udp: SocketAddr, key: &str) -> Running {
         self.serve(
             data,
@@ -281,7 +281,7 @@ fn metric(replica: &Running, name: &str) -> u64 {
     number.parse().unwrap()
 }
 
-/// Directories of recorded blocks: the part in the repository, and the rest if it is present.
+/// Returns directories of recorded blocks: the one in the repository, and a larger one if it exists.
 fn sets() -> Vec<PathBuf> {
     let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/fabric-blocks");
     let others = ["dev", "dev-edge"].map(|set| shared.join(set)).into_iter();
@@ -313,7 +313,7 @@ fn a_transfer_completes_after_either_end_is_killed() {
     let udp = free();
     let network = Network::start(udp, 77);
     let all = place.expected.len();
-    // At this rate the whole transfer takes about four seconds.
+    // At this rate, sending all blocks takes about four seconds.
     let pace = ["--bytes-per-s", "100000", "--burst-bytes", "1"];
     let (mut replica, mut sender) = (
         place.receive("ledger", udp, "key"),
@@ -321,8 +321,8 @@ fn a_transfer_completes_after_either_end_is_killed() {
     );
     for (blocks, kill_sender) in [(3, false), (6, true), (9, false)] {
         let there = place.wait_for("ledger", blocks);
-        assert!(there < all, "in the middle");
-        // Dropping them is kill -9.
+        assert!(there < all, "the kill came before the last block");
+        // Dropping a process kills it with SIGKILL.
         if kill_sender {
             drop(sender);
             sender = place.send(network.address, &pace);
@@ -390,7 +390,7 @@ fn blocks_that_the_sender_has_dropped_are_fetched_by_deliver() {
     let sender = place.send(udp, &["--blocks-kept", "2"]);
     place.wait_for("first", place.expected.len());
     drop(first);
-    // A second replica with an empty ledger.
+    // The test starts a second replica with an empty ledger.
     let stderr = place.path("stderr");
     let (key, orderer) = (place.path("key"), place.orderer.listen());
     let file = std::fs::File::create(&stderr).unwrap();
@@ -422,7 +422,7 @@ fn transactions_are_verified_before_their_block_is_complete() {
     let [verified, used] =
         ["verified", "used"].map(|what| metric(&replica, &format!("lineside_fabric_early_{what}_total")));
     assert!(verified <= all && used <= verified, "{verified} {used}");
-    // All but the last few of each block; some blocks have only one.
+    // All transactions but the last few of each block must be verified early; some blocks have only one transaction.
     assert!(used > all / 2, "{used} of {all}, {verified} were verified");
     assert!(sender.end() && replica.end());
 }
@@ -461,12 +461,12 @@ fn an_unsigned_block_and_the_blocks_after_it_are_fetched_again() {
     let liar = Running::start(&words);
     let udp = free();
     let (key, stderr) = (place.path("key"), place.path("stderr"));
-    // First without an orderer: the replica stops before the wrong block and commits nothing of it.
+    // The replica first runs without an orderer. It stops before the wrong block and commits nothing of that block.
     let more = ["--udp-key", &key, "--console", "127.0.0.1:0"];
     let file = File::create(&stderr).unwrap();
     let replica = place.serve("ledger", NO_ORDERER, udp, &more, file.into());
     let sender = place.send_from(liar.listen(), udp, &[]);
-    let refused = format!("block {WRONG_PACKETS} from UDP is refused");
+    let refused = format!("block {WRONG_PACKETS} from UDP was refused");
     let began = Instant::now();
     while !std::fs::read_to_string(&stderr).unwrap().contains(&refused) {
         assert!(began.elapsed() < WAIT_TIMEOUT);
@@ -474,7 +474,7 @@ fn an_unsigned_block_and_the_blocks_after_it_are_fetched_again() {
     }
     let early = metric(&replica, "lineside_fabric_early_verified_total");
     assert!(early > 0);
-    // A block is refused while the one before it may still be on its way to the disk.
+    // A block can be refused while the previous block is still being written to the disk.
     assert_eq!(
         place.wait_for("ledger", WRONG_PACKETS as usize),
         WRONG_PACKETS as usize
@@ -485,7 +485,7 @@ fn an_unsigned_block_and_the_blocks_after_it_are_fetched_again() {
     }
     assert_eq!(metric(&replica, "lineside_fabric_height"), WRONG_PACKETS);
     assert!(replica.end());
-    // Then with an orderer.
+    // The replica then runs with an orderer.
     let file = File::create(&stderr).unwrap();
     let replica = place.serve("ledger", place.orderer.listen(), udp, &more, file.into());
     place.wait_for("ledger", place.expected.len());
@@ -570,7 +570,7 @@ fn the_papers_packets_are_accepted_from_trusted_sources() {
     let blocks: Vec<_> = (0..place.expected.len() as u64)
         .map(|number| paper(&read(&place.folder, number, "orderer").unwrap().unwrap()))
         .collect();
-    // A block that does not fit datagrams is fetched when the next block arrives.
+    // A block that does not fit datagrams is fetched from the orderer when the next block arrives.
     let fetched: Vec<usize> = (1..blocks.len())
         .filter(|&number| blocks[number].is_none())
         .collect();

@@ -28,7 +28,7 @@ fn a_database_is_created_written_read_and_audited() {
         (&first["code"], &first["version"]["block"]),
         (&"done".into(), &1.into())
     );
-    // A key that does not exist is printed, and the exit code says that it was not found.
+    // The output names a key that does not exist, and the exit code says that it was not found.
     let got = server.ask(&house, "get", "bob.key", &["greeting", "absent", "--json"]);
     assert_eq!(got.code, 1, "{}", got.error);
     assert!(got.error.contains("1 of 2 keys not found"), "{}", got.error);
@@ -53,7 +53,8 @@ fn a_database_is_created_written_read_and_audited() {
         (&"greeting".into(), &"hello".into())
     );
 
-    // Refused: a write with an old version, a write without the right, a key of no member.
+    // The node refuses a write with an old version, a write without the right to write, and a key that belongs to no
+    // member.
     let conflict = server.ask(
         &house,
         "set",
@@ -78,7 +79,7 @@ fn a_database_is_created_written_read_and_audited() {
     let unknown = server.ask(&house, "outcome", "alice.key", &[&"0".repeat(64)]);
     assert_eq!(unknown.code, 1);
 
-    // After a kill, all acknowledged writes are there, and the chain continues.
+    // After a kill, all acknowledged writes are present, and new blocks follow the last one.
     drop(server);
     let server = house.serve(&[]);
     let got = server.done(&house, "get", "alice.key", &["greeting", "--linearizable"]);
@@ -97,7 +98,7 @@ fn a_database_is_created_written_read_and_audited() {
     let tip = format!("{}:{}", head["block"], head["hash"].as_str().unwrap());
 
     let locked = house.hybrid(&["audit", "--data", "ledger"]);
-    assert_eq!(locked.code, 1, "a node has it open");
+    assert_eq!(locked.code, 1, "a running node has the ledger open");
     server.terminate();
     let audit = [
         "audit",
@@ -119,7 +120,7 @@ fn a_database_is_created_written_read_and_audited() {
     assert!(found.error.contains(": byte "), "{}", found.error);
 }
 
-/// Reads page after page, with the continuation in the last line of each.
+/// Reads page after page; the last line of each page says where to continue.
 fn pages(house: &HybridDatabase, server: &Server) {
     let page = |rest: &[&str]| {
         server.done(
@@ -156,7 +157,7 @@ fn pages(house: &HybridDatabase, server: &Server) {
     server.done(house, "delete", "alice.key", &["more"]);
 }
 
-/// Checks proofs of presence and absence without a node; they must not prove other values.
+/// Checks proofs that a key is present or absent, without a node. The proofs must not be accepted for other values.
 fn proofs(house: &HybridDatabase, server: &Server) {
     let proof = server.done(house, "prove", "bob.key", &["greeting"]).remove(0);
     let hash = proof["hash"].as_str().unwrap();
@@ -180,7 +181,7 @@ fn proofs(house: &HybridDatabase, server: &Server) {
         &["--head", "proof.bin.head", "--node-key", key.trim()],
     ]
     .concat();
-    assert_eq!(verify(&other).code, 1, "another key's word");
+    assert_eq!(verify(&other).code, 1, "a statement signed with another key");
 
     let proof = server
         .done(house, "prove", "bob.key", &["nothing", "--out", "none.bin"])
@@ -257,7 +258,7 @@ fn members_change_by_votes_and_a_watcher_receives_writes() {
     assert_eq!((&event["key"], &event["value"]), (&"a/1".into(), &"one".into()));
     server.done(&house, "delete", "cleo.key", &["--member", "3", "a/1"]);
     assert_eq!(line()["value"], Value::Null);
-    // The watcher ends with the node, and with an error.
+    // When the node ends, the watcher ends with an error.
     server.terminate();
     assert_eq!(watch.wait().unwrap().code(), Some(1));
 }
@@ -463,7 +464,7 @@ fn a_node_joins_from_a_snapshot_that_its_admins_attested() {
     let before = ["alice.key", "snapshot.bin"].map(|file| fs::read(house.path(file)).unwrap());
     assert_eq!(vouch("alice.key", "alice.key"), 2);
     fs::create_dir(house.path("empty")).unwrap();
-    // The file exists already; there is no ledger.
+    // The first command fails because the file exists already, the second because the directory holds no ledger.
     for (data, code) in [("ledger", 2), ("empty", 1)] {
         assert_eq!(house.hybrid(&["snapshot", "--data", data]).code, code, "{data}");
     }
@@ -483,7 +484,7 @@ fn a_node_joins_from_a_snapshot_that_its_admins_attested() {
     assert_eq!(join("joined", &["--word", "alice.word"]).code, 0);
     let again = join("joined", &["--word", "alice.word"]);
     assert!(
-        again.error.contains("there is a ledger already"),
+        again.error.contains("already contains a ledger"),
         "{}",
         again.error
     );

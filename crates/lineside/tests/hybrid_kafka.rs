@@ -1,5 +1,5 @@
-//! Two nodes of the shipped program that share an order through a real broker. Their sandbox is strict: a system call
-//! of librdkafka that the filter does not allow would end them.
+//! Two nodes of the shipped program that use one log in a real Kafka broker. Their sandbox is strict: a system call of
+//! librdkafka that the filter does not allow would end the process.
 
 #![cfg(feature = "kafka")]
 
@@ -41,7 +41,7 @@ fn two_nodes_apply_the_same_order_under_a_strict_sandbox() {
     }
     one.terminate();
     two.terminate();
-    // A node that starts again reads the log from its last block on.
+    // A node that starts again reads the log from the last block that it has stored.
     let again = node(&house, 2, &broker.address());
     again.done(&house, "set", "bob.key", &["third", "three"]);
     let got = again.done(&house, "get", "alice.key", &["--linearizable", "third"]);

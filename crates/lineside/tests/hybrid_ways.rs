@@ -1,4 +1,4 @@
-//! Ways to serve and reach a node of `hybrid`: gRPC and UDP, TLS, a configuration file, and `lineside run`.
+//! Several ways to serve and reach a node of `hybrid`: gRPC and UDP, TLS, a configuration file, and `lineside run`.
 
 mod house;
 
@@ -13,13 +13,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Runs a verb by UDP.
+/// Runs a client subcommand over UDP.
 fn by_udp(house: &HybridDatabase, udp: &str, verb: &str, rest: &[&str]) -> CommandOutput {
     let fixed = [verb, "--udp", udp, "--key", "alice.key", "--json"];
     house.hybrid(&[&fixed, rest].concat())
 }
 
-/// Runs a verb by UDP, which must succeed; returns the printed objects.
+/// Runs a client subcommand over UDP. The command must succeed; returns the printed objects.
 fn done_by_udp(house: &HybridDatabase, udp: &str, verb: &str, rest: &[&str]) -> Vec<Value> {
     let said = by_udp(house, udp, verb, rest);
     assert_eq!(said.code, 0, "{verb} {rest:?}: {}", said.error);
@@ -83,13 +83,13 @@ fn every_verb_works_over_udp() {
         let number = number.unwrap_or_else(|| panic!("{name}: {metrics}"));
         number.parse::<u64>().unwrap()
     };
-    // Replies are counted after they are sent, so the last one may not be counted yet.
+    // The node counts a reply after it has sent it, so the last reply may not be counted yet.
     let deadline = Instant::now() + Duration::from_secs(10);
     let metrics = loop {
         let metrics = page(console, "/metrics");
         let datagrams = count(&metrics, "lineside_hybrid_datagrams_total");
         let replies = count(&metrics, "lineside_host_replies_total{service=\"hybrid\"}");
-        // One get and one set came by gRPC.
+        // One get and one set came over gRPC.
         let requests = datagrams + 2;
         assert!(datagrams >= 14 && replies <= requests, "{metrics}");
         if replies == requests {
@@ -107,7 +107,7 @@ fn every_verb_works_over_udp() {
     assert_eq!(without.started["udp"], Value::Null);
 }
 
-/// Writes a configuration with only a node, on free ports.
+/// Writes a configuration that enables only the service `hybrid`, on free ports.
 fn config(house: &HybridDatabase, more: &str) {
     let text = format!(
         "[console]\nlisten = \"127.0.0.1:0\"\n[spv]\nenabled = false\n[hybrid]\nenabled = true\n\
@@ -164,7 +164,7 @@ fn run_serves_the_database_of_the_configuration() {
     assert!(why.contains("another process holds its lock"), "{why}");
     server.terminate();
 
-    // The same file works for the verb; options replace its values.
+    // `hybrid serve` accepts the same configuration file, and its options replace values of the file.
     let serve = ["serve", "--config", "lineside.toml", "--udp", "off", "--json"];
     let server = Server::start(house.command(&serve));
     assert_eq!(
@@ -178,11 +178,11 @@ fn run_serves_the_database_of_the_configuration() {
     );
 }
 
-/// HTTP/2 connections without a call, open until dropped.
+/// Opens `count` HTTP/2 connections that make no call and stay open until they are dropped.
 fn crowd(grpc: &str, count: usize) -> Vec<TcpStream> {
     let connect = |_| {
         let mut stream = TcpStream::connect(grpc).unwrap();
-        // Connection preface and an empty SETTINGS frame.
+        // Each connection sends the HTTP/2 preface and an empty SETTINGS frame.
         stream
             .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
             .unwrap();

@@ -1,4 +1,4 @@
-//! `lineside spv import`, killed and started again.
+//! `lineside spv import` is killed and started again.
 
 use lineside_spv::chain::{ChainStore, IndexKind, Network};
 use lineside_testkit::{DemoBlock, DemoChain};
@@ -53,7 +53,7 @@ fn a_killed_import_resumes_with_no_block_lost_or_repeated() {
             if attempt < 2 {
                 std::thread::sleep(Duration::from_millis(30 + 170 * attempt));
             } else {
-                // Killed as soon as more blocks are durable.
+                // The test kills the import as soon as more blocks are durable.
                 while length() <= before.max(128) && child.try_wait().unwrap().is_none() {
                     std::thread::sleep(Duration::from_millis(1));
                 }

@@ -1,4 +1,4 @@
-//! Parts of an installation: version, completions, manual pages, and the reports to systemd's watchdog.
+//! Parts of an installation: version, shell completions, manual pages, and the reports to systemd's watchdog.
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixDatagram;
@@ -30,7 +30,7 @@ fn the_version_names_commit_and_features() {
     assert_eq!(printed(&["--version"]), expected);
 }
 
-/// Returns what bash completes the last of `words` to, with the script of `lineside completions bash`.
+/// Returns the words to which bash completes the last of `words`, with the script of `lineside completions bash`.
 fn completed(words: &[&str]) -> BTreeSet<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let script = folder.path().join("lineside");
@@ -124,7 +124,7 @@ fn every_verb_has_a_manual_page_that_man_accepts() {
     }
 }
 
-/// Formats a page with `man`, which must warn of nothing. Skipped without `man`.
+/// Formats a page with the program `man`, which must print no warnings. Skipped if `man` is not installed.
 fn read_by_man(page: &Path) {
     let output = Command::new("man")
         .args(["--warnings", "--encoding=UTF-8", "--local-file"])
@@ -181,7 +181,7 @@ fn a_server_reports_to_the_watchdog_while_it_runs() {
     for _ in 0..3 {
         assert_eq!(received(&socket).as_deref(), Some("WATCHDOG=1\n"));
     }
-    // The first report comes at once, the others each after half of the limit.
+    // The server sends the first report at once, and each of the others after half of the watchdog's time.
     assert!(
         begun.elapsed() >= Duration::from_millis(350),
         "{:?}",

@@ -1,4 +1,5 @@
-//! `lineside run` at two interfaces of one process: veth pairs between a namespace of clients and one of the server.
+//! `lineside run` serves two interfaces in one process: veth pairs connect a namespace of clients with one of the
+//! server.
 
 mod daemons;
 
@@ -18,7 +19,7 @@ use std::time::Duration;
 /// Addresses of the server at its interfaces `x1` and `y1`.
 const AT_X: &str = "10.0.0.2:7701";
 const AT_Y: &str = "10.0.1.2:7701";
-/// Time after which a request that nothing answers is given up.
+/// Time after which a client gives up a request that was not answered.
 const SILENCE: Duration = Duration::from_millis(500);
 
 /// The two namespaces, and a directory of pins that the server's processes see.
@@ -26,15 +27,15 @@ struct Net {
     wire: Wire,
     pins: String,
     block: DemoBlock,
-    /// Programs at the clients' ends: a veth receives what XDP sends only with a program at that end.
+    /// XDP programs at the clients' ends. A veth receives frames that XDP sends only if its own end has a program.
     _pass: Vec<XdpDatapath>,
     _bpf: Bpf,
 }
 
 impl Net {
-    /// Returns `None`, with a message, where BPF or namespaces are not permitted.
+    /// Returns `None` and prints a message if this machine does not permit BPF or network namespaces.
     fn new(name: &str) -> Option<Self> {
-        // The threads of the wire have the mounts of this thread.
+        // The threads of the two namespaces inherit the mounts of this thread, so the BPF file system is mounted first.
         let bpf = Bpf::new(name)?;
         let wire = Wire::new()?;
         wire.add_second();
@@ -61,7 +62,7 @@ impl Net {
         })
     }
 
-    /// Starts `lineside run` with `spv` in the server's namespace, on the datapath `xdp` unless the arguments name
+    /// Starts `lineside run` with `spv` in the server's namespace. The datapath is `xdp` unless the arguments name
     /// another one.
     fn start(&self, arguments: &[&str]) -> Result<Daemon, String> {
         let mut all = vec!["--pin-dir", &self.pins, "--set", "spv.listen=0.0.0.0:7701"];
@@ -91,7 +92,7 @@ impl Net {
         self.lineside(&["xdp", "detach", interface, "--pin-dir", &self.pins])
     }
 
-    /// Asks for some transactions at an address; returns how many were answered, all of them rightly.
+    /// Asks for some transactions at an address. Asserts that each reply is right, and returns the number of replies.
     fn ask(&self, server: &str, places: std::ops::Range<usize>) -> usize {
         let server: SocketAddr = server.parse().expect("address");
         let (root, txids) = (self.block.root, self.block.txids[places].to_vec());
@@ -107,13 +108,13 @@ impl Net {
         serde_json::from_str(&status).expect("JSON")
     }
 
-    /// Number of requests that XDP has answered.
+    /// Returns the number of requests that XDP has answered.
     fn hits(&self) -> u64 {
         let hits = self.status()["services"][0]["counters"]["xdp"]["hits"].as_u64();
         hits.expect("a counter")
     }
 
-    /// Interfaces of the server with an XDP program.
+    /// Returns the interfaces of the server that have an XDP program.
     fn attached(&self) -> Vec<&'static str> {
         self.wire.server.run(|| {
             let has_program = |name: &&str| {
@@ -124,7 +125,7 @@ impl Net {
         })
     }
 
-    /// Interfaces that have a folder of pins.
+    /// Returns the interfaces that have a directory of pins.
     fn pinned(&self) -> Vec<&'static str> {
         let has_folder = |name: &&str| {
             self.wire.server.run({
@@ -144,7 +145,7 @@ fn two_interfaces_answer_from_one_table_and_are_shown_and_detached() {
         daemon.said[0],
         "spv on 0.0.0.0:7701 (xdp datapath, native on x1, native on y1)"
     );
-    // The host answers first, and fills the table.
+    // The host answers the first requests and fills the table.
     assert_eq!(net.ask(AT_X, 0..20), 20);
     assert_eq!(net.hits(), 0);
     assert_eq!(net.ask(AT_X, 0..20), 20);
@@ -176,7 +177,10 @@ fn two_interfaces_answer_from_one_table_and_are_shown_and_detached() {
     );
     for name in ["x1", "y1"] {
         let (is_done, why) = net.detach(name);
-        assert!(!is_done && why.contains("another lineside serves"), "{why}");
+        assert!(
+            !is_done && why.contains("another process of Lineside serves"),
+            "{why}"
+        );
     }
     let (_, doctor) = net.lineside(&[
         "doctor",
@@ -211,11 +215,14 @@ fn two_interfaces_answer_from_one_table_and_are_shown_and_detached() {
 /// Checks that a server has taken over the fast path of an earlier one.
 fn takes_over(daemon: &Daemon) {
     let said = &daemon.said;
-    assert!(said[0].contains("the fast path kept from before"), "{said:?}");
+    assert!(
+        said[0].contains("with the fast-path table of the previous process"),
+        "{said:?}"
+    );
 }
 
 #[test]
-fn a_restart_after_a_kill_takes_over_both() {
+fn a_restart_after_a_kill_takes_over_the_fast_path_at_both_interfaces() {
     let Some(net) = Net::new("both") else { return };
     let both = ["--interface", "x1", "--interface", "y1"];
     let daemon = net.start(&both).expect("daemon");
@@ -232,7 +239,7 @@ fn a_restart_after_a_kill_takes_over_both() {
     let daemon = net.start(&both).expect("restart");
     takes_over(&daemon);
     let before = net.hits();
-    assert!(before >= 40, "the counters were taken over, too: {before}");
+    assert!(before >= 40, "the counters were taken over as well: {before}");
     assert_eq!(net.ask(AT_X, 0..20) + net.ask(AT_Y, 0..20), 40);
     assert_eq!(net.hits(), before + 40);
     daemon.signal(libc::SIGTERM);
@@ -240,7 +247,7 @@ fn a_restart_after_a_kill_takes_over_both() {
 }
 
 #[test]
-fn one_that_is_detached_leaves_the_other_and_comes_back() {
+fn detaching_one_interface_leaves_the_other_and_the_first_can_be_added_again() {
     let Some(net) = Net::new("one") else { return };
     let both = ["--interface", "x1,y1"];
     let keep = ["--interface", "x1,y1", "--keep-fast-path"];
@@ -248,7 +255,7 @@ fn one_that_is_detached_leaves_the_other_and_comes_back() {
     net.ask(AT_X, 0..20);
     daemon.signal(libc::SIGTERM);
     assert_eq!(net.attached(), ["x1", "y1"], "--keep-fast-path keeps both");
-    // The first one: the maps remain, because they are pinned at the second, too.
+    // Detaching the first interface leaves the maps, because they are pinned at the second interface as well.
     assert_eq!(net.detach("x1"), (true, "x1: detached\n".into()));
     assert_eq!((net.attached(), net.pinned()), (vec!["y1"], vec!["y1"]));
     assert_eq!(net.ask(AT_X, 0..2), 0, "detached");
@@ -265,7 +272,7 @@ fn one_that_is_detached_leaves_the_other_and_comes_back() {
     );
     daemon.signal(libc::SIGKILL);
 
-    // An interface that is left out of the list does not stay attached.
+    // An interface that is removed from the list is detached.
     let daemon = net.start(&["--interface", "y1"]).expect("one of the two");
     takes_over(&daemon);
     assert_eq!((net.attached(), net.pinned()), (vec!["y1"], vec!["y1"]));
@@ -277,7 +284,7 @@ fn one_that_is_detached_leaves_the_other_and_comes_back() {
     daemon.signal(libc::SIGTERM);
     assert!(net.attached().is_empty() && net.pinned().is_empty());
 
-    // Two servers, each with one interface and its own table, cannot become one.
+    // Two servers, each with one interface and its own table, cannot be replaced by one server of both interfaces.
     let apart = |interface: &str, listen: &str, console: &str| {
         let listen = format!("spv.listen={listen}");
         net.start(&["--interface", interface, "--console", console, "--set", &listen])
@@ -285,10 +292,10 @@ fn one_that_is_detached_leaves_the_other_and_comes_back() {
     let one = apart("x1", AT_X, "127.0.0.1:7711").expect("one");
     let other = apart("y1", AT_Y, "127.0.0.1:7712").expect("another");
     let why = net.start(&both).err().expect("both are owned");
-    assert!(why.contains("another lineside serves x1"), "{why}");
+    assert!(why.contains("another process of Lineside serves x1"), "{why}");
     one.signal(libc::SIGKILL);
     let why = net.start(&both).err().expect("one is owned");
-    assert!(why.contains("another lineside serves y1"), "{why}");
+    assert!(why.contains("another process of Lineside serves y1"), "{why}");
     other.signal(libc::SIGKILL);
     let why = net.start(&both).err().expect("two tables");
     assert!(
@@ -303,7 +310,7 @@ fn one_that_is_detached_leaves_the_other_and_comes_back() {
 }
 
 #[test]
-fn if_the_second_cannot_be_attached_nothing_stays() {
+fn if_the_second_interface_cannot_be_attached_no_interface_stays_attached() {
     let Some(net) = Net::new("fails") else { return };
     let foreign = net.wire.server.run(|| {
         let mut foreign = XdpDatapath::load(Vec::new(), None).expect("load");
@@ -339,7 +346,8 @@ fn if_the_second_cannot_be_attached_nothing_stays() {
         .expect("missing");
     assert!(why.contains("there is no interface no-such-if0"), "{why}");
     assert!(net.pinned().is_empty());
-    // Also after a kill, if the foreign program came meanwhile: the fast path that is taken over ends, too.
+    // The daemon is killed, and a foreign program is attached to y1 before the next start. This start fails, and it
+    // also detaches the fast path that it would otherwise have taken over.
     drop(foreign);
     net.start(&both).expect("daemon").signal(libc::SIGKILL);
     assert!(net.detach("y1").0);
@@ -356,9 +364,9 @@ fn if_the_second_cannot_be_attached_nothing_stays() {
     drop(foreign);
 }
 
-/// Each service answers at the interface that has its address.
+/// Each service answers at the interface that has its listen address.
 #[test]
-fn a_service_answers_where_its_address_is() {
+fn a_service_answers_only_at_the_interface_that_has_its_address() {
     let Some(net) = Net::new("address") else { return };
     let data = tempfile::tempdir().expect("a directory");
     let ledger = format!("transfer.data={:?}", data.path().join("ledger"));
@@ -406,7 +414,7 @@ fn a_service_answers_where_its_address_is() {
         (
             "10.0.0.2",
             "0.0.0.0",
-            "services at one interface need the same one, or none",
+            "give all services at one interface the same address",
         ),
     ] {
         let said = with(spv, transfer).err().expect(why);
@@ -415,7 +423,7 @@ fn a_service_answers_where_its_address_is() {
     }
 }
 
-/// Sends requests in the paper's format to `transfer`, with ascending ids from `first`, and asserts the balances.
+/// Sends requests in the paper's format to `transfer`, with ascending ids from `first` on, and asserts the balances.
 fn move_ones(net: &Net, server: &'static str, first: u32, count: u32, left: u32) {
     net.wire.client.run(move || {
         let server = server.parse().expect("address");
@@ -435,8 +443,8 @@ fn move_ones(net: &Net, server: &'static str, first: u32, count: u32, left: u32)
     });
 }
 
-/// In `express`, XDP executes operations while no server runs. All of them are kept when the list of interfaces
-/// changes.
+/// In the mode `express`, XDP executes operations while no server runs. All of them are kept when the list of
+/// interfaces changes.
 #[test]
 fn operations_of_express_are_kept_when_the_list_changes() {
     let Some(net) = Net::new("express") else { return };
@@ -474,11 +482,11 @@ fn operations_of_express_are_kept_when_the_list_changes() {
     daemon.signal(libc::SIGKILL);
     move_ones(&net, x, 40, 10, 980);
     move_ones(&net, y, 60, 10, 970);
-    // Without the other interface, the operations would be lost.
+    // Detaching the second interface too would discard the operations, so it is refused.
     assert_eq!(net.detach("y1"), (true, "y1: detached\n".into()));
     let (is_done, why) = net.detach("x1");
     assert!(!is_done && why.contains("not in the journal"), "{why}");
-    // `x1` is detached, and its folder has the operations: only a server at `x1` may start.
+    // `x1` is detached, but its directory of pins holds the operations, so only a server at `x1` may start.
     let why = start("y1").err().expect("the operations are at x1");
     assert!(why.contains("still attached at x1"), "{why}");
     assert_eq!(net.pinned(), ["x1"], "a refusal changes nothing");
@@ -487,7 +495,7 @@ fn operations_of_express_are_kept_when_the_list_changes() {
     daemon.signal(libc::SIGKILL);
     move_ones(&net, x, 100, 10, 950);
     move_ones(&net, y, 120, 10, 940);
-    // The table is taken over at `y1`, with the operations of `x1`, which is left out.
+    // The server at `y1` takes over the table with the operations of `x1`, and `x1` is no longer served.
     let daemon = start("y1").expect("one of the two");
     assert_eq!(net.attached(), ["y1"]);
     move_ones(&net, y, 140, 10, 930);

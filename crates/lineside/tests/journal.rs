@@ -28,8 +28,9 @@ fn json(words: &[&str], directory: &Path) -> serde_json::Value {
     serde_json::from_str(first).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
-/// Opens the directory of a journal. The process that another test starts holds all open files of this one, with their
-/// locks, until it executes its program; so a directory that was closed just now may be locked for a moment.
+/// Opens the directory of a journal. If another test starts a process at this moment, that process inherits all open
+/// files of this one, with their locks, until it executes its program. A directory that was closed just now may
+/// therefore be locked for a moment.
 fn open_disk(directory: &Path) -> FsDisk {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
@@ -40,7 +41,7 @@ fn open_disk(directory: &Path) -> FsDisk {
     }
 }
 
-/// Makes a journal of several segments, with records of 64 bytes in groups.
+/// Creates a journal of several segments, with records of 64 bytes in groups.
 fn written() -> TempDir {
     let directory = TempDir::new().expect("a directory");
     let disk = FsDisk::open(directory.path()).expect("open");
@@ -55,7 +56,7 @@ fn written() -> TempDir {
     directory
 }
 
-/// Returns the segments, oldest first.
+/// Returns the segment files, oldest first.
 fn segments(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).expect("read");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -139,7 +140,7 @@ fn damage_is_named_and_repair_lists_the_lost_records() {
         "{said}"
     );
     assert!(
-        said.contains("things are wrong") || said.contains("1 thing is wrong"),
+        said.contains("errors were found") || said.contains("1 error was found"),
         "{said}"
     );
     let report = json(&["verify"], journal.path());
@@ -176,14 +177,15 @@ fn damage_is_named_and_repair_lists_the_lost_records() {
     let (sound, said) = lineside(&["verify"], journal.path());
     assert!(sound && said.contains(&format!("{} records", from - 1)), "{said}");
 
-    // The next record gets the number after the cut.
+    // The next record gets the number after the last record that remains.
     let disk = open_disk(journal.path());
     let (mut again, _) = Journal::open(disk, Options::small()).expect("open");
     assert_eq!(again.append(3, &[1; 64]).expect("append"), from);
     again.commit().expect("commit");
 }
 
-/// The first segment is unusable, and a snapshot replaces its records: they are named, and nothing else is dropped.
+/// The first segment is unusable, but a snapshot replaces its records. The repair names these records and drops nothing
+/// else.
 #[test]
 fn records_that_a_snapshot_replaces_are_named() {
     let journal = written();
@@ -223,7 +225,7 @@ fn records_that_a_snapshot_replaces_are_named() {
     assert!(lineside(&["verify"], journal.path()).0);
 }
 
-/// The journal has only the file `acknowledged`: the message says so.
+/// Only the file `acknowledged` of the journal is left, and the message says so.
 #[test]
 fn a_journal_of_which_only_the_mark_is_left_is_described() {
     let journal = written();
@@ -242,7 +244,7 @@ fn a_journal_of_which_only_the_mark_is_left_is_described() {
     is_empty(journal.path());
 }
 
-/// Checks that the commands find a journal without records and nothing wrong.
+/// Checks that the commands find a journal without records and without damage.
 fn is_empty(directory: &Path) {
     let (sound, said) = lineside(&["verify"], directory);
     assert!(sound && said.contains("no records; nothing is wrong"), "{said}");
@@ -255,7 +257,8 @@ fn is_empty(directory: &Path) {
     );
 }
 
-/// The journal was removed, but the marker shows that a server used the directory: a repair makes it usable again.
+/// The journal was removed, but the marker shows that a server has used the directory. A repair makes the directory
+/// usable again.
 #[test]
 fn a_directory_of_which_only_the_marker_is_left_becomes_an_empty_journal() {
     let directory = TempDir::new().expect("a directory");
@@ -268,7 +271,8 @@ fn a_directory_of_which_only_the_marker_is_left_becomes_an_empty_journal() {
     is_empty(directory.path());
 }
 
-/// A repair whose report is not printed is not over: the journal stays closed, and the next repair prints the loss.
+/// A repair whose report cannot be printed is not complete: the journal stays closed, and the next repair prints the
+/// loss.
 #[test]
 fn a_repair_whose_report_cannot_be_printed_is_repeated() {
     let journal = written();
@@ -297,7 +301,7 @@ fn a_repair_whose_report_cannot_be_printed_is_repeated() {
     assert!(done && said.starts_with("nothing is wrong\n"), "{said}");
 }
 
-/// A directory that has nothing to do with Lineside keeps its mode and its files.
+/// A directory that does not belong to Lineside keeps its mode and its files.
 #[test]
 fn a_directory_without_a_journal_is_not_changed() {
     use std::os::unix::fs::PermissionsExt;
@@ -336,7 +340,7 @@ fn a_journal_in_use_is_not_repaired() {
     let (done, said) = lineside(&["repair"], journal.path());
     assert!(!done && said.contains("is in use"), "{said}");
     assert_eq!(segments(journal.path()), before);
-    // `verify` works while a server uses the journal.
+    // `verify` works even while a server uses the journal.
     assert_eq!(json(&["verify"], journal.path())["sound"], false);
     drop(owner);
     assert!(lineside(&["repair"], journal.path()).0);
@@ -361,7 +365,7 @@ fn the_journal_of_a_running_ledger_is_verified_and_not_repaired() {
 }
 
 #[test]
-fn the_verbs_create_no_journal() {
+fn no_subcommand_creates_a_journal() {
     let nowhere = TempDir::new().expect("a directory");
     for verb in ["verify", "repair", "dump"] {
         let (done, said) = lineside(&[verb], nowhere.path());

@@ -1,4 +1,4 @@
-//! The log of a server: its forms, its levels, and a line for each event that an operator asks about.
+//! The log of a server: its formats, its levels, and one line for each event that operators need to find.
 
 use serde_json::Value;
 use std::fs::File;
@@ -58,7 +58,7 @@ impl Logged {
 
     /// Ends the server by SIGTERM, and returns its log.
     fn end(mut self) -> String {
-        // SAFETY: the child was started here and was not waited for, so its id is its own.
+        // SAFETY: the process is a child that was not waited for yet, so its id still names it.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
         assert!(self.child.wait().expect("ends").success());
         std::fs::read_to_string(&self.file).expect("read")
@@ -82,7 +82,7 @@ fn a_line_of_text_has_time_level_target_and_fields() {
     let log = server.end();
     let lines: Vec<&str> = log.lines().collect();
     for said in [
-        // A warning about the configuration.
+        // This line is a warning about the configuration.
         " WARN lineside::session: signatures are not required",
         "serving service=\"transfer\"",
         "started version=",
@@ -95,7 +95,7 @@ fn a_line_of_text_has_time_level_target_and_fields() {
         );
     }
     for line in lines {
-        // 2026-11-26T04:30:36.123456Z  INFO lineside::session: serving service="transfer" …
+        // Example of a line: 2026-11-26T04:30:36.123456Z  INFO lineside::session: serving service="transfer" …
         let mut words = line.split_whitespace();
         let time = words.next().expect("a time");
         let digits = time.replace(|c: char| c.is_ascii_digit(), "0");
@@ -153,7 +153,7 @@ fn every_line_of_json_is_an_object() {
     assert_eq!(sealed["fields"]["block"], 1);
     let recovered = of("transfer: the ledger was recovered").unwrap_or_else(|| panic!("{log}"));
     assert_eq!(recovered["fields"]["accounts"], 0);
-    // The warning about signatures that are not required is an event, too.
+    // The warning that signatures are not required is also an event of the log.
     assert!(lines.iter().any(|line| line["level"] == "WARN"), "{log}");
 }
 
@@ -182,7 +182,7 @@ fn the_level_comes_from_the_option_then_from_the_variable() {
     assert_eq!(levels(&[], &[("RUST_LOG", "lineside_transfer=info")]), ["INFO"]);
 }
 
-/// Warnings at the start are part of the log: they have its form and obey its level.
+/// Warnings at the start are part of the log: they have its format, and the level of the log applies to them.
 #[test]
 fn a_level_above_warnings_leaves_out_those_of_the_start() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -190,7 +190,7 @@ fn a_level_above_warnings_leaves_out_those_of_the_start() {
     assert_eq!(log, "");
 }
 
-/// A client command says nothing but its result.
+/// A client command prints only its result.
 #[test]
 fn a_client_has_no_lines_of_normal_operation() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -234,7 +234,7 @@ fn the_console_of_a_server_has_its_build_and_its_process() {
     assert!(value("process_resident_memory_bytes ") > 1e6);
     assert!(value("process_open_fds ") > 5.0 && value("process_max_fds ") > 5.0);
     assert!(value("process_start_time_seconds ") > 1.7e9);
-    // The request passed through the host, which made it durable.
+    // The request was passed to the host, which made it durable.
     let of_service = "{service=\"transfer\"}";
     let requests = value(&format!("lineside_host_latency_seconds_count{of_service}"));
     assert!(requests >= 1.0);

@@ -1,5 +1,5 @@
-//! A process with one service: the example of its configuration in `docs/config` is right, and it takes no memory for
-//! the tables of other services.
+//! A process with one service: the example of its configuration in `docs/config` is right, and the process allocates no
+//! memory for the tables of other services.
 
 use lineside::config::Config;
 use lineside::services::SERVICES;
@@ -45,7 +45,7 @@ fn every_service_has_an_example_that_enables_it_alone() {
     assert_eq!(files.count(), SERVICES.len(), "a file that belongs to no service");
 }
 
-/// Starts `lineside run` with these services enabled; their data is in `place`.
+/// Starts `lineside run` with these services enabled; their data directories are in `place`.
 fn start(place: &TempDir, services: &[&str], config: Option<&Path>) -> Daemon {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
     command.args(["run", "--datapath", "socket", "--console", "127.0.0.1:0"]);
@@ -66,8 +66,8 @@ fn start(place: &TempDir, services: &[&str], config: Option<&Path>) -> Daemon {
     Daemon::start(&mut command).unwrap_or_else(|why| panic!("{services:?}: {why}"))
 }
 
-/// Returns the number of bytes of memory that a process has mapped and may write, used or not. A fast-path table counts
-/// as a whole, although its pages are taken only when they are used.
+/// Returns the number of bytes of memory that a process has mapped and may write, used or not. A fast-path table is
+/// counted completely, although the kernel allocates its pages only when they are used.
 fn writable_bytes(daemon: &Daemon) -> u64 {
     let maps = fs::read_to_string(format!("/proc/{}/maps", daemon.child.id())).expect("readable");
     let mapped = maps.lines().filter_map(|line| {
@@ -103,7 +103,7 @@ fn a_service_that_is_not_enabled_takes_no_memory() {
             "{service}: {alone} bytes alone, {among_others} with the sections of the others"
         );
     }
-    // The measure sees a table: that of `spv` has 2^22 lines of 64 bytes.
+    // This shows that the measurement includes tables: the table of `spv` has 2^22 lines of 64 bytes.
     let column = writable_bytes(&start(&place, &["column"], None));
     let both = writable_bytes(&start(&place, &["column", "spv"], None));
     assert!(both > column + 256 * MIB, "{column} bytes, {both} with `spv`");

@@ -62,13 +62,13 @@ fn a_closed_pipe_ends_quietly_and_a_full_device_is_an_error() {
         };
         assert!(said.starts_with(&begin), "{words:?}: {said}");
     }
-    // A full standard error does not cause a panic either.
+    // A standard error that cannot be written does not cause a panic either.
     let mut refused = Command::new(env!("CARGO_BIN_EXE_lineside"));
     let refused = refused.args(["fabric", "replay", ledger]).stderr(full());
     assert_eq!(refused.output().unwrap().status.code(), Some(1));
 }
 
-/// Sends SIGTERM once the console answers; returns exit code and standard error.
+/// Sends SIGTERM once the console answers. Returns the exit code and standard error.
 fn end(mut child: Child, console: &str) -> (Option<i32>, String) {
     let until = Instant::now() + Duration::from_secs(60);
     while TcpStream::connect(console).is_err() {
@@ -76,7 +76,7 @@ fn end(mut child: Child, console: &str) -> (Option<i32>, String) {
         assert!(Instant::now() < until, "it serves nothing");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // SAFETY: a child of ours that was not waited for yet.
+    // SAFETY: the process is a child that was not waited for yet, so its id still names it.
     unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
     let Output { status, stderr, .. } = child.wait_with_output().unwrap();
     (status.code(), String::from_utf8(stderr).unwrap())

@@ -1,4 +1,4 @@
-//! Tests that remove a data directory, or one of its files, while a server uses it.
+//! A data directory, or one of its files, is removed while a server uses it.
 
 mod served;
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Maximum time until a server notices the loss; it checks every second.
+/// Maximum time until a server must have noticed the loss. A server checks every second.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Writes until a write is refused; returns the error.
@@ -129,7 +129,8 @@ fn refuses(place: &ServiceFiles, service: &'static str, data: &Path, reason: &st
     assert!(made.is_empty(), "{service}: the start created {made:?}");
 }
 
-/// A directory with remaining files does not count as new, and neither does one of which only the marker remains.
+/// A directory with remaining files does not count as new. A directory in which only the marker remains does not count
+/// as new either.
 #[test]
 fn no_new_journal_is_begun_in_a_directory_whose_journal_was_removed() {
     let place = ServiceFiles::new();
@@ -165,7 +166,7 @@ fn no_new_journal_is_begun_in_a_directory_whose_journal_was_removed() {
         }
         refuses(&place, service, &data, "Restore the files");
 
-        // With its files, the server has its data again.
+        // With its files restored, the server has its data again.
         remove(&data);
         fs::rename(&copy, &data).expect("renamed");
         let server = place.serve(service, &data);
@@ -176,7 +177,7 @@ fn no_new_journal_is_begun_in_a_directory_whose_journal_was_removed() {
     }
 }
 
-/// A table of which only the file `acknowledged` is left starts empty after a repair that named the loss.
+/// A table of which only the file `acknowledged` is left starts empty after a repair, which named the loss.
 #[test]
 fn a_table_whose_journal_was_removed_starts_empty_after_a_repair() {
     let place = ServiceFiles::new();
@@ -198,7 +199,8 @@ fn a_table_whose_journal_was_removed_starts_empty_after_a_repair() {
     place.serve("column", &data).write(2).expect("a write");
 }
 
-/// A ledger without its segments is refused before a new key is made, and one without its marker, too.
+/// A ledger without its segments is refused before a new key is created. A ledger without its marker is refused as
+/// well.
 #[test]
 fn a_start_that_is_refused_makes_no_settlement_key() {
     let place = ServiceFiles::new();
@@ -245,7 +247,7 @@ fn a_ledger_that_begins_again_after_a_repair_says_so() {
             .output()
             .expect("run");
         assert!(!start.status.success());
-        // An emptied file is as good as none.
+        // An empty file `acknowledged` has the same effect as a missing one.
         if left.len() > 1 {
             fs::write(data.join("acknowledged"), "").expect("written");
         }

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Asserts that no thread of a server without XDP has a capability, and that all are in the sandbox.
+/// Asserts that no thread of a server without XDP has a capability, and that all threads are in the sandbox.
 fn assert_restricted(server: &Server) {
     for (key, expected) in [
         ("CapEff", "0000000000000000"),
@@ -36,8 +36,8 @@ fn assert_closed(path: &Path) {
     }
 }
 
-/// Uses each service after its rights are dropped. The sandbox is "strict", so a forbidden system call would end the
-/// server with SIGSYS.
+/// Uses each service after it has given up its rights. The sandbox is "strict", so a forbidden system call would end
+/// the server with SIGSYS.
 #[test]
 fn every_service_works_without_privileges_and_its_files_are_closed_to_other_users() {
     let mut place = ServiceFiles::new();
@@ -51,7 +51,7 @@ fn every_service_works_without_privileges_and_its_files_are_closed_to_other_user
         assert_closed_after(&place, service, |server| {
             (1..4).for_each(|number| server.write(number).expect("a write"));
         });
-        // Started again on existing data, because recovery makes other system calls.
+        // The service starts again with existing data, because recovery makes other system calls.
         assert_closed_after(&place, service, |server| {
             server.write(9).expect("a write after a restart");
         });
@@ -74,12 +74,12 @@ fn assert_closed_after(place: &ServiceFiles, service: &'static str, work: impl F
     assert!(server.page("/metrics").starts_with("HTTP/1.1 200"));
     assert_restricted(&server);
     let mut daemon = server.daemon;
-    // SAFETY: a child of ours that was not waited for yet.
+    // SAFETY: the process is a child that was not waited for yet, so its id still names it.
     unsafe { libc::kill(daemon.child.id() as i32, libc::SIGTERM) };
     let ended = daemon.child.wait().expect("an end");
     assert!(ended.success(), "{service}: {ended:?}");
     if service != "spv" {
-        // An import runs with the umask of its user, in a directory that is closed to others.
+        // `spv import` ran with the umask of its user, but in a directory that is closed to others.
         assert_closed(&data);
     }
     let mode = fs::metadata(&data).expect("the directory").permissions().mode();
@@ -101,7 +101,8 @@ fn a_sandbox_that_is_off_is_reported_and_capabilities_are_still_dropped() {
     assert!(said.contains("[process] sandbox = \"off\""), "{said}");
 }
 
-/// A server in a working directory that its user cannot enter once recursed without end to create its data directory.
+/// Regression test: a server whose working directory its user cannot enter once recursed endlessly when it created its
+/// data directory.
 #[test]
 fn a_working_directory_that_cannot_be_entered_is_an_error() {
     // SAFETY: geteuid only reads the id of the process.
@@ -131,7 +132,7 @@ fn a_working_directory_that_cannot_be_entered_is_an_error() {
 }
 
 #[test]
-fn a_failed_start_leaves_nothing_behind() {
+fn a_failed_start_leaves_no_files() {
     let place = ServiceFiles::new();
     // All services but column listen on TCP.
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -167,7 +168,7 @@ fn a_failed_start_leaves_nothing_behind() {
         assert!(left.is_empty(), "{service}: {left:?}");
         fs::remove_dir(&data).expect("empty");
     }
-    // Without the genesis block no ledger is created.
+    // If the genesis block is missing, no ledger is created.
     let data = place.path("none");
     let mut command = place.command("fabric", &data, "127.0.0.1:0");
     let file = place.path("fabric.toml");
@@ -180,9 +181,10 @@ fn a_failed_start_leaves_nothing_behind() {
     assert!(!data.exists());
 }
 
-/// The directories are claimed before the interface is looked up, and before another service finds its files missing.
+/// The server claims the directories before it looks up the interface, and before another service finds that its files
+/// are missing.
 #[test]
-fn a_start_that_fails_before_the_service_starts_leaves_nothing_behind() {
+fn a_start_that_fails_before_the_service_starts_leaves_no_files() {
     let place = ServiceFiles::new();
     for service in ["transfer", "column"] {
         let data = place.path("new");

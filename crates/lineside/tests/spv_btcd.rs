@@ -101,17 +101,18 @@ fn the_electrum_client_crate_validates_every_transaction_of_large_blocks() {
     }
 }
 
-/// Reply of the server, compared with the ledger once the ledger knows all blocks.
+/// Reply of the server. It is compared with the ledger once the ledger has recorded all blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum LedgerReply {
-    /// Reply by UDP: the transaction, the tip, and block, height, index and computed root if it is in the chain.
+    /// Reply over UDP: the transaction and the tip; and block, height, index and computed root if the transaction is in
+    /// the chain.
     Udp(Hash, Hash, Option<(Hash, u32, u32, Hash)>),
     /// Reply by the Electrum protocol: the transaction, height, position and computed root.
     Electrum(Hash, u32, usize, Hash),
 }
 
 impl LedgerReply {
-    /// Returns the reason why btcd's chain never agreed with the reply; `None` if it once did.
+    /// Returns the reason why the reply never agreed with btcd's chain; `None` if it agreed at some time.
     fn fault(&self, ledger: &Ledger) -> Option<&'static str> {
         match self {
             LedgerReply::Udp(txid, tip, found) => {
@@ -210,7 +211,8 @@ impl ClientsShared {
         *random.pick(&self.txids.lock().unwrap())
     }
 
-    /// Sends requests by UDP until the test sets `stop`; repeats a request that is not answered.
+    /// Sends requests over UDP until the test sets `stop`. Repeats a request that was not answered. Returns the number
+    /// of replies.
     fn ask_by_udp(&self, mut random: Random) -> u64 {
         let mut answers = 0;
         while !self.stop.load(Relaxed) {
@@ -241,8 +243,8 @@ impl ClientsShared {
         answers
     }
 
-    /// Sends requests by the Electrum protocol until the test sets `stop`. An error of the protocol is not recorded,
-    /// because it names no tip.
+    /// Sends requests by the Electrum protocol until the test sets `stop`. An error reply is not recorded, because it
+    /// names no tip. Returns the number of replies.
     fn ask_by_electrum(&self, mut random: Random) -> u64 {
         let mut answers = 0;
         while !self.stop.load(Relaxed) {
@@ -282,7 +284,7 @@ fn electrum_answer(txid: &Hash, answer: &Value) -> Option<LedgerReply> {
     ))
 }
 
-/// Processes, ledger and random choices of one run.
+/// Processes, ledger and random number generator of one run.
 struct Chaos<'a> {
     program: PathBuf,
     btcd: Btcd,
@@ -338,7 +340,7 @@ impl Chaos<'_> {
         self.server = Some(server);
     }
 
-    /// Kills btcd, which may forget its newest blocks, and mines until its chain is longer than it was.
+    /// Kills btcd, which may lose its newest blocks, and mines until its chain is longer than before.
     fn kill_the_node(&mut self) {
         let before = self.ledger.best.len();
         self.btcd.kill();
@@ -446,7 +448,7 @@ fn kill_9_of_server_and_node_never_gives_an_answer_that_btcds_chain_does_not() {
     );
 }
 
-/// Stops the clients, also when the test fails.
+/// Sets the stop flag of the clients when it is dropped, so that they also stop when the test fails.
 struct StopWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for StopWhenDropped<'_> {

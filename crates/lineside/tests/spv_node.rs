@@ -44,7 +44,7 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
         (server.tip() == tip_of(&btcd)).then_some(())
     });
 
-    // A proof by the Electrum protocol, checked by a library of another project.
+    // A library of another project checks a proof that the server sent by the Electrum protocol.
     let txid = coinbase_at(&btcd, 15);
     let answer = electrum(
         server.address("electrum"),
@@ -56,7 +56,7 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
         (&json!(15), &json!(0))
     );
     let block = btcd.call("getblock", json!([btcd.chain()[15].to_string(), 1]));
-    // In a block with one transaction, the Merkle root is its TXID.
+    // In a block with a single transaction, the Merkle root is the TXID of this transaction.
     assert_eq!(
         (&block["merkleroot"], &answer["result"]["merkle"]),
         (&json!(txid), &json!([]))
@@ -68,7 +68,7 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
     proof.extract_matches(&mut found, &mut places).unwrap();
     assert_eq!(found[0].to_string(), txid);
 
-    // The paper's three steps: keep headers, get a proof, compare.
+    // The paper's three steps: the client keeps headers, gets a proof, and compares.
     let headers = folder.path().join("headers");
     let light = [
         "--network",
@@ -84,7 +84,8 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
     assert_eq!(said["block"], btcd.chain()[15].to_string());
     assert_eq!(verify(&"7".repeat(64)).status.code(), Some(1));
 
-    // After a reorganisation, no reply contains data of the old branch once the new tip is served.
+    // After a reorganisation, the server first serves the new tip; from then on, no reply contains data of the old
+    // branch.
     let old = coinbase_at(&btcd, 19);
     let gone = btcd.chain()[18].to_string();
     btcd.call("invalidateblock", json!([gone]));
@@ -124,7 +125,8 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
         "the password is shown"
     );
 
-    // The node is killed: the server keeps answering, /healthz reports it, and the server reconnects on its own.
+    // The node is killed. The server keeps answering, /healthz reports that the node is unreachable, and the server
+    // reconnects on its own.
     let last = tip_of(&btcd);
     btcd.kill();
     until("the health page reports that the node is unreachable", || {
@@ -135,13 +137,13 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
     });
     assert_eq!(server.tip(), last);
     btcd.restart(&program);
-    // A killed btcd loses its newest blocks, so its chain must grow beyond that of the server.
+    // A killed btcd loses its newest blocks, so the test mines until its chain is longer than that of the server.
     btcd.generate(40);
     until("the server follows again", || {
         (server.tip() == tip_of(&btcd)).then_some(())
     });
 
-    // The server is killed while it works, and started again.
+    // The server is killed while it follows the node, and then started again.
     btcd.generate(10);
     drop(server);
     btcd.generate(10);

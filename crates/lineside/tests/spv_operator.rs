@@ -1,4 +1,4 @@
-//! Tests for the operation of `lineside spv`: nodes that do not answer, missing files, wrong options.
+//! Tests for the operation of `lineside spv`: nodes that do not answer, missing files, and wrong options.
 
 #[path = "spv_operator/keeping.rs"]
 mod keeping;
@@ -32,7 +32,7 @@ fn a_server_stops_on_a_signal_while_its_node_does_not_answer() {
     });
     let mut server = Server::start("regtest", &data, &["--node", &url]);
     received.recv_timeout(END).expect("the server asks its node");
-    // SAFETY: the process is a child of this one that was not waited for yet.
+    // SAFETY: the process is a child that was not waited for yet, so its id still names it.
     unsafe { libc::kill(server.child.id() as i32, libc::SIGTERM) };
     let end = Instant::now() + END;
     let status = loop {
@@ -204,7 +204,7 @@ fn a_store_of_one_signet_refuses_blocks_of_another() {
         lineside(&[&arguments[..], more].concat())
     };
     succeeded(&init(&default, &[]));
-    // The challenge is from a log of Bitcoin Core, which also shows the magic that follows from it.
+    // The challenge is from a log of Bitcoin Core, which also shows the magic number computed from the challenge.
     let challenge = [
         "--signet-challenge",
         "00140b24b854187ee6dcd5a0a7063156b83a4605443c",
@@ -263,7 +263,7 @@ fn code(server: &Server, path: &str) -> String {
 fn a_server_without_any_block_is_not_healthy() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
-    // The node accepts the connection and sends nothing: no call has failed yet.
+    // The node accepts the connection and sends nothing, so no call has failed yet.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("bitcoind://user:secret@{}", silent.local_addr().unwrap());
     let server = Server::start("regtest", &data, &["--node", &url]);
@@ -337,7 +337,7 @@ fn wrong_options_are_named_and_leave_no_files() {
     let server = Server::start("regtest", &data, &["--node", &node.url()]);
     until("the node is followed", || node_of(&server)["at_tip"] == true);
     let txid = to_display(&blocks[2].txids[0]);
-    // The server is given by its name.
+    // The command gives the server by its host name.
     let by_name = format!("localhost:{}", server.udp().port());
     succeeded(&lineside(&["spv", "get", "--server", &by_name, &txid]));
     let headers = folder.path().join("headers");
@@ -416,14 +416,14 @@ fn a_server_catches_up_over_several_connections() {
     let url = node.url();
     let server = Server::start("regtest", &data, &["--node", &url]);
     until("the node is followed", || node_of(&server)["at_tip"] == true);
-    // During the download, there is one connection and three further ones. At the tip, the further ones are closed and
-    // their threads end.
+    // During the download, the server has one connection and three additional ones. When it has reached the tip, it
+    // closes the additional connections and their threads end.
     assert!(node.clients().1 >= 4, "{:?}", node.clients());
     let fetches = |server: &Server| threads(server).iter().any(|name| name == "spv-blocks");
     until("the further connections are closed", || {
         !fetches(&server) && node.clients().0 == 1
     });
-    // The server lacks blocks again, so it opens the further connections again.
+    // The server lacks blocks again, so it opens the additional connections again.
     let before = node.clients().1;
     let mut base = RegtestChain::new(3);
     (0..20).for_each(|_| drop(base.next(&[], 0)));
@@ -437,7 +437,7 @@ fn a_server_catches_up_over_several_connections() {
         !fetches(&server) && node.clients().0 == 1
     });
     drop(server);
-    // A single new block does not need the further connections.
+    // For a single new block, the server needs no additional connections.
     let server = Server::start("regtest", &data, &["--node", &url]);
     node.connect(branch.next(&[], 0));
     until("one more block", || {

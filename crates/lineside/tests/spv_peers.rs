@@ -25,7 +25,7 @@ use std::time::Instant;
 
 const GET_MERKLE: &str = "blockchain.transaction.get_merkle";
 
-/// Chain, its node, and a server that follows the node.
+/// A chain, the node that has it, and a Lineside server that follows the node.
 struct Scene {
     chain: RegtestChain,
     node: Arc<CoreMini>,
@@ -115,8 +115,8 @@ fn verified(wallet: &Wallet, txid: &str, confirmations: u64) {
     }
 }
 
-/// Waits until the wallet's own chain of headers has the node's height. A wallet that hears of a transaction in a block
-/// whose header it lacks may disconnect from the server for some time.
+/// Waits until the wallet's own chain of headers has the node's height. A wallet that is notified of a transaction in a
+/// block whose header it lacks may disconnect from the server for some time.
 fn wait_for_headers(wallet: &Wallet, node: &CoreMini) {
     let height = node.chain().len() - 1;
     until("the wallet's headers", || {
@@ -147,7 +147,7 @@ fn a_wallet_verifies_a_payment_and_withdraws_that_after_a_reorganisation() {
     scene.node.connect(scene.chain.next(&[], 4));
     verified(&wallet, &txid, 2);
 
-    // Another branch without the payment makes it unconfirmed again.
+    // The node changes to a branch without the payment, which makes the payment unconfirmed again.
     let mut other = before.branch(4);
     scene
         .node
@@ -200,9 +200,9 @@ fn a_wallet_uses_lineside_and_electrumx_together() {
     );
 }
 
-/// Compares Lineside's proof of every transaction in a block with that of ElectrumX; returns the number of proofs.
+/// Compares Lineside's proof of every transaction in a block with the proof of ElectrumX. Returns the number of proofs.
 fn same_proofs(ours: SocketAddr, theirs: SocketAddr, height: usize, block: &DemoBlock) -> usize {
-    // ElectrumX polls its node.
+    // ElectrumX polls its node, so the test waits until it has the block.
     let header = lineside_util::hex::to_hex(&block.raw[..80]);
     until("ElectrumX has the block", || {
         (electrum(theirs, "blockchain.block.header", &json!([height]))["result"] == header).then_some(())
@@ -215,7 +215,8 @@ fn same_proofs(ours: SocketAddr, theirs: SocketAddr, height: usize, block: &Demo
         let params = json!([to_display(txid), height]);
         let answer = one.call(GET_MERKLE, &params).unwrap();
         assert_eq!(answer["result"]["pos"], position, "{answer}");
-        // ElectrumX delays small replies by up to a second if the client sends one request at a time.
+        // ElectrumX delays small replies by up to a second if the client sends one request at a time, so only a few are
+        // compared.
         if position < 3 || position + 1 == block.txids.len() {
             assert_eq!(
                 answer["result"],
@@ -240,7 +241,7 @@ fn electrumx_gives_the_same_proofs_and_answers_forwarded_requests() {
         same_proofs(ours, electrumx.address, height, block);
     }
 
-    // The history of a script, and a subscription to it, are forwarded.
+    // Lineside forwards requests for the history of a script and for a subscription to it.
     let script = ScriptBuf::from_bytes(vec![0x52]);
     let params = json!([to_display(&sha256::Hash::hash(script.as_bytes()).to_byte_array())]);
     let mut client = Electrum::connect(ours).unwrap();
@@ -258,7 +259,7 @@ fn electrumx_gives_the_same_proofs_and_answers_forwarded_requests() {
     assert_eq!(history["result"], expected, "{history}");
     same_proofs(ours, electrumx.address, 5, &block);
 
-    // After a reorganisation, both serve no data of the old branch, and the same proofs of the new one.
+    // After a reorganisation, both servers serve no data of the old branch, and their proofs for the new branch agree.
     let mut other = before.branch(9);
     let branch: Vec<_> = (0..2).map(|_| other.next(&[], 5)).collect();
     scene.node.reorganise(4, branch.clone());
@@ -269,7 +270,7 @@ fn electrumx_gives_the_same_proofs_and_answers_forwarded_requests() {
     same_proofs(ours, electrumx.address, 6, &branch[1]);
 }
 
-/// Returns the Python interpreter that has python-bitcoinlib.
+/// Returns the Python interpreter if it has python-bitcoinlib.
 fn python() -> Option<PathBuf> {
     let python = program("LINESIDE_PYTHON", "python3");
     let has_it = |python: &PathBuf| {
@@ -284,7 +285,7 @@ fn python() -> Option<PathBuf> {
     found
 }
 
-/// Runs the checker; returns its output, or `None` if it found a wrong proof.
+/// Runs the script that checks proofs. Returns its output, or `None` if it found a wrong proof.
 fn checked(python: &PathBuf, headers: &[String], proofs: &[(String, usize, String)]) -> Option<String> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/check_proofs.py");
     let mut child = Command::new(python)
@@ -333,7 +334,7 @@ fn python_bitcoinlib_accepts_headers_and_proofs_and_refuses_altered_ones() {
         Some(proofs.len().to_string())
     );
 
-    // The checker detects errors: a proof with a flipped bit, the proof of another transaction, an altered header.
+    // The script detects a proof with a flipped bit, the proof of another transaction, and an altered header.
     let one = proofs.last().unwrap().clone();
     let mut altered = one.clone();
     let digit = if one.2.ends_with('0') { "1" } else { "0" };

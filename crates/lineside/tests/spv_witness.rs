@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use spv_server::{Server, lineside, succeeded};
 use std::path::{Path, PathBuf};
 
-/// Returns the genesis block of regtest, five blocks with witnesses, and one without.
+/// Returns the genesis block of regtest, five blocks with witnesses, and one block without witnesses.
 fn chain() -> Vec<DemoBlock> {
     let mut blocks = vec![RegtestChain::genesis()];
     let first = DemoChain::branch(1, 7, blocks[0].hash, 1).with_witness();
@@ -91,7 +91,7 @@ fn a_light_client_verifies_a_transaction_with_its_witness() {
     let block: Block = bitcoin::consensus::deserialize(&blocks[3].raw).unwrap();
     for (index, transaction) in block.txdata.iter().enumerate() {
         let txid = transaction.compute_txid().to_string();
-        // A coinbase's WTXID is zero by definition.
+        // The WTXID of a coinbase is zero by definition.
         let wtxid = match index {
             0 => "0".repeat(64),
             _ => transaction.compute_wtxid().to_string(),
@@ -105,7 +105,7 @@ fn a_light_client_verifies_a_transaction_with_its_witness() {
         if index == 0 {
             continue;
         }
-        // Verified by the WTXID alone, which the server finds in its index of WTXIDs.
+        // The client gives only the WTXID, which the server finds in its index of WTXIDs.
         let alone = light.verified(&["--wtxid", &wtxid]);
         for key in [
             "wtxid",
@@ -133,11 +133,11 @@ fn a_light_client_verifies_a_transaction_with_its_witness() {
     }
     light.refused(
         &["--wtxid", &"0".repeat(64)],
-        "no connected block of the server commits to it",
+        "no block in the server's chain commits to it",
     );
     light.refused(
         &["--wtxid", &"7".repeat(64)],
-        "no connected block of the server commits to it",
+        "no block in the server's chain commits to it",
     );
     let txid = to_display(&blocks[3].txids[1]);
     let other = block.txdata[2].compute_wtxid().to_string();
@@ -146,7 +146,7 @@ fn a_light_client_verifies_a_transaction_with_its_witness() {
     assert!(code == Some(2) && error.contains("64 hex digits"), "{error}");
     light.refused(
         &["--witness", &"7".repeat(64)],
-        "no connected block of the server holds it",
+        "no block in the server's chain contains it",
     );
     // A transaction in a block without a witness commitment can be verified only by its TXID.
     let plain = to_display(&blocks[6].txids[1]);

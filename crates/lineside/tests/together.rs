@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Writes a configuration file to `data`, with the ledger in the same directory; returns its path.
+/// Writes a configuration file into `data`, whose ledger is in the same directory; returns the path of the file.
 fn config(data: &TempDir, mode: &str, more: &str) -> String {
     let file = data.path().join("lineside.toml");
     let ledger = data.path().join("ledger");
@@ -38,7 +38,7 @@ fn demo_block() -> DemoBlock {
     DemoChain::new(1, 2048).next().expect("endless")
 }
 
-/// Looks up some transactions at `spv`, twice each; the fast path answers the second time.
+/// Looks up some transactions at `spv`, each of them twice. The second time, the fast path answers.
 fn look_up(server: SocketAddr, block: &DemoBlock) {
     let mut client = lineside_spv::client::Client::connect(server, WAIT_TIMEOUT).expect("client");
     for txid in block.txids[..8].iter().chain(&block.txids[..8]) {
@@ -46,7 +46,7 @@ fn look_up(server: SocketAddr, block: &DemoBlock) {
     }
 }
 
-/// Transfers 1 from account 1 to account 2, `count` times, with ascending ids.
+/// Transfers 1 from account 1 to account 2, `count` times, with ascending ids from `id` on.
 fn move_ones(client: &mut Client, id: u32, count: u32, left: u32) {
     for number in 0..count {
         let request = PaperRequest::new(TRANSFER, id + number, 1, 2, 1);
@@ -130,7 +130,7 @@ fn at_the_line(mode: &str) {
     }
     create(&mut client);
     move_ones(&mut client, 2, 50, 1000);
-    // Counters and drops of each service count only its own packets.
+    // The counters and drops of each service count only packets to this service.
     let junk = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     for (port, count) in [(7701, 1), (7702, 2)] {
         for _ in 0..count {
@@ -163,7 +163,7 @@ fn at_the_line(mode: &str) {
         assert!(metrics.contains(wanted), "no {wanted}: {metrics}");
     }
 
-    // After a kill the fast paths of both services keep answering, and the next process takes both over.
+    // After a kill, the fast paths of both services keep answering, and the next process takes both over.
     daemon.signal(libc::SIGKILL);
     let mut left = 950;
     if mode == "express" {
@@ -178,14 +178,17 @@ fn at_the_line(mode: &str) {
     );
     let daemon = daemons::start(&arguments, None).expect("restart");
     assert!(
-        daemon.said[0].contains("the fast path kept from before"),
+        daemon.said[0].contains("with the fast-path table of the previous process"),
         "{:?}",
         daemon.said
     );
     move_ones(&mut client, 200, 30, left);
     look_up(address(7701), &block);
     assert!(!daemon.signal(libc::SIGTERM).contains("lineside: removing"));
-    assert!(!Path::new(bpf.path()).join("lo").exists(), "it left its pins");
+    assert!(
+        !Path::new(bpf.path()).join("lo").exists(),
+        "the server has not removed its pins"
+    );
     let operations = 2 + 50 + 30 + if mode == "express" { 20 } else { 0 };
     assert!(
         audit(&data).contains(&format!("\"operations\":{operations}")),
@@ -193,7 +196,7 @@ fn at_the_line(mode: &str) {
         audit(&data)
     );
 
-    // The next process runs without `transfer`: nothing answers at its port.
+    // The next process runs without `transfer`, so requests to its port are not answered.
     let daemon = daemons::start(&arguments[2..], None).expect("spv alone");
     assert_eq!(status()["services"].as_array().expect("services").len(), 1);
     junk.connect(address(7702)).expect("connecting");
@@ -258,5 +261,9 @@ fn impossible_combinations_of_services_are_refused() {
         "the fast path of transfer always ends with its server",
     );
     let apart = ["--datapath", "xdp", "--set", "spv.listen=127.0.0.2:7701"];
-    says(&file, &apart, "services at one interface need the same one");
+    says(
+        &file,
+        &apart,
+        "give all services at one interface the same address",
+    );
 }

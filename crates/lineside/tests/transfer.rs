@@ -1,5 +1,5 @@
-//! `lineside transfer serve` end to end: killed repeatedly, used over UDP and TCP and through the C header, with proofs
-//! and an audit.
+//! `lineside transfer serve` end to end. The server is killed repeatedly, and used over UDP, over TCP and through the C
+//! header. Proofs and an audit check its results.
 
 mod transfer_server;
 
@@ -62,7 +62,7 @@ fn a_server_killed_repeatedly_loses_and_repeats_no_operation() {
         });
         let mut server = server;
         for round in 1..=ROUNDS {
-            // Killed while it works, after at least some operations were answered.
+            // The server is killed while it works, after at least some operations were answered.
             while answered.load(SeqCst) < 40 * round {
                 std::thread::yield_now();
             }
@@ -142,13 +142,23 @@ fn the_verbs_print_their_outcomes_as_text_and_as_json() {
         &["transfer", "1", "2", "30"],
         "done: balance 70, operation 3"
     ));
-    assert!(!says(&["transfer", "1", "2", "71"], "refused (3)"));
-    // A refused operation is in no ledger, so it has no number there and is not durable either.
+    assert!(!says(
+        &["transfer", "1", "2", "71"],
+        "refused (insufficient_funds)"
+    ));
+    // The ledger does not contain a refused operation, so it has no number there and is not durable either.
     assert!(!says(
         &["transfer", "1", "2", "71", "--json"],
         r#""durable":null,"meaning":"#
     ));
-    assert!(!says(&["transfer", "1", "2", "71", "--json"], r#""number":null"#));
+    assert!(!says(
+        &["transfer", "1", "2", "71", "--json"],
+        r#""number":null,"result":"insufficient_funds""#
+    ));
+    assert!(!says(
+        &["transfer", "1", "2", "71", "--json"],
+        r#""balance":null"#
+    ));
     assert!(says(&["create", "5", "--json"], r#""durable":true,"meaning":"#));
     assert!(says(&["issue", "--paper", "1", "5"], "done: balance 75"));
     assert!(says(
@@ -161,15 +171,15 @@ fn the_verbs_print_their_outcomes_as_text_and_as_json() {
     ));
     assert!(!says(
         &["transfer", "--paper", "--id", "9", "1", "2", "6"],
-        "refused (11)"
+        "refused (id_reused)"
     ));
     assert!(says(&["refer", "1", "2", "--json"], r#""balance":70"#));
     assert!(!says(&["refer", "1", "77"], "77: no such account"));
     assert!(says(&["freeze", "1"], "done: balance 70"));
-    assert!(!says(&["transfer", "2", "1", "1"], "refused (9)"));
+    assert!(!says(&["transfer", "2", "1", "1"], "refused (frozen)"));
     assert!(says(&["refer", "1"], "1: 70, frozen"));
     assert!(says(&["unfreeze", "1"], "done: balance 70"));
-    assert!(!says(&["freeze", "77"], "refused (1)"));
+    assert!(!says(&["freeze", "77"], "refused (unknown_account)"));
     assert!(!says(&["freeze", "--paper", "1"], "no such command"));
 
     let file = data.path().join("session");
@@ -183,7 +193,7 @@ fn the_verbs_print_their_outcomes_as_text_and_as_json() {
         (output.status.success(), text(&output))
     };
     assert_eq!(session("open"), (true, "session 0, next sequence 1\n".into()));
-    assert!(!session("open").0, "there is one in the file");
+    assert!(!session("open").0, "the file already holds a session");
     let kept = file.to_str().unwrap();
     assert!(says(
         &["transfer", "--session", kept, "1", "2", "1"],
@@ -250,8 +260,11 @@ fn requests_without_a_required_signature_are_refused() {
     );
     says(&["create", "2", "--sign", &mint], "done: balance 0");
     says(&["transfer", "1", "2", "30"], "has not signed it");
-    says(&["transfer", "--paper", "1", "2", "30"], "refused (12)");
-    says(&["transfer", "1", "2", "30", "--sign", &mint], "refused (12)");
+    says(&["transfer", "--paper", "1", "2", "30"], "refused (unauthorised)");
+    says(
+        &["transfer", "1", "2", "30", "--sign", &mint],
+        "refused (unauthorised)",
+    );
     says(
         &["transfer", "1", "2", "30", "--sign", &alice],
         "done: balance 70",
@@ -301,7 +314,11 @@ fn blocks_are_settled_to_a_file_and_proofs_are_checked_against_it() {
         .lines()
         .map(|line| line.split(' ').nth(1).unwrap())
         .collect();
-    assert_eq!(hashes.len(), 2, "one for each operation, over a restart");
+    assert_eq!(
+        hashes.len(),
+        2,
+        "one block for each operation, also across a restart"
+    );
     let prove = lineside()
         .args(["transfer", "prove", "2", "--data"])
         .arg(&ledger)
@@ -333,7 +350,7 @@ fn a_proof_is_accepted_and_a_changed_one_is_refused() {
     }
     client.execute(&mut session, &create).unwrap();
     drop(server);
-    // The waiting block is sealed once a server with this configuration runs.
+    // The block that waits for more operations is sealed once a server with this configuration runs.
     let config = data.path().join("config.toml");
     std::fs::write(&config, "[transfer]\nblock_operations = 1\n").unwrap();
     let config = ["--datapath", "socket", "--config", config.to_str().unwrap()];
@@ -393,7 +410,7 @@ fn a_proof_is_accepted_and_a_changed_one_is_refused() {
     let (is_right, said) = verify(changed.as_bytes(), &["--key", &key]);
     assert!(!is_right, "{said}");
 
-    // Without the key that sealed its blocks, the server does not start, and creates no new key.
+    // Without the key that sealed its blocks, the server does not start, and it creates no new key.
     let sealed_with = data.path().join("settlement.key");
     std::fs::remove_file(&sealed_with).unwrap();
     let why = Server::start(data.path(), "127.0.0.1:0").err().unwrap();
@@ -423,11 +440,11 @@ fn batches_larger_than_a_datagram_go_over_tcp() {
     let header = native::request_header(TRANSFER_OP_EXECUTE, 5, bytes as u16);
     let packet = [header.as_bytes(), head.as_bytes(), operations.as_bytes()].concat();
     let mut replies = Vec::new();
-    // The same packet over two connections is executed once and gets the same reply twice.
+    // The same packet is sent over two connections. It is executed once, and both connections get the same reply.
     for _ in 0..2 {
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
-        // Sent in two parts, as a stream may deliver it.
+        // The packet is sent in two parts, because a stream may deliver it so.
         stream.write_all(&packet[..20]).unwrap();
         stream.write_all(&packet[20..]).unwrap();
         let mut reply = vec![0; packet.len()];
@@ -514,7 +531,8 @@ fn a_killed_express_server_conserves_the_sum_of_balances() {
             .arg(data.path());
         audit.output().unwrap()
     };
-    // Operations that are not in the journal at the kill are lost: transfers may be, the accounts are not.
+    // Operations that are not in the journal when the server is killed are lost. Transfers may be lost, but the
+    // accounts must be in the journal before the kill.
     while !text(&audit()).contains(r#""accounts":2"#) {
         assert!(server.child.try_wait().unwrap().is_none(), "it ended");
     }
@@ -532,7 +550,7 @@ fn a_killed_express_server_conserves_the_sum_of_balances() {
         .into_iter()
         .map(|balance| balance.unwrap().balance)
         .collect();
-    // The newest answered operations may be lost with the process; none is executed twice.
+    // The newest answered operations may be lost with the process, but none is executed twice.
     assert_eq!(balances.iter().sum::<u64>(), 2 * MILLION);
     assert!(
         balances[1] <= MILLION + answered && balances[1] >= MILLION,

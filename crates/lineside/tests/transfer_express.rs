@@ -1,5 +1,5 @@
-//! `lineside transfer serve --mode express` on XDP: the server is killed, catches up with its fast path, takes it over,
-//! and it is detached.
+//! `lineside transfer serve --mode express` on XDP. The server is killed, journals the operations that its fast path
+//! executed in the meantime, takes the fast path over, and detaches it.
 
 mod transfer_server;
 
@@ -20,7 +20,7 @@ fn an_xdp_fast_path_in_express_mode_executes_without_its_server_which_journals_i
         .map(String::from)
         .unwrap_or_default();
     let thread = std::thread::Builder::new().name(name).spawn(|| {
-        // SAFETY: takes no memory; the namespace is this thread's alone.
+        // SAFETY: the call takes only a number, and it changes the network namespace of this thread alone.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
             lineside_testkit::skipped("no right to make network namespaces here (root is needed)");
             return;
@@ -34,8 +34,8 @@ fn an_xdp_fast_path_in_express_mode_executes_without_its_server_which_journals_i
     }
 }
 
-/// Asserts that no other datapath, ledger or service can take the fast path that a killed server left.
-fn nobody_else_takes_fastpath(data: &Path, pins: &str, express: &[&str]) {
+/// Asserts that no other datapath, ledger or service can take over the fast path that a killed server left.
+fn no_other_server_takes_over_the_fastpath(data: &Path, pins: &str, express: &[&str]) {
     let refused = |data: &Path, more: &[&str], why: &str| {
         let told = Server::start_with(data, "127.0.0.1:7702", more)
             .map(|_| ())
@@ -116,17 +116,20 @@ fn at_the_line() {
     assert!(!executed.is_durable && executed.outcomes[0].amount == 9_800);
     drop(server);
 
-    // No server runs, so XDP answers.
+    // No server runs, so XDP answers these requests.
     move_ones(&mut client, 200, 100, 9_800);
     let executed = client
         .execute(&mut session, &[operation(TRANSFER, 1, 2, 100)])
         .unwrap();
     assert_eq!(executed.outcomes[0].amount, 9_600);
-    nobody_else_takes_fastpath(data.path(), pins, &express);
+    no_other_server_takes_over_the_fastpath(data.path(), pins, &express);
     let mut server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
     let repeated = client.paper(&PaperRequest::new(TRANSFER, 299, 1, 2, 1)).unwrap();
-    assert_eq!(repeated.amount, 9_700, "as the first time");
-    // The host executes operations that XDP cannot, on the same accounts.
+    assert_eq!(
+        repeated.amount, 9_700,
+        "the reply to the repeated request is that of the first time"
+    );
+    // The host executes operations that XDP cannot execute, on the same accounts.
     let mut chain = [operation(TRANSFER, 1, 2, 50), operation(TRANSFER, 2, 1, 20)];
     chain[0].flags = 1;
     let executed = client.execute(&mut session, &chain).unwrap();
@@ -134,13 +137,13 @@ fn at_the_line() {
     assert_eq!(amounts, [9_550, 10_430]);
     let [claims, rests] =
         ["claims", "rests"].map(|what| server.metric(&format!("lineside_transfer_{what}_total")));
-    // A client that waits long repeats its request, and the host locks the accounts for each repeat.
+    // A client that waits long repeats its request, and the host locks the accounts for each repetition.
     assert!(
         claims > 0 && rests == 0,
-        "the line goes on meanwhile: {claims} {rests}"
+        "the fast path keeps executing in the meantime: {claims} claims, {rests} pauses"
     );
     move_ones(&mut client, 400, 100, 9_570);
-    // After another kill, detaching the fast path does not discard its operations.
+    // After another kill, detaching the fast path must not discard its operations.
     drop(server);
     move_ones(&mut client, 500, 10, 9_470);
     let detach = |more: &[&str]| {
@@ -159,7 +162,8 @@ fn at_the_line() {
     );
     server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
     move_ones(&mut client, 600, 10, 9_460);
-    // SAFETY: a process that we started and have not waited for.
+    // SAFETY: `kill` takes only numbers. The test started the process and has not waited for it, so the kernel has not
+    // given its id to another process.
     assert_eq!(unsafe { libc::kill(server.child.id() as i32, libc::SIGTERM) }, 0);
     server.child.wait().unwrap();
     let audit = lineside()
@@ -168,15 +172,18 @@ fn at_the_line() {
         .output()
         .unwrap();
     assert!(text(&audit).contains(r#""operations":326"#), "{}", text(&audit));
-    assert!(!Path::new(pins).join("lo").exists(), "it left its pins");
-    durable_fastpath_does_not_outlive_its_server_unseen(pins);
+    assert!(
+        !Path::new(pins).join("lo").exists(),
+        "the server has not removed its pins"
+    );
+    a_durable_fastpath_left_by_a_killed_server_must_be_detached_first(pins);
     // `xdp detach` removes the pins but not the directory.
     let _ = std::fs::remove_dir(pins);
 }
 
-/// A fast path of a killed server in mode durable must not keep answering old balances while a server on another
-/// datapath changes them.
-fn durable_fastpath_does_not_outlive_its_server_unseen(pins: &str) {
+/// The fast path of a killed server in the mode `durable` must not keep answering old balances while a server on
+/// another datapath changes the balances.
+fn a_durable_fastpath_left_by_a_killed_server_must_be_detached_first(pins: &str) {
     let (data, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let line = ["--datapath", "xdp", "--interface", "lo", "--pin-dir", pins];
     let socket = ["--datapath", "socket"];
@@ -184,11 +191,11 @@ fn durable_fastpath_does_not_outlive_its_server_unseen(pins: &str) {
     drop(start(data.path(), &line).unwrap());
     let told = start(data.path(), &socket).map(|_| ()).unwrap_err();
     assert!(told.contains("still attached at lo"), "{told}");
-    // A server of another ledger may take the interface, because the fast path holds no operation without a journal
-    // record.
+    // A server of another ledger may take over the interface, because every operation that the fast path holds is in
+    // the journal.
     start(other.path(), &line).unwrap().end();
     start(data.path(), &socket).unwrap().end();
-    // Left by a kill again, and detached by hand.
+    // A kill leaves the fast path once more, and this time the operator detaches it.
     drop(start(data.path(), &line).unwrap());
     let mut detach = lineside();
     detach.args(["xdp", "detach", "lo", "--pin-dir", pins]);

@@ -1,4 +1,4 @@
-//! Journal bytes that a refused packet costs the server; its reply is the same after a restart.
+//! Number of journal bytes that a refused packet costs the server. Its reply is the same after a restart.
 
 mod transfer_server;
 
@@ -52,7 +52,7 @@ fn session_with_accounts(server: &Server) -> (Session, [Operation; 2]) {
     (session, make)
 }
 
-/// Regression test: a packet like this once took 79 KB of journal, for all of its operations.
+/// Regression test: a packet like this once took 79 KB of journal for all its operations.
 #[test]
 fn refused_operations_of_a_partly_executed_large_packet_cost_little_journal_space() {
     let data = TempDir::new().unwrap();
@@ -85,7 +85,7 @@ fn a_large_packet_refused_for_many_reasons_costs_96_journal_bytes_and_has_one_an
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
     let (mut session, make) = session_with_accounts(&server);
     let reasons = [
-        (operation(TRANSFER, 1, 2, 11), Code::InsufficientBalance),
+        (operation(TRANSFER, 1, 2, 11), Code::InsufficientFunds),
         (operation(TRANSFER, 1, 1, 1), Code::SameAccount),
         (operation(TRANSFER, 3, 1, 1), Code::UnknownAccount),
         (make[0], Code::AccountExists),
@@ -111,7 +111,7 @@ fn a_large_packet_refused_for_many_reasons_costs_96_journal_bytes_and_has_one_an
     drop(server);
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
     assert_eq!(ask_by_stream(server.address, &packet), first, "after a restart");
-    // A packet that was refused as busy is sent again and executed.
+    // If a packet was refused as busy, the client can send it again, and it is executed.
     session.next += 1;
     let executed = server
         .client()

@@ -1,4 +1,4 @@
-//! Sessions of the client verbs: one for a single command, and one in a file that several commands use.
+//! Sessions of the client commands: one session for a single command, and one in a file that several commands use.
 
 mod transfer_server;
 
@@ -23,7 +23,7 @@ fn refused_commands_leave_no_session() {
     let more = ["--datapath", "socket", "--require-signature"];
     let server = Server::start_with(data.path(), "127.0.0.1:0", &more).unwrap();
     let batch = data.path().join("batch");
-    // One round more than the number of sessions that an address may open.
+    // The test makes one round more than the number of sessions that an address may open.
     for round in 0..65 {
         let refused = server.ask(&["transfer", "1", "2", "30"]);
         assert!(text(&refused).contains("has not signed it"), "{}", text(&refused));
@@ -32,7 +32,7 @@ fn refused_commands_leave_no_session() {
         assert!(text(&refused).contains("1 to 16 items"), "{}", text(&refused));
     }
     assert_eq!(server.metric(SESSIONS), 0);
-    // A client that never closes sessions gets a refusal with the reason.
+    // A client that never closes its sessions is refused, and the refusal names the reason.
     let mut client = server.client();
     let open: Vec<_> = (0..64).map(|_| client.open().unwrap()).collect();
     let refused = server.ask(&["freeze", "1"]);
@@ -49,7 +49,7 @@ fn concurrent_commands_use_one_session_in_turn() {
     let done = |output: &Output| assert!(output.status.success(), "{}", text(output));
     done(&server.ask(&["create", "1", "1000"]));
     done(&server.ask(&["create", "2"]));
-    // Two session files in one directory.
+    // The directory has two session files.
     let files = [data.path().join("a.session"), data.path().join("a.other")];
     for file in &files {
         done(&session(&server, "open", file));
@@ -79,7 +79,7 @@ fn concurrent_commands_use_one_session_in_turn() {
     let balances = server.client().refer(&[AccountId::from_paper(2)]).unwrap();
     assert_eq!(balances[0].unwrap().balance, COMMANDS);
 
-    // A packet without a reply must be repeated first; the error names it.
+    // A packet that has no reply yet must be repeated first, and the error names it.
     let address = server.address.to_string();
     drop(server);
     let ask = |words: &[&str]| {
@@ -102,13 +102,13 @@ fn concurrent_commands_use_one_session_in_turn() {
         "{said}"
     );
 
-    // The session was closed but the reply was lost: the next `close` removes the file.
+    // The session was closed, but the reply was lost. The next `close` removes the file.
     let kept = std::fs::read(&files[0]).unwrap();
     done(&session(&server, "close", &files[0]));
     std::fs::write(&files[0], kept).unwrap();
     done(&session(&server, "close", &files[0]));
     done(&session(&server, "close", &files[1]));
-    // A missing session file, or a session that cannot be opened, leaves no files.
+    // A missing session file leaves no other files, and neither does a session that cannot be opened.
     assert!(!session(&server, "show", &files[0]).status.success());
     let nobody = lineside()
         .args([
@@ -128,7 +128,7 @@ fn concurrent_commands_use_one_session_in_turn() {
     let mut names = std::fs::read_dir(data.path()).unwrap();
     assert!(
         !names.any(|entry| left(&entry.unwrap().file_name())),
-        "locks are removed, too"
+        "the lock files are removed as well"
     );
 }
 

@@ -1,5 +1,6 @@
-//! Rules that every verb keeps: exit codes, errors in one line or as one JSON object, no files left by a failed
-//! command, defaults in the help, and host names where addresses are expected. A new verb needs a row in the table.
+//! Rules that every subcommand follows: exit codes, errors in one line or as one JSON object, no files left by a failed
+//! command, defaults in the help, and host names where addresses are expected. A new subcommand needs a row in the
+//! table.
 
 mod verbs_table;
 
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use verbs_table::{OPTIONAL, ROWS, Row};
 
-/// Returns the path of each verb without verbs below it, such as `hybrid key new`, with its command.
+/// Returns each subcommand that has no subcommands of its own, such as `hybrid key new`, by its path.
 fn leaves() -> BTreeMap<String, Clap> {
     fn walk(command: &Clap, path: &str, found: &mut BTreeMap<String, Clap>) {
         let verbs: Vec<_> = command
@@ -47,7 +48,8 @@ fn words<'a>(row: &Row<'a>) -> Vec<&'a str> {
     row.verb.split(' ').chain(arguments).collect()
 }
 
-/// Returns a folder with the one file that rows may name, `file`, which is neither a key nor a journal nor a block.
+/// Returns a directory that contains one file, `file`, which rows may name. The file is neither a key nor a journal nor
+/// a block.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("file"), "text\n").expect("written");
@@ -71,7 +73,7 @@ fn error_object(stderr: &str) -> Option<(Value, String)> {
     (is_complete && lines.next().is_none()).then_some((object.clone(), code))
 }
 
-/// Returns the faults of a row: it is run as text and with `--json`, each time in a new folder.
+/// Runs the command of a row as text and with `--json`, each time in a new directory, and returns its faults.
 fn faults(row: &Row) -> Vec<String> {
     let mut faults = Vec::new();
     for as_json in [false, true] {
@@ -121,7 +123,7 @@ fn is_object(line: &str) -> bool {
     serde_json::from_str::<Value>(line).is_ok_and(|value| value.is_object())
 }
 
-/// Returns true for one line of this program, or for clap's message, which ends with a pointer to the help.
+/// Returns true for one line of this program, or for clap's message, whose last line refers to the help.
 fn is_one_line(stderr: &str) -> bool {
     let is_ours = stderr.starts_with("lineside: ") && stderr.trim_end().lines().count() == 1;
     is_ours || (stderr.starts_with("error: ") && stderr.contains("--help"))
@@ -150,9 +152,9 @@ fn every_verb_follows_the_rules_for_exit_codes_and_errors() {
     );
 }
 
-/// The remedy of an error is its hint in JSON, and its message has the rest.
+/// The JSON error has the remedy in `hint`, and the rest of the text in `message`.
 #[test]
-fn what_to_do_is_the_hint() {
+fn the_remedy_of_an_error_is_its_hint_in_json() {
     for (words, message, hint) in [
         (
             &["run"][..],
@@ -215,7 +217,7 @@ fn every_verb_refuses_an_unknown_option_with_code_2() {
     assert_eq!(names(folder.path()), BTreeSet::from(["file".into()]));
 }
 
-/// Returns the arguments of a verb that take a value.
+/// Returns the arguments of a subcommand that take a value.
 fn with_values(verb: &Clap) -> impl Iterator<Item = &Arg> {
     verb.get_arguments().filter(|argument| {
         matches!(argument.get_action(), ArgAction::Set | ArgAction::Append) && !argument.is_hide_set()
@@ -249,7 +251,7 @@ fn the_help_shows_the_default_of_every_option() {
     );
 }
 
-/// The fast path of `spv` alone can answer without its server.
+/// Only the fast path of `spv` can answer without its server.
 #[test]
 fn only_servers_that_can_keep_their_fast_path_offer_it() {
     let offers = |verb: &Clap| {
@@ -283,7 +285,8 @@ fn placeholders_name_the_kind_of_value() {
     }
 }
 
-/// Calls `check` with a command line for each option of a verb that takes an address: the row's words with `address`.
+/// Calls `check` with a command line for each option of a subcommand that takes an address: the words of the row, with
+/// `address` as the value of the option.
 fn for_each_address(address: &str, mut check: impl FnMut(&[&str])) {
     let mut count = 0;
     for (path, verb) in leaves() {
@@ -299,7 +302,7 @@ fn for_each_address(address: &str, mut check: impl FnMut(&[&str])) {
             let option = format!("--{long}");
             let mut line = vec!["lineside"];
             let given = words(row);
-            // Without the option's value in the row, if it has one.
+            // If the row already gives the option, the option and its value are left out.
             let place = given.iter().position(|word| *word == option);
             line.extend(given.iter().enumerate().filter_map(|(at, word)| {
                 let is_value = place.is_some_and(|place| at == place || at == place + 1);
@@ -326,8 +329,8 @@ fn a_host_name_is_accepted_where_an_address_is() {
     });
 }
 
-/// The command line is right, but the name has no address: the command failed. Names of the domain `invalid` do not
-/// exist (RFC 6761). Options that take HOST:PORT use the name only when they connect.
+/// The command line is right, but the name has no address, so the command fails. Names of the domain `invalid` do not
+/// exist (RFC 6761). Options that take HOST:PORT look the name up only when they connect.
 #[test]
 fn a_host_name_without_an_address_is_a_failure() {
     let mut count = 0;

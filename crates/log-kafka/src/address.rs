@@ -3,12 +3,12 @@
 use lineside_hybrid::request::DatabaseId;
 use std::str::FromStr;
 
-/// Address of a log.
+/// Address of a log in Kafka.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Some of the brokers, as `host:port`, separated by commas.
+    /// Addresses of some brokers, as `host:port`, separated by commas.
     pub brokers: String,
-    /// The topic, if it is not the database's own.
+    /// Name of the topic; `None`: the database's own topic, see [`Address::topic_of`].
     pub topic: Option<String>,
 }
 
@@ -18,7 +18,11 @@ pub struct BadAddress(String);
 
 impl std::fmt::Display for BadAddress {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "`{}` is not kafka://host:port[,host:port][/topic]", self.0)
+        write!(
+            out,
+            "`{}` is not an address of the form kafka://host:port[,host:port][/topic]",
+            self.0
+        )
     }
 }
 
@@ -40,7 +44,7 @@ impl FromStr for Address {
                 !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
             })
         };
-        // Rules of Kafka for the name of a topic.
+        // Kafka's rules for the name of a topic.
         let is_name = |name: &str| {
             let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
             (1..=249).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(is_legal)
@@ -56,7 +60,7 @@ impl FromStr for Address {
 }
 
 impl Address {
-    /// Returns the topic's name: the given one, or `lineside-hybrid-` and the database's id in hex.
+    /// Returns the topic's name: the one in the address, or else `lineside-hybrid-` and the database's id in hex.
     pub fn topic_of(&self, database: &DatabaseId) -> String {
         match &self.topic {
             Some(topic) => topic.clone(),

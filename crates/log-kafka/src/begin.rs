@@ -1,4 +1,5 @@
-//! Start of reading: at the record of the ledger's last block, which must equal that block's message.
+//! Start of a log: the node begins to read at the record of its ledger's last block, and checks that the record equals
+//! that block's message.
 
 use crate::Options;
 use crate::kafka::{PARTITION, Watch, is_out_of_range};
@@ -11,11 +12,10 @@ use rdkafka::message::Message;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::time::{Duration, Instant};
 
-/// Time of one try to read a record.
+/// Maximum duration of one attempt to read a record.
 const POLL_WAIT: Duration = Duration::from_millis(100);
 
-/// Positions the consumer after the ledger's last position. Returns `Some` with the reason if ledger and log do not
-/// match.
+/// Positions the consumer after the ledger's last position. If ledger and log do not match, returns the reason.
 pub(crate) fn begin(
     consumer: &BaseConsumer<Watch>,
     topic: &str,
@@ -26,8 +26,8 @@ pub(crate) fn begin(
     let range = consumer.fetch_watermarks(topic, PARTITION, options.answer_timeout);
     let (low, high) = range.map_err(failed)?;
     let last = i64::try_from(start.position).unwrap_or(i64::MAX);
-    // An empty ledger needs the log from its beginning. Another one needs the record of its last block, to compare
-    // it.
+    // If the ledger is empty, the node needs the log from its beginning. Otherwise it needs the record of the ledger's
+    // last block, to compare it with that block.
     if low > (last - 1).max(0) || high < last {
         return Ok(Some(does_not_reach(topic, start.position, low, high)));
     }
@@ -47,7 +47,7 @@ pub(crate) fn begin(
                 return Ok((actual_hash != *expected)
                     .then(|| differs(topic, start.position, expected, &actual_hash)));
             }
-            // The record is missing: it was deleted, or is the marker of a transaction.
+            // The record at the wanted offset is missing: it was deleted, or is the marker of a transaction.
             Some(Ok(_)) => return Ok(Some(does_not_reach(topic, start.position, low, high))),
             Some(Err(error)) if is_out_of_range(&error) => {
                 return Ok(Some(does_not_reach(topic, start.position, low, high)));
@@ -56,20 +56,20 @@ pub(crate) fn begin(
         }
     }
     Err(LogError(format!(
-        "topic {topic}: the record at offset {} was not read in time",
+        "topic {topic}: Kafka did not deliver the record at offset {} in time; check the brokers and start again",
         last - 1
     )))
 }
 
-/// Message for a log that lacks the ledger's last position, or the one after it.
+/// Returns the message for a log that lacks the ledger's last position, or the position after it.
 pub(crate) fn does_not_reach(topic: &str, position: u64, low: i64, high: i64) -> String {
     let has = match high > low {
         true => format!("positions {} to {high}", low + 1),
-        false => format!("no message, and goes on at position {}", high + 1),
+        false => format!("no message before position {}", high + 1),
     };
     format!(
-        "the ledger's last position is {position}, but topic {topic} in Kafka has {has}: it was cut, or is another \
-         topic of the same name"
+        "the ledger's last position is {position}, but topic {topic} in Kafka has {has}: it was truncated, or is \
+         another topic of the same name"
     )
 }
 

@@ -1,4 +1,4 @@
-//! The log: a producer that sends messages to Kafka, and a thread that reads all of them back.
+//! The log in Kafka: a producer that sends messages, and a thread that reads all messages back in their order.
 
 use crate::Options;
 use crate::begin::{begin, does_not_reach};
@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Number of the only partition.
+/// Number of the topic's only partition.
 pub(crate) const PARTITION: i32 = 0;
-/// Time for which the reading thread waits for a record before it checks whether to end.
+/// Maximum time for which the reading thread waits for a record before it checks whether it must end.
 const POLL_WAIT: Duration = Duration::from_millis(100);
-/// Maximum time that a linearizable read waits for the end offset of the partition.
+/// Maximum time for which a linearizable read waits until Kafka reports the end offset of the partition.
 const END_WAIT: Duration = Duration::from_secs(2);
 
 /// A log in Kafka.
@@ -30,7 +30,7 @@ pub(crate) struct Kafka {
     producer: ThreadedProducer<Report>,
     consumer: Arc<BaseConsumer<Watch>>,
     is_ending: Arc<AtomicBool>,
-    /// Set before the node is notified of a fault: from then on nothing is appended.
+    /// Becomes true before the node is notified of a fault. After that, the log accepts no message.
     has_fault: Arc<AtomicBool>,
     reader: Option<JoinHandle<()>>,
 }
@@ -40,7 +40,7 @@ impl Kafka {
         let topic = options.address.topic_of(&start.database);
         let weaknesses = Topic::new(&topic, options)?.ready()?;
         for weakness in &weaknesses {
-            tracing::warn!("hybrid: topic {topic} is weak: {weakness}");
+            tracing::warn!("hybrid: topic {topic} in Kafka can lose acknowledged messages: {weakness}");
         }
         let failed = |error: KafkaError| LogError(error.to_string());
         let has_fault = Arc::new(AtomicBool::new(false));
@@ -86,9 +86,10 @@ impl Kafka {
 impl Log for Kafka {
     fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
         if self.has_fault.load(Ordering::Acquire) {
-            return Err(LogError("the log has ended".into()));
+            return Err(LogError("the log has ended; restart the node".into()));
         }
-        // Idempotence has a limit: librdkafka refuses to send messages that it cannot send exactly once.
+        // The producer is idempotent: if librdkafka cannot send messages exactly once any more, it reports a fatal
+        // error.
         if let Some((code, why)) = self.producer.client().fatal_error() {
             return Err(LogError(format!(
                 "the Kafka producer has failed; restart the node: {code}: {why}"
@@ -97,23 +98,24 @@ impl Log for Kafka {
         let record = BaseRecord::<(), [u8]>::to(&self.topic)
             .partition(PARTITION)
             .payload(&message);
-        // librdkafka copies the message.
+        // `send` copies the message into librdkafka's queue.
         self.producer
             .send(record)
             .map_err(|(error, _)| LogError(error.to_string()))
     }
 
-    /// Returns the position after the last record that all in-sync replicas have. A record that any node has answered
-    /// lies before it.
+    /// Returns the position of the last record that all in-sync replicas have. Every record that a node has
+    /// acknowledged lies at or below this position.
     fn end(&self) -> Result<Option<u64>, LogError> {
         if self.has_fault.load(Ordering::Acquire) {
-            return Err(LogError("the log has ended".into()));
+            return Err(LogError("the log has ended; restart the node".into()));
         }
         let range = self
             .consumer
             .fetch_watermarks(&self.topic, PARTITION, self.answer_timeout);
         let (_, high) = range.map_err(|error| LogError(error.to_string()))?;
-        // The last record has an offset one below, and this position.
+        // `high` is the offset after the last record. The position of a record is its offset plus one, so `high` is
+        // also the last record's position.
         Ok(Some(u64::try_from(high).unwrap_or(0)))
     }
 
@@ -131,7 +133,7 @@ impl Drop for Kafka {
             .map(JoinHandle::join)
             .is_some_and(|ended| ended.is_err())
         {
-            tracing::error!("hybrid: the thread that reads from Kafka has panicked");
+            tracing::error!("hybrid: the thread that reads from Kafka has panicked; this is a bug");
         }
     }
 }
@@ -141,7 +143,7 @@ fn producer(options: &Options, on_lost: Lost) -> Result<ThreadedProducer<Report>
     config
         .set("enable.idempotence", "true")
         .set("acks", "all")
-        // The node already gathers requests.
+        // The node already gathers requests into messages, so the producer sends each message at once.
         .set("linger.ms", "0")
         .set("compression.type", "none")
         .set("message.max.bytes", "1048576")
@@ -155,14 +157,14 @@ fn producer(options: &Options, on_lost: Lost) -> Result<ThreadedProducer<Report>
 fn consumer(options: &Options, topic: &str) -> Result<BaseConsumer<Watch>, KafkaError> {
     let mut config = client(options);
     config
-        // librdkafka requires a group. No offsets are committed, because the ledger knows its position.
+        // librdkafka requires a consumer group. The node commits no offsets, because the ledger knows its position.
         .set("group.id", topic)
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
-        // Never continues at a position other than the ledger's end.
+        // If the position is missing in Kafka, the consumer must report an error and not continue at another position.
         .set("auto.offset.reset", "error")
-        // Reads records of open transactions like all others. Otherwise anyone who leaves a transaction open would
-        // stop every node.
+        // The consumer also reads records of open transactions. Otherwise every client that leaves a transaction open
+        // would stop all nodes.
         .set("isolation.level", "read_uncommitted")
         .set("check.crcs", "true")
         .set("fetch.error.backoff.ms", "100")
@@ -170,7 +172,7 @@ fn consumer(options: &Options, topic: &str) -> Result<BaseConsumer<Watch>, Kafka
     BaseConsumer::from_config_and_context(&config, Watch)
 }
 
-/// Callback for the producer's messages.
+/// Receiver of the producer's delivery reports.
 struct Report {
     on_lost: Lost,
 }
@@ -199,7 +201,7 @@ impl ProducerContext for Report {
     }
 }
 
-/// Callback for events of the consumer.
+/// Receiver of the consumer's events.
 pub(crate) struct Watch;
 
 impl ClientContext for Watch {
@@ -226,11 +228,11 @@ fn note(level: RDKafkaLogLevel, part: &str, line: &str) {
     }
 }
 
-/// The reading thread.
+/// State of the reading thread.
 struct Reader {
     topic: String,
     consumer: Arc<BaseConsumer<Watch>>,
-    /// Position of the last message that was delivered, or that the ledger has.
+    /// Position of the last message that was delivered or is in the ledger.
     position: u64,
     deliver: Deliver,
     fault: Fault,
@@ -248,7 +250,7 @@ impl Reader {
                     let position = u64::try_from(record.offset()).unwrap_or(0) + 1;
                     if position <= self.position {
                         return self.fail(format!(
-                            "Kafka went back from position {} to {position}",
+                            "Kafka delivered position {position} after position {}",
                             self.position
                         ));
                     }
@@ -260,14 +262,14 @@ impl Reader {
                 }
                 Some(Err(error)) => match self.why_fatal(&error) {
                     Some(why) => return self.fail(why),
-                    // Kafka is unreachable, or has a new leader; librdkafka reconnects by itself.
+                    // Kafka is unreachable or has a new leader. librdkafka reconnects without help.
                     None => tracing::warn!("hybrid: kafka: {error}"),
                 },
             }
         }
     }
 
-    /// Returns the reason why reading cannot continue, if it cannot.
+    /// Returns the reason if reading cannot continue after this error; `None` if it can.
     fn why_fatal(&self, error: &KafkaError) -> Option<String> {
         if is_out_of_range(error) {
             let range = self
@@ -276,7 +278,7 @@ impl Reader {
             return Some(match range {
                 Ok((low, high)) => does_not_reach(&self.topic, self.position, low, high),
                 Err(_) => format!(
-                    "position {} is no longer in topic {}",
+                    "position {}, the next one to read, is no longer in topic {}",
                     self.position + 1,
                     self.topic
                 ),
@@ -284,13 +286,13 @@ impl Reader {
         }
         match error {
             KafkaError::MessageConsumptionFatal(code) => {
-                Some(format!("the Kafka consumer has failed: {code}"))
+                Some(format!("the Kafka consumer has failed; restart the node: {code}"))
             }
             KafkaError::MessageConsumption(
                 code @ (RDKafkaErrorCode::UnknownTopicOrPartition
                 | RDKafkaErrorCode::UnknownTopic
                 | RDKafkaErrorCode::UnknownPartition),
-            ) => Some(format!("topic {} is gone: {code}", self.topic)),
+            ) => Some(format!("topic {} does not exist any more: {code}", self.topic)),
             _ => None,
         }
     }
@@ -301,7 +303,7 @@ impl Reader {
     }
 }
 
-/// Returns true if the partition does not have the next record to read.
+/// Returns true if the error means that the partition does not have the next record to read.
 pub(crate) fn is_out_of_range(error: &KafkaError) -> bool {
     matches!(
         error,

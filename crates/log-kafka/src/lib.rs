@@ -1,8 +1,8 @@
-//! Total order of a ledger database in Kafka: a topic of one partition is the order of all its nodes.
+//! Log of a ledger database in Kafka: the only partition of a topic defines the order of messages for all nodes.
 //!
-//! A message of the log is the value of a record; keys, headers and timestamps are ignored. The record at `offset`
-//! has the position `offset + 1`, because position 0 is the genesis. `docs/hybrid-kafka.md` describes the guarantees
-//! and their limits.
+//! A message of the log is the value of a record; nodes ignore keys, headers and timestamps. The record at `offset` has
+//! the position `offset + 1`, because position 0 is the genesis. `docs/hybrid-kafka.md` describes the guarantees and
+//! their limits.
 //!
 //! Without the cargo feature `kafka` the build has no librdkafka, and [`open`] returns an error.
 //!
@@ -35,12 +35,12 @@ use std::time::Duration;
 pub struct Options {
     /// Address of the log.
     pub address: Address,
-    /// Accepts a topic that guarantees less than it should; the node's status then lists its weaknesses.
+    /// True if a topic that guarantees less than it should is accepted. The node's status then lists its weak settings.
     pub allow_weak_kafka: bool,
-    /// Time for which Kafka may be unreachable before a message is given up, so that the outcome of its requests is
-    /// unknown.
+    /// Time for which Kafka may be unreachable before the log gives up a message. The outcome of the message's requests
+    /// is then unknown.
     pub message_timeout: Duration,
-    /// Time to wait for an answer of Kafka at the start.
+    /// Maximum time for which the start waits for each answer from Kafka.
     pub answer_timeout: Duration,
 }
 

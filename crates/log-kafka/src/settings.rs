@@ -1,13 +1,13 @@
-//! Settings that a topic needs to keep its order for ever, and the check of a topic for them.
+//! Settings that a topic needs to keep all messages and their order for ever, and the check that a topic has them.
 
-/// Minimum of the topic's message size in bytes: a message of 900 kB and Kafka's overhead.
+/// Minimum value of `max.message.bytes` of the topic, in bytes: enough for a message of 900 kB with Kafka's overhead.
 pub const MESSAGE_BYTES: u64 = 1_000_000;
 /// Minimum number of replicas of a record.
 pub const REPLICAS: usize = 3;
 /// Minimum number of replicas that must have a record before it is acknowledged.
 pub const IN_SYNC: u64 = 2;
 
-/// Settings of a topic as the broker reports them: its own, and those inherited from the broker.
+/// Settings of a topic as the broker reports them, including those that the topic inherits from the broker.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Name and value of each setting.
@@ -18,7 +18,7 @@ pub struct Settings {
     pub partitions: usize,
 }
 
-/// Settings of a new topic, in addition to the number of replicas.
+/// Settings with which a new topic is created. The number of replicas is set separately.
 pub const NEW_TOPIC_SETTINGS: &[(&str, &str)] = &[
     ("cleanup.policy", "delete"),
     ("max.message.bytes", "1048588"),
@@ -28,7 +28,7 @@ pub const NEW_TOPIC_SETTINGS: &[(&str, &str)] = &[
 ];
 
 impl Settings {
-    /// Returns the weak settings, each with its required value.
+    /// Returns a description of each weak setting, with the value that it should have.
     pub fn weaknesses(&self) -> Vec<String> {
         let mut weak = Vec::new();
         let mut must = |name: &str, should: &str, is_good: &dyn Fn(&str) -> bool| match self.get(name) {
@@ -68,8 +68,8 @@ impl Settings {
     }
 }
 
-/// Returns the number of replicas of a new topic with this number of brokers, and how many of them must have a
-/// record.
+/// Returns the number of replicas for a new topic with this number of brokers, and the number of replicas that must
+/// have a record before it is acknowledged.
 pub fn replication(brokers: usize) -> (usize, u64) {
     let replicas = brokers.clamp(1, REPLICAS);
     (replicas, IN_SYNC.min((replicas as u64).saturating_sub(1)).max(1))
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_of_our_own_on_three_brokers_has_no_weakness() {
+    fn a_topic_that_a_node_creates_on_three_brokers_has_no_weakness() {
         assert_eq!(good().weaknesses(), Vec::<String>::new());
     }
 

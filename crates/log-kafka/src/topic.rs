@@ -1,4 +1,4 @@
-//! The topic: finds or creates it, and reads its settings.
+//! The topic of a log: this module finds or creates it, and checks its settings.
 
 use crate::Options;
 use crate::settings::{NEW_TOPIC_SETTINGS, Settings, replication};
@@ -11,13 +11,14 @@ use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::metadata::Metadata;
 use std::time::Instant;
 
-/// Common configuration of all clients of the brokers.
+/// Returns the configuration that all clients of the brokers share.
 pub(crate) fn client(options: &Options) -> ClientConfig {
     let mut config = ClientConfig::new();
     config
         .set("bootstrap.servers", &options.address.brokers)
         .set("client.id", "lineside-hybrid")
-        // A missing topic is reported, and not created with default settings by asking for it.
+        // A missing topic is reported as missing. Otherwise a broker would create it with default settings when a
+        // client asks for it.
         .set("allow.auto.create.topics", "false")
         .set("socket.nagle.disable", "true")
         .set("reconnect.backoff.ms", "50")
@@ -41,7 +42,7 @@ impl<'a> Topic<'a> {
         })
     }
 
-    /// Makes sure that the topic exists and is strong enough. Returns its weaknesses.
+    /// Makes sure that the topic exists and has safe settings. Returns its weak settings if the options allow them.
     pub fn ready(&self) -> Result<Vec<String>, LogError> {
         let brokers = self.options.address.brokers.as_str();
         let metadata = self.metadata()?;
@@ -52,7 +53,7 @@ impl<'a> Topic<'a> {
         match weak.is_empty() || self.options.allow_weak_kafka {
             true => Ok(weak),
             false => Err(LogError(format!(
-                "topic {} at {brokers} does not keep its order for ever: {}; correct it, or allow a \
+                "topic {} at {brokers} does not keep all messages in their order: {}; correct it, or allow a \
                  weak one (--allow-weak-kafka, allow_weak_kafka = true)",
                 self.name,
                 weak.join("; ")
@@ -60,14 +61,18 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Reads the metadata of all topics, because asking for one may create it.
+    /// Reads the metadata of all topics, because a request for a single topic may create it.
     fn metadata(&self) -> Result<Metadata, LogError> {
         let brokers = &self.options.address.brokers;
         let metadata = self
             .admin
             .inner()
             .fetch_metadata(None, self.options.answer_timeout);
-        metadata.map_err(|error| LogError(format!("no answer from Kafka at {brokers}: {error}")))
+        metadata.map_err(|error| {
+            LogError(format!(
+                "no answer from Kafka at {brokers}; check the address, and that Kafka runs: {error}"
+            ))
+        })
     }
 
     /// Returns the number of partitions, and the number of replicas of the first one; `None` if the topic does not
@@ -87,7 +92,7 @@ impl<'a> Topic<'a> {
             topic = topic.set(name, value);
         }
         let topic = topic.set("min.insync.replicas", &in_sync);
-        // Checks the settings first, so that a weak topic is not created.
+        // Checks the settings before it creates the topic, so that no topic with weak settings is created.
         let settings = Settings {
             values: topic
                 .config
@@ -100,7 +105,7 @@ impl<'a> Topic<'a> {
         let weak = settings.weaknesses();
         if !weak.is_empty() && !self.options.allow_weak_kafka {
             return Err(LogError(format!(
-                "there is no topic {}, and {brokers} broker(s) cannot keep one safely: {}; add brokers, or allow a \
+                "there is no topic {}, and one on {brokers} broker(s) would be unsafe: {}; add brokers, or allow a \
                  weak one (--allow-weak-kafka, allow_weak_kafka = true)",
                 self.name,
                 weak.join("; ")
@@ -108,10 +113,10 @@ impl<'a> Topic<'a> {
         }
         let result = block_on(self.admin.create_topics([&topic], &self.admin_options()));
         let failed =
-            |why: &dyn std::fmt::Display| LogError(format!("topic {} cannot be created: {why}", self.name));
+            |why: &dyn std::fmt::Display| LogError(format!("cannot create the topic {}: {why}", self.name));
         let mut results = result.map_err(|error| failed(&error))?;
         match results.pop() {
-            // Another node has created it meanwhile.
+            // `TopicAlreadyExists` means that another node has created the topic in the meantime.
             Some(Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(()),
             Some(Err((_, code))) => Err(failed(&code)),
             None => Err(failed(&"no answer")),
@@ -123,7 +128,7 @@ impl<'a> Topic<'a> {
             LogError(format!("topic {}: cannot read its settings: {why}", self.name))
         };
         let resources = [ResourceSpecifier::Topic(self.name)];
-        // Some brokers may not know a new topic yet.
+        // Some brokers may not know a new topic yet, so reading its settings is tried again.
         let until = Instant::now() + self.options.answer_timeout;
         let (resource, (partitions, replicas)) = loop {
             let result = block_on(self.admin.describe_configs(&resources, &self.admin_options()));

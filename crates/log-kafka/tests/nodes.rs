@@ -1,5 +1,6 @@
-//! Test of three nodes with a real broker that are stopped, killed and emptied: all have one ledger, and it contains
-//! every acknowledged write. `LINESIDE_HYBRID_TRANSACTIONS` sets the number of transactions.
+//! Test of three nodes with a real broker. It stops nodes, cuts their power and deletes their ledgers; all nodes must
+//! end with the same ledger, which contains every acknowledged write. `LINESIDE_HYBRID_TRANSACTIONS` sets the number of
+//! transactions.
 
 #![cfg(feature = "kafka")]
 
@@ -22,14 +23,14 @@ const BATCH: usize = 100;
 const KEYS: u64 = 400;
 const ROUNDS: usize = 10;
 
-/// A client's write with its answer.
+/// A write of a client, with its answer.
 struct AnsweredWrite {
     request: Bytes,
     writes: Vec<(String, Option<String>)>,
     answer: Answer,
 }
 
-/// One client: one member, which uses one node at a time.
+/// One client, which signs as one member and uses one node at a time.
 struct Load {
     member: u64,
     client: Client,
@@ -55,8 +56,8 @@ impl Load {
         (self.random >> 33) % below
     }
 
-    /// Makes a request: a set, deletion or transaction, one that conflicts, is not allowed, is forged, or was sent
-    /// before.
+    /// Makes a request: a set, deletion or transaction, or one that conflicts, is not allowed, is forged, or was sent
+    /// before. Returns it with the keys and values that it writes.
     fn make(&mut self) -> (Bytes, Vec<(String, Option<String>)>) {
         let (key, kind) = (format!("key {:03}", self.below(KEYS)), self.below(100));
         let value = format!("{} of {}", self.random, self.member);
@@ -135,17 +136,17 @@ impl Load {
             let (key, at) = (told.writes[0].0.clone(), version_of(&told.answer));
             if self.below(10) == 0 && other.status().read_only.is_none() {
                 let shown = read(other, &mut self.client, self.member, &key).map(|(version, _)| version);
-                // Another client may have deleted the key since.
+                // Another client may have deleted the key in the meantime.
                 assert!(
                     shown.is_none_or(|version| version >= at),
-                    "{key}: {shown:?} after {at:?}"
+                    "{key}: read version {shown:?} after version {at:?} was acknowledged"
                 );
             }
         }
     }
 }
 
-/// All headers of a ledger.
+/// Returns the headers of all blocks of a ledger.
 fn headers(disk: &SimDisk) -> Vec<Header> {
     let mut headers = Vec::new();
     let genesis = genesis().encode().unwrap();
@@ -159,25 +160,25 @@ fn headers(disk: &SimDisk) -> Vec<Header> {
     headers
 }
 
-/// Disturbs a node or the broker while the load runs.
+/// Disturbs a node or the broker while clients send requests.
 fn disturb(round: usize, transactions: usize, broker: &mut Broker, disks: &[SimDisk]) {
     match round {
         2 | 7 => {
             broker.kill();
             broker.restart().unwrap();
         }
-        // Cuts in the middle of the round: a block takes at least two operations of the disk.
+        // Cuts the power in the middle of the round: a block takes at least two operations of the disk.
         4 => disks[1].cut_at((transactions / ROUNDS / BATCH) as u64),
         _ => {}
     }
 }
 
-/// Replaces a node or its disk between two loads.
+/// Replaces a node or its disk between two rounds of requests.
 fn replace(round: usize, broker: &Broker, disks: &mut [SimDisk], nodes: &mut Vec<Node<SimDisk>>) {
     let place = round % 3;
     let node = nodes.remove(place);
     match round {
-        // The power fails: data that was not synced is lost.
+        // The power fails: data that was not synced to the disk is lost.
         4 | 6 => {
             drop(node);
             disks[place].power_cut();
@@ -239,7 +240,7 @@ fn three_nodes_keep_one_ledger_while_any_part_is_killed() {
     nodes.into_iter().for_each(Node::stop);
     let ledgers: Vec<_> = disks.iter().map(headers).collect();
     assert_eq!(ledgers[0].len() as u64, status.height);
-    // Compares every header: state root, previous hash, position.
+    // Compares all headers, which contain state root, previous hash and position.
     assert!(ledgers.iter().all(|ledger| *ledger == ledgers[0]));
 }
 
@@ -265,7 +266,7 @@ fn what_was_told_is_true(nodes: &[Node<SimDisk>], loads: &[Load], client: &mut C
             _ => None,
         };
         let Some(place) = place else { continue };
-        // The request took effect once, however often, to which node and after which restart it was sent.
+        // The request took effect once, however often it was sent, to whatever node, and after whatever restart.
         let first = *places.entry(transaction_id(&told.request[64..])).or_insert(place);
         assert_eq!(first, place);
         for (key, value) in &told.writes {

@@ -1,5 +1,5 @@
-//! Tests of conditions under which a node refuses to continue, and of its messages: one real broker, with a topic for
-//! each case.
+//! Tests of conditions under which a node refuses to continue, and of the messages that it then gives. The tests use
+//! one real broker, with a topic for each case.
 
 #![cfg(feature = "kafka")]
 
@@ -19,7 +19,7 @@ use rdkafka::config::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use std::time::Duration;
 
-/// A third party at the same broker, which may write and delete anything.
+/// A third party with access to the broker that may write and delete anything.
 struct OtherWriter(Broker);
 
 impl OtherWriter {
@@ -123,7 +123,8 @@ fn weak_settings_are_refused(other: &OtherWriter) {
     ] {
         assert!(why.contains(weak), "{weak} is not in: {why}");
     }
-    // Refusing the first topic has not created it. A new topic has the best settings that one broker allows.
+    // Although the node refused, it has not created the topic. Now it creates the topic, with the best settings that
+    // one broker allows.
     let node = other.join("new", &SimDisk::new(1), 1);
     let weak = node.status().log_weaknesses;
     assert_eq!(
@@ -150,7 +151,7 @@ fn foreign_messages_are_skipped(other: &OtherWriter) {
     };
     let body = [client.set(5, "a", None, "forged")];
     let forged = request_message(&client.database, sender, &body, &member_key(5));
-    // A node's own message, sent again by a party that has read it.
+    // A node's own message, which a third party has read and writes to the topic again.
     let second = Sender {
         node: 2,
         sequence: 7,
@@ -167,14 +168,14 @@ fn foreign_messages_are_skipped(other: &OtherWriter) {
     assert_eq!(are_equal(&nodes, &mut client).skipped, 5);
     assert_eq!(code(&nodes[1], client.set(6, "a", None, "second")), Code::Done);
     assert_eq!(are_equal(&nodes, &mut client).height, 3);
-    // Two heads that disagree: each node reports its own block and the signed one.
+    // A signed head that contradicts the ledger: each node reports its own block and the signed one.
     let lie = SignedHead::sign(&client.database, 2, 1, [7; 32], &node_key(2));
     let lie = head_message(&client.database, Sender { node: 2, ..sender }, &lie, &node_key(2));
     other.write("foreign", &[lie]);
     for node in &nodes {
         let why = why_read_only(node);
         assert!(
-            why.contains("node 2 has signed 0707") && why.contains("here it is"),
+            why.contains("node 2 has signed 0707") && why.contains("in this ledger it is"),
             "{why}"
         );
         assert_eq!(code(node, client.set(5, "a", None, "no")), Code::ReadOnly);
@@ -186,7 +187,7 @@ fn another_record_at_the_ledgers_end_is_shown(other: &OtherWriter) {
     let node = other.join("ours", &disk, 1);
     assert_eq!(code(&node, client.set(5, "a", None, "x")), Code::Done);
     node.stop();
-    // Starts the ledger with a topic that has another record at the last position.
+    // Starts the ledger with a topic that has another record at the ledger's last position.
     other.create("theirs", &[]);
     let signed = [&[0; 64][..], b"else"].concat();
     other.write("theirs", &[signed, b"more".to_vec()]);
@@ -206,7 +207,7 @@ fn another_record_at_the_ledgers_end_is_shown(other: &OtherWriter) {
         Some("x".into())
     );
     node.stop();
-    // With its own topic the node continues.
+    // With its own topic, the node continues.
     let node = other.join("ours", &disk, 1);
     assert_eq!(code(&node, client.set(5, "a", None, "y")), Code::Done);
 }
@@ -248,19 +249,19 @@ fn while_the_broker_is_away_the_outcome_is_unknown(other: &mut OtherWriter) {
     other.0.kill();
     let request = client.set(5, "a", None, "y");
     assert_eq!(code(&node, request.clone()), Code::OutcomeUnknown);
-    // Local reads continue.
+    // The node still answers local reads.
     assert_eq!(
         shown(&one(&node, client.get(6, "a"))).map(|(_, value)| value),
         Some("x".into())
     );
     other.0.restart().unwrap();
-    // The request was not repeated by itself; when it is sent again it is executed once.
+    // The node did not repeat the request by itself. When the client sends it again, it is executed once.
     assert_eq!(
         read(&node, &mut client, 8, "a").map(|(_, value)| value),
         Some("x".into())
     );
     let first = loop {
-        // The producer may need a moment to find the broker again.
+        // The producer may need a moment to reach the broker again.
         let answer = one(&node, request.clone());
         if answer.code() != Code::OutcomeUnknown {
             break answer;

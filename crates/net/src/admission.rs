@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 pub(super) const CONNECTIONS_MAX: usize = 512;
 /// Maximum number of open connections of one client network.
 const CONNECTIONS_PER_NETWORK_MAX: usize = 128;
-/// Time without a request after which a connection may be replaced by a new one when the maximum is open.
+/// Time without a request after which a connection counts as idle. When the maximum is open, a new connection may
+/// replace an idle one.
 const IDLE_REPLACEABLE_AFTER: Duration = Duration::from_secs(60);
 
 /// An open connection, as the admission decision needs it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenConnection<T> {
-    /// Identifies the connection.
+    /// Value that identifies the connection.
     pub token: T,
     /// Network of the client, as returned by `lineside_util::network::network_of`.
     pub network: IpAddr,
@@ -25,24 +26,25 @@ pub(super) struct OpenConnection<T> {
 /// Decision about a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission<T> {
-    /// Fewer than the maximum are open.
+    /// Accepted: fewer connections than the maximum are open.
     Free,
-    /// The new connection replaces this one.
+    /// Accepted: the new connection replaces this one, which the caller closes.
     Replace(T),
     /// Refused: the client's own network has reached the limit of one network.
     NetworkLimit,
-    /// Refused: the maximum is open, the client's network has some, and no other network has more than it would then
-    /// have. A network without any connection may still get one, so this does not mean that new clients are
-    /// refused.
+    /// Refused: the maximum number of connections is open, the client's network has at least one of them, and no other
+    /// network has at least two more than it. A client from a network without any connection may still be accepted, so
+    /// this does not mean that new clients are refused.
     FairShareReached,
-    /// Refused: the maximum is open, the client's network has none, and no other network has several.
+    /// Refused: the maximum number of connections is open, the client's network has no connection, and no other network
+    /// has several.
     Full,
 }
 
-/// Decides about a new connection from `network`. When the maximum is open, it replaces the least recently used
-/// connection of the network with the most connections, if that network has at least two more than the newcomer's.
-/// Otherwise it replaces the least recently used connection of all, if that one is idle. A client from a new network
-/// therefore gets a connection as long as any other network has several connections.
+/// Decides about a new connection from `network`. When the maximum number is open, the new connection replaces the
+/// least recently used connection of the network with the most connections, if that network has at least two more than
+/// `network`. Otherwise it replaces the least recently used connection of all, if that one is idle. A client from a
+/// network without any connection is therefore accepted while some other network has several connections.
 pub(super) fn admit<T: Copy>(
     connections: &[OpenConnection<T>],
     network: IpAddr,

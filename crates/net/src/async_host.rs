@@ -1,4 +1,4 @@
-//! Passes requests to a [`AsyncHost`], which answers asynchronously, and sends its replies.
+//! Passes requests to an [`AsyncHost`], which answers asynchronously, and sends its replies.
 
 use super::Shared;
 use super::batch::ReplyAddress;
@@ -26,7 +26,8 @@ pub(super) struct ReceivedBatch {
 }
 
 impl AsyncDispatch {
-    /// Adds a request to the batch that will be handed over. Returns false if too many requests are waiting.
+    /// Adds a request to the batch that [`Self::submit`] passes to the host. Returns false if too many requests are
+    /// waiting.
     pub fn add_request(&mut self, reply_address: ReplyAddress, request: &[u8]) -> bool {
         if self.shared.open.load(Relaxed) + self.received.reply_limits.len() >= self.queue {
             return false;
@@ -76,7 +77,7 @@ struct BatchResponder {
 }
 
 impl BatchResponder {
-    /// Counts `count` requests, or as many as are left, as no longer waiting.
+    /// Counts `count` requests as answered, or all remaining ones if fewer are open.
     fn close(&self, count: usize) {
         let closed = self
             .open

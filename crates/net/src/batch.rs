@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 
 /// Maximum number of datagrams in a batch.
 pub const BATCH: usize = 64;
-/// Buffer size: one byte more than the maximum payload, so that a longer datagram is noticed.
+/// Size of a receive buffer: one byte more than the maximum payload, so that a longer datagram is detected.
 const BUFFER_BYTES: usize = PAYLOAD_BYTES_MAX + 1;
 const SOCKADDR_BYTES: libc::socklen_t = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 /// Buffer size for two control messages: one with an in6_pktinfo, which is larger than an in_pktinfo, and one with a
@@ -51,9 +51,11 @@ impl Ancillary {
     };
 }
 
-/// Own address that the datagram was sent to. Known only on sockets bound to the unspecified address.
+/// Address of this machine to which a datagram was sent. Known only on sockets that are bound to the unspecified
+/// address.
 #[derive(Clone, Copy)]
 enum LocalAddress {
+    /// Not reported: the socket is bound to one address.
     Bound,
     V4(libc::in_pktinfo),
     V6(libc::in6_pktinfo),
@@ -70,7 +72,7 @@ pub struct Batch {
 }
 
 fn no_name() -> libc::sockaddr_storage {
-    // SAFETY: sockaddr_storage is a plain C struct; all zeros is a valid one.
+    // SAFETY: sockaddr_storage is a plain C struct, for which all zeros are a valid value.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
@@ -87,7 +89,7 @@ impl Default for Batch {
     }
 }
 
-/// Makes the kernel report for each datagram of `socket` which own address it was sent to.
+/// Makes the kernel report, for each datagram of `socket`, to which address of this machine it was sent.
 pub fn report_destinations(socket: &UdpSocket, v6: bool) -> io::Result<()> {
     // A v6 socket receives IPv4 datagrams with mapped addresses and reports them in an in6_pktinfo.
     let (level, name) = match v6 {
@@ -106,8 +108,7 @@ pub fn report_ttl(socket: &UdpSocket, v6: bool) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTTL, 1)
 }
 
-/// Sets the send buffer of `socket` to `bytes`, or to the kernel's limit: without CAP_NET_ADMIN that is
-/// `net.core.wmem_max`.
+/// Sets the send buffer of `socket` to `bytes`. Without CAP_NET_ADMIN the kernel limits it to `net.core.wmem_max`.
 pub fn grow_send_buffer(socket: &UdpSocket, bytes: libc::c_int) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes)
         .or_else(|_| set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes))
@@ -119,7 +120,7 @@ fn set_option(
     name: libc::c_int,
     value: libc::c_int,
 ) -> io::Result<()> {
-    // SAFETY: the descriptor is open, and the value is one int.
+    // SAFETY: the descriptor of `socket` is open, and the option's value is one int that lives during the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -136,10 +137,10 @@ fn set_option(
     }
 }
 
-/// Returns the number of bytes in the send buffer of `socket`: memory of datagrams that have not left the machine.
+/// Returns the number of bytes in the send buffer of `socket`: memory of datagrams that the kernel has not sent yet.
 pub fn queued_bytes(socket: &UdpSocket) -> usize {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: the descriptor is open, and the call writes one int.
+    // SAFETY: the descriptor of `socket` is open, and the call writes only the int `bytes`.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, std::ptr::from_mut(&mut bytes)) };
     if result == 0 {
         usize::try_from(bytes).unwrap_or(0)
@@ -149,8 +150,8 @@ pub fn queued_bytes(socket: &UdpSocket) -> usize {
 }
 
 impl Batch {
-    /// Waits for a first datagram and takes all others that are already there. Returns their number, or 0 after the
-    /// socket's timeout.
+    /// Waits for a first datagram and takes all others that have already arrived. Returns the number of datagrams, or 0
+    /// if the socket's timeout passed.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.len = 0;
         let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|index| libc::iovec {
@@ -163,7 +164,8 @@ impl Batch {
             header.msg_hdr.msg_controllen = CONTROL_BYTES;
             header
         });
-        // SAFETY: every header points to one vector, name and control buffer of this batch, which outlive the call.
+        // SAFETY: every header points to one vector, name and control buffer of this batch, all of which outlive the
+        // call.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -190,8 +192,8 @@ impl Batch {
         Ok(self.len)
     }
 
-    /// Returns the reply address and the payload of datagram `index`, or `None` if the payload is too long or its
-    /// sender unknown.
+    /// Returns the reply address and the payload of datagram `index`. Returns `None` if the payload is too long or the
+    /// sender is unknown.
     pub fn get(&self, index: usize) -> Option<(ReplyAddress, &[u8])> {
         let payload = self.buffers[index].get(..self.bytes[index])?;
         let ancillary = self.ancillary[index];
@@ -210,8 +212,8 @@ impl Batch {
         address(&self.names[index]).map(|peer| peer.ip())
     }
 
-    /// Sends `replies`, at most one batch, each with the index of the datagram it answers. Does not block. Returns how
-    /// many were sent; the others are lost, as UDP datagrams may be.
+    /// Sends `replies`, at most [`BATCH`], each with the index of the datagram that it answers. Does not block. Returns
+    /// the number of replies that were sent; the others are lost, as UDP datagrams may be.
     pub fn send(&mut self, socket: &UdpSocket, replies: &[(usize, Reply)]) -> usize {
         if replies.is_empty() {
             return 0;
@@ -238,12 +240,13 @@ impl Batch {
     }
 }
 
-/// Sends the messages that the headers describe, without blocking. Returns how many were sent.
+/// Sends the messages that the headers describe, without blocking. Returns the number of messages that were sent.
 fn send_headers(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> usize {
     let (mut sent, mut unsent) = (0, 0);
     while sent + unsent < headers.len() {
         let rest = &mut headers[sent + unsent..];
-        // SAFETY: the headers point to vectors, names and control buffers that outlive the call, which only reads them.
+        // SAFETY: the headers point to vectors, names and control buffers that outlive the call, and the call only
+        // reads them.
         let result = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -263,7 +266,8 @@ fn send_headers(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> usize {
     sent
 }
 
-/// Sends each reply to its address, without blocking. Returns how many were sent; the others are lost.
+/// Sends each reply to its address, without blocking. Returns the number of replies that were sent; the others are
+/// lost.
 pub fn send_all(socket: &UdpSocket, replies: &[(&ReplyAddress, Vec<u8>)]) -> usize {
     let chunks = replies.chunks(BATCH);
     chunks.map(|chunk| send_chunk(socket, chunk)).sum()
@@ -286,7 +290,8 @@ fn send_chunk(socket: &UdpSocket, replies: &[(&ReplyAddress, Vec<u8>)]) -> usize
 }
 
 impl LocalAddress {
-    /// Returns true if the datagram was sent to a broadcast or multicast address. That address is not the local one.
+    /// Returns true if the datagram was sent to a broadcast or multicast address, which is not an address of this
+    /// machine.
     fn is_broadcast_or_multicast(&self) -> bool {
         match self {
             Self::Bound => false,
@@ -320,7 +325,7 @@ impl Ancillary {
             && !native::is_native(reply)
         {
             let ttl = libc::c_int::from(reply_ttl(reply, ttl));
-            // SAFETY: all names that headers of this module point to are sockaddr_storage.
+            // SAFETY: every `msg_name` that a header of this module points to is a sockaddr_storage.
             let is_v6 = is_v6(unsafe { &*header.msg_name.cast::<libc::sockaddr_storage>() });
             let (level, kind) = match is_v6 {
                 true => (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT),
@@ -346,8 +351,8 @@ fn put_control<T: Copy>(
 ) {
     let at = header.msg_controllen;
     header.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: CONTROL_BYTES has room for the messages that `Ancillary::put` adds, and CMSG_SPACE keeps them aligned for
-    // cmsghdr, like `Control`.
+    // SAFETY: CONTROL_BYTES is large enough for all messages that `Ancillary::put` adds, so `at` and the message lie
+    // within `control`. `Control` is aligned like cmsghdr, and CMSG_SPACE keeps the following messages aligned.
     unsafe {
         header.msg_controllen = at + libc::CMSG_SPACE(mem::size_of::<T>() as u32) as usize;
         let message = control.0.as_mut_ptr().add(at).cast::<libc::cmsghdr>();
@@ -361,8 +366,8 @@ fn put_control<T: Copy>(
 /// Reads the control messages of a received header.
 fn read_ancillary(header: &libc::msghdr) -> Ancillary {
     let mut ancillary = Ancillary::NONE;
-    // SAFETY: the kernel has filled the header and its control messages. CMSG_FIRSTHDR and CMSG_NXTHDR return null when
-    // there is no further message.
+    // SAFETY: the kernel has filled the header and its control messages. CMSG_FIRSTHDR and CMSG_NXTHDR return null
+    // after the last message.
     unsafe {
         let mut message = libc::CMSG_FIRSTHDR(header);
         while !message.is_null() {
@@ -404,7 +409,7 @@ fn header(
     name: &mut libc::sockaddr_storage,
     bytes: libc::socklen_t,
 ) -> libc::mmsghdr {
-    // SAFETY: mmsghdr is a plain C struct; all zeros is a valid one.
+    // SAFETY: mmsghdr is a plain C struct, for which all zeros are a valid value.
     let mut header: libc::mmsghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     header.msg_hdr.msg_name = std::ptr::from_mut(name).cast();
     header.msg_hdr.msg_namelen = bytes;
@@ -416,13 +421,15 @@ fn header(
 fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match i32::from(name.ss_family) {
         libc::AF_INET => {
-            // SAFETY: the family says that this is a sockaddr_in, and the storage is large enough and aligned for it.
+            // SAFETY: the address family says that this is a sockaddr_in, and sockaddr_storage is large enough and
+            // aligned for it.
             let v4 = unsafe { &*std::ptr::from_ref(name).cast::<libc::sockaddr_in>() };
             let address = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
             Some(SocketAddr::new(address.into(), u16::from_be(v4.sin_port)))
         }
         libc::AF_INET6 => {
-            // SAFETY: the same, for sockaddr_in6.
+            // SAFETY: the address family says that this is a sockaddr_in6, and sockaddr_storage is large enough and
+            // aligned for it.
             let v6 = unsafe { &*std::ptr::from_ref(name).cast::<libc::sockaddr_in6>() };
             let address = Ipv6Addr::from(v6.sin6_addr.s6_addr);
             Some(SocketAddrV6::new(address, u16::from_be(v6.sin6_port), 0, v6.sin6_scope_id).into())

@@ -1,7 +1,8 @@
-//! Clock for durations of microseconds. The clock of leases, [`lineside_fastpath::lease::now_ns`], has ticks of 4 ms on
-//! usual kernels; this one takes about 25 ns to read and is read once for each batch.
+//! Clock for durations of microseconds. The clock of leases, [`lineside_fastpath::lease::now_ns`], advances in steps of
+//! 4 ms on usual kernels. The clock of this module is exact; reading it takes about 25 ns, so the datapath reads it
+//! once for each batch.
 
-/// Returns CLOCK_MONOTONIC in ns. The clock of leases is the same clock, at its last tick.
+/// Returns CLOCK_MONOTONIC in ns. The clock of leases shows the same time, rounded down to its last step.
 pub fn precise_ns() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

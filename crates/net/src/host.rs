@@ -12,8 +12,8 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Number of requests from which on a batch takes no more. Smaller batches give lower latency, larger ones need fewer
-/// disk syncs.
+/// Number of requests at which a batch is closed. Smaller batches give lower latency; larger ones need fewer disk
+/// syncs.
 const BATCH_REQUESTS_MAX: usize = 512;
 /// Maximum number of executed batches that wait for the disk.
 const EXECUTED_BATCHES_MAX: usize = 16;
@@ -94,7 +94,8 @@ pub(super) fn serve_in_batches(
             waiting.push_back((executed_ns, batch));
             note_oldest(shared, &waiting);
         }
-        // Does not wait for the disk while there is more to execute.
+        // The thread waits for the disk only if it has nothing to execute, or if too many executed batches wait
+        // already.
         let mut waits = forwarded.is_empty() || waiting.len() >= EXECUTED_BATCHES_MAX;
         while let Some(outcomes) = host.take(waits) {
             let (_, batch) = waiting.pop_front().unwrap_or_default();
@@ -115,7 +116,7 @@ pub(super) fn serve_in_batches(
     }
 }
 
-/// Publishes the time since which the oldest of the executed batches waits for the disk.
+/// Publishes the time at which the oldest of the batches that wait for the disk was executed.
 fn note_oldest(shared: &Shared, waiting: &VecDeque<ExecutedBatch>) {
     let since_ns = waiting.front().map_or(0, |(executed_ns, _)| *executed_ns);
     shared.undurable_since_ns.store(since_ns, Relaxed);
@@ -133,9 +134,9 @@ fn finish<'a>(shared: &Shared, requests: impl IntoIterator<Item = &'a QueuedRequ
     shared.progress.finish(count, now_ns);
 }
 
-/// Sends each reply by the transport that its request came by. An item of `answers` is that transport, the length of
-/// the request in bytes, and the outcome. The call never blocks: a reply that cannot be sent is lost and counted, so
-/// that no destination can delay the replies to others.
+/// Sends each reply by the transport on which its request arrived. An item of `answers` is this transport, the length
+/// of the request in bytes, and the outcome. The call never blocks, so that no destination can delay the replies to
+/// others: a reply that cannot be sent at once is lost and counted.
 fn send_all<'a>(
     socket: &UdpSocket,
     shared: &Shared,
@@ -148,7 +149,8 @@ fn send_all<'a>(
     for (transport, request_bytes, RequestOutcome { reply, drop }) in answers {
         if let Transport::Stream(writer) = transport {
             writer.finish(1);
-            // Packets of one connection usually follow each other.
+            // Packets of one connection usually follow each other, so comparing with the last connection finds most
+            // repetitions.
             if !streams.last().is_some_and(|last| Arc::ptr_eq(last, writer)) {
                 streams.push(writer);
             }

@@ -3,7 +3,7 @@
 //! Receiving threads share one UDP port (SO_REUSEPORT) and answer in batches from the fast path. Requests that the fast
 //! path forwards go to the host in one of three ways: through a bounded queue to host threads, usually one, that answer
 //! one by one ([`Host`]); through a bounded queue to a thread that answers in batches ([`BatchHost`], which also gets
-//! requests over TCP); or directly to a [`AsyncHost`], which takes each batch as it was received and answers
+//! requests over TCP); or directly to an [`AsyncHost`], which takes each batch as it was received and answers
 //! asynchronously.
 //!
 //! ```text
@@ -78,16 +78,17 @@ use std::time::Duration;
 use stream::Writer;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Interval at which a waiting thread checks for the stop signal.
+/// Maximum time for which a thread waits for packets before it checks whether the datapath is being stopped.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Requested receive buffer, so that a burst of requests waits instead of being lost. The kernel may grant less.
+/// Requested size of the receive buffer in bytes, so that a burst of requests waits instead of being lost. The kernel
+/// may grant less.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// Requested send buffer, so that replies to neighbours that do not resolve leave room for others. The kernel may grant
-/// less, but more than one such neighbour can occupy.
+/// Requested size of the send buffer in bytes. It is large, so that queued replies to neighbours that do not resolve
+/// leave room for others. The kernel may grant less, but always more than one such neighbour can occupy.
 const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
-/// Port of the discard protocol (RFC 863), from which no requests come.
+/// Port of the discard protocol (RFC 863). A server of this protocol never sends, so no requests come from this port.
 const DISCARD_PORT: u16 = 9;
-/// Number of free UDP ports tried, if any port will do, to find one that is free on TCP too.
+/// Maximum number of free UDP ports that are tried to find one that is free on TCP too, if the caller allows any port.
 const PORTS_TRIED: usize = 16;
 
 /// Counters of a socket datapath.
@@ -114,7 +115,7 @@ pub struct SocketCounts {
     pub unsent: AtomicU64,
     /// Drops by [`DropReason`].
     pub drops: [AtomicU64; DropReason::ALL.len()],
-    /// Time in ns from a request's way into the host's queue until the host has finished it.
+    /// Time in ns from the moment at which a request enters the host's queue until the host has finished the request.
     pub host_latency: Histogram,
     /// Number of requests of each batch that the host executed; empty for a host that answers one by one.
     pub host_batch: Histogram,
@@ -187,7 +188,7 @@ enum Transport {
     Stream(Arc<Writer>),
 }
 
-/// Host that answers what the fast path forwards.
+/// Host that answers the requests that the fast path forwards.
 enum HostKind {
     /// Answers one by one, in this number of threads.
     Single(Arc<dyn Host + Send + Sync>, usize),
@@ -195,7 +196,7 @@ enum HostKind {
     Async(Arc<dyn AsyncHost>),
 }
 
-/// Connection of one receiving thread to the host.
+/// Way in which one receiving thread passes requests to the host.
 enum Dispatch {
     Single(QueueSender<QueuedRequests>),
     Batched(Sender<QueuedRequests>),
@@ -209,11 +210,11 @@ struct Shared {
     /// CLOCK_MONOTONIC time of the last refused connection, in ns; 0 if there was none.
     refused_ns: AtomicU64,
     has_streams: bool,
-    /// Addresses to which nothing is sent at the moment.
+    /// Addresses to which no reply is sent at the moment, because the kernel cannot resolve them.
     unresolved: Unresolved,
     /// CLOCK_MONOTONIC time in ns at which the oldest batch that is not durable was executed; 0 if there is none.
     undurable_since_ns: AtomicU64,
-    /// Number of requests that a [`AsyncHost`] has not answered yet.
+    /// Number of requests that an [`AsyncHost`] has received and not answered yet.
     open: AtomicUsize,
     stop: AtomicBool,
     local: SocketAddr,
@@ -244,7 +245,8 @@ pub struct SocketDatapath {
 }
 
 impl SocketDatapath {
-    /// Listens, and answers from `fastpath` and `host`. Every thread that answers joins `readers`.
+    /// Starts the threads of a datapath, which listen at `options.listen` and answer from `fastpath` and `host`. Every
+    /// thread that answers registers in `readers`.
     ///
     /// # Errors
     /// The system's error of binding the address or starting a thread; `AddrInUse` also if the port would be shared
@@ -416,7 +418,7 @@ impl SocketDatapath {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the address and port that it listens on.
+    /// Returns the address and port on which the datapath listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.local
     }
@@ -458,8 +460,8 @@ impl SocketDatapath {
         self.shared.has_streams.then(|| Duration::from_nanos(lag_ns))
     }
 
-    /// Returns the time for which the host has finished no waiting request, or could not send any reply. Returns zero
-    /// while it makes progress or has nothing to do.
+    /// Returns the time for which requests have waited without any of them being finished by the host, or for which the
+    /// host could not send any reply. Returns zero while the host makes progress or has nothing to do.
     pub fn stalled(&self) -> Duration {
         Duration::from_nanos(self.shared.progress.stalled_ns(lease::now_ns()))
     }
@@ -471,8 +473,8 @@ impl Drop for SocketDatapath {
     }
 }
 
-/// Binds the UDP sockets of `options`, and with `streams` a TCP listener at the same address. A port that is free on
-/// UDP may be taken on TCP; if `options` allow any port, others are tried.
+/// Binds the UDP sockets of `options` and, if `streams` is true, a TCP listener at the same address. A port that is
+/// free on UDP may be in use on TCP; if `options` allow any port, the function then tries other ports.
 fn bind_both(
     options: &SocketOptions,
     filter: &[SockFilter],
@@ -526,9 +528,9 @@ fn bind(listen: SocketAddr, shared: bool, filter: &[SockFilter]) -> io::Result<U
     Ok(socket)
 }
 
-/// Returns the socket that the host sends from, bound to the port of `local`. It receives no requests: it is connected
-/// to a port from which no datagrams come, and the kernel delivers to a connected socket only datagrams of its peer. It
-/// can still send to other addresses.
+/// Returns the socket from which the host sends, bound to the port of `local`. The socket receives no requests: it is
+/// connected to a port from which no datagrams come, and the kernel delivers to a connected socket only datagrams of
+/// its peer. The host can still send to other addresses.
 fn bind_host(local: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_port(true)?;
@@ -548,8 +550,8 @@ fn bind_host(local: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 impl Dispatch {
-    /// Passes a request on to the host. Returns `Some(false)` if the host or its queue has no room, and `None` if the
-    /// host has ended.
+    /// Passes a request to the host. Returns `Some(true)` if the host has taken it, `Some(false)` if the host or its
+    /// queue is full, and `None` if the host has ended.
     fn take(&mut self, reply_address: ReplyAddress, request: &[u8], now_ns: u64) -> Option<bool> {
         let forwarded = |reply_address: ReplyAddress| QueuedRequests {
             from: Source::from(reply_address.peer),
@@ -631,10 +633,10 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut dispatch: Dispatch, re
     }
 }
 
-/// Returns the reason to refuse a datagram because of its source or destination. The kernel itself filters forged own
-/// and loopback sources here. This function refuses addresses and ports that must not be answered, the service's own
-/// port among them, datagrams sent to broadcast or multicast addresses, and packets whose hops are used up by a reply
-/// loop.
+/// Returns the reason to drop a datagram because of its source or destination; `None` if it may be answered. The kernel
+/// has already dropped datagrams whose forged source is a loopback address or an address of this machine. This function
+/// refuses other addresses and ports that must not be answered, such as the service's own port; datagrams sent to
+/// broadcast or multicast addresses; and packets whose hop limit was used up by two servers answering each other.
 fn refuses(reply_address: &ReplyAddress, local: SocketAddr) -> Option<DropReason> {
     let mut anywhere = Endpoint::default();
     anywhere.loopback = true;
@@ -650,7 +652,8 @@ fn refuses(reply_address: &ReplyAddress, local: SocketAddr) -> Option<DropReason
         .or(reply_address.has_no_hop_left.then_some(DropReason::HopLimit))
 }
 
-/// Writes the `busy` reply to a native request. Returns false for a paper format, which has no such reply.
+/// Writes the reply `busy` to a native request. Returns false for a request in a paper's format, which has no such
+/// reply.
 fn busy(request: &[u8], reply: &mut Reply) -> bool {
     match NativeHeader::ref_from_prefix(request) {
         Ok((header, _)) if native::is_native(request) => {

@@ -1,11 +1,12 @@
 //! Detects neighbours that do not resolve: addresses on the link for which the kernel has no link-layer address.
 //!
 //! While the kernel asks for the link-layer address of such a neighbour, it queues datagrams to it: up to 212,992 bytes
-//! each (`unres_qlen_bytes`), for three seconds. It counts them against the send buffer of their socket. An attacker on
-//! the link who sends requests from addresses that no machine has could so fill the send buffer, and then no reply
-//! leaves to any client. Therefore, while much is queued, a thread reads the kernel's neighbour table, and replies to
-//! neighbours that do not resolve are not sent. Real clients are not affected: a client asks for our link-layer address
-//! before it sends its request, and the kernel learns the client's own address from that question.
+//! for each neighbour (`unres_qlen_bytes`), for three seconds. They count against the send buffer of the socket that
+//! sent them. An attacker on the link who sends requests from addresses that no machine has could so fill the send
+//! buffer, and then no client would get a reply. Therefore, while much is queued, a thread reads the kernel's neighbour
+//! table, and no replies are sent to neighbours that do not resolve. Real clients are not affected: a client asks for
+//! this machine's link-layer address before it sends its request, and the kernel learns the client's address from that
+//! question.
 
 use super::{Shared, batch};
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -21,12 +22,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Interval at which the queued bytes are checked.
+/// Interval at which the thread checks how many bytes are queued on the sockets.
 const QUEUE_CHECK_INTERVAL: Duration = Duration::from_millis(25);
-/// Bytes queued on one socket above which the neighbour table is read: less than a third of what one unresolved
-/// neighbour can hold, and more than is queued on a link that keeps up.
+/// Number of bytes queued on one socket above which the neighbour table is read. It is less than a third of what one
+/// unresolved neighbour can hold, and more than is queued on a link that is not overloaded.
 const QUEUED_BYTES_LIMIT: usize = 64 << 10;
-/// Time without much queued after which the neighbour table is no longer read.
+/// Time after which the neighbour table is no longer read if no socket had more than [`QUEUED_BYTES_LIMIT`] queued.
 const WATCH_END_DELAY: Duration = Duration::from_secs(10);
 /// Size of the buffer for reading the netlink socket. The kernel sends at most 32 KiB in one message.
 const DUMP_BYTES: usize = 64 << 10;
@@ -34,7 +35,7 @@ const DUMP_BYTES: usize = 64 << 10;
 /// Addresses to which no reply is sent at the moment. Usually empty.
 #[derive(Debug, Default)]
 pub(super) struct Unresolved {
-    /// False while the set is empty, so that senders need not take the lock.
+    /// False while the set is empty, so that senders then need no lock.
     is_any: AtomicBool,
     addresses: RwLock<HashSet<IpAddr>>,
 }
@@ -51,7 +52,7 @@ impl Unresolved {
         addresses.contains(&address.to_canonical())
     }
 
-    /// Replaces the set.
+    /// Replaces the set of addresses to which no reply is sent.
     pub fn set(&self, addresses: HashSet<IpAddr>) {
         let is_any = !addresses.is_empty();
         *self.addresses.write().unwrap_or_else(PoisonError::into_inner) = addresses;
@@ -59,9 +60,10 @@ impl Unresolved {
     }
 }
 
-/// Updates the addresses to which no reply is sent: while much is queued on one of `sockets`, and for
-/// [`WATCH_END_DELAY`] after that, it reads the kernel's neighbour table. Returns when the datapath stops; without a
-/// netlink socket it returns at once, and then datagrams to unresolved neighbours may fill the send buffers.
+/// Updates the set of addresses to which no reply is sent. While much is queued on one of `sockets`, and for
+/// [`WATCH_END_DELAY`] after that, the function reads the kernel's neighbour table. It returns when the datapath stops.
+/// If a netlink socket cannot be opened, it returns at once; datagrams to unresolved neighbours may then fill the send
+/// buffers.
 pub(super) fn watch(sockets: &[Arc<UdpSocket>], shared: &Shared) {
     let Ok(neighbours) = Neighbours::open() else {
         return;
@@ -79,7 +81,7 @@ pub(super) fn watch(sockets: &[Arc<UdpSocket>], shared: &Shared) {
             full = None;
             shared.unresolved.set(HashSet::new());
         }
-        // A table that cannot be read now is read at the next tick.
+        // If the table cannot be read now, the next tick tries again.
         if full.is_some()
             && let Ok(unresolved) = neighbours.unresolved()
         {
@@ -88,14 +90,14 @@ pub(super) fn watch(sockets: &[Arc<UdpSocket>], shared: &Shared) {
     }
 }
 
-/// Netlink connection to the neighbour table of this network namespace. Reading needs no privileges.
+/// Netlink connection to the neighbour table of this network namespace. Reading the table needs no privileges.
 pub(super) struct Neighbours(Socket);
 
 impl Neighbours {
     /// Opens the netlink connection.
     ///
     /// # Errors
-    /// The system's error if there can be no netlink socket.
+    /// The system's error if the netlink socket cannot be opened.
     pub fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
@@ -103,8 +105,8 @@ impl Neighbours {
         Ok(Self(socket))
     }
 
-    /// Returns the addresses whose resolution is in progress or has failed at every interface that has an entry for
-    /// them.
+    /// Returns the addresses for which no interface has a link-layer address, although at least one interface tried to
+    /// resolve them.
     ///
     /// # Errors
     /// The system's error, or `InvalidData` for a message that cannot be parsed.
@@ -141,7 +143,7 @@ impl Neighbours {
                     }
                     _ => {}
                 }
-                // Messages are aligned to four bytes.
+                // Messages are aligned to four bytes, so the next message begins at a multiple of four.
                 let bytes = (message.header.length as usize).next_multiple_of(4).max(4);
                 rest = rest.get(bytes..).unwrap_or_default();
             }
@@ -149,7 +151,7 @@ impl Neighbours {
     }
 }
 
-/// Returns the IP address of a neighbour entry, and true if its link-layer address is known.
+/// Returns the IP address of a neighbour entry, and true if the link-layer address of the neighbour is known.
 fn entry_of(entry: &NeighbourMessage) -> Option<(IpAddr, bool)> {
     let address = entry.attributes.iter().find_map(|attribute| match attribute {
         NeighbourAttribute::Destination(NeighbourAddress::Inet(v4)) => Some(IpAddr::from(*v4)),

@@ -3,14 +3,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Numbers of requests that were handed to a host and that it has finished. All times are CLOCK_MONOTONIC in ns.
+/// Numbers of requests that a host has received and finished, to detect that it makes no progress. All times are
+/// CLOCK_MONOTONIC in ns.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     forwarded_count: AtomicU64,
     done: AtomicU64,
-    /// Time at which the host last finished a request, or at which it got one while it had none.
+    /// Time at which the host last finished a request, or at which it received one while it had none.
     moved_ns: AtomicU64,
-    /// Time since which every reply of the host was lost because its send buffer was full; 0 once a reply was sent.
+    /// Time since which no reply of the host could be sent because its send buffer was full; 0 once a reply was sent.
     unsent_since_ns: AtomicU64,
 }
 
@@ -48,8 +49,8 @@ impl Progress {
         self.forwarded_count.load(Relaxed).saturating_sub(done)
     }
 
-    /// Returns the time in ns for which the host has finished no waiting request, or could not send any reply. Returns
-    /// 0 while it makes progress or has nothing to do.
+    /// Returns the time in ns for which requests have waited without any of them being finished, or for which no reply
+    /// could be sent. Returns 0 while the host makes progress or has nothing to do.
     pub fn stalled_ns(&self, now_ns: u64) -> u64 {
         let unsent_since_ns = self.unsent_since_ns.load(Relaxed);
         let unsent_ns = match unsent_since_ns {

@@ -1,7 +1,8 @@
 //! Bounded queue from the receiving threads to the host threads that work in parallel.
 //!
-//! A host thread that finds the queue empty sleeps at once. A crossbeam channel is not used here, because its receivers
-//! yield the processor several times first, and sixteen of them doing so cause load of their own.
+//! A host thread that finds the queue empty sleeps at once. The receivers of a crossbeam channel yield the processor
+//! several times before they sleep, and sixteen of them would waste processor time by this; so this module does not use
+//! one.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -16,7 +17,7 @@ struct Inner<T> {
     receivers: AtomicUsize,
 }
 
-/// Sending half of the queue.
+/// Sending half of the queue; each receiving thread of the datapath has one.
 #[derive(Debug)]
 pub(super) struct QueueSender<T>(Arc<Inner<T>>);
 
@@ -66,7 +67,7 @@ impl<T> Clone for QueueSender<T> {
 }
 
 impl<T> QueueReceiver<T> {
-    /// Removes the oldest item and waits at most `wait` for one. Returns `None` if none arrived.
+    /// Removes and returns the oldest item, and waits for one for at most `wait`. Returns `None` if no item arrived.
     pub(super) fn take(&self, wait: Duration) -> Option<T> {
         let waiting = self.0.waiting();
         let waited = (self.0.item_added).wait_timeout_while(waiting, wait, |waiting| waiting.is_empty());

@@ -1,9 +1,10 @@
-//! Serves native packets over TCP. One thread reads all connections and writes the output that a connection did not
-//! accept at once.
+//! Serves native packets over TCP. One thread reads from all connections. It also writes the output that a client could
+//! not receive at once.
 //!
-//! Replies are sent in the order in which they become ready: those of the fast path before those of the host. Clients
-//! match them by request id. Input that is not a native packet ends the connection. A client that has shut down its
-//! sending side gets the replies to everything it has sent; then the connection ends.
+//! Replies are sent in the order in which they become ready: replies of the fast path before those of the host. Clients
+//! match replies to requests by their request id. If the input is not a native packet, the server closes the
+//! connection. A client that has shut down its sending side gets the replies to everything it has sent; then the server
+//! closes the connection.
 
 use super::admission::{self, Admission, OpenConnection};
 use super::clock::precise_ns;
@@ -24,11 +25,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
 
-/// Maximum bytes of replies that wait for a client to read them. A connection that exceeds it is closed.
+/// Maximum number of bytes of replies that wait for a client to read them. A connection with more is closed.
 const BACKLOG_BYTES: usize = 1 << 20;
-/// Maximum time for which replies may wait, and for which a packet may be incomplete.
+/// Time for which replies may wait for a client, or a packet may be incomplete, before the connection is closed.
 const CLIENT_STALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum bytes read from a connection before the next one gets its turn.
+/// Maximum number of bytes that are read from a connection before the next connection is read.
 const TURN_BYTES: usize = 64 << 10;
 /// Maximum number of readiness events per poll.
 const EVENTS: usize = 256;
@@ -62,11 +63,11 @@ pub(super) fn listen(
         .spawn(move || streams.run())
 }
 
-/// Output of a connection, written by the host's thread and by the streams' thread.
+/// Output of a connection. The host's thread and the thread that reads the connections both write to it.
 pub(super) struct Writer {
     stream: TcpStream,
     out: Mutex<Output>,
-    /// Requests that the host has received and not finished.
+    /// Number of requests of this connection that the host has received and not finished.
     pending: AtomicUsize,
 }
 
@@ -74,7 +75,7 @@ pub(super) struct Writer {
 struct Output {
     bytes: Vec<u8>,
     sent: usize,
-    /// Time since which the client has not accepted any of the waiting output.
+    /// Time since which the client has accepted no byte of the waiting output.
     stuck: Option<Instant>,
     /// True once the client has shut down its sending side: the connection ends after the last reply.
     is_last: bool,
@@ -99,7 +100,7 @@ impl Writer {
         !out.ended
     }
 
-    /// Writes as much as the client accepts now. The streams' thread writes the rest later.
+    /// Writes as much as the client accepts now. The thread that reads the connections writes the rest later.
     pub(super) fn flush(&self) {
         let mut out = self.out();
         while out.sent < out.bytes.len() && !out.ended {
@@ -127,12 +128,12 @@ impl Writer {
         }
     }
 
-    /// Counts requests that the host has finished. The caller calls [`Writer::flush`] next.
+    /// Counts `count` requests as finished by the host. The caller calls [`Writer::flush`] afterwards.
     pub(super) fn finish(&self, count: usize) {
         self.pending.fetch_sub(count, Relaxed);
     }
 
-    /// Ends the connection once the host has finished every request and the replies were sent.
+    /// Ends the connection after the host has finished every request and all replies were sent.
     fn end_with_last_reply(&self) {
         self.out().is_last = true;
         self.flush();
@@ -153,7 +154,8 @@ impl Writer {
 
     fn shut(&self, out: &mut Output) {
         out.ended = true;
-        // The connection may have ended already. The streams' thread notices the shutdown as the end of the input.
+        // The connection may have ended already, so an error is ignored. The thread that reads the connections sees the
+        // shutdown as the end of the input.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
@@ -161,13 +163,13 @@ impl Writer {
 /// A connection, with the input that is not yet a complete packet.
 struct Connection {
     from: Source,
-    /// Network that the client counts towards.
+    /// Network that the connection counts towards, for the limit of connections of one network.
     network: IpAddr,
     /// Time of the last request, or of the connection's start.
     last_used: Instant,
     writer: Arc<Writer>,
     input: Vec<u8>,
-    /// Time since which a packet is incomplete.
+    /// Time since which the input ends with an incomplete packet.
     incomplete_since: Option<Instant>,
     /// True while the connection is in `Streams::readable`.
     is_queued: bool,
@@ -247,21 +249,24 @@ impl Streams {
                     last_used: connection.last_used,
                 })
                 .collect();
-            // A stream that is dropped is closed, which the client notices.
+            // A refused connection is closed when `stream` is dropped. The client sees that its connection ended.
             match admission::admit(&connections, network_of(peer.ip()), Instant::now()) {
                 Admission::Free => {}
                 Admission::Replace(token) => self.close(token),
                 Admission::NetworkLimit => {
-                    log_refusal(peer, "its network has as many as it may have");
+                    log_refusal(peer, "its network already has the maximum number of connections");
                     continue;
                 }
                 Admission::FairShareReached => {
-                    log_refusal(peer, "all places are taken, and its network has some of them");
+                    log_refusal(
+                        peer,
+                        "the maximum number of connections is open, and its network has some of them",
+                    );
                     self.shared.counts.connections_refused.fetch_add(1, Relaxed);
                     continue;
                 }
                 Admission::Full => {
-                    log_refusal(peer, "all places are taken");
+                    log_refusal(peer, "the maximum number of connections is open");
                     self.shared.counts.connections_refused.fetch_add(1, Relaxed);
                     self.shared.refused_ns.store(lease::now_ns(), Relaxed);
                     continue;
@@ -326,13 +331,13 @@ impl Streams {
                 connection.is_queued = false;
                 connection.writer.end_with_last_reply();
             }
-            // The client notices the end of its connection; it is not reported here.
+            // The client sees the end of its connection, so the server does not report it.
             Ok(ReadOutcome::Bytes | ReadOutcome::End) | Err(_) => self.close(token),
         }
     }
 }
 
-/// Logs that a TCP connection was refused, at most once in ten seconds.
+/// Logs that a TCP connection was refused, but at most once in ten seconds.
 fn log_refusal(peer: SocketAddr, why: &str) {
     static LIMIT: LogLimit = LogLimit::new(Duration::from_secs(10));
     if let Some(left_out) = LIMIT.admit() {
@@ -423,7 +428,7 @@ fn answer(
         count,
         received_ns: now_ns,
     };
-    // A TCP stream waits for room instead of getting a `busy` reply.
+    // For TCP, the server waits for room in the queue instead of sending a `busy` reply.
     while let Err(error) = host.send_timeout(waiting, STOP_CHECK_INTERVAL) {
         match error {
             SendTimeoutError::Timeout(_) if shared.stop.load(Relaxed) => {

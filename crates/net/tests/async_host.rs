@@ -1,5 +1,4 @@
-//! The socket datapath with a host that answers asynchronously: in any order, with replies that are too long, or not at
-//! all.
+//! The socket datapath with a host that answers asynchronously: in any order, with replies that are too long, or never.
 
 use lineside_fastpath::{AsyncHost, FastPath, Readers, Reply, Responder, Source, Verdict};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -23,7 +22,7 @@ impl FastPath for ForwardingFastPath {
 /// Requests taken: the bytes of each, its index in the batch, and its responder.
 type TakenRequests = Vec<(Vec<u8>, usize, Arc<dyn Responder>)>;
 
-/// Stores the requests that it takes.
+/// Host that stores the requests that it receives, and never answers by itself.
 #[derive(Default)]
 struct KeepingHost(Mutex<TakenRequests>);
 
@@ -67,7 +66,7 @@ fn replies_in_any_order_reach_their_clients_and_too_long_ones_are_withheld() {
         while host.0.lock().unwrap().len() < QUEUE {
             std::thread::yield_now();
         }
-        // One more request finds no room and gets the reply `busy`.
+        // One more request does not fit the queue and gets the reply `busy`.
         clients[QUEUE].send(&request(9)).unwrap();
         let bytes = clients[QUEUE].recv(&mut reply).unwrap();
         let (header, _) = NativeHeader::ref_from_prefix(&reply[..bytes]).unwrap();
@@ -86,8 +85,8 @@ fn replies_in_any_order_reach_their_clients_and_too_long_ones_are_withheld() {
         let bytes = client.recv(&mut received).unwrap();
         assert_eq!(received[..bytes], request(id as u64));
     }
-    // A reply that is too long is withheld, and so is one whose index names no request. A request that is never
-    // answered does not wait any more.
+    // A reply that is too long is not sent, and neither is one whose index names no request. A request whose responder
+    // was dropped without an answer no longer counts as waiting.
     for (mut bytes, index, responder) in fill(&host).into_iter().take(2) {
         bytes.push(0);
         responder.send(vec![(index, bytes)]);

@@ -22,11 +22,13 @@ const PORT: u16 = 7900;
 const REQUEST_BYTES: usize = 1000;
 /// Time that the honest client waits for one answer.
 const READ_TIMEOUT: Duration = Duration::from_millis(250);
-/// Forged requests per burst, and the pause between two bursts: 4,000 requests a second.
+/// Number of forged requests in a burst.
 const BURST: u32 = 40;
+/// Pause between two bursts, so that an attack sends 4,000 requests a second.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Bursts of an attack, which lasts for a second and a half; the honest client continues for another second.
+/// Number of bursts in an attack, which therefore lasts for a second and a half.
 const BURSTS: u32 = 150;
+/// Time for which the honest client continues to send after the attack.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Fast path that echoes each request, or forwards everything to the host.
@@ -44,7 +46,7 @@ impl FastPath for Mirror {
     }
 }
 
-/// Hosts of the three kinds, all of which echo the request.
+/// Host that echoes each request. It implements the traits of all three kinds of hosts.
 #[derive(Default)]
 struct MirrorHost(Vec<Vec<RequestOutcome>>);
 
@@ -116,8 +118,8 @@ fn attack(server: SocketAddr, sources: u32) {
     }
 }
 
-/// Sends requests until `attacker` has ended, and [`QUIET`] longer. Returns how many were answered, and how many were
-/// sent.
+/// Sends requests until the thread `attacker` has ended, and then for [`QUIET`] longer. Returns the numbers of requests
+/// that were answered and sent.
 fn ask(server: SocketAddr, attacker: &std::thread::JoinHandle<()>) -> (u32, u32) {
     let any: SocketAddr = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }
         .parse()
@@ -135,7 +137,7 @@ fn ask(server: SocketAddr, attacker: &std::thread::JoinHandle<()>) -> (u32, u32)
         sent += 1;
         request[..4].copy_from_slice(&u32::to_be_bytes(sent));
         socket.send(&request).expect("sending");
-        // A late answer belongs to a request that counts as lost.
+        // A late answer belongs to an earlier request, which already counts as lost.
         while let Ok(bytes) = socket.recv(&mut reply) {
             if reply[..bytes] == request {
                 answered += 1;
@@ -172,12 +174,12 @@ fn honest_clients_are_answered(start: Start) {
             let unsent = datapath.counts().unsent.load(Relaxed) - before;
             let case = format!("{server}, {sources} forged sources: {answered} of {sent}, {unsent} unsent");
             assert!(sent >= 50 && answered * 100 >= sent * 95, "{case}");
-            // The attack has an effect: replies to it were withheld or lost.
+            // The attack had an effect: replies to the forged sources were withheld or lost.
             assert!(unsent > 0, "{case}");
             println!("{case}");
         }
     }
-    // The host has finished everything and is not reported as stalled.
+    // The host has finished all requests, and it is not reported as stalled.
     assert_eq!((datapath.waiting(), datapath.stalled()), (0, Duration::ZERO));
 }
 
@@ -236,7 +238,7 @@ fn a_reply_loop_between_two_servers_ends_with_the_hop_limit() {
             };
             of(&first) + of(&second)
         };
-        // If a packet is lost, the exchange ends early; then another packet is sent.
+        // If a packet is lost, the reply loop ends too early, so the test then sends another packet.
         let mut sent = 0;
         while dropped() == 0 {
             assert!(sent < 20, "the servers still answer each other");

@@ -1,4 +1,4 @@
-//! A host that several threads call at once.
+//! A host that several threads call at the same time.
 
 use lineside_fastpath::{DropReason, FastPath, Host, Reader, Readers, Reply, Source, Verdict};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Number of requests that wait for one another.
+/// Number of requests that the host must receive before it answers any of them.
 const TOGETHER: usize = 4;
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 

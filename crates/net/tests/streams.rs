@@ -1,4 +1,4 @@
-//! Native packets over TCP: in pieces, many at once, invalid ones, and clients that never read.
+//! Native packets over TCP: split into pieces, several at once, invalid ones, and from clients that never read.
 
 use lineside_fastpath::{BatchHost, BatchRequest, FastPath, Readers, Reply, RequestOutcome, Source, Verdict};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -11,13 +11,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Operation that the fast path answers. All others go to the host.
+/// Operation that the fast path answers. The host answers all other operations.
 const FASTPATHS: u8 = 1;
 const HOSTS: u8 = 2;
 /// Operation answered with a body as large as a packet may be.
 const LARGE: u8 = 3;
 const LARGE_BYTES: usize = 60_000;
-/// Maximum number of connections of one network (places.rs).
+/// Maximum number of connections of one network (crates/net/src/admission.rs).
 const CONNECTIONS: usize = 128;
 
 #[derive(Default)]
@@ -117,7 +117,7 @@ fn packets_are_answered_whether_split_or_concatenated() {
     let bytes = packets.concat();
     let mut writer = stream.try_clone().unwrap();
     let sender = std::thread::spawn(move || {
-        // In pieces that end at arbitrary offsets.
+        // The packets arrive in pieces that end at arbitrary offsets.
         for piece in bytes.chunks(1789) {
             writer.write_all(piece).unwrap();
         }
@@ -175,7 +175,8 @@ fn a_client_that_never_reads_is_disconnected_and_delays_no_other() {
 fn a_slow_reader_gets_everything() {
     let datapath = serve();
     let mut stream = connect(datapath.local_addr());
-    // More than the kernel's buffers hold at first, less than the backlog limit.
+    // The replies are more than the kernel's buffers hold at first, and less than the server's limit for waiting
+    // replies.
     for id in 0..16 {
         stream.write_all(&packet(LARGE, id, b"")).unwrap();
     }
@@ -208,7 +209,7 @@ fn a_client_that_has_shut_its_sending_side_gets_all_its_replies() {
     );
 }
 
-/// 512 silent connections from four addresses leave room for those of other clients.
+/// 512 connections without traffic from four addresses do not keep clients of other addresses out.
 #[test]
 fn silent_connections_are_replaced_by_those_of_other_clients() {
     let datapath = serve();

@@ -1,4 +1,4 @@
-//! The XDP programs of all services at the interfaces of the process.
+//! XDP programs of all services, attached to the interfaces of the process.
 
 use crate::{DatapathConfig, DatapathKind};
 use anyhow::bail;
@@ -11,20 +11,20 @@ use lineside_xdp::{
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The XDP programs of all services at the interfaces of the process, which are loaded, then attached, then detached.
-/// Empty if all fast paths run on the socket datapath.
+/// XDP programs of all services at the interfaces of the process. The daemon loads them, then attaches them, and
+/// finally detaches them. Empty if all fast paths run on the socket datapath.
 pub struct XdpAttachment {
     xdp: Mutex<Option<XdpDatapath>>,
-    /// The interfaces as they were when the programs were loaded, and the services that answer at each.
+    /// Interfaces as they were when the programs were loaded, each with the services that answer there.
     sites: Vec<Site>,
-    /// Mode in which the programs are attached at each of `sites`; not set before that.
+    /// Mode in which the programs are attached at each of `sites`; not set before they are attached.
     modes: OnceLock<Vec<AttachedMode>>,
-    /// Pins of interfaces that an earlier daemon served with the same maps, and that are no longer configured. They are
-    /// detached before the programs are attached.
+    /// Pins of interfaces that an earlier daemon served with the same maps, but that are no longer configured. Their
+    /// programs are detached before the programs of this process are attached.
     left_out: Mutex<Vec<Pins>>,
 }
 
-/// Programs that are loaded and not attached.
+/// Programs that are loaded but not attached yet.
 struct Loaded {
     xdp: XdpDatapath,
     sites: Vec<Site>,
@@ -42,9 +42,9 @@ impl XdpAttachment {
         }
     }
 
-    /// Loads the programs of services that listen at `listens`, as `config` says. If the configured datapath is `auto`
-    /// and XDP is not available, the attachment is empty and a warning says why. `check_pins` may refuse to take over
-    /// the maps that an earlier daemon left pinned at an interface.
+    /// Loads the programs of services that listen at `listens`, as `config` requires. If the configured datapath is
+    /// `auto` and XDP is not available, the attachment is empty and a warning says why. `check_pins` may refuse to take
+    /// over the maps that an earlier daemon left pinned for an interface.
     ///
     /// # Errors
     /// The reason why XDP is not available, if `config` requires it.
@@ -90,11 +90,12 @@ impl XdpAttachment {
         self.programs().as_ref().is_some_and(XdpDatapath::has_pins)
     }
 
-    /// Attaches the programs to every interface. If the configured datapath is `auto` and an interface refuses them,
-    /// they are attached nowhere, the fast paths remain in user space, and a warning says why.
+    /// Attaches the programs to every interface. If the configured datapath is `auto` and an interface refuses the
+    /// programs, they are attached to none, the fast paths run in user space, and a warning says why.
     ///
     /// # Errors
-    /// The reason why they cannot be attached, if `config` requires XDP. Then they are attached nowhere.
+    /// The reason why the programs cannot be attached, if `config` requires XDP. In this case they are attached to no
+    /// interface.
     pub fn attach(&self, config: &DatapathConfig, warnings: &mut Vec<String>) -> anyhow::Result<()> {
         let mut programs = self.programs();
         let Some(xdp) = programs.as_mut() else {
@@ -130,8 +131,8 @@ impl XdpAttachment {
         Ok(())
     }
 
-    /// Returns name and attachment mode of each interface at which the service that listens at `listen` answers. Empty
-    /// if no programs are attached.
+    /// Returns the name and the attachment mode of each interface at which the service that listens at `listen` answers
+    /// in XDP. Empty if no programs are attached.
     pub fn attached(&self, listen: SocketAddr) -> Vec<(&str, AttachedMode)> {
         let modes = self.modes.get().into_iter().flatten();
         let answers = |site: &Site| site.ports.contains(&listen.port());
@@ -146,7 +147,7 @@ impl XdpAttachment {
     /// Returns the map `name` as a table of `len` entries, or a table in this process alone if no programs are loaded.
     ///
     /// # Errors
-    /// The map is missing or has another size, or the kernel's error of mapping it.
+    /// The map is missing or has another size, or the kernel cannot map it into memory.
     pub fn table<T: Shared>(&self, name: &str, len: usize) -> anyhow::Result<Table<T>> {
         match self.programs().as_mut() {
             Some(xdp) => Ok(xdp.table(name, len)?),
@@ -154,13 +155,14 @@ impl XdpAttachment {
         }
     }
 
-    /// Releases the programs without detaching them. Returns true if there were any.
+    /// Forgets the programs without detaching them, so that they keep answering. Returns true if there were any.
     pub fn keep(&self) -> bool {
         self.programs().take().is_some()
     }
 
-    /// Detaches the programs of all services and unpins their maps. Programs that were never attached are unloaded, and
-    /// maps that an earlier daemon had pinned stay pinned with their contents. A second call does nothing.
+    /// Detaches the programs of all services and unpins their maps. If the programs were never attached, they are only
+    /// unloaded; maps that an earlier daemon had pinned then stay pinned with their contents. A second call does
+    /// nothing.
     pub fn detach(&self) {
         let programs = self.programs().take();
         if self.modes.get().is_none() {
@@ -176,7 +178,7 @@ impl XdpAttachment {
     /// Returns the counters in the map `name` and the drops of the program in `slot`, or `None` without programs.
     ///
     /// # Errors
-    /// The kernel's error of reading them.
+    /// The kernel's error if the counters cannot be read.
     pub fn counts<const N: usize>(&self, name: &str, slot: u32) -> Option<Result<Counts<N>, XdpError>> {
         let mut programs = self.programs();
         let xdp = programs.as_mut()?;
@@ -214,8 +216,8 @@ fn load_programs(
     })
 }
 
-/// Returns the interfaces with the services that answer at each: a service with an address in `listen` answers at the
-/// interfaces that have this address, and the others at all of them.
+/// Returns the interfaces, each with the services that answer there. A service with an address in `listens` answers at
+/// the interfaces that have this address; a service that listens on all addresses answers at all interfaces.
 fn sites_of(interfaces: Vec<Interface>, listens: &[SocketAddr]) -> anyhow::Result<Vec<Site>> {
     if listens.iter().any(|listen| listen.port() == 0) {
         bail!("XDP needs a fixed port: set a port other than 0 in `listen`");
@@ -241,17 +243,18 @@ fn sites_of(interfaces: Vec<Interface>, listens: &[SocketAddr]) -> anyhow::Resul
     Ok(sites)
 }
 
-/// Returns `interface` with the services that answer there, and restricts its addresses to theirs. If it is the only
-/// interface, all services must answer there.
+/// Returns `interface` with the services that answer there, and restricts its addresses to those of the services. If it
+/// is the only interface, all services must answer there.
 fn site_of(mut interface: Interface, listens: &[SocketAddr], is_only: bool) -> anyhow::Result<Site> {
     let is_here = |ip: IpAddr| is_only || ip.is_unspecified() || interface.endpoint.owns(ip);
     let here: Vec<_> = listens.iter().filter(|listen| is_here(listen.ip())).collect();
     let mut ports = Vec::new();
     if let Some(first) = here.first() {
-        // The root program uses the same set of addresses for all services.
+        // The root program answers at the same addresses for all services.
         if let Some(other) = here.iter().find(|other| other.ip() != first.ip()) {
             bail!(
-                "{first} and {other} are at different addresses: services at one interface need the same one, or none"
+                "{first} and {other} are at different addresses: give all services at one interface the same \
+                 address, or 0.0.0.0"
             );
         }
         if first.ip().is_unspecified() || interface.endpoint.keep_only(first.ip()) {
@@ -261,7 +264,8 @@ fn site_of(mut interface: Interface, listens: &[SocketAddr], is_only: bool) -> a
     Ok(Site { interface, ports })
 }
 
-/// Takes the pins of the interfaces, and those of other interfaces that an earlier daemon served with the same maps.
+/// Takes the pins of the configured interfaces, and of other interfaces that an earlier daemon served with the same
+/// maps.
 fn own_pins(config: &DatapathConfig) -> Result<(Vec<Pins>, Vec<Pins>), XdpError> {
     let own = |name: &String| Pins::own(&config.pin_dir, name);
     let pins = config.interfaces.iter().map(own).collect::<Result<_, _>>()?;
@@ -270,8 +274,8 @@ fn own_pins(config: &DatapathConfig) -> Result<(Vec<Pins>, Vec<Pins>), XdpError>
     Ok((pins, left_out.map(own).collect::<Result<_, _>>()?))
 }
 
-/// Detaches the program of an interface that is no longer configured, and removes its pins. The interfaces that are
-/// configured have pins of the same maps, so nothing in these is lost.
+/// Detaches the program of an interface that is no longer configured, and removes its pins. Nothing is lost, because
+/// the configured interfaces have pins of the same maps.
 fn detach_left_out(pins: Pins) -> Result<(), XdpError> {
     if let Ok(interface) = Interface::find(pins.interface())
         && let Ok(Some(link)) = Link::open(&pins.link(), &interface)
@@ -290,8 +294,8 @@ mod tests {
     use super::*;
     use lineside_wire::endpoint::Endpoint;
 
-    /// Returns the ports that are served at two interfaces, `a` with 10.0.0.2 and 10.0.9.9, and `b` with 10.0.1.2 and
-    /// 10.0.9.9; or the error.
+    /// Returns the ports that are served at two interfaces, or the error. Interface `a` has 10.0.0.2 and 10.0.9.9;
+    /// interface `b` has 10.0.1.2 and 10.0.9.9.
     fn ports(listens: &[&str]) -> Result<[Vec<u16>; 2], String> {
         let interface = |name: &str, own: [u8; 4]| Interface {
             name: name.into(),

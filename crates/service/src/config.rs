@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use lineside_fastpath::Range;
 
-/// Error that the operator fixes with other arguments, or with another file in place of one that the configuration
-/// names. A command that fails with it has exit code 2.
+/// Error that the operator corrects by giving other arguments, or another file in place of one that the configuration
+/// names. A command that fails with this error has exit code 2.
 #[derive(Debug)]
 pub struct UsageError(pub String);
 
@@ -27,9 +27,9 @@ impl fmt::Display for UsageError {
 #[derive(Clone, Debug)]
 pub struct Section {
     name: &'static str,
-    /// Whole text of the file, which line numbers refer to. Empty if there is no file.
+    /// Whole text of the configuration file; line numbers are lines of this text. Empty if there is no file.
     text: Arc<str>,
-    /// Index in an array of tables; `None` for a plain table.
+    /// Index of the section in an array of tables; `None` for a plain table.
     index: Option<usize>,
     overrides: toml::Table,
 }
@@ -60,7 +60,7 @@ impl Section {
         }
     }
 
-    /// Returns a section of no file, in which every key has its default.
+    /// Returns a section that is not from a file, in which every key has its default.
     pub fn empty(name: &'static str) -> Self {
         Self::new(name, &Arc::from(""), None)
     }
@@ -107,8 +107,8 @@ impl Section {
         Ok(config)
     }
 
-    /// Returns the parsed section with its positions in the text, or `None` if the file does not have it. The text is
-    /// known to be valid TOML.
+    /// Returns the parsed section with the positions of its values in the text, or `None` if the file does not have
+    /// this section. The text was already checked to be valid TOML.
     fn value(&self) -> Option<toml::Spanned<toml::de::DeValue<'_>>> {
         let mut whole = toml::de::DeTable::parse(&self.text).ok()?.into_inner();
         let section = whole.remove(self.name)?;
@@ -145,7 +145,7 @@ fn replace<T: DeserializeOwned + Serialize>(config: &T, key: &str, value: &toml:
         .map_err(|error: toml::de::Error| error.message().to_owned())
 }
 
-/// Returns the section that reads as `config`, with every key.
+/// Returns `config` as a TOML section that has every key.
 ///
 /// # Panics
 /// If `config` is not a struct of values that TOML can represent.
@@ -158,7 +158,7 @@ pub fn line_at(text: &str, byte: usize) -> usize {
     1 + text.bytes().take(byte).filter(|byte| *byte == b'\n').count()
 }
 
-/// Returns an error of the TOML parser or of serde as an issue, with the text of the line.
+/// Returns an error of the TOML parser or of serde as an issue; the issue quotes the line that contains the mistake.
 pub fn issue_of(text: &str, error: &toml::de::Error) -> ConfigIssue {
     let what = without_login(&one_line(error.message()));
     let Some(span) = error.span() else {
@@ -175,8 +175,8 @@ pub fn issue_of(text: &str, error: &toml::de::Error) -> ConfigIssue {
     }
 }
 
-/// Returns a value, or a line with a key and its value, for use in a message. Everything before an `@` is removed, even
-/// if the value is not a URL: it may be a mistyped URL that contains a password.
+/// Returns a value, or a line with a key and its value, for use in a message. Everything before an `@` is removed even
+/// if the value is not a URL, because it may be a mistyped URL that contains a password.
 fn without_secret(text: &str) -> String {
     let shown = without_login(text);
     match shown.rfind('@') {
@@ -264,7 +264,7 @@ pub fn loopback(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }
 
-/// Returns `path`, or `None` if it is empty: in a configuration an empty path means that none is set.
+/// Returns `path`, or `None` if it is empty. An empty path in a configuration means that no path is set.
 pub fn non_empty(path: &Path) -> Option<&Path> {
     (!path.as_os_str().is_empty()).then_some(path)
 }
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn issues_of_the_file_name_its_line_and_issues_of_the_command_line_none() {
+    fn issues_of_the_file_name_its_line_and_issues_of_the_command_line_name_no_line() {
         let text = "[other]\nx = 1\n[example]\n# a comment\ndepth = \"deep\"\n";
         let issues = section(text).read::<Example>().unwrap_err();
         assert_eq!(issues[0].line, Some(5));

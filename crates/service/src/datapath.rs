@@ -18,7 +18,8 @@ pub struct DatapathConfig {
     pub kind: DatapathKind,
     /// Network interfaces that XDP programs are attached to: 1 to [`INTERFACES_MAX`] different names.
     pub interfaces: Vec<String>,
-    /// A single interface, in place of `interfaces`. Empty in a section that was parsed: then `interfaces` has it.
+    /// A single interface, in place of `interfaces`. Parsing moves the name into `interfaces` and leaves this field
+    /// empty.
     pub interface: String,
     /// Mode in which XDP programs are attached.
     pub xdp_mode: XdpModeName,
@@ -26,7 +27,8 @@ pub struct DatapathConfig {
     pub threads: usize,
     /// Maximum number of requests of one service that wait for its host.
     pub queue: usize,
-    /// Seconds after which the process is unhealthy if requests wait for a host and it answers none.
+    /// Time in seconds for which requests may wait without any answer of the host before the process counts as
+    /// unhealthy.
     pub stall_s: u64,
     /// True if the XDP programs continue to answer after the daemon has ended, until their lease ends.
     pub keep_fast_path: bool,
@@ -50,7 +52,7 @@ pub enum DatapathKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum XdpModeName {
-    /// In the driver where it can run XDP programs, else generic.
+    /// In the driver if it can run XDP programs, otherwise generic.
     Auto,
     /// In the driver.
     Native,
@@ -88,7 +90,7 @@ impl DatapathConfig {
         if !config.interface.is_empty() {
             if section.is_set("interfaces") {
                 let what = format!(
-                    "{:?}: `interfaces` is set, too; remove one of the two",
+                    "{:?}: `interfaces` is set as well; remove one of the two",
                     config.interface
                 );
                 issues.add("interface", what);
@@ -115,7 +117,7 @@ impl DatapathConfig {
         }
     }
 
-    /// Returns the time after which a host that answers nothing makes the process unhealthy.
+    /// Returns the time after which a host that answers no waiting request makes the process unhealthy.
     pub fn stall(&self) -> Duration {
         Duration::from_secs(self.stall_s)
     }
@@ -148,7 +150,7 @@ fn check_interfaces(names: &[String], issues: &mut Issues) {
 }
 
 fn check_name(key: &str, name: &str, issues: &mut Issues) {
-    // IFNAMSIZ less the final zero byte, and the characters that Linux refuses in names.
+    // A name has at most 15 bytes (IFNAMSIZ less the final zero byte), and Linux refuses these characters in names.
     let is_name = (1..=15).contains(&name.len())
         && !name.contains(|letter: char| letter == '/' || letter == ':' || letter.is_whitespace())
         && name != "."

@@ -24,9 +24,9 @@ pub struct ServiceDef {
     /// True if the section may be an array of tables, each of which configures a separate instance. Must be false for a
     /// service with an XDP program, because its instances would share the program's slot and maps.
     pub may_repeat: bool,
-    /// Parses one section. If the section is an array of tables, this is called for each table.
+    /// Parses one section. If the section is an array of tables, the daemon calls this function for each table.
     ///
-    /// Fails with all issues that were found, in any order; the list is never empty.
+    /// Fails with all issues that were found, in any order; the list of issues is never empty.
     pub parse: ParseSection,
     /// Returns the pending work that a fast path left in the pinned maps of a directory. `None` for a service whose
     /// fast path only caches and does not execute requests.
@@ -55,7 +55,7 @@ pub struct Listen {
 
 /// A configured service that has not been started.
 pub trait Service: Send {
-    /// Returns whether the configuration enables the service.
+    /// Returns true if the configuration enables the service.
     fn is_enabled(&self) -> bool;
 
     /// Returns the effective section, with every key.
@@ -76,7 +76,7 @@ pub trait Service: Send {
         false
     }
 
-    /// Returns warnings about the files that the configuration names, as they are on this machine now.
+    /// Returns warnings about files that the configuration names, if this machine cannot use them now.
     fn file_warnings(&self) -> Vec<String> {
         Vec::new()
     }
@@ -95,13 +95,13 @@ pub trait Service: Send {
     /// Opens files and creates directories while the process still has the privileges that it was started with.
     ///
     /// # Errors
-    /// The reason why a file cannot be used. Everything that this call created has then been removed.
+    /// The reason why a file cannot be used. Everything that this call had created was removed again.
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// Returns the files and system calls that the service needs after [`Service::privileged_init`]. The process loses
-    /// all other access from then on.
+    /// Returns the files and system calls that the service needs after [`Service::privileged_init`]. The process then
+    /// gives up all other access.
     fn rights(&self) -> Rights {
         Rights::default()
     }
@@ -111,10 +111,10 @@ pub trait Service: Send {
         None
     }
 
-    /// Fills the fast-path table, listens, and serves.
+    /// Starts the service: fills the fast-path table, listens, and serves.
     ///
     /// # Errors
-    /// The reason why the service cannot serve. Nothing keeps running then.
+    /// The reason why the service cannot serve. In this case no part of it keeps running.
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>>;
 }
 
@@ -163,14 +163,15 @@ pub trait Running: Send {
     /// after the service has stopped.
     fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync>;
 
-    /// Notifies the service that all services have started, so that everything that `privileged_init` created is to be
-    /// kept.
+    /// Notifies the service that all services have started. Files that `privileged_init` created are kept from then on.
     fn confirm(&mut self) {}
 
-    /// Stops the service. This is the second phase of the daemon's shutdown: in the first, the daemon has detached the
-    /// XDP programs of all services, so that fast paths add no further work for their hosts. With `keeps_fast_path` the
-    /// programs stay attached and continue to answer until the lease ends. A second call does nothing.
+    /// Stops the service. This is the second phase of the daemon's shutdown: in the first phase, the daemon has
+    /// detached the XDP programs of all services, so that fast paths add no further work for their hosts. If
+    /// `keeps_fast_path` is true, the programs stay attached and continue to answer until the lease ends. A second call
+    /// does nothing.
     ///
-    /// The reason why the service had stopped working before, or why it could not be closed properly.
+    /// # Errors
+    /// The reason why the service had stopped working earlier, or why it could not be closed properly.
     fn stop(&mut self, keeps_fast_path: bool) -> anyhow::Result<()>;
 }

@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Raises the limit as far as the system allows. The usual default of 1,024 is less than the number of connections that
-/// are accepted, and a ledger that cannot create its next file accepts no writes.
+/// Raises the limit on open files as far as the system allows. The usual default of 1,024 is less than the maximum
+/// number of connections, and a ledger that cannot create its next file stops accepting writes.
 pub fn raise_open_files_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Time for which a refused connection keeps the process unhealthy.
+/// Time after a refused connection for which the process counts as unhealthy.
 const RECENT: Duration = Duration::from_secs(60);
 
 /// The socket datapath of a running service, and the XDP programs that answer before it.
@@ -19,8 +19,8 @@ pub struct Frontend {
     stall: Duration,
 }
 
-/// Counters of a fast path: those of the model in user space, and the location of the XDP program's counters of the
-/// same names.
+/// Counters of a fast path: the values of the fast path in user space, and the location of the counters with the same
+/// names that the XDP program keeps.
 pub struct Counted<const N: usize> {
     /// Names of the counters, in their order.
     pub names: [&'static str; N],
@@ -56,8 +56,7 @@ impl Frontend {
         format!("xdp datapath, {}", places.collect::<Vec<_>>().join(", "))
     }
 
-    /// Returns the parts of the status that all services have. A counter that cannot be read is reported as a problem
-    /// in `out`.
+    /// Returns the parts of the status that all services have. If a counter cannot be read, adds a problem to `out`.
     pub fn status<const N: usize>(
         &self,
         service: &str,
@@ -104,8 +103,8 @@ pub fn stall_problem(service: &str, socket: &SocketDatapath, stall: Duration) ->
     })
 }
 
-/// Adds the use of TCP connections, if the service accepts any: a warning if at least four fifths of the places are
-/// taken, and a problem if a new client was refused within the last [`RECENT`].
+/// Adds the number of TCP connections to the status, if the service accepts any. Adds a warning if at least four fifths
+/// of the maximum number are open, and a problem if a new client was refused within the last [`RECENT`].
 fn add_connections(status: &mut ServiceStatus, socket: &SocketDatapath, out: &mut StatusBuilder) {
     let Some(places) = socket.connections_max() else {
         return;
@@ -113,11 +112,11 @@ fn add_connections(status: &mut ServiceStatus, socket: &SocketDatapath, out: &mu
     let (service, counts) = (&status.name, socket.counts());
     let open = counts.connections.load(Relaxed);
     if open * 5 >= places as u64 * 4 {
-        let what = format!("{service}: {open} of {places} places for TCP connections are taken");
+        let what = format!("{service}: {open} of at most {places} TCP connections are open");
         out.warnings.push(what);
     }
     if socket.since_refusal().is_some_and(|since| since < RECENT) {
-        let what = format!("{service}: TCP connections are refused, because all {places} places are taken");
+        let what = format!("{service}: TCP connections are refused, because the maximum of {places} is open");
         out.problems.push(what);
     }
     status.set_host(metric::CONNECTIONS, open);

@@ -1,4 +1,5 @@
-//! A running service with one UDP address and one fast path, which answers while the host renews its lease.
+//! A running service with one UDP address and one fast path. The fast path answers only while the host renews its
+//! lease.
 
 use crate::{Endpoint, Frontend, LeaseRenewal, Running, StartContext, StatusBuilder};
 use anyhow::Context;
@@ -18,17 +19,18 @@ pub trait Leased: Send + Sync + 'static {
     fn lease_until_ns(&self) -> &AtomicU64;
 
     /// Returns a text that is appended to the description of the running service, such as `, the fast path kept from
-    /// before`.
+    /// before` for a fast path that an earlier server left attached.
     fn note(&self) -> &'static str {
         ""
     }
 
-    /// Returns further addresses that the service listens on, besides its UDP address.
+    /// Returns further addresses on which the service listens, in addition to its UDP address.
     fn endpoints(&self) -> Vec<Endpoint> {
         Vec::new()
     }
 
-    /// Ends everything that the service runs except its datapath and its lease. Called once, before the datapath ends.
+    /// Ends everything that the service runs except its datapath and its lease. The caller calls it once, before the
+    /// datapath ends.
     fn stop(&self) {}
 
     /// Adds the state of the service to a status.
@@ -44,7 +46,7 @@ pub struct RunningLeased<T: Leased> {
 }
 
 impl<F: Leased + FastPath> RunningLeased<F> {
-    /// Listens on `listen` with one host thread. The state of the service is its fast path. See
+    /// Starts a service that listens on `listen` with one host thread and whose state is its fast path. See
     /// [`RunningLeased::begin`] for the other arguments.
     ///
     /// # Errors
@@ -71,8 +73,8 @@ pub fn cannot_listen(service: &str, listen: SocketAddr) -> String {
 
 impl<T: Leased> RunningLeased<T> {
     /// Begins the lease of a service that listens on `socket`. The lease lasts for `length` and is renewed several
-    /// times within it. `is_well` is called before each renewal. The lease runs out if it returns false, or if it does
-    /// not return because the host is stuck.
+    /// times within this time. `is_well` is called before each renewal. The lease is not renewed and ends if `is_well`
+    /// returns false, or if it does not return because the host is stuck.
     ///
     /// # Errors
     /// The system's error if the thread cannot be started. Nothing keeps running then.
@@ -100,7 +102,7 @@ impl<T: Leased> RunningLeased<T> {
     }
 }
 
-/// Logs that a lease which is about to be renewed had ended, and for how long.
+/// Logs a warning if a lease that is about to be renewed has already ended, with the time since its end.
 pub fn report_lost_lease(service: &str, until_ns: &AtomicU64) {
     let lost_ms = lease::now_ns().saturating_sub(until_ns.load(Relaxed)) / 1_000_000;
     if lost_ms > 0 {

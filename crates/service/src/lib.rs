@@ -1,8 +1,8 @@
 //! Interface between a service and the daemon that runs it.
 //!
-//! A service is a value. A [`ServiceDef`] names it and parses its section of the configuration into a [`Service`]. The
-//! daemon starts that and gets a [`Running`] service. The daemon knows no service by name; it iterates over a list of
-//! definitions.
+//! A [`ServiceDef`] names a service and parses its section of the configuration into a [`Service`]. The daemon starts
+//! the `Service` and gets a [`Running`] service. The daemon has no code for a particular service; it iterates over a
+//! list of definitions.
 //!
 //! ```text
 //! ServiceDef::parse      section of lineside.toml -> Service, or every ConfigIssue

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// Address and port to listen on. The empty string means none.
+/// Address and port to listen on. The empty string means that the service does not listen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OptionalAddress(pub Option<SocketAddr>);

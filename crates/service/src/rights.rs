@@ -1,20 +1,21 @@
-//! Privileges that a service needs while it runs, beyond those of every server. The daemon's sandbox grants only these.
+//! Privileges that a service needs while it runs, in addition to those that every server has. The daemon's sandbox
+//! grants no others.
 
 use std::path::PathBuf;
 
 /// Files and groups of system calls that a service needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// Directories whose contents the service changes, at any depth. They exist.
+    /// Directories whose contents the service changes, at any depth. They must exist.
     pub writes: Vec<PathBuf>,
-    /// Files and directories that the service reads after its start, such as a password that another program renews.
-    /// They exist.
+    /// Files and directories that the service reads after its start, such as a password file that another program
+    /// renews. They must exist.
     pub reads: Vec<PathBuf>,
-    /// Groups of system calls beyond those that every server makes.
+    /// Groups of system calls in addition to those that every server makes.
     pub calls: Vec<CallGroup>,
 }
 
-/// Group of system calls that a service makes beyond those of every server. The daemon has the list of calls of each
+/// Group of system calls that a service makes in addition to those of every server. The daemon lists the calls of each
 /// group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallGroup {
@@ -34,7 +35,7 @@ impl Rights {
         }
     }
 
-    /// Adds the system calls of a database that creates directories of its own.
+    /// Adds the system calls of a database that creates directories.
     #[must_use]
     pub fn with_database(mut self) -> Self {
         self.calls.push(CallGroup::Directories);

@@ -72,20 +72,20 @@ pub struct ServiceStatus {
     pub drops: BTreeMap<String, BTreeMap<String, u64>>,
     /// Counters of the host, by [`Metric::key`].
     pub host: BTreeMap<String, u64>,
-    /// Counters with one label of their own: by [`Metric::key`], then by the label's value. Metrics in seconds are in
-    /// nanoseconds here.
+    /// Counters with one label that only the metric has: by [`Metric::key`], then by the label's value. Metrics in
+    /// seconds are in nanoseconds here.
     #[serde(default)]
     pub labelled: BTreeMap<String, BTreeMap<String, u64>>,
     /// Histograms, by [`Metric::key`]. Times are in nanoseconds.
     #[serde(default)]
     pub histograms: BTreeMap<String, HistogramCounts>,
-    /// Reasons why this service cannot do its work; [`Snapshot::problems`] has them, too.
+    /// Reasons why this service cannot do its work. [`Snapshot::problems`] contains them as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// Lines of text about the state that only this service has.
+    /// Lines of text about state that no other service has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub summary: Vec<String>,
-    /// Values that only this service has, by name. They become further keys of the service's JSON object.
+    /// Values that no other service has, by name. They become further keys of the service's JSON object.
     #[serde(flatten)]
     pub details: BTreeMap<String, serde_json::Value>,
 }
@@ -130,7 +130,7 @@ impl HistogramCounts {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             *count += more;
         }
-        // As in a histogram, the sum is modulo 2^64.
+        // The sum is modulo 2^64, as in [`lineside_util::histogram::Histogram`].
         self.sum = self.sum.wrapping_add(other.sum);
     }
 }
@@ -156,13 +156,13 @@ impl Snapshot {
         faults
     }
 
-    /// Returns the reasons among [`Snapshot::faults`] that are of no single service.
+    /// Returns those of [`Snapshot::faults`] that do not belong to a single service.
     pub fn process_faults(&self) -> Vec<String> {
         let is_of_process = |fault: &String| !self.services.iter().any(|one| one.faults().contains(fault));
         self.faults().into_iter().filter(is_of_process).collect()
     }
 
-    /// Sets the use of resources by the process. Values that the system does not show are left out.
+    /// Sets the resources that the process uses. Values that the system does not report are left out.
     pub fn set_process(&mut self, used: &ProcessUse) {
         let values = [
             (metric::PROCESS_CPU, used.cpu_ms),
@@ -220,7 +220,7 @@ impl ServiceStatus {
         self.interface = Some(all(|one| &one.name));
     }
 
-    /// Sets counters of one datapath. `counted` has the order of a generated list such as
+    /// Sets counters of one datapath. `counted` is in the order of a generated list such as
     /// `SpvCounter::ALL.map(SpvCounter::name)`.
     pub fn set_counters<'a>(&mut self, datapath: &str, counted: impl IntoIterator<Item = (&'a str, u64)>) {
         let counters = self.counters.entry(datapath.into()).or_default();
@@ -249,8 +249,8 @@ impl ServiceStatus {
         self.host.insert(metric.key.into(), value);
     }
 
-    /// Sets one series of a metric with one label of its own, such as `(metric::FABRIC_TRANSACTIONS, "VALID", 7)`.
-    /// Metrics in seconds are given in nanoseconds.
+    /// Sets one series of a metric that has one label of its own, in addition to the labels of the service. Example:
+    /// `(metric::FABRIC_TRANSACTIONS, "VALID", 7)`. Metrics in seconds are given in nanoseconds.
     pub fn set_labelled(&mut self, metric: Metric, label: &str, value: u64) {
         let own = metric.labels.iter().filter(|label| !is_of_service(label));
         debug_assert_eq!(own.count(), 1, "{} has one label of its own", metric.name);
@@ -263,8 +263,8 @@ impl ServiceStatus {
         self.histograms.insert(metric.key.into(), histogram.into());
     }
 
-    /// Adds requests that reach the host on a way of their own, such as gRPC, to those of the socket datapath: the
-    /// number of requests that were passed to the host, the number that it has answered, and its times.
+    /// Adds requests that reach the host by a separate protocol, such as gRPC, to those of the socket datapath: the
+    /// number of requests that were passed to the host, the number that it has answered, and the times that it took.
     pub fn add_host_requests(&mut self, passed: u64, answered: u64, latency: impl Into<HistogramCounts>) {
         *self.passed_to_host.get_or_insert_default() += passed;
         *self.host.entry(metric::HOST_REPLIES.key.into()).or_default() += answered;
@@ -304,7 +304,8 @@ pub struct StatusBuilder {
 }
 
 impl StatusBuilder {
-    /// Calls `status`, which adds one running service, and notes the problems that it reports at that service.
+    /// Calls `status`, which adds one running service, and copies the problems that it reports into that service's
+    /// status.
     pub fn collect(&mut self, status: impl FnOnce(&mut Self)) {
         let (services, problems) = (self.services.len(), self.problems.len());
         status(self);

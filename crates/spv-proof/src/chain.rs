@@ -60,12 +60,12 @@ pub enum ChainError {
         /// Hash of the parent.
         parent: Hash,
     },
-    /// The header has no proof of work; or a proof is wrong.
+    /// The header's own proof of work is wrong, or the path of a Merkle proof does not lead to the header's root.
     #[error("header {}: {source}", Display(hash))]
     Proof {
         /// Hash of the header.
         hash: Hash,
-        /// The reason.
+        /// Reason of the refusal.
         source: ProofError,
     },
     /// The header breaks a rule of the network.
@@ -73,9 +73,9 @@ pub enum ChainError {
     Rule {
         /// Hash of the header.
         hash: Hash,
-        /// Its height.
+        /// Height of the header.
         height: u32,
-        /// The reason.
+        /// Reason of the refusal.
         source: RuleError,
     },
     /// The header is not the one that a checkpoint requires.
@@ -87,7 +87,7 @@ pub enum ChainError {
     OtherThanCheckpoint {
         /// Hash of the header.
         hash: Hash,
-        /// Its height.
+        /// Height of the header.
         height: u32,
         /// Hash that the checkpoint requires.
         expected: Hash,
@@ -100,19 +100,22 @@ pub enum ChainError {
     BelowCheckpoint {
         /// Hash of the header.
         hash: Hash,
-        /// Its height.
+        /// Height of the header.
         height: u32,
         /// Height of the checkpoint.
         checkpoint: u32,
     },
-    /// The chain has as many headers as it may have.
-    #[error("the chain has {max} headers, which is its limit: raise max_headers")]
+    /// The chain holds [`ChainOptions::max_headers`] headers, and accepts no further one.
+    #[error("the chain has {max} headers, which is its limit; raise max_headers")]
     Full {
-        /// The limit.
+        /// Maximum number of headers.
         max: u32,
     },
     /// The proof's header is not in the chain of most work at the height that the proof names.
-    #[error("header {} is not in the best chain at height {height}", Display(hash))]
+    #[error(
+        "header {} is not in the best chain at height {height}; read the newest headers and try again",
+        Display(hash)
+    )]
     NotInChain {
         /// Hash of the header.
         hash: Hash,
@@ -124,10 +127,10 @@ pub enum ChainError {
     Stored {
         /// Number of the header in the store, from 0.
         index: u64,
-        /// The reason.
+        /// Reason of the refusal.
         source: Box<ChainError>,
     },
-    /// The headers are accepted but cannot be kept; the next call tries again.
+    /// The headers are accepted, but the store could not write them; the next call tries to write them again.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -135,9 +138,9 @@ pub enum ChainError {
 /// Last header of the chain of most work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tip {
-    /// Its height.
+    /// Height of the header.
     pub height: u32,
-    /// Its hash.
+    /// Hash of the header, in wire order.
     pub hash: Hash,
     /// Expected number of hashes that the whole chain took.
     pub work: U256,
@@ -157,7 +160,8 @@ pub struct TipChange {
 pub struct Accepted {
     /// Number of headers that were not known before, those of side chains included.
     pub added: u32,
-    /// Change of the chain of most work, if there was one. Of two chains with equal work the first one stays.
+    /// Change of the chain of most work; `None` if it did not change. Of two chains with equal work, the chain that
+    /// reached this work first stays the chain of most work.
     pub change: Option<TipChange>,
 }
 
@@ -167,9 +171,9 @@ pub struct Accepted {
 pub struct RangeError {
     /// Number of the refused header in the range, from 0; the length of the range if only the store failed.
     pub index: usize,
-    /// Outcome of the headers before it, which stay accepted.
+    /// Outcome of the headers before the refused one, which stay accepted.
     pub accepted: Accepted,
-    /// The reason.
+    /// Reason of the refusal.
     pub source: ChainError,
 }
 
@@ -201,8 +205,8 @@ impl<S: HeaderStore> HeaderChain<S> {
     /// and zeros that follow it.
     ///
     /// # Errors
-    /// [`ChainError::Store`]; [`ChainError::Full`]; [`ChainError::Stored`] for another header that is refused. The
-    /// store is not changed then.
+    /// [`ChainError::Store`]; [`ChainError::Full`]; [`ChainError::Stored`] if a header other than the last one is
+    /// refused. After an error the store is unchanged.
     pub fn open(network: Network, store: S, options: ChainOptions) -> Result<HeaderChain<S>, ChainError> {
         let mut chain = HeaderChain {
             network,
@@ -243,8 +247,8 @@ impl<S: HeaderStore> HeaderChain<S> {
     /// Accepts one header. `now` is the clock, in seconds since 1970. A header that is already known changes nothing.
     ///
     /// # Errors
-    /// Any [`ChainError`] but [`ChainError::Stored`] and [`ChainError::NotInChain`]. Nothing changes, except with
-    /// [`ChainError::Store`].
+    /// Any [`ChainError`] except [`ChainError::Stored`] and [`ChainError::NotInChain`]. With [`ChainError::Store`], the
+    /// header stays accepted; with every other error, the chain is unchanged.
     pub fn accept(&mut self, header: &Header, now: u32) -> Result<Accepted, ChainError> {
         self.accept_range(std::slice::from_ref(header), now)
             .map_err(|error| error.source)
@@ -254,7 +258,7 @@ impl<S: HeaderStore> HeaderChain<S> {
     /// since 1970. The store has them when this returns; [`HeaderChain::sync`] makes them durable.
     ///
     /// # Errors
-    /// The reason of the first header that is refused. Those before it stay accepted.
+    /// The reason why the first refused header was refused. The headers before it stay accepted.
     pub fn accept_range(&mut self, headers: &[Header], now: u32) -> Result<Accepted, RangeError> {
         let old_tip = self.entries.tip();
         let mut added = 0;
@@ -466,8 +470,9 @@ fn add(
     Ok(true)
 }
 
-/// Returns a function from heights to the ancestors of `from`, itself included. The function is fast if each height
-/// is at most the previous one, because it continues from its last position.
+/// Returns a function that maps a height to the ancestor of `from` at this height; at the height of `from` itself, to
+/// `from`. The function is fast if each height is at most the previous one, because it continues from its last
+/// position.
 fn walk_from(entries: &Entries, from: Id) -> impl Fn(u32) -> Ancestor {
     let last = Cell::new(from);
     move |height| {

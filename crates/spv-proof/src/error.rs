@@ -21,7 +21,7 @@ use core::fmt;
 /// | 9 | [`InvalidTarget`](ProofError::InvalidTarget) | a header that costs nothing |
 /// | 10 | [`WrongProofOfWork`](ProofError::WrongProofOfWork) | a header that costs nothing |
 /// | 11 | [`MalformedTransaction`](ProofError::MalformedTransaction) | |
-/// | 12 | [`NotCoinbase`](ProofError::NotCoinbase) | a commitment of one's own in a common transaction |
+/// | 12 | [`NotCoinbase`](ProofError::NotCoinbase) | a forged commitment in a transaction that is not the coinbase |
 /// | 13 | [`NoWitnessCommitment`](ProofError::NoWitnessCommitment) | |
 /// | 14 | [`WrongWitnessCommitment`](ProofError::WrongWitnessCommitment) | |
 /// | 15 | [`WrongCoinbaseWtxid`](ProofError::WrongCoinbaseWtxid) | the coinbase's WTXID is 0 by definition (BIP141) |
@@ -30,7 +30,7 @@ use core::fmt;
 pub enum ProofError {
     /// The index is not below the number of transactions, or not below 2 to the power of the path's length.
     IndexOutOfRange = 1,
-    /// The path is not as long as the tree of a block with this number of transactions is high.
+    /// The length of the path differs from the height of the tree of a block with this number of transactions.
     WrongDepth = 2,
     /// No block has 0 transactions, or more than [`MAX_TRANSACTIONS`](crate::MAX_TRANSACTIONS).
     ImpossibleTransactionCount = 3,
@@ -39,9 +39,9 @@ pub enum ProofError {
     EqualSiblings = 4,
     /// The sibling of the last node of an odd row is not that node itself.
     MissingDuplicate = 5,
-    /// The 64 bytes of an inner node are a transaction.
+    /// The 64 bytes from which an inner node of the path is hashed can be parsed as a transaction.
     InnerNodeIsTransaction = 6,
-    /// The transaction has 64 bytes without its witness, so that it could be an inner node.
+    /// The transaction has 64 bytes without its witness, so that it could pass as an inner node of the tree.
     TransactionOf64Bytes = 7,
     /// The path does not lead to the header's Merkle root.
     WrongRoot = 8,

@@ -23,7 +23,7 @@ const INITIAL: [u32; 8] = [
     0x5be0_cd19,
 ];
 
-/// Padding of a message of exactly 64 bytes: a separate block.
+/// SHA-256 padding of a message of exactly 64 bytes. It fills a block of its own, because the message fills the first.
 const PADDING_AFTER_64: [u8; 64] = padding(0, 512);
 
 /// Returns a block that is padding from `start` on, for a message of `message_bits` bits.

@@ -14,8 +14,8 @@
 //!
 //! Without the feature `std` (a default one) the crate needs neither `std` nor `alloc`: [`Network`], [`Header`],
 //! [`TransactionProof`], [`WitnessProof`], and the rules of headers ([`check_rules`]) work on fixed memory. `std` adds
-//! `Tree`, the server's side, and `HeaderChain` with its stores. `clients/c/lineside_spv.h` has the checks of proofs
-//! in C with the numbers of [`ProofError`]; both are tested with the vectors in `vectors/spv-proof`.
+//! `Tree`, with which a server makes proofs, and `HeaderChain` with its stores. `clients/c/lineside_spv.h` contains the
+//! checks of proofs in C, with the error numbers of [`ProofError`]. The vectors in `vectors/spv-proof` test both.
 //!
 //! Hashes are in wire order everywhere, the order in which they are hashed. They are displayed in the reverse order:
 //! [`to_display`], [`from_display`], [`reversed`].

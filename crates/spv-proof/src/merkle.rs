@@ -25,7 +25,7 @@ pub struct MerklePath {
 }
 
 impl MerklePath {
-    /// Path of the only transaction of a block: no hash.
+    /// Path without hashes: the path of the only transaction of a block.
     pub const EMPTY: MerklePath = MerklePath {
         hashes: [[0; 32]; MAX_PATH],
         length: 0,
@@ -55,8 +55,9 @@ impl MerklePath {
     /// [`MerklePath::root_in`]: without the number, the server alone determines the length of the path.
     ///
     /// # Errors
-    /// [`ProofError::IndexOutOfRange`], [`ProofError::EqualSiblings`] (on the left; a copy on the right is how odd rows
-    /// are filled), [`ProofError::InnerNodeIsTransaction`].
+    /// [`ProofError::IndexOutOfRange`]; [`ProofError::EqualSiblings`] for a left sibling that equals its node (an equal
+    /// right sibling is allowed, because an odd row is filled with a copy of its last node);
+    /// [`ProofError::InnerNodeIsTransaction`].
     pub fn root(&self, leaf: &Hash, index: u32) -> Result<Hash, ProofError> {
         if u64::from(index) >> self.length != 0 {
             return Err(ProofError::IndexOutOfRange);
@@ -68,14 +69,14 @@ impl MerklePath {
     ///
     /// # Errors
     /// [`ProofError::ImpossibleTransactionCount`], [`ProofError::WrongDepth`], [`ProofError::IndexOutOfRange`],
-    /// [`ProofError::EqualSiblings`], [`ProofError::MissingDuplicate`], [`ProofError::InnerNodeIsTransaction`]; the
-    /// first three in this order, the others at the lowest level that has one.
+    /// [`ProofError::EqualSiblings`], [`ProofError::MissingDuplicate`], [`ProofError::InnerNodeIsTransaction`]. The
+    /// first three are checked in this order. The others are checked level by level, from the leaf to the root.
     pub fn root_in(&self, leaf: &Hash, index: u32, count: u32) -> Result<Hash, ProofError> {
         self.check_shape(index, count)?;
         self.climb(leaf, index, Some(count))
     }
 
-    /// Checks the parts of a path that need no hash.
+    /// Checks the number of leaves, the length of the path and the index. These checks compute no hash.
     pub(crate) fn check_shape(&self, index: u32, count: u32) -> Result<(), ProofError> {
         if count == 0 || count > MAX_TRANSACTIONS {
             return Err(ProofError::ImpossibleTransactionCount);
@@ -89,7 +90,8 @@ impl MerklePath {
         Ok(())
     }
 
-    /// Hashes from the leaf to the root. `width` is the number of nodes of the leaf's row, if it is known.
+    /// Computes the root by hashing from the leaf upwards. `width` is the number of nodes in the leaf's row, if it is
+    /// known.
     fn climb(&self, leaf: &Hash, index: u32, mut width: Option<u32>) -> Result<Hash, ProofError> {
         let (mut node, mut position) = (*leaf, index);
         for sibling in self.hashes() {

@@ -7,9 +7,9 @@ use crate::{Hash, Header, U256, decode_target};
 use core::fmt;
 use core::str::FromStr;
 
-/// Blocks between two changes of the difficulty, on every network.
+/// Number of blocks between two changes of the difficulty, on every network.
 pub const RETARGET_INTERVAL: u32 = 2016;
-/// Seconds that this number of blocks should take: two weeks.
+/// Seconds that [`RETARGET_INTERVAL`] blocks should take: two weeks.
 pub(crate) const TARGET_TIMESPAN_S: u32 = 14 * 24 * 60 * 60;
 /// Seconds after the parent's time after which a test network accepts a block of minimum difficulty: 20 minutes.
 pub(crate) const MIN_DIFFICULTY_AFTER_S: u32 = 20 * 60;
@@ -39,8 +39,9 @@ pub enum RetargetRule {
     Every2016,
     /// [`RetargetRule::Every2016`], but a block more than 20 minutes after its parent has the minimum difficulty.
     MinimumAfter20Minutes,
-    /// [`RetargetRule::MinimumAfter20Minutes`], but a change begins with the target of the first of the 2016 blocks,
-    /// and the first block of a period may not be more than 600 s older than its parent (BIP94).
+    /// [`RetargetRule::MinimumAfter20Minutes`] with two differences (BIP94): a change scales the target of the first of
+    /// the 2016 blocks, not of the last; and the time of a period's first block may be at most 600 s before the time of
+    /// its parent.
     Bip94,
     /// Every block has the minimum difficulty.
     Never,
@@ -95,8 +96,8 @@ impl Network {
         }
     }
 
-    /// Returns the proof-of-work limit: no header's target may be above it. Its compact form is
-    /// [`Network::limit_bits`], so that no header's target can lie between the two.
+    /// Returns the proof-of-work limit: no header's target may be above it. [`Network::limit_bits`] is the compact form
+    /// of this limit.
     pub fn limit(self) -> U256 {
         match self {
             Network::Mainnet | Network::Testnet3 | Network::Testnet4 => U256::MAX >> 32,
@@ -139,7 +140,8 @@ impl Network {
     }
 }
 
-/// TXID of Satoshi Nakamoto's coinbase, in wire order: the Merkle root of all genesis blocks but testnet4's.
+/// TXID of the coinbase in the main network's genesis block, in wire order. It is the Merkle root of the genesis blocks
+/// of all networks except testnet4.
 const GENESIS_ROOT: Hash = [
     0x3b, 0xa3, 0xed, 0xfd, 0x7a, 0x7b, 0x12, 0xb2, 0x7a, 0xc7, 0x2c, 0x3e, 0x67, 0x76, 0x8f, 0x61, 0x7f,
     0xc8, 0x1b, 0xc3, 0x88, 0x8a, 0x51, 0x32, 0x3a, 0x9f, 0xb8, 0xaa, 0x4b, 0x1e, 0x5e, 0x4a,
@@ -182,7 +184,7 @@ mod tests {
     use crate::{encode_target, from_display};
     use bitcoin::p2p::Magic;
 
-    /// Returns the `bitcoin` crate's name of a network; it does not know simnet.
+    /// Returns the `bitcoin` crate's value for a network; `None` for simnet, which that crate does not know.
     fn oracle(network: Network) -> Option<bitcoin::Network> {
         Some(match network {
             Network::Mainnet => bitcoin::Network::Bitcoin,
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn genesis_magic_and_limit_are_those_of_another_crate() {
+    fn genesis_magic_and_limit_equal_those_of_the_bitcoin_crate() {
         for network in Network::ALL {
             let Some(other) = oracle(network) else {
                 continue;

@@ -42,7 +42,8 @@ impl TransactionProof {
     /// Checks the path only, for a header that is already verified, such as one in a [`HeaderChain`].
     ///
     /// # Errors
-    /// Those of [`TransactionProof::verify`] except for the two of the header.
+    /// The errors of [`TransactionProof::verify`] except [`ProofError::InvalidTarget`] and
+    /// [`ProofError::WrongProofOfWork`].
     ///
     /// [`HeaderChain`]: crate::HeaderChain
     pub fn verify_path(&self, txid: &Hash) -> Result<(), ProofError> {
@@ -57,7 +58,7 @@ impl TransactionProof {
     /// it refuses a transaction that could also be an inner node.
     ///
     /// # Errors
-    /// [`ProofError::MalformedTransaction`], [`ProofError::TransactionOf64Bytes`], then those of
+    /// [`ProofError::MalformedTransaction`], [`ProofError::TransactionOf64Bytes`], then the errors of
     /// [`TransactionProof::verify`].
     pub fn verify_transaction(&self, network: Network, raw: &[u8]) -> Result<Hash, ProofError> {
         let transaction = Transaction::parse(raw)?;
@@ -72,8 +73,8 @@ impl TransactionProof {
 
 /// Proof that a transaction with its witness is in a block, by its WTXID (BIP141).
 ///
-/// The block's header commits to the coinbase, and an output of the coinbase to the root of the tree of WTXIDs. Because
-/// both trees have one shape, the path of the coinbase also fixes the height of the other tree.
+/// The block's header commits to the coinbase, and an output of the coinbase commits to the root of the tree of WTXIDs.
+/// Both trees have the same shape, so the length of the coinbase's path also fixes the height of the tree of WTXIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WitnessProof<'a> {
     /// Header of the block.
@@ -99,11 +100,16 @@ impl WitnessProof<'_> {
     /// proof of work that it claims. The coinbase has the WTXID 0.
     ///
     /// # Errors
-    /// The first of these that applies: those of the shapes of the two paths and of the header, as in
-    /// [`TransactionProof::verify`] (the coinbase's path first); [`ProofError::WrongCoinbaseWtxid`];
-    /// [`ProofError::MalformedTransaction`] (also for a coinbase with its witness), [`ProofError::NotCoinbase`],
-    /// [`ProofError::TransactionOf64Bytes`]; those of the coinbase's path, [`ProofError::WrongRoot`];
-    /// [`ProofError::NoWitnessCommitment`]; those of the WTXID's path, [`ProofError::WrongWitnessCommitment`].
+    /// The first error in this order:
+    ///
+    /// 1. the errors of the shape of the coinbase's path, of the shape of the WTXID's path, and of the header, as in
+    ///    [`TransactionProof::verify`];
+    /// 2. [`ProofError::WrongCoinbaseWtxid`];
+    /// 3. [`ProofError::MalformedTransaction`] (also for a coinbase that includes its witness),
+    ///    [`ProofError::NotCoinbase`], [`ProofError::TransactionOf64Bytes`];
+    /// 4. the errors of the nodes of the coinbase's path, [`ProofError::WrongRoot`];
+    /// 5. [`ProofError::NoWitnessCommitment`];
+    /// 6. the errors of the nodes of the WTXID's path, [`ProofError::WrongWitnessCommitment`].
     pub fn verify(&self, network: Network, wtxid: &Hash) -> Result<(), ProofError> {
         self.coinbase_path.check_shape(0, self.transaction_count)?;
         self.path.check_shape(self.index, self.transaction_count)?;
@@ -119,7 +125,7 @@ impl WitnessProof<'_> {
         Ok(())
     }
 
-    /// Checks the coinbase, and returns the hash that it commits to.
+    /// Checks the coinbase, and returns the witness commitment in its outputs.
     fn commitment(&self) -> Result<Hash, ProofError> {
         let coinbase = Transaction::parse(self.coinbase)?;
         if coinbase.has_witness() {

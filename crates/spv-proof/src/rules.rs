@@ -10,12 +10,13 @@ use core::fmt;
 
 /// Seconds that a header may be ahead of the clock: 2 hours.
 pub const MAX_FUTURE_S: u32 = 2 * 60 * 60;
-/// Number of headers whose median time a header must be above.
+/// Number of headers before a header whose median time the header's own time must exceed (BIP113).
 pub const MEDIAN_TIME_SPAN: u32 = 11;
-/// Seconds that the first header of a period may be older than its parent on testnet4 (BIP94).
+/// Maximum number of seconds by which the time of a period's first header may be before its parent's time, on testnet4
+/// (BIP94).
 const MAX_TIME_WARP_S: u32 = 600;
 
-/// Fields of an ancestor that the rules use.
+/// Fields of an ancestor header that the rules of its descendants use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ancestor {
     /// Seconds since 1970.
@@ -38,21 +39,21 @@ pub enum RuleError {
     TimeTooOld {
         /// Time of the header, in seconds since 1970.
         found: u32,
-        /// Median of the previous 11 headers.
+        /// Median time of the previous 11 headers, in seconds since 1970.
         median: u32,
     },
     /// The time is more than two hours ahead of the clock.
     TimeTooNew {
         /// Time of the header, in seconds since 1970.
         found: u32,
-        /// The clock, as given by the caller.
+        /// Current time in seconds since 1970, as given by the caller.
         now: u32,
     },
     /// The first header of a period is more than 600 s older than its parent (BIP94, testnet4 only).
     TimeWarp {
         /// Time of the header, in seconds since 1970.
         found: u32,
-        /// Time of its parent.
+        /// Time of the header's parent, in seconds since 1970.
         parent: u32,
     },
 }
@@ -90,9 +91,10 @@ impl fmt::Display for RuleError {
 
 impl core::error::Error for RuleError {}
 
-/// Checks a header with this `time` and these `bits` against its ancestors. `at` returns the ancestor at a height, at
-/// most `parent_height`; it is asked for at most 2016 of them, from the parent down. `now` is the clock, in seconds
-/// since 1970.
+/// Checks a header with this `time` and these `bits` against its ancestors. `at` returns the ancestor at a given
+/// height; this function calls it at most 2016 times, from `parent_height` downwards. `now` is the current time in
+/// seconds since
+/// 1970.
 ///
 /// # Errors
 /// The first of [`RuleError::WrongTarget`], [`RuleError::TimeTooOld`], [`RuleError::TimeWarp`],
@@ -108,11 +110,12 @@ pub fn check_rules(
     check_rules_with(network, header, parent_height, now, &at, real_bits)
 }
 
-/// Like [`check_rules`], for a caller that stores the result of [`real_bits_after`] for each header: `real_bits`
-/// returns that of the parent. Only the first header of a period then needs an ancestor more than 11 blocks back.
+/// Checks a header like [`check_rules`], for a caller that stores the result of [`real_bits_after`] for each header:
+/// `real_bits` returns the stored result of the parent. Only the first header of a period then needs an ancestor more
+/// than 11 blocks back.
 ///
 /// # Errors
-/// Those of [`check_rules`].
+/// The errors of [`check_rules`].
 pub fn check_rules_with(
     network: Network,
     header: Ancestor,
@@ -146,7 +149,7 @@ pub fn check_rules_with(
 }
 
 /// Returns the target, in compact form, that the header after `parent_height` must have if its time is `time`. `at`
-/// returns the ancestor at a height, at most `parent_height`.
+/// returns the ancestor at a given height, which is at most `parent_height`.
 pub fn required_bits(network: Network, parent_height: u32, time: u32, at: impl Fn(u32) -> Ancestor) -> u32 {
     let real_bits = || last_real_bits(network, parent_height, &at);
     required_bits_with(network, parent_height, time, &at, real_bits)

@@ -23,7 +23,7 @@ pub fn decode_target(bits: u32) -> Option<U256> {
     (target != U256::ZERO && !is_negative).then_some(target)
 }
 
-/// Returns the compact form of `target`: its three most significant bytes; the others are lost.
+/// Returns the compact form of `target`: its length and its three most significant bytes. The other bytes are lost.
 pub fn encode_target(target: U256) -> u32 {
     let mut size = target.bits().div_ceil(8);
     let mut mantissa = match size {
@@ -31,7 +31,7 @@ pub fn encode_target(target: U256) -> u32 {
         _ => low_word(target >> (8 * (size - 3))),
     };
     if mantissa & 0x0080_0000 != 0 {
-        // The highest bit would be read as the sign.
+        // A reader takes bit 23 of the mantissa as the sign, so the mantissa moves down by one byte.
         mantissa >>= 8;
         size += 1;
     }
@@ -51,7 +51,7 @@ mod tests {
     use lineside_testkit::Random;
 
     #[test]
-    fn compact_forms_mean_what_they_mean_to_another_crate() {
+    fn compact_targets_decode_as_in_the_bitcoin_crate() {
         let mut random = Random(2);
         for _ in 0..200_000 {
             let bits =

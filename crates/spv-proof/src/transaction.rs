@@ -13,13 +13,13 @@ const COMMITMENT: [u8; 6] = [0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed];
 /// Maximum amount of bitcoins in satoshis. An output with a greater value is in no block.
 const MAX_MONEY: u64 = 21_000_000 * 100_000_000;
 
-/// One complete transaction in its bytes, with the positions of its parts.
+/// One complete transaction: its bytes, and the slices of them that hold its parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Transaction<'a> {
     raw: &'a [u8],
-    /// Inputs and outputs, with their counts.
+    /// Bytes of inputs and outputs, with their counts.
     body: &'a [u8],
-    /// Outputs, after their count.
+    /// Bytes of the outputs, without their count.
     outputs: &'a [u8],
     output_count: u64,
     is_coinbase: bool,
@@ -111,7 +111,7 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// Outpoint of a coinbase's input.
+/// Outpoint of a coinbase's input: 32 zero bytes and the index 2^32 - 1. It refers to no transaction.
 const NULL_OUTPOINT: [u8; 36] = {
     let mut bytes = [0; 36];
     bytes[32] = 0xff;
@@ -121,7 +121,7 @@ const NULL_OUTPOINT: [u8; 36] = {
     bytes
 };
 
-/// The unread bytes.
+/// Reader of a transaction; holds the bytes that are not read yet. Its functions return `None` at a malformed field.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         (value >= least).then_some(value)
     }
 
-    /// Reads a length, and then this number of bytes.
+    /// Reads a length, skips this number of bytes, and returns the skipped bytes.
     fn skip_bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.count()?).ok()?;
         self.take(length)
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
         self.skip_bytes()
     }
 
-    /// Reads the witness of each input, at least one of which must have one.
+    /// Skips the witness of each input. At least one of them must not be empty.
     fn skip_witness(&mut self, input_count: u64) -> Option<()> {
         let mut has_items = false;
         for _ in 0..input_count {
@@ -236,9 +236,10 @@ mod tests {
         }
     }
 
-    /// Random bytes that are nearly a transaction: both crates must accept the same ones, with the same ids.
+    /// Parses random bytes that are nearly a transaction: this crate and the `bitcoin` crate must accept the same
+    /// inputs, and return the same ids.
     #[test]
-    fn what_is_read_is_what_another_crate_reads() {
+    fn transactions_parse_as_in_the_bitcoin_crate() {
         let mut random = Random(3);
         let mut seeds = Vec::new();
         for (inputs, outputs) in [(1, 1), (2, 3), (3, 1)] {
@@ -271,8 +272,8 @@ mod tests {
                 raw[at] = [random.next() as u8, 0, 1, 2, 3, 0xfd][random.index(6)];
             }
             let oracle = deserialize::<bitcoin::Transaction>(&raw);
-            // The other crate accepts a superfluous witness flag without inputs, and counts that have no meaning
-            // here.
+            // The `bitcoin` crate also accepts transactions without inputs (after a superfluous witness flag) or
+            // without outputs, which this crate refuses.
             let oracle = oracle
                 .ok()
                 .filter(|tx| !tx.input.is_empty() && !tx.output.is_empty());

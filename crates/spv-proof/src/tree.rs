@@ -8,7 +8,7 @@ use crate::{Hash, MAX_PATH, MAX_TRANSACTIONS, MerklePath, ProofError, depth_of};
 /// For a witness tree give WTXIDs, with 32 zero bytes for the coinbase.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// All rows, the leaves first. An odd row has no copy of its last node here.
+    /// Nodes of all rows, beginning with the leaves. The copy of the last node of an odd row is not stored.
     nodes: Vec<Hash>,
     /// Number of leaves.
     count: u32,
@@ -84,7 +84,7 @@ impl Tree {
         length
     }
 
-    /// Returns the path of the transaction at `index`; `None` if there is none.
+    /// Returns the path of the transaction at `index`; `None` if the block has no transaction there.
     pub fn merkle_path(&self, index: u32) -> Option<MerklePath> {
         let mut hashes = [[0; 32]; MAX_PATH];
         let length = (index < self.count).then(|| self.path(index, &mut hashes))?;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn roots_are_those_of_another_crate_and_every_path_leads_there() {
+    fn roots_equal_those_of_the_bitcoin_crate_and_every_path_leads_to_them() {
         for count in (1..=70).chain([255, 256, 257, 1000, 2047, 2048, 2049]) {
             let leaves = leaves(count);
             let tree = Tree::new(&leaves).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_with_transactions_twice_has_a_known_root_and_is_called_mutated() {
+    fn a_block_with_repeated_transactions_has_the_root_of_the_original_and_is_mutated() {
         let three = leaves(3);
         let four = [three.clone(), vec![three[2]]].concat();
         let (honest, copied) = (Tree::new(&three).unwrap(), Tree::new(&four).unwrap());

@@ -13,11 +13,11 @@ pub struct U256 {
 }
 
 impl U256 {
-    /// 0.
+    /// The number 0.
     pub const ZERO: U256 = U256 { words: [0; 4] };
-    /// 1.
+    /// The number 1.
     pub const ONE: U256 = U256 { words: [1, 0, 0, 0] };
-    /// 2^256 - 1.
+    /// The greatest number, 2^256 - 1.
     pub const MAX: U256 = U256 { words: [u64::MAX; 4] };
 
     /// Reads 32 bytes, least significant first: a hash in wire order, to be compared with a target.
@@ -41,7 +41,7 @@ impl U256 {
         bytes
     }
 
-    /// Returns the number as 128 bits; `None` if it needs more.
+    /// Returns the number as an integer of 128 bits; `None` if it needs more bits.
     pub fn to_u128(self) -> Option<u128> {
         let [low, high, 0, 0] = self.words else {
             return None;
@@ -125,7 +125,7 @@ impl U256 {
     }
 
     /// Returns the expected number of hashes until one is at most this target: 2^256 / (target + 1), rounded down.
-    /// The result is 1 for the target 2^256 - 1, and [`U256::MAX`] for 0, which no header may have.
+    /// The result is 1 for the target 2^256 - 1, and [`U256::MAX`] for the target 0, which no valid header has.
     pub fn work_of_target(self) -> U256 {
         let Some(divisor) = self.checked_add(U256::ONE) else {
             return U256::ONE;
@@ -133,7 +133,7 @@ impl U256 {
         if divisor == U256::ONE {
             return U256::MAX;
         }
-        // 2^256 does not fit: (2^256 - 1 - target) / (target + 1) + 1 is the same number.
+        // 2^256 does not fit into a U256, so this computes (2^256 - 1 - target) / (target + 1) + 1, an equal number.
         let rest = U256::MAX.wrapping_sub(self).div(divisor);
         rest.checked_add(U256::ONE).unwrap_or(U256::MAX)
     }
@@ -150,7 +150,7 @@ impl From<u128> for U256 {
 impl Shl<u32> for U256 {
     type Output = U256;
 
-    /// Shifts left by at most 255 bits; bits above 2^256 are lost.
+    /// Shifts left by at most 255 bits; bits that leave the 256 bits are lost.
     fn shl(self, count: u32) -> U256 {
         let (skip, bits) = (count as usize / 64, count % 64);
         let mut words = [0; 4];
@@ -213,7 +213,7 @@ mod tests {
     use bitcoin::pow::{Target, Work};
     use lineside_testkit::Random;
 
-    /// Numbers of every length, with runs of ones and zeros.
+    /// Returns numbers of every length in bits, with runs of ones and zeros.
     fn numbers() -> Vec<U256> {
         let mut random = Random(1);
         let mut found = vec![U256::ZERO, U256::ONE, U256::MAX];
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_work_of_a_target_is_that_of_another_crate() {
+    fn the_work_of_a_target_equals_that_of_the_bitcoin_crate() {
         for number in numbers().into_iter().filter(|number| *number > U256::ONE) {
             let oracle: Work = Target::from_be_bytes(number.to_be_bytes()).to_work();
             assert_eq!(

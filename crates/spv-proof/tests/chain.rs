@@ -58,7 +58,7 @@ fn headers_are_taken_one_by_one_and_in_ranges() {
             change: change(0, 1, 1)
         }
     );
-    // The first one is known, the others are new.
+    // The first of these 20 headers is already known; the other 19 are new.
     let more = chain.accept_range(&headers[..20], NOW).unwrap();
     assert_eq!(
         more,
@@ -89,7 +89,7 @@ fn headers_are_taken_one_by_one_and_in_ranges() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_and_what_was_before_it_stays() {
+fn a_wrong_header_is_refused_and_the_headers_before_it_stay() {
     let mut chain = regtest();
     let genesis = Network::Regtest.genesis();
     let headers = branch(&genesis, 20, 1);
@@ -155,7 +155,7 @@ fn most_work_wins_and_reorganisations_are_reported() {
     let (left, right) = (branch(&trunk[9], 5, 2), branch(&trunk[9], 7, 3));
     chain.accept_range(&trunk, NOW).unwrap();
     chain.accept_range(&left, NOW).unwrap();
-    // Equal work: the first branch stays.
+    // The second branch has the same work as the first, so the first one stays the best chain.
     let side = chain.accept_range(&right[..5], NOW).unwrap();
     assert_eq!(
         side,
@@ -176,7 +176,8 @@ fn most_work_wins_and_reorganisations_are_reported() {
     );
     assert_eq!(chain.height_of(&left[0].hash()), None);
     assert_eq!(chain.hash_at(15), Some(right[4].hash()));
-    // Back to the other branch, in one range that contains another branch: the change is the sum.
+    // One range of headers leads back to the first branch and contains a third branch; the reported change is from the
+    // tip before the range to the tip after it.
     let back = [branch(&left[4], 3, 4), branch(&left[2], 6, 5)].concat();
     assert_eq!(
         chain.accept_range(&back, NOW).unwrap(),
@@ -186,12 +187,12 @@ fn most_work_wins_and_reorganisations_are_reported() {
         }
     );
     assert_eq!(chain.hash_at(14), Some(back[3].hash()));
-    // A chain that starts at the genesis header.
+    // This branch replaces the whole chain above the genesis header.
     let whole = branch(&genesis, 25, 6);
     assert_eq!(chain.accept_range(&whole, NOW).unwrap().change, change(19, 1, 25));
 }
 
-/// Random trees of headers in random orders of arrival, compared with another computation of the best chain.
+/// Gives random trees of headers in random orders to a chain, and compares its best chain with that of a simple model.
 #[test]
 fn random_chains_agree_with_a_plain_model() {
     let mut random = Random(8);
@@ -237,7 +238,8 @@ fn random_chains_agree_with_a_plain_model() {
     }
 }
 
-/// simnet has the difficulty rules of testnet3: a change after 2016 blocks, easy blocks, and the target before them.
+/// Checks the difficulty rules of simnet, which are those of testnet3: the target changes after 2016 blocks; a block
+/// may have the minimum difficulty 20 minutes after its parent; and after such blocks the earlier target applies again.
 #[test]
 fn simnet_changes_its_difficulty() {
     let mut chain = HeaderChain::in_memory(Network::Simnet, ChainOptions::default());
@@ -280,7 +282,7 @@ fn simnet_changes_its_difficulty() {
 }
 
 #[test]
-fn checkpoints_are_kept() {
+fn a_branch_that_contradicts_a_checkpoint_is_refused() {
     let genesis = Network::Regtest.genesis();
     let (good, bad) = (branch(&genesis, 12, 1), branch(&genesis, 30, 2));
     let checkpoint = Checkpoint {
@@ -319,7 +321,7 @@ fn checkpoints_are_kept() {
 }
 
 #[test]
-fn a_chain_has_a_limit() {
+fn a_full_chain_refuses_further_headers() {
     let options = ChainOptions {
         max_headers: 10,
         ..ChainOptions::default()
@@ -377,7 +379,7 @@ fn open(directory: &std::path::Path) -> Result<HeaderChain<FileStore>, ChainErro
 }
 
 #[test]
-fn headers_are_there_after_a_restart_with_their_side_chains() {
+fn headers_and_side_chains_are_read_again_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let genesis = Network::Regtest.genesis();
     let (left, right) = (branch(&genesis, 8, 1), branch(&genesis, 9, 2));
@@ -416,8 +418,8 @@ fn a_file_cut_anywhere_opens_with_the_headers_before_the_cut() {
         .unwrap();
     let whole = std::fs::read(&path).unwrap();
     for length in 0..=whole.len() {
-        // Truncated, and truncated with zeros after it, as a file system may leave it. Truncated zeros of a nonce are
-        // then no loss.
+        // The file is truncated, or truncated and followed by zeros, as a file system may leave it. If the cut removed
+        // only zero bytes at the end of a nonce, the appended zeros restore the header.
         for zeros in [0, 200] {
             let bytes = [&whole[..length], &vec![0; zeros * usize::from(length >= 16)]].concat();
             let same = bytes
@@ -439,7 +441,7 @@ fn a_file_cut_anywhere_opens_with_the_headers_before_the_cut() {
 }
 
 #[test]
-fn damage_and_other_files_are_named_and_left_as_they_were() {
+fn damaged_and_foreign_files_are_reported_and_stay_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("headers.dat");
     let headers = branch(&Network::Regtest.genesis(), 6, 1);
@@ -452,7 +454,8 @@ fn damage_and_other_files_are_named_and_left_as_they_were() {
     damaged[16 + 2 * 80 + 40] ^= 1;
     std::fs::write(&path, &damaged).unwrap();
     let error = open(directory.path()).err().expect("damage").to_string();
-    // Either the third header has no valid proof of work now, or the fourth has no parent.
+    // The changed byte makes the third header's proof of work invalid, or changes its hash so that the fourth header
+    // has no parent.
     assert!(
         error.starts_with("stored header 2: ") || error.starts_with("stored header 3: "),
         "{error}"
@@ -486,7 +489,7 @@ fn damage_and_other_files_are_named_and_left_as_they_were() {
     assert!(!path.exists());
 }
 
-/// Store whose disk is full from time to time.
+/// Store that refuses to append headers while `is_full` is set, like a full disk.
 #[derive(Default)]
 struct FullDisk {
     kept: Vec<[u8; 80]>,
@@ -518,7 +521,7 @@ impl HeaderStore for FullDisk {
 }
 
 #[test]
-fn headers_that_could_not_be_kept_are_kept_later_in_their_order() {
+fn headers_that_a_full_disk_refused_are_written_later_in_order() {
     let is_full = std::rc::Rc::new(std::cell::Cell::new(false));
     let store = FullDisk {
         is_full: is_full.clone(),

@@ -31,7 +31,7 @@ fn blocks(folder: &Path) -> Vec<RealBlock> {
     let read = |entry: &serde_json::Value| {
         let text = |key: &str| entry[key].as_str().unwrap();
         let bytes = std::fs::read(folder.join(text("file"))).unwrap();
-        // Some files have magic and length before the block.
+        // In some files the network's magic and the block's length, 8 bytes in total, precede the block.
         let network: Network = text("network").parse().unwrap();
         let bytes = if bytes.starts_with(&network.magic()) {
             &bytes[8..]
@@ -132,7 +132,7 @@ fn mutated(proof: &TransactionProof, txids: &[Hash], random: &mut Random) -> (Tr
             changed.header = Header::from_bytes(&bytes);
         }
         _ => {
-            // Another transaction with this transaction's path.
+            // Uses another transaction's id with the path of this transaction.
             let other = (proof.index as usize + 1 + random.index(txids.len() - 1)) % txids.len();
             txid = txids[other];
         }

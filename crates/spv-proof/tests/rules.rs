@@ -23,7 +23,7 @@ fn oracle(network: Network) -> Option<bitcoin::Network> {
 
 /// Compares the next target with the `bitcoin` crate, which does not implement the rules of test networks.
 #[test]
-fn a_retarget_is_that_of_another_crate() {
+fn a_retarget_equals_that_of_the_bitcoin_crate() {
     let mut random = Random(5);
     for network in Network::ALL {
         let Some(other) = oracle(network) else {
@@ -43,7 +43,7 @@ fn a_retarget_is_that_of_another_crate() {
                 _ => retarget(network, bits, timespan as i64),
             };
             match network {
-                // Every header of this network has the minimum difficulty; the crate returns its input.
+                // Every header of regtest has the minimum difficulty; the `bitcoin` crate returns its input instead.
                 Network::Regtest => assert_eq!((found, expected), (0x207f_ffff, bits)),
                 _ => assert_eq!(found, expected, "{network}: {bits:08x} after {timespan} s"),
             }
@@ -51,7 +51,7 @@ fn a_retarget_is_that_of_another_crate() {
     }
 }
 
-/// Known values: pairs of real headers of the main network around a change, from Bitcoin Core's `pow_tests.cpp`.
+/// Checks known changes of the target: pairs of real headers of the main network, from Bitcoin Core's `pow_tests.cpp`.
 #[test]
 fn changes_of_the_main_network_are_found_from_its_headers() {
     let cases = [
@@ -66,7 +66,7 @@ fn changes_of_the_main_network_are_found_from_its_headers() {
             other => panic!("height {other} is not needed"),
         };
         assert_eq!(required_bits(Network::Mainnet, height, last + 600, at), expected);
-        // Between two changes the target is the parent's, at any time.
+        // Between two changes a header must have its parent's target, whatever its time is.
         let parent = |asked: u32| {
             assert_eq!(asked, height + 1);
             Ancestor {
@@ -86,10 +86,10 @@ fn changes_of_the_main_network_are_found_from_its_headers() {
 }
 
 #[test]
-fn a_test_network_takes_an_easy_block_after_20_minutes_and_goes_on_with_the_real_target_after_it() {
+fn a_test_network_accepts_an_easy_block_after_20_minutes_and_then_requires_the_real_target() {
     let (limit, real) = (0x1d00_ffff, 0x1b04_04cb);
     for network in [Network::Testnet3, Network::Testnet4] {
-        // Heights 2016 to 2020; 2018 and 2019 have the minimum difficulty.
+        // Chain of the heights 2016 to 2020, in which the blocks 2018 and 2019 have the minimum difficulty.
         let chain = |height: u32| Ancestor {
             time: 10_000 * height,
             bits: if height == 2018 || height == 2019 {
@@ -113,7 +113,7 @@ fn a_test_network_takes_an_easy_block_after_20_minutes_and_goes_on_with_the_real
             bits: limit,
         };
         assert_eq!(required_bits(network, 2019, 20_190_000, easy), limit);
-        // The largest time.
+        // All headers have the largest possible time.
         let late = |_| Ancestor {
             time: u32::MAX,
             bits: real,
@@ -123,7 +123,7 @@ fn a_test_network_takes_an_easy_block_after_20_minutes_and_goes_on_with_the_real
 }
 
 #[test]
-fn a_change_begins_with_the_last_target_but_with_the_first_on_testnet4() {
+fn a_retarget_scales_the_last_target_but_the_first_one_on_testnet4() {
     let (limit, real) = (0x1d00_ffff, 0x1b04_04cb);
     let chain = |height: u32| Ancestor {
         time: 600 * height,
@@ -142,7 +142,7 @@ fn a_change_begins_with_the_last_target_but_with_the_first_on_testnet4() {
     );
 }
 
-/// A header that follows every rule, on each network, and one for each broken rule.
+/// Checks, on each network, a header that follows every rule, and one header for each broken rule.
 #[test]
 fn each_broken_rule_is_named() {
     for network in Network::ALL {
@@ -178,7 +178,7 @@ fn each_broken_rule_is_named() {
 }
 
 #[test]
-fn the_time_warp_rule_is_of_testnet4_and_of_the_first_header_of_a_period() {
+fn the_time_warp_rule_applies_on_testnet4_to_the_first_header_of_a_period() {
     let bits = 0x1d00_ffff;
     // The last header of a period is far ahead of the previous ones.
     let chain = |height: u32| Ancestor {
@@ -215,7 +215,7 @@ fn the_time_warp_rule_is_of_testnet4_and_of_the_first_header_of_a_period() {
 }
 
 #[test]
-fn the_median_of_few_headers_is_that_of_all_of_them() {
+fn the_median_of_fewer_than_11_headers_uses_all_of_them() {
     let mut random = Random(6);
     for height in 0..40 {
         let times: Vec<u32> = (0..=height).map(|_| random.below(50) as u32).collect();
@@ -228,13 +228,13 @@ fn the_median_of_few_headers_is_that_of_all_of_them() {
 
 /// The target stored for each header equals the one found by a walk over all headers of the period.
 #[test]
-fn kept_real_targets_are_those_of_a_walk() {
+fn stored_real_targets_equal_those_of_a_walk() {
     let mut random = Random(17);
     for network in Network::ALL {
         let limit = network.limit_bits();
         let (mut fields, mut kept): (Vec<Ancestor>, Vec<u32>) = (Vec::new(), Vec::new());
         for height in 0..3 * RETARGET_INTERVAL {
-            // Long runs of easy headers, also across the end of a period.
+            // Makes long runs of headers of minimum difficulty, also across the end of a period.
             let is_easy = !height.is_multiple_of(3) || random.one_in(2) || height % 2016 > 1500;
             let bits = if is_easy {
                 limit

@@ -22,14 +22,14 @@ fn proofs() -> impl Iterator<Item = ProofVector> {
     PROOFS.into_iter().flat_map(vectors)
 }
 
-/// Returns the name of a code, as in the vectors.
+/// Returns the name that the vectors use for an error code.
 fn name_of(code: i32) -> &'static str {
     let found = ProofError::ALL.iter().find(|reason| reason.code() == code);
     found.map_or("ok", |reason| reason.name())
 }
 
 #[test]
-fn proofs_are_judged_as_the_vectors_say() {
+fn rust_verdicts_on_proofs_equal_those_of_the_vectors() {
     let mut codes = BTreeSet::new();
     let mut depths = BTreeSet::new();
     for vector in proofs() {
@@ -51,7 +51,7 @@ fn proofs_are_judged_as_the_vectors_say() {
 }
 
 #[test]
-fn every_reason_has_its_number_and_its_own_words() {
+fn every_error_has_its_own_number_and_message() {
     for (index, reason) in (1..).zip(ProofError::ALL) {
         assert_eq!(reason.code(), index);
         let said: BTreeSet<String> = ProofError::ALL.iter().map(ToString::to_string).collect();
@@ -123,7 +123,7 @@ fn follow(what: &str, network: Network, gaps: &[i64], changes: &[u32]) {
 }
 
 #[test]
-fn targets_along_chains_are_those_of_the_vectors() {
+fn targets_along_chains_equal_those_of_the_vectors() {
     for vector in vectors("difficulty") {
         match vector {
             DifficultyVector::Chain {
@@ -157,21 +157,22 @@ fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/c")
 }
 
-/// Compiles the files. Returns false and prints a line if there is no C compiler.
+/// Compiles `files` with the C compiler. Returns false and prints a line if there is no C compiler.
 fn compile(arguments: &[&str], files: &[&Path]) -> bool {
     let mut command = Command::new("cc");
     command.args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]);
     match command.args(arguments).args(files).output() {
         Ok(done) => assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr)),
         Err(error) => {
-            skipped(format_args!("no cc here ({error})"));
+            skipped(format_args!("the C compiler `cc` cannot be run ({error})"));
             return false;
         }
     }
     true
 }
 
-/// Compiles the program with `arguments` and returns its verdicts on the lines.
+/// Compiles the C test program with the compiler options `arguments`, gives it `lines` and returns its verdicts, one
+/// for each line. Returns `None` if there is no C compiler.
 fn judged_in_c(arguments: &[&str], lines: &[String]) -> Option<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("check");
@@ -197,9 +198,9 @@ fn judged_in_c(arguments: &[&str], lines: &[String]) -> Option<Vec<String>> {
     Some(said.lines().map(String::from).collect())
 }
 
-/// Runs with and without the compiler's checks for invalid reads and undefined arithmetic.
+/// Runs the C program twice: with and without the compiler's checks for invalid reads and undefined arithmetic.
 #[test]
-fn the_c_header_judges_as_the_vectors_say() {
+fn c_verdicts_on_proofs_equal_those_of_the_vectors() {
     let proofs: Vec<ProofVector> = proofs().collect();
     let headers: Vec<HeaderVector> = vectors("headers");
     let of_header = |vector: &HeaderVector| {
@@ -275,10 +276,10 @@ fn the_c_header_has_the_numbers_of_the_rust_enum() {
     )));
 }
 
-/// Cases without a vector: flips every bit of a proof, in Rust and in C. Both give the same verdict, and no wrong
-/// proof is valid.
+/// Flips bits of proofs, which gives cases without a vector, and checks them in Rust and in C. Both must give the same
+/// verdict, and no wrong proof may be valid.
 #[test]
-fn rust_and_c_judge_changed_proofs_alike() {
+fn rust_and_c_give_the_same_verdict_on_changed_proofs() {
     let mut changed = Vec::new();
     let seeds: Vec<ProofVector> = proofs()
         .filter(|vector| vector.code == 0 && vector.path.len() < 5)
@@ -303,8 +304,8 @@ fn rust_and_c_judge_changed_proofs_alike() {
         assert_eq!(*said, found.to_string(), "{vector:?}");
         holding.extend((found == 0).then_some((*seed, vector)));
     }
-    // Changes that leave a proof valid: the count within one depth, the witness of a transaction, and fields other
-    // than the root in a header that can be mined again with little work.
+    // Some changes leave a proof valid: another transaction count with the same depth, another witness of a
+    // transaction, and other fields than the root in a header whose target is easy to reach.
     for (seed, vector) in &holding {
         let root = |vector: &ProofVector| vector.header.0[36..68].to_vec();
         let path = |vector: &ProofVector| {
@@ -350,7 +351,7 @@ fn mutate(vector: &mut ProofVector, random: &mut lineside_testkit::Random) {
         6 => flip_some(&mut vector.coinbase, random),
         7 => flip_some(&mut vector.witness_reserved, random),
         _ => {
-            // A raw transaction determines its TXID, so only the other vectors change it.
+            // In a vector with a raw transaction, the TXID follows from the bytes, so it is changed only in others.
             flip_some(&mut vector.wtxid, random);
             if vector.raw.is_none() {
                 flip_some(&mut vector.txid, random);

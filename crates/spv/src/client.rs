@@ -18,10 +18,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
-/// Number of hashes that the first request for a proof has room for: enough for a block of 4,096 transactions.
+/// Number of hashes for which the first request for a proof has space: enough for a block of 4,096 transactions.
 const PROOF_ROOM: usize = 12;
 
-/// Client of one server. It sends one request at a time and cannot be shared.
+/// Client of one server. It sends one request at a time, and threads cannot share it.
 #[derive(Debug)]
 pub struct Client {
     server: SocketAddr,
@@ -46,28 +46,31 @@ pub enum ClientError {
     #[error("{0} is busy: ask again later")]
     Busy(SocketAddr),
     /// The server refused the request.
-    #[error("{server} refused the request: {status:?}")]
+    #[error("{server} refused the request with the status {status:?}")]
     Refused {
         /// Server that received the request.
         server: SocketAddr,
-        /// Status of its reply.
+        /// Status in the server's reply.
         status: Status,
     },
-    /// The request has no TXID, or more than a request can hold.
+    /// The request has no TXID, or more TXIDs than a request can contain.
     #[error("{0} TXIDs in one request: 1 to {SPV_ROOTS_MAX} are possible")]
     Count(usize),
-    /// The request asks for no header, or for more than a request can ask for.
+    /// The requested number of headers is 0, or greater than the maximum number of headers in a reply.
     #[error("{0} headers in one request: 1 to {SPV_HEADERS_MAX} are possible")]
     HeaderCount(usize),
     /// The Merkle path is longer than a packet of this service can hold.
-    #[error("{server}: the Merkle path has {depth} hashes, and a reply holds at most {SPV_PROOF_DEPTH_MAX}")]
+    #[error(
+        "{server}: the Merkle path has {depth} hashes, but a UDP reply contains at most {SPV_PROOF_DEPTH_MAX}; \
+         use the Electrum or HTTP interface of the server"
+    )]
     LongPath {
         /// Server that received the request.
         server: SocketAddr,
         /// Length of the path.
         depth: u32,
     },
-    /// Paths and coinbase together are longer than a packet of this service can hold.
+    /// The Merkle paths and the coinbase of a witness proof together are longer than a packet of this service can hold.
     #[error(
         "{server}: the witness proof needs {bytes} bytes for its paths and the coinbase, and a reply holds at most \
          {SPV_WITNESS_ROOM_MAX}; verify the transaction by its TXID alone"
@@ -75,7 +78,7 @@ pub enum ClientError {
     LongWitnessProof {
         /// Server that received the request.
         server: SocketAddr,
-        /// Bytes that are needed.
+        /// Number of bytes that the paths and the coinbase need.
         bytes: u64,
     },
     /// The server's store was created without witness data.
@@ -92,7 +95,7 @@ pub enum ClientError {
     #[error("{0} does not answer this kind of request (`tables` in its [spv] section): ask another server")]
     NotServed(SocketAddr),
     /// The system refused a socket operation.
-    #[error("asking {server}: {source}")]
+    #[error("cannot exchange packets with {server}: {source}")]
     Io {
         /// Server that received the request.
         server: SocketAddr,
@@ -173,7 +176,7 @@ impl Client {
             })?;
             match proven {
                 Proven::Answered(answer) => return Ok(answer),
-                // Each repetition asks for a longer path, up to the maximum, so the loop ends.
+                // Each repetition has space for a longer path, up to the maximum, so the loop ends.
                 Proven::TooLong(depth) if depth as usize <= SPV_PROOF_DEPTH_MAX => room = depth as usize,
                 Proven::TooLong(depth) => {
                     let server = self.server;
@@ -221,8 +224,8 @@ impl Client {
         }
     }
 
-    /// Returns headers of the chain from the height `start` on, for `count` from 1 to 14; fewer than `count` at the end
-    /// of the chain. The caller must check that they form a chain; this function does not check them.
+    /// Returns `count` headers of the chain, 1 to 14, from the height `start` on; fewer at the end of the chain. The
+    /// caller must check that the headers form a chain; this function does not check them.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -238,8 +241,8 @@ impl Client {
         })
     }
 
-    /// Returns the Merkle root of the block that holds `txid`, by the paper's format. That format has no request ids,
-    /// so each request uses its own port, which excludes late answers to earlier ones.
+    /// Returns the Merkle root of the block that holds `txid`, with a request in the paper's format. This format has no
+    /// request ids, so each request uses its own local port; a late answer to an earlier request cannot arrive there.
     /// # Errors
     /// See [`ClientError`].
     pub fn paper_root(&mut self, txid: &Hash) -> Result<Option<Hash>, ClientError> {

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Least binary logarithm of the number of cache lines.
+/// Smallest allowed value of `line_bits`, the binary logarithm of the number of cache lines.
 const LINE_BITS_MIN: u32 = 3;
 
 /// The section `[spv]`.
@@ -29,17 +29,17 @@ pub struct SpvConfig {
     pub data: PathBuf,
     /// Expected network of the chain store; empty: the network that the store records.
     pub network: OptionalNetwork,
-    /// Place of the index of TXIDs.
+    /// Place of the index of TXIDs: memory or disk.
     pub index: IndexName,
     /// Kinds of requests that are answered by UDP.
     pub tables: Vec<TableName>,
-    /// True if the bytes of blocks are kept below `data`.
+    /// True if the bytes of new blocks are stored below `data`.
     pub keep_blocks: bool,
     /// Binary logarithm of the number of cache lines.
     pub line_bits: u32,
-    /// Number of lines in which a TXID may be: 1, 2 or 4.
+    /// Number of cache lines in which a TXID may be stored: 1, 2 or 4.
     pub ways: u32,
-    /// Binary logarithm of the number of blocks.
+    /// Binary logarithm of the number of blocks to which cache lines can refer.
     pub block_bits: u32,
     /// Binary logarithm of the number of Merkle tree nodes; 0: the fast path answers no proofs.
     pub tree_bits: u32,
@@ -49,31 +49,32 @@ pub struct SpvConfig {
     pub paper_format: bool,
     /// Time in seconds for which the fast path may answer without a renewal of its lease by the host.
     pub lease_s: u64,
-    /// Newest blocks whose transactions are loaded into the fast path before the service starts.
+    /// The newest blocks, whose transactions are loaded into the fast path before the service starts.
     pub prefill: Prefill,
-    /// Full node that is followed.
+    /// Full node from which new blocks are fetched.
     pub node: NodeName,
     /// Cookie file of Bitcoin Core.
     pub node_cookie: PathBuf,
     /// File with the password of the node's RPC.
     pub node_password: PathBuf,
-    /// Certificate of btcd's RPC.
+    /// File with the certificate of btcd's RPC.
     pub node_ca: PathBuf,
-    /// Number of confirmations that a block needs before it is answered from.
+    /// Number of confirmations that a block needs before its transactions are found.
     pub min_confirmations: u32,
-    /// Address of the Electrum protocol over TCP.
+    /// Address at which the Electrum protocol is served over TCP.
     pub electrum: OptionalAddress,
-    /// Address of the Electrum protocol over TLS.
+    /// Address at which the Electrum protocol is served over TLS.
     pub electrum_tls: OptionalAddress,
-    /// Certificate of the Electrum server.
+    /// File with the certificate of `electrum_tls`.
     pub electrum_certificate: PathBuf,
-    /// Key of the certificate.
+    /// File with the private key of `electrum_certificate`.
     pub electrum_key: PathBuf,
-    /// Electrum server that answers the methods which this one does not: `HOST:PORT`, or `tls://HOST:PORT`.
+    /// Electrum server to which methods are forwarded that this service does not answer: `HOST:PORT`, or
+    /// `tls://HOST:PORT`.
     pub electrum_upstream: String,
-    /// File with the certificates that are trusted for a server at `tls://`.
+    /// File with the certificates that are trusted for an `electrum_upstream` at `tls://`.
     pub electrum_upstream_ca: PathBuf,
-    /// Address of Esplora's paths over HTTP.
+    /// Address at which Esplora's paths are served over HTTP.
     pub http: OptionalAddress,
     /// Maximum average number of requests a second of one client of Electrum or HTTP.
     pub client_rate: u32,
@@ -85,25 +86,25 @@ pub struct SpvConfig {
     pub http_clients: u32,
     /// Maximum number of HTTP connections of one IPv4 address or IPv6 network of 64 bits.
     pub http_clients_per_network: u32,
-    /// Reverse proxies in front of HTTP, whose `X-Forwarded-For` names the client.
+    /// Addresses of reverse proxies for HTTP. In their requests the header `X-Forwarded-For` names the client.
     pub trusted_proxies: Vec<AddressRange>,
-    /// Maximum memory for data that requests cause the service to keep.
+    /// Maximum memory in bytes for the data that the service holds for its Electrum and HTTP clients.
     pub memory_max: ByteSize,
 }
 
-/// Full node that is followed.
+/// Full node from which new blocks are fetched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum NodeName {
-    /// No node: the chain store alone.
+    /// No node: the service answers from the blocks that are in the chain store.
     #[default]
     Embedded,
-    /// A node.
+    /// Node at this URL.
     At(NodeUrl),
 }
 
 impl NodeName {
-    /// Returns the URL of the node; `None` without one.
+    /// Returns the URL of the node; `None` if no node is configured.
     pub fn url(&self) -> Option<&NodeUrl> {
         match self {
             Self::Embedded => None,
@@ -119,7 +120,7 @@ impl TryFrom<String> for NodeName {
         if text == "embedded" {
             return Ok(Self::Embedded);
         }
-        // The message does not repeat the text, which may hold a password.
+        // The message does not repeat the URL, which may contain a password.
         text.parse()
             .map(Self::At)
             .map_err(|error: UrlError| error.to_string())
@@ -152,7 +153,7 @@ pub enum NetworkName {
     Simnet,
 }
 
-/// Optional network in a configuration: an empty text is `None`.
+/// Optional network in a configuration: an empty string is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OptionalNetwork(pub Option<NetworkName>);
@@ -186,13 +187,13 @@ impl From<OptionalNetwork> for String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum IndexName {
-    /// In memory, rebuilt at each start.
+    /// The index is in memory and is rebuilt at each start.
     Memory,
-    /// On the disk.
+    /// The index is on disk, in the directory of the chain store.
     Disk,
 }
 
-/// Kind of UDP requests, and of the data that is kept for them.
+/// Kind of UDP requests, and of the data that the service needs in memory to answer them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum TableName {
@@ -206,7 +207,7 @@ pub enum TableName {
     Header,
 }
 
-/// Blocks that are loaded into the fast path before it serves: `none`, `tip:N` or `all`.
+/// Blocks that are loaded into the fast path before the service starts: `none`, `tip:N` or `all`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Prefill {
@@ -288,13 +289,22 @@ impl SpvConfig {
             );
         }
         if config.has(TableName::Proof) && !config.has(TableName::Root) {
-            issues.add("tables", "`proof` needs `root`, because a proof holds the root");
+            issues.add(
+                "tables",
+                "`proof` needs `root`, because a proof contains the root: add `root`",
+            );
         }
         if config.index == IndexName::Disk && config.data().is_none() {
-            issues.add("index", "\"disk\": needs `data`, which is empty");
+            issues.add(
+                "index",
+                "\"disk\": needs `data`, which is empty: set `data` to the store's directory",
+            );
         }
         if config.enabled && config.data().is_none() {
-            issues.add("enabled", "true: needs `data`, which is empty");
+            issues.add(
+                "enabled",
+                "true: needs `data`, which is empty: set `data` to the store's directory",
+            );
         }
         issues.range("min_confirmations", config.min_confirmations.into(), 1..=1000);
         issues.range("client_rate", config.client_rate.into(), 1..=1_000_000);
@@ -333,7 +343,7 @@ impl SpvConfig {
         if matches!(url, NodeUrl::Btcd(_)) && non_empty(&self.node_ca).is_none() {
             issues.add(
                 "node_ca",
-                "is empty: btcd:// needs btcd's own certificate, its rpc.cert",
+                "is empty: a node at btcd:// needs the path of btcd's certificate, rpc.cert",
             );
         }
     }
@@ -354,7 +364,7 @@ impl SpvConfig {
         if is_tls && non_empty(&self.electrum_upstream_ca).is_none() {
             issues.add(
                 "electrum_upstream_ca",
-                "is empty: tls:// needs a file with the certificates to trust",
+                "is empty: an upstream at tls:// needs a file with the certificates to trust",
             );
         }
     }
@@ -383,7 +393,7 @@ impl SpvConfig {
         }
     }
 
-    /// Returns the layout of the fast-path table, which has no space for request kinds that are not answered.
+    /// Returns the sizes of the fast-path table. The table has no space for kinds of requests that are not answered.
     pub fn geometry(&self) -> Geometry {
         let tables = self.tables();
         Geometry {

@@ -6,12 +6,12 @@ use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/spv.bpf.o"));
 
-/// Lines in one value of the map; equals `SPV_SET_LINES` in `xdp/spv_store.h`.
+/// Number of cache lines in one value of the BPF map `spv_lines`; equals `SPV_SET_LINES` in `xdp/spv_store.h`.
 const LINES_PER_VALUE: usize = 4;
 
 /// Returns the program of `spv` for this geometry and UDP port.
 pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
-    // struct spv_geometry of xdp/spv_store.h
+    // The constants are the fields of `struct spv_geometry` in xdp/spv_store.h, in their order.
     let constants = [
         geometry.set_bits(),
         geometry.ways,

@@ -12,13 +12,13 @@ use lineside_wire::{
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// Answers requests from a [`Store`] that caches their data, and forwards all others to the host.
+/// Fast path that answers requests for data in a [`Store`], and forwards all other requests to the host.
 pub struct SpvFastPath {
     store: Arc<Store>,
     counters: Counters<{ SpvCounter::ALL.len() }>,
 }
 
-/// Reason to forward a request to the host, as the counter to increment.
+/// Reason why a request is forwarded to the host: the counter that counts this reason.
 struct ForwardReason(SpvCounter);
 
 impl SpvFastPath {
@@ -35,7 +35,7 @@ impl SpvFastPath {
         self.counters.read()
     }
 
-    /// Runs `read` and returns its answer only if all of it was read in one epoch.
+    /// Runs `read` and returns its answer only if the chain did not change (no new epoch began) during the read.
     fn within_one_epoch<T>(
         &self,
         now_ns: u64,
@@ -125,7 +125,8 @@ impl FastPath for SpvFastPath {
     }
 }
 
-/// Writes the reply to `root`; without a place the status is "unknown". Returns false if the reply does not fit.
+/// Writes the reply to `root`. If there is no location, the status is "unknown". Returns false if the reply does not
+/// fit.
 pub(crate) fn put_root(
     reply: &mut Reply,
     request: &NativeHeader,
@@ -176,19 +177,19 @@ pub(crate) fn put_roots(
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "one at a time, on the stack, where packets pass"
+    reason = "only one value exists at a time, on the stack; a box would need an allocation for each packet"
 )]
 pub(crate) enum FoundProof {
     /// The proof.
     Found(BlockProof),
     /// No connected block holds the transaction.
     Unknown,
-    /// The path is longer than the request has room for.
+    /// The path is longer than the space that the request reserves for it.
     TooLong { transactions: u32, depth: usize },
 }
 
-/// Writes the reply to `proof`, as long as a request with room for `room` hashes. Returns false if the reply does not
-/// fit.
+/// Writes the reply to `proof`. The reply has the length of its request, with space for `room` hashes. Returns false if
+/// the reply does not fit.
 pub(crate) fn put_proof(
     reply: &mut Reply,
     request: &NativeHeader,

@@ -1,4 +1,4 @@
-//! Follows a full node: a thread that keeps the host's chain in step with the node's, block by block.
+//! Follows a full node: a thread fetches the node's new blocks and changes the host's chain until it equals the node's.
 //!
 //! ```text
 //!   node --- announcement, blocks ---> Feed (lineside-bitcoin-node): which step is next
@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum wait of one call of the feed, so that the thread notices its end soon.
+/// Maximum time that one call of the feed waits, so that the thread soon notices that it must end.
 const FEED_WAIT_MAX: Duration = Duration::from_millis(200);
 /// Maximum number of accepted blocks that are connected in one change while the chain catches up. Each change of the
 /// chain waits for all answers in progress.
@@ -46,23 +46,24 @@ const BLOCKS_PER_CHANGE: usize = 200;
 const BLOCKS_PER_SYNC: u32 = 500;
 /// Minimum time between two requests for the node's height while the chain catches up.
 const HEIGHT_INTERVAL: Duration = Duration::from_secs(2);
-/// First and longest pause after a block that was refused.
+/// Shortest and longest pause after a refused block. The pause grows while blocks are refused repeatedly.
 const REFUSED_BLOCK_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
 /// Options of a follower.
 #[derive(Clone, Copy, Debug)]
 pub struct FollowOptions {
-    /// Number of confirmations that a block needs before it is answered from; at least 1.
+    /// Number of confirmations that a block needs before answers use it; at least 1.
     pub min_confirmations: u32,
     /// Number of newest blocks that are loaded into the fast path when the node's tip is reached.
     pub prefill_blocks: u32,
-    /// Reaction to a node with less work than the host. Laboratory tests break the rule to check that this is detected.
+    /// Reaction to a node whose chain has less work than the host's. Laboratory tests choose a wrong reaction, to check
+    /// that a test detects it.
     #[cfg(feature = "laboratory")]
     pub less_work: LessWork,
 }
 
 impl FollowOptions {
-    /// Returns the options of a follower.
+    /// Returns options with these values; in the laboratory the other options have their defaults.
     pub fn new(min_confirmations: u32, prefill_blocks: u32) -> Self {
         Self {
             min_confirmations,
@@ -73,10 +74,10 @@ impl FollowOptions {
     }
 }
 
-/// Thread that follows a node. Dropping it ends the thread, even during a call of the node.
+/// Thread that follows a node. Dropping this handle ends the thread, even while it waits for a reply of the node.
 pub struct NodeFollower {
     is_over: Arc<AtomicBool>,
-    /// Interrupts the call of the node that the thread waits for.
+    /// Interrupts the request to the node whose reply the thread waits for.
     interrupter: Interrupter,
     state: Arc<Mutex<NodeState>>,
     thread: Option<JoinHandle<()>>,
@@ -86,8 +87,8 @@ impl NodeFollower {
     /// Starts to follow `node`.
     ///
     /// # Errors
-    /// The system's error if the thread cannot be started; an error if the newest blocks cannot be held back; an error
-    /// if the first block of the chain is not the genesis block of its network.
+    /// The system's error if the thread cannot be started; an error if the blocks with too few confirmations cannot be
+    /// disconnected; an error if the first block of the chain is not the genesis block of its network.
     pub fn start(host: Arc<SpvHost>, node: Box<dyn Node>, options: FollowOptions) -> anyhow::Result<Self> {
         let state = NodeState {
             node: node.describe(),
@@ -97,8 +98,8 @@ impl NodeFollower {
         let signet = host.identity().signet;
         if let Some(first) = host.at_height(0).filter(|first| first.hash != genesis) {
             bail!(
-                "the chain store begins with {}, not with the genesis block of {}, {}: no node can be followed from \
-                 there; make another store by `lineside spv init`",
+                "the chain store begins with {}, not with the genesis block of {}, {}, so it cannot follow a node; \
+                 create another store with `lineside spv init`",
                 to_display(&first.hash),
                 host.network(),
                 to_display(&genesis)
@@ -187,7 +188,7 @@ struct Following {
     feed: Feed,
     /// Blocks above the connected ones that have too few confirmations, or wait to be connected together.
     unconnected: VecDeque<UnconnectedBlock>,
-    /// Branch of the node that is being fetched, if any.
+    /// Branch of the node's chain that the thread is fetching; `None` if the node's chain extends the host's.
     branch: Option<Branch>,
     options: FollowOptions,
     state: Arc<Mutex<NodeState>>,
@@ -198,11 +199,11 @@ struct Following {
     /// Number of blocks disconnected by the current reorganisation.
     disconnected: u32,
     asked_height: Option<Instant>,
-    /// Fetching of blocks that should be kept and are not.
+    /// State of fetching blocks whose bytes should be stored but are not.
     unkept: Unkept,
     /// True if the chain was equal to the node's before this step.
     was_at_tip: bool,
-    /// Last block that was refused.
+    /// Hash of the last refused block, so that a block that is offered repeatedly is counted once.
     last_refused: Option<[u8; 32]>,
     backoff: Backoff,
 }
@@ -221,8 +222,8 @@ enum StepError {
     Chain(#[from] ChainError),
 }
 
-/// Logs that blocks were connected, the last of which is `last`: at most one line in each second, because a new chain
-/// store connects thousands of blocks.
+/// Logs the number of connected blocks and the last one of them, `last`. At most one line is written in a second,
+/// because thousands of blocks are connected when a new chain store is filled.
 fn log_connected(last: &UnconnectedBlock, blocks: usize) {
     static LIMIT: LogLimit = LogLimit::new(Duration::from_secs(1));
     if let Some(left_out) = LIMIT.admit() {
@@ -267,7 +268,7 @@ impl Following {
                 Ok(false) => self.feed.compare_again(),
                 Err(error) => self.refuse(&error.into(), is_over),
             },
-            // The server is stopping; the node is not unreachable.
+            // The request was interrupted because the server is stopping, not because the node is unreachable.
             Event::Away { error, .. } if matches!(error.fault, NodeFault::Interrupted) => {}
             Event::Away { error, pause } => self.on_node_failed(&error, pause),
             Event::Pausing => {}
@@ -318,7 +319,8 @@ impl Following {
             };
         }
         self.unconnected.push_back(block);
-        // The next block after the tip is connected at once; during catch-up, many blocks together.
+        // If the chain was equal to the node's, a new block is connected at once. While the chain catches up, many
+        // blocks are connected together.
         let is_many = self.unconnected.len() >= self.confirmations() - 1 + BLOCKS_PER_CHANGE;
         if self.was_at_tip || is_many {
             self.connect_confirmed()?;
@@ -328,7 +330,8 @@ impl Following {
 
     /// Starts a branch: the node's chain differs from the compared one above `to_height`.
     fn leave_branch(&mut self, to_height: u32) {
-        // The node has left the branch that was being fetched: compare again from the connected blocks.
+        // The node's chain no longer contains the branch that was being fetched: compare it with the connected blocks
+        // again.
         if self.branch.take().is_some() {
             return;
         }
@@ -380,14 +383,14 @@ impl Following {
             fork = branch.fork,
             old_tip,
             new_tip,
-            "the node's chain was reorganised: blocks are replaced"
+            "the node's chain was reorganised, and blocks of the chain store are replaced"
         );
         Ok(())
     }
 
-    /// Called when the compared chain equals the node's: connects the confirmed blocks, or replaces the chain by the
-    /// fetched branch. Returns false if the branch has too little work, because the node's chain became shorter in the
-    /// meantime.
+    /// Completes the comparison when all blocks of the node's chain were fetched: connects the confirmed blocks, or
+    /// replaces the blocks above the fork by the fetched branch. Returns false if the branch has too little work,
+    /// because the node's chain became shorter in the meantime.
     fn settle(&mut self) -> Result<bool, ChainError> {
         let Some(branch) = &self.branch else {
             return self.connect_confirmed().map(|()| true);
@@ -405,7 +408,10 @@ impl Following {
     }
 
     #[cfg(not(feature = "laboratory"))]
-    #[expect(clippy::unused_self, reason = "the laboratory's has an option")]
+    #[expect(
+        clippy::unused_self,
+        reason = "with the feature `laboratory` the function reads an option"
+    )]
     fn follows_less_work(&self) -> bool {
         false
     }
@@ -414,7 +420,7 @@ impl Following {
         self.options.min_confirmations.max(1) as usize
     }
 
-    /// Connects the held blocks that have enough confirmations.
+    /// Connects the unconnected blocks that now have enough confirmations.
     fn connect_confirmed(&mut self) -> Result<(), ChainError> {
         let count = (self.unconnected.len() + 1).saturating_sub(self.confirmations());
         if count > 0 {
@@ -458,8 +464,8 @@ impl Following {
         state.store_failed.is_some()
     }
 
-    /// Called when the host's chain equals the node's: loads the newest blocks into the fast path, announces the tip
-    /// and makes the chain durable.
+    /// Completes a synchronisation when the host's chain equals the node's: loads the newest blocks into the fast path,
+    /// announces the tip and makes the chain durable.
     fn arrive(&mut self) -> Result<(), ChainError> {
         let blocks = std::mem::take(&mut self.unfilled).min(self.options.prefill_blocks);
         if blocks > 0 {
@@ -484,7 +490,7 @@ impl Following {
                 state.deepest = state.deepest.max(disconnected);
             }
             if !state.at_tip {
-                tracing::debug!(height, "the chain is equal to the node's");
+                tracing::debug!(height, "the host's chain is equal to the node's");
             }
             state.answered(true);
             state.node_height = height;
@@ -512,7 +518,7 @@ impl Following {
         });
     }
 
-    /// Handles a block that was refused: records the reason and pauses. The pause ends early when the thread must end.
+    /// Handles a refused block: records the reason and pauses. The pause ends early when the thread must end.
     fn refuse(&mut self, error: &StepError, is_over: &AtomicBool) {
         self.host.make_known();
         let why = error.to_string();
@@ -534,7 +540,7 @@ impl Following {
         }
         let end = Instant::now() + self.backoff.pause();
         while Instant::now() < end && !is_over.load(Relaxed) {
-            // The node's chain may grow during the pause.
+            // The node's chain may grow during the pause: request its height for the status.
             self.ask_height();
             std::thread::sleep(FEED_WAIT_MAX);
         }

@@ -1,4 +1,4 @@
-//! Further parts of the running service: the follower of a node, and the Electrum and HTTP server.
+//! Parts of the running service other than the UDP service: the follower of a node, and the Electrum and HTTP server.
 
 use crate::chain::StoreNetwork;
 use crate::config::{SpvConfig, host_and_port};
@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Burst allowance of a client, in seconds of its rate.
+/// Number of requests that a client may send at once, in seconds of its permitted rate.
 const BURST_S: u32 = 5;
 
-/// Number of additional connections to the node, for fetching blocks ahead while the chain catches up.
+/// Number of additional connections to the node, over which blocks are fetched in advance while the chain catches up.
 const EXTRA_CONNECTIONS: usize = 3;
 /// Interval between version requests to the upstream Electrum server.
 const UPSTREAM_PROBE: Duration = Duration::from_secs(10);
@@ -70,13 +70,14 @@ fn check_cookie(config: &SpvConfig) -> anyhow::Result<()> {
     match std::fs::read_dir(&folder) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(
-            "cookie file {}: neither the file nor its directory exists; give the `.cookie` of the node's data \
+            "cookie file {}: neither the file nor its directory exists; give the file `.cookie` in the node's data \
              directory (-datadir; in its folder testnet3, testnet4, signet or regtest for such a network)",
             file.display()
         ),
         Err(error) => Err(error).with_context(|| {
             format!(
-                "cookie file {}: this user cannot read its directory, in which the node creates it at each start",
+                "cookie file {}: the node creates this file at each start, but this user cannot read its directory; \
+                 give this user the right to read it",
                 file.display()
             )
         }),
@@ -135,8 +136,8 @@ fn wallets(config: &SpvConfig) -> anyhow::Result<Option<Config>> {
     }))
 }
 
-/// Returns the limits of the Electrum and HTTP server. Half of `memory_max` is for lines and replies, a quarter for
-/// trees.
+/// Returns the limits of the Electrum and HTTP server. Half of `memory_max` is for clients' lines and replies, a
+/// quarter for Merkle trees.
 fn limits(config: &SpvConfig) -> Limits {
     let burst = config.client_rate.saturating_mul(BURST_S);
     Limits {
@@ -179,7 +180,7 @@ pub struct Frontends {
 }
 
 impl Frontends {
-    /// Starts the prepared parts.
+    /// Starts the follower and the Electrum and HTTP server for which `prepared` has sockets and settings.
     ///
     /// # Errors
     /// The system's error if a thread cannot be started.
@@ -220,7 +221,7 @@ impl Frontends {
         all.into_iter().filter_map(endpoint).collect()
     }
 
-    /// Stops all parts.
+    /// Stops the follower and the Electrum and HTTP server.
     pub fn stop(&self) {
         drop(self.wallets.lock().unwrap_or_else(PoisonError::into_inner).take());
         drop(

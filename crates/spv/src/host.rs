@@ -1,8 +1,9 @@
-//! The host of `spv`: answers the requests that the fast path forwards, from the chain, and fills the fast path with
-//! the results.
+//! The host of `spv`: answers the requests that the fast path forwards from the chain, and writes the results into the
+//! fast-path table (a fill).
 //!
 //! Locks are taken in one order: the chain, then the fast path's writer. A fill holds the chain's read lock and a
-//! reorganisation its write lock, so a fill cannot come after the reorganisation that makes it wrong.
+//! reorganisation holds its write lock, so a fill with data of the old chain cannot be written after the
+//! reorganisation.
 
 mod kept;
 mod tables;
@@ -37,7 +38,7 @@ const TREE_CACHE_BYTES: usize = 32 << 20;
 /// Bytes of witness trees that the host caches.
 const WITNESS_TREE_CACHE_BYTES: usize = 16 << 20;
 
-/// Chain, and the fast path that is filled from it.
+/// Host of the service: a chain, and the writer of the fast path that is filled from this chain.
 pub struct SpvHost {
     identity: StoreNetwork,
     chain: RwLock<Box<dyn Chain>>,
@@ -50,9 +51,9 @@ pub struct SpvHost {
     witness_trees: TreeCache,
     /// True if the chain keeps witness data, so that blocks must be checked with their witnesses.
     keeps_witness: bool,
-    /// Number of the chain's current state; it only increases.
+    /// Number of the chain's current state; every change of the chain increases it.
     generation: AtomicU64,
-    /// Last generation that was announced.
+    /// Channel with the last announced value of `generation`.
     announced_generation: watch::Sender<u64>,
 }
 
@@ -115,20 +116,21 @@ impl SpvHost {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts a block. If it makes another branch the best one, the chain changes to that branch. Before any answer
-    /// from the new state is sent, all answers that the change invalidates have been sent and their lines removed. The
-    /// block is durable after [`SpvHost::sync`].
+    /// Accepts a block. If the block makes another branch the best one, the chain changes to that branch. Before any
+    /// answer from the new state is sent, all answers that the change invalidates have been sent, and their cache lines
+    /// have been removed. The block is durable after [`SpvHost::sync`].
     ///
     /// # Errors
-    /// The reason why the block was refused; nothing of it is kept then. [`Refused::Storage`] can also mean that the
-    /// chain accepted the block but stopped on the way to the best branch; fast path and host then agree on the block
-    /// where it stopped.
+    /// The reason why the block was refused; the chain then keeps no data of it. [`Refused::Storage`] can also mean
+    /// that the chain accepted the block, but a step to the best branch failed. Fast path and host then both answer at
+    /// the block before the failed step.
     pub fn submit(&self, raw_block: &[u8], detached: bool) -> Result<Submitted, Refused> {
-        // Checking is the slow part and needs no lock.
+        // Checking the block takes most of the time and needs no lock.
         let block = self.check(raw_block)?;
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         let submitted = self.change(chain.as_mut(), |chain, writer| {
-            // A detached block is answered from at once, possibly for transactions that another block also holds.
+            // A detached block is connected at once. Cache lines of its transactions may name another block that also
+            // holds them, so these lines are removed.
             forget(block.txids(), writer);
             let submitted = chain.accept(&block, detached)?;
             chain.keep(&block.hash(), raw_block).map_err(Refused::Storage)?;
@@ -141,10 +143,11 @@ impl SpvHost {
         submitted
     }
 
-    /// Changes to the best branch of a chain that received blocks by another way than [`SpvHost::submit`].
+    /// Changes to the best branch of the chain. This is for a chain that received blocks by other functions than
+    /// [`SpvHost::submit`].
     ///
     /// # Errors
-    /// Those of the chain. Fast path and host agree even then, on the block where the change stopped.
+    /// The errors of the chain. If a step fails, fast path and host both answer at the block before this step.
     pub fn follow(&self) -> Result<(), ChainError> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         self.change(chain.as_mut(), follow)
@@ -155,7 +158,7 @@ impl SpvHost {
         self.chain().tip()
     }
 
-    /// Returns the number of blocks in the chain, and of transactions in them.
+    /// Returns the number of blocks in the chain, and the number of transactions in these blocks.
     pub fn size(&self) -> (u64, u64) {
         self.chain().size()
     }
@@ -168,7 +171,7 @@ impl SpvHost {
     /// Makes every accepted block durable.
     ///
     /// # Errors
-    /// Those of the chain, which accepts no block after that.
+    /// The errors of the chain. After an error the chain accepts no block.
     pub fn sync(&self) -> Result<(), ChainError> {
         self.chain.write().unwrap_or_else(PoisonError::into_inner).sync()
     }
@@ -178,8 +181,9 @@ impl SpvHost {
     fn change<T>(&self, chain: &mut dyn Chain, act: impl FnOnce(&mut dyn Chain, &mut dyn SpvFill) -> T) -> T {
         let mut writer = self.writer();
         writer.begin();
-        // Since `begin` the fast path forwards, and the host finds answers only under the chain's lock, which the
-        // caller holds. Answers that were found before are being sent; wait for them.
+        // After `begin` the fast path forwards all requests, and the host finds answers only under the chain's lock,
+        // which the caller of this function holds. Answers that were found earlier may still be in transmission: wait
+        // until they have been sent.
         self.readers.wait();
         let done = act(chain, writer.as_mut());
         self.generation.fetch_add(1, Relaxed);
@@ -187,8 +191,8 @@ impl SpvHost {
         done
     }
 
-    /// Loads every transaction of the newest `blocks` connected blocks into the fast path, and as many of their trees
-    /// as fit. Stops at the first block that cannot be read.
+    /// Loads every transaction of the newest `blocks` connected blocks into the fast path, and as many Merkle trees of
+    /// these blocks as fit. Stops at the first block that cannot be read.
     pub fn prefill(&self, blocks: u32) {
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
         let Some(tip) = chain.tip().filter(|_| blocks > 0 && self.tables.roots) else {
@@ -212,7 +216,10 @@ impl SpvHost {
                 Ok(())
             });
             if let Err(error) = filled {
-                tracing::warn!(%error, height, "the fast path could not be filled in advance");
+                tracing::warn!(
+                    %error, height,
+                    "the fast path could not be filled with the newest blocks; requests fill it instead"
+                );
                 return;
             }
         }
@@ -257,12 +264,12 @@ impl SpvHost {
     /// Returns the Merkle tree of `block`, which has at most 2^14 transactions.
     fn tree(&self, chain: &dyn Chain, block: BlockId) -> Result<Arc<Tree>, ChainError> {
         self.trees.get(block, || {
-            // Every block of the chain has at least one transaction.
+            // `Tree::new` fails only for a block without transactions, and the chain has no such block.
             Tree::new(&chain.txids(block)?).map_err(|_| ChainError::NoSuchBlock(block.0))
         })
     }
 
-    /// Returns the proof of `txid`, and loads its line and tree into the fast path.
+    /// Returns the proof of `txid`, and writes the transaction's cache line and its block's tree into the fast path.
     fn prove_and_fill(&self, chain: &dyn Chain, txid: &Hash, room: usize) -> Result<FoundProof, ChainError> {
         let Some(location) = chain.locate(txid)? else {
             return Ok(FoundProof::Unknown);
@@ -309,7 +316,8 @@ impl SpvHost {
                     &location.map_or([0; SPV_PAPER_REPLY_BYTES], |place| place.root),
                 )
             }
-            // The paper's format has no status for an error, and no reply does not mean "unknown".
+            // The paper's format has no status for an error, so no reply is sent; a client must not read "unknown" from
+            // a failed lookup.
             Err(error) => {
                 cannot_tell(&error);
                 Verdict::Forward
@@ -373,8 +381,8 @@ impl SpvHost {
 /// fast path never answers for these transactions (`StoreWriter::fill`), and the host answers each source at most once
 /// a second.
 struct Echoes {
-    /// Time of the last answer to the sources that hash to this entry, in ns of CLOCK_MONOTONIC. Sources that share an
-    /// entry wait for each other, so a large number of sources cannot evict an entry.
+    /// Time of the last answer to the sources that hash to this entry, in nanoseconds of CLOCK_MONOTONIC. Sources with
+    /// the same entry share its limit of one answer per second, so an attacker with many sources cannot evict an entry.
     answered_ns: Box<[AtomicU64]>,
     hasher: RandomState,
 }
@@ -424,8 +432,8 @@ fn put(reply: &mut Reply, bytes: &[u8]) -> Verdict {
     }
 }
 
-/// Takes the steps to the best chain. Before each step, the lines that it invalidates are removed from the fast path,
-/// so that the fast path is correct even if a step fails.
+/// Takes the steps to the best chain. Before each step, the cache lines that the step invalidates are removed from the
+/// fast path, so that the fast path is correct even if the step fails.
 fn follow(chain: &mut dyn Chain, writer: &mut dyn SpvFill) -> Result<(), ChainError> {
     let plan = chain.plan()?;
     for &id in &plan.disconnect {
@@ -440,7 +448,8 @@ fn follow(chain: &mut dyn Chain, writer: &mut dyn SpvFill) -> Result<(), ChainEr
     Ok(())
 }
 
-/// Removes the lines of a block's transactions: they may name another block that also holds a transaction.
+/// Removes the cache lines of a block's transactions, because a line may name another block that holds the same
+/// transaction.
 fn forget(txids: &[Hash], writer: &mut dyn SpvFill) {
     for txid in txids {
         writer.invalidate(txid);
@@ -477,7 +486,7 @@ fn headers_of(chain: &dyn Chain, range: HeaderRange) -> Result<Vec<[u8; SPV_HEAD
 }
 
 fn cannot_tell(error: &ChainError) {
-    tracing::error!(%error, "the chain cannot look up a transaction");
+    tracing::error!(%error, "the chain store cannot look up a transaction; if this is repeated, restart the server");
 }
 
 /// Returns the chain's tip; zeros for an empty chain.

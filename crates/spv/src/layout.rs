@@ -9,105 +9,109 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 #[repr(C)]
 #[derive(Debug)]
 pub struct SpvLine {
-    /// odd while being written
+    /// sequence number; odd while the host writes the entry
     pub seq: AtomicU64,
     /// the whole TXID, wire byte order
     pub txid: [AtomicU64; 4],
     /// index into the block table
     pub block: AtomicU32,
-    /// generation of that block when filled; 0: empty line
+    /// generation of the block when the line was filled; 0: the line is empty
     pub generation: AtomicU32,
-    /// position of the transaction in that block
+    /// position of the transaction in the block
     pub index: AtomicU32,
-    /// zero
+    /// reserved: zero
     pub reserved: AtomicU32,
-    /// zero
+    /// reserved: zero
     pub reserved_2: AtomicU64,
 }
 
 const _: () = assert!(size_of::<SpvLine>() == 64);
 
-// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for SpvLine {}
 
 /// Block whose transactions may be cached. All its lines become invalid when its generation changes.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SpvBlock {
-    /// odd while being written; a line is valid only with the same generation
+    /// odd while the host writes the entry; a line is valid only if it names the same generation
     pub generation: AtomicU32,
-    /// height, or 0xffffffff
+    /// height of the block; 0xffffffff: unknown
     pub height: AtomicU32,
     /// Merkle root, wire byte order
     pub root: [AtomicU64; 4],
     /// sum of the root's eight 32-bit words in memory order, for the checksum of a paper reply
     pub root_sum: AtomicU64,
-    /// first node of the block's tree, with its stamp in the upper half; 0: no tree
+    /// index of the tree's first node, with the tree's stamp in the upper half; 0: no tree
     pub tree: AtomicU64,
-    /// number of transactions in the block; only with a tree
+    /// number of transactions in the block; set only if the block has a tree
     pub transactions: AtomicU32,
-    /// length of the tree's paths; only with a tree
+    /// number of hashes in a path of the tree; set only if the block has a tree
     pub depth: AtomicU32,
     /// block hash, wire byte order
     pub hash: [AtomicU64; 4],
-    /// zero
+    /// reserved: zero
     pub reserved_2: [AtomicU64; 4],
 }
 
 const _: () = assert!(size_of::<SpvBlock>() == 128);
 
-// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for SpvBlock {}
 
 /// Node of a Merkle tree, or 32 bytes of the header before the tree.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SpvNode {
-    /// wire byte order
+    /// hash of the node, wire byte order
     pub hash: [AtomicU64; 4],
 }
 
 const _: () = assert!(size_of::<SpvNode>() == 32);
 
-// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for SpvNode {}
 
 /// State of the whole cache: lease, epoch, tip, hash key and geometry.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SpvControl {
-    /// the fast path answers only before this CLOCK_MONOTONIC time
+    /// end of the lease: the fast path answers only before this CLOCK_MONOTONIC time
     pub lease_until_ns: AtomicU64,
-    /// odd while the chain changes: the fast path forwards everything
+    /// epoch; odd while the chain changes, and then the fast path forwards everything
     pub epoch: AtomicU64,
     /// key of the index hash: two words of NH, one odd multiplier
     pub key: [AtomicU64; 3],
-    /// best block
+    /// hash of the best block
     pub tip_hash: [AtomicU64; 4],
-    /// height of the best block
+    /// height of the best block at the time of the reply
     pub tip_height: AtomicU32,
     /// log2 of the number of sets
     pub set_bits: AtomicU32,
     /// number of lines in a set: 1, 2 or 4
     pub ways: AtomicU32,
-    /// number of block slots - 1
+    /// number of block slots minus 1
     pub block_mask: AtomicU32,
-    /// 1: index by the TXID's low bits, as the paper does; 0: keyed hash
+    /// 1: the low bits of a TXID choose its set, as in the paper; 0: a keyed hash chooses it
     pub paper_index: AtomicU32,
     /// 1: the paper's packets are answered; 0: dropped
     pub paper_format: AtomicU32,
-    /// 3; a cache with another number is not adopted
+    /// version of the layout, 3; a server does not take over a cache of another version
     pub layout_version: AtomicU32,
-    /// number of nodes for trees; 0: none, and only the host answers proofs
+    /// number of tree nodes; 0: there are no trees, and only the host answers proofs
     pub tree_nodes: AtomicU32,
-    /// state of the chain that filled the lines; a daemon keeps them only if its chain contains it
+    /// id of the chain state that filled the lines; kept only if the server has this state
     pub chain_state: AtomicU64,
-    /// zero
+    /// reserved: zero
     pub reserved_2: [AtomicU64; 8],
 }
 
 const _: () = assert!(size_of::<SpvControl>() == 176);
 
-// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for SpvControl {}
 

@@ -22,10 +22,10 @@
 //! ```
 //!
 //! [`fastpath`] is the executable specification of the fast path; it reads the table in [`store`] through [`reader`].
-//! [`writer`] holds the single writer that fills it. [`chain`] stores blocks and transactions, and [`host`] answers
-//! from it. [`follow`] keeps the chain in step with a full node, and [`wallets`] presents it to the Electrum server.
-//! [`client`] sends requests and [`reply`] parses replies. [`datapath`] describes the service to the
-//! datapaths.
+//! [`writer`] contains the only writer of this table. [`chain`] stores blocks and transactions, and [`host`] answers
+//! from the chain. [`follow`] fetches new blocks from a full node into the chain, and [`wallets`] presents the chain to
+//! the Electrum server. [`client`] sends requests and [`reply`] parses replies. [`datapath`] describes the XDP program
+//! and its maps to the loader.
 //!
 //! ```no_run
 //! use lineside_spv::client::Client;

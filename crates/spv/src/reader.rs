@@ -1,7 +1,8 @@
-//! Lock-free reads of the store, concurrent with its single writer. Specification of `xdp/spv_store.h`.
+//! Lock-free reads of the store, concurrent with its single writer. This module is the specification of
+//! `xdp/spv_store.h`.
 //!
-//! An answer is valid only if nothing that it was read from changed in the meantime: the line's sequence number, the
-//! block's generation and, around the whole read, the epoch.
+//! An answer is valid only if three values did not change during its reads: the sequence number of the cache line, the
+//! generation of the block and, around the whole read, the epoch of the table.
 
 use crate::chain::Tip;
 use crate::layout::{SpvBlock, SpvLine};
@@ -10,8 +11,8 @@ use lineside_fastpath::lease;
 use lineside_wire::{SPV_HEADER_BYTES, SPV_PROOF_DEPTH_MAX, SPV_TREE_HEAD_NODES};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
 
-/// Read section of the fast path. The data read in it is valid only if [`Session::is_unchanged`] returns true at its
-/// end.
+/// Read section of the fast path. Data that is read in a section is valid only if [`Session::is_unchanged`] returns
+/// true at the end of the section.
 pub struct Session<'a> {
     store: &'a Store,
     epoch: u64,
@@ -28,7 +29,8 @@ pub struct TxLocation {
     pub height: u32,
 }
 
-/// Proof of a transaction: its block, and the path to the block's Merkle root, in the form of a packet.
+/// Proof of a transaction: its block, and the path to the block's Merkle root, in the form in which a reply contains
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockProof {
     /// Header of the block.
@@ -48,14 +50,14 @@ pub struct BlockProof {
 /// Reason why the fast path has no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoProof {
-    /// No valid line has the TXID, or its block has no valid tree.
+    /// No valid cache line has the TXID, or the tree of the transaction's block is not in the table.
     Missing,
-    /// The path exceeds the available space.
+    /// The path is longer than the space that the request reserves for it.
     TooLong,
 }
 
 impl<'a> Session<'a> {
-    /// Begins a read section; `None` while the chain changes or after the lease has ended.
+    /// Begins a read section. Returns `None` while the chain changes, or after the lease has ended.
     pub fn begin(store: &'a Store, now_ns: u64) -> Option<Self> {
         let control = store.control();
         let epoch = control.epoch.load(Acquire);
@@ -78,8 +80,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns the location of `txid` if a valid line has it and the line's block was not dropped. The first line of
-    /// the set with the TXID's first word decides: the writer ensures that a set has at most one.
+    /// Returns the location of `txid` if a valid line has it and the line's block was not dropped. Only the first line
+    /// whose first word equals that of the TXID is examined: the writer ensures that a set has at most one such line.
     pub fn find(&self, txid: &Hash) -> Option<TxLocation> {
         let (block, generation, _) = self.block_of(txid)?;
         block_body(block, generation)
@@ -90,8 +92,8 @@ impl<'a> Session<'a> {
         store.control().tree_nodes.load(Relaxed) != 0
     }
 
-    /// Returns the location of `txid` and its path of at most `room` hashes, if a valid line has it and its block's
-    /// tree is in the table.
+    /// Returns the proof of `txid`, with a path of at most `room` hashes, if a valid line has the TXID and the tree of
+    /// its block is in the table.
     ///
     /// # Errors
     /// [`NoProof`]
@@ -125,7 +127,7 @@ impl<'a> Session<'a> {
     /// Reads header and path from the tree at node `first`.
     fn tree_body(&self, first: u32, proof: &mut BlockProof) {
         let nodes = self.store.trees.as_slice();
-        // The number of nodes is a power of two.
+        // The mask keeps the index within the table: the number of nodes is a power of two.
         let node = |at: u32| {
             let node = &nodes[at as usize & (nodes.len() - 1)];
             store::bytes(&store::load(&node.hash))
@@ -142,8 +144,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns the block that a valid line of `txid` names, the block's generation in the line, and the transaction's
-    /// index.
+    /// Returns the block that a valid line of `txid` names, the generation of this block in the line, and the
+    /// transaction's index in the block.
     fn block_of(&self, txid: &Hash) -> Option<(&'a SpvBlock, u32, u32)> {
         let txid = store::words(txid);
         let mut set = self.store.set(&txid).iter();

@@ -27,7 +27,7 @@ pub fn parse(op: u8, request_id: u64, datagram: &[u8]) -> Option<(Status, &[u8])
         && header.request_id.get() == request_id
         && usize::from(header.length.get()) == body.len();
     let status = Status::from_code(header.status.get())?;
-    // A server of another version reports in its own version that it does not support ours.
+    // A server of another protocol version answers with its own version number and the status `UnsupportedVersion`.
     let known = header.version == NATIVE_VERSION || status == Status::UnsupportedVersion;
     (ours && known).then_some((status, body))
 }
@@ -85,13 +85,13 @@ pub fn roots(status: Status, body: &[u8], count: usize) -> Option<Answer<Vec<Opt
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a short-lived value")]
 pub enum Proven {
-    /// The proof, not verified here; `None` if no connected block holds the transaction.
+    /// The proof as the server sent it, not verified; `None` if no connected block holds the transaction.
     Answered(Answer<Option<TransactionProof>>),
-    /// The path has this number of hashes, more than the request had room for.
+    /// The path has this number of hashes, more than fit into the space that the request reserved.
     TooLong(u32),
 }
 
-/// Returns the contents of a reply to `proof` with room for `room` hashes; `None` if it is malformed.
+/// Returns the contents of a reply to `proof` with space for `room` hashes; `None` if the reply is malformed.
 pub fn proof(status: Status, body: &[u8], room: usize) -> Option<Proven> {
     let (reply, rest) = ProofReply::ref_from_prefix(body).ok()?;
     let hashes = <[Hash]>::ref_from_bytes(rest).ok()?;
@@ -118,7 +118,7 @@ pub fn proof(status: Status, body: &[u8], room: usize) -> Option<Proven> {
     Some(Proven::Answered(Answer { result, tip }))
 }
 
-/// A transaction's WTXID and its proof, not verified here.
+/// A transaction's WTXID and its proof as the server sent them; they are not verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedWitness {
     /// WTXID of the transaction in wire byte order, as claimed by the server; zeros for a coinbase.
@@ -161,9 +161,9 @@ impl ServedWitness {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a short-lived value")]
 pub enum WitnessProven {
-    /// The proof, not verified here; `None` if no connected block holds the transaction.
+    /// The proof as the server sent it, not verified; `None` if no connected block holds the transaction.
     Answered(Answer<Option<ServedWitness>>),
-    /// The proof needs this many bytes of room, more than the request had.
+    /// The proof needs this number of bytes, more than the request reserved.
     TooLong(u64),
     /// The server keeps no witness data.
     NotKept,
@@ -171,7 +171,7 @@ pub enum WitnessProven {
     NoCommitment,
 }
 
-/// Returns the contents of a reply to `witness_proof` with `room` bytes of room; `None` if it is malformed.
+/// Returns the contents of a reply to `witness_proof` with space for `room` bytes; `None` if the reply is malformed.
 pub fn witness_proof(status: Status, body: &[u8], room: usize) -> Option<WitnessProven> {
     let (reply, rest) = WitnessReply::ref_from_prefix(body).ok()?;
     if rest.len() != room {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_found_unknown_or_broken() {
+    fn an_item_of_roots_is_found_or_unknown_or_malformed() {
         let answer = roots(Status::Ok, &body(&[0, 1]), 2).unwrap();
         assert_eq!(
             answer.result.iter().map(Option::is_some).collect::<Vec<_>>(),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_must_agree_and_the_whole_must_be_ok() {
+    fn roots_needs_the_requested_number_of_items_and_the_status_ok() {
         let mut lying = body(&[0, 0]);
         lying[39] = 1;
         assert_eq!(roots(Status::Ok, &lying, 2), None);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_its_requests_own() {
+    fn a_reply_to_another_request_is_ignored() {
         let mut reply = native::request_header(SPV_OP_ROOT | NATIVE_REPLY_BIT, 5, 2)
             .as_bytes()
             .to_vec();

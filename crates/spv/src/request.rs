@@ -14,17 +14,17 @@ use zerocopy::FromBytes;
 pub enum Request<'a> {
     /// One TXID.
     Root(&'a NativeHeader, &'a Hash),
-    /// 1 to [`SPV_ROOTS_MAX`] items, each with its TXID in the place of the root in the reply. The padding of the items
-    /// is not checked yet: see [`is_padded`].
+    /// 1 to [`SPV_ROOTS_MAX`] items. Each has its TXID in the field in which the reply has the root. The padding of the
+    /// items is not checked yet: see [`is_padded`].
     Roots(&'a NativeHeader, &'a [RootItem]),
-    /// One TXID whose Merkle path is requested, and the number of hashes that the reply has room for.
+    /// One TXID whose Merkle path is requested, and the number of hashes that fit into the reply.
     Proof(&'a NativeHeader, &'a Hash, usize),
-    /// One TXID whose WTXID and witness path are requested, and the bytes that the reply has room for after its fixed
-    /// part.
+    /// One TXID whose WTXID and witness path are requested, and the number of bytes that fit into the reply after its
+    /// fixed part.
     WitnessProof(&'a NativeHeader, &'a Hash, usize),
-    /// One WTXID whose witness path is requested, and the bytes that the reply has room for after its fixed part.
+    /// One WTXID whose witness path is requested, and the number of bytes that fit into the reply after its fixed part.
     WtxidProof(&'a NativeHeader, &'a Hash, usize),
-    /// Headers of the chain.
+    /// Range of headers of the chain.
     Headers(&'a NativeHeader, HeaderRange),
 }
 
@@ -33,9 +33,9 @@ pub enum Request<'a> {
 pub struct HeaderRange {
     /// Height of the first header.
     pub start: u32,
-    /// Number of headers: 1 to `headers_max`.
+    /// Number of requested headers: 1 to `headers_max`.
     pub count: usize,
-    /// Number of headers that the reply has room for.
+    /// Number of headers that fit into the reply.
     pub headers_max: usize,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Request<'a> {
     /// Parses a packet that carries the native magic and no reply bit.
     ///
     /// # Errors
-    /// The status to refuse the request with.
+    /// The status with which the host refuses the request.
     pub fn parse(payload: &'a [u8]) -> Result<Self, Status> {
         let (header, body) = native::parse_request(payload)?;
         match header.op {
@@ -66,9 +66,9 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Returns true if 32 bytes are the paper's reply "unknown" and therefore not a request. No transaction has that id.
-/// This ends a reflection loop between two servers on ports of the attacker's choice, started by a forged packet. The
-/// host handles roots that are also TXIDs (`Echoes` in host.rs).
+/// Returns true if 32 bytes are the paper's reply "unknown" (zeros), which no transaction has as its id. Such a packet
+/// is not answered. Otherwise a forged packet could make two servers send this reply to each other forever. The host
+/// handles replies whose root is also a TXID (`Echoes` in host.rs).
 pub fn is_unknown_reply(txid: &Hash) -> bool {
     is_zero(txid)
 }

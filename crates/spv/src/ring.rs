@@ -3,7 +3,7 @@
 use crate::store::TREE_ALIGN;
 use std::collections::BTreeMap;
 
-/// Nodes that a tree occupies.
+/// Range of nodes that one tree occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
     /// Slot of the tree's block in the block table.
@@ -13,7 +13,7 @@ pub(crate) struct Region {
     end: u32,
 }
 
-/// Allocated regions of the nodes, by their first node. No two regions overlap.
+/// Ring of nodes, with its allocated regions by their first node. No two regions overlap.
 #[derive(Debug)]
 pub(crate) struct Ring {
     nodes: u32,
@@ -44,8 +44,8 @@ impl Ring {
         regions.map(|(start, region)| u64::from(region.end - start)).sum()
     }
 
-    /// Allocates a region of `length` nodes, a multiple of [`TREE_ALIGN`]. Returns its reference (see
-    /// [`Region::word`]) and the removed regions, which it overwrites; `None` if the table is too small.
+    /// Allocates a region of `length` nodes, a multiple of [`TREE_ALIGN`]. Returns the reference to the region (see
+    /// [`Region::word`]) and the older regions that it overwrites, which are removed; `None` if the table is too small.
     pub fn take(&mut self, length: u32, slot: u32) -> Option<(u64, Vec<Region>)> {
         debug_assert!(length > 0 && length.is_multiple_of(TREE_ALIGN));
         if length > self.nodes {
@@ -62,7 +62,7 @@ impl Ring {
             .iter()
             .filter_map(|first| self.regions.remove(first))
             .collect();
-        // Stamp 0 with node 0 would mean "no tree".
+        // The stamp is never 0, because a reference with stamp 0 and node 0 means "no tree".
         self.stamp = self.stamp.checked_add(1).unwrap_or(1);
         let word = u64::from(self.stamp) << 32 | u64::from(start);
         self.regions.insert(start, Region { slot, word, end });
@@ -70,7 +70,7 @@ impl Ring {
         Some((word, evicted))
     }
 
-    /// Adds a region that an earlier writer allocated. Returns false if the word cannot be one of a region.
+    /// Adds a region that an earlier writer allocated. Returns false if `word` is not a valid reference to a region.
     pub fn adopt(&mut self, length: u32, slot: u32, word: u64) -> bool {
         let (start, stamp) = (word as u32, (word >> 32) as u32);
         let Some(end) = start.checked_add(length).filter(|end| *end <= self.nodes) else {
@@ -100,10 +100,10 @@ mod tests {
     use lineside_testkit::Random;
 
     #[test]
-    fn a_region_is_lost_when_another_takes_one_of_its_nodes_and_never_before() {
+    fn a_region_is_removed_exactly_when_a_new_one_overwrites_one_of_its_nodes() {
         let mut random = Random(5);
         let mut ring = Ring::new(64);
-        // Oracle: the word of the region that each node belongs to.
+        // Independent model: for each node, the reference of the region to which it belongs.
         let mut owner = [0; 64];
         let mut words = std::collections::HashSet::new();
         for slot in 0..10_000 {
@@ -112,7 +112,7 @@ mod tests {
                 assert!(length > 64);
                 continue;
             };
-            assert!(words.insert(word), "a word twice");
+            assert!(words.insert(word), "a reference was used twice");
             let start = word as u32 as usize;
             let taken = start..start + length as usize;
             let mut lost: Vec<u64> = owner[taken.clone()]
@@ -133,12 +133,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_adopted_lies_within_and_apart_and_is_stamped_before_all_that_comes() {
+    fn adopted_regions_are_in_range_and_do_not_overlap_and_later_stamps_are_greater() {
         let mut ring = Ring::new(64);
         let word = |stamp: u64, first: u64| stamp << 32 | first;
         assert!(ring.adopt(8, 1, word(7, 8)));
         assert!(!ring.adopt(8, 2, word(8, 12)), "overlaps");
-        assert!(!ring.adopt(16, 2, word(8, 0)), "overlaps from below");
+        assert!(!ring.adopt(16, 2, word(8, 0)), "overlaps a region above it");
         assert!(!ring.adopt(8, 2, word(0, 32)), "no stamp");
         assert!(!ring.adopt(8, 2, word(3, 60)), "beyond the end");
         assert!(!ring.adopt(8, 2, word(3, u32::MAX.into())), "far beyond the end");

@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Registration of the service.
+/// Definition of the service, by which the daemon starts it.
 pub const DEF: ServiceDef = ServiceDef {
     name: "spv",
     may_repeat: false,
@@ -42,7 +42,7 @@ fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
 
 struct SpvService {
     config: SpvConfig,
-    /// Sockets and keys, opened by `privileged_init`.
+    /// Sockets and keys, which `privileged_init` opened; `None` before that and after the start.
     prepared: Option<Prepared>,
 }
 
@@ -52,7 +52,7 @@ struct SpvState {
     fastpath: Arc<SpvFastPath>,
     host: Arc<SpvHost>,
     frontends: Frontends,
-    /// True if the table of an earlier process was adopted with its contents.
+    /// True if this process uses the fast-path table of an earlier process with its contents.
     was_kept: bool,
 }
 
@@ -66,7 +66,7 @@ impl Service for SpvService {
     }
 
     fn listens(&self) -> Vec<Listen> {
-        // The other addresses use TCP and cannot conflict with the port of a fast path.
+        // The Electrum and HTTP addresses use TCP and cannot conflict with the UDP port of a fast path.
         vec![Listen {
             key: "listen",
             address: self.config.listen,
@@ -76,8 +76,9 @@ impl Service for SpvService {
 
     fn warnings(&self) -> Vec<String> {
         let paper = self.config.paper_index;
-        let warning = paper
-            .then(|| "[spv] paper_index = true: clients can choose TXIDs that share one line".to_owned());
+        let warning = paper.then(|| {
+            "[spv] paper_index = true: attackers can choose TXIDs that use the same cache line".to_owned()
+        });
         warning.into_iter().collect()
     }
 
@@ -108,7 +109,8 @@ impl Service for SpvService {
     }
 
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
-        // Opening the store starts threads, which must not have more rights than the others; so `start` opens it.
+        // `start` opens the store, not this function: opening it starts threads, which would keep the rights that the
+        // process drops after this function.
         let network = network_of(&self.config)?;
         if self.config.keep_blocks {
             ChainStore::make_blocks_folder(data_of(&self.config)?)?;
@@ -122,7 +124,7 @@ impl Service for SpvService {
         if self.config.index == IndexName::Disk {
             rights = rights.with_database();
         }
-        // Bitcoin Core creates a new cookie file at each start, so the directory must be readable.
+        // Bitcoin Core creates a new cookie file at each start, so the sandbox must allow reads in its directory.
         rights
             .reads
             .extend(frontends::cookie(&self.config).map(|(_, folder)| folder));
@@ -185,7 +187,8 @@ impl Service for SpvService {
             was_kept,
         });
         let is_well = move || {
-            // Returns when the host's lock is free. If the host is stuck, the lease is not renewed and ends.
+            // `tip` waits for the host's lock. If the host is stuck, this call does not return, the lease is not
+            // renewed, and it ends.
             status_host.tip();
             true
         };
@@ -202,7 +205,7 @@ impl Leased for SpvState {
 
     fn note(&self) -> &'static str {
         match self.was_kept {
-            true => ", the fast path kept from before",
+            true => ", with the fast-path table of the previous process",
             false => "",
         }
     }
@@ -280,8 +283,8 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
         let missing = chain.keep_blocks(data).with_context(opening)?;
         if missing > 0 {
             warnings.push(format!(
-                "{}: {missing} blocks of the chain are not kept, although an earlier one is; they are fetched \
-                 from the node, if one is followed",
+                "{}: the files of `keep_blocks` lack {missing} blocks after their first block; the server fetches \
+                 them if `node` is set",
                 data.display()
             ));
         }

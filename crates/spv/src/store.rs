@@ -1,9 +1,9 @@
-//! The fast-path table: lines, block table, Merkle trees and control word, in memory that the host, the socket datapath
-//! and the XDP program share. `spec/spv.toml` describes every field.
+//! The fast-path table: cache lines, block table, Merkle trees and the state of the whole table, in memory that the
+//! host, the socket datapath and the XDP program share. `spec/spv.toml` describes every field.
 //!
-//! A line names a block and that block's generation. Increasing a block's generation invalidates all its lines at once,
-//! and a late fill for a dropped block writes a line that no reader accepts. A block refers to its tree by the tree's
-//! first node and a stamp that no earlier tree had.
+//! A cache line names a block and the block's generation. Increasing a block's generation invalidates all its lines at
+//! once. If a line is filled for a block that was dropped in the meantime, no reader accepts the line. A block refers
+//! to its tree by the tree's first node and a stamp that no earlier tree had.
 
 use crate::layout::{SpvBlock, SpvControl, SpvLine, SpvNode};
 use lineside_fastpath::hash;
@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// show.
 pub type Hash = [u8; 32];
 
-/// Version of the layout below; memory with another version is not adopted.
+/// Version of the table's layout. The contents of memory with another version are not used.
 pub const LAYOUT_VERSION: u32 = 3;
 
 /// Maximum number of lines that an estimate of the table's use reads.
 const SAMPLES: usize = 1 << 15;
 
-/// Size of a store, and placement of TXIDs in it.
+/// Sizes of a store's tables, and the rule that selects the cache lines of a TXID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Binary logarithm of the number of lines; 22 in the paper.
@@ -31,7 +31,8 @@ pub struct Geometry {
     pub ways: u32,
     /// Binary logarithm of the number of blocks that cached lines can refer to.
     pub block_bits: u32,
-    /// Binary logarithm of the number of nodes of 32 bytes for Merkle trees; 0: no trees, only the host answers proofs.
+    /// Binary logarithm of the number of nodes for Merkle trees, of 32 bytes each; 0: the table has no trees, and only
+    /// the host answers proofs.
     pub tree_bits: u32,
     /// True: the low bits of the TXID choose the set, as in the paper; false: a keyed hash.
     pub paper_index: bool,
@@ -63,7 +64,7 @@ impl Geometry {
         1 << self.block_bits
     }
 
-    /// Returns the number of nodes for Merkle trees; 0: no trees.
+    /// Returns the number of nodes for Merkle trees; 0: the table has no trees.
     pub const fn tree_nodes(&self) -> usize {
         if self.tree_bits == 0 {
             0
@@ -72,7 +73,8 @@ impl Geometry {
         }
     }
 
-    /// Returns the number of nodes in the table's memory, which is never empty.
+    /// Returns the number of nodes in the table's memory. It is not 0 even without trees, because a BPF map cannot be
+    /// empty.
     pub const fn tree_entries(&self) -> usize {
         match self.tree_nodes() {
             0 => TREE_ALIGN as usize,
@@ -116,7 +118,7 @@ pub struct Store {
     pub blocks: Table<SpvBlock>,
     /// Merkle trees, each in consecutive nodes.
     pub trees: Table<SpvNode>,
-    /// Control word: one entry.
+    /// State of the whole table (lease, epoch, tip, geometry), in one entry.
     pub control: Table<SpvControl>,
 }
 
@@ -147,7 +149,7 @@ impl Store {
             && self.control.as_slice().len() == 1;
         let fault = geometry
             .fault()
-            .or((!sizes_fit).then_some("tables of another size"));
+            .or((!sizes_fit).then_some("the memory has tables of another size"));
         if let Some(fault) = fault {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, fault));
         }
@@ -175,7 +177,7 @@ impl Store {
             && self.paper_format() == geometry.paper_format
     }
 
-    /// Returns the control word.
+    /// Returns the state of the whole table: lease, epoch, tip, geometry.
     pub fn control(&self) -> &SpvControl {
         &self.control.as_slice()[0]
     }
@@ -185,8 +187,9 @@ impl Store {
         self.control().paper_format.load(Relaxed) != 0
     }
 
-    /// Returns the number of lines that a request can be answered from, estimated from [`SAMPLES`] lines at equal
-    /// distances if the table has more. The hash spreads lines evenly, so the error is below 1 % of the table.
+    /// Returns the number of cache lines in use. If the table has more than [`SAMPLES`] lines, the number is estimated
+    /// from this number of lines at equal distances. The hash spreads lines evenly, so the error is below 1 % of the
+    /// table.
     pub fn used_lines(&self) -> u64 {
         let (lines, blocks) = (self.lines.as_slice(), self.blocks.as_slice());
         let step = lines.len().div_ceil(SAMPLES).max(1);
@@ -195,7 +198,8 @@ impl Store {
             let block = blocks.get(line.block.load(Relaxed) as usize);
             generation != 0 && block.is_some_and(|block| block.generation.load(Relaxed) == generation)
         };
-        // Sets have 1, 2 or 4 lines that fill unevenly: an odd distance visits each place of a set equally often.
+        // The lines of a set (1, 2 or 4) are not filled equally: an odd distance samples each position in a set equally
+        // often.
         let samples = || lines.iter().step_by(if step > 1 { step | 1 } else { 1 });
         let (used, all) = (samples().filter(is_used).count(), samples().count());
         (used as u64 * lines.len() as u64) / (all as u64).max(1)
@@ -211,8 +215,9 @@ impl Store {
         ]
     }
 
-    /// Returns the lines of the set that `txid` belongs to. The hash covers the first 16 bytes: finding two TXIDs that
-    /// agree in them costs about 2^64 transactions, and finding five, more than a set holds, costs far more.
+    /// Returns the lines of the set to which `txid` belongs. The hash covers the first 16 bytes of the TXID: to find
+    /// two TXIDs with equal first 16 bytes, an attacker makes about 2^64 transactions. To overflow a set, the attacker
+    /// needs five such TXIDs, which costs far more.
     pub fn set(&self, txid: &[u64; 4]) -> &[SpvLine] {
         let control = self.control();
         let set_bits = control.set_bits.load(Relaxed);
@@ -252,7 +257,7 @@ pub fn root_sum(root: &[u64; 4]) -> u64 {
     root.iter().map(|word| (word & 0xffff_ffff) + (word >> 32)).sum()
 }
 
-/// Returns a hash as the four words that are stored.
+/// Returns a hash as four words, the form in which the table stores it.
 pub fn words(hash: &Hash) -> [u64; 4] {
     std::array::from_fn(|index| {
         let mut word = [0; 8];

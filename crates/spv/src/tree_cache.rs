@@ -5,7 +5,7 @@ use lineside_spv_proof::Tree;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Memory of an entry in addition to its tree: about its share of the two maps.
+/// Estimated bytes of memory of an entry in addition to its tree, in the two maps of the cache.
 const ENTRY_BYTES: usize = 128;
 
 /// Cache of trees, bounded in bytes; the least recently used tree is evicted first. A block's tree never changes, so no
@@ -44,7 +44,7 @@ impl TreeCache {
     /// at the same time.
     ///
     /// # Errors
-    /// Those of `build`.
+    /// The errors of `build`.
     pub fn get(
         &self,
         block: BlockId,
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tree_that_was_used_longest_ago_goes_first_and_the_bytes_are_bounded() {
+    fn the_least_recently_used_tree_is_evicted_and_the_bytes_are_bounded() {
         let tree = |count: u32| Tree::new(&(0..count).map(|n| [n as u8; 32]).collect::<Vec<_>>());
         let tree = |count| tree(count).map_err(|_| ChainError::NoSuchBlock(count));
         let one = cost(&tree(64).unwrap());
@@ -118,7 +118,7 @@ mod tests {
         };
         assert!([1, 2, 3].into_iter().all(&is_built));
         assert!(!is_built(1));
-        assert!(is_built(4), "takes the place of 2");
+        assert!(is_built(4), "block 4 replaces block 2");
         assert!(!is_built(1) && !is_built(3) && !is_built(4));
         assert!(is_built(2));
         let large = cache.get(BlockId(9), || tree(1000)).unwrap();

@@ -1,4 +1,4 @@
-//! The chain as the Electrum and HTTP server reads it.
+//! Adapter that gives the Electrum and HTTP server access to the connected blocks of a host.
 
 use crate::chain::DETACHED_HEIGHT;
 use crate::host::SpvHost;
@@ -6,7 +6,7 @@ use lineside_electrum::{HEADER_BYTES, Location, ProofChain, TipInfo, Unavailable
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Connected blocks of a host, as the Electrum and HTTP server reads them.
+/// Adapter over a host: the Electrum and HTTP server reads the host's connected blocks through it.
 pub struct HostChain(pub Arc<SpvHost>);
 
 impl ProofChain for HostChain {

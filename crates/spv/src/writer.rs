@@ -1,4 +1,4 @@
-//! The single writer of the fast path, which any number of readers use at the same time.
+//! The only writer of the fast-path table. Any number of threads read the table at the same time.
 
 use crate::chain::Tip;
 use crate::layout::{SpvBlock, SpvLine};
@@ -31,21 +31,21 @@ pub struct Ticket {
 /// Counters of a writer, for the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriterCounts {
-    /// Lines written.
+    /// Number of cache lines written.
     pub fills: u64,
-    /// Fills that replaced a valid line of another TXID.
+    /// Number of fills that replaced a valid line of another TXID.
     pub conflicts: u64,
-    /// Lines cleared and blocks dropped.
+    /// Number of cleared lines and dropped blocks.
     pub invalidations: u64,
-    /// Fills refused because their block had been dropped.
+    /// Number of fills that were refused because their block had been dropped.
     pub late_fills: u64,
-    /// Trees written.
+    /// Number of Merkle trees written.
     pub tree_fills: u64,
-    /// Trees overwritten by another one.
+    /// Number of trees that a newer tree overwrote.
     pub tree_evictions: u64,
-    /// Slots of the block table that are in use now.
+    /// Number of slots of the block table that are in use now.
     pub used_blocks: u64,
-    /// Nodes of trees that are in use now.
+    /// Number of nodes of trees that are in use now.
     pub used_nodes: u64,
 }
 
@@ -56,20 +56,20 @@ pub trait SpvFill {
     /// Makes the fast path answer again, at this tip, after a change of the chain. `chain_state` is the value of
     /// `Chain::state`.
     fn commit(&mut self, tip: &Tip, chain_state: u64);
-    /// Returns the slot for `block`; it stays the same until the block is dropped.
+    /// Returns a ticket for the slot of `block`, which keeps this slot until it is dropped.
     fn admit(&mut self, block: &BlockRef) -> Ticket;
-    /// Caches that `txid` is in the block of `ticket`, at position `index`. Returns false if that block has been
-    /// dropped, or if its Merkle root equals `txid`: that reply would be a request again, and only the host may send
-    /// it.
+    /// Caches that `txid` is in the block of `ticket`, at position `index`. Returns false if the block has been
+    /// dropped, or if its Merkle root equals `txid`: in the paper's format this reply would itself be a valid request,
+    /// so only the host sends it, at a limited rate.
     fn fill(&mut self, txid: &Hash, ticket: Ticket, index: u32) -> bool;
-    /// Caches the tree of the block of `ticket`, from which proofs of its cached TXIDs are answered; it overwrites the
-    /// oldest trees. Returns false if that block has been dropped, or if its tree does not fit.
+    /// Caches the tree of the block of `ticket`, so that the fast path can prove the block's cached TXIDs. The tree
+    /// overwrites the oldest trees. Returns false if the block has been dropped, or if its tree does not fit.
     fn fill_tree(&mut self, ticket: Ticket, header: &[u8; SPV_HEADER_BYTES], tree: &Tree) -> bool;
     /// Returns the number of nodes available for all cached trees; 0: trees are not cached.
     fn tree_nodes(&self) -> u32;
     /// Removes `txid`; returns true if it was cached.
     fn invalidate(&mut self, txid: &Hash) -> bool;
-    /// Removes every line of the block; returns true if it had a slot.
+    /// Removes the block with all its lines; returns true if the block had a slot.
     fn drop_block(&mut self, hash: &Hash) -> bool;
     /// Returns the counters.
     fn counts(&self) -> WriterCounts;
@@ -87,7 +87,7 @@ pub struct StoreWriter {
 }
 
 impl StoreWriter {
-    /// Returns the only writer of `store`, which is cleared.
+    /// Clears `store` and returns its only writer.
     pub fn new(store: Arc<Store>) -> Self {
         let writer = Self::over(store, 0x9e37_79b9_7f4a_7c15);
         writer.clear();
@@ -95,7 +95,7 @@ impl StoreWriter {
     }
 
     fn over(store: Arc<Store>, random: u64) -> Self {
-        // The sizes come from the memory, because the control word may not be formatted yet.
+        // The sizes are those of the memory, because the geometry may not be written into the table yet.
         let nodes = match store.trees.as_slice().len() as u32 {
             store::TREE_ALIGN => 0,
             nodes => nodes,
@@ -153,8 +153,8 @@ impl StoreWriter {
         (writer, true)
     }
 
-    /// Adopts the tree of a block. The block's reference to a tree is written after the tree and cleared before its
-    /// nodes change, so a reference implies a complete tree.
+    /// Takes over the tree that an earlier writer stored for the block in `slot`. A writer stores a block's reference
+    /// to a tree after the tree and clears it before the nodes change, so a tree with a reference is complete.
     fn adopt_tree(&mut self, slot: u32) -> bool {
         let block = self.block(slot);
         let (word, count) = (block.tree.load(Relaxed), block.transactions.load(Relaxed));
@@ -195,7 +195,7 @@ impl StoreWriter {
         generation != 0 && self.block(line.block.load(Relaxed)).generation.load(Relaxed) == generation
     }
 
-    /// Chooses the way of a full set to replace (xorshift64).
+    /// Chooses at random which line of a full set is replaced (xorshift64).
     fn random_way(&mut self, ways: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -333,7 +333,7 @@ impl SpvFill for StoreWriter {
             return false;
         }
         if block.tree.load(Relaxed) != 0 {
-            // A block has one tree.
+            // The table already has the tree of this block.
             return true;
         }
         let count = tree.transaction_count();
@@ -348,7 +348,7 @@ impl SpvFill for StoreWriter {
                 self.counts.tree_evictions += 1;
             }
         }
-        // A reader that sees a new node also sees that the tree which was there before has been removed.
+        // A reader that sees a new node also sees that the reference to the overwritten tree was cleared.
         fence(Release);
         let places = &store.trees.as_slice()[word as u32 as usize..];
         let head = store::head_nodes(header);

@@ -1,4 +1,4 @@
-//! The chain store: best chain, duplicates, refusals, and its files across restarts.
+//! Tests of the chain store: best chain, duplicate transactions, refused blocks, and the store's files across restarts.
 
 use bitcoin::consensus::{deserialize, serialize};
 use bitcoin::hashes::Hash;
@@ -19,7 +19,7 @@ fn take(store: &mut ChainStore, block: &DemoBlock) -> BlockId {
     taken.id
 }
 
-/// Finds a nonce for a changed header.
+/// Finds a nonce that gives a changed header valid proof of work.
 fn mine(block: &mut bitcoin::Block) {
     while !block.header.target().is_met_by(block.block_hash()) {
         block.header.nonce += 1;
@@ -61,7 +61,7 @@ fn every_transaction_of_a_chain_is_located() {
 }
 
 #[test]
-fn reorg_goes_step_by_step_and_duplicates_are_restored() {
+fn a_reorganisation_takes_single_steps_and_restores_duplicate_transactions() {
     let mut store = regtest(None);
     let mut main = DemoChain::new(1, 4);
     let shared = DemoChain::new(99, 2).payment(1);
@@ -75,7 +75,7 @@ fn reorg_goes_step_by_step_and_duplicates_are_restored() {
     assert_eq!(
         store.locate(&shared_txid).unwrap().unwrap().root,
         b1.root,
-        "the later of two"
+        "of two blocks with the transaction, the higher one is found"
     );
 
     let sides: Vec<DemoBlock> = side.by_ref().take(3).collect();
@@ -106,7 +106,7 @@ fn reorg_goes_step_by_step_and_duplicates_are_restored() {
     assert_eq!(
         store.locate(&shared_txid).unwrap().unwrap().root,
         b0.root,
-        "the earlier is restored"
+        "after the higher block is disconnected, the lower one is found"
     );
     assert_eq!(store.locate(&b2.txids[1]).unwrap(), None);
     for id in plan.connect {
@@ -115,7 +115,7 @@ fn reorg_goes_step_by_step_and_duplicates_are_restored() {
     assert!(store.plan().is_empty() && store.is_connected(s2) && !store.is_connected(ids[2]));
     assert_eq!(store.locate(&sides[1].txids[2]).unwrap().unwrap().height, 2);
 
-    // Back again: the old branch grows.
+    // The old branch grows and becomes the best one again.
     for block in main.by_ref().take(2) {
         take(&mut store, &block);
     }
@@ -146,7 +146,7 @@ fn transactions_of_detached_blocks_are_found_at_once() {
     assert_eq!(
         (at.root, at.height),
         (child.root, DETACHED_HEIGHT),
-        "the last submitted"
+        "of several detached blocks, the last one is found"
     );
     assert!(store.plan().is_empty() && store.tip().is_none());
     assert!(matches!(
@@ -196,7 +196,7 @@ fn a_refused_block_leaves_nothing_in_the_store() {
     mutated.txdata.push(block.txdata[2].clone());
     refuse(&serialize(&mutated), "MutatedTree");
 
-    // An equal pair one level up: six transactions, the last two twice.
+    // Six transactions, of which the last two are repeated, have two equal nodes one level above the leaves.
     let six = DemoChain::branch(8, 6, good.hash, 2).next().unwrap();
     let mut mutated: bitcoin::Block = deserialize(&six.raw).unwrap();
     mutated.txdata.extend_from_within(4..);
@@ -297,7 +297,7 @@ fn a_reopened_store_has_every_block_and_transaction() {
 }
 
 #[test]
-fn a_torn_tail_is_cut_and_damage_is_refused() {
+fn a_torn_end_is_removed_and_damage_is_refused() {
     let blocks: Vec<DemoBlock> = DemoChain::new(21, 4).take(5).collect();
     let fill = || {
         let dir = tempfile::tempdir().unwrap();
@@ -332,7 +332,7 @@ fn a_torn_tail_is_cut_and_damage_is_refused() {
         open(&dir, "blocks.dat").set_len(128 * 6 - torn).unwrap();
         heals(dir, 4);
     }
-    // Records that were not written: one, and all records of one write.
+    // The last records are zeros, because they were not written: one record, or all records of one write.
     for lost in [1, 3] {
         let dir = fill();
         let zeros = vec![0; 128 * lost];
@@ -341,14 +341,14 @@ fn a_torn_tail_is_cut_and_damage_is_refused() {
             .unwrap();
         heals(dir, 5 - lost);
     }
-    // TXIDs without a record.
+    // The last TXIDs have no record.
     let dir = fill();
     let txids = open(&dir, "txids.dat");
     txids
         .write_all_at(&[3; 45], txids.metadata().unwrap().len())
         .unwrap();
     heals(dir, 5);
-    // An interrupted creation.
+    // The creation of the store was interrupted.
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("blocks.dat"), b"LSCH").unwrap();
     heals(dir, 0);
@@ -364,7 +364,7 @@ fn a_torn_tail_is_cut_and_damage_is_refused() {
         assert_eq!(std::fs::read(dir.path().join(name)).unwrap(), [7; 32]);
     }
 
-    // Damage that valid records follow.
+    // Damage before valid records is refused.
     for (name, at) in [("blocks.dat", 128 * 2 + 10), ("txids.dat", 32 * 5)] {
         let dir = fill();
         open(&dir, name).write_all_at(&[0xee], at).unwrap();
@@ -382,9 +382,9 @@ fn a_torn_tail_is_cut_and_damage_is_refused() {
 }
 
 #[test]
-fn whole_records_without_their_txids_are_refused_and_nothing_is_cut() {
+fn whole_records_without_their_txids_are_refused_and_files_stay_unchanged() {
     type Damage = fn(&std::fs::File);
-    // (damage to the 20 TXIDs of five blocks, first record that is affected, expected word)
+    // Each entry: damage to the 20 TXIDs of five blocks; number of the first affected record; word in the error.
     let damages: [(Damage, u64, &str); 6] = [
         (|txids| txids.set_len(0).unwrap(), 0, "missing"),
         (|txids| txids.set_len(32 * 4 * 3 + 5).unwrap(), 3, "missing"),
@@ -402,7 +402,7 @@ fn whole_records_without_their_txids_are_refused_and_nothing_is_cut() {
         ),
     ];
     for (number, (damage, concerned, how)) in damages.into_iter().enumerate() {
-        // A torn record at the end must not change the result.
+        // The result must be the same if there is also a torn record at the end.
         for torn in [0, 50] {
             let dir = tempfile::tempdir().unwrap();
             let mut store = regtest(Some(dir.path()));
@@ -452,7 +452,7 @@ proptest! {
     }
 }
 
-/// Writes a record again after `change`, with its new checksum.
+/// Applies `change` to a record of `blocks.dat`, and writes it with its new checksum.
 fn rewrite(dir: &tempfile::TempDir, record: usize, change: impl FnOnce(&mut [u8])) {
     let path = dir.path().join("blocks.dat");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -468,13 +468,13 @@ fn rewrite(dir: &tempfile::TempDir, record: usize, change: impl FnOnce(&mut [u8]
 }
 
 #[test]
-fn records_that_contradict_each_other_are_refused_and_nothing_is_cut() {
+fn records_that_contradict_each_other_are_refused_and_files_stay_unchanged() {
     type Change = fn(&mut [u8]);
     let changes: [(usize, Change); 4] = [
         (1, |record| record[92] ^= 1),           // another height
-        (1, |record| record[4] ^= 1),            // unknown parent, invalid proof of work
+        (1, |record| record[4] ^= 1), // another parent, which is unknown, and invalid proof of work
         (0, |record| record[72..76].fill(0xff)), // invalid target: a sum of work overflows
-        (2, |record| record[96] = 1),            // detached, though its parent is known
+        (2, |record| record[96] = 1), // detached, though its parent is known
     ];
     for (number, change) in changes {
         let dir = tempfile::tempdir().unwrap();
@@ -484,7 +484,7 @@ fn records_that_contradict_each_other_are_refused_and_nothing_is_cut() {
             .for_each(|block| _ = take(&mut store, &block));
         drop(store);
         rewrite(&dir, number, change);
-        // A torn record at the end, which a successful opening would remove.
+        // Append a torn record, which a successful opening would remove.
         let path = dir.path().join("blocks.dat");
         OpenOptions::new()
             .append(true)

@@ -1,26 +1,27 @@
-//! Failed writes. A write that found no free space is repeated as soon as there is some, in the files of blocks and in
-//! the index. After another failure of the index nothing is written until the store is opened again; then all durable
-//! data is there.
+//! Tests of failed writes. A write that found no free space is repeated as soon as there is free space, in the files of
+//! blocks and in the index. After a failure of the index for another reason, the store writes nothing until it is
+//! opened again; then it has all durable data.
 //!
-//! The limit on file sizes applies to the process, so these tests are in their own file and run one after the other.
+//! A limit on file sizes takes the place of a full disk. The limit applies to the whole process, so these tests are in
+//! their own file and run one after the other.
 
 use lineside_spv::chain::*;
 use lineside_testkit::{DemoBlock, DemoChain};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Lock held by the test that sets the limit.
+/// Lock that a test holds while it sets the limit on file sizes.
 static LIMIT: Mutex<()> = Mutex::new(());
 
-/// Limits the size of files of this process; a longer write fails with "file too large".
+/// Limits the size of files that this process writes, in bytes; a write beyond it fails with "file too large".
 fn limit_file_size(bytes: u64) {
-    // SAFETY: ignoring a signal installs no handler.
+    // SAFETY: SIG_IGN is a valid disposition for SIGXFSZ, and no handler function is installed that could be unsafe.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let limit = libc::rlimit {
         rlim_cur: bytes,
         rlim_max: libc::RLIM_INFINITY,
     };
-    // SAFETY: `limit` is a live `rlimit` that the call reads.
+    // SAFETY: the pointer must be valid for reads of an `rlimit`; `limit` lives until after the call.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
 }
 
@@ -49,11 +50,11 @@ fn take(store: &mut ChainStore, blocks: &[DemoBlock]) {
 }
 
 #[test]
-fn files_that_had_no_room_are_written_when_there_is_room_again() {
+fn files_are_written_when_there_is_free_space_again() {
     let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
     let blocks: Vec<DemoBlock> = DemoChain::new(1, 500).take(8).collect();
-    // 500 TXIDs are 16,000 bytes in txids.dat, and a record is 128 bytes in blocks.dat. The first limit is reached
-    // within the TXIDs; the second within a kept block, because those are written first.
+    // 500 TXIDs are 16,000 bytes in txids.dat, and a record is 128 bytes in blocks.dat. Without `keep`, the limit is
+    // reached within the TXIDs; with `keep`, within the bytes of a kept block, because these are written first.
     for (kind, keep, limit) in [
         (IndexKind::Memory, false, 40_000),
         (IndexKind::Disk, false, 40_000),
@@ -92,7 +93,7 @@ fn files_that_had_no_room_are_written_when_there_is_room_again() {
         answers(&store, &blocks, 8);
         drop(store);
         let (store, _) = ChainStore::open_with(Some(dir.path()), Network::Regtest, kind).unwrap();
-        assert_eq!(store.blocks(), 8, "all of it is durable");
+        assert_eq!(store.blocks(), 8, "all blocks are durable");
         answers(&store, &blocks, 8);
         if keep {
             let kept = std::fs::read(dir.path().join("blocks/blk00000.dat")).unwrap();
@@ -116,7 +117,8 @@ fn with_index(dir: &Path, blocks: &[DemoBlock]) -> ChainStore {
     store
 }
 
-/// Repeats writes that must fail because of the index: nothing is written, and lookups still find everything.
+/// Repeats writes that must fail because of the index, and checks that nothing is written and that lookups still find
+/// every transaction.
 fn writes_nothing(store: &mut ChainStore, dir: &Path, blocks: &[DemoBlock]) {
     let before = size(dir);
     for _ in 0..3 {
@@ -130,7 +132,7 @@ fn writes_nothing(store: &mut ChainStore, dir: &Path, blocks: &[DemoBlock]) {
 }
 
 #[test]
-fn an_index_that_had_no_room_is_written_when_there_is_room_again() {
+fn an_index_is_written_when_there_is_free_space_again() {
     let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
     let blocks: Vec<DemoBlock> = DemoChain::new(1, 500).take(8).collect();
     // 1,000 TXIDs are about 20,000 bytes in a run of the index. Writing resumes with a new block, or with the failed
@@ -163,7 +165,7 @@ fn after_another_failed_write_of_the_index_nothing_is_written_until_reopened() {
     let blocks: Vec<DemoBlock> = DemoChain::new(1, 500).take(8).collect();
     let dir = tempfile::tempdir().unwrap();
     let mut store = with_index(dir.path(), &blocks);
-    // A directory that the index writes to is renamed for a moment.
+    // A directory to which the index writes is renamed during one write, which therefore fails.
     let keyspaces = dir.path().join("txid-index/keyspaces");
     let away = dir.path().join("away");
     std::fs::rename(&keyspaces, &away).unwrap();
@@ -175,7 +177,7 @@ fn after_another_failed_write_of_the_index_nothing_is_written_until_reopened() {
 
     let kind = IndexKind::Disk;
     let (mut store, _) = ChainStore::open_with(Some(dir.path()), Network::Regtest, kind).unwrap();
-    assert_eq!(store.blocks(), 4, "what was durable is there");
+    assert_eq!(store.blocks(), 4, "all durable blocks are in the store");
     answers(&store, &blocks, 4);
     take(&mut store, &blocks[4..]);
     store.sync_index().unwrap();
@@ -184,7 +186,7 @@ fn after_another_failed_write_of_the_index_nothing_is_written_until_reopened() {
 }
 
 #[test]
-fn a_store_that_is_closed_while_a_block_cannot_be_kept_has_not_taken_it() {
+fn a_block_whose_bytes_were_not_kept_is_not_in_the_reopened_store() {
     let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
     let blocks: Vec<DemoBlock> = DemoChain::new(1, 500).take(4).collect();
     let dir = tempfile::tempdir().unwrap();
@@ -209,7 +211,7 @@ fn a_store_that_is_closed_while_a_block_cannot_be_kept_has_not_taken_it() {
     for block in &blocks {
         assert_eq!(store.kept_block(&block.hash).unwrap().as_ref(), Some(&block.raw));
     }
-    // The file is truncated: its last two blocks are reported, the lowest first.
+    // After the file is truncated, the store reports its last two blocks as missing, the lowest first.
     drop(store);
     let path = dir.path().join("blocks/blk00000.dat");
     let bytes = std::fs::read(&path).unwrap();
@@ -250,9 +252,10 @@ fn long_coinbases(count: u32) -> Vec<bitcoin::Block> {
     blocks
 }
 
-/// Witness data is written before the records that need it. If witness data cannot be written, no record is.
+/// Checks that witness data is written before the records that need it: if witness data cannot be written, no record is
+/// written.
 #[test]
-fn no_record_is_written_whose_witness_data_could_not_be() {
+fn no_record_is_written_before_its_witness_data() {
     let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
     let raw = long_coinbases(6);
     let raw: Vec<_> = raw.iter().map(bitcoin::consensus::serialize).collect();
@@ -294,7 +297,7 @@ fn no_record_is_written_whose_witness_data_could_not_be() {
     assert_eq!((store.blocks(), length("wtxids.dat")), (2, 32 * 3 * 2));
     are_there(&store, 2);
     take(&mut store, 2..5);
-    // Repeat with free space that returns while the store is open.
+    // Repeat the failure; this time there is free space again while the store is open.
     limit_file_size(30_000);
     assert!(store.sync().is_err());
     limit_file_size(libc::RLIM_INFINITY);

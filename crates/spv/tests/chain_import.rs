@@ -1,4 +1,4 @@
-//! Import of blocks from files: a node's directory, and real blocks.
+//! Tests of the import of blocks from files: a node's directory, and real blocks.
 
 use lineside_spv::chain::*;
 use lineside_testkit::{DemoBlock, DemoChain, skipped};
@@ -53,7 +53,7 @@ fn a_nodes_block_files_are_read_in_any_order_with_stale_branches_key_and_padding
         );
         let first_len = first.len();
         write_keyed(&nodes.join("blk00000.dat"), &first, key);
-        // Padding as a node preallocates it: plain zeros, regardless of the key.
+        // A node preallocates the end of a file with zeros, which it does not encode with the XOR key.
         let file = std::fs::OpenOptions::new()
             .write(true)
             .open(nodes.join("blk00000.dat"))
@@ -113,7 +113,8 @@ fn a_nodes_block_files_are_read_in_any_order_with_stale_branches_key_and_padding
         let last = seen.last().unwrap();
         assert_eq!((last.phase, last.bytes), (Phase::Connecting, last.total_bytes));
 
-        // A second import finds nothing new. A third one, after a restart, accepts the orphan.
+        // A second import finds nothing new. A third import, into a reopened store, may accept detached blocks and
+        // accepts the block whose parent is unknown.
         let report = import(&mut store, &nodes, false);
         assert_eq!((report.blocks, report.already_stored), (0, 11));
         drop(store);
@@ -127,8 +128,8 @@ fn a_nodes_block_files_are_read_in_any_order_with_stale_branches_key_and_padding
     }
 }
 
-/// A known header proves nothing about the body in the file. The same header over a mutated tree, or over other
-/// transactions, is refused even if the store has the block, from before or from this import.
+/// Checks that a known header does not make the transactions in a file acceptable: the header with a mutated tree, or
+/// with other transactions, is refused even if the store already has the block, from before or from this import.
 #[test]
 fn another_body_under_a_known_header_is_refused() {
     let good = DemoChain::new(41, 3).next().unwrap();
@@ -202,7 +203,7 @@ fn a_file_without_blocks_is_reported() {
 fn real_blocks() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/bitcoin-blocks");
     let Ok(manifest) = std::fs::read(dir.join("MANIFEST.json")) else {
-        skipped(format_args!("no real blocks at {}", dir.display()));
+        skipped(format_args!("there are no real blocks in {}", dir.display()));
         return;
     };
     let manifest: Vec<serde_json::Value> = serde_json::from_slice(&manifest).unwrap();

@@ -1,4 +1,5 @@
-//! Both TXID indexes compared with a simple model, across reorganisations, restarts, kills and damage.
+//! Tests of both TXID indexes (memory, disk) against a simple model, across reorganisations, restarts, kills and
+//! damage.
 
 use bitcoin::Transaction;
 use bitcoin::hashes::Hash;
@@ -11,11 +12,11 @@ use std::time::SystemTime;
 
 type Txid = [u8; 32];
 
-/// Model of an index: searches every block.
+/// Model of an index: finds a TXID by a search of all blocks.
 #[derive(Default)]
 struct Model {
     blocks: Vec<DemoBlock>,
-    /// Parent and height; `None` for a detached block.
+    /// Parent and height of each block; `None` for a detached block.
     places: Vec<Option<(Option<usize>, u32)>>,
     best: Option<usize>,
 }
@@ -43,7 +44,7 @@ impl Model {
         connected
     }
 
-    /// Returns (block, position) of every TXID that must be found.
+    /// Returns the block and the position of every TXID that an index must find.
     fn answers(&self) -> HashMap<Txid, (usize, usize)> {
         let rank = |block: usize| (self.places[block].map(|(_, height)| height), block);
         let mut answers: HashMap<Txid, (usize, usize)> = HashMap::new();
@@ -119,9 +120,9 @@ fn listing(dir: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
     files
 }
 
-/// Copies the files of an open index as a kill would leave them. Its own threads may write or remove files during the
-/// copy. A copy that mixes two states cannot result from a kill, so it is repeated.
-fn copy_of_one_moment(from: &Path, to: &Path) {
+/// Copies the files of an open index as they would be after a kill. The index's own threads may write or remove files
+/// during the copy. A kill cannot leave a mixture of two states, so a copy during which files changed is repeated.
+fn copy_unchanged(from: &Path, to: &Path) {
     for _ in 0..1000 {
         let before = listing(from);
         let mut whole = true;
@@ -140,7 +141,8 @@ fn copy_of_one_moment(from: &Path, to: &Path) {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Parent, counted from the newest block on the chain; number of own transactions; shared transactions.
+    /// Submits a block: distance of its parent from the newest block on the chain; number of its own transactions; its
+    /// transactions that other blocks also hold.
     Block {
         back: usize,
         own: u32,
@@ -153,7 +155,7 @@ enum Step {
     Sync,
     SyncIndex,
     Reopen,
-    /// Opens a copy of the files as after a kill, while the original stays open.
+    /// Opens a copy of the files, as after a kill, while the original store stays open.
     Kill,
 }
 
@@ -170,8 +172,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Returns the `chosen` ones of a few transactions that many blocks hold. The first is repeated at the end, where it
-/// never forms an equal pair.
+/// Returns those of a few transactions that `chosen` names by number; many blocks hold them. The first one is repeated
+/// at the end of the list, where it is never the sibling of its copy in the Merkle tree.
 fn shared_transactions(chosen: &[usize]) -> Vec<Transaction> {
     let mut chosen = chosen.to_vec();
     chosen.dedup();
@@ -187,7 +189,7 @@ fn shared_transactions(chosen: &[usize]) -> Vec<Transaction> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
     #[test]
-    fn memory_and_disk_answer_as_the_model(steps in prop::collection::vec(step(), 1..45)) {
+    fn indexes_in_memory_and_on_disk_equal_the_model(steps in prop::collection::vec(step(), 1..45)) {
         let dir = tempfile::tempdir().unwrap();
         let (disk_dir, memory_dir) = (dir.path().join("disk"), dir.path().join("memory"));
         let mut disk = Some(open(&disk_dir, IndexKind::Disk));
@@ -230,10 +232,10 @@ proptest! {
                 }
                 Step::Kill => {
                     let copied = dir.path().join(format!("killed{number}"));
-                    copy_of_one_moment(&disk_dir, &copied);
+                    copy_unchanged(&disk_dir, &copied);
                     let killed = open(&copied, IndexKind::Disk);
                     let plain = dir.path().join(format!("plain{number}"));
-                    copy_of_one_moment(&disk_dir, &plain);
+                    copy_unchanged(&disk_dir, &plain);
                     let plain = open(&plain, IndexKind::Memory);
                     prop_assert!(killed.blocks() <= model.blocks.len());
                     prop_assert_eq!((killed.blocks(), killed.tip()), (plain.blocks(), plain.tip()));
@@ -255,7 +257,7 @@ proptest! {
     }
 }
 
-/// Fills `dir` with a chain and a side branch, indexed on disk.
+/// Fills the store in `dir` with a chain and a side branch, with an index on disk.
 fn filled(dir: &Path, seed: u64) -> Model {
     let mut model = Model::default();
     let mut store = open(dir, IndexKind::Disk);
@@ -333,7 +335,7 @@ fn an_index_of_other_blocks_is_rebuilt_and_reported() {
 }
 
 #[test]
-fn an_older_index_catches_up_and_a_lost_one_is_rebuilt() {
+fn an_older_index_adds_the_missing_blocks_and_a_lost_one_is_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
     let (data, old) = (dir.path().join("data"), dir.path().join("old"));
     let mut model = filled(&data, 1);
@@ -363,10 +365,10 @@ fn an_older_index_catches_up_and_a_lost_one_is_rebuilt() {
     model.compare(&open(&data, IndexKind::Disk));
 }
 
-/// Damages every file of the index in several ways. Answers must be right or an error, and right after the error was
-/// returned and the store opened again.
+/// Damages every file of the index in several ways. Each answer must be right or an error; if it was an error, the
+/// answer after the next opening of the store must be right.
 #[test]
-fn a_damaged_index_never_answers_wrongly() {
+fn a_damaged_index_never_gives_a_wrong_answer() {
     let dir = tempfile::tempdir().unwrap();
     let good = dir.path().join("good");
     let model = filled(&good, 1);
@@ -410,8 +412,8 @@ fn a_damaged_index_never_answers_wrongly() {
                 match store.locate(txid) {
                     Ok(found) => {
                         let found = found.map(|at| (at.block.0 as usize, at.position as usize));
-                        // A transaction that verification found missing may be reported as unknown until the next
-                        // opening.
+                        // If `verify_index` found that an entry is missing, the transaction may be unknown until the
+                        // next opening.
                         assert!(found == answers.get(txid).copied() || (failed && found.is_none()));
                     }
                     Err(ChainError::Index(_)) => failed = true,
@@ -428,7 +430,7 @@ fn a_damaged_index_never_answers_wrongly() {
         }
     }
     println!(
-        "{} files: rebuilt {rebuilds} times, found at reading {errors} times",
+        "{} files: the index was rebuilt {rebuilds} times, and lookups found damage {errors} times",
         files.len()
     );
     assert!(rebuilds > 0);
@@ -437,8 +439,8 @@ fn a_damaged_index_never_answers_wrongly() {
     assert_eq!(answers[&shared].0, 9);
 }
 
-/// Damage that the samples at opening do not hit is reported as an error by lookups that read it, and repaired by the
-/// next opening.
+/// Checks damage in a part of the index that the opening does not sample: lookups that read this part return an error,
+/// and the next opening rebuilds the index.
 #[test]
 fn damage_that_opening_does_not_sample_is_an_error_when_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -486,7 +488,12 @@ fn damage_that_opening_does_not_sample_is_an_error_when_read() {
     assert!(matches!(store.verify_index(), Err(ChainError::Index(_))));
     drop(store);
     let (store, rebuilt) = ChainStore::open_with(Some(&data), Network::Regtest, IndexKind::Disk).unwrap();
-    assert!(rebuilt.unwrap().why.contains("a read has found it damaged"));
+    assert!(
+        rebuilt
+            .unwrap()
+            .why
+            .contains("an earlier lookup found that the index is damaged")
+    );
     store.verify_index().unwrap();
     for block in &blocks {
         assert!(

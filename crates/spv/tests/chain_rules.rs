@@ -1,5 +1,6 @@
-//! Targets and times of blocks. The store accepts a chain whose difficulty changes, and refuses each block whose target
-//! is not the required one at its height. The expected targets are computed independently, with 128-bit integers.
+//! Tests of targets and times of blocks. The store accepts a chain whose difficulty changes, and refuses each block
+//! whose target is not the required one at its height. The tests compute the expected targets independently of the
+//! store, with 128-bit integers.
 
 use bitcoin::hashes::Hash;
 use lineside_spv::chain::*;
@@ -9,7 +10,7 @@ use lineside_testkit::{DemoBlock, DemoChain, Random};
 const SIMNET_LIMIT: u32 = 0x207f_ffff;
 const PERIOD: usize = 2016;
 
-/// Time, target and hash of a header.
+/// Time, target and hash of a mined header.
 #[derive(Clone, Copy)]
 struct Mined {
     time: u32,
@@ -17,7 +18,7 @@ struct Mined {
     hash: [u8; 32],
 }
 
-/// Returns the target that btcd's simnet requires of the block after `chain` with this time.
+/// Returns the target that btcd's simnet requires of the next block after `chain`, if this block has this time.
 fn required(chain: &[Mined], time: u32) -> u32 {
     let last = chain[chain.len() - 1];
     let begin = (chain.len() - 1) / PERIOD * PERIOD;
@@ -34,8 +35,8 @@ fn required(chain: &[Mined], time: u32) -> u32 {
     real.unwrap_or(&chain[begin]).bits
 }
 
-/// Returns the target after a period of this length. The three highest bytes of the truncated product equal those of
-/// the exact one.
+/// Returns the target after a period of `timespan_s` seconds. The computation truncates low bytes; the three highest
+/// bytes of the result, which the compact form keeps, are those of the exact computation.
 fn retargeted(bits: u32, timespan_s: u32) -> u32 {
     let timespan = u128::from(timespan_s.clamp(302_400, 4_838_400));
     let mut size = (bits >> 24) - 4;
@@ -82,7 +83,8 @@ fn fill(store: &mut ChainStore, length: usize) -> Vec<Mined> {
     store.submit(&genesis_block(), false).unwrap();
     while chain.len() < length {
         let last = chain[chain.len() - 1];
-        // Some blocks come after more than 20 minutes, with the easiest target, and the hash rate grows.
+        // Some blocks are found more than 20 minutes after their parent and have the easiest target. The other gaps are
+        // at most 500 s, less than the intended 600 s, so that the targets become harder.
         let gap = if random.one_in(12) {
             1201
         } else {
@@ -149,13 +151,13 @@ fn genesis_block() -> Vec<u8> {
 }
 
 #[test]
-fn a_target_that_is_not_due_is_refused_at_each_height() {
+fn a_wrong_target_is_refused_at_each_height() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = ChainStore::open(Some(dir.path()), Network::Simnet).unwrap();
     let chain = fill(&mut store, 2 * PERIOD + 60);
     let targets: std::collections::BTreeSet<u32> = chain.iter().map(|mined| mined.bits).collect();
     assert!(targets.len() >= 3, "the difficulty changed twice: {targets:x?}");
-    // A branch from far below is checked against its own ancestors, even if they are not connected.
+    // A branch that begins far below the tip is checked against its own ancestors, which are not connected.
     let fork = PERIOD + 30;
     let mut branch = chain[..fork].to_vec();
     for _ in 0..30 {
@@ -180,7 +182,7 @@ fn a_target_that_is_not_due_is_refused_at_each_height() {
 }
 
 #[test]
-fn a_block_of_the_future_is_refused_and_named() {
+fn a_block_with_a_time_in_the_future_is_refused_with_its_height() {
     let mut store = ChainStore::open(None, Network::Simnet).unwrap();
     let chain = fill(&mut store, 20);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -196,8 +198,8 @@ fn a_block_of_the_future_is_refused_and_named() {
 }
 
 #[test]
-fn heights_that_are_not_known_are_not_checked() {
-    // A detached block, and a block of a chain with its own first block.
+fn targets_are_not_checked_where_the_height_is_unknown() {
+    // The height is unknown for a detached block, and for a chain that does not begin with the genesis block.
     let odd = |block: DemoBlock| block.mined_again(SIMNET_LIMIT - 1, 1_300_000_000);
     let mut store = ChainStore::open(None, Network::Regtest).unwrap();
     let detached = odd(DemoChain::branch(1, 2, [9; 32], 7).next().unwrap());

@@ -1,4 +1,5 @@
-//! The files of witness data across restarts: every position at which a write may be torn, and every damaged byte.
+//! Tests of the files of witness data across restarts: a write is interrupted at every position, and every byte is
+//! damaged.
 
 use lineside_spv::chain::*;
 use lineside_testkit::{DemoBlock, DemoChain};
@@ -60,7 +61,7 @@ fn check(store: &ChainStore, blocks: &[DemoBlock]) {
     }
 }
 
-/// Returns the bytes of the four files.
+/// Returns the bytes of the four files of a store.
 fn bytes(dir: &Path) -> Vec<Vec<u8>> {
     FILES.map(|name| std::fs::read(dir.join(name)).unwrap()).to_vec()
 }
@@ -98,7 +99,7 @@ fn filled(blocks: &[DemoBlock]) -> (tempfile::TempDir, Vec<Vec<Vec<u8>>>) {
 }
 
 #[test]
-fn witness_data_is_there_after_each_restart_and_before_it_is_written() {
+fn witness_data_is_readable_before_it_is_written_and_after_each_restart() {
     let blocks = blocks();
     for unsynced in [false, true] {
         let dir = tempfile::tempdir().unwrap();
@@ -159,7 +160,11 @@ fn a_transaction_is_found_by_its_wtxid_while_its_block_is_connected() {
         assert!(count >= 5, "{count}");
         assert_eq!(find(store, &[0; 32]), None, "a coinbase");
         let plain = store.txids(store.find(&blocks[2].hash).unwrap())[1];
-        assert_eq!(find(store, &plain), None, "its block commits to no witnesses");
+        assert_eq!(
+            find(store, &plain),
+            None,
+            "a transaction whose block commits to no witnesses is not found"
+        );
     };
     for kind in [IndexKind::Memory, IndexKind::Disk] {
         let dir = tempfile::tempdir().unwrap();
@@ -236,10 +241,11 @@ fn a_store_keeps_its_choice_of_witness_data() {
     ));
 }
 
-/// A sync writes TXIDs, then witness data, then records; each is durable before the next is written. Every state that a
-/// crash can leave, with any part of the file that was being written, must open with the blocks before that sync.
+/// Checks every state that a crash during a sync can leave. A sync writes TXIDs, then witness data, then records, and
+/// makes each durable before it writes the next. With any part of the file that was being written, the store must open
+/// with the blocks that it had before the sync.
 #[test]
-fn a_write_that_is_torn_anywhere_is_cut_and_taken_again() {
+fn a_write_interrupted_at_any_byte_is_removed_and_can_be_repeated() {
     let blocks = blocks();
     let (_dir, states) = filled(&blocks);
     let order = ["txids.dat", "wtxids.dat", "coinbases.dat", "blocks.dat"];
@@ -268,9 +274,10 @@ fn a_write_that_is_torn_anywhere_is_cut_and_taken_again() {
     assert!(cases > 1_000, "{cases}");
 }
 
-/// Whole records without their witness data cannot come from a torn write, because witness data is durable first.
+/// Checks that whole records without their witness data are refused. An interrupted write cannot leave them, because
+/// witness data becomes durable before its record.
 #[test]
-fn witness_data_that_ends_before_its_records_is_refused_and_nothing_is_cut() {
+fn records_without_their_witness_data_are_refused_and_files_stay_unchanged() {
     let blocks = blocks();
     let (_dir, states) = filled(&blocks);
     let whole = &states[blocks.len()];
@@ -280,7 +287,7 @@ fn witness_data_that_ends_before_its_records_is_refused_and_nothing_is_cut() {
         for length in 0..whole[at].len() {
             let mut files = whole.clone();
             files[at].truncate(length);
-            // A torn record at the end must not change the result.
+            // The result must be the same if there is also a torn record at the end.
             files[0].extend([7; 50]);
             let dir = written(&files);
             let error = open(dir.path()).map(|_| ()).unwrap_err();
@@ -332,7 +339,7 @@ fn a_missing_file_is_named_and_not_created() {
 }
 
 #[test]
-fn every_damaged_byte_of_witness_data_is_refused_and_nothing_is_cut() {
+fn every_damaged_byte_of_witness_data_is_refused_and_files_stay_unchanged() {
     let blocks = blocks();
     let (_dir, states) = filled(&blocks);
     let whole = &states[blocks.len()];
@@ -353,7 +360,7 @@ fn every_damaged_byte_of_witness_data_is_refused_and_nothing_is_cut() {
             assert_eq!(bytes(dir.path()), files, "nothing was changed");
         }
     }
-    // The last record may be torn; a damaged record that whole ones follow is damage.
+    // A damaged last record counts as an interrupted write; a damaged record before whole records counts as damage.
     for place in 128..whole[0].len() {
         let mut files = whole.clone();
         files[0][place] ^= 1 << (place % 8);
@@ -383,19 +390,19 @@ fn seal(record: &mut [u8]) {
 }
 
 #[test]
-fn places_that_contradict_each_other_are_refused() {
+fn witness_locations_that_contradict_each_other_are_refused() {
     type Change = fn(&mut [u8]);
     let blocks = blocks();
     let (_dir, states) = filled(&blocks);
-    // (record, or 0 for the header; change; expected message)
+    // Each entry: number of the record, or 0 for the header; change; expected part of the error.
     let changes: [(usize, Change, &str); 7] = [
-        (2, |record| record[104] ^= 1, "does not follow"),
+        (2, |record| record[104] ^= 1, "does not begin where"),
         (2, |record| record[104..112].fill(0xff), ""),
         (2, |record| record[112..116].fill(0xff), "missing here"),
         (2, |record| record[112..116].fill(0), "contradicts itself"),
         (3, |record| record[120] = 1, "contradicts itself"),
-        (3, |record| record[112] = 1, "does not follow"),
-        (0, |head| head[9] = 0, "which this store does not keep"),
+        (3, |record| record[112] = 1, "does not begin where"),
+        (0, |head| head[9] = 0, "was created without witness data"),
     ];
     for (number, change, expected) in changes {
         let mut files = states[blocks.len()].clone();
@@ -409,7 +416,7 @@ fn places_that_contradict_each_other_are_refused() {
         assert!(said.contains(expected), "{number}: {said}");
         assert_eq!(bytes(dir.path()), files, "nothing was changed");
     }
-    // A header of a later version, which keeps more kinds of data.
+    // The header is of a later version, whose stores keep more kinds of data.
     let mut files = states[blocks.len()].clone();
     files[0][9] = 2;
     seal(&mut files[0][..128]);

@@ -1,4 +1,4 @@
-//! The fast path of `spv` compared with a plain map, with dropped blocks, collisions and a concurrent writer.
+//! Tests of the fast path of `spv` against a plain map, with dropped blocks, collisions and a concurrent writer.
 
 use lineside_fastpath::{DropReason, FastPath, Reply, Source, Verdict, lease};
 use lineside_spv::chain::Tip;
@@ -87,7 +87,7 @@ fn a_lookup_hits_misses_and_ends_with_the_lease() {
 }
 
 #[test]
-fn what_is_not_a_request_is_dropped_with_its_reason() {
+fn packets_that_are_not_requests_are_dropped_with_a_reason() {
     let rig = rig(Geometry {
         paper_format: false,
         ..small()
@@ -119,7 +119,7 @@ fn what_is_not_a_request_is_dropped_with_its_reason() {
 }
 
 #[test]
-fn a_dropped_block_takes_its_lines_and_late_fills_with_it() {
+fn after_a_block_is_dropped_its_lines_and_late_fills_are_invalid() {
     let mut rig = rig(small());
     let ticket = rig.writer.admit(&block(1));
     assert!(rig.writer.fill(&hash(9, 1), ticket, 0));
@@ -127,7 +127,7 @@ fn a_dropped_block_takes_its_lines_and_late_fills_with_it() {
     assert_eq!(
         ask(&rig.fastpath, &hash(9, 1)),
         Err(Verdict::Forward),
-        "while the chain changes"
+        "the fast path forwards requests while the chain changes"
     );
     assert!(rig.writer.drop_block(&hash(1, 1)));
     rig.writer.commit(
@@ -138,7 +138,10 @@ fn a_dropped_block_takes_its_lines_and_late_fills_with_it() {
         1,
     );
     assert_eq!(ask(&rig.fastpath, &hash(9, 1)), Err(Verdict::Forward));
-    assert!(!rig.writer.fill(&hash(9, 1), ticket, 0), "a late fill");
+    assert!(
+        !rig.writer.fill(&hash(9, 1), ticket, 0),
+        "a fill after its block was dropped is refused"
+    );
     assert_eq!(ask(&rig.fastpath, &hash(9, 1)), Err(Verdict::Forward));
     let again = rig.writer.admit(&block(1));
     assert_ne!(again, ticket);
@@ -148,7 +151,7 @@ fn a_dropped_block_takes_its_lines_and_late_fills_with_it() {
 }
 
 #[test]
-fn txids_of_one_line_keep_apart() {
+fn two_txids_in_the_same_set_are_not_confused() {
     let mut rig = rig(Geometry {
         line_bits: 3,
         ways: 1,
@@ -165,7 +168,7 @@ fn txids_of_one_line_keep_apart() {
 }
 
 #[test]
-fn the_papers_index_is_the_low_22_bits_of_the_first_wire_bytes() {
+fn the_index_of_the_paper_uses_the_low_22_bits_of_the_first_wire_bytes() {
     let geometry = Geometry {
         line_bits: 22,
         ways: 1,
@@ -183,7 +186,7 @@ fn the_papers_index_is_the_low_22_bits_of_the_first_wire_bytes() {
 }
 
 #[test]
-fn a_new_writer_clears_what_was_left_half_done() {
+fn a_new_writer_clears_a_table_that_was_left_during_a_change() {
     let mut rig = rig(small());
     let ticket = rig.writer.admit(&block(1));
     assert!(rig.writer.fill(&hash(9, 1), ticket, 0));
@@ -218,8 +221,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// After any sequence of steps, an answer equals that of a plain map: the cache may lose entries but must not be
-    /// wrong.
+    /// Checks that after any sequence of steps an answer equals that of a plain map. The cache may lose entries, but a
+    /// wrong answer is a fault.
     #[test]
     fn an_answer_equals_the_model_or_is_missing(ways in 0u32..3, steps in steps()) {
         let mut rig = rig(Geometry { line_bits: 5, ways: 1 << ways, ..small() });
@@ -244,7 +247,7 @@ proptest! {
             for txid in 0..60 {
                 match (ask(&rig.fastpath, &hash(9, txid)), truth.get(&txid)) {
                     (Ok(root), Some(number)) => prop_assert_eq!(root, hash(2, *number).to_vec()),
-                    (Ok(_), None) => prop_assert!(false, "answered what was removed"),
+                    (Ok(_), None) => prop_assert!(false, "the fast path answers for a TXID that was removed"),
                     (Err(verdict), _) => prop_assert_eq!(verdict, Verdict::Forward),
                 }
             }
@@ -252,7 +255,8 @@ proptest! {
     }
 }
 
-/// Eight TXIDs in eight lines, a continuous writer, two readers: every answer is a root that the TXID had at some time.
+/// Checks that every answer is a root that its TXID had at some time, while two threads read and one writes without
+/// pause. The table has eight lines, for eight TXIDs.
 #[test]
 fn a_concurrent_writer_causes_no_torn_answer() {
     let mut rig = rig(Geometry {
@@ -269,7 +273,10 @@ fn a_concurrent_writer_causes_no_torn_answer() {
             for txid in 0..8 {
                 if let Ok(root) = ask(fastpath, &hash(9, txid)) {
                     let right = [0, 1, 2].map(|number| hash(2, 8 * number + txid).to_vec());
-                    assert!(right.contains(&root), "torn: {root:02x?} for {txid}");
+                    assert!(
+                        right.contains(&root),
+                        "the answer mixes two states: {root:02x?} for {txid}"
+                    );
                     hits += 1;
                 }
             }
@@ -313,7 +320,11 @@ fn adoption_clears_lines_without_a_block() {
     assert_eq!(adopted(0, 2, 2), 64);
     assert_eq!(adopted(u32::MAX, 2, 2), 0, "no such block");
     assert_eq!(adopted(8, 2, 2), 0, "no such block");
-    assert_eq!(adopted(0, 4, 2), 0, "a generation that is still to come");
+    assert_eq!(
+        adopted(0, 4, 2),
+        0,
+        "the line has a later generation than the block"
+    );
     assert_eq!(adopted(0, 4, 3), 0, "that of a block left half-written");
     assert_eq!(adopted(0, 3, 3), 0, "that of a block left half-written");
 }

@@ -1,6 +1,7 @@
-//! A host that follows a simulated node: competing branches, restarts of the node, lost notifications and wrong blocks.
-//! Each answer is compared with the chain of its own tip, and with the host's tip before and after it. When the host
-//! has caught up, the answers are compared with the node's chain, transaction by transaction.
+//! Tests of a host that follows a simulated node: competing branches, restarts of the node, lost notifications and
+//! wrong blocks. Each answer is compared with the chain that ends with the tip in the answer, and this tip with the
+//! host's tip before and after the answer. When the host has caught up, the answers for each transaction are compared
+//! with the node's chain.
 
 mod simulator;
 
@@ -16,7 +17,7 @@ use std::time::Instant;
 
 /// Number of answers that `make test` checks; `make soak` checks a hundred times as many.
 const ANSWERS: u64 = 100_000;
-/// Maximum number of answers until a broken rule must be detected.
+/// Number of checked answers within which a deliberately broken rule must be detected.
 const SABOTAGE_ANSWERS: u64 = 200_000;
 
 fn variable(name: &str, default: u64) -> u64 {
@@ -24,7 +25,7 @@ fn variable(name: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn competing_chains_restarts_and_lost_notices_cause_no_stale_answer() {
+fn competing_chains_restarts_and_lost_notifications_cause_no_stale_answer() {
     let seed = variable("LINESIDE_SEED", 1);
     let answers = variable("LINESIDE_FOLLOW_ANSWERS", ANSWERS);
     let start = Instant::now();
@@ -32,7 +33,7 @@ fn competing_chains_restarts_and_lost_notices_cause_no_stale_answer() {
     let outcome = simulation.run(answers);
     let checked = simulation.checked;
     println!(
-        "seed {seed}: {} answers checked in {:.0} s: {checked:?}; {outcome:?}",
+        "seed {seed}: {} answers were checked in {:.0} s: {checked:?}; result: {outcome:?}",
         checked.answers(),
         start.elapsed().as_secs_f64()
     );
@@ -45,13 +46,16 @@ fn competing_chains_restarts_and_lost_notices_cause_no_stale_answer() {
         (checked.proofs_of_host, 100),
         (checked.headers, 100),
     ] {
-        assert!(count >= answers / least, "too few of one kind: {checked:?}");
+        assert!(
+            count >= answers / least,
+            "too few answers of one kind were checked: {checked:?}"
+        );
     }
     assert!(checked.while_behind > 0 && checked.restarts > 0, "{checked:?}");
 }
 
 #[test]
-fn every_sabotaged_rule_is_detected() {
+fn every_deliberately_broken_rule_is_detected() {
     for fault in Sabotage::ALL {
         let mut simulation = Simulation::new(7, Some(fault));
         let Err(found) = simulation.run(SABOTAGE_ANSWERS) else {
@@ -62,13 +66,15 @@ fn every_sabotaged_rule_is_detected() {
             simulation.checked.answers()
         );
         let is_stuck = matches!(found, AnswerFault::Stuck(_));
-        // A tip with too few confirmations shows in an answer or at the end of a change, whichever comes first.
+        // A tip with too few confirmations is detected in an answer or at the end of a change. Without polling, the
+        // host does not catch up with the node. Every other broken rule must be detected in an answer.
         let is_expected = fault == Sabotage::Unconfirmed || is_stuck == (fault == Sabotage::NoPolling);
         assert!(is_expected, "{fault:?}: {found:?}");
     }
 }
 
-/// Waits until the follower reports why the node's data is refused. `nudge` is called repeatedly to change the node.
+/// Waits until the follower reports that the node's data is refused, and returns the reason. Calls `nudge` repeatedly,
+/// which changes the node's chain so that the follower reads it again.
 fn refused(rig: &Rig, nudge: impl Fn(&mut World)) -> String {
     let deadline = Instant::now() + CATCH_UP_TIMEOUT;
     loop {
@@ -90,11 +96,11 @@ fn until(rig: &Rig, mut is_so: impl FnMut(&NodeState) -> bool) {
 }
 
 #[test]
-fn a_fault_of_the_thread_that_follows_is_a_problem_of_health() {
+fn a_panic_of_the_following_thread_is_a_health_problem() {
     let rig = Rig::new(5, 1);
     rig.node.change(|world| world.mine(10));
     assert!(rig.settle(CATCH_UP_TIMEOUT));
-    // The tip is served before the state reports it.
+    // The host serves a new tip before the state reports it, so wait for the state.
     until(&rig, |state| state.at_tip);
     let height = rig.host.tip().map(|tip| tip.height);
     assert_eq!(rig.follower.state().health(height), (vec![], vec![]));
@@ -111,7 +117,7 @@ fn a_fault_of_the_thread_that_follows_is_a_problem_of_health() {
 }
 
 #[test]
-fn a_lying_node_is_named_and_never_served() {
+fn wrong_blocks_of_a_node_are_reported_and_never_served() {
     for (habit, words) in [
         (Habit::WrongRoot, "Merkle root"),
         (Habit::OtherNetwork, "network"),
@@ -124,7 +130,7 @@ fn a_lying_node_is_named_and_never_served() {
             world.habit = habit;
             world.reorganise(2);
         });
-        // After an error the follower also asks the node for its first block.
+        // A node of another network is noticed when the follower requests its first block again, after an error.
         let is_first = Cell::new(habit == Habit::OtherNetwork);
         let why = refused(&rig, |world| {
             if is_first.replace(false) {
@@ -134,7 +140,8 @@ fn a_lying_node_is_named_and_never_served() {
         assert!(why.contains(words), "{why}");
         let (problems, _) = rig.follower.state().health(known.map(|tip| tip.height));
         assert_eq!(problems.len(), 1, "{problems:?}");
-        // The blocks of the new branch are wrong, but those of a node of another network are valid by themselves.
+        // The blocks of the new branch are wrong, so the tip must be the old one. Only the blocks of a node of another
+        // network are valid by themselves.
         let is_known = rig.host.tip() == known;
         assert!(
             habit == Habit::OtherNetwork || is_known,
@@ -144,7 +151,7 @@ fn a_lying_node_is_named_and_never_served() {
 }
 
 #[test]
-fn a_node_that_withholds_its_branch_takes_nothing_away() {
+fn a_node_that_withholds_its_branch_removes_no_block() {
     for confirmations in [1, 4] {
         let rig = Rig::new(12, confirmations);
         rig.node.change(|world| world.mine(30));
@@ -176,9 +183,9 @@ fn a_node_that_withholds_its_branch_takes_nothing_away() {
 }
 
 #[test]
-fn a_node_that_lies_about_difficulty_or_time_is_named_and_never_served() {
+fn blocks_with_a_wrong_target_or_time_are_reported_and_never_served() {
     const LIMIT: u32 = 0x207f_ffff;
-    // Regtest's blocks have one target. The time is 1296688602 at height 0, and 600 s more at each block.
+    // All blocks of regtest have the same target. The time is 1296688602 at height 0, and 600 s later at each block.
     let time = |height: u32| 1_296_688_602 + 600 * height;
     for (bits, time, words) in [
         (
@@ -214,7 +221,8 @@ fn a_node_that_lies_about_difficulty_or_time_is_named_and_never_served() {
         for txid in &wrong {
             assert_eq!(rig.host.locate(txid).unwrap(), None);
         }
-        // The block is offered repeatedly but counted once. A correct chain is followed again.
+        // The node offers the block repeatedly, but it is counted once. When the node's chain is correct again, it is
+        // followed again.
         rig.node.change(|world| world.reorganise(2));
         assert!(rig.settle(CATCH_UP_TIMEOUT), "{:?}", rig.follower.state());
         assert_eq!(rig.follower.state().refused_blocks, 1);
@@ -222,7 +230,7 @@ fn a_node_that_lies_about_difficulty_or_time_is_named_and_never_served() {
 }
 
 #[test]
-fn a_store_that_begins_with_another_block_is_not_followed_from() {
+fn no_node_is_followed_from_a_store_with_another_first_block() {
     let rig = Rig::new(8, 1);
     let chain = lineside_spv::chain::ChainStore::open(None, lineside_spv::chain::Network::Regtest).unwrap();
     let store = lineside_spv::store::Store::anonymous(&lineside_spv::store::Geometry {
@@ -246,7 +254,7 @@ fn a_store_that_begins_with_another_block_is_not_followed_from() {
 }
 
 #[test]
-fn a_restart_with_min_confirmations_holds_the_newest_blocks_back() {
+fn a_restart_with_min_confirmations_disconnects_the_newest_blocks() {
     let rig = Rig::new(9, 4);
     rig.node.change(|world| world.mine(20));
     assert!(rig.settle(CATCH_UP_TIMEOUT));

@@ -1,5 +1,5 @@
-//! Host and fast path together: the answers of the fast path equal those of the chain, through misses and
-//! reorganisations.
+//! Tests of host and fast path together: the answers of the fast path must equal those of the chain, also after misses
+//! and during reorganisations.
 
 use bitcoin::hashes::Hash as _;
 use lineside_fastpath::{FastPath, Host, Readers, Reply, Source, Verdict, lease};
@@ -65,7 +65,7 @@ impl Rig {
 }
 
 #[test]
-fn a_miss_fills_and_the_unknown_is_never_cached() {
+fn a_miss_fills_the_fast_path_and_an_unknown_txid_is_never_cached() {
     let rig = rig();
     let block = DemoChain::new(1, 50).next().unwrap();
     rig.host.submit(&block.raw, false).unwrap();
@@ -106,13 +106,13 @@ fn a_reorganisation_leaves_no_line_of_the_old_branch() {
     assert_eq!(
         rig.fastpath(&blocks[1].txids[7]).as_deref(),
         Some(&blocks[1].root[..]),
-        "below the fork"
+        "a transaction below the fork is still answered"
     );
     assert_eq!(rig.host(&branch[1].txids[3]), branch[1].root);
 }
 
 #[test]
-fn native_root_says_where_and_at_which_tip() {
+fn a_native_root_reply_has_the_location_and_the_tip() {
     let rig = rig();
     let blocks: Vec<_> = DemoChain::new(3, 9).take(2).collect();
     for block in &blocks {
@@ -163,8 +163,8 @@ fn native_root_says_where_and_at_which_tip() {
     assert_eq!(ask(&other).0, Status::UnsupportedVersion);
 }
 
-/// Checks that the host answers `root` (all zeros: no connected block), and that the fast path answers the same or
-/// nothing.
+/// Checks that the host answers a request for `txid` with `root` (zeros: no connected block has it), and that the fast
+/// path gives the same answer or forwards the request.
 fn agree(rig: &Rig, txid: &Hash, root: Hash) {
     for _ in 0..2 {
         if let Some(answer) = rig.fastpath(txid) {
@@ -183,7 +183,7 @@ fn reorganisations_of_depth_1_to_6_and_back_are_followed() {
         let mut main = DemoChain::new(1, 6);
         let base = main.next_with(std::slice::from_ref(&shared));
         rig.host.submit(&base.raw, false).unwrap();
-        // The first block of the old branch also holds the shared transaction.
+        // The first block of the old branch also holds the transaction `shared`.
         let mut olds = vec![main.next_with(std::slice::from_ref(&shared))];
         olds.extend(main.by_ref().take(depth as usize - 1));
         olds.iter()
@@ -192,7 +192,7 @@ fn reorganisations_of_depth_1_to_6_and_back_are_followed() {
         assert_eq!(
             rig.fastpath(&shared_txid).as_deref(),
             Some(&olds[0].root[..]),
-            "the later of two"
+            "of two blocks with the transaction, the higher one is found"
         );
 
         let news: Vec<_> = DemoChain::branch(2, 6, base.hash, 1)
@@ -264,7 +264,7 @@ fn a_restart_during_a_reorganisation_continues_it() {
 }
 
 #[test]
-fn of_two_branches_with_equal_work_the_first_seen_stays_also_after_a_restart() {
+fn of_two_branches_with_equal_work_the_first_one_stays_also_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let open = || ChainStore::open(Some(dir.path()), Network::Regtest).unwrap();
     let base = DemoChain::new(1, 4).next().unwrap();
@@ -286,10 +286,10 @@ fn of_two_branches_with_equal_work_the_first_seen_stays_also_after_a_restart() {
     check(&rig_over(open()));
 }
 
-/// A chain whose lookups or steps fail on demand.
+/// Chain whose lookups or steps fail when a test demands it.
 struct Faulty {
     chain: ChainStore,
-    /// Number of steps until one fails.
+    /// Number of lookups or steps that still succeed.
     steps: Arc<std::sync::atomic::AtomicI32>,
 }
 
@@ -351,7 +351,7 @@ impl Chain for Faulty {
 }
 
 #[test]
-fn a_chain_that_fails_leaves_fastpath_and_host_agreeing() {
+fn after_a_failed_step_fast_path_and_host_answer_at_the_same_tip() {
     use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
     let base = DemoChain::new(1, 5).next().unwrap();
     let olds: Vec<_> = DemoChain::branch(2, 5, base.hash, 1).take(2).collect();
@@ -374,7 +374,7 @@ fn a_chain_that_fails_leaves_fastpath_and_host_agreeing() {
             Err(Refused::Storage(_))
         ));
         steps.store(i32::MAX, Relaxed);
-        // Two blocks are disconnected, then three connected, until the failing step.
+        // The change disconnects two blocks and then connects three, and stops at the failing step.
         let olds_left = 2 - fails_at.min(2);
         let news_there = fails_at.saturating_sub(2);
         for (number, old) in olds.iter().enumerate() {
@@ -395,7 +395,7 @@ fn a_chain_that_fails_leaves_fastpath_and_host_agreeing() {
         olds.iter().for_each(|old| agree(&rig, &old.txids[1], [0; 32]));
         news.iter().for_each(|new| agree(&rig, &new.txids[1], new.root));
 
-        // A failed lookup must not be answered as unknown.
+        // The reply to a failed lookup must not say that the TXID is unknown.
         steps.store(0, Relaxed);
         let mut reply = Reply::default();
         assert_eq!(
@@ -407,18 +407,23 @@ fn a_chain_that_fails_leaves_fastpath_and_host_agreeing() {
     }
 }
 
-/// The root of a block with one transaction is its TXID: in the paper's format the reply is itself a valid request.
+/// Checks the limit on replies that are themselves valid requests: the root of a block with one transaction is that
+/// transaction's TXID, so in the paper's format the reply equals its request.
 #[test]
-fn a_reply_that_is_a_request_leaves_once_a_second() {
+fn a_reply_that_equals_a_request_is_sent_at_most_once_a_second() {
     let rig = rig();
     let block = DemoChain::new(8, 1).next().unwrap();
     rig.host.submit(&block.raw, false).unwrap();
     let txid = block.txids[0];
     assert_eq!((block.txids.len(), block.root), (1, txid));
     rig.host.prefill(1);
-    assert_eq!(rig.fastpath(&txid), None, "never by the fast path");
+    assert_eq!(rig.fastpath(&txid), None, "the fast path does not answer");
     assert_eq!(rig.host(&txid), txid);
-    assert_eq!(rig.fastpath(&txid), None, "nor after the host has answered");
+    assert_eq!(
+        rig.fastpath(&txid),
+        None,
+        "the fast path does not answer after the host has answered"
+    );
     let ask = |from| {
         let mut reply = Reply::default();
         let readers = Readers::default();
@@ -433,5 +438,5 @@ fn a_reply_that_is_a_request_leaves_once_a_second() {
         ..FROM
     });
     let answered = others.filter(|other| ask(*other) == Verdict::Reply).count();
-    assert!(answered > 50, "others are answered: {answered}");
+    assert!(answered > 50, "most other sources are answered: {answered}");
 }

@@ -1,4 +1,5 @@
-//! Proofs and headers through host, fast path and client: all verify, and none is from a block that has left the chain.
+//! Tests of proofs and headers through host, fast path and client: every proof must be valid, and must be from a block
+//! that is in the chain.
 
 use lineside_fastpath::{FastPath, Host, Readers, Reply, Source, Verdict, lease};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -84,7 +85,7 @@ impl Rig {
     }
 }
 
-/// Returns the proof in a reply after verifying that it holds and belongs to `block`.
+/// Returns the proof in a reply, after checking that it is valid and belongs to `block`.
 fn check(reply: &[u8], room: usize, block: &DemoBlock, index: usize) -> TransactionProof {
     let Proven::Answered(answer) = proven(reply, room) else {
         panic!("too long");
@@ -99,9 +100,10 @@ fn check(reply: &[u8], room: usize, block: &DemoBlock, index: usize) -> Transact
     proof
 }
 
-/// Checks that neither answers of the host nor the prefill put data into the fast path that `tables` do not name.
+/// Checks that the fast path gets no data for kinds of requests that are not in `tables`, neither when the host answers
+/// nor when the newest blocks are loaded at the start.
 #[test]
-fn the_fast_path_holds_what_the_tables_name_and_nothing_else() {
+fn the_fast_path_has_data_only_for_the_configured_tables() {
     let none = Tables {
         roots: false,
         proofs: false,
@@ -147,7 +149,7 @@ fn the_fast_path_holds_what_the_tables_name_and_nothing_else() {
 }
 
 #[test]
-fn what_the_host_proved_the_fast_path_proves_with_the_same_bytes() {
+fn after_a_proof_of_the_host_the_fast_path_sends_the_same_bytes() {
     for transactions in [2, 3, 8, 9, 50] {
         let rig = rig(12);
         let block = DemoChain::new(1, transactions).next().unwrap();
@@ -167,7 +169,7 @@ fn what_the_host_proved_the_fast_path_proves_with_the_same_bytes() {
 }
 
 #[test]
-fn a_path_that_is_too_long_for_its_request_is_told_with_its_length() {
+fn a_reply_to_a_request_without_enough_space_has_the_length_of_the_path() {
     let rig = rig(12);
     let block = DemoChain::new(1, 9).next().unwrap();
     rig.host.submit(&block.raw, false).unwrap();
@@ -179,7 +181,7 @@ fn a_path_that_is_too_long_for_its_request_is_told_with_its_length() {
     assert_eq!(
         rig.host.writer_counts().tree_fills,
         0,
-        "no tree was computed for that"
+        "no tree was computed for a refused request"
     );
     check(&rig.host(&request(&block.txids[1], depth)), depth, &block, 1);
 }
@@ -195,7 +197,7 @@ fn a_reorganisation_leaves_no_proof_of_the_old_branch() {
     for block in &blocks {
         let reply = rig
             .fastpath(&request(&block.txids[7], 6))
-            .expect("filled in advance");
+            .expect("the fast path was filled when the service started");
         check(&reply, 6, block, 7);
     }
     for block in DemoChain::branch(2, 20, blocks[1].hash, 2).take(2) {
@@ -216,7 +218,7 @@ fn a_reorganisation_leaves_no_proof_of_the_old_branch() {
 }
 
 #[test]
-fn a_table_with_little_or_no_room_for_trees_forwards_proofs() {
+fn a_table_with_little_or_no_space_for_trees_forwards_proofs() {
     let blocks: Vec<_> = DemoChain::new(1, 20).take(6).collect();
     let whole = |tree_bits| {
         let rig = rig(tree_bits);
@@ -233,7 +235,7 @@ fn a_table_with_little_or_no_room_for_trees_forwards_proofs() {
         there
     };
     assert_eq!(whole(0), 0);
-    assert_eq!(whole(4), 0, "a tree of 48 nodes in 16");
+    assert_eq!(whole(4), 0, "a tree of 48 nodes does not fit into 16 nodes");
     assert_eq!(whole(7), 2);
     assert_eq!(whole(12), 6);
 }
@@ -249,7 +251,7 @@ fn adoption_keeps_whole_trees_and_no_others() {
     let ask = |number: usize| rig.fastpath(&request(&blocks[number].txids[3], 6));
     let before = [0, 1, 2].map(ask);
     assert!(before.iter().all(Option::is_some));
-    // A tree beyond the table's end, which no earlier writer can have left.
+    // The reference to a tree leads beyond the end of the table; no earlier writer can have left such a reference.
     let place = rig.store.blocks.as_slice().iter();
     let mut place = place.filter(|place| place.height.load(Relaxed) == 1 && place.tree.load(Relaxed) != 0);
     place.next().unwrap().tree.store(9 << 32 | 4090, Relaxed);
@@ -278,7 +280,7 @@ fn a_client_gets_proofs_and_headers() {
     let (fastpath, host) = (Arc::clone(&rig.fastpath), Arc::clone(&rig.host));
     let datapath = SocketDatapath::start(options, fastpath, host, &rig.readers).unwrap();
     let mut client = Client::connect(datapath.local_addr(), Duration::from_secs(20)).unwrap();
-    // A block of 5,000 transactions has a path of 13 hashes, for which the first request has no room.
+    // A block of 5,000 transactions has paths of 13 hashes, more than the first request reserves space for.
     for (block, index) in [(&small[2], 4), (&large, 4321), (&large, 17), (&small[2], 4)] {
         let answer = client.proof(&block.txids[index]).unwrap();
         let proof = answer.result.unwrap();

@@ -1,5 +1,5 @@
-//! Witness proofs through store, host and client. Each WTXID equals that of the `bitcoin` crate, and no changed reply
-//! is accepted.
+//! Tests of witness proofs through store, host and client. Each WTXID must equal that of the `bitcoin` crate, and no
+//! changed reply may be accepted.
 
 mod real;
 
@@ -65,7 +65,7 @@ fn request(txid: &Hash, room: usize) -> Vec<u8> {
 }
 
 impl Rig {
-    /// Sends a request to the fast path, which must forward it, and to the host.
+    /// Sends a request to the fast path, which must forward it, and then to the host, whose reply it returns.
     fn ask(&self, txid: &Hash, room: usize) -> Vec<u8> {
         let request = request(txid, room);
         let mut reply = Reply::default();
@@ -76,7 +76,7 @@ impl Rig {
         assert_eq!(
             reply.as_bytes().len(),
             request.len(),
-            "never longer, never shorter"
+            "a reply has the length of its request"
         );
         reply.as_bytes().to_vec()
     }
@@ -109,7 +109,7 @@ fn decoded(block: &DemoBlock) -> Block {
     bitcoin::consensus::deserialize(&block.raw).unwrap()
 }
 
-/// Returns the block's leaf at `index`, computed by the `bitcoin` crate.
+/// Returns the leaf at `index` of the block's witness tree, computed by the `bitcoin` crate.
 fn leaf(block: &Block, index: usize) -> Hash {
     match index {
         0 => [0; 32],
@@ -170,7 +170,7 @@ fn every_transaction_of_blocks_with_witnesses_is_proved_by_its_wtxid() {
 }
 
 #[test]
-fn a_proof_has_exactly_the_room_it_needs_or_is_told_how_much_that_is() {
+fn a_request_with_too_little_space_gets_the_necessary_length() {
     let rig = rig(Network::Regtest, true);
     let block = DemoChain::new(1, 9).with_witness().next().unwrap();
     rig.host.submit(&block.raw, false).unwrap();
@@ -204,7 +204,7 @@ fn a_proof_has_exactly_the_room_it_needs_or_is_told_how_much_that_is() {
 }
 
 #[test]
-fn a_missing_witness_proof_has_its_reason() {
+fn a_reply_without_a_witness_proof_has_the_reason() {
     let with = DemoChain::new(1, 5).with_witness().next().unwrap();
     let without = rig(Network::Regtest, false);
     without.host.submit(&with.raw, false).unwrap();
@@ -269,9 +269,10 @@ fn a_reorganisation_leaves_no_witness_proof_of_the_old_branch() {
     );
 }
 
-/// Flips each bit of a reply, and tries each prefix: the result must be malformed, refused by the verifier, or equal.
+/// Flips each bit of a reply, and tries each prefix of it. The result must be malformed, or the verifier must refuse
+/// it, or the proof in it must be unchanged.
 #[test]
-fn every_changed_reply_is_refused_or_says_the_same() {
+fn every_changed_reply_is_refused_or_has_the_same_meaning() {
     let rig = rig(Network::Regtest, true);
     let block = DemoChain::new(4, 11).with_witness().next().unwrap();
     rig.host.submit(&block.raw, false).unwrap();
@@ -287,8 +288,8 @@ fn every_changed_reply_is_refused_or_says_the_same() {
             no_answer += 1;
             continue;
         };
-        // A client compares the header with its own, and the WTXID if it knows it. (On regtest half of all headers
-        // satisfy the proof of work.)
+        // A client compares the header with its own chain, and the WTXID with the one it knows. (A proof of work alone
+        // proves little here: on regtest half of all headers have a valid one.)
         if answer.header != honest.header
             || answer.wtxid != wtxid
             || answer.proof().verify(ProofNetwork::Regtest, &wtxid).is_err()
@@ -304,8 +305,8 @@ fn every_changed_reply_is_refused_or_says_the_same() {
         assert_eq!(said, honest, "bit {bit}");
         same.push(bit / 8 - 16);
     }
-    // The height comes from the client's header. The number of transactions matters only for the shape of the trees.
-    // The tip and its height are not part of the proof.
+    // Only these fields may differ: the height, which a client takes from its own header; the number of transactions,
+    // as long as the trees have the same shape; and the tip and its height, which are not part of the proof.
     let is_no_part = |at: &usize| (80..88).contains(at) || (96..132).contains(at);
     assert!(same.iter().all(is_no_part), "{same:?}");
     assert!(refused > 2_000 && no_answer > 500, "{refused}, {no_answer}");
@@ -336,7 +337,8 @@ fn a_reply_with_a_wrong_length_is_no_answer() {
         });
         assert!(!believed, "{word} at {at}");
     }
-    // "Too long" for a request with enough room is malformed: a client would otherwise repeat the request forever.
+    // The status "too long" in reply to a request with enough space is malformed. Otherwise a client would repeat the
+    // request forever.
     let mut lying = reply.clone();
     lying[5] = Status::TooLong as u8;
     assert_eq!(proven(&lying, 500), None);
@@ -344,7 +346,7 @@ fn a_reply_with_a_wrong_length_is_no_answer() {
 }
 
 #[test]
-fn a_client_gets_witness_proofs_and_each_reason_why_there_is_none() {
+fn a_client_gets_witness_proofs_or_the_reason_why_there_is_none() {
     let ask = |rig: &Rig| {
         let options = SocketOptions {
             listen: "127.0.0.1:0".parse().unwrap(),
@@ -359,7 +361,7 @@ fn a_client_gets_witness_proofs_and_each_reason_why_there_is_none() {
     let served = rig(Network::Regtest, true);
     let mut chain = DemoChain::new(1, 600).with_witness();
     let large = chain.next().unwrap();
-    // A coinbase with many outputs, too long for any reply.
+    // This block's coinbase has many outputs, so that no reply has enough space for it.
     let mut long = decoded(
         &DemoChain::branch(2, 2, large.hash, 1)
             .with_witness()
@@ -396,7 +398,8 @@ fn a_client_gets_witness_proofs_and_each_reason_why_there_is_none() {
     }
 }
 
-/// Sets Merkle root and proof of work of a changed block. Returns hash, bytes, and the TXID of its second transaction.
+/// Sets the Merkle root and the proof of work of a changed block. Returns the block's hash, its bytes, and the TXID of
+/// its second transaction.
 fn mined(mut block: Block) -> (Hash, Vec<u8>, Hash) {
     block.header.merkle_root = block.compute_merkle_root().unwrap();
     while !block.header.target().is_met_by(block.block_hash()) {
@@ -407,7 +410,7 @@ fn mined(mut block: Block) -> (Hash, Vec<u8>, Hash) {
     (hash, bitcoin::consensus::serialize(&block), second)
 }
 
-/// TXIDs do not cover witnesses, so a node could send a block with other witnesses.
+/// Checks blocks whose witnesses were changed. TXIDs do not cover witnesses, so the Merkle root is still right.
 #[test]
 fn blocks_with_other_witnesses_than_the_coinbase_commits_to_are_refused() {
     let good = decoded(&DemoChain::new(1, 6).with_witness().next().unwrap());
@@ -454,9 +457,9 @@ fn blocks_with_other_witnesses_than_the_coinbase_commits_to_are_refused() {
 }
 
 #[test]
-fn real_blocks_are_proved_and_those_before_segwit_are_not() {
+fn real_blocks_have_witness_proofs_unless_they_are_before_segwit() {
     let Some(blocks) = real::blocks() else {
-        return skipped("no recorded blocks above this repository");
+        return skipped("the folder with recorded blocks does not exist");
     };
     let mut proved = 0;
     for real in blocks.iter().filter(|block| !block.is_altered) {

@@ -1,4 +1,4 @@
-//! Tests that hold the repository's cheap rules: layering of crates, line and file length, dependencies, licences,
-//! language. Each file of `tests/` is a group of rules.
+//! Tests for rules of the repository that are cheap to check: layering of crates, length of lines and files,
+//! dependencies, licences, language. Each file of `tests/` contains a group of rules.
 //!
-//! Run it alone with `cargo test -p lineside-tidy`.
+//! To run only these tests: `cargo test -p lineside-tidy`.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Packages that only tests and benches need.
+/// Packages that only tests and benchmarks may use.
 const REFUSED: &[&str] = &[
     "aws-lc-rs",
     "aws-lc-sys",
@@ -31,7 +31,7 @@ const UNAVOIDABLE: &[(&str, &str)] = &[
     ("tempfile", "libbpf-cargo"),
 ];
 
-/// Features of our crates that only crates of `lab/` and tests switch on.
+/// Features of Lineside's crates that only crates of `lab/` and tests may enable.
 const LABORATORY_FEATURES: &[&str] = &["laboratory", "library"];
 
 /// Line of `cargo tree --prefix depth`: name of a package, its folder if it is a package of this repository, and its
@@ -94,7 +94,7 @@ fn refused_packages(root: &Path, tree: &str) -> BTreeSet<String> {
     found
 }
 
-/// Returns the findings in the manifests of `crates/`: laboratory crates outside `[dev-dependencies]`.
+/// Returns the findings in the manifests of `crates/`: laboratory crates that are not in `[dev-dependencies]`.
 fn laboratory_dependencies(root: &Path, metadata: &str) -> Vec<String> {
     let metadata: Value = serde_json::from_str(metadata).expect("cargo metadata writes JSON");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -130,7 +130,7 @@ fn daemon_tree(more: &[&str]) -> String {
 }
 
 #[test]
-fn the_daemon_is_built_without_the_laboratory() {
+fn the_daemon_is_built_without_laboratory_crates() {
     for more in [&[][..], &["--no-default-features"]] {
         let tree = daemon_tree(more);
         let names: BTreeSet<&str> = tree
@@ -167,7 +167,7 @@ fn every_exception_is_still_needed() {
 }
 
 #[test]
-fn only_tests_of_crates_depend_on_the_laboratory() {
+fn crates_depend_on_laboratory_crates_only_for_tests() {
     let metadata = cargo(&["metadata", "--no-deps", "--format-version", "1"]);
     assert!(metadata.contains("lineside-testkit"));
     let found = laboratory_dependencies(&root(), &metadata);

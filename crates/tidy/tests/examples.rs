@@ -1,11 +1,12 @@
-//! Rule for examples: the documentation of every library has an example that `cargo test --doc` compiles, at the head
-//! of its `lib.rs`. A library without public items, which only has tests, is exempt.
+//! Rule for examples: the documentation at the head of every `lib.rs` has an example that `cargo test --doc` compiles.
+//! A library without public items, which only has tests, needs none.
 
 mod files;
 
 use files::{File, repository};
 
-/// Returns whether a fence opens a block of Rust that rustdoc compiles, given the text after the fence.
+/// Returns whether a Markdown fence opens a block of Rust that rustdoc compiles. `language` is the text after the
+/// fence.
 fn is_compiled(language: &str) -> bool {
     let words = language.split(',').map(str::trim);
     words
@@ -44,7 +45,7 @@ fn without_example(files: &[File]) -> Vec<String> {
 fn every_library_has_an_example_that_compiles() {
     let files = repository();
     let libraries = files.iter().filter(|file| file.path.ends_with("/src/lib.rs"));
-    assert!(libraries.count() > 30, "the search finds too little");
+    assert!(libraries.count() > 30, "the search has found too few libraries");
     let findings = without_example(&files);
     assert!(findings.is_empty(), "{}", findings.join("\n"));
 }

@@ -17,10 +17,10 @@ use files::{File, repository, root};
 /// Path of the numbers from the root of the repository.
 const COUNTS: &str = "crates/tidy/language-counts.txt";
 
-/// This file: its rules and bad examples are not counted.
+/// Path of this file. Its rules and bad examples are not counted.
 const THIS_FILE: &str = "crates/tidy/tests/language.rs";
 
-/// First words of a doc comment that are counted, with this capital.
+/// First words of a doc comment that are counted if they have this capital letter.
 const OPENINGS: &[&str] = &["What", "Who", "How", "Whether", "The same", "As"];
 
 /// Words and phrases to avoid, which the test counts in upper and lower case. Each row has a name and its phrases; the
@@ -59,7 +59,8 @@ struct Piece {
     /// Line on which the piece begins, from 1.
     line: usize,
     text: String,
-    /// The piece documents an item: `///`, `//!`, `/**` or `/*!` in Rust; in C, a comment that begins its line.
+    /// True if the piece documents an item: `///`, `//!`, `/**` or `/*!` in Rust; in C, a comment at the beginning of
+    /// its line.
     doc: bool,
 }
 
@@ -85,10 +86,10 @@ struct Reader {
     at: usize,
     line: usize,
     is_c: bool,
-    /// A token that is not a comment was read on this line.
+    /// True if a token that is not a comment was read on this line.
     code_on_line: bool,
     pieces: Vec<Piece>,
-    /// Marker and line of the `//` comment that was read last, while no other token followed it.
+    /// Marker and line of the last `//` comment, if no other token has followed it.
     last_comment: Option<(&'static str, usize)>,
 }
 
@@ -108,7 +109,7 @@ impl Reader {
         Some(next)
     }
 
-    /// Reads one token.
+    /// Reads one token of the source.
     fn step(&mut self) {
         let next = self.text[self.at];
         if self.starts_with("//") {
@@ -212,7 +213,7 @@ impl Reader {
         }
     }
 
-    /// Reads a string literal from its first quote: a raw one with this many hashes, or one with escapes.
+    /// Reads a string literal from its first quote: a raw literal with `raw` hashes, or a literal with escapes.
     fn string(&mut self, raw: Option<usize>) {
         let line = self.line;
         let end = format!("\"{}", "#".repeat(raw.unwrap_or(0)));
@@ -293,8 +294,8 @@ fn pieces(file: &File) -> Vec<Piece> {
 
 // ---- the rules ----
 
-/// Splits text into lower-case words and punctuation marks, each with the number of line breaks before it. Code between
-/// backticks is left out. `-`, `_` and `/` join words: `--keep-near` is not the word "near".
+/// Splits text into lower-case words and punctuation marks, each with the number of line breaks before it. Text in
+/// backticks is left out. `-`, `_` and `/` join words, so that `--keep-near` is not the word "near".
 fn tokens(text: &str) -> Vec<(usize, String)> {
     let (mut found, mut word) = (Vec::new(), String::new());
     let (mut line, mut code) = (0, false);
@@ -318,7 +319,7 @@ fn tokens(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Returns the name of the rule and the line for each construction in `piece`.
+/// Returns, for each counted construction in `piece`, the name of its rule and its line.
 fn constructions(piece: &Piece) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     if piece.doc {
@@ -362,7 +363,7 @@ fn names() -> Vec<String> {
         .collect()
 }
 
-/// Returns where each construction is: the name of its rule, and `file:line`.
+/// Returns, for each counted construction in the files, the name of its rule and its place as `file:line`.
 fn all_constructions(files: &[File]) -> Vec<(String, String)> {
     let in_file = |file: &File| {
         let path = file.path.clone();
@@ -374,7 +375,7 @@ fn all_constructions(files: &[File]) -> Vec<(String, String)> {
     files.iter().flat_map(in_file).collect()
 }
 
-/// Reads lines `number name`. Empty lines and lines that begin with `#` are comments.
+/// Reads lines of the form `number name`. Empty lines and lines that begin with `#` are skipped.
 fn read_counts(text: &str) -> Vec<(String, usize)> {
     let lines = text.lines().filter(|l| !l.is_empty() && !l.starts_with('#'));
     let read = |line: &str| {
@@ -386,7 +387,8 @@ fn read_counts(text: &str) -> Vec<(String, usize)> {
         .collect()
 }
 
-/// Compares the constructions with the numbers of the file. Returns a finding for each rule whose count differs.
+/// Compares the counts with the numbers of the file. Returns a finding for each rule whose count differs from its
+/// number.
 fn compare(numbers: &[(String, usize)], found: &[(String, String)]) -> Vec<String> {
     let mut findings = Vec::new();
     for name in names() {
@@ -417,7 +419,7 @@ fn compare(numbers: &[(String, usize)], found: &[(String, String)]) -> Vec<Strin
 }
 
 #[test]
-fn hard_constructions_become_fewer() {
+fn counted_constructions_only_become_fewer() {
     let found = all_constructions(&repository());
     let path = root().join(COUNTS);
     let text = std::fs::read_to_string(&path).unwrap_or_default();

@@ -1,24 +1,24 @@
-//! Links of the documents: every relative link leads to a file of the repository, every anchor to a heading of its
-//! page, and every page of `docs/` is in the book's table of contents.
+//! Rule for links in the documents: every relative link leads to a file of the repository, every anchor leads to a
+//! heading of its page, and every page of `docs/` is in the book's table of contents.
 //!
-//! Anchors are those that GitHub and mdBook give a heading: lower case, without punctuation, spaces as hyphens, and a
-//! number where a page has the same heading again. Code is not searched for links.
+//! The anchor of a heading has the form that GitHub and mdBook give it: lower case, without punctuation, spaces as
+//! hyphens, and a number if the page has the same heading again. Links within code are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-/// Table of contents of the book.
+/// Path of the book's table of contents.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// A link of a page: its line, from 1, and its target.
+/// Link of a page: its line, counted from 1, and its target.
 type Link = (usize, String);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Lines of a page outside fenced and indented code, with their numbers from 1.
+/// Returns the lines of a page outside fenced and indented code, with their numbers, counted from 1.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let (mut fenced, mut blank) = (false, true);
     let mut indented = false;
@@ -34,12 +34,12 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Removes the spans of code from a line, since their content is not a link.
+/// Removes code spans from a line, because text within them is not a link.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("``")
 }
 
-/// Returns the targets of the links of a page. A link may be broken between two lines before its target.
+/// Returns the links of a page. A link may have a line break before its target.
 fn links(text: &str) -> Vec<Link> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
@@ -54,10 +54,10 @@ fn links(text: &str) -> Vec<Link> {
     found
 }
 
-/// Returns the anchor of a heading's text, without a number for repetitions.
+/// Returns the anchor of a heading. It lacks the number that a repeated heading gets.
 fn anchor(heading: &str) -> String {
     let mut text = String::new();
-    // The text of a link counts, its target does not.
+    // The text of a link belongs to the anchor; its target does not.
     let mut rest = heading;
     while let Some((before, after)) = rest.split_once("](") {
         text.push_str(before);
@@ -91,7 +91,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Resolves `.` and `..` in a path of the repository; `None` where it leads out of it.
+/// Resolves `.` and `..` in a path of the repository. Returns `None` if the path leads out of the repository.
 fn resolve(path: &Path) -> Option<PathBuf> {
     let mut resolved = PathBuf::new();
     for part in path.components() {
@@ -109,7 +109,8 @@ fn resolve(path: &Path) -> Option<PathBuf> {
     Some(resolved)
 }
 
-/// Findings in the links of the pages: `page:line: what`. `exists` returns true if the repository has a file or folder.
+/// Returns the findings in the links of the pages, in the form `page:line: what`. `exists` returns true if the
+/// repository has this file or folder.
 fn broken(pages: &BTreeMap<String, String>, exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for (page, text) in pages {
@@ -143,7 +144,7 @@ fn broken(pages: &BTreeMap<String, String>, exists: impl Fn(&Path) -> bool) -> V
     found
 }
 
-/// Pages of `docs/` that the table of contents lacks.
+/// Returns a finding for each page of `docs/` that is missing in the table of contents.
 fn not_in_the_book(pages: &BTreeMap<String, String>) -> Vec<String> {
     let summary = pages.get(SUMMARY).map(String::as_str).unwrap_or_default();
     let listed: BTreeSet<String> = links(summary).into_iter().map(|(_, target)| target).collect();

@@ -1,5 +1,5 @@
-//! Rules for licences: the list of third-party packages matches Cargo.lock, and every file of the BPF programs names
-//! its licences.
+//! Rules for licences: the list of third-party packages matches Cargo.lock, and every source file of the BPF programs
+//! names its licences.
 //!
 //! `scripts/notices.sh` writes the list.
 
@@ -11,12 +11,12 @@ use common::root;
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// Path of the list.
+/// Path of the list of third-party packages.
 const NOTICES: &str = "THIRD-PARTY-NOTICES";
-/// First line of each file in `xdp/`.
+/// Required first line of each file in `xdp/`.
 const SPDX: &str = "// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only";
 
-/// Text before the table.
+/// Text of the list before its table.
 const HEAD: &str = "\
 Packages of others in Lineside
 ==============================
@@ -36,16 +36,16 @@ dashboard/package-lock.json; the page has the text of their licences.
 name | version | licence | source
 ";
 
-/// Lists the daemon's packages, one on each line: `name vVERSION|LICENCE|REPOSITORY`, followed by ` (*)` if cargo
-/// listed the package before.
+/// Returns the packages of the daemon, one on each line: `name vVERSION|LICENCE|REPOSITORY`, followed by ` (*)` if
+/// cargo listed the package before.
 fn tree() -> String {
     let arguments = "tree -p lineside --all-features --target x86_64-unknown-linux-gnu \
                      --edges normal,no-proc-macro --prefix none --format {p}|{l}|{r}";
     cargo(&arguments.split(' ').collect::<Vec<_>>())
 }
 
-/// Returns the rows of the packages that the dashboard page contains: those of `package-lock.json` that are not needed
-/// for development alone.
+/// Returns the rows for the packages that the dashboard page contains: those in `package-lock.json` that are not only
+/// for development.
 fn rows_of_page(lock: &str) -> Vec<String> {
     let lock: serde_json::Value = serde_json::from_str(lock).expect("package-lock.json is JSON");
     let packages = lock["packages"].as_object().expect("packages");
@@ -86,7 +86,7 @@ fn notices(tree: &str, lock: &str) -> String {
 }
 
 #[test]
-fn the_list_of_packages_is_as_the_lock_file_has_it() {
+fn the_list_of_packages_matches_the_lock_file() {
     let lock =
         std::fs::read_to_string(root().join("dashboard/package-lock.json")).expect("package-lock.json");
     let (path, expected) = (root().join(NOTICES), notices(&tree(), &lock));
@@ -101,7 +101,7 @@ fn the_list_of_packages_is_as_the_lock_file_has_it() {
     };
     assert!(
         found == expected,
-        "{NOTICES} is not fresh: run scripts/notices.sh\nmissing:\n{}\ntoo many:\n{}",
+        "{NOTICES} is out of date: run scripts/notices.sh\nmissing:\n{}\ntoo many:\n{}",
         differs(&expected, &found),
         differs(&found, &expected)
     );

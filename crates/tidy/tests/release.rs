@@ -1,4 +1,4 @@
-//! Rules for a release: every file that names the version names that of the workspace.
+//! Rule for a release: every file that names the version names the version of the workspace.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Bounds the cost of adding a service: the example in `lab/example-service` is small, and few existing files name it.
+//! Rule that bounds the cost of adding a service: the example in `lab/example-service` is small, and few existing files
+//! name it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,8 +7,8 @@ use std::process::Command;
 const NAME: &str = "odometer";
 const CRATE: &str = "lab/example-service/";
 
-/// Files that a service of the daemon edits in addition, and that the example does not edit: the daemon's manifest and
-/// list of services, the sample configuration, and the floors of the crates.
+/// Files that a service of the daemon edits in addition to those that the example edits: the daemon's manifest and list
+/// of services, the sample configuration, and the layers of the crates.
 const ONLY_OF_THE_DAEMON: [&str; 4] = [
     "crates/lineside/Cargo.toml",
     "crates/lineside/src/services.rs",
@@ -21,7 +22,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns every file that git tracks or would track; `None` without git.
+/// Returns every file that git tracks or would track; `None` if git is missing.
 fn files() -> Option<Vec<String>> {
     let listing = Command::new("git")
         .args(["-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard"])
@@ -53,7 +54,7 @@ fn is_generated_or_documentation(path: &str) -> bool {
     name.starts_with("generated.") || name == "Cargo.lock" || name.ends_with(".md")
 }
 
-/// Returns whether a text names the service or its crate, in any case.
+/// Returns whether a text names the service or its crate, in upper or lower case.
 fn names_it(text: &str) -> bool {
     let text = text.to_lowercase();
     text.contains(NAME) || text.contains("example-service")
@@ -100,7 +101,7 @@ fn a_sixth_service_edits_at_most_six_existing_files() {
     for path in edited {
         assert!(
             guide.contains(&format!("`{path}`")),
-            "docs/adding-a-service.md does not say {path}"
+            "docs/adding-a-service.md does not name {path}"
         );
     }
 }
@@ -122,15 +123,15 @@ fn the_example_has_at_most_400_lines() {
     for (_, path) in lines {
         assert!(
             guide.contains(&format!("`{path}`")),
-            "docs/adding-a-service.md does not say {path}"
+            "docs/adding-a-service.md does not name {path}"
         );
     }
 }
 
-/// The excerpts in the guide, which are the code blocks after `<!-- from PATH -->`, are parts of the files that they
-/// name.
+/// The excerpts in the guide are the code blocks after `<!-- from PATH -->`. Each must be a part of the file that it
+/// names.
 #[test]
-fn the_excerpts_of_the_guide_are_true() {
+fn the_excerpts_of_the_guide_match_their_files() {
     let guide = text("docs/adding-a-service.md");
     let mut excerpts = 0;
     for part in guide.split("<!-- from ").skip(1) {
@@ -141,5 +142,5 @@ fn the_excerpts_of_the_guide_are_true() {
         assert!(text(path).contains(excerpt), "{path} does not have:\n{excerpt}");
         excerpts += 1;
     }
-    assert!(excerpts >= 5, "{excerpts} excerpts");
+    assert!(excerpts >= 5, "the guide has only {excerpts} excerpts");
 }

@@ -1,15 +1,15 @@
-//! Cheap rules: layering of crates by floors, line and file length, left-over marks, no `.unwrap()` in code that
-//! handles packets.
+//! Cheap rules: layering of crates by floors (layers), length of lines and files, left-over marks, no `.unwrap()` in
+//! code that handles packets.
 //!
-//! A rule is a function from files to findings (`file:line: finding`). One test applies it to the repository, and the
-//! last test gives each rule a bad example, so that a rule that inspects nothing does not pass.
+//! Each rule is a function from files to findings (`file:line: finding`). One test applies the rule to the repository.
+//! The last test gives each rule a bad example, so that a rule that inspects nothing does not pass.
 
 mod files;
 
 use files::{File, TEXT, repository};
 
-/// Floors of the crates in `crates/`. A crate depends only on crates of lower floors. The laboratory in `lab/` is above
-/// all of them, and no crate depends on it.
+/// Floors (layers) of the crates in `crates/`. A crate may depend only on crates of lower floors. The laboratory in
+/// `lab/` is above all floors, and no crate depends on it.
 const FLOORS: &[(&str, u8)] = &[
     ("bpf-build", 0),
     ("hbase-client", 0),
@@ -153,7 +153,7 @@ fn file_length(files: &[File]) -> Vec<String> {
 }
 
 /// Returns words and pieces of code that mark unfinished work. They are assembled at run time, so that the rule does
-/// not find this file.
+/// not find them in this file.
 fn marks() -> (Vec<String>, Vec<String>) {
     let words = [["TO", "DO"], ["FIX", "ME"], ["XX", "X"], ["HA", "CK"]];
     let codes = [["todo", "!("], ["unimplemented", "!("], ["#[", "ignore"]];
@@ -179,8 +179,8 @@ fn left_over_marks(files: &[File]) -> Vec<String> {
     found
 }
 
-/// Finds `.unwrap()` in code that handles packets. The code after a line `#[cfg(test)]` is test code and is not
-/// searched. Comments, and the examples in them, are not searched either.
+/// Returns the places of `.unwrap()` in code that handles packets. Code after a line `#[cfg(test)]` is test code and is
+/// ignored, and so are comments and the examples in them.
 fn unwrap_on_packet_path(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();
     let on_path = |f: &&File| f.has_extension(&["rs"]) && PACKET_PATHS.iter().any(|p| f.path.starts_with(p));
@@ -197,13 +197,13 @@ fn unwrap_on_packet_path(files: &[File]) -> Vec<String> {
     found
 }
 
-/// Every crate in `crates/` and `lab/` is in the diagram of ARCHITECTURE.md, and the crates in `crates/` are at their
-/// floor.
+/// Checks that every crate in `crates/` and `lab/` is in the diagram of ARCHITECTURE.md, and that the crates in
+/// `crates/` are shown at their floors.
 fn picture(files: &[File]) -> Vec<String> {
     let Some(page) = files.iter().find(|file| file.path == "ARCHITECTURE.md") else {
         return vec!["ARCHITECTURE.md:1: the page is missing".into()];
     };
-    // Rows of the diagram have the form `| name …`. The number of a floor is in front of the first row of that floor.
+    // A row of the diagram has the form `| name …`. The number of a floor precedes the first row of that floor.
     let (mut floor, mut drawn) = (None, Vec::new());
     for line in page.text.lines() {
         if line.trim_start().starts_with("crates/") || line.trim_start().starts_with("lab/") {
@@ -245,12 +245,12 @@ fn hold(rule: fn(&[File]) -> Vec<String>) {
 }
 
 #[test]
-fn dependencies_point_down() {
+fn crates_depend_only_on_lower_floors() {
     hold(layering);
 }
 
 #[test]
-fn every_crate_is_in_the_picture() {
+fn every_crate_is_in_the_architecture_diagram() {
     hold(picture);
 }
 

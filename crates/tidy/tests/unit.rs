@@ -1,5 +1,5 @@
-//! Rules for packaging/lineside.service: systemd rates its exposure with at most 2.0, and it has the settings that the
-//! tests of the packages depend on.
+//! Rules for the systemd unit packaging/lineside.service: systemd rates its exposure with at most 2.0, and it has the
+//! settings that the tests of the packages depend on.
 
 mod common;
 
@@ -7,10 +7,11 @@ use common::root;
 use std::path::Path;
 use std::process::Command;
 
-/// Maximum exposure, in tenths, as `systemd-analyze --threshold` takes it.
+/// Maximum exposure in tenths, in the form that `systemd-analyze --threshold` accepts.
 const EXPOSURE_MAX: &str = "20";
 
-/// Returns true if the exposure of a unit is at most [`EXPOSURE_MAX`]; `None` without systemd-analyze 250 or newer.
+/// Returns true if the exposure of a unit is at most [`EXPOSURE_MAX`]. Returns `None` if systemd-analyze 250 or newer
+/// is missing.
 fn is_closed(unit: &Path) -> Option<bool> {
     let output = Command::new("systemd-analyze")
         .args(["security", "--offline=true", "--no-pager"])
@@ -35,7 +36,7 @@ fn the_exposure_of_the_unit_is_at_most_2() {
         "systemd-analyze security --offline=true {}",
         unit.display()
     );
-    // The limit is close: without one setting, the unit is above it.
+    // The exposure is close to the limit: if one setting is removed, it is above the limit.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("open-unit");
     std::fs::create_dir_all(&folder).expect("a folder");
     let open = folder.join("lineside.service");
@@ -50,7 +51,7 @@ fn the_exposure_of_the_unit_is_at_most_2() {
 }
 
 #[test]
-fn the_unit_is_watched_and_not_restarted_after_a_wrong_configuration() {
+fn the_unit_has_a_watchdog_and_does_not_restart_after_a_wrong_configuration() {
     let text = std::fs::read_to_string(root().join("packaging/lineside.service")).expect("the unit");
     for line in [
         "Type=notify",

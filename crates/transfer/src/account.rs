@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Identifier of 128 bits, in the order in which they are sent. A 32-bit Source or Destination ID of the paper's
-/// format is big-endian, after 12 zero bytes.
+/// Account identifier of 16 bytes, in the byte order of the packet. A 32-bit Source or Destination ID of the paper's
+/// format becomes 12 zero bytes, followed by the id in big-endian order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccountId(pub [u8; 16]);
 
@@ -13,7 +13,7 @@ impl AccountId {
         Self((id as u128).to_be_bytes())
     }
 
-    /// Returns the two words that are stored in the table.
+    /// Returns the identifier as the two 64-bit words that the fast-path table stores.
     pub fn words(&self) -> [u64; 2] {
         let (low, high) = self.0.split_at(8);
         [low, high].map(|half| {
@@ -23,7 +23,7 @@ impl AccountId {
         })
     }
 
-    /// Returns the account with these two stored words.
+    /// Returns the account whose identifier the fast-path table stores as these two words.
     pub fn from_words(words: [u64; 2]) -> Self {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&words[0].to_ne_bytes());

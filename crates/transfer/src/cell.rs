@@ -1,4 +1,4 @@
-//! Concurrent reading and writing of table cells.
+//! Concurrent reading and writing of the cells of the fast-path table; each cell contains one account.
 //!
 //! A cell is changed under its lock, a word that is acquired by compare-and-exchange and released by a store. A thread
 //! that needs two locks takes that of the lower index first. No thread waits for long: after [`SPINS`] attempts the
@@ -14,7 +14,8 @@ use std::hint::spin_loop;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, fence};
 
-/// Number of attempts until a lock counts as busy: some microseconds, while a change takes a tenth of one.
+/// Number of attempts after which a lock counts as busy. They take some microseconds; a change holds the lock for about
+/// 0.1 µs.
 const SPINS: u32 = 1024;
 
 /// Acquired lock; dropping it releases the lock.
@@ -30,7 +31,7 @@ impl Drop for CellGuard<'_> {
 pub(crate) fn lock(word: &AtomicU32) -> Option<CellGuard<'_>> {
     for _ in 0..SPINS {
         if word.compare_exchange_weak(0, 1, Acquire, Relaxed).is_ok() {
-            // A reader that sees anything written from here on also sees the lock.
+            // A reader that sees a value written after this fence also sees that the cell is locked.
             fence(Release);
             return Some(CellGuard(word));
         }
@@ -82,7 +83,8 @@ pub(crate) fn read(cell: &TransferCell) -> Option<(Holding, u64)> {
     None
 }
 
-/// Returns the last numbered request of an account. The caller holds its cell's lock.
+/// Returns an account's last request that had a transaction id, with its reply; `None` if no request had one. The
+/// caller holds the lock of the account's cell.
 pub(crate) fn load_last(slot: &TransferPaper, source: u32) -> Option<PaperLast> {
     let last_id = slot.last_id.load(Relaxed);
     if last_id == 0 {
@@ -100,7 +102,7 @@ pub(crate) fn load_last(slot: &TransferPaper, source: u32) -> Option<PaperLast> 
     })
 }
 
-/// Stores a numbered request and its reply. The caller holds its cell's lock.
+/// Stores a request that has a transaction id, with its reply. The caller holds the lock of the account's cell.
 pub(crate) fn save_last(place: &TransferPaper, last: &PaperLast) {
     place.destination.store(last.request.destination, Relaxed);
     place.amount.store(last.request.amount, Relaxed);
@@ -111,8 +113,8 @@ pub(crate) fn save_last(place: &TransferPaper, last: &PaperLast) {
     place.last_id.store(last.request.transaction_id, Relaxed);
 }
 
-/// Acquires a lock of a store that only this process writes to, where no thread holds a lock for long. Waits until it
-/// is free.
+/// Waits until a lock is free and acquires it. Use it only for a store to which no other process writes: the threads
+/// of one process are not killed one by one, so each of them releases its locks after a short time.
 pub(crate) fn lock_surely(word: &AtomicU32) -> CellGuard<'_> {
     loop {
         if let Some(held) = lock(word) {

@@ -1,9 +1,10 @@
 //! Claims: accounts and sessions that the host has taken from the fast path for a while, in `express`.
 //!
-//! The fast path only reads what is claimed, and forwards every change of it to the host. The host can therefore
-//! execute requests that the fast path cannot, while the fast path continues with all other accounts. Everything done
-//! before the claim is in the rings by then, because a record is written before its locks are released. A claim ends
-//! with the host process: the next one starts with [`Store::free`].
+//! The fast path only reads claimed accounts, and forwards every request that would change them to the host. The host
+//! can therefore execute requests that the fast path cannot, while the fast path continues with all other accounts.
+//! When the host has a claim, the rings contain everything that the fast path did to these accounts before, because the
+//! fast path writes a record before it releases the locks. A claim ends with the host process: the next host starts
+//! with [`Store::free`].
 
 use crate::cell::{self, CellGuard};
 use crate::layout::{TransferCell, TransferSession};
@@ -82,19 +83,19 @@ pub trait Claims: Debug {
     /// ascending order.
     ///
     /// # Errors
-    /// Those of [`Self::claim`]; nothing was written then.
+    /// Fails as [`Self::claim`] does; in that case nothing was written.
     fn put(&self, step: &[(u32, Change)]) -> io::Result<()>;
 
     /// Writes a session that is and remains claimed.
     ///
     /// # Errors
-    /// Those of [`Self::claim`]; nothing was written then.
+    /// Fails as [`Self::claim`] does; in that case nothing was written.
     fn put_session(&self, slot: &Slot) -> io::Result<()>;
 
     /// Ends the claim: the fast path may change these cells and sessions again.
     ///
     /// # Errors
-    /// Those of [`Self::claim`].
+    /// Fails as [`Self::claim`] does.
     fn give_back(&self, cells: &[u32], slots: &[u32]) -> io::Result<()>;
 }
 

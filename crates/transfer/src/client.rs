@@ -56,10 +56,10 @@ pub enum ClientError {
         /// Sequence number that the server expects, if it named one.
         expected: u64,
     },
-    /// The number of items is 0 or exceeds one packet.
+    /// The caller passed no item, or more items than one packet holds.
     #[error("a datagram holds 1 to {1} items, not {0}")]
     Count(usize, usize),
-    /// The system reported an error.
+    /// The system reported an error while the client sent the request or waited for the reply.
     #[error("asking {server}: {source}")]
     Io {
         /// Address of the server.
@@ -134,7 +134,7 @@ impl Client {
             server,
             socket: open(server).map_err(io)?,
             timeout,
-            // The first id is random, so that an attacker who does not see the requests cannot forge replies.
+            // The first request id is random, so that an attacker who does not see the requests cannot forge replies.
             next_id: getrandom::u64().map_err(|error| io(io::Error::other(error)))?,
             resent: 0,
             signer: None,

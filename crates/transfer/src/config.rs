@@ -20,9 +20,11 @@ use std::time::Duration;
 const DAY_S: u64 = 86_400;
 /// Maximum number of trusted address ranges.
 const TRUSTED_MAX: usize = 8;
-/// Maximum memory of a pending transfer in bytes, in both of its indexes, while these grow.
+/// Maximum memory in bytes that one pending transfer takes in its two indexes, also while an index grows.
 const PENDING_BYTES: u64 = 256;
-/// Minimum of `memory_max`.
+/// Seconds in an hour.
+const HOUR_S: u64 = 3600;
+/// Smallest permitted value of `memory_max`.
 const MEMORY_MIN: ByteSize = ByteSize::mib(1);
 
 /// The section `[transfer]`.
@@ -31,30 +33,34 @@ const MEMORY_MIN: ByteSize = ByteSize::mib(1);
 pub struct TransferConfig {
     /// True if `lineside run` serves this service.
     pub enabled: bool,
-    /// Address and port, of UDP and TCP.
+    /// IP address and port on which the service listens for UDP and TCP.
     pub listen: SocketAddr,
     /// Directory of the ledger.
     pub data: PathBuf,
-    /// Place where operations are executed.
+    /// Mode, which decides whether the host or the fast path executes operations.
     pub mode: TransferMode,
     /// Binary logarithm of the number of accounts.
     pub account_bits: u32,
-    /// Largest number of sessions.
+    /// Maximum number of open sessions.
     pub sessions: u32,
-    /// Largest number of sessions of one source address.
+    /// Maximum number of open sessions of one source address.
     pub sessions_per_source: usize,
-    /// Largest number of sessions of one /64 of IPv6.
+    /// Maximum number of open sessions of one /64 of IPv6.
     pub sessions_per_network: usize,
-    /// Days without a packet after which a session may be closed when its place is needed.
+    /// Days without a packet after which a session may be closed when its slot is needed.
     pub session_idle_days: u64,
     /// Sources for which a quarter of the sessions is reserved, and whose refusals are not limited.
     pub trusted_sources: Vec<AddressRange>,
     /// Maximum number of refused packets that are journaled per second: for the sessions of one source, and for all
     /// packets in the paper's format. Also the maximum number of sessions that one source opens per second.
     pub refusals_per_s: u32,
-    /// Largest number of bytes that requests can make the service keep besides its tables.
+    /// Maximum number of bytes that requests can make the service store in addition to its tables.
     pub memory_max: ByteSize,
-    /// True if the paper's packets are answered.
+    /// Maximum number of idempotency keys that the ledger remembers.
+    pub idempotency_keys: u64,
+    /// Hours after the execution of an operation for which the ledger remembers its idempotency key.
+    pub idempotency_hours: u64,
+    /// True if the service answers packets in the paper's format.
     pub paper_format: bool,
     /// Sources and keys that may create assets.
     pub issuers: Vec<Issuer>,
@@ -66,7 +72,7 @@ pub struct TransferConfig {
     pub lease_s: u64,
     /// Operations after which a block is sealed.
     pub block_operations: usize,
-    /// Seconds after which a block is sealed.
+    /// Maximum time in seconds from the first operation of a block until the block is sealed.
     pub block_s: u64,
     /// File that sealed blocks are written to; empty for none.
     pub settle_to: PathBuf,
@@ -78,7 +84,7 @@ pub struct TransferConfig {
     pub archive: bool,
 }
 
-/// Place where operations are executed, and time at which they are durable.
+/// Decides whether the host or the fast path executes operations, and when they are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum TransferMode {
@@ -94,7 +100,7 @@ pub enum TransferMode {
 pub enum Issuer {
     /// Source addresses.
     Range(Range),
-    /// A key, at any address.
+    /// Key whose signed operations may create assets, from any address.
     Key(KeyId),
 }
 
@@ -115,6 +121,8 @@ impl Default for TransferConfig {
             trusted_sources: sessions.trusted.into_iter().map(AddressRange).collect(),
             refusals_per_s: sessions.refusals_per_s,
             memory_max: ByteSize::mib(64),
+            idempotency_keys: 1_000_000,
+            idempotency_hours: 24,
             paper_format: geometry.paper_format,
             issuers: geometry.issuers.into_iter().map(Issuer::Range).collect(),
             require_signature: geometry.require_signature,
@@ -134,7 +142,7 @@ impl TransferConfig {
     /// Reads and checks the section.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Returns an issue for each value that is not valid.
     pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
         let config: Self = section.read()?;
         let mut issues = Issues::new(section);
@@ -151,6 +159,8 @@ impl TransferConfig {
                 config.sessions_per_network as u64,
                 1..=1 << 20,
             ),
+            ("idempotency_keys", config.idempotency_keys, 0..=1 << 32),
+            ("idempotency_hours", config.idempotency_hours, 1..=87_600),
             ("keep_days", config.keep_days, 0..=36_500),
             ("session_idle_days", config.session_idle_days, 1..=3650),
             ("refusals_per_s", config.refusals_per_s.into(), 1..=1 << 20),
@@ -223,6 +233,8 @@ impl TransferConfig {
             accounts: 1 << self.account_bits,
             sessions: self.sessions,
             pendings: self.memory_max.0 / 4 / PENDING_BYTES,
+            keys: self.idempotency_keys,
+            key_window_s: self.idempotency_hours * HOUR_S,
         }
     }
 
@@ -248,7 +260,7 @@ impl TransferConfig {
         non_empty(&self.settle_to)
     }
 
-    /// Returns what stays in the journal.
+    /// Returns the rules for the blocks that remain in the journal.
     pub fn retention(&self) -> Retention {
         Retention {
             keep_blocks: self.keep_blocks,
@@ -257,7 +269,7 @@ impl TransferConfig {
         }
     }
 
-    /// Returns when blocks are sealed.
+    /// Returns the conditions for sealing a block.
     pub fn seal(&self) -> SealPolicy {
         SealPolicy {
             operations: self.block_operations,

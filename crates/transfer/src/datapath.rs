@@ -1,4 +1,4 @@
-//! The store of `transfer` in BPF maps, and parts of `transfer` for datapaths that receive whole frames.
+//! Store of `transfer` in BPF maps, and parts of `transfer` that a datapath needs to receive whole frames.
 
 mod claims;
 
@@ -20,7 +20,7 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transfer.bpf.o"
 
 /// Returns the program of `transfer` for this geometry and `port`. In `express`, `geometry.rings` must be [`rings`].
 pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
-    // struct transfer_geometry of xdp/transfer_store.h
+    // Values in the order of the fields of `struct transfer_geometry` in xdp/transfer_store.h.
     let constants = [
         geometry.bucket_bits(),
         geometry.ring_bits,
@@ -50,8 +50,8 @@ pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
     }
 }
 
-/// Returns the program of `transfer` without rings. No journal ever receives its operations; a bench uses it to
-/// measure the cost of the rings.
+/// Returns the program of `transfer` without rings. The operations that it executes never reach a journal; a benchmark
+/// uses it to measure the cost of the rings.
 #[cfg(feature = "laboratory")]
 pub fn ringless_program(geometry: &Geometry, port: u16) -> ProgramSpec {
     let mut image = program(geometry, port);

@@ -19,7 +19,7 @@ pub enum Entry {
     /// Limits of the ledger from here on, and the mode. It is the first record, and is repeated whenever the limits
     /// change.
     Limits {
-        /// Maximum numbers of accounts, sessions and pending transfers.
+        /// Maximum numbers of accounts, sessions, pending transfers and idempotency keys.
         limits: Limits,
         /// Mode, which is fixed for the life of the journal.
         mode: Mode,
@@ -66,7 +66,7 @@ pub enum Entry {
     Expire(PendingId),
     /// A block was sealed; it contains the operations up to here.
     Block(Block),
-    /// The fast path executed an operation.
+    /// The fast path executed this operation.
     Line(Record),
     /// A packet of a session of which no operation was executed. The operations are not kept: when the packet is
     /// repeated, the reply is made from the request and these codes.
@@ -109,7 +109,7 @@ pub enum Entry {
         request: PaperRequest,
         /// Reason; never `done`.
         code: Code,
-        /// Version of the source account after this.
+        /// Version of the source account after the request.
         version: u64,
     },
     /// Time of the following records without a time field.
@@ -123,8 +123,8 @@ impl Entry {
     /// Returns the kind of its journal record.
     pub fn kind(&self) -> u8 {
         match self {
-            // Kinds 1 and 4 were earlier forms of limits and openings, with fewer fields.
-            Self::Limits { .. } => 10,
+            // Kinds 1, 4 and 10 were earlier forms of `Limits` and `Open`, with fewer fields.
+            Self::Limits { .. } => 16,
             Self::Paper { .. } => 2,
             Self::Execute { signed: None, .. } => 3,
             Self::Execute { signed: Some(_), .. } => 9,
@@ -140,7 +140,8 @@ impl Entry {
         }
     }
 
-    /// Returns the entry for a record of the fast path. It is the short form if that loses only the fast path's time.
+    /// Returns the entry for a record of the fast path: the short form if the fast path's time is the only field that
+    /// the short form does not keep.
     pub(crate) fn of_record(record: Record) -> Self {
         let low = |account: &AccountId| u128::from_be_bytes(account.0) as u32;
         let request = PaperRequest::new(
@@ -182,6 +183,8 @@ impl Entry {
                 out.u64(limits.accounts);
                 out.u32(limits.sessions);
                 out.u64(limits.pendings);
+                out.u64(limits.keys);
+                out.u64(limits.key_window_s);
                 out.u16(mode.durability());
             }
             Self::Paper { request, answer } => {
@@ -269,14 +272,23 @@ impl Entry {
     pub fn from_record(kind: u8, payload: &[u8]) -> Option<Self> {
         let mut input = Reader::new(payload);
         let entry = match kind {
-            10 => Self::Limits {
-                limits: Limits {
+            // Kind 10 is the form without idempotency keys.
+            10 | 16 => {
+                let mut limits = Limits {
                     accounts: input.u64()?,
                     sessions: input.u32()?,
                     pendings: input.u64()?,
-                },
-                mode: Mode::from_durability(input.u16()?)?,
-            },
+                    keys: 0,
+                    key_window_s: 0,
+                };
+                if kind == 16 {
+                    (limits.keys, limits.key_window_s) = (input.u64()?, input.u64()?);
+                }
+                Self::Limits {
+                    limits,
+                    mode: Mode::from_durability(input.u16()?)?,
+                }
+            }
             2 => Self::Paper {
                 request: PaperRequest::parse(&input.array::<20>()?)?,
                 answer: PaperAnswer {
@@ -371,11 +383,11 @@ fn partly(input: &mut Reader<'_>) -> Option<Entry> {
 
 /// Maximum size of the codes of one packet in bytes, so that its record has at most 96 bytes.
 const CODES_BYTES_MAX: usize = 42;
-/// Number of codes that are kept of a packet whose codes take more.
+/// Number of codes that the entry of a refused packet keeps if all its codes need more than [`CODES_BYTES_MAX`] bytes.
 const CODES_KEPT: usize = 2 * CODES_BYTES_MAX;
 
-/// Returns how many codes the entry of a refused packet keeps, counted from the first: all of them if they take at
-/// most [`CODES_BYTES_MAX`] bytes, otherwise [`CODES_KEPT`]. All operations after those are answered `busy`.
+/// Returns how many codes the entry of a refused packet keeps, counted from the first: all of them if they take at most
+/// [`CODES_BYTES_MAX`] bytes, otherwise [`CODES_KEPT`]. Operations without a stored code are answered `busy`.
 pub fn codes_kept(codes: impl ExactSizeIterator<Item = Code>) -> usize {
     let (count, mut runs, mut last) = (codes.len(), 0, None);
     for code in codes {

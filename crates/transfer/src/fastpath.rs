@@ -31,25 +31,25 @@ pub struct TransferFastPath {
     cpu: Option<usize>,
 }
 
-/// Result before it is counted.
+/// Result of a request, before the fast path counts it.
 enum Answer {
-    /// The reply is written. The code is that of the reply, or of its first operation.
+    /// The fast path has written the reply. The field is the reply's code, or the code of its first operation.
     Said(Code),
-    /// The reply repeats the first one.
+    /// The request is a repetition, and gets the reply that its first copy got.
     Repeated,
-    /// A lock, or room in the ring, was not available.
+    /// A lock was not available, or the ring had no space for a record.
     Busy { ring_full: bool },
     /// The lease has ended.
     NotLeased,
-    /// The host has to answer.
+    /// The host has to answer the request.
     Hosts,
 }
 
 /// Reason why no operation was executed.
 enum NotDone {
-    /// A lock, room in the ring, or credit for a refusal was not available.
+    /// A lock, space in the ring, or credit for a refusal was not available.
     Busy { ring_full: bool },
-    /// The host has claimed an account and has to answer.
+    /// The host has claimed an account of the request, and has to execute it.
     Claimed,
 }
 
@@ -146,7 +146,7 @@ impl TransferFastPath {
     }
 
     fn native(&self, from: Source, now_ns: u64, payload: &[u8], reply: &mut Reply) -> Answer {
-        // The host replies with a status code to malformed requests.
+        // The host answers malformed requests, with a status code.
         match Request::parse(payload) {
             Ok(Request::Refer(header, items)) => self.refer(header, items, reply),
             Ok(Request::Execute(header, head, operations)) if self.executes(operations) => {
@@ -196,7 +196,7 @@ impl TransferFastPath {
         cell::read(&self.store.cells.as_slice()[index]).map(Ok)
     }
 
-    /// Returns whether the fast path may execute these operations: few, plain, not linked, not signed.
+    /// Returns whether the fast path may execute these operations: at most a few, plain, not linked, not signed.
     fn executes(&self, operations: &[Operation]) -> bool {
         self.executes && self.store.is_express() && !self.store.requires_signature() && is_plain(operations)
     }
@@ -265,7 +265,8 @@ impl FastPath for TransferFastPath {
     }
 
     fn changes(&self, request: &[u8]) -> bool {
-        // In `durable`, the kernel checks the packets that go to the host.
+        // In `durable`, the host executes all writes, and the kernel verifies the checksum of packets that it passes to
+        // the host.
         self.store.is_express()
             && match PaperRequest::parse(request) {
                 Some(paper) => paper.command != u32::from(TRANSFER_COMMAND_REFER),

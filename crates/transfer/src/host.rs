@@ -10,6 +10,7 @@ mod commits;
 mod express;
 mod limiter;
 mod open;
+mod operations;
 mod replay;
 mod retain;
 mod sessions;
@@ -17,6 +18,7 @@ mod sessions;
 pub use open::{
     Audit, Executing, OpenError, OpenedLedger, Setup, audit, close_sessions, open_read_only, prove,
 };
+pub use operations::{ExecutedOperation, executed_operations};
 pub use retain::{Retained, Retention};
 pub use sessions::{SessionPolicy, SessionUse, SteadyUse};
 
@@ -79,9 +81,9 @@ pub struct Counts {
     pub rests: u64,
     /// Number of times that the host claimed accounts and sessions from the fast path instead.
     pub claims: u64,
-    /// Number of verified signatures.
+    /// Number of valid signatures that the host has verified.
     pub signatures: u64,
-    /// Number of refused packets that were answered `busy` because there was no credit to record them.
+    /// Number of refused packets that the host answered with `busy` because it had no credit to record them.
     pub limited: u64,
 }
 
@@ -119,7 +121,7 @@ pub struct Host<D: Disk> {
     written_bytes: u64,
 }
 
-/// The journal cannot accept this request.
+/// Error: the journal cannot accept this request.
 struct NoRoom;
 
 /// Space that the disk did not have.
@@ -216,7 +218,8 @@ impl<D: Disk> Host<D> {
             }
             let mut answer = self.one(now_s, request, signer);
             if answer.is_err() && self.is_dirty {
-                // The batch may have been too large: its entries are made durable, and then there is room again.
+                // The batch may have been too large. The host makes its entries durable, which frees space for this
+                // request.
                 self.settle();
                 answer = self.one(now_s, request, signer);
             }
@@ -224,7 +227,7 @@ impl<D: Disk> Host<D> {
         }
         self.seal_when_due(now_s);
         if self.is_express() {
-            // The fast path may continue only from a durable state.
+            // The fast path may resume only from a durable state.
             self.settle();
         }
         self.enqueue(outcomes, had_failed);
@@ -419,7 +422,8 @@ impl<D: Disk> Host<D> {
             })
             .collect();
         let mut reply = Vec::new();
-        // The fast path may be ahead of the journal; then its cells were read.
+        // In `express`, the balances were read from the fast path's cells, which may contain operations that are not in
+        // the journal.
         let durability = if self.is_express() {
             TRANSFER_EXPRESS
         } else {
@@ -437,7 +441,7 @@ impl<D: Disk> Host<D> {
         Ok((account.holding, account.version))
     }
 
-    /// Refuses a packet without a valid signature. It counts as not received.
+    /// Refuses a packet without a valid signature. The packet counts as not received.
     fn unauthorised(
         &mut self,
         header: &NativeHeader,
@@ -499,6 +503,7 @@ impl<D: Disk> Host<D> {
                 false => Err(Code::Unauthorised),
             }
         };
+        let number_before = self.ledger.number();
         let mut outcomes = self.ledger.run(operations, permitted, now_s);
         let done = outcomes
             .iter()
@@ -511,15 +516,13 @@ impl<D: Disk> Host<D> {
         let sum = native::sum(operations);
         self.ledger.keep_executed(slot, sequence, sum, &outcomes, now_s);
         self.counts.refused += (outcomes.len() - done) as u64;
-        for (operation, outcome) in operations.iter().zip(&outcomes) {
-            if outcome.code == Code::Done {
-                self.chain.push(&settlement::leaf(operation, outcome));
-            }
+        for (operation, outcome) in native::executed(operations, &outcomes, number_before) {
+            self.chain.push(&settlement::leaf(operation, outcome));
         }
         if done == 0 {
             self.charge_refusals(slot, 1, now_s);
             let code_count = entry::codes_kept(outcomes.iter().map(|outcome| outcome.code));
-            // Reply, session and journal must agree, now and after a restart.
+            // The reply, the session and the journal must contain the same codes, now and after a restart.
             self.ledger.keep_first(slot, code_count);
             outcomes[code_count..].fill(Outcome::refused(Code::Busy));
             self.append(&Entry::Refused {
@@ -535,7 +538,7 @@ impl<D: Disk> Host<D> {
             });
             return Ok(Some(outcomes));
         }
-        // A signature covers all operations, so a signed packet is kept completely.
+        // A signature covers all operations of its packet, so the journal keeps a signed packet completely.
         if done < outcomes.len() && by.is_none() {
             let both = operations.iter().zip(&outcomes);
             let both = both.filter(|(_, outcome)| outcome.code == Code::Done);
@@ -624,7 +627,8 @@ impl<D: Disk> Host<D> {
         let bytes = entry.to_bytes();
         self.written_bytes += record_bytes(bytes.len());
         if let Err(error) = self.journal.append(entry.kind(), &bytes) {
-            // There was room, so this is another error: the state in memory differs from that on the disk.
+            // There was room, so the disk has another fault: the state in memory now differs from the state on the
+            // disk.
             self.failed.get_or_insert_with(|| error.to_string());
         }
     }
@@ -633,8 +637,8 @@ impl<D: Disk> Host<D> {
     fn expire(&mut self, now_s: u64) {
         for id in self.ledger.expired(now_s) {
             if self.reserve(64).is_err() && self.is_dirty {
-                // There are more than a batch can hold: the entries so far are made durable, and then there is room
-                // again.
+                // More transfers expire than one batch can hold. The host makes the entries so far durable, which frees
+                // space for the others.
                 self.settle();
             }
             if self.reserve(64).is_err() {
@@ -651,7 +655,7 @@ impl<D: Disk> Host<D> {
             self.filling_since_s = now_s;
             return;
         }
-        // The clock may have been set back.
+        // The clock may have been set back since the block got its first operation.
         self.filling_since_s = self.filling_since_s.min(now_s);
         let is_due = waiting >= self.seal.operations
             || now_s.saturating_sub(self.filling_since_s) >= self.seal.seconds;

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 #[repr(C)]
 #[derive(Debug)]
 pub struct TransferCell {
-    /// 1 while it is being changed
+    /// lock: 1 while a program changes the account
     pub lock: AtomicU32,
     /// cell_valid, cell_frozen, cell_claimed
     pub flags: AtomicU32,
@@ -17,46 +17,48 @@ pub struct TransferCell {
     pub id: [AtomicU64; 2],
     /// balance
     pub balance: AtomicU64,
-    /// reserved by pending transfers from it: never above balance
+    /// amount reserved by pending transfers from the account; never above the balance
     pub held_out: AtomicU64,
-    /// pending transfers to it: their sum with balance never overflows
+    /// sum of pending transfers to the account; this sum plus the balance never overflows
     pub held_in: AtomicU64,
     /// number of changes of the account
     pub version: AtomicU64,
     /// in a bucket's first cell: 1 while a cell of the bucket is being allocated
     pub bucket_lock: AtomicU32,
-    /// zero
+    /// reserved: zero
     pub reserved: AtomicU32,
 }
 
 const _: () = assert!(size_of::<TransferCell>() == 64);
 
-// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for TransferCell {}
 
 /// Data of an account in the paper's format: last transaction id and reply. Same index as the cell.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TransferPaper {
-    /// last accepted transaction id; 0: none
+    /// last accepted transaction id of the account; 0: none
     pub last_id: AtomicU32,
-    /// Destination of that request
+    /// Destination of the request with that id
     pub destination: AtomicU32,
-    /// Amount of that request
+    /// Amount of the request with that id
     pub amount: AtomicU32,
-    /// Command of that request; the reply's code 16 bits higher
+    /// Command of that request in the lower 16 bits, result code of its reply in the upper 16
     pub command: AtomicU32,
-    /// Amount of its reply
+    /// Amount of the reply to that request
     pub reply_amount: AtomicU32,
-    /// zero
+    /// reserved: zero
     pub reserved: AtomicU32,
-    /// zero
+    /// reserved: zero
     pub reserved_2: AtomicU64,
 }
 
 const _: () = assert!(size_of::<TransferPaper>() == 32);
 
-// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for TransferPaper {}
 
 /// One session, with the reply to its last packet.
@@ -67,32 +69,33 @@ pub struct TransferSession {
     pub lock: AtomicU32,
     /// number of operations in the last packet
     pub count: AtomicU32,
-    /// token; 0: closed
+    /// secret token of the session; 0: the session is closed
     pub token: AtomicU64,
     /// sequence number of the last packet; 0: none yet
     pub sequence: AtomicU64,
     /// checksum of the last packet's operations
     pub sum: AtomicU64,
-    /// codes of the last packet's operations, 16 bits each, the first one lowest
+    /// result codes of the last packet's operations, 16 bits each; the first one in the lowest bits
     pub codes: AtomicU64,
     /// Amounts of the last packet's replies
     pub amounts: [AtomicU64; 4],
-    /// 1 while the host executes or withholds packets of the session, which the fast path then forwards
+    /// 1 while the host executes packets of the session or withholds replies; the fast path then forwards
     pub claimed: AtomicU64,
-    /// zero
+    /// reserved: zero
     pub reserved: [AtomicU64; 6],
 }
 
 const _: () = assert!(size_of::<TransferSession>() == 128);
 
-// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for TransferSession {}
 
 /// Effect of a request, on its way from the fast path to the journal.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TransferRecord {
-    /// index in the ring plus 1; written last
+    /// index of the record in the ring plus 1; it is written last, when the record is complete
     pub seal: AtomicU64,
     /// account that pays
     pub source: [AtomicU64; 2],
@@ -104,17 +107,17 @@ pub struct TransferRecord {
     pub source_version: AtomicU64,
     /// version of the destination after the operation; 0: not changed
     pub destination_version: AtomicU64,
-    /// balance after the operation, which is the reply's amount
+    /// balance of the source after the operation, which is the amount in the reply
     pub source_balance: AtomicU64,
     /// slot of the session; 0xffffffff: paper format
     pub slot: AtomicU32,
-    /// command; flags 8 bits higher, code 16 bits higher
+    /// command in bits 0 to 7, flags in bits 8 to 15, result code in bits 16 to 31
     pub command: AtomicU32,
     /// contract code
     pub contract: AtomicU32,
-    /// index of the operation in its packet; number of operations 16 bits higher
+    /// index of the operation in its packet; number of operations of the packet in the upper 16 bits
     pub place: AtomicU32,
-    /// sequence number of the session, or transaction id
+    /// sequence number of the session; in the paper's format, the transaction id
     pub sequence: AtomicU64,
     /// checksum of the packet's operations
     pub sum: AtomicU64,
@@ -124,15 +127,16 @@ pub struct TransferRecord {
     pub uuid: [AtomicU64; 2],
     /// value from the client
     pub nonce: AtomicU32,
-    /// zero
+    /// reserved: zero
     pub timeout_s: AtomicU32,
-    /// time of the fast path's clock, CLOCK_MONOTONIC
+    /// CLOCK_MONOTONIC time at which the fast path executed the operation
     pub time_ns: AtomicU64,
 }
 
 const _: () = assert!(size_of::<TransferRecord>() == 144);
 
-// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for TransferRecord {}
 
 /// Positions to which one CPU's ring was written and read.
@@ -141,24 +145,25 @@ unsafe impl Shared for TransferRecord {}
 pub struct TransferRing {
     /// number of records written
     pub head: AtomicU64,
-    /// zero
+    /// reserved: zero
     pub reserved: [AtomicU64; 7],
     /// number of records that are in the journal
     pub tail: AtomicU64,
-    /// zero
+    /// reserved: zero
     pub reserved_2: [AtomicU64; 7],
 }
 
 const _: () = assert!(size_of::<TransferRing>() == 128);
 
-// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for TransferRing {}
 
 /// State of the fast path: lease, mode, hash key, sizes and policies.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TransferControl {
-    /// the fast path answers only before this CLOCK_MONOTONIC time
+    /// end of the lease: the fast path answers only before this CLOCK_MONOTONIC time
     pub lease_until_ns: AtomicU64,
     /// key of the index hash: two odd multipliers and a mask
     pub key: [AtomicU64; 3],
@@ -172,11 +177,11 @@ pub struct TransferControl {
     pub sessions: AtomicU32,
     /// number of records in a ring, a power of two
     pub ring_records: AtomicU32,
-    /// 1: packets of the paper are answered
+    /// 1: packets in the paper's format are answered
     pub paper_format: AtomicU32,
     /// 1: unsigned writes are refused
     pub require_signature: AtomicU32,
-    /// 1; a store with another number is not adopted
+    /// version of the layout, 1; a server does not take over a store of another version
     pub layout_version: AtomicU32,
     /// number of address ranges below
     pub issuers: AtomicU32,
@@ -184,14 +189,15 @@ pub struct TransferControl {
     pub issuer: [AtomicU64; 16],
     /// bits of each address that are compared
     pub issuer_mask: [AtomicU64; 16],
-    /// refusals in the paper format that may still be written down; signed
+    /// number of refusals in the paper's format that may still be recorded; signed
     pub paper_refusals: AtomicU64,
-    /// zero
+    /// reserved: zero
     pub reserved: [AtomicU64; 6],
 }
 
 const _: () = assert!(size_of::<TransferControl>() == 384);
 
-// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for TransferControl {}
 

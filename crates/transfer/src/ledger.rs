@@ -1,14 +1,17 @@
 //! The host's state: a deterministic state machine without clock, disk or random numbers. The same requests in the
 //! same order produce the same state and the same replies, so the journal is sufficient to rebuild it.
 //!
-//! Permissions are decided before: an operation that its sender may not execute arrives with its refusal.
+//! The host checks permissions before it calls the ledger. It passes an operation that the sender may not execute
+//! together with the code of the refusal.
 
 mod accounts;
 mod history;
 pub(crate) mod image;
+mod keys;
 mod line;
 mod sessions;
 
+pub use keys::IdempotencyKey;
 pub use line::RecordResult;
 pub use sessions::{Address, SMALL_RESULTS, Session, SessionAnswer, network_of, site_of};
 
@@ -17,7 +20,8 @@ use crate::native::{self, Outcome};
 use crate::paper::{PaperAnswer, PaperLast, PaperRequest};
 use crate::rules::{self, Holding, PAPER_LIMIT};
 use accounts::Accounts;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
+use keys::{KeyLookup, Keys};
 use lineside_wire::{
     Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
     TRANSFER_COMMAND_TRANSFER, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_POST, TRANSFER_CONTRACT_VOID,
@@ -56,19 +60,23 @@ pub struct PendingTransfer {
 /// Number of operations whose accounts are prefetched before the first of them is executed.
 pub(crate) const PREFETCHED_OPERATIONS: usize = 32;
 
-/// Maximum numbers of accounts, sessions and pending transfers.
+/// Maximum numbers of accounts, sessions, pending transfers and idempotency keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Accounts.
+    /// Maximum number of accounts.
     pub accounts: u64,
-    /// Sessions.
+    /// Maximum number of sessions.
     pub sessions: u32,
-    /// Pending transfers.
+    /// Maximum number of pending transfers.
     pub pendings: u64,
+    /// Idempotency keys.
+    pub keys: u64,
+    /// Time for which an idempotency key is remembered, in seconds.
+    pub key_window_s: u64,
 }
 
-/// State of one account after a step. A step is an operation, or a chain of linked ones: readers see all of it or
-/// none.
+/// State of one account after a step. A step is one operation, or a chain of linked operations; a reader sees all
+/// changes of a step or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The account.
@@ -77,29 +85,41 @@ pub struct Change {
     pub holding: Holding,
     /// Number of changes of the account.
     pub version: u64,
-    /// The step that this belongs to.
+    /// Number of the step that made this change.
     pub step: u64,
 }
 
-/// Accounts, sessions, pending transfers and totals.
+/// Accounts, sessions, pending transfers, idempotency keys and totals.
 #[derive(Debug)]
 pub struct Ledger {
     accounts: Accounts,
     sessions: Sessions,
     pendings: HashMap<PendingId, PendingTransfer>,
     expiries: BTreeSet<(u64, PendingId)>,
+    keys: Keys,
     limits: Limits,
     /// Number of executed operations; refused ones are not counted.
     number: u64,
     /// Latest time in the journal, in seconds since 1970.
     clock_s: u64,
-    /// Sum of all amounts that CREATE and ISSUE have brought in.
+    /// Sum of all amounts that CREATE and ISSUE operations have created.
     issued: u128,
-    /// Changes since they were last taken.
+    /// Changes since the last call of [`Ledger::take_changes`].
     changes: Vec<Change>,
     step: u64,
-    /// Previous values of everything that the current chain has changed.
+    /// Previous values of everything that the current chain of linked operations has changed.
     undo: Option<Vec<Undo>>,
+}
+
+/// Idempotency keys of the operations of one chain so far.
+#[derive(Debug, Default)]
+struct ChainKeys {
+    /// Whether the first operation of the chain has a key; `None` before it.
+    has_keys: Option<bool>,
+    /// Whether the first operation of the chain repeats a key; `None` before it.
+    is_repeated: Option<bool>,
+    /// Keys that are not remembered yet.
+    new: HashSet<IdempotencyKey>,
 }
 
 #[derive(Debug)]
@@ -117,6 +137,7 @@ impl Ledger {
             sessions: Sessions::default(),
             pendings: HashMap::new(),
             expiries: BTreeSet::new(),
+            keys: Keys::default(),
             limits,
             number: 0,
             clock_s: 0,
@@ -127,12 +148,12 @@ impl Ledger {
         }
     }
 
-    /// Sets new limits. Existing accounts, sessions and pending transfers remain.
+    /// Sets new limits. Existing accounts, sessions, pending transfers and idempotency keys remain.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Returns the maximum numbers of accounts, sessions and pending transfers.
+    /// Returns the limits.
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -163,7 +184,7 @@ impl Ledger {
         self.number
     }
 
-    /// Returns the sum of all amounts that CREATE and ISSUE have brought in.
+    /// Returns the sum of all amounts that CREATE and ISSUE operations have created.
     pub fn issued(&self) -> u128 {
         self.issued
     }
@@ -179,6 +200,11 @@ impl Ledger {
     /// Returns the number of pending transfers.
     pub fn pending_count(&self) -> usize {
         self.pendings.len()
+    }
+
+    /// Returns the number of remembered idempotency keys.
+    pub fn key_count(&self) -> usize {
+        self.keys.len()
     }
 
     /// Returns a pending transfer.
@@ -281,7 +307,7 @@ impl Ledger {
     }
 
     /// Executes operations and does not yet record their outcomes in a session. If all are refused, nothing has
-    /// changed.
+    /// changed. The outcome of a repeated idempotency key is that of the first execution, with its number.
     pub(crate) fn run(
         &mut self,
         operations: &[Operation],
@@ -337,6 +363,7 @@ impl Ledger {
         let first = outcomes.len();
         self.undo = (operations.len() > 1).then(Vec::new);
         let mut failed = None;
+        let mut chain_keys = ChainKeys::default();
         for (index, operation) in operations.iter().enumerate() {
             let open = index + 1 == operations.len() && operation.flags & TRANSFER_FLAG_LINKED != 0;
             let outcome = match (failed, open) {
@@ -344,39 +371,86 @@ impl Ledger {
                 (None, true) => Err(Code::BadCommand),
                 (None, false) => native::check_form(operation)
                     .and_then(|()| permitted(index, self.account(&AccountId(operation.source))))
-                    .and_then(|()| self.one(operation, now_s)),
+                    .and_then(|()| self.first_outcome(operation, now_s, &mut chain_keys))
+                    .and_then(|first| match first {
+                        Some(outcome) => Ok(outcome),
+                        None => self.one(operation, now_s).map(|amount| Outcome {
+                            amount,
+                            ..Outcome::refused(Code::Done)
+                        }),
+                    }),
             };
             if outcome.is_err() && failed.is_none() {
                 failed = Some(index);
             }
-            outcomes.push(outcome.map_or_else(Outcome::refused, |amount| Outcome {
-                amount,
-                ..Outcome::refused(Code::Done)
-            }));
+            outcomes.push(outcome.unwrap_or_else(Outcome::refused));
         }
         let undo = self.undo.take();
         if let (Some(failed), Some(undo)) = (failed, undo) {
             self.roll_back(undo);
-            for outcome in &mut outcomes[first..first + failed] {
-                outcome.code = Code::LinkedFailed;
-                outcome.amount = 0;
+            outcomes[first..first + failed].fill(Outcome::refused(Code::LinkedFailed));
+        }
+        // Only executed operations are numbered and sealed in blocks, so refusals do not accumulate. A repetition has
+        // the number of the first execution.
+        for (operation, outcome) in operations.iter().zip(&mut outcomes[first..]) {
+            if outcome.code == Code::Done && outcome.number == 0 {
+                self.number += 1;
+                outcome.number = self.number;
+                if let Some(key) = IdempotencyKey::of(operation) {
+                    self.keys
+                        .record(key, operation, outcome, now_s, self.limits.key_window_s);
+                }
             }
         }
-        // Only executed operations are numbered and sealed in blocks, so refusals do not accumulate.
-        let done = outcomes[first..]
-            .iter_mut()
-            .filter(|outcome| outcome.code == Code::Done);
-        for outcome in done {
-            self.number += 1;
-            outcome.number = self.number;
+    }
+
+    /// Returns the outcome of the first execution if the operation repeats an idempotency key, and `None` if it is to
+    /// be executed. A chain is repeated as a whole: either all of its operations have a known key, or none has.
+    ///
+    /// # Errors
+    /// `bad_command` if only some operations of the chain have a key, `id_reused` if the key belongs to another
+    /// operation or if only a part of the chain was executed before, `store_full` if no more keys can be remembered.
+    fn first_outcome(
+        &self,
+        operation: &Operation,
+        now_s: u64,
+        chain: &mut ChainKeys,
+    ) -> Result<Option<Outcome>, Code> {
+        let key = IdempotencyKey::of(operation);
+        if *chain.has_keys.get_or_insert(key.is_some()) != key.is_some() {
+            return Err(Code::BadCommand);
         }
+        let Some(key) = key else {
+            return Ok(None);
+        };
+        let first = match self
+            .keys
+            .look_up(&key, operation, now_s, self.limits.key_window_s)
+        {
+            KeyLookup::Repeated(outcome) => Some(outcome),
+            KeyLookup::New => None,
+            KeyLookup::Reused => return Err(Code::IdReused),
+        };
+        if *chain.is_repeated.get_or_insert(first.is_some()) != first.is_some() {
+            return Err(Code::IdReused);
+        }
+        if first.is_none() {
+            let remembered = self.keys.remembered(now_s, self.limits.key_window_s);
+            if (remembered + chain.new.len()) as u64 >= self.limits.keys {
+                return Err(Code::StoreFull);
+            }
+            if !chain.new.insert(key) {
+                return Err(Code::IdReused);
+            }
+        }
+        Ok(first)
     }
 
     fn roll_back(&mut self, undo: Vec<Undo>) {
         for undo in undo.into_iter().rev() {
             match undo {
                 Undo::Account(id, Some(account)) => _ = self.accounts.insert(id, account),
-                // Accounts that the chain created, from the last one back.
+                // The chain created this account. Undoing goes backwards, so the account is the last one of the table.
                 Undo::Account(_, None) => self.accounts.remove_last(),
                 Undo::Pending(id, pending) => self.set_pending(id, pending),
                 Undo::Issued(issued) => self.issued = issued,
@@ -432,7 +506,8 @@ impl Ledger {
         self.make(id, amount, owner, limit)
     }
 
-    /// Creates an account even if the limit is reached: the fast path, whose table has room for more, has created it.
+    /// Creates an account even if the limit is reached: the fast path, whose table has space for more accounts, has
+    /// already created it.
     fn make(&mut self, id: &AccountId, amount: u64, owner: [u8; 16], limit: u64) -> Result<u64, Code> {
         if self.accounts.contains(id) {
             return Err(Code::AccountExists);

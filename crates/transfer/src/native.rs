@@ -7,8 +7,8 @@ use lineside_wire::{
     BalanceItem, ExecuteHead, NativeHeader, Operation, ReferHead, SessionBody, SignedHead, Status,
     TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_TRANSFER,
     TRANSFER_COMMAND_UNFREEZE, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_PLAIN, TRANSFER_CONTRACT_VOID,
-    TRANSFER_FLAG_LINKED, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN, TRANSFER_OP_REFER,
-    TRANSFER_OP_SESSION, TRANSFER_OP_SIGNED, TRANSFER_OPERATIONS_MAX, TRANSFER_REFER_MAX,
+    TRANSFER_FLAG_KEYED, TRANSFER_FLAG_LINKED, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN,
+    TRANSFER_OP_REFER, TRANSFER_OP_SESSION, TRANSFER_OP_SIGNED, TRANSFER_OPERATIONS_MAX, TRANSFER_REFER_MAX,
     TransferCode as Code, native,
 };
 use zerocopy::{FromBytes, IntoBytes};
@@ -74,7 +74,7 @@ fn execute(body: &[u8]) -> Option<(&ExecuteHead, &[Operation])> {
 }
 
 /// Checks a requested operation: it must be well-formed, and a plain transfer must have an amount. A transfer of 0
-/// would cost its sender nothing, but would be stored for ever.
+/// would cost its sender nothing, but the journal would store it for ever.
 ///
 /// # Errors
 /// `bad_command`.
@@ -110,14 +110,37 @@ pub(crate) fn check_form(operation: &Operation) -> Result<(), Code> {
         && operation.code.get() == 0
         && operation.number.get() == 0;
     let sets_aside = contract != TRANSFER_CONTRACT_PENDING || operation.amount.get() != 0;
-    if is_known && contracted && padded && sets_aside && operation.flags & !TRANSFER_FLAG_LINKED == 0 {
+    let flagged = operation.flags & !(TRANSFER_FLAG_LINKED | TRANSFER_FLAG_KEYED) == 0
+        && (!is_keyed(operation) || !is_zero(&operation.uuid));
+    if is_known && contracted && padded && sets_aside && flagged {
         Ok(())
     } else {
         Err(Code::BadCommand)
     }
 }
 
-/// Returns the accounts that it names, whether or not they exist.
+/// Returns whether the operation has an idempotency key.
+pub(crate) const fn is_keyed(operation: &Operation) -> bool {
+    operation.flags & TRANSFER_FLAG_KEYED != 0
+}
+
+/// Returns the operations of a packet that were executed now, with their outcomes. Operations that were refused are
+/// left out, and so are repetitions of an idempotency key, whose outcomes have the number of the first execution.
+/// `number_before` is the number of operations that the ledger had executed before the packet.
+pub(crate) fn executed<'a>(
+    operations: &'a [Operation],
+    outcomes: &'a [Outcome],
+    number_before: u64,
+) -> impl Iterator<Item = (&'a Operation, &'a Outcome)> {
+    let mut last_number = number_before;
+    operations.iter().zip(outcomes).filter(move |(_, outcome)| {
+        let is_new = outcome.code == Code::Done && outcome.number > last_number;
+        last_number = last_number.max(outcome.number);
+        is_new
+    })
+}
+
+/// Returns the two accounts that the operation names, whether or not they exist.
 pub(crate) fn accounts(operation: &Operation) -> [AccountId; 2] {
     [AccountId(operation.source), AccountId(operation.destination)]
 }
@@ -144,7 +167,7 @@ pub struct Outcome {
     pub code: Code,
     /// Balance of the source after the operation; 0 for a refusal.
     pub amount: u64,
-    /// Number of the operation in the ledger; 0: none yet.
+    /// Number of the operation in the ledger; 0 if it has no number (yet).
     pub number: u64,
 }
 
@@ -179,8 +202,8 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Returns the length of a body with these operations, in bytes. Those of a request fit into its header's length
-/// field.
+/// Returns the length of a body with these operations, in bytes. The operations of a request always fit into the length
+/// field of its header.
 fn body_bytes(operations: &[Operation]) -> u16 {
     (size_of::<ExecuteHead>() + size_of_val(operations)) as u16
 }
@@ -232,7 +255,8 @@ pub fn put_refused(
     reply.put(header.as_bytes()) && reply.put(head.as_bytes()) && reply.put(operations.as_bytes())
 }
 
-/// Writes the refusal of operations that their sender may not execute; each of them has this code.
+/// Writes the refusal of operations that their sender may not execute; the reply has the code `unauthorised` for each
+/// of them.
 #[must_use]
 pub fn put_unauthorised(
     reply: &mut impl Sink,

@@ -1,4 +1,4 @@
-//! The paper's packet: parser and replies.
+//! The paper's packet format: parser, and encoder of replies.
 
 use crate::AccountId;
 use crate::native::Sink;
@@ -21,7 +21,7 @@ pub struct PaperRequest {
     pub destination: u32,
     /// Amount.
     pub amount: u32,
-    /// True if the padding of the frame is zero, as required.
+    /// True if the padding of the frame consists of zeros, as the format requires.
     filled_with_zeros: bool,
 }
 
@@ -61,7 +61,7 @@ impl PaperRequest {
         bytes
     }
 
-    /// Returns whether it is a refusal, and therefore not a request.
+    /// Returns whether the packet is a refusal, and therefore not a request.
     pub const fn is_refusal(&self) -> bool {
         self.command & TRANSFER_PAPER_REFUSED != 0
     }
@@ -100,7 +100,7 @@ impl PaperRequest {
         AccountId::from_paper(self.destination)
     }
 
-    /// Returns whether it has a transaction id, so that a repetition gets the stored reply.
+    /// Returns whether the request has a transaction id, so that a repetition gets the stored reply.
     pub const fn is_numbered(&self) -> bool {
         self.transaction_id != 0 && self.command != TRANSFER_COMMAND_REFER as u32
     }
@@ -167,7 +167,7 @@ impl From<Result<u64, Code>> for PaperAnswer {
     }
 }
 
-/// Last numbered request of an account, with its reply.
+/// Last request of an account that had a transaction id, with its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaperLast {
     /// The request.

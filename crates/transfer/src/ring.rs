@@ -1,10 +1,10 @@
-//! Rings of records that take the effects of the fast path to the journal: one ring for each CPU, written by the fast
-//! path and read by the host.
+//! Rings of records, through which the effects of the fast path reach the journal: one ring for each CPU, written by
+//! the fast path and read by the host.
 //!
-//! A record is written completely, its seal last, before the locks of its accounts are released. A reader that sees an
-//! effect can therefore find its record. The reader's position moves only when a record is in the journal, and the
-//! fast path refuses operations for which there is no room. The order between rings follows from the accounts'
-//! versions.
+//! The fast path writes a record completely, its seal last, before it releases the locks of the accounts. A reader that
+//! sees an effect can therefore find its record. The host moves its position only when a record is in the journal, and
+//! the fast path refuses operations for which a ring has no space. The order between records of different rings follows
+//! from the versions of the accounts.
 
 use crate::AccountId;
 use crate::layout::{TransferRecord, TransferRing};
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// Slot number in a record of the paper's format.
 pub const NO_SESSION: u32 = u32::MAX;
 
-/// One effect, as the fast path records it. A version of 0 means that the account did not change.
+/// Record of one executed or refused operation of the fast path. A version of 0 means that the account did not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Source: the sender, or the account that is created or changed.
@@ -60,8 +60,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns the record of a numbered request in the paper's format that was refused; `version` is the source's
-    /// version after it. The time is not set.
+    /// Returns the record of a refused request in the paper's format that had a transaction id; `version` is the
+    /// version of the source account after it. The time is not set.
     pub fn refused(request: &PaperRequest, code: TransferCode, version: u64) -> Self {
         Self {
             source: request.source_id(),
@@ -78,7 +78,7 @@ impl Record {
     }
 }
 
-/// One ring.
+/// Ring of one CPU.
 #[derive(Clone, Copy)]
 pub struct Ring<'a> {
     ring: &'a TransferRing,
@@ -117,7 +117,7 @@ impl<'a> Ring<'a> {
     pub fn push(&self, record: &Record) {
         let head = self.ring.head.load(Relaxed);
         let place = self.slot(head);
-        // A reader that finds the old seal must not find new words after it.
+        // The seal is cleared first, so that a reader that finds the old seal does not find new words with it.
         place.seal.store(0, Release);
         std::sync::atomic::fence(Release);
         save(place, record);

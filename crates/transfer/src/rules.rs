@@ -60,10 +60,10 @@ pub fn issue(to: &mut Holding, amount: u64, limit: u64) -> Result<(), Code> {
 /// Transfers `amount` from one account to another.
 ///
 /// # Errors
-/// `frozen`, `insufficient_balance`, `overflow`.
+/// `frozen`, `insufficient_funds`, `overflow`.
 pub fn transfer(from: &mut Holding, to: &mut Holding, amount: u64, limit: u64) -> Result<(), Code> {
     let left = spendable(from, to, amount)?;
-    // The paper's reply must be able to represent the sender's balance.
+    // The reply in the paper's format must be able to represent the sender's balance.
     if left > limit {
         return Err(Code::Overflow);
     }
@@ -75,7 +75,7 @@ pub fn transfer(from: &mut Holding, to: &mut Holding, amount: u64, limit: u64) -
 /// Reserves `amount` for a transfer that is to be posted or voided.
 ///
 /// # Errors
-/// `frozen`, `insufficient_balance`, `overflow`.
+/// `frozen`, `insufficient_funds`, `overflow`.
 pub fn set_aside(from: &mut Holding, to: &mut Holding, amount: u64) -> Result<(), Code> {
     spendable(from, to, amount)?;
     let held_in = to.held_in.checked_add(amount).ok_or(Code::Overflow)?;
@@ -108,13 +108,13 @@ pub fn release(from: &mut Holding, to: &mut Holding, pending: u64) {
     to.held_in -= pending;
 }
 
-/// Returns the balance that `from` would have left.
+/// Returns the balance that `from` has after it has paid `amount`.
 fn spendable(from: &Holding, to: &Holding, amount: u64) -> Result<u64, Code> {
     if from.frozen || to.frozen {
         return Err(Code::Frozen);
     }
     if amount > from.available() {
-        return Err(Code::InsufficientBalance);
+        return Err(Code::InsufficientFunds);
     }
     Ok(from.balance - amount)
 }
@@ -211,7 +211,7 @@ mod tests {
             |mut from: Holding, mut to: Holding, amount, limit| transfer(&mut from, &mut to, amount, limit);
         assert_eq!(run(frozen, poor, 1, u64::MAX), Err(Code::Frozen));
         assert_eq!(run(rich, frozen, 1, u64::MAX), Err(Code::Frozen));
-        assert_eq!(run(poor, rich, 1, u64::MAX), Err(Code::InsufficientBalance));
+        assert_eq!(run(poor, rich, 1, u64::MAX), Err(Code::InsufficientFunds));
         assert_eq!(run(rich, rich, 1, u64::MAX), Err(Code::Overflow));
         assert_eq!(
             run(rich, poor, 1, PAPER_LIMIT),

@@ -1,4 +1,4 @@
-//! Host with a clock and a data directory, which `lineside transfer serve` runs for its sockets.
+//! Host together with a clock and a data directory. `lineside transfer serve` runs it for its sockets.
 
 use crate::entry::Entry;
 use crate::host::{Counts, Host, OpenError, OpenedLedger, Retention, SessionUse, Setup, SteadyUse};
@@ -23,12 +23,12 @@ pub const KEY_FILE: &str = "settlement.key";
 /// Name of the file with the public key, which proofs are checked with: 66 hex digits, SEC1 compressed.
 pub const PUBLIC_KEY_FILE: &str = "settlement.pub";
 
-/// Kind of a ledger's directory. The operator may place the key of a new ledger there beforehand.
+/// Kind of a ledger's directory. The operator may put the key of a new ledger into the directory beforehand.
 pub const KIND: Kind = Kind::new("transfer", 1).beside(&[KEY_FILE, PUBLIC_KEY_FILE]);
 
-/// Number of operations after which an idle moment is used for a snapshot.
+/// Number of operations since the last snapshot after which the server uses an idle moment for a new one.
 const SNAPSHOT_OPERATIONS: u64 = 1 << 20;
-/// Number of journal bytes after which an idle moment is used for a snapshot.
+/// Number of journal bytes since the last snapshot after which the server uses an idle moment for a new one.
 const SNAPSHOT_BYTES: u64 = 256 << 20;
 
 /// State of a server for the status endpoint.
@@ -56,6 +56,8 @@ pub struct Report {
     pub session_use: SessionUse,
     /// Number of pending transfers, and its maximum.
     pub pendings: (u64, u64),
+    /// Number of remembered idempotency keys, and its maximum.
+    pub keys: (u64, u64),
     /// Seconds by which the journal's clock is ahead of the machine's.
     pub clock_ahead_s: u64,
     /// Free bytes of the file system, and its size.
@@ -76,13 +78,13 @@ pub struct Server {
     /// Number of the last settled block, if blocks are settled.
     settled: Option<Arc<AtomicU64>>,
     not_retained: Option<String>,
-    /// Time of the last check of values that are checked once a second, and the values.
+    /// Time of the last check of the values that the server checks once a second, in seconds since 1970.
     polled_at_s: u64,
     polled: PolledValues,
     steady_use: SteadyUse,
 }
 
-/// Values that are checked once a second.
+/// Values that the server checks once a second.
 #[derive(Clone, Copy, Default)]
 struct PolledValues {
     session_use: SessionUse,
@@ -99,10 +101,10 @@ impl Server {
         Self::open_on(FsDisk::claim(data, &KIND)?, setup, store)
     }
 
-    /// Opens a claimed directory like [`Server::open`].
+    /// Opens a directory that this process has claimed, like [`Server::open`].
     ///
     /// # Errors
-    /// Those of [`Server::open`].
+    /// Fails as [`Server::open`] does.
     pub fn open_on(disk: FsDisk, setup: Setup, store: Arc<Store>) -> Result<(Self, OpenedLedger), OpenError> {
         refuse_emptied(&disk)?;
         let data = disk.path().to_owned();
@@ -142,8 +144,8 @@ impl Server {
         (self.retention, self.settled) = (retention, settled);
     }
 
-    /// Writes a snapshot when it is due, and then removes old blocks from the journal. Both wait for an idle moment,
-    /// but at most until twice as many operations or bytes have accumulated.
+    /// Writes a snapshot when it is due, and then removes old blocks from the journal. The server does both in an idle
+    /// moment, or at the latest when twice as many operations or bytes have accumulated.
     fn snapshot_when_due(&mut self, now_s: u64, patience: u64) {
         let (number, bytes) = (self.host.ledger().number(), self.host.journal_bytes());
         let is_due = number >= self.snapshot_at + patience * SNAPSHOT_OPERATIONS
@@ -151,7 +153,7 @@ impl Server {
         if !is_due || self.host.failed().is_some() {
             return;
         }
-        // A failed snapshot is repeated later; the journal has everything.
+        // If the snapshot fails, the server tries again later; the journal contains all operations.
         if self.host.snapshot().is_ok() {
             tracing::info!(operation = number, "transfer: wrote a snapshot");
         }
@@ -186,7 +188,7 @@ impl Server {
             self.polled_at_s = now_s;
             self.polled = PolledValues {
                 session_use: self.steady_use.update(now_s, self.host.session_use(now_s)),
-                // If the system does not report its free space, there is no warning.
+                // If the system does not report the free space, the server warns of nothing.
                 space_bytes: self.disk.space_bytes().unwrap_or((u64::MAX, u64::MAX)),
                 clock_ahead_s: self.host.ledger().clock_s().saturating_sub(now_s),
             };
@@ -204,6 +206,7 @@ impl Server {
             failed: self.host.failed().map(str::to_owned),
             session_use: self.polled.session_use,
             pendings: (ledger.pending_count() as u64, ledger.limits().pendings),
+            keys: (ledger.key_count() as u64, ledger.limits().keys),
             clock_ahead_s: self.polled.clock_ahead_s,
             space_bytes: self.polled.space_bytes,
             not_retained: self.not_retained.clone(),
@@ -242,7 +245,7 @@ impl BatchHost for Server {
     }
 
     fn call_interval_max(&self) -> Duration {
-        // In `express` the rings have to be emptied before they are full.
+        // In `express` the host has to empty the rings before they are full.
         Duration::from_millis(if self.host.is_express() { 1 } else { 50 })
     }
 }
@@ -254,7 +257,8 @@ fn now_s() -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// Returns a random number from the kernel. Without one there are no secrets, so the server must not run.
+/// Returns a random number from the kernel. Without random numbers the server cannot create secret tokens, so it must
+/// not run.
 fn random() -> u64 {
     let mut bytes = [0; 8];
     match getrandom::fill(&mut bytes) {
@@ -266,7 +270,8 @@ fn random() -> u64 {
 /// Returns the key of the ledger in `data`; creates one if the ledger never had one.
 ///
 /// # Errors
-/// Those of [`load_or_make_key`]; `NotFound` if the key was lost: its public key exists, or blocks are sealed.
+/// Fails as [`load_or_make_key`] does, or with `NotFound` if the key was lost: its public key exists, or blocks are
+/// sealed.
 pub fn ledger_key(data: &Path) -> io::Result<SigningKey> {
     let file = data.join(KEY_FILE);
     if file.exists() || !data.is_dir() {
@@ -292,7 +297,7 @@ pub fn ledger_key(data: &Path) -> io::Result<SigningKey> {
     });
     match opened_ledger {
         Ok(()) | Err(JournalError::NoJournal) => {}
-        // A damaged journal may have blocks that this does not find.
+        // A damaged journal may contain blocks that this search does not find.
         Err(error) => return Err(io::Error::other(format!("{}: {error}", data.display()))),
     }
     if has_blocks {

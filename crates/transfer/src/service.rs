@@ -30,10 +30,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Seconds that the ledger's clock may be ahead of the machine's without a warning.
+/// Number of seconds by which the ledger's clock may be ahead of the machine's clock without a warning.
 const CLOCK_AHEAD_S: u64 = 60;
-/// Free space on the ledger's disk below which there is a warning, in bytes. Less than a twentieth of the disk is a
-/// warning, too.
+/// Free space on the ledger's disk in bytes below which `/status` warns. It also warns if less than a twentieth of the
+/// disk is free.
 const SPACE_BYTES: u64 = 512 << 20;
 
 /// Registration of the service.
@@ -66,11 +66,11 @@ fn pinned_work(directory: &Path) -> anyhow::Result<Option<PinnedWork>> {
 
 struct TransferService {
     config: TransferConfig,
-    /// Layout of the fast-path table; its number of rings is known once the datapath is.
+    /// Layout of the fast-path table. Its number of rings is set when the datapath is known.
     geometry: Geometry,
-    /// The ledger's directory, once it is claimed.
+    /// Directory of the ledger; `Some` once this process has claimed it.
     disk: Option<FsDisk>,
-    /// Guard that removes what the start has created, until the service is used.
+    /// Guard that removes the files and directories that the start has created, if the start fails.
     new_directory: Option<NewDirectory>,
 }
 
@@ -79,7 +79,7 @@ struct StatusShared {
     store: Arc<Store>,
     fastpath: Arc<TransferFastPath>,
     report: Arc<Mutex<Report>>,
-    /// Durations of fdatasync of the journal.
+    /// Histogram of the durations of the journal's fdatasync calls.
     sync_times: Arc<Histogram>,
     /// Number of accounts and of sessions that the fast-path table has room for.
     capacities: [u64; 2],
@@ -94,8 +94,8 @@ struct RunningTransfer {
     /// Writes sealed blocks to the settlement file.
     settling: Option<Settling>,
     attach_record: Option<AttachRecord>,
-    /// True if the fast path was attached. If it was not, maps that an earlier server pinned are still pinned, and
-    /// their record must remain.
+    /// True if the fast path was attached. If it was not, the maps that an earlier server pinned are still pinned, and
+    /// the record of their interfaces must remain.
     is_confirmed: bool,
     has_stopped: bool,
 }
@@ -146,14 +146,14 @@ impl Service for TransferService {
         let disk = FsDisk::claim(&config.data, &KIND)
             .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
         refuse_emptied(&disk).map_err(|error| match error {
-            // Its text has the path.
+            // The text of this error contains the path already.
             JournalError::Emptied { .. } => error.into(),
             _ => anyhow::Error::new(error).context(config.data.display().to_string()),
         })?;
         self.new_directory = disk.new_directory();
         self.disk = Some(disk);
         if context.datapath.kind == DatapathKind::Socket {
-            // Reading pinned maps needs capabilities that a server on this datapath gives up next.
+            // Reading pinned maps needs capabilities. The server on this datapath gives them up in the next step.
             let tag = ledger_tag(&config.data)?;
             let is_express = config.mode == TransferMode::Express;
             let warnings = &mut context.warnings;
@@ -260,7 +260,7 @@ fn mode_as_pinned(config: &TransferConfig, datapath: &DatapathConfig) -> anyhow:
     let name = |is_express| if is_express { "express" } else { "durable" };
     for interface in &datapath.interfaces {
         let folder = Pins::folder_of(&datapath.pin_dir, interface);
-        // If the maps cannot be read here, opening them later fails with the reason.
+        // If the maps cannot be read, opening them later fails and reports the reason.
         let Ok(Some(pinned)) = datapath::pinned(&folder) else {
             continue;
         };
@@ -351,7 +351,7 @@ fn open_ledger(
 }
 
 /// Returns the fast-path table that an earlier daemon left, if it executes operations and may be ahead of the journal.
-/// Otherwise clears it: its content is also in the ledger and comes back from there. `tag` identifies the ledger.
+/// Otherwise clears the table, which is filled again from the ledger. `tag` identifies the ledger.
 fn adopted(store: Store, geometry: &Geometry, tag: u64) -> anyhow::Result<Store> {
     let was_express = store.is_express();
     let is_ours = store.control().ledger.load(Relaxed) == tag;
@@ -459,7 +459,7 @@ impl Running for RunningTransfer {
             return Ok(());
         }
         drop(self.renewal.take());
-        // The programs are detached. First the threads end, then the host reads the remaining records from the rings.
+        // The programs are detached. First the threads end; then the host reads the remaining records from the rings.
         self.shared.frontend.socket.stop();
         lease::end(&self.shared.store.control().lease_until_ns);
         drop(self.settling.take());
@@ -523,12 +523,14 @@ impl StatusShared {
         status.set_table("sessions", report.sessions, sessions);
         let (pendings, pendings_max) = report.pendings;
         status.set_table("pending_transfers", pendings, pendings_max);
+        let (keys, keys_max) = report.keys;
+        status.set_table("idempotency_keys", keys, keys_max);
         status.set_histogram(metric::FDATASYNC, self.sync_times.read());
         out.services.push(status);
     }
 }
 
-/// Reports limits that are reached, or nearly reached.
+/// Reports limits that are reached or nearly reached.
 fn report_limits(report: &Report, out: &mut StatusBuilder) {
     let used = report.session_use;
     let (open, most) = (used.open, used.most);
@@ -554,6 +556,13 @@ fn report_limits(report: &Report, out: &mut StatusBuilder) {
         out.warnings.push(format!(
             "transfer: {pendings} of {pendings_max} pending transfers: further ones are refused as store_full; \
              memory_max sets their number"
+        ));
+    }
+    let (keys, keys_max) = report.keys;
+    if keys_max > 0 && keys.saturating_mul(5) >= keys_max.saturating_mul(4) {
+        out.warnings.push(format!(
+            "transfer: {keys} of {keys_max} idempotency keys are in use: further operations with a new key are refused \
+             as store_full; raise idempotency_keys, or lower idempotency_hours so that keys are forgotten earlier"
         ));
     }
     if report.clock_ahead_s > CLOCK_AHEAD_S {

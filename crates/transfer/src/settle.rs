@@ -1,5 +1,5 @@
-//! Export of sealed blocks to a [`Settlement`], which follows the journal at its own pace. Nothing waits for it, and
-//! it later receives all blocks that it missed.
+//! Export of sealed blocks to a [`Settlement`], which follows the journal at its own pace. The server never waits for
+//! the settlement, and the settlement later receives all blocks that it missed.
 
 use crate::entry::Entry;
 use crate::host::OpenError;
@@ -11,7 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// Destination that stores blocks: each once, in their order.
+/// Destination that stores blocks: each block once, in the order of their numbers.
 pub trait Settlement: Send {
     /// Returns the number and hash of its last block; `None` if it has none yet.
     ///
@@ -19,10 +19,10 @@ pub trait Settlement: Send {
     /// Reason why the last block is unknown.
     fn last(&mut self) -> io::Result<Option<(u64, Hash)>>;
 
-    /// Stores the block after the last one. It is durable when this returns.
+    /// Stores the block after the last one. The block is durable when this call returns.
     ///
     /// # Errors
-    /// Reason why it was not stored; the same block is passed again later.
+    /// Reason why the block was not stored; the settler passes the same block again later.
     fn take(&mut self, block: &Block) -> io::Result<()>;
 }
 
@@ -30,7 +30,7 @@ pub trait Settlement: Send {
 pub struct Settler<D, S> {
     disk: D,
     sink: S,
-    /// Record after the last block that was copied.
+    /// Number of the record after the last block that was copied.
     next: Lsn,
 }
 
@@ -160,7 +160,7 @@ impl Settlement for BlockFile {
             .write_all(line.as_bytes())
             .and_then(|()| self.file.sync_data());
         if let Err(error) = written {
-            // A part of the line may be in the file: it is cut, and the whole line is written again.
+            // The file may end with a part of the line: the file is cut, and the next attempt writes the whole line.
             self.file.set_len(end)?;
             self.file.seek(SeekFrom::End(0))?;
             return Err(error);

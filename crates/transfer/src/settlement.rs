@@ -17,14 +17,14 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 /// Size of a block in the journal in bytes.
 pub const BLOCK_BYTES: usize = HEAD_BYTES + 64;
 const HEAD_BYTES: usize = 8 + 32 + 32 + 8 + 8 + 16 + 8 + 8;
-/// Size of a sealed operation in bytes.
+/// Size of a leaf, which is the encoding of a sealed operation, in bytes.
 pub const LEAF_BYTES: usize = size_of::<Operation>() + 8;
 /// Number of leaves that are hashed together.
 const FRESH: usize = 256;
-/// Prefix of the hashed bytes of a block, so that no other hash can pass as a block's.
+/// Prefix of the hashed bytes of a block, so that no hash of other data equals the hash of a block.
 const DOMAIN: &[u8] = b"lineside transfer block 1\0";
 
-/// The head of a block.
+/// Head of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Number of the block, from 1.
@@ -56,13 +56,13 @@ impl Block {
         hasher.finalize().into()
     }
 
-    /// Returns whether `key` signed it.
+    /// Returns whether `key` signed the block.
     pub fn is_signed_by(&self, key: &VerifyingKey) -> bool {
         Signature::from_slice(&self.signature)
             .is_ok_and(|signature| key.verify_prehash(&self.hash(), &signature).is_ok())
     }
 
-    /// Returns its encoding in the journal.
+    /// Returns the encoding of the block in the journal.
     pub fn to_bytes(&self) -> [u8; BLOCK_BYTES] {
         let mut out = Writer::default();
         out.u64(self.number);
@@ -136,7 +136,7 @@ pub fn line_leaf(record: &Record, number: u64) -> [u8; LEAF_BYTES] {
     operation.amount = record.amount.into();
     operation.timestamp = record.timestamp.into();
     operation.uuid = record.uuid.0;
-    // A request in the paper's format has its transaction id in this field.
+    // For a request in the paper's format, this field contains the transaction id.
     operation.nonce = match record.slot {
         NO_SESSION => (record.sequence as u32).into(),
         _ => record.nonce.into(),
@@ -154,14 +154,14 @@ pub struct Chain {
     /// Key that signs the blocks.
     key: VerifyingKey,
     leaves: Vec<Hash>,
-    /// Leaves after those, which are not hashed yet: hashing many together takes a quarter of the time.
+    /// Leaves after `leaves` that are not hashed yet: hashing many leaves together takes a quarter of the time.
     fresh: Vec<[u8; LEAF_BYTES]>,
     first: u64,
     last: Option<Block>,
 }
 
 impl Chain {
-    /// Creates an empty chain; `key` is to sign all its blocks.
+    /// Creates an empty chain. `key` is the public key whose private key signs all blocks.
     pub fn new(key: VerifyingKey) -> Self {
         Self {
             key,
@@ -210,11 +210,11 @@ impl Chain {
         self.last.map_or(0, |block| block.number)
     }
 
-    /// Seals the waiting operations with `key`, the private key of the chain's public one. Changes nothing until
-    /// [`Chain::passed`].
+    /// Seals the waiting operations with `key`, the private key that belongs to the chain's public key. The chain does
+    /// not change before [`Chain::passed`].
     pub fn seal(&mut self, key: &SigningKey, issued: u128, accounts: u64, sealed_s: u64) -> Block {
         let mut block = self.unsigned(issued, accounts, sealed_s);
-        // Signing fails only for digests shorter than half a scalar; this one has full length.
+        // Signing fails only for digests shorter than half a scalar; a block's hash has the full length.
         let signed: Result<Signature, _> = key.sign_prehash(&block.hash());
         if let Ok(signature) = signed {
             block.signature.copy_from_slice(&signature.to_bytes());
@@ -240,7 +240,7 @@ impl Chain {
         }
     }
 
-    /// Returns the fault of a block that replay finds here, if it has one.
+    /// Returns the fault of a block that a replay finds at this place, if the block has one.
     pub fn fault(&mut self, block: &Block, issued: u128, accounts: u64) -> Option<&'static str> {
         let expected = self.unsigned(issued, accounts, block.sealed_s);
         let signed = Block {
@@ -256,7 +256,7 @@ impl Chain {
         }
     }
 
-    /// Accepts the block; the operations that follow belong to the next one.
+    /// Accepts the block; later operations belong to the next block.
     pub fn passed(&mut self, block: &Block) {
         self.first = block.first + block.count;
         self.last = Some(*block);
@@ -279,8 +279,8 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Returns the proof for leaf `index` of a block with these leaves; `None` if there is no such leaf, or if they
-    /// are not those of the block.
+    /// Returns the proof for leaf `index` of a block with these leaves; `None` if there is no such leaf, or if the
+    /// leaves do not belong to the block.
     pub fn new(block: &Block, leaves: &[[u8; LEAF_BYTES]], index: u64) -> Option<Self> {
         let hashes: Vec<Hash> = leaves.iter().map(|leaf| merkle::leaf_hash(leaf)).collect();
         let path = merkle::inclusion_proof(&Sha256, &hashes, index)?;

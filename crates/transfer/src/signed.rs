@@ -12,7 +12,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 /// Prefix of the signed bytes.
 const DOMAIN: &[u8] = b"lineside/transfer/1";
-/// Maximum number of keys that are remembered as decoded points.
+/// Maximum number of keys that the checker remembers as decoded points.
 const KEYS: usize = 4096;
 /// Default memory for tables of recurring keys, in bytes.
 pub const TABLE_BYTES: usize = 32 << 20;
@@ -104,7 +104,7 @@ impl Signer {
     pub fn sign(&self, head: &ExecuteHead, operations: &[Operation]) -> SignedHead {
         let digest = sha256(&signed_bytes(head, operations));
         let mut signed = self.head();
-        // Signing fails only for digests shorter than half a scalar; this one has full length.
+        // Signing fails only for digests shorter than half a scalar; this digest has the full length.
         let (r, s) = match self {
             Self::P256(key) => {
                 use p256::ecdsa::{Signature, signature::hazmat::PrehashSigner};
@@ -136,7 +136,7 @@ impl Signer {
         };
         let mut head = SignedHead::new_zeroed();
         head.curve = curve;
-        // 33 bytes: SEC 1, section 2.3.3.
+        // The encoded point has 33 bytes: SEC 1, section 2.3.3.
         head.key_prefix = point[0];
         head.key_x.copy_from_slice(&point[1..]);
         head
@@ -147,11 +147,11 @@ impl Signer {
 pub struct SignedBytes<'a> {
     /// Key and signature.
     pub head: &'a SignedHead,
-    /// See [`signed_bytes`].
+    /// Bytes that the signature covers; see [`signed_bytes`].
     pub bytes: Vec<u8>,
 }
 
-/// Checks signatures in batches. Recurring keys cost less.
+/// Checks signatures in batches. A signature with a key that was used before costs less time.
 pub struct SignatureChecker {
     verifier: Verifier,
     keys: HashMap<[u8; 34], PublicKey>,
@@ -168,12 +168,13 @@ impl SignatureChecker {
     pub fn new(table_bytes: usize) -> Self {
         let options = Options {
             table_bytes,
-            // Only the low-s form is valid, so that a packet and key have one valid form of each signature.
+            // Only the form with a low s is valid, so that each signature has one valid form.
             low_s: true,
             ..Options::default()
         };
         Self {
-            // Creation fails only for an explicitly requested backend that the CPU does not support.
+            // Creation fails only if the options require a backend that the CPU does not support, and they require
+            // none.
             verifier: Verifier::new(options).unwrap_or_default(),
             keys: HashMap::new(),
         }

@@ -1,8 +1,8 @@
 //! The fast-path table: cells, data for the paper's format, session slots, rings and the control word, in memory that
 //! the host, the socket datapath and the XDP program share. `spec/transfer.toml` describes each field.
 //!
-//! An account is in one of two buckets of four cells. Its id never changes, so it is found without a lock; its content
-//! is read and written under its cell's lock.
+//! An account is in one of two buckets of four cells. Its id never changes, so a reader finds it without a lock; its
+//! content is read and written under the lock of its cell.
 
 use crate::AccountId;
 use crate::layout::{
@@ -20,14 +20,14 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 pub use lineside_fastpath::Range;
 
-/// Version of the layout; memory of another version is not adopted.
+/// Version of the layout; a server does not adopt memory of another version.
 pub const LAYOUT_VERSION: u32 = 2;
 
-/// Number of used cells in the first bucket from which on the second one is considered too. With 2^20 accounts in 2^22
-/// cells, one account in ten is then in its second bucket, and none finds both full.
+/// Number of used cells in the first bucket from which a new account may also go into the second bucket. With 2^20
+/// accounts in 2^22 cells, one account in ten is then in its second bucket, and no account finds both full.
 const CROWDED: usize = 2;
 
-/// Place where operations are executed.
+/// Decides whether the host or the fast path executes operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The host executes operations and replies once they are on the disk; the fast path only answers REFER.
@@ -58,7 +58,7 @@ impl Mode {
 /// Sizes and policies of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// log2 of the number of accounts that are certain to find room; there are four cells for each.
+    /// log2 of the number of accounts that certainly find a cell; there are four cells for each of these accounts.
     pub account_bits: u32,
     /// Number of session slots.
     pub sessions: u32,
@@ -66,13 +66,13 @@ pub struct Geometry {
     pub rings: u32,
     /// log2 of the number of records in one ring.
     pub ring_bits: u32,
-    /// Place where operations are executed.
+    /// Mode, which decides whether the host or the fast path executes operations.
     pub mode: Mode,
-    /// True if packets in the paper's format are answered.
+    /// True if the service answers packets in the paper's format.
     pub paper_format: bool,
     /// True if writes must be signed.
     pub require_signature: bool,
-    /// Addresses that may issue; at most 8 ranges.
+    /// Address ranges whose senders may create assets; at most 8 ranges.
     pub issuers: Vec<Range>,
 }
 
@@ -125,7 +125,7 @@ impl Geometry {
     }
 }
 
-/// Tables that make up the fast-path table.
+/// Tables that together are the fast-path table.
 #[derive(Debug)]
 pub struct Store {
     /// Accounts; the cells of a bucket are adjacent.
@@ -180,7 +180,7 @@ impl Store {
             .ring_records
             .store(geometry.ring_records() as u32, Relaxed);
         self.set_policies(geometry);
-        // There is no limit until a host sets one.
+        // The number of refusals is not limited until a host sets a limit.
         self.set_paper_refusals(i64::MAX);
         control.layout_version.store(LAYOUT_VERSION, Relaxed);
         Ok(())
@@ -200,7 +200,8 @@ impl Store {
         }
     }
 
-    /// Zeroes everything. There must be no reader: the lease has ended, and all replies in progress have been sent.
+    /// Fills all tables with zeros. There must be no reader: the lease has ended, and all replies in progress have been
+    /// sent.
     pub fn clear(&self) {
         for table in [
             self.cells.as_words(),
@@ -223,7 +224,7 @@ impl Store {
         control
             .require_signature
             .store(geometry.require_signature.into(), Relaxed);
-        // While ranges change, none is valid.
+        // While the ranges change, the store has none.
         control.issuers.store(0, Relaxed);
         for (index, range) in geometry.issuers.iter().take(TRANSFER_ISSUERS_MAX).enumerate() {
             let (address, mask) = range.words();
@@ -268,7 +269,7 @@ impl Store {
         self.control().mode.load(Relaxed) == u32::from(TRANSFER_EXPRESS)
     }
 
-    /// Returns whether packets in the paper's format are answered.
+    /// Returns whether the service answers packets in the paper's format.
     pub fn paper_format(&self) -> bool {
         self.control().paper_format.load(Relaxed) != 0
     }
@@ -290,9 +291,9 @@ impl Store {
         })
     }
 
-    /// Takes one refusal of a numbered request in the paper's format from the host's credit. Returns `false` if the
-    /// credit is used up; the request then counts as not received. CPUs that take the last credit at the same time may
-    /// overdraw it by one each.
+    /// Takes one refusal of a request with a transaction id in the paper's format from the host's credit. Returns
+    /// `false` if the credit is used up; the request then counts as not received. CPUs that take the last credit at the
+    /// same time may overdraw it by one each.
     pub(crate) fn take_paper_refusal(&self) -> bool {
         let may = self.has_paper_refusals();
         if may {
@@ -301,18 +302,18 @@ impl Store {
         may
     }
 
-    /// Returns whether the refusal of a numbered request in the paper's format may be recorded.
+    /// Returns whether there is credit to record the refusal of a request with a transaction id in the paper's format.
     pub(crate) fn has_paper_refusals(&self) -> bool {
         self.paper_refusals() > 0
     }
 
-    /// Returns the number of refusals of numbered requests in the paper's format that may still be recorded; negative
-    /// if overdrawn.
+    /// Returns the number of refusals of requests with a transaction id in the paper's format that may still be
+    /// recorded; negative if the credit is overdrawn.
     pub fn paper_refusals(&self) -> i64 {
         self.control().paper_refusals.load(Relaxed).cast_signed()
     }
 
-    /// Sets the number of refusals of numbered requests in the paper's format that may be recorded.
+    /// Sets the number of refusals of requests with a transaction id in the paper's format that may be recorded.
     pub fn set_paper_refusals(&self, credit: i64) {
         self.control()
             .paper_refusals
@@ -337,7 +338,7 @@ impl Store {
         let hash = hash::index_hash(id, &control.key);
         let first = hash >> (64 - bits);
         let second = (hash >> (64 - 2 * bits)) & ((1 << bits) - 1);
-        // The two buckets always differ, even if the hash gives the same twice.
+        // The two buckets of an account always differ, even if the hash gives the same number for both.
         let second = if second == first { first ^ 1 } else { second };
         [first, second].map(|bucket| bucket as usize * TRANSFER_BUCKET_CELLS)
     }
@@ -356,8 +357,8 @@ impl Store {
         })
     }
 
-    /// Returns a free cell for a new account in these buckets, which are both locked: in the first one while it is not
-    /// crowded, otherwise in the one with more room; `None` if both are full.
+    /// Returns a free cell for a new account in these buckets, which are both locked: in the first bucket while it is
+    /// not crowded, otherwise in the bucket with more free cells; `None` if both are full.
     pub(crate) fn vacancy(&self, buckets: [usize; 2]) -> Option<usize> {
         let taken = buckets.map(|first| self.bucket(first).iter().filter(|cell| is_taken(cell)).count());
         let choice = if taken[0] < CROWDED || taken[0] <= taken[1] {

@@ -11,8 +11,9 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Receiver of changes that have become durable.
 pub trait TransferFill: Send {
-    /// Writes these changes: those of one step atomically, steps in their order. Returns the number of accounts for
-    /// which there was no room. The fast path does not know them, and must not report that they do not exist.
+    /// Writes these changes: the changes of one step atomically, the steps in their order. Returns the number of
+    /// accounts for which the table had no free cell. The fast path does not know these accounts, and must not report
+    /// that they do not exist.
     fn apply(&mut self, changes: &[Change]) -> usize;
 }
 
@@ -32,7 +33,7 @@ impl StoreWriter {
         }
     }
 
-    /// Returns the cell of an account; a new one if it has none.
+    /// Returns the index of an account's cell; allocates a cell if the account has none.
     fn cell_of(&self, account: &AccountId) -> Option<usize> {
         if let Some(index) = self.store.find(account) {
             return Some(index);
@@ -86,8 +87,8 @@ impl TransferFill for StoreWriter {
                 None => homeless += 1,
             }
             let step_ends = changes.get(at + 1).is_none_or(|next| next.step != change.step);
-            // The lookup finds a new cell only after it was written, so a step that creates two must write the first
-            // one early.
+            // The lookup finds a new cell only after the cell was written, so a step that creates two accounts must
+            // write the first one early.
             let makes_a_cell = self.step.last().is_some_and(|(_, change)| change.version == 1);
             if step_ends || makes_a_cell {
                 self.publish();
@@ -97,8 +98,8 @@ impl TransferFill for StoreWriter {
     }
 }
 
-/// Writes an account's last numbered request, if the account has a cell. The fast path must be paused, or the account
-/// claimed.
+/// Writes an account's last request with a transaction id, if the account has a cell. The fast path must be paused, or
+/// the host must have claimed the account.
 pub(crate) fn show_last(store: &Store, account: &AccountId, last: Option<&PaperLast>) {
     if let (Some(index), Some(last)) = (store.find(account), last) {
         cell::save_last(&store.paper.as_slice()[index], last);

@@ -1,5 +1,5 @@
-//! Limits of refusals: a client that has used up its credit gets no proper replies to refused packets. Valid packets
-//! are executed all the same, also its own.
+//! Limits of refusals: a client that has used up its credit gets `busy` instead of the reason when its packet is
+//! refused. Valid packets are executed nevertheless, also those of this client.
 
 mod common;
 
@@ -13,6 +13,7 @@ use lineside_wire::{
 };
 
 const BUSY: u8 = Status::Busy as u8;
+/// Number of refusals per second that one source may have in the long run.
 const PER_S: u64 = 2;
 /// Number of refusals that one source may have at once.
 const BURST: u64 = 60 * PER_S;
@@ -54,12 +55,12 @@ fn valid(session: (u32, u64), sequence: u64) -> Vec<u8> {
 fn use_up(server: &mut Server, now_s: u64, from: Source, session: (u32, u64), mut sequence: u64) -> u64 {
     while server.ask_at(now_s, from, &refused(session, sequence)).unwrap()[5] != BUSY {
         sequence += 1;
-        assert!(sequence < 10 * BURST, "without a limit");
+        assert!(sequence < 10 * BURST, "refusals are not limited");
     }
     sequence
 }
 
-/// Returns the code of a TRANSFER in the paper's format.
+/// Returns the code of the reply to a TRANSFER in the paper's format.
 fn paper(server: &mut Server, from: Source, id: u32, amount: u32) -> u32 {
     let request = PaperRequest::new(TRANSFER, id, 1, 2, amount).to_bytes();
     let reply = server.ask_at(NOW_S, from, &request).unwrap();
@@ -67,7 +68,7 @@ fn paper(server: &mut Server, from: Source, id: u32, amount: u32) -> u32 {
 }
 
 #[test]
-fn forged_packets_cost_the_address_that_they_name_nothing() {
+fn forged_packets_use_no_credit_of_the_address_that_they_name() {
     let disk = SimDisk::new(1);
     let mut server = start(&disk);
     let victim = stranger(1);
@@ -78,12 +79,12 @@ fn forged_packets_cost_the_address_that_they_name_nothing() {
         id += 1;
         match paper(&mut server, victim, id, 5_000) {
             code if id > 1 && server.host.counts().limited > 0 => break code,
-            _ => assert!(u64::from(id) <= BURST, "without a limit"),
+            _ => assert!(u64::from(id) <= BURST, "refusals are not limited"),
         }
     };
     assert_eq!(u64::from(id), BURST + 1);
     assert!(server.host.journal_bytes() - before <= 96 * BURST);
-    // A forger gains nothing from further addresses, and the reply uses no id.
+    // A forger gains nothing by using another address, and the `busy` reply uses no transaction id.
     assert_eq!(paper(&mut server, stranger(9), id, 5_000), busy);
     // Valid requests are executed, in either format; the victim's refusals are answered, and it can open sessions.
     assert_ne!(paper(&mut server, victim, id, 1), busy);
@@ -96,14 +97,14 @@ fn forged_packets_cost_the_address_that_they_name_nothing() {
 }
 
 #[test]
-fn a_neighbour_that_is_refused_all_the_time_stops_no_session_of_the_address() {
+fn a_session_that_is_always_refused_does_not_stop_other_sessions_of_its_address() {
     let disk = SimDisk::new(2);
     let mut server = start(&disk);
     let address = stranger(1);
     let (noisy, quiet) = (server.open_from(address), server.open_from(address));
     let next = use_up(&mut server, NOW_S, address, noisy, 1);
     assert_eq!(next, BURST + 1);
-    // The neighbour's packets are executed, and an occasional refusal is answered as one.
+    // The neighbour's packets are executed, and an occasional refusal is answered with its reason.
     let reply = server.ask_at(NOW_S, address, &valid(quiet, 1)).unwrap();
     assert_eq!(outcomes(&reply), [(Code::Done, 999)]);
     let reply = server.ask_at(NOW_S, address, &refused(quiet, 2)).unwrap();
@@ -112,7 +113,8 @@ fn a_neighbour_that_is_refused_all_the_time_stops_no_session_of_the_address() {
         server.ask_at(NOW_S, address, &refused(quiet, 3)).unwrap()[5],
         BUSY
     );
-    // Valid packets of the noisy session are executed as well, with the sequence number that was `busy`.
+    // Valid packets of the noisy session are executed as well, with the sequence number whose refused packet was
+    // answered `busy`.
     let reply = server.ask_at(NOW_S, address, &valid(noisy, next)).unwrap();
     assert_eq!(outcomes(&reply), [(Code::Done, 998)]);
     server.open_from(address);
@@ -150,7 +152,7 @@ fn sessions_of_one_address_write_little_more_than_its_rate_together() {
         }
     }
     let written: u64 = next.iter().map(|next| next - 1).sum();
-    // The burst, the rate, and one refusal of each session in four seconds.
+    // The most is the burst, the rate, and one refusal of each session in four seconds.
     let most = BURST + SECONDS * PER_S + sessions.len() as u64 * SECONDS.div_ceil(4);
     assert!((BURST..=most).contains(&written), "{written} of {most}");
 }

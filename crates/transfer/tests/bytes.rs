@@ -1,5 +1,5 @@
-//! Encoding and decoding of entries, blocks, ledgers and proofs: everything that is written can be read again, and
-//! nothing else can.
+//! Encoding and decoding of entries, blocks, ledgers and proofs: everything that the encoder writes can be decoded, and
+//! no other bytes can.
 
 use k256::ecdsa::SigningKey;
 use lineside_transfer::AccountId;
@@ -63,8 +63,8 @@ fn refusal() -> impl Strategy<Value = Code> {
     code().prop_filter("the code must be a refusal", |code| *code != Code::Done)
 }
 
-/// Codes of a refused packet, and the number of its further operations: few codes, many of a kind, more than are kept
-/// (older versions wrote them), or as many as are kept of a larger packet.
+/// Codes of a refused packet, and the number of its further operations: few codes, many equal codes, more codes than
+/// are stored today (older versions stored them), or exactly as many as are stored of a larger packet.
 fn codes() -> impl Strategy<Value = (Vec<Code>, u16)> {
     let runs = vec((refusal(), 1..40usize), 1..6);
     let runs = runs.prop_map(|runs| {
@@ -84,12 +84,15 @@ fn entry() -> impl Strategy<Value = Entry> {
     let head = vec(any::<u8>(), size_of::<SignedHead>());
     let signed = option::of(head.prop_map(|bytes| Box::new(SignedHead::read_from_bytes(&bytes).unwrap())));
     prop_oneof![
-        (any::<[u64; 2]>(), any::<u32>(), mode).prop_map(|([accounts, pendings], sessions, mode)| {
+        (any::<[u64; 4]>(), any::<u32>(), mode).prop_map(|(words, sessions, mode)| {
+            let [accounts, pendings, keys, key_window_s] = words;
             Entry::Limits {
                 limits: Limits {
                     accounts,
                     sessions,
                     pendings,
+                    keys,
+                    key_window_s,
                 },
                 mode,
             }
@@ -190,7 +193,8 @@ proptest! {
         for at in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[at] ^= flip;
-            // A changed byte gives another entry or none; never the same one, and never one with another encoding.
+            // A changed byte gives another entry or none. It never gives the same entry, and never an entry whose
+            // encoding differs.
             if let Some(other) = Entry::from_record(kind, &flipped) {
                 prop_assert_ne!(&other, &entry);
                 prop_assert_eq!((other.kind(), other.to_bytes()), (kind, flipped));
@@ -232,7 +236,7 @@ fn a_refused_packet_takes_at_most_96_bytes_of_the_journal() {
         lineside_journal::record_bytes(payload.len())
     };
     for count in 1..=TRANSFER_OPERATIONS_MAX {
-        // The codes change at every operation, or in as many runs as make half bytes longer.
+        // The codes change at every operation, or with a frequency at which the half-byte form becomes the shorter one.
         for run in [1, 2, 5, 6, 7, count / 15, count / 14, count / 13, count] {
             let codes: Vec<Code> = (0..count)
                 .map(|at| refusals[at / run.max(1) % refusals.len()])
@@ -293,6 +297,8 @@ fn ledger(amounts: &[u32]) -> Ledger {
         accounts: 100,
         sessions: 3,
         pendings: 1 << 20,
+        keys: 1 << 20,
+        key_window_s: 3600,
     };
     let mut ledger = Ledger::new(limits);
     for (at, amount) in amounts.iter().enumerate() {
@@ -339,7 +345,7 @@ proptest! {
 
 #[test]
 fn a_pending_transfer_is_for_another_account() {
-    // A pending transfer of 0 whose destination becomes its source.
+    // These amounts give a pending transfer of 0 whose changed destination is its source.
     let amounts = [
         2_570_395_614,
         0,
@@ -411,7 +417,7 @@ fn is_taken(proof: &Proof) -> bool {
 }
 
 #[test]
-fn a_proof_holds_and_nothing_else_does() {
+fn a_proof_is_accepted_and_a_changed_proof_is_not() {
     for count in [1, 2, 3, 5, 8, 13] {
         let (block, leaves) = sealed(count);
         for index in 0..count {
@@ -420,7 +426,11 @@ fn a_proof_holds_and_nothing_else_does() {
             refuses_changes(&proof);
         }
         assert_eq!(Proof::new(&block, &leaves, count), None);
-        assert_eq!(Proof::new(&block, &leaves[1..], 0), None, "not its operations");
+        assert_eq!(
+            Proof::new(&block, &leaves[1..], 0),
+            None,
+            "the leaves are not those of the block"
+        );
     }
 }
 
@@ -463,7 +473,7 @@ fn another_key_or_another_chain_is_refused() {
     let proof = Proof::new(&block, &leaves, 2).unwrap();
     let other = SigningKey::from_slice(&[9; 32]).unwrap();
     assert!(!proof.block.is_signed_by(other.verifying_key()));
-    // Everything in the block is correct, except that another block precedes it.
+    // Everything in the block is correct, except that its chain contains another previous block.
     let mut chain = Chain::new(*key().verifying_key());
     leaves.iter().for_each(|leaf| chain.push(leaf));
     assert!(chain.fault(&block, 20, 4).is_some());

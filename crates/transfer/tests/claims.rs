@@ -31,13 +31,13 @@ const ACCOUNTS: u32 = 6;
 struct Watched {
     claims: StoreClaims,
     fastpath: TransferFastPath,
-    /// Requests to send while the host has its claims.
+    /// Requests that the fast path receives while the host has its claims.
     asked: Mutex<Vec<Vec<u8>>>,
     /// Replies of the fast path; `None`: it forwarded the request to the host.
     said: Mutex<Vec<Option<Vec<u8>>>>,
-    /// Number of claims to refuse from now on.
+    /// Number of the next claims that fail.
     refused: AtomicU64,
-    /// Number of writes to let fail from now on.
+    /// Number of the next writes that fail.
     lost: AtomicU64,
 }
 
@@ -171,8 +171,8 @@ impl ExpressServer {
         (body.slot.get(), body.token.get())
     }
 
-    /// Lets the host execute a request, and sends others to the fast path while the host has its claims. Returns the
-    /// replies.
+    /// Lets the host execute a request, and sends other requests to the fast path while the host has its claims.
+    /// Returns the replies.
     fn meanwhile(&mut self, payload: &[u8], asked: &[Vec<u8>]) -> (Vec<u8>, Vec<Option<Vec<u8>>>) {
         *self.watched.asked.lock().unwrap() = asked.to_vec();
         let reply = self.host_says(payload);
@@ -235,7 +235,7 @@ fn amount(reply: &[u8]) -> u32 {
 }
 
 #[test]
-fn fastpath_goes_on_with_all_but_what_is_claimed() {
+fn the_fast_path_continues_with_all_accounts_that_are_not_claimed() {
     let disk = SimDisk::new(1);
     let mut line = start(&disk);
     let (session, other) = (line.open(1), line.open(2));
@@ -267,7 +267,7 @@ fn fastpath_goes_on_with_all_but_what_is_claimed() {
     assert_eq!(
         amount(said[1].as_ref().unwrap()),
         99,
-        "while it is not on the disk"
+        "the changes are not on the disk yet"
     );
     let partly = outcomes(said[6].as_ref().unwrap());
     assert_eq!(partly, [(Code::Done, 99), (Code::Busy, 0)]);
@@ -294,7 +294,7 @@ fn fastpath_goes_on_with_all_but_what_is_claimed() {
 }
 
 #[test]
-fn pending_transfers_their_expiry_and_the_end_of_a_session_stop_nobody() {
+fn pending_transfers_expiry_and_closed_sessions_do_not_pause_the_fast_path() {
     let disk = SimDisk::new(2);
     let mut line = start(&disk);
     let session = line.open(1);
@@ -310,9 +310,9 @@ fn pending_transfers_their_expiry_and_the_end_of_a_session_stop_nobody() {
     );
     assert_eq!(outcomes(&reply), [(Code::Done, 100)]);
     assert!(said[0].is_some());
-    // Reserved amounts cannot be spent, in the fast path either.
+    // Reserved amounts cannot be spent, not even through the fast path.
     let spend = ask(&line.watched.fastpath, &paper(TRANSFER, 1, 3, 61)).unwrap();
-    assert_eq!((spend[0], spend[19]), (0x80, Code::InsufficientBalance as u8));
+    assert_eq!((spend[0], spend[19]), (0x80, Code::InsufficientFunds as u8));
     line.check();
     *line.watched.asked.lock().unwrap() = vec![paper(TRANSFER, 2, 3, 1), paper(TRANSFER, 5, 6, 1)];
     line.host.tick(NOW_S + 5);
@@ -335,7 +335,7 @@ fn pending_transfers_their_expiry_and_the_end_of_a_session_stop_nobody() {
 }
 
 #[test]
-fn what_cannot_be_claimed_is_executed_while_fastpath_rests() {
+fn the_fast_path_pauses_for_requests_whose_accounts_cannot_be_claimed() {
     let disk = SimDisk::new(3);
     let mut line = start(&disk);
     let session = line.open(1);
@@ -344,7 +344,7 @@ fn what_cannot_be_claimed_is_executed_while_fastpath_rests() {
     assert_eq!(outcomes(&reply), [(Code::Done, 5), (Code::Done, 0)]);
     assert_eq!((line.host.counts().rests, line.host.counts().claims), (1, 0));
     line.check();
-    // A claim that fails, in its first and in its second half.
+    // A claim of accounts fails, and then a claim of sessions.
     for (sequence, refused) in [(2, 1), (3, 2)] {
         line.watched.refused.store(refused, SeqCst);
         let chain = [linked(operation(TRANSFER, 1, 2, 1)), operation(TRANSFER, 2, 3, 1)];
@@ -378,7 +378,7 @@ fn only_a_chain_longer_than_a_claim_step_pauses_the_fast_path() {
 }
 
 #[test]
-fn a_host_killed_with_its_claims_leaves_fastpath_whole() {
+fn a_host_that_is_killed_with_claims_leaves_a_consistent_fast_path() {
     for is_durable in [false, true] {
         let disk = SimDisk::new(5);
         let mut line = start(&disk);
@@ -406,12 +406,12 @@ fn a_host_killed_with_its_claims_leaves_fastpath_whole() {
         assert_eq!(
             ask(&line.watched.fastpath, &paper(TRANSFER, 4, 5, 1)),
             None,
-            "its lease has ended"
+            "the lease of the fast path has ended"
         );
         let cell = line.store.find(&AccountId::from_paper(1)).unwrap();
         let cell = &line.store.cells.as_slice()[cell];
         assert_ne!(cell.flags.load(SeqCst) & TRANSFER_CELL_CLAIMED, 0);
-        // A killed process may have stopped anywhere.
+        // A killed process may also have left a lock.
         cell.lock.store(1, SeqCst);
         cell.balance.store(12_345, SeqCst);
         line.store.sessions.as_slice()[0].lock.store(1, SeqCst);
@@ -426,7 +426,7 @@ fn a_host_killed_with_its_claims_leaves_fastpath_whole() {
         line.check();
         let expected = if is_durable { [90, 0, 210] } else { [100, 100, 100] };
         assert_eq!(line.balances()[..3], expected);
-        // The client repeats the request; the balances show that it is executed once.
+        // The client repeats the request; the balances show that the request was executed once.
         let reply = line.host_says(&payload);
         assert_eq!(outcomes(&reply), [(Code::Done, 90), (Code::Done, 0)]);
         assert_eq!(line.balances()[..3], [90, 0, 210]);

@@ -1,5 +1,5 @@
-//! Mode `express`: the fast path executes operations, and the host follows. Together they lose and duplicate nothing,
-//! and the journal restores their state.
+//! Mode `express`: the fast path executes operations, and the host follows. Together they lose no operation and execute
+//! none twice, and a replay of the journal restores their state.
 
 mod common;
 
@@ -29,7 +29,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 const ACCOUNTS: u32 = 6;
 const LEASE_NS: u64 = 1 << 40;
 
-/// Stops the threads of a test, also when it fails.
+/// Guard that stops the threads of a test, also when the test fails.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -191,7 +191,7 @@ fn linked(mut operation: lineside_wire::Operation) -> lineside_wire::Operation {
 }
 
 #[test]
-fn fastpath_and_host_take_turns_and_come_back() {
+fn fast_path_and_host_take_turns_and_restart() {
     let disk = SimDisk::new(1);
     let mut line = start(&disk);
     for account in 1..=ACCOUNTS {
@@ -207,7 +207,7 @@ fn fastpath_and_host_take_turns_and_come_back() {
     assert!(by_fastpath);
     assert_eq!(
         outcomes(&first),
-        [(Code::Done, 990), (Code::InsufficientBalance, 0)]
+        [(Code::Done, 990), (Code::InsufficientFunds, 0)]
     );
     let chain = execute_packet(
         session,
@@ -235,7 +235,11 @@ fn fastpath_and_host_take_turns_and_come_back() {
     let mut line = start(&disk);
     line.check();
     assert_eq!(line.balances(), before);
-    assert_eq!(line.ask(&third).0, third_reply, "executed once");
+    assert_eq!(
+        line.ask(&third).0,
+        third_reply,
+        "the third packet is executed once"
+    );
     assert_eq!(line.paper(TRANSFER, 2, 4, 5, 5), (3, 2_000));
     let body = SessionBody {
         token: session.1.into(),
@@ -244,7 +248,7 @@ fn fastpath_and_host_take_turns_and_come_back() {
     };
     line.ask(&session_packet(TRANSFER_OP_CLOSE, &body));
     let late = execute_packet(session, 4, &[operation(TRANSFER, 1, 2, 1)]);
-    assert_eq!(line.ask(&late).0[5], 5, "no session");
+    assert_eq!(line.ask(&late).0[5], 5, "status 5: the session is closed");
     line.check();
     line.host.tick(NOW_S + 20);
     let report = audit(&disk, *key().verifying_key()).unwrap();
@@ -263,7 +267,7 @@ fn fastpath_and_host_take_turns_and_come_back() {
 }
 
 #[test]
-fn a_host_that_stops_is_caught_up_with_from_the_same_rings() {
+fn the_next_host_continues_with_the_rings_of_a_killed_host() {
     let disk = SimDisk::new(2);
     let mut line = start(&disk);
     for account in 1..=2 {
@@ -300,7 +304,7 @@ fn a_host_that_stops_is_caught_up_with_from_the_same_rings() {
 }
 
 #[test]
-fn without_space_fastpath_says_busy_and_with_it_goes_on() {
+fn the_fast_path_is_busy_while_the_disk_is_full_and_continues_afterwards() {
     let disk = SimDisk::new(3);
     let mut line = start(&disk);
     for account in 1..=2 {
@@ -323,7 +327,7 @@ fn without_space_fastpath_says_busy_and_with_it_goes_on() {
     assert_eq!(
         line.paper(REFER, 0, 2, 0, 0),
         (4, 1_000_000 + done),
-        "reads go on"
+        "reads continue while the disk is full"
     );
     disk.set_capacity_bytes(None);
     line.host.tick(NOW_S);
@@ -342,7 +346,7 @@ fn without_space_fastpath_says_busy_and_with_it_goes_on() {
 }
 
 #[test]
-fn who_may_not_is_refused_by_both() {
+fn fast_path_and_host_both_refuse_a_sender_without_permission() {
     let disk = SimDisk::new(4);
     let mut line = start(&disk);
     let create = PaperRequest::new(CREATE, 0, 1, 0, 100).to_bytes();
@@ -386,7 +390,7 @@ fn fast_path_threads_and_a_host_that_claims_accounts_agree() {
                         .map(|_| operation(TRANSFER, account(random()), account(random()), random() % 50))
                         .collect();
                     let packet = execute_packet(*session, sequence, &operations);
-                    // Each packet is sent twice: the second time it must be answered without execution.
+                    // The test sends each packet twice: the second copy must get the reply without being executed.
                     let mut replies = Vec::new();
                     while replies.len() < 2 {
                         let mut reply = Reply::default();
@@ -454,11 +458,14 @@ fn fast_path_threads_and_a_host_that_claims_accounts_agree() {
     line.check();
     assert_eq!(line.balances(), balances);
     assert_eq!(audit(&disk, *key().verifying_key()).unwrap().balances, 6_000_000);
-    assert!(by_host.load(SeqCst) > 0, "the host never interrupted");
+    assert!(
+        by_host.load(SeqCst) > 0,
+        "the host never claimed an account or paused the fast path"
+    );
 }
 
 #[test]
-fn at_its_end_the_host_takes_what_the_rings_hold_and_fastpath_stays_stopped() {
+fn a_host_that_ends_empties_the_rings_and_leaves_the_fast_path_stopped() {
     let disk = SimDisk::new(6);
     let mut line = start(&disk);
     for account in 1..=2 {
@@ -482,7 +489,7 @@ fn at_its_end_the_host_takes_what_the_rings_hold_and_fastpath_stays_stopped() {
 }
 
 #[test]
-fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_fastpath() {
+fn the_host_executes_nothing_while_a_full_disk_keeps_the_ledger_behind_the_fast_path() {
     let disk = SimDisk::new(7);
     let mut line = start(&disk);
     for account in 1..=2 {
@@ -491,7 +498,7 @@ fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_fastpath() {
     let session = line.open(1);
     line.host.tick(NOW_S);
     disk.set_capacity_bytes(Some(disk.used_bytes()));
-    // The fast path continues until it is ahead of a journal that is full.
+    // The fast path executes until the journal is full, and is then ahead of it.
     while line.host.unjournaled() == 0 {
         for _ in 0..8 {
             line.paper(ISSUE, 0, 2, 0, 0);
@@ -501,7 +508,11 @@ fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_fastpath() {
     let chain = [linked(operation(TRANSFER, 1, 2, 5)), operation(TRANSFER, 2, 1, 3)];
     let packet = execute_packet(session, 1, &chain);
     let (refused, by_fastpath) = line.ask(&packet);
-    assert!(!by_fastpath && refused[5] == 9, "no room: {}", refused[5]);
+    assert!(
+        !by_fastpath && refused[5] == 9,
+        "the reply must be `no_room` (9), but is {}",
+        refused[5]
+    );
     assert_eq!(
         line.paper(REFER, 0, 1, 0, 0),
         (4, 1_000),
@@ -532,7 +543,7 @@ fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_fastpath() {
 }
 
 #[test]
-fn an_account_that_fastpath_has_made_is_not_one_too_many() {
+fn an_account_that_the_fast_path_created_may_exceed_the_ledgers_limit() {
     let disk = SimDisk::new(8);
     let mut line = start(&disk);
     let most = common::limits().accounts as u32;
@@ -558,7 +569,7 @@ fn an_account_that_fastpath_has_made_is_not_one_too_many() {
 }
 
 #[test]
-fn a_session_s_packets_come_in_order_from_different_rings() {
+fn packets_of_a_session_are_applied_in_order_from_different_rings() {
     let disk = SimDisk::new(9);
     let mut line = start(&disk);
     for account in 1..=ACCOUNTS {
@@ -571,7 +582,7 @@ fn a_session_s_packets_come_in_order_from_different_rings() {
         assert_eq!(verdict, Verdict::Reply);
     };
     on_cpu(2, &PaperRequest::new(TRANSFER, 0, 1, 2, 1).to_bytes());
-    // Its second operation depends on a record in ring 2; the next packet depends only on this one.
+    // The second operation of this packet depends on a record in ring 2; the next packet depends only on this packet.
     let both = [operation(TRANSFER, 3, 4, 1), operation(TRANSFER, 1, 2, 1)];
     on_cpu(0, &execute_packet(session, 1, &both));
     on_cpu(1, &execute_packet(session, 2, &[operation(TRANSFER, 5, 6, 1)]));
@@ -580,7 +591,7 @@ fn a_session_s_packets_come_in_order_from_different_rings() {
 }
 
 #[test]
-fn what_is_signed_is_the_hosts_and_what_is_not_does_not_stop_the_line() {
+fn the_host_executes_signed_packets_and_unsigned_ones_do_not_pause_the_fast_path() {
     let disk = SimDisk::new(5);
     let mut line = start(&disk);
     let signer = Signer::from_bytes(Curve::P256, &[3; 32]).unwrap();
@@ -628,7 +639,7 @@ fn what_is_signed_is_the_hosts_and_what_is_not_does_not_stop_the_line() {
 }
 
 #[test]
-fn what_fastpath_refuses_takes_little_of_the_journal_and_comes_back() {
+fn refusals_of_the_fast_path_take_little_of_the_journal_and_are_restored() {
     let disk = SimDisk::new(1);
     let mut line = start(&disk);
     let session = line.open(1);
@@ -646,7 +657,7 @@ fn what_fastpath_refuses_takes_little_of_the_journal_and_comes_back() {
     line.host.drain();
     let bytes = line.host.journal_bytes() - before;
     assert!(bytes <= 10 * 96, "{bytes} bytes");
-    // A packet with an executed operation has all its records.
+    // Of a packet with an executed operation, the journal has all records.
     let mixed = [
         operation(TRANSFER, 1, 9, 1),
         operation(CREATE, 2, 0, 5),
@@ -661,7 +672,7 @@ fn what_fastpath_refuses_takes_little_of_the_journal_and_comes_back() {
     let mut line = start(&disk);
     assert_eq!(line.host.ledger().to_bytes(), ledger);
     let (again, _) = line.ask(&execute_packet(session, 10, &refused));
-    assert_ne!(again, first, "an old sequence");
+    assert_ne!(again, first, "the sequence number is an old one");
     assert_eq!(again[5], 6);
     let (again, _) = line.ask(&execute_packet(session, 11, &mixed));
     assert_eq!(outcomes(&again)[1], (Code::Done, 5));
@@ -669,7 +680,7 @@ fn what_fastpath_refuses_takes_little_of_the_journal_and_comes_back() {
 }
 
 #[test]
-fn what_fastpath_refuses_of_the_papers_requests_takes_little_and_comes_back() {
+fn refusals_in_the_paper_format_take_little_of_the_journal_and_are_restored() {
     let disk = SimDisk::new(1);
     let mut line = start(&disk);
     for account in 1..=2 {
@@ -683,14 +694,15 @@ fn what_fastpath_refuses_of_the_papers_requests_takes_little_and_comes_back() {
         line.host.drain();
         line.host.journal_bytes() - before
     };
-    // Without a transaction id nothing can be repeated, and nothing is stored.
-    assert_eq!(bytes_of(&mut line, 0, 2, Code::InsufficientBalance), 0);
-    let ids = [(5, 2, Code::InsufficientBalance), (6, 1, Code::SameAccount)];
+    // A request without a transaction id cannot be repeated, so nothing is stored for it.
+    assert_eq!(bytes_of(&mut line, 0, 2, Code::InsufficientFunds), 0);
+    let ids = [(5, 2, Code::InsufficientFunds), (6, 1, Code::SameAccount)];
     for (id, destination, code) in ids {
         let bytes = bytes_of(&mut line, id, destination, code);
         assert!((1..=96).contains(&bytes), "{bytes} bytes");
     }
-    // In the journal the account comes first, because it is in another ring; the reply remains the one that was given.
+    // In the journal, the creation of the account comes first, because its record is in another ring; the refusal still
+    // has the reply that was given.
     let on_cpu = |cpu: usize, request: PaperRequest| {
         let fastpath = TransferFastPath::on_cpu(Arc::clone(&line.store), cpu);
         let mut reply = Reply::default();
@@ -715,13 +727,13 @@ fn what_fastpath_refuses_of_the_papers_requests_takes_little_and_comes_back() {
     assert_eq!(
         line.host.journal_bytes(),
         before,
-        "the same reply as the first time"
+        "the retry must get the reply of the first time"
     );
     assert_eq!(audit(&disk, *key().verifying_key()).unwrap().operations, 3);
 }
 
 #[test]
-fn an_idle_session_gives_its_place_while_fastpath_goes_on() {
+fn an_idle_session_is_closed_for_a_new_one_while_the_fast_path_continues() {
     const IDLE_S: u64 = 7 * 86_400;
     let disk = SimDisk::new(1);
     let limits = Limits {
@@ -754,7 +766,11 @@ fn an_idle_session_gives_its_place_while_fastpath_goes_on() {
     assert!(by_fastpath && reply[5] == 0);
     let new = open_at(&mut line, NOW_S + IDLE_S).unwrap();
     assert_eq!((new.0, new.1 == old.1), (old.0, false));
-    assert_eq!(open_at(&mut line, NOW_S + IDLE_S), None, "the other is in use");
+    assert_eq!(
+        open_at(&mut line, NOW_S + IDLE_S),
+        None,
+        "the other session is in use"
+    );
     lease::renew(&line.store.control().lease_until_ns, LEASE_NS);
     for (session, sequence, status) in [(old, 1, 5), (used, 2, 0), (new, 1, 0)] {
         let packet = execute_packet(session, sequence, &[operation(TRANSFER, 1, 9, 1)]);

@@ -34,7 +34,7 @@ const ELSEWHERE: Source = Source {
     port: 1,
 };
 
-/// State of an account according to the records alone.
+/// State of an account that follows from the records alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ReplayedAccount {
     balance: u64,
@@ -45,7 +45,7 @@ struct ReplayedAccount {
     last: Option<(u32, u16)>,
 }
 
-/// Sequence number, checksum, and codes with amounts.
+/// Sequence number and checksum of a packet, and the codes and amounts of its operations.
 type ReplayedPacket = (u64, u64, Vec<(u16, u64)>);
 
 /// The fast path, its oracle, and the state that results from replaying its records.
@@ -116,7 +116,7 @@ impl ReplayedFastPath {
         if said == RequiredReply::Nothing {
             assert!(
                 matches!(verdict, Verdict::Drop(_)),
-                "{verdict:?} of {payload:02x?}"
+                "unexpected verdict {verdict:?} for {payload:02x?}"
             );
             return;
         }
@@ -137,7 +137,7 @@ impl ReplayedFastPath {
             },
         };
         assert_eq!(verdict, Verdict::Reply);
-        assert_eq!(reply.as_bytes(), expected, "to {payload:02x?}");
+        assert_eq!(reply.as_bytes(), expected, "wrong reply to {payload:02x?}");
         self.oracle = after;
         self.count(&expected);
     }
@@ -205,7 +205,10 @@ impl ReplayedFastPath {
             let to = self.told.get_mut(&destination).unwrap();
             to.balance += record.amount;
             to.version += 1;
-            assert_eq!(to.version, record.destination_version, "a gap: {record:?}");
+            assert_eq!(
+                to.version, record.destination_version,
+                "a version is missing before {record:?}"
+            );
         }
         if is_done || record.source_version != 0 {
             if is_done && record.command == CREATE {
@@ -221,7 +224,10 @@ impl ReplayedFastPath {
             }
             let from = self.told.get_mut(&source).unwrap();
             from.version += 1;
-            assert_eq!(from.version, record.source_version, "a gap: {record:?}");
+            assert_eq!(
+                from.version, record.source_version,
+                "a version is missing before {record:?}"
+            );
             match record.command {
                 _ if !is_done => {}
                 CREATE | ISSUE => from.balance += record.amount,
@@ -248,7 +254,7 @@ impl ReplayedFastPath {
         }
     }
 
-    /// Checks that the cells, the oracle and the replayed records agree, and that the sum of money is unchanged.
+    /// Checks that the cells, the oracle and the replayed records agree, and that the sum of all balances is unchanged.
     fn check(&mut self) {
         self.drain();
         assert_eq!(self.oracle.fault(), None);
@@ -322,7 +328,7 @@ fn packet(rng: &mut Random, session: Session, sequence: u64) -> Vec<u8> {
         session,
         sequence,
         &requests::Shape::default(),
-        &mut Vec::new(),
+        &mut requests::Earlier::default(),
     );
     if rng.percent(75) {
         packet.truncate(HEAD + EXECUTE_HEAD + OPERATION * TRANSFER_LINE_OPERATIONS_MAX);
@@ -339,7 +345,7 @@ fn packet(rng: &mut Random, session: Session, sequence: u64) -> Vec<u8> {
 }
 
 #[test]
-fn fastpath_is_what_the_oracle_says_and_its_records_tell_it_all() {
+fn replies_match_the_oracle_and_the_records_reproduce_the_state() {
     let (mut codes, mut statuses, mut busy) = (BTreeSet::new(), BTreeSet::new(), 0);
     for seed in 0..40 {
         let mut rng = Random(seed);
@@ -370,7 +376,7 @@ fn fastpath_is_what_the_oracle_says_and_its_records_tell_it_all() {
             };
             line.ask(from, &payload);
             seen.push(payload);
-            // Repeats the newest request, at once or later.
+            // The client repeats the newest request, at once or later.
             if rng.percent(20) {
                 let newest = seen[seen.len() - 1].clone();
                 line.ask(from, &newest);
@@ -388,7 +394,7 @@ fn fastpath_is_what_the_oracle_says_and_its_records_tell_it_all() {
         busy += line.busy;
     }
     let expected: BTreeSet<u16> = (0..=12).filter(|code| *code != Code::StoreFull as u16).collect();
-    assert_eq!(codes, expected, "each code, and no other");
+    assert_eq!(codes, expected, "every expected code occurred, and no other code");
     let expected = [
         Status::Ok,
         Status::Busy,
@@ -406,7 +412,7 @@ fn paper(command: u8, id: u32, source: u32, destination: u32, amount: u32) -> Ve
 }
 
 #[test]
-fn a_full_bucket_refuses_and_merges_nothing() {
+fn a_full_bucket_refuses_new_accounts() {
     let mut line = ReplayedFastPath::new(1);
     // The table has two buckets of four cells.
     for account in 1..=8 {
@@ -430,7 +436,7 @@ fn a_full_bucket_refuses_and_merges_nothing() {
         session,
         1,
         &requests::Shape::default(),
-        &mut Vec::new(),
+        &mut requests::Earlier::default(),
     );
     packet.truncate(HEAD + EXECUTE_HEAD);
     let mut create = [0; OPERATION];
@@ -446,14 +452,14 @@ fn a_full_bucket_refuses_and_merges_nothing() {
 }
 
 #[test]
-fn without_a_lease_or_a_signature_fastpath_does_nothing() {
+fn without_a_lease_or_a_signature_the_fast_path_forwards_everything() {
     let mut line = ReplayedFastPath::new(12);
     line.ask(LOOPBACK, &paper(CREATE, 1, 1, 0, 50));
     let write = paper(ISSUE, 2, 1, 0, 1);
     let verdict = line
         .fastpath
         .answer(LOOPBACK, 1_000, &write, &mut Reply::default());
-    assert_eq!(verdict, Verdict::Forward, "the lease ends at 1,000");
+    assert_eq!(verdict, Verdict::Forward, "the lease has ended at 1,000 ns");
     line.check();
     line.store.control().require_signature.store(1, Relaxed);
     let mut reply = Reply::default();

@@ -1,4 +1,4 @@
-//! The host in `durable`: every code, exactly-once execution, linked and pending operations, restarts.
+//! Tests of the host in `durable`: every code, exactly-once execution, linked and pending operations, restarts.
 
 mod common;
 
@@ -57,7 +57,7 @@ fn every_paper_command_and_refusal_is_answered() {
     assert_eq!(server.paper(TRANSFER, 0, 1, 2, 11), (3, 100));
     assert_eq!(
         server.paper(TRANSFER, 0, 1, 2, 101),
-        refused(TRANSFER, Code::InsufficientBalance)
+        refused(TRANSFER, Code::InsufficientFunds)
     );
     assert_eq!(
         server.paper(TRANSFER, 0, 1, 1, 1),
@@ -92,14 +92,14 @@ fn every_paper_command_and_refusal_is_answered() {
 }
 
 #[test]
-fn a_transaction_id_counts_once() {
+fn a_transaction_id_is_executed_once() {
     let (disk, mut server) = server();
     server.paper(CREATE, 1, 1, 0, 100);
     server.paper(CREATE, 0, 2, 0, 0);
     assert_eq!(
         server.paper(CREATE, 1, 1, 0, 100),
         (1, 100),
-        "not `exists`, because it is the same packet"
+        "the reply is not `exists`, because the packet is a repetition"
     );
     assert_eq!(server.paper(TRANSFER, 5, 1, 2, 10), (3, 90), "gaps are allowed");
     for _ in 0..3 {
@@ -118,19 +118,19 @@ fn a_transaction_id_counts_once() {
     );
     assert_eq!(
         server.paper(TRANSFER, 6, 1, 2, 1000),
-        refused(TRANSFER, Code::InsufficientBalance)
+        refused(TRANSFER, Code::InsufficientFunds)
     );
     server.paper(ISSUE, 0, 1, 0, 10_000);
     assert_eq!(
         server.paper(TRANSFER, 6, 1, 2, 1000),
-        refused(TRANSFER, Code::InsufficientBalance),
-        "the first answer, though it would work now"
+        refused(TRANSFER, Code::InsufficientFunds),
+        "the retry gets the first reply, although the operation would succeed now"
     );
     assert_eq!(server.paper(REFER, 0, 2, 0, 0), (4, 10));
 }
 
 #[test]
-fn a_sessions_packet_counts_once_and_survives() {
+fn a_packet_of_a_session_is_executed_once_also_after_a_restart() {
     let (disk, mut server) = server();
     let session = server.open();
     let create = [operation(CREATE, 1, 0, 50), operation(CREATE, 2, 0, 0)];
@@ -144,10 +144,7 @@ fn a_sessions_packet_counts_once_and_survives() {
         &[operation(TRANSFER, 1, 2, 20), operation(TRANSFER, 1, 2, 40)],
     );
     let first = server.ask(&packet).unwrap();
-    assert_eq!(
-        outcomes(&first),
-        [(Code::Done, 30), (Code::InsufficientBalance, 0)]
-    );
+    assert_eq!(outcomes(&first), [(Code::Done, 30), (Code::InsufficientFunds, 0)]);
     for seed in 0..3 {
         assert_eq!(server.ask(&packet).unwrap(), first);
         disk.power_cut();
@@ -176,7 +173,7 @@ fn a_sessions_packet_counts_once_and_survives() {
 }
 
 #[test]
-fn sessions_are_granted_to_who_is_there_and_not_without_end() {
+fn a_session_needs_a_returned_challenge_and_their_number_is_limited() {
     let (_, mut server) = server();
     let empty = SessionBody::new_zeroed();
     let challenge = server.ask(&session_packet(TRANSFER_OP_OPEN, &empty)).unwrap();
@@ -193,9 +190,9 @@ fn sessions_are_granted_to_who_is_there_and_not_without_end() {
     assert_eq!(
         server.ask(&answer).unwrap(),
         first,
-        "a repeated request opens no second one"
+        "a repeated request opens no second session"
     );
-    // Another request with the same challenge.
+    // Another request returns the same challenge.
     let mut another = answer.clone();
     another[8..16].copy_from_slice(&7_u64.to_be_bytes());
     assert_eq!(
@@ -203,7 +200,7 @@ fn sessions_are_granted_to_who_is_there_and_not_without_end() {
         8,
         "a challenge grants one session"
     );
-    // Another client, which was given the port of the first one, is sent a challenge of its own.
+    // Another client that has the port of the first one gets a challenge of its own.
     let challenge = server.ask(&session_packet(TRANSFER_OP_OPEN, &empty)).unwrap();
     let challenge = SessionBody::ref_from_bytes(&challenge[16..]).unwrap().challenge;
     let second = session_packet(TRANSFER_OP_OPEN, &SessionBody { challenge, ..empty });
@@ -233,7 +230,7 @@ fn sessions_are_granted_to_who_is_there_and_not_without_end() {
     assert_eq!(
         server.ask_at(NOW_S, from, &answer).unwrap()[5],
         3,
-        "four for one address"
+        "an address has at most four sessions"
     );
 }
 
@@ -249,7 +246,7 @@ fn contract(contract: u32, uuid: u8, mut operation: Operation) -> Operation {
 }
 
 #[test]
-fn linked_operations_are_done_all_or_not_at_all() {
+fn linked_operations_are_executed_all_or_none() {
     let (_, mut server) = server();
     let session = server.open();
     server.execute(
@@ -289,7 +286,7 @@ fn linked_operations_are_done_all_or_not_at_all() {
     assert_eq!(
         done,
         [(Code::Done, 44), (Code::BadCommand, 0)],
-        "the chain has no end"
+        "the last operation of the chain is linked to a next one, which is missing"
     );
     let frozen = server.execute(
         session,
@@ -333,7 +330,7 @@ fn pending_transfers_are_posted_voided_or_expire() {
         (Code::PendingExists, 0),
         done_with(100),
         done_with(100),
-        (Code::InsufficientBalance, 0),
+        (Code::InsufficientFunds, 0),
     ];
     assert_eq!(done, expected);
     disk.power_cut();
@@ -368,7 +365,7 @@ fn pending_transfers_are_posted_voided_or_expire() {
 }
 
 #[test]
-fn fastpath_refers_to_what_is_durable_and_to_nothing_else() {
+fn the_fast_path_answers_from_durable_balances_only() {
     let (disk, mut server) = server();
     server.paper(CREATE, 0, 1, 0, 100);
     server.paper(CREATE, 0, 2, 0, 0);
@@ -396,7 +393,7 @@ fn fastpath_refers_to_what_is_durable_and_to_nothing_else() {
     assert_eq!(
         server.ask(&write),
         None,
-        "it is unknown whether it is on the disk"
+        "it is unknown whether the operation is on the disk"
     );
     assert_eq!(refer(&server, 1), Some(70));
     assert!(server.host.failed().is_some());
@@ -404,16 +401,20 @@ fn fastpath_refers_to_what_is_durable_and_to_nothing_else() {
     assert_eq!(
         server.paper(REFER, 0, 1, 0, 0),
         refused(REFER, Code::Busy),
-        "the host's memory is ahead"
+        "the state in the host's memory is ahead of the disk"
     );
     disk.clear_faults();
     disk.power_cut();
     let server = start(&disk, 5, SEAL).unwrap();
-    assert_eq!(refer(&server, 1), Some(70), "it was not synced, so it is lost");
+    assert_eq!(
+        refer(&server, 1),
+        Some(70),
+        "the operation was not synced, so it is lost"
+    );
 }
 
 #[test]
-fn groups_are_executed_while_others_are_on_their_way_and_answered_when_durable() {
+fn batches_are_executed_during_a_commit_and_answered_when_durable() {
     let (disk, mut server) = server();
     for account in 1..=3 {
         assert_eq!(server.paper(CREATE, 0, account, 0, 100), (1, 100));
@@ -438,10 +439,13 @@ fn groups_are_executed_while_others_are_on_their_way_and_answered_when_durable()
     };
     let transfer = |id, from, to, amount| PaperRequest::new(TRANSFER, id, from, to, amount).to_bytes();
 
-    assert!(server.host.take(true).is_none(), "nothing was asked");
+    assert!(
+        server.host.take(true).is_none(),
+        "the host has received no request"
+    );
     execute(&mut server, &[transfer(1, 1, 2, 10)]);
     assert!(server.host.take(false).is_none(), "the commit is in progress");
-    // The balance that it reads depends on the first batch, too.
+    // The balance in this reply also depends on the first batch.
     execute(&mut server, &[PaperRequest::new(REFER, 0, 1, 0, 0).to_bytes()]);
     execute(&mut server, &[transfer(1, 2, 3, 105)]);
     assert!(
@@ -451,24 +455,28 @@ fn groups_are_executed_while_others_are_on_their_way_and_answered_when_durable()
     assert_eq!(
         fastpath_holds(&server),
         [100, 100, 100],
-        "the fast path has no change yet"
+        "the fast path does not have the changes yet"
     );
 
     let first = server.host.take(true).unwrap();
     assert_eq!(amount(&first[0]), Some(90));
-    assert_eq!(fastpath_holds(&server), [90, 110, 100], "only the first batch");
+    assert_eq!(
+        fastpath_holds(&server),
+        [90, 110, 100],
+        "the fast path has the changes of the first batch only"
+    );
     let second = server.host.take(false).unwrap();
     assert_eq!(amount(&second[0]), Some(90));
     assert!(
         server.host.take(false).is_none(),
-        "the commit of the third is in progress"
+        "the commit of the third batch is in progress"
     );
     assert_eq!(amount(&server.host.take(true).unwrap()[0]), Some(5));
     assert_eq!(fastpath_holds(&server), [90, 5, 205]);
     assert!(server.host.take(true).is_none());
 
-    // A batch whose commit fails takes the later ones with it: the fast path gets no changes of either, and neither is
-    // answered.
+    // After a failed commit, the later batches are lost, too: the fast path does not get their changes, and they are
+    // not answered.
     execute(&mut server, &[transfer(2, 1, 2, 1)]);
     assert!(server.host.take(false).is_none());
     execute(&mut server, &[transfer(2, 3, 1, 1), transfer(3, 9, 1, 1)]);
@@ -484,7 +492,7 @@ fn groups_are_executed_while_others_are_on_their_way_and_answered_when_durable()
             .all(|said| said.reply.is_none())
     );
     assert_eq!(fastpath_holds(&server), [90, 5, 205]);
-    // From now on writes are refused, and those refusals are sent.
+    // After the failure, writes are refused, and the client gets these refusals.
     assert_eq!(server.paper(TRANSFER, 4, 1, 2, 1), refused(TRANSFER, Code::Busy));
 }
 
@@ -510,7 +518,11 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
     assert_eq!(full, 9);
     let moved = (sequence as u32 - 2) * 8;
     assert!(moved > 0);
-    assert_eq!(server.paper(REFER, 0, 2, 0, 0), (4, moved), "reads go on");
+    assert_eq!(
+        server.paper(REFER, 0, 2, 0, 0),
+        (4, moved),
+        "reads continue while the disk is full"
+    );
     assert_eq!(server.host.counts().writes_refused, 1);
     assert!(server.host.is_full());
     server.host.tick(NOW_S + 1);
@@ -539,7 +551,7 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
 }
 
 #[test]
-fn an_audit_replays_everything_and_finds_what_was_changed() {
+fn an_audit_replays_everything_and_finds_a_changed_record() {
     let (disk, mut server) = server();
     let session = server.open();
     server.execute(
@@ -581,7 +593,7 @@ fn an_audit_replays_everything_and_finds_what_was_changed() {
 }
 
 #[test]
-fn a_group_answers_each_request_in_order() {
+fn a_batch_answers_its_requests_in_order() {
     let (_, mut server) = server();
     let requests: Vec<[u8; 22]> = (1..=200)
         .map(|id| PaperRequest::new(CREATE, 0, id, 0, id).to_bytes())

@@ -1,4 +1,4 @@
-//! Requests that are too large for one record or one batch: they are refused or postponed, and the host continues.
+//! Requests that are too large for one record or one batch: the host refuses or postpones them, and continues.
 
 mod common;
 
@@ -16,7 +16,7 @@ const SEAL: SealPolicy = SealPolicy {
 };
 
 #[test]
-fn a_packet_that_no_record_holds_is_refused_and_ends_nothing() {
+fn a_packet_that_is_too_large_for_a_record_is_refused_and_the_host_continues() {
     let mut server = start(&SimDisk::new(1), 1, SEAL).unwrap();
     let session = server.open();
     server.execute(
@@ -45,7 +45,7 @@ fn pending(number: u32, contract: u32) -> Operation {
 }
 
 #[test]
-fn more_may_expire_at_once_than_a_group_holds() {
+fn more_transfers_may_expire_at_once_than_a_batch_holds() {
     let disk = SimDisk::new(1);
     let mut server = start(&disk, 1, SEAL).unwrap();
     let session = server.open();
@@ -63,7 +63,7 @@ fn more_may_expire_at_once_than_a_group_holds() {
         assert!(done.iter().all(|(code, _)| *code == Code::Done));
     }
     assert_eq!(server.host.ledger().pending_sum(), 1_600);
-    // The last pending transfer to expire is posted in the batch that finds it expired: too late.
+    // The packet posts the pending transfer that expires last, in the batch that finds it expired: this is too late.
     let packet = execute_packet(session, sequence + 1, &[pending(1_599, POST)]);
     let reply = server.ask_at(NOW_S + 60, LOOPBACK, &packet).unwrap();
     assert_eq!(outcomes(&reply), [(Code::UnknownPending, 0)]);

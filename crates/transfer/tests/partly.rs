@@ -29,7 +29,7 @@ fn linked(operation: Operation) -> Operation {
     }
 }
 
-/// Returns operations of which every chain of the first kind is executed, and no other.
+/// Returns operations of which only the chains of the first kind can be executed.
 fn mixed(count: usize) -> Vec<Operation> {
     let group = [
         operation(TRANSFER, 77, 1, 1),
@@ -44,7 +44,7 @@ fn mixed(count: usize) -> Vec<Operation> {
 }
 
 #[test]
-fn a_packet_that_is_done_in_part_is_answered_again_and_replayed() {
+fn a_partly_executed_packet_is_answered_again_and_replayed() {
     let disk = SimDisk::new(1);
     let mut server = start(&disk, 1, SEAL).unwrap();
     let session = server.open();
@@ -63,7 +63,7 @@ fn a_packet_that_is_done_in_part_is_answered_again_and_replayed() {
         Code::LinkedFailed,
         Code::SameAccount,
         Code::Done,
-        Code::InsufficientBalance,
+        Code::InsufficientFunds,
     ];
     assert_eq!(codes, of_seven.repeat(4));
     assert_eq!(server.host.ledger().number(), 2 + 12);
@@ -82,14 +82,14 @@ fn a_packet_that_is_done_in_part_is_answered_again_and_replayed() {
     assert_ne!(
         server.ask(&other).unwrap()[5],
         0,
-        "another packet with its sequence"
+        "another packet with the same sequence number"
     );
     let audited = audit(&disk, *key().verifying_key()).unwrap();
     assert_eq!((audited.operations, audited.balances), (14, 500));
 }
 
 #[test]
-fn refused_operations_of_a_packet_that_is_done_in_part_cost_half_a_byte_each() {
+fn refused_operations_of_a_partly_executed_packet_cost_half_a_byte_each() {
     let mut server = start(&SimDisk::new(1), 1, SEAL).unwrap();
     let session = server.open();
     server.execute(
@@ -122,7 +122,7 @@ fn refused_operations_of_a_packet_that_is_done_in_part_cost_half_a_byte_each() {
 }
 
 #[test]
-fn a_transfer_of_nothing_is_a_bad_command() {
+fn a_transfer_of_0_is_a_bad_command() {
     let mut server = start(&SimDisk::new(1), 1, SEAL).unwrap();
     let session = server.open();
     server.execute(
@@ -146,7 +146,7 @@ fn a_transfer_of_nothing_is_a_bad_command() {
     assert_eq!(
         server.paper(TRANSFER, 5, 1, 2, 1),
         (TRANSFER.into(), 499),
-        "no id was used"
+        "the refused request used no transaction id"
     );
     let from = Source { port: 9, ..LOOPBACK };
     assert!(
@@ -214,7 +214,7 @@ fn journals_of_earlier_versions_lead_to_the_same_state() {
             &[
                 done(500, 5),
                 Outcome::refused(Code::LinkedFailed),
-                Outcome::refused(Code::InsufficientBalance),
+                Outcome::refused(Code::InsufficientFunds),
                 Outcome::refused(Code::BadCommand),
             ],
         ),
@@ -230,7 +230,10 @@ fn journals_of_earlier_versions_lead_to_the_same_state() {
     let ledger = server.host.ledger();
     assert_eq!((ledger.number(), ledger.sum_of_balances()), (5, 500));
     let account = ledger.account(&AccountId::from_paper(1)).unwrap();
-    assert_eq!(account.version, 5, "created, three transfers and a refusal");
+    assert_eq!(
+        account.version, 5,
+        "a creation, three transfers and a refusal are five changes"
+    );
     assert_eq!(ledger.session(0).unwrap().sum, native::sum(&last));
     let again = server.ask(&execute_packet((0, TOKEN), 3, &last)).unwrap();
     let codes: Vec<Code> = outcomes(&again).into_iter().map(|(code, _)| code).collect();
@@ -239,7 +242,7 @@ fn journals_of_earlier_versions_lead_to_the_same_state() {
         [
             Code::Done,
             Code::LinkedFailed,
-            Code::InsufficientBalance,
+            Code::InsufficientFunds,
             Code::BadCommand
         ]
     );

@@ -10,7 +10,7 @@ use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::store::Store;
 use std::sync::Arc;
 
-/// Runs a test on the model through [`common::Ask`].
+/// Runs a test on the Rust model of the fast path through [`common::Ask`].
 fn with_model(test: impl FnOnce(&Store, &common::Ask<'_>, &StoreClaims)) {
     let store = Arc::new(Store::anonymous(&common::geometry(4)).expect("memory"));
     lease::renew(&store.control().lease_until_ns, 1 << 50);
@@ -31,7 +31,7 @@ fn with_model(test: impl FnOnce(&Store, &common::Ask<'_>, &StoreClaims)) {
 }
 
 #[test]
-fn money_is_conserved_and_duplicates_are_done_once() {
+fn money_is_conserved_and_duplicates_are_executed_once() {
     with_model(|store, ask, _| common::conserve(store, ask, 20_000));
 }
 

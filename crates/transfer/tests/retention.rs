@@ -76,7 +76,7 @@ fn session<D: Disk>(host: &mut Host<D>) -> (u32, u64) {
     (granted.slot.get(), granted.token.get())
 }
 
-/// Directory that is removed when this is dropped.
+/// Directory that is removed when this value is dropped.
 struct TestDirectory(std::path::PathBuf);
 
 impl Drop for TestDirectory {
@@ -86,7 +86,7 @@ impl Drop for TestDirectory {
 }
 
 #[test]
-fn a_ledger_of_many_operations_stays_within_its_bound_and_all_of_it_can_be_proved() {
+fn the_journal_of_many_operations_stays_within_its_bound_and_every_operation_can_be_proved() {
     let operations: u64 = std::env::var("LINESIDE_RETENTION_OPERATIONS")
         .map_or(100_000, |text| text.parse().expect("a number of operations"));
     let folder =
@@ -122,7 +122,7 @@ fn a_ledger_of_many_operations_stays_within_its_bound_and_all_of_it_can_be_prove
     }
     let operations = host.ledger().number();
     let blocks = host.blocks();
-    // 20 blocks, the operations between two snapshots, and three preallocated segments.
+    // The bound counts 20 blocks, the operations between two snapshots, and three preallocated segments.
     let bound = 20 * 100 * 200 + 2 * 2_560 * 200 + 3 * (256 << 10);
     assert!(largest <= bound, "{largest} bytes exceed the bound of {bound}");
     assert!(
@@ -160,7 +160,7 @@ fn a_ledger_of_many_operations_stays_within_its_bound_and_all_of_it_can_be_prove
 }
 
 #[test]
-fn nothing_leaves_that_a_setting_keeps_or_that_is_not_settled() {
+fn blocks_that_a_setting_keeps_or_that_are_not_settled_remain() {
     let disk = SimDisk::new(1);
     let mut host = open(&disk, options(), 1);
     let own = session(&mut host);
@@ -198,12 +198,12 @@ fn nothing_leaves_that_a_setting_keeps_or_that_is_not_settled() {
     assert_eq!(
         retain(&mut host, 0, 0, now_s, u64::MAX),
         0,
-        "the default keeps all"
+        "the default keeps all blocks"
     );
     assert_eq!(
         retain(&mut host, blocks, 0, now_s, u64::MAX),
         0,
-        "all are among the newest"
+        "all blocks are among the newest"
     );
     assert_eq!(
         retain(&mut host, 1, 2, now_s, u64::MAX),
@@ -212,7 +212,7 @@ fn nothing_leaves_that_a_setting_keeps_or_that_is_not_settled() {
     );
     assert_eq!(retain(&mut host, 1, 0, now_s, 0), 0, "no block is settled");
     let some = retain(&mut host, 0, 1, now_s, 10);
-    assert!(some > 0, "ten are settled and a day old");
+    assert!(some > 0, "ten blocks are settled and a day old");
     assert!(retain(&mut host, 0, 1, now_s, u64::MAX) > 0);
     for number in [1, 2, 900, 1_700, 6_000] {
         assert!(prove(&disk, number).unwrap().is_some(), "{number}");
@@ -303,7 +303,7 @@ fn blocks_before_lost_records_can_be_proved_and_the_ledger_goes_on() {
     disk.put(&last, Some(vec![0xa5; 64 << 10]));
     let report = repair(&disk, options()).unwrap();
     assert!(!report.gaps.is_empty() && report.lost.is_some(), "{report:?}");
-    assert_eq!(segments(&disk).len(), 5, "four remain, and one is new");
+    assert_eq!(segments(&disk).len(), 5, "four segments remain, and one is new");
     let mut host = open(&disk, options(), 2);
     assert_eq!(host.ledger().to_bytes(), covered);
     sequence = held;
@@ -324,10 +324,13 @@ fn blocks_before_lost_records_can_be_proved_and_the_ledger_goes_on() {
         let proof = proved(number).unwrap_or_else(|| panic!("operation {number} of {operations}"));
         assert_eq!(proof.fault(), None);
     }
-    assert!(proved(before_last + 40).is_none(), "its records are lost");
+    assert!(
+        proved(before_last + 40).is_none(),
+        "the records of this operation are lost"
+    );
     let audited = audit(&disk, *key().verifying_key()).unwrap();
     assert_eq!((audited.operations, audited.from > 0), (operations, true));
-    // Old blocks leave the journal as usual, also those before the lost records.
+    // Old blocks leave the journal as usual, also the blocks before the lost records.
     host.snapshot().unwrap();
     move_money(&mut host, &mut sequence);
     host.snapshot().unwrap();

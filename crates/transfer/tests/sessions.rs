@@ -74,7 +74,7 @@ fn make_accounts(server: &mut Server) {
 }
 
 #[test]
-fn sixty_four_addresses_do_not_take_all_sessions() {
+fn sixty_four_addresses_cannot_use_all_sessions() {
     let mut server = server(&SimDisk::new(1), 4096, SessionPolicy::default());
     let mut taken = 0;
     for host in 0..64 {
@@ -118,7 +118,7 @@ fn one_site_of_ipv6_leaves_sessions_to_others() {
         port: 5_000,
     };
     assert!(open(&mut server, NOW_S, elsewhere).is_ok());
-    // Its own sessions give way to those of another of its networks.
+    // Sessions of the site give way to a session of another network of the same site.
     let later_s = NOW_S + UNUSED_S;
     assert!(open(&mut server, later_s - 1, stranger6(4_000, 1)).is_err());
     for network in 4_000..4_100 {
@@ -128,7 +128,7 @@ fn one_site_of_ipv6_leaves_sessions_to_others() {
 }
 
 #[test]
-fn strangers_that_do_nothing_with_their_sessions_keep_newcomers_out_for_seconds() {
+fn unused_sessions_of_strangers_keep_newcomers_out_only_for_seconds() {
     let disk = SimDisk::new(1);
     let mut server = server(&disk, 256, SessionPolicy::default());
     make_accounts(&mut server);
@@ -137,7 +137,7 @@ fn strangers_that_do_nothing_with_their_sessions_keep_newcomers_out_for_seconds(
     let packet = execute_packet(used, 1, &[operation(TRANSFER, 1, 2, 5)]);
     let first = server.ask_at(NOW_S, user, &packet).unwrap();
     assert_eq!(outcomes(&first), [(Code::Done, 999_995)]);
-    // A session whose packets are all refused has executed nothing, either.
+    // In a session whose packets are all refused, no operation was executed either.
     let other = open(&mut server, NOW_S, refused).unwrap();
     let mut taken = 0;
     for host in 0..400_u16 {
@@ -159,7 +159,7 @@ fn strangers_that_do_nothing_with_their_sessions_keep_newcomers_out_for_seconds(
         );
     }
     assert_eq!(open(&mut server, later_s, stranger(6, 1)), Err(BUSY));
-    // Sessions that changed something remain; packets of closed ones are not executed, also after a restart.
+    // Sessions that changed something remain; packets of closed sessions are not executed, also after a restart.
     let good = [operation(TRANSFER, 1, 2, 5)];
     let before = server.host.ledger().to_bytes();
     for takes_snapshot in [false, true] {
@@ -183,9 +183,10 @@ fn strangers_that_do_nothing_with_their_sessions_keep_newcomers_out_for_seconds(
     audit(&disk, *key().verifying_key()).unwrap();
 }
 
-/// Reads the use of sessions once a second, as `/healthz` does: the warning comes before the refusals, and stays.
+/// The test reads the use of sessions once a second, as `/healthz` does: the warning comes before the refusals, and
+/// stays.
 #[test]
-fn the_use_of_sessions_is_warned_of_before_strangers_are_refused_and_does_not_flap() {
+fn health_warns_before_strangers_are_refused_and_does_not_alternate() {
     let disk = SimDisk::new(1);
     let mut server = server(&disk, 256, SessionPolicy::default());
     let (mut steady, mut warned_at, mut newcomer) = (SteadyUse::default(), None, 0_u16);
@@ -201,7 +202,7 @@ fn the_use_of_sessions_is_warned_of_before_strangers_are_refused_and_does_not_fl
         assert_eq!(used.refuses_strangers, used.open == 192);
     }
     assert_eq!(warned_at, Some(154), "four fifths of 192");
-    // All places are taken again as soon as they are free, every ten seconds.
+    // All slots are taken again as soon as they are free, every ten seconds.
     let mut looks = Vec::new();
     for now_s in NOW_S..NOW_S + 100 {
         looks.push(server.host.session_use(now_s).refuses_strangers);
@@ -214,7 +215,7 @@ fn the_use_of_sessions_is_warned_of_before_strangers_are_refused_and_does_not_fl
     }
     assert!(
         looks.contains(&true) && looks.contains(&false),
-        "single checks would flap"
+        "the result of single checks would alternate"
     );
     // After the overload ends, the report clears after a minute.
     let quiet_s = NOW_S + 100 + UNUSED_S;
@@ -225,7 +226,7 @@ fn the_use_of_sessions_is_warned_of_before_strangers_are_refused_and_does_not_fl
 }
 
 #[test]
-fn what_is_reserved_is_for_trusted_sources_and_for_who_has_a_history() {
+fn reserved_sessions_are_for_trusted_sources_and_networks_with_a_history() {
     let disk = SimDisk::new(1);
     let mut server = server(&disk, 16, policy());
     make_accounts(&mut server);
@@ -264,7 +265,7 @@ fn what_is_reserved_is_for_trusted_sources_and_for_who_has_a_history() {
 }
 
 #[test]
-fn a_session_that_was_idle_is_closed_when_its_place_is_needed_and_never_executes_again() {
+fn an_idle_session_is_closed_when_its_slot_is_needed_and_never_executes_again() {
     let disk = SimDisk::new(1);
     let mut server = server(&disk, 16, policy());
     make_accounts(&mut server);
@@ -272,7 +273,7 @@ fn a_session_that_was_idle_is_closed_when_its_place_is_needed_and_never_executes
     let packet = execute_packet(old, 1, &[operation(TRANSFER, 1, 2, 5)]);
     let first = server.ask_at(NOW_S + 1, stranger(1, 1), &packet).unwrap();
     assert_eq!(outcomes(&first), [(Code::Done, 999_995)]);
-    // Opens sessions in which something is executed, until none is granted.
+    // Opens sessions and executes an operation in each, until the server grants no more.
     let open_used = |server: &mut Server, now_s, from| {
         let session = open(server, now_s, from)?;
         let packet = execute_packet(session, 1, &[operation(TRANSFER, 1, 2, 1)]);
@@ -290,9 +291,9 @@ fn a_session_that_was_idle_is_closed_when_its_place_is_needed_and_never_executes
     assert_eq!(
         server.ask_at(almost_s, stranger(1, 1), &packet).unwrap(),
         first,
-        "still answered"
+        "the repeated packet still gets its reply"
     );
-    // The first session of all is idle now, then the old one; each is closed for one newcomer.
+    // First the oldest session is idle, then the second oldest; the server closes each of them for one newcomer.
     for (now_s, host) in [(NOW_S + IDLE_S, 2), (NOW_S + IDLE_S + 1, 3)] {
         server.host.tick(now_s);
         assert!(!server.host.session_use(now_s).refuses_strangers);
@@ -314,14 +315,14 @@ fn a_session_that_was_idle_is_closed_when_its_place_is_needed_and_never_executes
         assert_eq!(
             server.host.ledger().to_bytes(),
             before,
-            "a replay closes what was closed"
+            "a replay closes the same sessions"
         );
     }
     assert_eq!(audit(&disk, *key().verifying_key()).unwrap().balances, 1_000_000);
 }
 
 #[test]
-fn a_challenge_that_was_used_opens_nothing_also_after_its_session_was_closed() {
+fn a_used_challenge_opens_no_session_even_after_its_session_was_closed() {
     let mut server = server(&SimDisk::new(1), 16, policy());
     let body = SessionBody::new_zeroed();
     let challenge = server.ask(&session_packet(TRANSFER_OP_OPEN, &body)).unwrap();
@@ -366,7 +367,7 @@ fn refused_packets_cost_little_and_are_limited_by_source() {
     assert_eq!(
         last,
         16 * 60,
-        "a minute's worth; opening the session is counted separately"
+        "the credit of a minute; opening the session is counted separately"
     );
     let bytes = server.host.journal_bytes() - before;
     assert!(bytes <= 96 * last, "{bytes} bytes for {last} packets");
@@ -380,7 +381,7 @@ fn refused_packets_cost_little_and_are_limited_by_source() {
         outcomes(&server.ask_at(NOW_S, other, &good).unwrap()),
         [(Code::Done, 999_999)]
     );
-    // Valid packets are executed, and refusals are remembered across a restart.
+    // Valid packets are executed, and the count of refusals is restored after a restart.
     drop(server);
     disk.power_cut();
     let mut server = self::server(&disk, 64, SessionPolicy::default());
@@ -401,12 +402,12 @@ fn refused_packets_cost_little_and_are_limited_by_source() {
 }
 
 #[test]
-fn packets_that_name_other_sources_are_limited_by_the_one_that_opened_their_session() {
+fn packets_with_forged_sources_are_charged_to_the_opener_of_their_session() {
     let mut server = server(&SimDisk::new(1), 64, SessionPolicy::default());
     make_accounts(&mut server);
     let session = open(&mut server, NOW_S, stranger(1, 1)).unwrap();
     let mut sequence = 1;
-    // The forged sources include a trusted one, which was never proved to be the sender.
+    // The forged source addresses include a trusted one, but nothing proves that the packets come from it.
     let mut forged = (0..=255)
         .map(|network| stranger(network, 1))
         .chain([LOOPBACK])
@@ -425,7 +426,7 @@ fn packets_that_name_other_sources_are_limited_by_the_one_that_opened_their_sess
     assert_eq!(
         outcomes(&reply),
         [(Code::UnknownAccount, 0)],
-        "nothing was charged to it"
+        "nothing was charged to the named source"
     );
 }
 
@@ -437,10 +438,12 @@ fn pending(number: u64, amount: u64) -> Operation {
 }
 
 #[test]
-fn pending_transfers_are_of_something_and_so_many() {
+fn pending_transfers_need_an_amount_and_their_number_is_limited() {
     let disk = SimDisk::new(1);
     let limits = Limits {
         pendings: 20,
+        keys: 1 << 20,
+        key_window_s: 3600,
         ..limits()
     };
     let mut server = start_in(&disk, 1, SEAL, limits, policy(), Vec::new()).unwrap();
@@ -465,12 +468,12 @@ fn pending_transfers_are_of_something_and_so_many() {
     assert_eq!(
         codes,
         [Code::Done, Code::Done, Code::StoreFull],
-        "each place is used again"
+        "the space of each ended pending transfer is used again"
     );
 }
 
 #[test]
-fn large_packets_leave_room_for_those_of_others() {
+fn large_packets_leave_room_for_large_packets_of_others() {
     let policy = SessionPolicy {
         large_results: 200,
         ..SessionPolicy::default()
@@ -491,7 +494,7 @@ fn large_packets_leave_room_for_those_of_others() {
     assert_eq!(
         ask(&mut server, stranger(1, 1), own[0], 2, &large),
         0,
-        "in place of its previous one"
+        "the packet replaces the previous one of its session"
     );
     let third = open(&mut server, NOW_S, stranger(1, 1)).unwrap();
     assert_eq!(ask(&mut server, stranger(1, 1), third, 1, &large), 0);
@@ -499,11 +502,15 @@ fn large_packets_leave_room_for_those_of_others() {
     assert_eq!(
         ask(&mut server, stranger(1, 1), fourth, 1, &large),
         BUSY,
-        "more than is left"
+        "the packet needs more room than is left"
     );
     let mut more = stranger(2, 1);
     let other = open(&mut server, NOW_S, more).unwrap();
-    assert_eq!(ask(&mut server, more, other, 1, &large), 0, "another finds room");
+    assert_eq!(
+        ask(&mut server, more, other, 1, &large),
+        0,
+        "a packet of another network finds room"
+    );
     more = stranger(3, 1);
     let last = open(&mut server, NOW_S, more).unwrap();
     assert_eq!(

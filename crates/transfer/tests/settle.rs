@@ -1,4 +1,4 @@
-//! Settlement of blocks: each once, in order, and only durable ones.
+//! Settlement of blocks: each block once, in order, and only durable blocks.
 
 mod common;
 
@@ -32,7 +32,7 @@ impl Settlement for Moody {
     fn take(&mut self, block: &Block) -> io::Result<()> {
         self.asked += 1;
         if self.asked.is_multiple_of(3) {
-            return Err(io::Error::other("not now"));
+            return Err(io::Error::other("injected by the test: every third call fails"));
         }
         self.blocks.lock().unwrap().push(*block);
         Ok(())
@@ -87,7 +87,7 @@ fn a_block_that_is_not_durable_is_not_settled() {
     let error = settler.settle(1).unwrap_err().to_string();
     assert!(error.contains("the settlement has block 2"), "{error}");
     assert!(settler.settle(blocks + 1).is_err(), "there is no such block");
-    // A block of another ledger in its place.
+    // The settlement has a block of another ledger as its last block.
     moody.blocks.lock().unwrap().last_mut().unwrap().sealed_s ^= 1;
     let mut settler = Settler::new(disk.clone(), moody.clone());
     let last = moody.blocks.lock().unwrap().len() as u64;
@@ -96,7 +96,7 @@ fn a_block_that_is_not_durable_is_not_settled() {
 }
 
 #[test]
-fn a_block_file_goes_on_where_it_was_cut() {
+fn a_block_file_continues_after_its_last_whole_line() {
     let disk = SimDisk::new(3);
     let mut server = start(&disk, 1, SEAL).unwrap();
     server.paper(CREATE, 0, 1, 0, 0);
@@ -114,7 +114,7 @@ fn a_block_file_goes_on_where_it_was_cut() {
     std::fs::write(&path, text.replace("\n3 ", "\n4 ")).unwrap();
     assert!(
         BlockFile::open(&path).is_err(),
-        "a line that is not the next block"
+        "the file must be refused: its next line is not that of the next block"
     );
     std::fs::remove_file(&path).unwrap();
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();

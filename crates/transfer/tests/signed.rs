@@ -31,7 +31,7 @@ const HEADER: usize = 16;
 const SIGNED: usize = 104;
 const UNAUTHORISED: u16 = 8;
 
-/// Key on either curve.
+/// Private key on either curve.
 enum Key {
     P256(P256),
     K256(K256),
@@ -124,7 +124,7 @@ fn ask(server: &mut Server, packet: &[u8]) -> (u16, Vec<(Code, u64)>) {
 }
 
 #[test]
-fn only_its_owner_moves_what_an_account_holds() {
+fn only_the_owner_of_an_account_can_move_its_balance() {
     let (alice, bob) = (p256(1), k256(2));
     let (disk, mut server, session) = server([&alice, &bob], vec![]);
     let pay = operation(TRANSFER, 1, 2, 10);
@@ -136,7 +136,7 @@ fn only_its_owner_moves_what_an_account_holds() {
     assert_eq!(
         ask(&mut server, &bob.packet(session, 3, &[back, pay])),
         (0, vec![(Code::Done, 109), (Code::Unauthorised, 0)]),
-        "the other account is not his"
+        "the other account belongs to another key"
     );
     assert_eq!(
         ask(
@@ -153,7 +153,7 @@ fn only_its_owner_moves_what_an_account_holds() {
             &alice.packet(session, 4, &[operation(TRANSFER, 9, 1, 1)])
         ),
         (0, vec![(Code::UnknownAccount, 0)]),
-        "the account may become hers: the refusal is recorded"
+        "the missing account may later belong to the signer, so the refusal is recorded"
     );
     let pending = Operation {
         contract: PENDING.into(),
@@ -178,13 +178,13 @@ fn only_its_owner_moves_what_an_account_holds() {
     assert_eq!(
         server.host.ledger().to_bytes(),
         before,
-        "a replay permits what was permitted"
+        "a replay permits the operations that the server permitted"
     );
     assert_eq!(audit(&disk, *key().verifying_key()).unwrap().signed, 2);
 }
 
 #[test]
-fn a_strangers_packet_costs_the_journal_nothing() {
+fn a_packet_signed_by_a_stranger_takes_no_space_in_the_journal() {
     let (alice, stranger) = (p256(1), k256(9));
     let (_, mut server, owners) = server([&alice, &alice], vec![]);
     let session = server.open_from(ELSEWHERE);
@@ -202,13 +202,13 @@ fn a_strangers_packet_costs_the_journal_nothing() {
     let poor = [operation(TRANSFER, 1, 2, 1_000); 15];
     let packet = alice.packet(session, 1, &poor);
     let first = server.ask_at(NOW_S, ELSEWHERE, &packet).unwrap();
-    assert_eq!(outcomes(&first), [(Code::InsufficientBalance, 0); 15]);
+    assert_eq!(outcomes(&first), [(Code::InsufficientFunds, 0); 15]);
     assert!(server.host.journal_bytes() - before.0 <= 96);
     assert_eq!(server.ask_at(NOW_S, ELSEWHERE, &packet).unwrap(), first);
 }
 
 #[test]
-fn what_is_not_signed_is_refused() {
+fn unsigned_writes_are_refused() {
     let alice = p256(1);
     let (_, mut server, session) = server([&alice, &alice], vec![]);
     let before = server.host.ledger().to_bytes();
@@ -238,7 +238,7 @@ fn what_is_not_signed_is_refused() {
 }
 
 #[test]
-fn a_signature_is_good_for_one_packet_of_one_session() {
+fn a_signature_is_valid_for_one_packet_of_one_session() {
     let alice = k256(1);
     let (_, mut server, session) = server([&alice, &p256(2)], vec![]);
     let other = server.open_from(ELSEWHERE);
@@ -266,7 +266,7 @@ fn a_signature_is_good_for_one_packet_of_one_session() {
     assert_eq!(
         ask(&mut server, &good),
         (0, vec![(Code::Done, 90)]),
-        "answered again, executed once"
+        "a repetition gets the same reply, and is executed once"
     );
     assert_eq!(
         ask(&mut server, &alice.packet(session, 3, &[pay])).1,
@@ -286,7 +286,7 @@ fn a_signature_is_good_for_one_packet_of_one_session() {
 }
 
 #[test]
-fn a_key_of_one_curve_is_none_of_the_other() {
+fn a_key_of_one_curve_is_not_valid_on_the_other() {
     let (alice, same_secret) = (k256(1), p256(1));
     let (_, mut server, session) = server([&alice, &alice], vec![]);
     let pay = operation(TRANSFER, 1, 2, 10);
@@ -339,7 +339,7 @@ fn issuers_are_sources_or_keys() {
         )
         .1,
         [(Code::Done, 101)],
-        "loopback may, with any signature"
+        "a sender on loopback may issue, with any signature"
     );
     assert_eq!(
         ask_from(
@@ -368,7 +368,7 @@ fn one_group_has_signatures_of_all_kinds() {
     let pay = operation(TRANSFER, 1, 2, 1);
     let mut packets = Vec::new();
     for (at, key) in keys.iter().enumerate() {
-        // The owner's packet uses sequence number 2; the others use none.
+        // The owner's packet uses sequence number 2; the packets of the others use no sequence number.
         let sequence = if at == 0 { 2 } else { 3 };
         packets.push(key.packet(session, sequence, &[pay]));
         let mut bad = packets[packets.len() - 1].clone();
@@ -394,7 +394,7 @@ fn one_group_has_signatures_of_all_kinds() {
         .flat_map(|said| outcomes(said.reply.as_ref().unwrap()))
         .filter(|(code, _)| *code == Code::Done)
         .count();
-    assert_eq!(done, 1, "only the owner's");
+    assert_eq!(done, 1, "only the owner's packet is executed");
     assert_eq!(
         server
             .host
@@ -408,7 +408,7 @@ fn one_group_has_signatures_of_all_kinds() {
 }
 
 #[test]
-fn an_audit_finds_a_signature_that_is_not_of_its_packet() {
+fn an_audit_finds_a_signature_of_another_packet() {
     use lineside_journal::{Journal, dump};
     use lineside_transfer::entry::Entry;
     let alice = p256(1);
@@ -419,7 +419,7 @@ fn an_audit_finds_a_signature_that_is_not_of_its_packet() {
     );
     drop(server);
     assert_eq!(audit(&disk, *key().verifying_key()).unwrap().signed, 1);
-    // A copy of the journal with another signature of the same key.
+    // The test makes a copy of the journal in which the packet has another signature of the same key.
     let forged = SimDisk::new(2);
     let (mut journal, _) = Journal::open_or_create(forged.clone(), 1, common::options()).unwrap();
     dump(&disk, 1, |record| {
@@ -444,7 +444,7 @@ fn an_audit_finds_a_signature_that_is_not_of_its_packet() {
 }
 
 #[test]
-fn our_client_signs_as_documented() {
+fn the_client_signs_as_documented() {
     for curve in [Curve::P256, Curve::Secp256k1] {
         let ours = Signer::from_bytes(curve, &[5; 32]).unwrap();
         let theirs = if curve == Curve::P256 { p256(5) } else { k256(5) };
@@ -454,7 +454,7 @@ fn our_client_signs_as_documented() {
         let (execute, rest) =
             lineside_wire::ExecuteHead::ref_from_prefix(&packet[HEADER + SIGNED..]).unwrap();
         let operations = <[Operation]>::ref_from_bytes(rest).unwrap();
-        // Both sign deterministically (RFC 6979), so the signatures are equal.
+        // The client and this test both sign deterministically (RFC 6979), so the signatures are equal.
         let head = SignedHead::ref_from_bytes(&packet[HEADER..HEADER + SIGNED]).unwrap();
         assert_eq!(ours.sign(execute, operations), *head);
         assert!(Signer::from_bytes(curve, &[0; 32]).is_none());

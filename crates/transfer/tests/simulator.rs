@@ -1,5 +1,5 @@
-//! Attempts to steal money: clients on a bad network, a host on a bad disk, and crashes at any time, all determined by
-//! one seed.
+//! Simulator: clients on a bad network, some of which try to steal money, a host on a bad disk, and crashes at any
+//! time. One seed determines a whole run.
 //!
 //! `LINESIDE_SEEDS=1000..2000 cargo test -p lineside-transfer --test simulator` runs other seeds than the fixed ones.
 //! A failing seed is printed with its last events; it fails the same way each time.
@@ -44,7 +44,7 @@ fn run(seed: u64, is_express: bool) -> (Tally, u64) {
     let wrong = match outcome {
         Ok(Ok(())) => return (tally, events.digest),
         Ok(Err(wrong)) => wrong,
-        Err(_) => "it panicked".into(),
+        Err(_) => "the run panicked".into(),
     };
     events.print();
     panic!("seed {seed}: {wrong}");
@@ -70,7 +70,7 @@ fn run_all(is_express: bool) {
     }
     eprintln!("{runs} runs: {all:?}");
     if runs >= 60 {
-        // An event that never happened was not tested.
+        // An event that happened too rarely counts as not tested.
         let rare = all.rare(is_express, if is_express { 5 } else { 20 });
         assert!(rare.is_empty(), "{rare:?} of {all:?}");
     }

@@ -15,13 +15,13 @@ use lineside_wire::{
 };
 
 const PER_S: u64 = 16;
-/// Number of refusals that are possible at once.
+/// Number of refusals that are possible at once: the credit of a minute.
 const BURST: u64 = 60 * PER_S;
 /// Source of the requests that are refused.
 const POOR: u32 = 2;
 
 impl ExpressServer {
-    /// Returns the code of a request in the paper's format, and whether the fast path answered.
+    /// Returns the code of the reply to a request in the paper's format, and whether the fast path answered it.
     fn paper(&mut self, from: Source, request: PaperRequest) -> (u32, bool) {
         let (reply, by_fastpath) = self.ask(from, &request.to_bytes());
         let word = |at: usize| u32::from_be_bytes(reply[at..at + 4].try_into().unwrap());
@@ -29,12 +29,12 @@ impl ExpressServer {
         (if is_refused { word(16) } else { 0 }, by_fastpath)
     }
 
-    /// Sends refused requests as fast as possible from one source, until one is `busy` although there is room in the
-    /// ring. `id`: of its next request.
+    /// Sends refused requests as fast as possible from one source, until one is answered `busy` although the ring has
+    /// room. `id` is the transaction id of the next request.
     fn overwhelm_paper(&mut self, from: Source, id: &mut u32) {
         loop {
             match self.paper(from, beyond(*id)) {
-                (code, true) if code == Code::InsufficientBalance as u32 => *id += 1,
+                (code, true) if code == Code::InsufficientFunds as u32 => *id += 1,
                 (code, true) if code == Code::Busy as u32 => {
                     let waiting = self.host.unjournaled();
                     self.host.tick(self.now_s);
@@ -44,12 +44,12 @@ impl ExpressServer {
                 }
                 other => panic!("{other:?}"),
             }
-            assert!(u64::from(*id) < 100 * BURST, "there is no limit");
+            assert!(u64::from(*id) < 100 * BURST, "refusals are not limited");
         }
     }
 }
 
-/// Returns a transfer of more than its source has.
+/// Returns a transfer of an amount that exceeds the balance of its source.
 fn beyond(id: u32) -> PaperRequest {
     PaperRequest::new(TRANSFER, id, POOR, 1, 1_000_000)
 }
@@ -80,7 +80,8 @@ fn refusals_of_the_fast_path_are_written_at_a_rate() {
         line.now_s = NOW_S + second;
         line.host.tick(line.now_s);
         line.overwhelm_paper(stranger(1), &mut id);
-        // Another address does not help, and valid requests are executed by the fast path, also from this source.
+        // Another source address gets no further refusals, and the fast path executes valid requests, also from this
+        // source.
         assert_eq!(line.paper(stranger(9), beyond(id)), (Code::Busy as u32, true));
         let good = PaperRequest::new(TRANSFER, second as u32 + 1, 1, POOR, 1);
         assert_eq!(line.paper(stranger(1), good), (0, true));
@@ -91,11 +92,11 @@ fn refusals_of_the_fast_path_are_written_at_a_rate() {
     assert_eq!(written, u64::from(id) - 1);
     assert!((BURST..=BURST + PER_S * SECONDS).contains(&written), "{written}");
     assert!(bytes as u64 <= 96 * written);
-    // `busy` used no id: the same request is executed later, when it can be.
+    // The `busy` replies used no transaction id: the same request is executed later, when the balance suffices.
     let last = id - 1;
     assert_eq!(
         line.paper(stranger(1), beyond(last)),
-        (Code::InsufficientBalance as u32, true)
+        (Code::InsufficientFunds as u32, true)
     );
     let now = PaperRequest::new(TRANSFER, id, POOR, 1, 1);
     assert_eq!(line.paper(stranger(1), now), (0, true));
@@ -115,15 +116,15 @@ fn refusals_of_the_fast_path_are_written_at_a_rate() {
 }
 
 #[test]
-fn fast_path_and_host_share_the_credit() {
+fn fast_path_and_host_share_the_credit_for_refusals() {
     let disk = SimDisk::new(2);
     let mut line = start(&disk, PER_S as u32);
     let mut id = 1;
     line.overwhelm_paper(stranger(1), &mut id);
-    let (busy, refused) = (Code::Busy as u8, Code::InsufficientBalance as u8);
+    let (busy, refused) = (Code::Busy as u8, Code::InsufficientFunds as u8);
     assert_eq!(line.host_says(stranger(2), &beyond(id).to_bytes())[19], busy);
     assert_eq!(line.host.counts().limited, 1);
-    // A trusted source needs no credit when the host answers, but needs one when the fast path does.
+    // A trusted source needs no credit if the host answers its request, but needs credit if the fast path does.
     assert_eq!(line.paper(LOOPBACK, beyond(id)), (Code::Busy as u32, true));
     assert_eq!(line.host_says(LOOPBACK, &beyond(id).to_bytes())[19], refused);
     line.now_s += 1;
@@ -139,13 +140,13 @@ fn fast_path_and_host_share_the_credit() {
     for _ in 0..2 * PER_S {
         assert_eq!(
             line.paper(stranger(1), beyond(0)).0,
-            Code::InsufficientBalance as u32
+            Code::InsufficientFunds as u32
         );
         let create = PaperRequest::new(CREATE, 0, POOR, 0, 1);
         assert_eq!(line.paper(LOOPBACK, create).0, Code::AccountExists as u32);
     }
     assert_eq!(line.store.paper_refusals(), PER_S as i64 - 1);
-    // Years later, the credit is no more than a minute's worth.
+    // Even years later, the credit is only the credit of a minute.
     line.now_s += 100_000_000;
     line.host.tick(line.now_s);
     assert_eq!(line.store.paper_refusals(), BURST as i64);

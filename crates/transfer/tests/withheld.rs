@@ -44,8 +44,8 @@ impl ExpressServer {
         *SessionBody::ref_from_bytes(&reply[16..]).unwrap()
     }
 
-    /// Sends refused packets of a session as fast as possible, until the fast path or the host replies `busy`: the
-    /// ring is full, or there is no credit. `sequence`: of its next packet.
+    /// Sends refused packets of a session as fast as possible, until the fast path or the host replies `busy`: the ring
+    /// is full, or there is no credit. `sequence` is the sequence number of the next packet.
     fn overwhelm(&mut self, from: Source, session: (u32, u64), sequence: &mut u64) {
         loop {
             let (reply, _) = self.ask(from, &nowhere(session, *sequence));
@@ -67,7 +67,7 @@ impl ExpressServer {
     fn withhold(&mut self, from: Source, session: (u32, u64)) -> u64 {
         let mut sequence = 1;
         while !self.is_claimed(session) {
-            assert!(sequence < 10_000, "never withheld");
+            assert!(sequence < 10_000, "the session is never withheld");
             self.overwhelm(from, session, &mut sequence);
             self.host.tick(self.now_s);
         }
@@ -107,7 +107,7 @@ fn refusals(disk: &SimDisk) -> u64 {
 }
 
 #[test]
-fn who_is_refused_all_the_time_writes_at_its_rate_and_others_stay_fastpaths() {
+fn a_source_that_is_always_refused_is_limited_and_others_stay_with_the_fast_path() {
     const SECONDS: u64 = 20;
     let disk = SimDisk::new(1);
     let mut line = start(&disk, 16);
@@ -127,11 +127,11 @@ fn who_is_refused_all_the_time_writes_at_its_rate_and_others_stay_fastpaths() {
     }
     let written = refusals(&disk);
     assert_eq!(written, sequence - 1);
-    // The burst, the rate, the content of one ring, and one refusal in four seconds.
+    // The most is the burst, the rate, the content of one ring, and one refusal in four seconds.
     let most = 16 * 60 + 16 * SECONDS + RING + SECONDS / 4;
     assert!((16 * 60..=most).contains(&written), "{written} of {most}");
     line.check();
-    // Its debt is paid at the rate; then the fast path answers it again.
+    // The network pays its debt at the rate; then the fast path answers the session again.
     line.now_s += 60;
     line.host.tick(line.now_s);
     let (reply, by_fastpath) = line.ask(attacker, &good(session, sequence));
@@ -162,7 +162,7 @@ fn a_trusted_source_is_not_limited() {
 }
 
 #[test]
-fn a_withheld_session_is_executed_by_the_host_and_stops_no_other() {
+fn the_host_executes_a_withheld_session_and_other_sessions_continue() {
     let disk = SimDisk::new(3);
     let mut line = start(&disk, 1);
     let attacker = stranger(1);
@@ -173,7 +173,7 @@ fn a_withheld_session_is_executed_by_the_host_and_stops_no_other() {
     assert!(!by_fastpath);
     let told = line.session(TRANSFER_OP_SESSION, attacker, session);
     assert_eq!(told.sequence.get(), sequence);
-    // Its refusals are not recorded, except one from time to time.
+    // The host does not record the refusals of this session, except one from time to time.
     for _ in 0..3 {
         let (busy, _) = line.ask(attacker, &nowhere(session, sequence));
         assert_eq!(busy[5], BUSY);
@@ -199,7 +199,7 @@ fn a_withheld_session_is_executed_by_the_host_and_stops_no_other() {
     }; 17];
     chain[16].flags = 0;
     assert_eq!(line.host.counts().rests, 0);
-    // The fast path is paused for another client, and continues with everything except the session.
+    // The fast path pauses for another client, and afterwards continues with everything except the withheld session.
     let issuer = line.open(LOOPBACK);
     chain[0] = Operation {
         flags: LINKED,
@@ -214,8 +214,8 @@ fn a_withheld_session_is_executed_by_the_host_and_stops_no_other() {
 }
 
 #[test]
-fn a_session_that_is_closed_while_it_is_withheld_leaves_its_slot_to_fastpath() {
-    // The session is claimed because it is closed, or the fast path is paused for an account of the same batch.
+fn closing_a_withheld_session_gives_its_slot_back_to_the_fast_path() {
+    // The session is claimed because it is being closed, or the fast path is paused for an account of the same batch.
     for rests in [false, true] {
         let disk = SimDisk::new(4);
         let mut line = start(&disk, 1);
@@ -259,7 +259,7 @@ fn a_session_that_is_closed_while_it_is_withheld_leaves_its_slot_to_fastpath() {
 }
 
 #[test]
-fn sessions_opened_and_closed_do_not_get_around_the_limit() {
+fn opening_and_closing_sessions_does_not_avoid_the_limit() {
     let disk = SimDisk::new(5);
     let mut line = start(&disk, 1);
     let (attacker, mut rounds) = (stranger(1), 0);
@@ -274,17 +274,17 @@ fn sessions_opened_and_closed_do_not_get_around_the_limit() {
     };
     while let Some(session) = opened(&mut line) {
         line.overwhelm(attacker, session, &mut 1);
-        // The records in the ring are charged before the session is gone.
+        // The host charges the records in the ring before the session is closed.
         line.session(TRANSFER_OP_CLOSE, attacker, session);
         rounds += 1;
         assert!(rounds < 100, "there is no limit");
     }
-    // Each session has one refusal of its own.
+    // Each session may have one refusal without credit.
     assert!(refusals(&disk) <= 60 + RING + rounds);
 }
 
 #[test]
-fn a_session_that_the_ledger_does_not_know_to_be_used_is_not_closed() {
+fn a_session_whose_use_is_only_in_a_ring_is_not_closed() {
     let disk = SimDisk::new(8);
     let mut line = start(&disk, 1000);
     let address = |number: u16| Source {
@@ -306,7 +306,7 @@ fn a_session_that_the_ledger_does_not_know_to_be_used_is_not_closed() {
     let (reply, by_fastpath) = line.ask(user, &good(session, 2));
     assert!(by_fastpath && outcomes(&reply)[0].0 == Code::Done);
     line.check();
-    // Several newcomers in one batch each get a slot.
+    // Several newcomers in one batch get one slot each.
     let body = SessionBody::new_zeroed();
     let mut packets = Vec::new();
     for number in 700..708 {
@@ -328,7 +328,7 @@ fn a_session_that_the_ledger_does_not_know_to_be_used_is_not_closed() {
 }
 
 #[test]
-fn a_host_that_ends_leaves_no_session_withheld() {
+fn a_host_that_ends_gives_back_withheld_sessions() {
     let disk = SimDisk::new(6);
     let mut line = start(&disk, 1);
     let attacker = stranger(1);

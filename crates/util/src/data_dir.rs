@@ -1,11 +1,13 @@
-//! Ownership of a data directory: one process at a time, one service, and a check that it is still in place.
+//! Ownership of a data directory: at most one process and one service own it, and the owner checks that it is still in
+//! place.
 //!
 //! The owner holds a `flock` on the directory itself, so that a second owner is refused even after the lock file was
 //! removed. The directory has mode 0700, so that only its user (and root) can open it and take that lock. A
-//! [marker](Kind) names the service that the directory belongs to; it is read before anything is written.
+//! [marker](Kind) names the service that the directory belongs to. The process reads the marker before it writes
+//! anything.
 //!
 //! [`Watch`] runs one thread that checks every second whether every directory that this process owns is still in place.
-//! Once one is not, [`DataDir::check`] fails from then on, and [`problems`] names it.
+//! If a directory is not, [`DataDir::check`] fails for it from then on, and [`problems`] names it.
 
 mod marker;
 mod new_directory;
@@ -25,7 +27,7 @@ use thiserror::Error;
 
 /// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
-/// The sticky bit, which is set on folders that all users share, such as `/tmp`.
+/// The sticky bit, which is set on directories that all users share, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
 /// Reason why a data directory cannot be used. Nothing in it was changed.
@@ -34,7 +36,7 @@ pub enum DataDirError {
     /// The directory does not exist and may not be created.
     #[error("{} does not exist", path.display())]
     Missing {
-        /// The directory.
+        /// Path of the data directory.
         path: PathBuf,
     },
     /// Another owner, in this or another process, holds the directory.
@@ -46,7 +48,7 @@ pub enum DataDirError {
     /// The directory belongs to another service, or has a format that this program does not know.
     #[error("{} holds {found}, not {expected}: give another directory", path.display())]
     OtherKind {
-        /// The directory.
+        /// Path of the data directory.
         path: PathBuf,
         /// Kind named in its marker.
         found: String,
@@ -61,7 +63,7 @@ pub enum DataDirError {
         path.display(), path.display()
     )]
     Unmarked {
-        /// The directory.
+        /// Path of the data directory.
         path: PathBuf,
         /// One of its files.
         file: String,
@@ -77,7 +79,7 @@ pub enum DataDirError {
         path.display(), path.display()
     )]
     BadMarker {
-        /// The directory.
+        /// Path of the data directory.
         path: PathBuf,
         /// Kind that was requested.
         expected: String,
@@ -91,23 +93,23 @@ pub enum DataDirError {
         path.display()
     )]
     Exposed {
-        /// The directory.
+        /// Path of the data directory.
         path: PathBuf,
         /// Permission bits.
         mode: u32,
         /// User id of the owner.
         owner: u32,
     },
-    /// The directory is one that all users share.
+    /// The directory is one that all users of the machine share.
     #[error("{} is shared by all users (sticky bit): make a directory of its own below it", path.display())]
     Shared {
-        /// The directory.
+        /// Path of the data directory.
         path: PathBuf,
     },
     /// A system call failed.
-    #[error("{op} {}: {source}", path.display())]
+    #[error("cannot {op} {}: {source}", path.display())]
     Io {
-        /// Operation that failed.
+        /// Operation that failed, such as `open`.
         op: &'static str,
         /// File or directory.
         path: PathBuf,
@@ -138,7 +140,7 @@ struct Inner {
     files: Mutex<Vec<(PathBuf, File)>>,
     /// Files that stay in the directory until this process removes them.
     watched: Mutex<WatchedFiles>,
-    /// Topmost directory that was created for this one; `None` if the directory existed before.
+    /// Topmost directory that was created to create this one; `None` if this directory existed before.
     created: Option<PathBuf>,
     /// True if the directory contained no data of a service when it was claimed.
     was_empty: bool,
@@ -165,7 +167,7 @@ impl DataDir {
         Self::take(path, Some(kind), false)
     }
 
-    /// Claims the directory `path` of any kind, and creates it if it is missing. Writes no marker.
+    /// Claims the directory `path` whatever service it belongs to, and creates it if it is missing. Writes no marker.
     ///
     /// # Errors
     /// Any [`DataDirError`] except those about kinds.
@@ -176,7 +178,7 @@ impl DataDir {
     fn take(path: &Path, kind: Option<&Kind>, may_make: bool) -> Result<Self, DataDirError> {
         let created = match path.is_dir() {
             true => None,
-            false if may_make => Some(make(path).map_err(DataDirError::io("making", path))?),
+            false if may_make => Some(make(path).map_err(DataDirError::io("create", path))?),
             false => return Err(DataDirError::Missing { path: path.into() }),
         };
         let result = Self::take_made(path, kind, created.clone());
@@ -189,7 +191,7 @@ impl DataDir {
     }
 
     fn take_made(path: &Path, kind: Option<&Kind>, created: Option<PathBuf>) -> Result<Self, DataDirError> {
-        let directory = File::open(path).map_err(DataDirError::io("opening", path))?;
+        let directory = File::open(path).map_err(DataDirError::io("open", path))?;
         lock(&directory, path)?;
         let was_marked = match kind {
             Some(kind) => marker::check_marked(path, kind)?,
@@ -198,7 +200,7 @@ impl DataDir {
         let was_empty = marker::check(path, kind)?;
         secure(&directory, path)?;
         if let Some(kind) = kind {
-            marker::write(path, kind).map_err(DataDirError::io("writing the marker of", path))?;
+            marker::write(path, kind).map_err(DataDirError::io("write the marker of", path))?;
         }
         let inner = Inner {
             path: path.into(),
@@ -215,7 +217,8 @@ impl DataDir {
         Ok(Self { inner })
     }
 
-    /// Creates the lock file `name` with mode 0600 if it is missing, locks it, and holds the lock from then on.
+    /// Creates the lock file `name` with mode 0600 if it is missing, locks it, and holds the lock while the directory
+    /// is owned.
     ///
     /// # Errors
     /// [`DataDirError::Locked`], [`DataDirError::Io`].
@@ -226,8 +229,8 @@ impl DataDir {
         Ok(())
     }
 
-    /// Creates the lock file `name` with mode 0600 if it is missing, and watches it like the lock files held here. The
-    /// lock itself is taken by a library.
+    /// Creates the lock file `name` with mode 0600 if it is missing, and watches it like the lock files that this value
+    /// holds. The library that owns the lock file locks it.
     ///
     /// # Errors
     /// [`DataDirError::Io`].
@@ -237,7 +240,7 @@ impl DataDir {
         Ok(())
     }
 
-    /// Opens the file `name`, which only this user may use.
+    /// Opens the file `name` so that only this user may use it; creates it if it is missing.
     fn open_closed(&self, name: &str) -> Result<(PathBuf, File), DataDirError> {
         let path = self.inner.path.join(name);
         let mut options = OpenOptions::new();
@@ -246,7 +249,7 @@ impl DataDir {
             .mode(0o600)
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
             .open(&path)
-            .map_err(DataDirError::io("opening", &path))?;
+            .map_err(DataDirError::io("open", &path))?;
         close_to_others(&file).map_err(DataDirError::io("chmod 600", &path))?;
         Ok((path, file))
     }
@@ -256,13 +259,13 @@ impl DataDir {
         files.unwrap_or_else(PoisonError::into_inner).push((path, file));
     }
 
-    /// Returns whether the directory had a marker when it was taken, so that a server has used it.
+    /// Returns true if the directory had a marker when it was claimed, which means that a server has used it.
     pub fn was_marked(&self) -> bool {
         self.inner.was_marked
     }
 
-    /// Runs `change`, which creates, renames or removes watched files and records that in its argument. The watch
-    /// thread does not check the directory meanwhile.
+    /// Runs `change`, which creates, renames or removes watched files and records this in its argument. The watch
+    /// thread does not check the directory while `change` runs.
     pub fn change_kept<T>(&self, change: impl FnOnce(&mut WatchedFiles) -> T) -> T {
         change(&mut self.inner.watched())
     }
@@ -283,8 +286,8 @@ impl DataDir {
         NewDirectory::of(self)
     }
 
-    /// Fails once the directory or its lock file was removed or replaced. Costs one atomic load. Data written since
-    /// then may be lost, so no write may be acknowledged after this has failed.
+    /// Fails once the directory or its lock file was removed or replaced. Costs one atomic load. Data that was written
+    /// after the removal may be lost, so no write may be acknowledged after this call has failed.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`] with the reason.
@@ -296,12 +299,12 @@ impl DataDir {
     }
 }
 
-/// Returns whether the directory has a marker, of any service.
+/// Returns true if the directory has a marker of any service.
 pub fn is_marked(path: &Path) -> bool {
     path.join(MARKER).is_file()
 }
 
-/// Refuses a directory that has the marker of another service. Reads only.
+/// Refuses a directory that has the marker of another service. Changes nothing.
 ///
 /// # Errors
 /// [`DataDirError::OtherKind`], [`DataDirError::Io`].
@@ -309,8 +312,8 @@ pub fn check_kind(path: &Path, kind: &Kind) -> Result<(), DataDirError> {
     marker::check_marked(path, kind).map(drop)
 }
 
-/// Returns true if the directory has the marker of a server and no other file of it: they were removed, or the first
-/// start was interrupted. Reads only.
+/// Returns true if the directory has the marker of a server but no other file of a server: these were removed, or the
+/// first start was interrupted. Changes nothing.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -325,7 +328,7 @@ fn make(path: &Path) -> io::Result<PathBuf> {
     let parent = parent.unwrap_or(Path::new("."));
     let made_above = match parent.metadata() {
         Ok(_) => None,
-        // The parent of `.` is `.` itself, which may be a directory that this user cannot enter.
+        // The parent of `.` is `.` itself; this user may not be able to enter that directory.
         Err(error) if error.kind() == io::ErrorKind::NotFound && parent != path => Some(make(parent)?),
         Err(error) => return Err(error),
     };
@@ -338,14 +341,14 @@ fn lock(file: &File, path: &Path) -> Result<(), DataDirError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(DataDirError::Locked { path: path.into() }),
-        Err(TryLockError::Error(error)) => Err(DataDirError::io("locking", path)(error)),
+        Err(TryLockError::Error(error)) => Err(DataDirError::io("lock", path)(error)),
     }
 }
 
-/// Removes the permissions of group and others from a directory of this user. Refuses a directory of another user that
-/// has any.
+/// Removes the permissions of group and others from a directory of this user. Refuses a directory of another user if
+/// group or others have any permissions.
 fn secure(directory: &File, path: &Path) -> Result<(), DataDirError> {
-    let about = directory.metadata().map_err(DataDirError::io("reading", path))?;
+    let about = directory.metadata().map_err(DataDirError::io("read", path))?;
     let mode = about.mode() & 0o7777;
     if mode & STICKY != 0 {
         return Err(DataDirError::Shared { path: path.into() });
@@ -357,7 +360,7 @@ fn secure(directory: &File, path: &Path) -> Result<(), DataDirError> {
     close_to_others(directory).map_err(DataDirError::io("chmod 700", path))
 }
 
-/// Removes the permissions of group and others.
+/// Removes the permissions of group and others from a file.
 fn close_to_others(file: &File) -> io::Result<()> {
     let mode = file.metadata()?.mode() & 0o7777;
     if mode & OTHERS == 0 {

@@ -2,7 +2,8 @@
 //!
 //! fjall (3.1) stores a checksum of each keyspace's list of tables and, in that list, of each whole table, but compares
 //! neither when it opens a database. It also removes keyspaces whose names it does not find. A changed byte may
-//! therefore bring old values back, or make fjall remove data that it should have read. This module changes no file.
+//! therefore make old values visible again, or make fjall remove data that it should have read. The functions of this
+//! module only read files.
 //!
 //! Files of a database, as fjall 3.1 with lsm-tree 3.1 writes them:
 //!
@@ -51,7 +52,7 @@ struct Listed {
     checksum: u128,
 }
 
-/// Returns the numbers of the keyspaces of the database in `directory`, in ascending order.
+/// Returns the numbers of the keyspaces in the database in `directory`, in ascending order.
 ///
 /// # Errors
 /// [`Error::Io`]. A directory without keyspaces is not an error: the list is empty.
@@ -171,7 +172,7 @@ fn section<'a>(archive: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// Parses the tables of all levels and runs.
+/// Parses the list of tables: all tables of all levels and runs.
 fn tables(section: &[u8]) -> Option<Vec<Listed>> {
     let mut tables = Vec::new();
     let (levels, mut rest) = section.split_first()?;

@@ -2,7 +2,7 @@
 
 /// Parses a hash as block explorers print it: 64 hex digits, last byte first.
 pub fn from_display(text: &str) -> Option<[u8; 32]> {
-    // from_str_radix would accept a sign too.
+    // from_str_radix also accepts a sign, so the digits are checked first.
     if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_come_back_from_their_digits() {
+    fn bytes_converted_to_hex_digits_and_back_are_unchanged() {
         assert_eq!(to_hex(&[0, 0xab, 9]), "00ab09");
         assert_eq!(from_hex("00AB09"), Some(vec![0, 0xab, 9]));
         for wrong in ["0", "0g", "+1", "ä1"] {
@@ -65,7 +65,7 @@ mod tests {
         }
     }
     #[test]
-    fn an_array_has_exactly_its_digits_of_either_case() {
+    fn an_array_is_parsed_only_from_the_exact_number_of_digits_in_either_case() {
         assert_eq!(array_from_hex("00fFa5"), Some([0, 0xff, 0xa5]));
         for wrong in [
             "00ffa",

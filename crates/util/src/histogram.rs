@@ -1,13 +1,13 @@
-//! Lock-free histogram whose bucket bounds are powers of two. A record costs two relaxed additions, so that hot paths
-//! can afford it.
+//! Lock-free histogram whose bucket bounds are powers of two. Recording a value costs two relaxed atomic additions,
+//! which is cheap enough for every request.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Maximum number of bounds of a histogram.
 const BOUNDS_MAX: usize = 27;
 
-/// Histogram of numbers. The upper bound of bucket `i`, itself included, is 2^(`first_bits` + i); one more bucket holds
-/// what is above the last bound.
+/// Histogram of numbers. The upper bound of bucket `i` is 2^(`first_bits` + i) and belongs to the bucket; one more
+/// bucket counts the values above the last bound.
 #[derive(Debug)]
 pub struct Histogram {
     first_bits: u32,
@@ -21,7 +21,7 @@ pub struct Histogram {
 pub struct Buckets {
     /// Upper bounds of the buckets, each bound included in its bucket, in ascending order.
     pub bounds: Vec<u64>,
-    /// Number of values of each bucket; one more than bounds: the last bucket has no bound.
+    /// Number of values of each bucket. It has one item more than `bounds`, because the last bucket has no bound.
     pub counts: Vec<u64>,
     /// Sum of all values, modulo 2^64.
     pub sum: u64,
@@ -48,7 +48,7 @@ impl Histogram {
         }
     }
 
-    /// Adds one value: nanoseconds or a count, as the histogram was made for.
+    /// Adds one value, in nanoseconds for a histogram of times.
     pub fn record(&self, value: u64) {
         self.record_many(value, 1);
     }
@@ -64,7 +64,8 @@ impl Histogram {
         (bits.saturating_sub(self.first_bits) as usize).min(self.bounds)
     }
 
-    /// Returns the content. A value that is added meanwhile may be in its bucket and not yet in the sum.
+    /// Returns the content. A value that another thread adds during the call may be counted in its bucket and not in
+    /// the sum.
     pub fn read(&self) -> Buckets {
         Buckets {
             bounds: (0..self.bounds as u32)
@@ -82,7 +83,7 @@ impl Histogram {
 mod tests {
     use super::*;
 
-    /// Returns the bucket of a value by a search through the bounds.
+    /// Returns the bucket of a value, found by a search through the bounds.
     fn expected(buckets: &Buckets, value: u64) -> usize {
         let is_within = |bound: &u64| value <= *bound;
         let found = buckets.bounds.iter().position(is_within);

@@ -1,4 +1,4 @@
-//! Files with secret keys that only their owner may read: shared keys, and keys for signing.
+//! Files with secret keys that only their owner may read: shared keys and signing keys.
 
 use crate::hex::from_hex;
 use std::fs;
@@ -36,16 +36,16 @@ pub enum KeyFileError {
     },
 }
 
-/// Returns the permissions of a file that group or others may use, or `None` if only its owner may use it.
+/// Returns the permission bits of a file if group or others have any, or `None` if only its owner may use it.
 ///
 /// # Errors
-/// The system's error.
+/// The system's error of reading the file's metadata.
 pub fn exposed_mode(path: &Path) -> io::Result<Option<u32>> {
     let mode = fs::metadata(path)?.permissions().mode() & 0o777;
     Ok((mode & 0o077 != 0).then_some(mode))
 }
 
-/// Returns the text of a file, which only its owner may be able to use.
+/// Returns the text of a file; refuses a file that users other than its owner may use.
 ///
 /// # Errors
 /// [`KeyFileError::Unreadable`], [`KeyFileError::Exposed`].
@@ -64,7 +64,7 @@ pub fn read_owner_only(path: &Path) -> Result<String, KeyFileError> {
 /// Writes a file that only its owner can use. An existing file is replaced.
 ///
 /// # Errors
-/// The system's error.
+/// The system's error of removing the old file or of writing the new one.
 pub fn write_owner_only(path: &Path, text: &[u8]) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -88,8 +88,8 @@ pub fn read_shared_key(path: &Path) -> Result<Vec<u8>, KeyFileError> {
     })
 }
 
-/// Returns the curve name and the secret scalar of a signing key. The file contains both, separated by a space, the
-/// scalar as 64 hex digits.
+/// Returns the curve name and the secret scalar of a signing key. The file contains the name, a space, and the scalar
+/// as 64 hex digits.
 ///
 /// # Errors
 /// Any [`KeyFileError`].
@@ -111,7 +111,7 @@ mod tests {
     use std::fs::Permissions;
 
     #[test]
-    fn a_key_file_is_for_its_owner_only_and_holds_hex_digits() {
+    fn a_key_file_that_others_may_use_or_without_hex_digits_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         let digits = "0123456789abcdef".repeat(4);

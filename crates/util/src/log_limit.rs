@@ -1,13 +1,13 @@
-//! Limit for log lines about events that a client or a fast stream of data can cause as often as it likes.
+//! Limit for log lines about events that a client can cause at any rate.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Admits one line in each interval, and counts those that were left out.
+/// Admits one log line in each interval, and counts the lines that were left out.
 #[derive(Debug)]
 pub struct LogLimit {
     interval: Duration,
-    /// Time of the last line, and number of those left out since.
+    /// Time of the last admitted line, and number of lines that were left out since then.
     state: Mutex<(Option<Instant>, u64)>,
 }
 

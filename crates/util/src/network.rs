@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Returns the network that limits count `address` towards: the address itself for IPv4, also if it is mapped into
-/// IPv6, or its /64 for IPv6, because one host may have all addresses of a /64.
+/// Returns the network for which limits count `address`. For IPv4, also if it is mapped into IPv6, this is the address
+/// itself. For IPv6 it is the /64, because one host may have all addresses of a /64.
 pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),

@@ -1,11 +1,11 @@
-//! Use of resources by this process, from `/proc/self`.
+//! Resources that this process uses, read from `/proc/self`.
 
 use std::fs;
 
-/// Ticks of the kernel's clock in a second, as `/proc` shows them (USER_HZ) on every architecture that Lineside has.
+/// Number of ticks of the kernel's clock in a second, as `/proc` counts them (USER_HZ) on every supported architecture.
 const TICKS_PER_S: u64 = 100;
 
-/// Use of resources by this process. A value that the system does not show is `None`.
+/// Resources that this process uses. A value that the system does not report is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessUse {
     /// CPU time in user space and in the kernel, in milliseconds.
@@ -16,7 +16,7 @@ pub struct ProcessUse {
     pub virtual_memory_bytes: Option<u64>,
     /// Number of open file descriptors.
     pub open_fds: Option<u64>,
-    /// Maximum number of open file descriptors (soft limit); `u64::MAX`: there is none.
+    /// Maximum number of open file descriptors (soft limit); `u64::MAX` if there is no limit.
     pub max_fds: Option<u64>,
     /// Time at which the process started, in milliseconds since 1970.
     pub start_time_ms: Option<u64>,
@@ -26,7 +26,7 @@ impl ProcessUse {
     /// Reads the current values.
     pub fn read() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        // The directory's own descriptor is one of them while it is read.
+        // While the directory is read, its own descriptor is open and is counted, so one is subtracted.
         let open_fds = fs::read_dir("/proc/self/fd").ok().map(|fds| fds.count() as u64);
         Self {
             open_fds: open_fds.map(|fds| fds.saturating_sub(1)),
@@ -43,7 +43,7 @@ impl ProcessUse {
         // The program's name, in parentheses, may have spaces and parentheses in it.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         let fields: Vec<&str> = fields.split_whitespace().collect();
-        // Field 3 of proc_pid_stat(5), the state, is the first after the name.
+        // Field 3 of proc_pid_stat(5), the state, is the first field after the name.
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         let cpu = || Some(field(14)? + field(15)?);
         let boot_s = value(system, "btime ").and_then(|text| text.parse::<u64>().ok());
@@ -98,7 +98,10 @@ mod tests {
             max_fds: Some(u64::MAX),
             ..ProcessUse::default()
         };
-        assert_eq!(read, expected, "what is not shown is absent");
+        assert_eq!(
+            read, expected,
+            "a value that the system does not report is absent"
+        );
     }
 
     #[test]
@@ -108,7 +111,7 @@ mod tests {
             .map(|_| fs::File::open("/proc/self/stat").expect("open"))
             .collect();
         let after = ProcessUse::read();
-        // Other tests of this process open and close files meanwhile, but not a hundred.
+        // Other tests of this process open and close files at the same time, but fewer than a hundred.
         assert!(after.open_fds > before.open_fds, "{before:?} {after:?}");
         drop(held);
         let now_ms = std::time::SystemTime::UNIX_EPOCH
@@ -116,7 +119,7 @@ mod tests {
             .expect("after 1970")
             .as_millis() as u64;
         let started_ms = after.start_time_ms.expect("known");
-        // The boot time is known to a second.
+        // The boot time is accurate to one second.
         assert!(started_ms <= now_ms + 1000 && started_ms + 3_600_000 > now_ms);
         assert!(after.cpu_ms.is_some() && after.max_fds > Some(10));
         assert!(after.virtual_memory_bytes > after.resident_memory_bytes);

@@ -1,22 +1,24 @@
-//! Counter of valid signatures of keys without a table, in a fixed amount of memory for any number of keys.
+//! Counter of the valid signatures of each key that has no table yet. It uses a fixed amount of memory for any number
+//! of keys.
 
 use crate::key::PublicKey;
 use std::hash::{BuildHasher, RandomState};
 
 /// Number of sets of entries; a power of two.
 const SETS: usize = 4096;
-/// Number of keys of a set. The least recently seen one makes room for the next.
+/// Number of keys in a set. If a set is full, a new key replaces the least recently seen one.
 const WAYS: usize = 4;
-/// Bits of an entry that are the count; the bits above identify the key.
+/// Mask of the bits of an entry that contain the count; the higher bits identify the key.
 const COUNT_MASK: u64 = (1 << 16) - 1;
 
-/// Hash of keys to 64 bits that cannot be predicted without the secret.
+/// Hash function from keys to 64 bits. The hash of a key cannot be predicted without the function's secret.
 pub(crate) struct Hasher {
     secret: [u64; 6],
 }
 
 impl Hasher {
-    /// Creates a hash with its own secret, of the same quality as those of std's maps.
+    /// Creates a hash function with its own random secret, from the same source as the secrets of the standard
+    /// library's hash maps.
     pub(crate) fn new() -> Self {
         let random = RandomState::new();
         Self {
@@ -24,8 +26,9 @@ impl Hasher {
         }
     }
 
-    /// NH (Black, Halevi, Krawczyk, Krovetz, Rogaway: UMAC, CRYPTO '99): two keys collide with probability 2^-64
-    /// before the halves are folded together. The lowest word of y is enough, because x leaves two choices for y.
+    /// Returns the hash of a key, by the function NH (Black, Halevi, Krawczyk, Krovetz, Rogaway: UMAC, CRYPTO '99): two
+    /// keys collide with probability 2^-64 before the halves are combined. Of y only the lowest word is hashed, because
+    /// only two values of y belong to an x.
     #[inline(always)]
     pub(crate) fn hash(&self, key: &PublicKey) -> u64 {
         let (x, y) = key.point();
@@ -39,10 +42,10 @@ impl Hasher {
     }
 }
 
-/// Counts of the recently seen keys, by hash. Two keys with the same hash are counted as one; the only harm is a
-/// table built too early.
+/// Numbers of signatures of recently seen keys, by the hash of the key. Two keys with the same hash are counted as one;
+/// the only harm is that a table is built too early.
 pub(crate) struct AdmissionCounter {
-    /// In each set, the most recently seen entry comes first. Zero means no entry.
+    /// Sets of entries. In each set, the most recently seen entry comes first. A zero is an empty entry.
     sets: Box<[[u64; WAYS]]>,
 }
 
@@ -53,13 +56,13 @@ impl AdmissionCounter {
         }
     }
 
-    /// Number of signatures of this key; 65,535 means at least that many.
+    /// Returns the number of counted signatures of the key with this hash; 65,535 means 65,535 or more.
     pub(crate) fn count(&self, hash: u64) -> u64 {
         let set = &self.sets[hash as usize % SETS];
         position(set, hash).map_or(0, |at| set[at] & COUNT_MASK)
     }
 
-    /// Adds `count` signatures, at least one.
+    /// Adds `count` signatures of the key with this hash; `count` is at least one.
     pub(crate) fn add(&mut self, hash: u64, count: u64) {
         let set = &mut self.sets[hash as usize % SETS];
         let found = position(set, hash);
@@ -69,7 +72,7 @@ impl AdmissionCounter {
     }
 }
 
-/// Position of a key in its set.
+/// Returns the position of a key in its set.
 fn position(set: &[u64; WAYS], hash: u64) -> Option<usize> {
     set.iter()
         .position(|entry| entry & COUNT_MASK != 0 && entry & !COUNT_MASK == hash & !COUNT_MASK)

@@ -1,53 +1,56 @@
 //! Batches of affine additions with one inversion for all of them (Montgomery's trick), so that each addition costs 5
-//! multiplications and one squaring. In Jacobian coordinates it costs 8 and 3.
+//! multiplications and one squaring. In Jacobian coordinates an addition costs 8 multiplications and 3 squarings.
 //!
-//! For P₁ + P₂ with x₁ ≠ x₂: λ = (y₂ - y₁)/(x₂ - x₁), x₃ = λ² - x₁ - x₂, y₃ = λ(x₁ - x₃) - y₁. The trick: with the
-//! running products c₀ = 1, cₖ = cₖ₋₁·dₖ, the inverse of the last one gives 1/dₖ = cₖ₋₁/cₖ, last to first.
+//! For P₁ + P₂ with x₁ ≠ x₂: λ = (y₂ - y₁)/(x₂ - x₁), x₃ = λ² - x₁ - x₂, y₃ = λ(x₁ - x₃) - y₁. The trick computes the
+//! inverses of all differences dₖ = x₂ - x₁ together: with the running products c₀ = 1, cₖ = cₖ₋₁·dₖ, the inverse of
+//! the last product gives 1/dₖ = cₖ₋₁/cₖ, from the last k to the first.
 //!
-//! If x₁ = x₂, the formula has no result (the sum is a double or the point at infinity). Honest inputs never get
-//! there, but an attacker who knows the private key can. A lane with this case makes the whole product zero. Then,
-//! and only then, the zero differences are searched and replaced by one, and their lanes are marked. The content of a
-//! marked lane has no meaning from then on.
+//! If x₁ = x₂, the formula has no result (the sum is a double or the point at infinity). Honest inputs never lead to
+//! this case, but an attacker who knows the private key can construct it. In a lane with this case the whole product is
+//! zero. Only then, the code searches the differences that are zero, replaces them by one, and marks their lanes. The
+//! content of a marked lane has no meaning from then on.
 
 use crate::curve::Params;
 use crate::lanes::{Affine, Lanes, Stage};
 use crate::uint::ONE;
 
-/// `points[to] += points[from]`.
+/// One addition of a batch: `points[to] += points[from]`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     pub(crate) to: u32,
     pub(crate) from: u32,
-    /// Group of the pair: its lanes are marked if the addition is exceptional.
+    /// Number of the pair's group. If the addition is exceptional in a lane, this lane of the group is marked.
     pub(crate) group: u32,
 }
 
-/// State that the first pass leaves for the second, both factors.
+/// State of one addition that the first pass stores for the second pass. Both elements are factors (see `Lanes`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step<Fe> {
-    /// The running product before this pair.
+    /// Running product before this pair.
     product: Fe,
-    /// The pair's factor of the product: x₂ - x₁.
+    /// Factor by which this pair extends the product: x₂ - x₁.
     d: Fe,
 }
 
-/// Number of independent running products. A multiplication's latency is about twice its share of the execution
+/// Number of independent running products. With several of them the processor can start a multiplication before the
+/// previous one ends: the latency of a multiplication is about twice the time for which it occupies the execution
 /// ports.
 const CHAINS: usize = 4;
 
-/// Work that is interleaved with the additions, one step with each, to hide its latency.
+/// Other work that is interleaved with the additions, one step with each addition, so that the additions hide the
+/// latency of this work.
 pub(crate) trait Beside {
     fn step(&mut self);
 }
 
-/// No interleaved work.
+/// Implementation without other work.
 impl Beside for () {
     #[inline(always)]
     fn step(&mut self) {}
 }
 
-/// Makes all additions of `pairs`, in any order: no point may be in two of them. `steps` is scratch memory. Marks the
-/// exceptional lanes in `marked`, which has a mask for each group.
+/// Makes all additions of `pairs`, in any order, so no point may be in two pairs. `steps` is scratch memory. The
+/// function marks the exceptional lanes in `marked`, which has one mask for each group.
 #[inline(always)]
 pub(crate) fn add_pairs<L: Lanes>(
     l: L,
@@ -93,8 +96,8 @@ pub(crate) fn add_pairs<L: Lanes>(
     }
 }
 
-/// The second half of one addition. `inverse` is the inverse of the product up to this pair, and becomes that of the
-/// product before the pair.
+/// Completes one addition in the second pass. `inverse` is the inverse of the product up to this pair; the function
+/// replaces it by the inverse of the product before the pair.
 #[inline(always)]
 fn finish<L: Lanes>(
     l: L,
@@ -114,7 +117,8 @@ fn finish<L: Lanes>(
     points[pair.to as usize] = Affine { x, y };
 }
 
-/// Inverts each chain with a single inversion. Returns `None` if a chain is zero in some lane.
+/// Returns the inverse of the running product of each chain, with a single inversion. Returns `None` if a product is
+/// zero in some lane.
 #[inline(always)]
 fn invert_chains<L: Lanes>(l: L, running: &[L::Fe; CHAINS]) -> Option<[L::Fe; CHAINS]> {
     let mut together = *running;
@@ -131,7 +135,7 @@ fn invert_chains<L: Lanes>(l: L, running: &[L::Fe; CHAINS]) -> Option<[L::Fe; CH
     Some(inverses)
 }
 
-/// The extra pass for exceptional cases: replaces differences that are zero by one and marks their lanes.
+/// Additional pass for exceptional cases: replaces differences that are zero by one, and marks their lanes.
 struct MarkZeros<'a, L: Lanes> {
     l: L,
     points: &'a [Affine<L::Fe>],
@@ -173,7 +177,9 @@ pub(crate) fn double_all<L: Lanes>(l: L, points: &mut [Affine<L::Fe>], steps: &m
         steps.push(Step { product: running, d });
         running = l.product(&running, &d);
     }
-    let mut inverse = l.invert(&running).expect("no point of order two");
+    let mut inverse = l
+        .invert(&running)
+        .expect("a group of odd order has no point with y = 0");
     for (point, step) in points.iter_mut().zip(steps.iter()).rev() {
         let over_2y = l.product(&inverse, &step.product);
         inverse = l.product(&inverse, &step.d);
@@ -185,7 +191,7 @@ pub(crate) fn double_all<L: Lanes>(l: L, points: &mut [Affine<L::Fe>], steps: &m
     }
 }
 
-/// 3x² + a.
+/// Returns 3x² + a, the numerator of the tangent's slope.
 #[inline(always)]
 fn tangent<L: Lanes>(l: L, x: &L::Fe) -> L::Fe {
     let mut square = l.sqr_raw(x);

@@ -1,4 +1,5 @@
-//! The choice of the arithmetic, and the tables of the generators, which all verifiers of the process share.
+//! Selection of the backend, which implements the arithmetic, and the tables of the generators, which all verifiers of
+//! the process share.
 
 #[cfg(all(target_arch = "x86_64", feature = "simd"))]
 use crate::avx512ifma::{self, Ifma};
@@ -16,25 +17,25 @@ use thiserror::Error;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Backend {
-    /// Eight signatures at a time in AVX-512 IFMA: Ice Lake, Zen 4 and newer.
+    /// Eight signatures at a time with AVX-512 IFMA, on Intel Ice Lake, AMD Zen 4 and newer processors.
     Avx512Ifma,
-    /// Plain Rust, on any CPU.
+    /// Plain Rust without SIMD, on any CPU.
     Portable,
-    /// aws-lc-rs for P-256 and libsecp256k1 for secp256k1, one signature at a time and without tables: an oracle for
-    /// comparison. Available with the feature `library`.
+    /// Other libraries, for comparison in tests: aws-lc-rs for P-256 and libsecp256k1 for secp256k1, one signature at a
+    /// time and without tables. Available with the feature `library`.
     Library,
 }
 
-/// Error: the requested backend is not available here.
+/// Error for a backend that this CPU or this build does not support.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 #[error("the backend {} is not available: this CPU or this build does not support it", .0.name())]
 pub struct BackendUnavailable(pub Backend);
 
 impl Backend {
-    /// All backends, available here or not; the fastest first.
+    /// All backends, also those that this CPU or build does not support; the fastest first.
     pub const ALL: &'static [Backend] = &[Backend::Avx512Ifma, Backend::Portable, Backend::Library];
 
-    /// Name of the backend: `avx512ifma`, `portable` or `library`.
+    /// Returns the name of the backend: `avx512ifma`, `portable` or `library`.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Avx512Ifma => "avx512ifma",
@@ -43,7 +44,7 @@ impl Backend {
         }
     }
 
-    /// Returns the backend of this name, available here or not.
+    /// Returns the backend of this name, also if this CPU or build does not support it.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|backend| backend.name() == name)
     }
@@ -60,11 +61,12 @@ impl Backend {
         }
     }
 
-    /// Number of uses after which a key gets the smallest table: about when the table would have saved the cost of
-    /// building it.
+    /// Returns the number of uses after which a key gets the smallest table. After about this number of uses, the table
+    /// would have saved as much time as its construction takes.
     ///
-    /// With AVX-512, building a table takes 95 µs, or 47 µs each for eight together. A use in a batch of 256 saves
-    /// 6.6 µs, in a batch of one 59. The portable backend takes 215 µs, and a use saves 50.
+    /// With AVX-512, building a table takes 95 µs, or 47 µs for each of eight that are built together. A use of the
+    /// table saves 6.6 µs in a batch of 256 signatures, and 59 µs in a batch of one. The portable backend takes 215 µs
+    /// for a table, and a use saves 50 µs.
     pub(crate) fn first_uses(self) -> u64 {
         match self {
             Backend::Avx512Ifma => 8,
@@ -72,7 +74,7 @@ impl Backend {
         }
     }
 
-    /// Returns the fastest backend that is available here.
+    /// Returns the fastest backend that this CPU and this build support.
     pub fn best() -> Self {
         if Backend::Avx512Ifma.is_available() {
             Backend::Avx512Ifma
@@ -88,7 +90,7 @@ impl std::fmt::Display for Backend {
     }
 }
 
-/// The engine for one curve on one backend.
+/// Engine that verifies signatures over one curve on one backend.
 pub(crate) trait Machine: Send + Sync {
     fn verify(&self, generator: &Table, jobs: &mut [Job<'_>], decided: &mut dyn FnMut(usize, bool)) -> Tally;
     /// Builds the tables of points.
@@ -97,7 +99,7 @@ pub(crate) trait Machine: Send + Sync {
     fn curve(&self) -> (Curve, (U256, U256));
 }
 
-/// Returns the machine of a curve, or none if the backend has no tables.
+/// Returns the engine for a curve on a backend; `None` if the backend uses no tables.
 pub(crate) fn machine(
     backend: Backend,
     curve: Curve,
@@ -123,9 +125,11 @@ pub(crate) fn machine(
 
 struct On<L: Lanes> {
     l: L,
-    /// Free scratch memory; the number grows to the maximum number of threads that verified at the same time.
+    /// Scratch memories that no thread uses at present. Their number grows to the maximum number of threads that
+    /// verified at the same time.
     scratch: Mutex<Vec<Scratch<L>>>,
-    /// Table for a single signature without a table; the process has one for each curve.
+    /// Generator's table of the portable backend, with which a single signature of a key without a table is verified.
+    /// The process has one for each curve.
     portable_generator: OnceLock<Arc<Table>>,
 }
 
@@ -184,17 +188,17 @@ where
     }
 }
 
-/// Takes a lock. The data that these locks protect is consistent at any point at which a panic can occur, so a poisoned
-/// lock is still usable.
+/// Locks a mutex, also a poisoned one. The data of the locks in this crate is consistent at every point at which a
+/// panic can occur, so a poisoned lock can be used.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Limit of the widths of tables, exclusive.
+/// Number of possible widths of tables: every width is below this number.
 const WIDTHS: usize = 17;
 
-/// The generators' tables in use, by backend, curve and width. Each has its own lock, which is held while the table
-/// is built (width 16 takes 36 to 118 ms), so that users of other tables do not wait.
+/// The generators' tables in use, by backend, curve and width. Each table has its own lock, which a thread holds while
+/// it builds the table (36 to 118 ms for width 16), so that users of other tables do not wait.
 static GENERATORS: [[[Mutex<Weak<Table>>; WIDTHS]; 2]; 2] =
     [const { [const { [const { Mutex::new(Weak::new()) }; WIDTHS] }; 2] }; 2];
 
@@ -203,7 +207,8 @@ fn place(backend: Backend, curve: Curve, width: u32) -> &'static Mutex<Weak<Tabl
     &GENERATORS[backend][curve as usize][width as usize]
 }
 
-/// Returns the generator's table of this width if it exists already. Does not wait for a thread that is building it.
+/// Returns the generator's table of this width if it already exists. The function does not wait for a thread that is
+/// building the table.
 pub(crate) fn shared_generator(backend: Backend, machine: &dyn Machine, width: u32) -> Option<Arc<Table>> {
     let place = place(backend, machine.curve().0, width);
     match place.try_lock() {
@@ -213,8 +218,8 @@ pub(crate) fn shared_generator(backend: Backend, machine: &dyn Machine, width: u
     }
 }
 
-/// Returns the generator's table of this width, and builds it if it does not exist. Other threads that want it
-/// meanwhile wait and share it.
+/// Returns the generator's table of this width, and builds the table if it does not exist. Other threads that call the
+/// function during the construction wait for the table and share it.
 pub(crate) fn generator(backend: Backend, machine: &dyn Machine, width: u32) -> Arc<Table> {
     let (curve, point) = machine.curve();
     shared(backend, curve, width, || machine.build(&[point], width))
@@ -226,7 +231,7 @@ fn shared(backend: Backend, curve: Curve, width: u32, build: impl FnOnce() -> Ve
         return table;
     }
     let table = build().into_iter().next().map(Arc::new);
-    let table = table.expect("a table for each point");
+    let table = table.expect("`build` returns a table for each point");
     *place = Arc::downgrade(&table);
     table
 }
@@ -236,7 +241,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// Machine that builds a table when the test allows it.
+    /// Engine that waits with the construction of a table until the test permits it.
     struct PausedMachine {
         curve: Curve,
         begun: Mutex<Sender<()>>,
@@ -273,7 +278,8 @@ mod tests {
         )
     }
 
-    /// Uses a width that nothing else uses, because the whole process shares the tables.
+    /// Checks that only the users of a table wait for its construction. The test uses a width that no other test uses,
+    /// because the whole process shares the tables.
     #[test]
     fn a_generator_waits_for_its_own_table_only() {
         const WIDTH: u32 = 3;
@@ -292,7 +298,7 @@ mod tests {
             let second = scope.spawn(|| generator(backend, &slow, WIDTH));
             slow_go.send(()).unwrap();
             let (first, second) = (first.join().unwrap(), second.join().unwrap());
-            assert!(Arc::ptr_eq(&first, &second), "one table for both");
+            assert!(Arc::ptr_eq(&first, &second), "both threads have the same table");
             assert!(shared_generator(backend, &slow, WIDTH).is_some());
         });
         assert!(

@@ -1,4 +1,5 @@
-//! Verification of a batch: splits it by curve and chunk, finds the keys' tables, and lets the engine decide.
+//! Verification of a batch: splits the batch by curve and into chunks, finds the tables of the keys, and calls the
+//! engine, which computes the verdicts.
 
 use crate::admission_counter::Hasher;
 use crate::backend::{Backend, Machine, lock};
@@ -31,7 +32,7 @@ pub(crate) struct Inner {
     pub(crate) low_s: bool,
     pub(crate) builds: Builds,
     pub(crate) hasher: Hasher,
-    /// P-256 and secp256k1; none if a library verifies.
+    /// Engines for P-256 and secp256k1; `None` if the backend is `library`.
     pub(crate) curves: Option<[OverCurve; 2]>,
     pub(crate) cache: Mutex<Cache<Arc<Table>>>,
     pub(crate) counters: Counters,
@@ -42,10 +43,10 @@ pub(crate) struct OverCurve {
     pub(crate) generator: Generator,
 }
 
-/// Number of tables that are built together, so that their doublings share the lanes of a vector.
+/// Maximum number of tables that are built together, so that their doublings share the lanes of a vector.
 const BUILDS_TOGETHER_MAX: usize = MAX_LANES;
 
-/// The items of one chunk that the engine decides, and their keys.
+/// Items of one chunk that the engine must verify, and their keys.
 struct Chunk<'a> {
     parsed: Vec<Parsed>,
     keys: Distinct<'a>,
@@ -58,10 +59,11 @@ struct Parsed {
     key: u16,
 }
 
-/// Each distinct key once, with its number of occurrences.
+/// List of the distinct keys of a chunk, each with its number of occurrences.
 struct Distinct<'a> {
     keys: Vec<(&'a PublicKey, u64, u64)>,
-    /// Index in `keys` plus one, by hash; linear probing, at most half full.
+    /// Hash table with linear probing: index in `keys` plus one, or 0 for an empty bucket. At most half of the buckets
+    /// are used.
     buckets: [u16; 2 * CHUNK],
 }
 
@@ -74,7 +76,8 @@ impl<'a> Distinct<'a> {
     /// Counts a key and returns its index.
     #[inline(always)]
     fn add(&mut self, key: &'a PublicKey, hash: u64) -> u16 {
-        // The low bits choose the set in the admission counter.
+        // The upper bits of the hash select the bucket, because the low bits already select the set in the admission
+        // counter.
         let mut bucket = (hash >> 32) as usize % (2 * CHUNK);
         loop {
             let at = self.buckets[bucket];
@@ -136,7 +139,7 @@ impl Inner {
         }
     }
 
-    /// Returns r and s, or the verdict if they already decide it.
+    /// Returns r and s of an item. The error is the verdict, if the form of the signature alone decides it.
     #[inline(always)]
     fn parse(&self, item: &Item<'_>, order: &U256) -> Result<(U256, U256), Verdict> {
         let signature = item.signature.parse().map_err(Verdict::Malformed)?;
@@ -148,7 +151,7 @@ impl Inner {
         if !in_range {
             return Err(Verdict::Invalid);
         }
-        // Tests s > n/2, which is not an integer, as s > n - s.
+        // n/2 is not an integer, so the condition s > n/2 is tested as s > n - s.
         if self.low_s && !at_least(&sub(order, &s).0, &s) {
             return Err(Verdict::HighS);
         }
@@ -164,8 +167,8 @@ impl Inner {
             .generator
             .table(&*over.machine, chunk.parsed.len() as u64, self.builds);
         let (tables, slot_hints) = self.tables(&chunk.keys.keys);
-        // The engine sorts the jobs by the widths of their tables. There are few widths, so the jobs are made in that
-        // order, which costs less than moving them.
+        // The engine needs the jobs sorted by the widths of their tables. There are few widths, so the jobs are created
+        // in this order, which costs less than sorting them afterwards.
         let width_of = |table: &Option<Arc<Table>>| table.as_ref().map_or(u32::MAX, |table| table.width());
         let widths_of_keys: Vec<u32> = tables.iter().map(width_of).collect();
         let mut widths = widths_of_keys.clone();
@@ -225,8 +228,8 @@ impl Inner {
         table_hits.fetch_add(hits, Relaxed);
     }
 
-    /// Returns for each key its table, if there is one, and its place in the cache. With `Builds::Inline`, first builds
-    /// the tables that the cache has decided to build for these keys.
+    /// Returns for each key its table, if it has one, and the key's slot in the cache. With `Builds::Inline`, the
+    /// function first builds the tables that the cache has decided to build for these keys.
     fn tables(&self, keys: &[(&PublicKey, u64, u64)]) -> (Vec<Option<Arc<Table>>>, Vec<SlotHint>) {
         let mut tables = Vec::with_capacity(keys.len());
         let mut slot_hints = Vec::with_capacity(keys.len());
@@ -242,8 +245,8 @@ impl Inner {
         }
         drop(cache);
         if self.builds == Builds::Inline && !pending.is_empty() {
-            // Builds as many tables as this batch wants, even if other batches wanted the first ones: a queue left by
-            // others does not delay this batch.
+            // Build as many tables as this batch needs. The first tables in the queue may be for other batches;
+            // building only this number bounds the delay of this batch.
             self.build(pending.len());
             let cache = lock(&self.cache);
             for at in pending {
@@ -254,7 +257,7 @@ impl Inner {
         (tables, slot_hints)
     }
 
-    /// Builds up to `limit` wanted tables in order and returns their number.
+    /// Builds up to `limit` tables from the queue of the cache, in its order, and returns their number.
     pub(crate) fn build(&self, limit: usize) -> usize {
         let mut built = 0;
         while built < limit {

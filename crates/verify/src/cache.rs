@@ -1,24 +1,27 @@
-//! Cache of tables: decides by use which keys have a table and of which width, within a fixed number of bytes.
+//! Cache of tables of multiples. Within a fixed number of bytes, it decides which keys have a table and of which width,
+//! by the number of their valid signatures.
 //!
-//! A *use* is a valid signature. Verdicts come after the batch, so between `look_up` and `record_verdicts` the batch's
-//! signatures count as *hoped for*.
+//! A *use* of a key is a valid signature by it. The verdicts are known only after the batch, so between `look_up` and
+//! `record_verdicts` the signatures of the batch are counted as *hoped* (their verdict is pending).
 //!
-//! - A key is *seen* until it is used again; that takes no memory of its own (`admission_counter`).
-//! - Then it gets the smallest table, on *probation*. There the least recently used table makes room for the next,
-//!   but only if it is idle or was used less often. So keys that recur in a cycle too large for the memory do not
-//!   evict each other without benefit.
-//! - After `HOT_USES` uses the key is *protected*. Probation has its own bytes, so any number of keys that come and go
-//!   there cannot affect a protected one.
-//! - Protected keys get larger tables with use. A key shares the bytes with keys that are as hot or hotter. Colder
-//!   ones count less, and much colder ones nothing, and make room for it. So thousands of keys that are each used a
-//!   little take nothing from one that is used much; for that, each of them would have to be used as much. Uses are
-//!   halved from time to time, so they measure how hot a key is now.
-//! - Among the protected, these make room: a key that is much colder, then a table above its share, then, for a new
-//!   key, the least recently used one that is not much hotter. An evicted key goes back on probation, and so does an
-//!   idle one.
+//! - A new key is only *seen*: it is counted in `admission_counter`, which takes no memory for each key.
+//! - After some uses the key gets the smallest table and is on *probation*. If the bytes for probation are used up, the
+//!   least recently used table there is evicted for a new one, but only if it is idle or its key was used less often
+//!   than the new key. So keys that recur in a cycle which is too large for the memory do not evict each other without
+//!   benefit.
+//! - After `HOT_USES` uses the key is hot and becomes *protected*. Protected keys and keys on probation have separate
+//!   bytes, so any number of new keys on probation cannot affect a protected key.
+//! - A protected key gets larger tables with more uses. The size is limited by the key's share of the bytes: a key
+//!   shares them with the keys that are as hot or hotter (that have as many or more uses). Colder keys count less, much
+//!   colder ones not at all, and their tables are evicted for the key. So thousands of keys that are each used a little
+//!   take nothing from a key that is used much; to do so, each of them would have to be used as much. All numbers of
+//!   uses are halved from time to time, so that they measure how hot a key is at present.
+//! - If the bytes for protected keys are used up, space is made in this order: by a key that is much colder; by a table
+//!   above its key's share; for a new protected key, by the least recently used key that is not much hotter. An evicted
+//!   or idle protected key goes back on probation.
 //!
-//! The cache does not know the content of tables. The caller makes the values, without the cache's lock, between
-//! `next_build` and `finish_build`. Tables being built count as existing.
+//! The cache does not know the content of tables. The caller builds them between `next_build` and `finish_build`,
+//! without the cache's lock. Tables that are being built count as existing.
 
 mod eviction;
 #[cfg(test)]
@@ -29,7 +32,7 @@ use crate::key::PublicKey;
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
-/// Number of uses from which on a table of this width pays.
+/// Width of a table, and number of uses from which on a table of this width saves more time than it costs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promotion {
     pub(crate) width: u32,
@@ -38,15 +41,16 @@ pub(crate) struct Promotion {
 
 /// Widths of tables, and the number of uses after which a key gets each.
 ///
-/// It is not known whether a key will be used again. So a table is built when the additions that it would have saved
-/// so far equal the cost of building it; in the worst case the total work is about twice the minimum. A table of
-/// width w has ⌈256/w⌉·2^(w-1) points, one addition each, and a use costs ⌈256/w⌉ additions; without a table it costs
-/// about 350. The smallest table is an exception: most of its cost are doublings, whose cost depends on the backend,
-/// so each backend defines its number of uses (`Backend::first_uses`).
+/// It is not known in advance how often a key will be used. So a table is built when the additions that it would have
+/// saved so far equal the cost of building it; in the worst case the total work is about twice the minimum. A table of
+/// width w has ⌈256/w⌉·2^(w-1) points, whose construction costs one addition each, and a verification with the table
+/// costs ⌈256/w⌉ additions; without a table it costs about 350 additions. The smallest table is an exception: most of
+/// its cost is doublings, whose cost depends on the backend, so each backend defines its number of uses
+/// (`Backend::first_uses`).
 ///
-/// | w | bytes | additions to build | to use | saved | paid back after | uses |
+/// | w | bytes | additions to build | additions for a use | saved by a use | uses that pay for it | uses required |
 /// |---|---|---|---|---|---|---|
-/// | 5 | 52 KiB | 832, 260 doublings | 52 | 300 | 3 | the backend's |
+/// | 5 | 52 KiB | 832, and 260 doublings | 52 | 300 | 3 | `Backend::first_uses` |
 /// | 8 | 256 KiB | 4,096 | 32 | 20 | 205 | 256 |
 /// | 10 | 832 KiB | 13,312 | 26 | 6 | 2,219 | 2,048 |
 /// | 13 | 5 MiB | 81,920 | 20 | 6 | 13,653 | 16,384 |
@@ -63,19 +67,21 @@ pub(crate) const PROMOTIONS: [Promotion; 4] = [
     },
 ];
 
-/// Number of uses that make a key hot. An attacker pays as much as others for a place among the protected, and the
-/// place lasts only as long as the key is used.
+/// Number of uses (valid signatures) that make a key hot, so that it becomes protected. An attacker's key needs as many
+/// uses as any other, and stays protected only while it is used.
 pub(crate) const HOT_USES: u64 = 64;
 
-/// Difference of levels above which a key is *much colder* than another one, where a level is the number of binary
-/// digits of the uses: it then has about 1/16 of the uses or less. The difference is small enough that 10,000 uses
-/// count for something next to 100, and large enough that keys with the same traffic stay within it.
+/// Difference of levels above which a key is *much colder* than another one. The level of a key is the number of binary
+/// digits of its uses, so a much colder key has about 1/16 of the uses or less. The difference is small enough that a
+/// key with 10,000 uses has an advantage over a key with 100, and large enough that two keys with equal traffic are not
+/// treated differently.
 const MUCH_COLDER_LEVELS: usize = 3;
 
-/// Number of signatures without a use after which a table is idle: about a second of work of one core.
+/// Number of verified signatures, of any keys, after which a table that was not used counts as idle. One core verifies
+/// this number in about a second.
 pub(crate) const IDLE_AFTER_SIGNATURES: u64 = 1 << 20;
 
-/// Maximum number of builds in the queue; further ones are forgotten until the key is seen again.
+/// Maximum number of builds in the queue. A further build is not queued until its key is seen again.
 pub(crate) const QUEUED_BUILDS_MAX: usize = 512;
 
 const NONE: u32 = u32::MAX;
@@ -90,38 +96,38 @@ use Segment::{Probation, Protected};
 struct Entry<V> {
     key: PublicKey,
     hash: u64,
-    /// The table and its width.
+    /// Table of the key and its width; `None` if the key has no table.
     table: Option<(V, u32)>,
-    /// Valid signatures, halved from time to time.
+    /// Number of valid signatures, halved from time to time.
     uses: u64,
-    /// Signatures whose verdict is still pending.
+    /// Number of signatures whose verdict is still pending.
     hoped: u64,
     last_use: u64,
-    /// True while a build is in the queue or running: the entry keeps its place meanwhile.
+    /// True while a build for this key is in the queue or running. The entry is not removed during this time.
     pending: bool,
-    /// `None` before its first table.
+    /// Segment in whose list the entry is; `None` before its first table.
     segment: Option<Segment>,
-    /// Neighbour towards the most recently used.
+    /// Slot of the neighbour in the list that was used more recently.
     newer: u32,
     older: u32,
 }
 
 impl<V> Entry<V> {
-    /// Returns true if the entry has no table, no pending build and no place, so that it can be removed.
+    /// Returns true if the entry has no table, no pending build and is in no list, so that it can be removed.
     fn is_bare(&self) -> bool {
         self.table.is_none() && !self.pending && self.segment.is_none()
     }
 
-    /// Number of binary digits of its uses, less one.
+    /// Returns the entry's level: the number of binary digits of its uses, minus one.
     fn level(&self) -> usize {
         self.uses.max(1).ilog2() as usize
     }
 }
 
-/// A list of entries ordered by use, with its limit in bytes.
+/// List of the entries of a segment, ordered by the time of their last use, with the segment's limit in bytes.
 struct List {
     limit: usize,
-    /// Bytes of existing tables, and of those being built for it.
+    /// Number of bytes of the list's tables, and of tables that are being built for the list.
     bytes: usize,
     entries: usize,
     newest: u32,
@@ -140,7 +146,7 @@ impl List {
     }
 }
 
-/// A table to be built, for `finish_build`. Its bytes are reserved until then.
+/// Order to build a table. Its bytes are reserved until the caller gives the table to `finish_build`.
 #[derive(Debug)]
 pub(crate) struct Build {
     pub(crate) key: PublicKey,
@@ -150,7 +156,7 @@ pub(crate) struct Build {
 }
 
 impl Build {
-    /// Kind of the build. Builds of the same kind can be done together.
+    /// Returns the kind of the build: curve and width. Builds of the same kind can be done together.
     pub(crate) fn kind(&self) -> (u8, u32) {
         (self.key.curve() as u8, self.width)
     }
@@ -159,17 +165,18 @@ impl Build {
 /// Result of looking up a key.
 pub(crate) struct Lookup<V> {
     pub(crate) value: Option<V>,
-    /// True if a build for it is in the queue or running.
+    /// True if a build for the key is in the queue or running.
     pub(crate) pending: bool,
-    /// For `record_verdicts`.
+    /// Slot of the key, which the caller gives to `record_verdicts`.
     pub(crate) slot_hint: SlotHint,
 }
 
-/// Slot in which a key was found, if it was; the key may have been removed since.
+/// Slot in which a key was found, or a value that names no slot. The key may have been removed from the slot since
+/// then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotHint(u32);
 
-/// Counts of past events, and the current content.
+/// Numbers of past events, and of the current content of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) builds: u64,
@@ -181,7 +188,7 @@ pub(crate) struct Counts {
     pub(crate) queued: usize,
 }
 
-/// Tables `V` by key. They are cloned when found, so `V` should be a cheap handle.
+/// Cache of values `V` (tables) by key. A value is cloned when it is found, so `V` should be a cheap handle.
 pub(crate) struct Cache<V> {
     bytes_of: fn(u32) -> usize,
     probation: List,
@@ -195,10 +202,10 @@ pub(crate) struct Cache<V> {
     first_uses: u64,
     /// Number of protected keys by level: the binary digits of their uses, less one.
     hot: [u32; 64],
-    /// Number of signatures so far; `halve_at` is the next time at which uses are halved.
+    /// Number of signatures so far, which is the cache's clock. At the value `halve_at` all numbers of uses are halved.
     clock: u64,
     halve_at: u64,
-    /// Position at which the search for room continues if it does not begin at the least recently used.
+    /// Slot at which the search for an entry to evict continues, if the least recently used entries were of no use.
     hand: usize,
     tables: usize,
     builds: u64,
@@ -252,8 +259,8 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// Finds the table of a key with which `hoped` signatures, at least one, are to be verified. `hash` must always
-    /// be the same for the key. `record_verdicts` must follow.
+    /// Finds the table of a key with which `hoped` signatures, at least one, will be verified. `hash` must always be
+    /// the same for a key. The caller must call `record_verdicts` afterwards.
     pub(crate) fn look_up(&mut self, key: &PublicKey, hash: u64, hoped: u64) -> Lookup<V> {
         self.clock += hoped;
         self.halve_when_due();
@@ -302,7 +309,8 @@ impl<V: Clone> Cache<V> {
             return;
         };
         let entry = &mut self.entries[slot as usize];
-        // An entry other than the looked-up one may not have counted them.
+        // If the key's entry was removed and created again since `look_up`, the new entry has not counted these
+        // signatures, so the subtraction must not underflow.
         entry.hoped = entry.hoped.saturating_sub(hoped);
         let (uses, segment) = (entry.uses + valid, entry.segment);
         self.set_uses(slot, uses);
@@ -332,7 +340,8 @@ impl<V: Clone> Cache<V> {
         None
     }
 
-    /// Reserves memory for the largest table that the entry's use justifies; `None` if no larger table fits.
+    /// Reserves bytes for the largest table that the number of uses of the entry justifies; `None` if no table larger
+    /// than the present one fits.
     fn reserve(&mut self, slot: u32) -> Option<Build> {
         let entry = &self.entries[slot as usize];
         let key = entry.key;
@@ -371,7 +380,7 @@ impl<V: Clone> Cache<V> {
         entry.pending = false;
         match entry.segment {
             None => self.link(slot, segment),
-            // It may have moved to another segment meanwhile, and its bytes move with it.
+            // The entry may have moved to another segment during the build; its bytes move to the same segment.
             Some(now) => {
                 let bytes = (self.bytes_of)(width);
                 self.list(segment).bytes -= bytes;
@@ -386,7 +395,7 @@ impl<V: Clone> Cache<V> {
         self.index.find(hash, same).copied()
     }
 
-    /// Returns the slot in which the key was found before, if it is still there.
+    /// Returns the slot in which the key was found before, if the key is still in this slot.
     fn find_in_slot(&self, slot_hint: SlotHint, key: &PublicKey) -> Option<u32> {
         let entry = self.entries.get(slot_hint.0 as usize)?;
         (entry.key == *key && !entry.is_bare()).then_some(slot_hint.0)
@@ -421,7 +430,7 @@ impl<V: Clone> Cache<V> {
         slot
     }
 
-    /// Removes an entry that has no table, no pending build and no place.
+    /// Removes an entry if it has no table, no pending build and is in no list.
     fn drop_if_bare(&mut self, slot: u32) {
         let entry = &self.entries[slot as usize];
         if entry.is_bare() {
@@ -432,7 +441,7 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// Queues a build if a larger table would pay.
+    /// Queues a build if the number of uses justifies a larger table than the present one.
     fn queue_build_if_due(&mut self, slot: u32) {
         let wanted = !self.entries[slot as usize].pending && self.target(slot) > self.width(slot);
         if wanted && self.queue.len() < QUEUED_BUILDS_MAX {
@@ -448,7 +457,7 @@ impl<V: Clone> Cache<V> {
             .map_or(0, |(_, width)| *width)
     }
 
-    /// Bytes of an entry's table.
+    /// Returns the number of bytes of an entry's table.
     fn bytes(&self, slot: u32) -> usize {
         self.entries[slot as usize]
             .table
@@ -456,12 +465,13 @@ impl<V: Clone> Cache<V> {
             .map_or(0, |(_, width)| (self.bytes_of)(*width))
     }
 
-    /// A key's share of the protected bytes: equal among itself and all keys that are as hot or hotter. Colder ones
-    /// count less, and much colder ones nothing.
+    /// Returns a key's share of the bytes for protected keys: the bytes divided by the number of keys that are as hot
+    /// or hotter, the key itself included. Colder keys count less than one, and much colder ones not at all.
     fn share(&self, slot: u32) -> usize {
         let entry = &self.entries[slot as usize];
         let level = entry.level();
-        // Includes keys with half the uses or more, because chance and halving separate keys of the same traffic.
+        // Keys with half the uses or more count as equally hot, because chance and the halving of uses make a
+        // difference between keys with equal traffic.
         let alike: u32 = self.hot[level.saturating_sub(1)..].iter().sum();
         let colder = |by: usize| level.checked_sub(by).map_or(0, |level| self.hot[level] as usize);
         let itself = usize::from(entry.segment != Some(Protected));
@@ -469,7 +479,8 @@ impl<V: Clone> Cache<V> {
         4 * self.protected.limit / quarters.max(4)
     }
 
-    /// Width that an entry's use deserves: the smallest on probation, else the largest within its share.
+    /// Returns the width of table that an entry may have: the smallest one on probation, otherwise the largest one that
+    /// its number of uses justifies within its share.
     fn target(&self, slot: u32) -> u32 {
         let entry = &self.entries[slot as usize];
         let share = match entry.segment {
@@ -499,11 +510,12 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// Number of signatures between two halvings: enough for each of the keys that fit to earn the largest table, and
-    /// at least the number that makes a table idle.
+    /// Returns the number of signatures between two halvings of the numbers of uses. In this time, each of the keys
+    /// whose largest tables fit into the cache can reach the uses that its largest table requires. The number is at
+    /// least the number that makes a table idle.
     ///
-    /// The sum of all uses is never more than twice that. So at most twice as many keys as fit can deserve the
-    /// largest table at a time, even if an attacker pays for them.
+    /// The sum of all uses is never more than twice the returned number. So at most twice as many keys as fit can reach
+    /// the uses for the largest table at the same time, even if an attacker makes the signatures.
     fn halving(&self) -> u64 {
         let largest = PROMOTIONS[PROMOTIONS.len() - 1];
         let room = (self.protected.limit / (self.bytes_of)(largest.width)) as u64;

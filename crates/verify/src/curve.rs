@@ -11,20 +11,20 @@ pub enum Curve {
     Secp256k1,
 }
 
-/// Parameters of a curve, over which the arithmetic is generic.
+/// Parameters of a curve. The arithmetic is generic over this trait.
 pub(crate) trait Params: Copy + Send + Sync + 'static {
     const CURVE: Curve;
-    /// The field's prime.
+    /// Prime p of the field.
     const P: U256;
-    /// The group's order, a prime.
+    /// Order n of the group, a prime.
     const N: U256;
-    /// The coefficient a, which is 0 or -3.
+    /// True if the coefficient a is -3; false if it is 0.
     const A_IS_MINUS_3: bool;
-    /// The coefficient b.
+    /// Coefficient b.
     const B: U256;
-    /// The generator.
+    /// Coordinates x and y of the generator.
     const G: (U256, U256);
-    /// True if `endomorphism` belongs to this curve.
+    /// True for secp256k1, whose endomorphism the module `endomorphism` uses.
     const HAS_ENDOMORPHISM: bool;
 }
 
@@ -70,7 +70,7 @@ pub(crate) const fn hex(digits: &str) -> U256 {
         let digit = match digits[i] {
             d @ b'0'..=b'9' => d - b'0',
             d @ b'a'..=b'f' => d - b'a' + 10,
-            _ => panic!("not a hexadecimal digit"),
+            _ => panic!("the text contains a character that is not a hexadecimal digit"),
         };
         bytes[i / 2] = bytes[i / 2] << 4 | digit;
         i += 1;

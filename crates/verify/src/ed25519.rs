@@ -1,12 +1,13 @@
 //! Ed25519 (RFC 8032) as Go's `crypto/ed25519` verifies it, one signature at a time.
 //!
-//! Implementations differ in which unusual keys and signatures they accept. Like Go's, this one accepts keys whose y
-//! is not reduced, keys of small order, and x = 0 with the sign bit set. It rejects an S that is not below the order
-//! of the group, and an R whose bytes are not those of the point given by the equation without cofactor.
+//! Implementations of Ed25519 differ in which unusual keys and signatures they accept. Like Go's, this implementation
+//! accepts keys whose y is not reduced, keys of small order, and x = 0 with the sign bit set. It rejects an S that is
+//! not below the order of the group, and an R whose bytes are not the encoding of the point that the equation without
+//! the cofactor gives.
 
 use ed25519_dalek::{Signature, Verifier, VerifyingKey};
 
-/// Length of a public key.
+/// Length of a public key in bytes.
 pub const KEY_BYTES: usize = 32;
 
 /// Returns true if `signature` is a valid signature of the message by a key; false if the key is not a point of the
@@ -37,7 +38,7 @@ mod tests {
         bytes(hex).try_into().unwrap()
     }
 
-    /// RFC 8032, section 7.1, tests 1 to 3: key, message, signature.
+    /// Test vectors 1 to 3 of RFC 8032, section 7.1: key, message, signature.
     const VECTORS: [[&str; 3]; 3] = [
         [
             "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
@@ -66,7 +67,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_vectors_of_the_rfc() {
+    fn the_signatures_of_the_rfc_are_valid() {
         for [public, message, signature] in VECTORS {
             let (public, message, signature) = (key(public), bytes(message), bytes(signature));
             assert!(verify(&public, &[&message], &signature));
@@ -83,7 +84,8 @@ mod tests {
         }
     }
 
-    /// S + L satisfies the equation, but RFC 8032 and Go reject it.
+    /// Checks that a signature with S + L instead of S is refused. S + L satisfies the equation too, but RFC 8032 and
+    /// Go reject it.
     #[test]
     fn a_scalar_beyond_the_order_is_refused() {
         const ORDER: &str = "edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010";
@@ -99,7 +101,7 @@ mod tests {
         }
     }
 
-    /// Keys that strict implementations reject: the identity in three encodings, with R = identity and S = 0.
+    /// Checks keys that strict implementations reject: the identity in three encodings, with R = identity and S = 0.
     #[test]
     fn keys_of_small_order_are_accepted_and_noncanonical_r_is_refused() {
         let mut one = [0; 32];

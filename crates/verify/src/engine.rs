@@ -1,4 +1,4 @@
-//! One chunk of signatures over one curve, from r, s and digest to verdicts.
+//! Verification of one chunk of signatures over one curve, from r, s and digest to verdicts.
 
 use crate::curve::Params;
 use crate::generic;
@@ -9,29 +9,31 @@ use crate::table::Table;
 use crate::uint::{ONE, U256, ZERO, at_least, is_zero};
 use std::sync::Arc;
 
-/// Number of signatures that go through the stages together: a trade-off between memory and shared inversions.
+/// Maximum number of signatures that go through the stages together. A larger chunk shares an inversion among more
+/// signatures, but needs more memory.
 pub(crate) const CHUNK: usize = 512;
 
-/// Number of signatures without a table up to which one lane is faster than a backend with many. A vector of them
-/// takes 78 µs in AVX-512, however many lanes are used. In the portable backend one signature takes 66 µs (70 as
-/// measured here, with the generator's smaller table) and two take 119.
+/// Number of signatures without a table up to which the portable backend, with one lane, is faster than a backend with
+/// many lanes. With AVX-512, a vector of such signatures takes 78 µs, however many of its lanes are used. With the
+/// portable backend, one signature takes 66 µs (70 µs with the generator's smaller table, which is used for this), and
+/// two take 119 µs.
 const ONE_LANE_MAX: usize = 1;
 
-/// One signature.
+/// One signature to verify.
 pub(crate) struct Job<'t> {
-    /// Index of its verdict.
+    /// Index of the signature's verdict.
     pub(crate) index: usize,
     pub(crate) r: U256,
     pub(crate) s: U256,
-    /// The digest, as a number; not reduced.
+    /// Digest as a number, which is not reduced modulo n.
     pub(crate) z: U256,
-    /// A point of the curve in plain coordinates.
+    /// Public key: a point of the curve in plain coordinates.
     pub(crate) key: (U256, U256),
-    /// Table of the key, if it has one.
+    /// Table of the key; `None` if it has no table.
     pub(crate) table: Option<&'t Table>,
 }
 
-/// Memory that is reused for the next chunk.
+/// Scratch memory of the engine, which is reused for the next chunk.
 pub(crate) struct Scratch<L: Lanes> {
     precomputed: precomputed::Scratch<L>,
     generic: generic::Scratch<L>,
@@ -46,14 +48,15 @@ impl<L: Lanes> Default for Scratch<L> {
     }
 }
 
-/// Counts of how a chunk was decided.
+/// Numbers of signatures of a chunk by the way in which they were decided.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    /// Signatures decided with tables.
+    /// Number of signatures that were decided with tables.
     pub(crate) precomputed: usize,
-    /// Signatures decided without tables.
+    /// Number of signatures that were decided without tables.
     pub(crate) generic: usize,
-    /// Exceptional cases: signatures that tables left undecided, and others that needed the complete formulas.
+    /// Number of exceptional cases: signatures that could not be decided with tables, and others that needed the
+    /// complete formulas.
     pub(crate) exceptional: usize,
 }
 
@@ -64,10 +67,10 @@ pub(crate) fn in_range<C: Params>(r: &U256, s: &U256) -> bool {
         .all(|scalar| !is_zero(scalar) && !at_least(scalar, &C::N))
 }
 
-/// Decides up to `CHUNK` jobs, whose r and s are in range, in any order. Calls `decided` with the index and verdict
-/// of each. If so few jobs have no table that one lane is faster, `portable_generator` is asked for the generator's
-/// table for it; if it returns none, the backend decides them. (Not generic over both: each copy of this function
-/// contains all stages, and takes the compiler a minute.)
+/// Decides up to `CHUNK` jobs, whose r and s are in range, in any order. Calls `decided` with the index and the verdict
+/// of each. If so few jobs have no table that the portable backend is faster, the function calls `portable_generator`
+/// for the generator's table of that backend; if this returns `None`, the backend `L` decides these jobs. (The function
+/// is not generic over both backends, because each copy of it contains all stages and takes the compiler a minute.)
 pub(crate) fn verify<L: Lanes>(
     l: L,
     generator: &Table,
@@ -79,7 +82,7 @@ pub(crate) fn verify<L: Lanes>(
 where
     L::Curve: Reduction,
 {
-    // Sorted by width; jobs without a table come last.
+    // Sort the jobs by the width of their tables; jobs without a table come last.
     jobs.sort_by_key(|job| job.table.map_or(u32::MAX, |table| table.width()));
     let scalars = l.run(Scalars { l, jobs });
     let mut tally = Tally::default();
@@ -151,8 +154,8 @@ where
     tally
 }
 
-/// `generic` in one lane. It exists once for each curve, and not in every backend's copy of `verify`, because
-/// compiling it takes long.
+/// Decides jobs without tables with the portable backend. This is a separate function, which is compiled once for each
+/// curve and not in every backend's copy of `verify`, because its compilation takes long.
 #[inline(never)]
 fn portably<C: Reduction>(
     generator: &Table,
@@ -171,10 +174,10 @@ fn portably<C: Reduction>(
     .run()
 }
 
-/// Computes u₁ = z/s and u₂ = r/s modulo n, with one inversion for all jobs.
+/// Stage that computes u₁ = z/s and u₂ = r/s modulo n, with one inversion for all jobs.
 ///
-/// Montgomery's product of a and b is a·b/R. The running products collect powers of 1/R, which cancel: with R/c as
-/// the inverse of a running product, its product with the previous one is R/s.
+/// Montgomery's product of a and b is a·b/R, so the running products contain powers of 1/R. These powers cancel: if c
+/// is a running product and R/c its inverse, the Montgomery product of R/c and the previous running product is R/s.
 struct Scalars<'a, L> {
     l: L,
     jobs: &'a [Job<'a>],
@@ -211,7 +214,7 @@ impl<L: Lanes> Stage for Scalars<'_, L> {
     }
 }
 
-/// One number of each job; 1 in lanes without a job.
+/// Returns a vector with one number of each job; lanes without a job have the number 1.
 #[inline(always)]
 fn lanes_of<L: Lanes>(l: L, jobs: &[Job<'_>], of: impl Fn(&Job<'_>) -> U256) -> L::Sc {
     let mut plain = [ONE; MAX_LANES];

@@ -1,18 +1,21 @@
-//! Verification of few signatures with tables: the points are added one after the other, in Jacobian coordinates.
+//! Verification of a small number of signatures with tables: the points are added one after the other, in Jacobian
+//! coordinates.
 //!
-//! A tree of affine additions (`precomputed`) has an inversion for each of its levels, six of 0.9 µs for any batch.
-//! With few signatures to share them, that is most of the time. Mixed additions take 11 multiplications instead of 6,
-//! and no inversion.
+//! A tree of affine additions (`precomputed`) has an inversion for each of its six levels, and each inversion takes
+//! 0.9 µs for a batch of any size. For few signatures, these inversions take most of the time. Mixed additions of an
+//! affine and a Jacobian point take 11 multiplications instead of 6, but no inversion.
 //!
-//! If a sum meets the same or the opposite point, Z is zero from there on, and the signature is left undecided.
+//! If the point to be added is equal or opposite to the sum, Z becomes zero and stays zero, and the signature is left
+//! undecided.
 
 use crate::jacobian::{self, from_affine, zeros_of_factor};
 use crate::lanes::{Affine, Lanes, MAX_LANES};
 use crate::uint::U256;
 
-/// Number of vectors up to which this is faster than the tree. In AVX-512, batches of 8, 16, 24 and 32 take 13.9,
-/// 24.6, 35.4 and 46.3 µs instead of 19.4, 27.2, 35.1 and 43.0. In the portable backend, 1, 2, 3 and 4 take 8.3,
-/// 15.5, 22.9 and 29.6 instead of 13.3, 17.9, 23.4 and 28.2.
+/// Number of vectors up to which this method is faster than the tree of affine additions. With AVX-512, batches of 8,
+/// 16, 24 and 32 signatures take 13.9, 24.6, 35.4 and 46.3 µs, and with the tree 19.4, 27.2, 35.1 and 43.0 µs. With the
+/// portable backend, 1, 2, 3 and 4 signatures take 8.3, 15.5, 22.9 and 29.6 µs, and with the tree 13.3, 17.9, 23.4 and
+/// 28.2 µs.
 pub(crate) const VECTORS: usize = 2;
 
 /// Returns the lanes in which the sum of all points has x = r, and the undecided lanes.

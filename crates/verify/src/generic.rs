@@ -1,12 +1,13 @@
-//! Verification of signatures whose keys have no table, and of those that `precomputed` left undecided.
+//! Verification of signatures whose keys have no table, and of signatures that `precomputed` left undecided.
 //!
-//! Computes u₂·Q with doublings and additions in Jacobian coordinates, from the 16 odd multiples of Q below 32, which
-//! are made in affine coordinates for all keys of the batch together. Then u₁·G is added from the generator's table.
-//! On secp256k1 u₂ is split into halves, which needs half the doublings. Two vectors go through the loop together.
-//! Interleaving gained nothing where it was measured (docs/verify.md); one vector at a time was not measured here.
+//! The module computes u₂·Q with doublings and additions in Jacobian coordinates, from the 16 odd multiples of Q below
+//! 32·Q. These multiples are computed in affine coordinates for all keys of the batch together. Then u₁·G is added from
+//! the generator's table. On secp256k1, u₂ is split into halves, which needs half the doublings. Two vectors go through
+//! the loop together. Interleaving them gained no time where it was measured (docs/verify.md); a loop over one vector
+//! at a time was not measured in this module.
 //!
-//! The fast formulas are wrong if a sum meets the same or the opposite point; Z is zero from there on. Lanes that end
-//! with Z = 0 are repeated with formulas that are always correct.
+//! The fast formulas are wrong if the point to be added is equal or opposite to the sum; Z then becomes zero and stays
+//! zero. Lanes that end with Z = 0 are computed again with formulas that are always correct.
 
 use crate::affine::{Pair, Step, add_pairs, double_all};
 use crate::curve::Params;
@@ -17,27 +18,28 @@ use crate::recode::{Odd, OddLanes, windows};
 use crate::table::Table;
 use crate::uint::{ONE, U256, at_least, is_zero, sub};
 
-/// Bits of a window; `MULTIPLES` is the number of odd multiples of a key.
+/// Number of bits of a window of a scalar.
 const WIDTH: u32 = 5;
 const MULTIPLES: usize = 1 << (WIDTH - 1);
 
-/// Number of jobs whose multiples are made together: it determines the memory, and the share of an inversion.
+/// Maximum number of jobs whose multiples are computed together. A larger number shares an inversion among more jobs,
+/// but needs more memory.
 const JOBS_TOGETHER_MAX: usize = 256;
 
 /// Number of vectors that go through the loop together.
 const VECTORS_TOGETHER: usize = 2;
 
-/// One signature. u₂ is not zero.
+/// One signature to decide; u₂ is not zero.
 #[derive(Clone, Copy)]
 pub(crate) struct Job {
     pub(crate) r: U256,
     pub(crate) u1: U256,
     pub(crate) u2: U256,
-    /// A point of the curve in plain coordinates.
+    /// Public key: a point of the curve in plain coordinates.
     pub(crate) key: (U256, U256),
 }
 
-/// Memory that is reused for the next batch.
+/// Scratch memory, which is reused for the next batch.
 pub(crate) struct Scratch<L: Lanes> {
     multiples: Vec<Affine<L::Fe>>,
     doubles: Vec<Affine<L::Fe>>,
@@ -58,15 +60,16 @@ impl<L: Lanes> Default for Scratch<L> {
     }
 }
 
-/// Decides `jobs`. Returns how many of the first `counted` jobs needed the complete formulas.
+/// Stage that decides `jobs`. Its result is the number of jobs among the first `counted` ones that needed the complete
+/// formulas.
 pub(crate) struct Verify<'a, L: Lanes> {
     pub(crate) l: L,
     pub(crate) generator: &'a Table,
     pub(crate) jobs: &'a [Job],
-    /// Number of the first jobs that are not counted as exceptional yet.
+    /// Number of jobs at the beginning of `jobs` that are not counted as exceptional yet.
     pub(crate) counted: usize,
     pub(crate) scratch: &'a mut Scratch<L>,
-    /// One for each job.
+    /// Results: true for a valid signature, one for each job.
     pub(crate) valid: &'a mut [bool],
 }
 
@@ -105,14 +108,14 @@ impl<L: Lanes> Stage for Verify<'_, L> {
     }
 }
 
-/// The job of a lane; lanes without a job repeat the first one.
+/// Returns the job of a lane; a lane without a job of its own repeats the first job.
 #[inline(always)]
 fn job(jobs: &[Job], lane: usize) -> &Job {
     &jobs[if lane < jobs.len() { lane } else { 0 }]
 }
 
-/// Makes table points of Q, 3Q, 5Q, … 31Q for the keys of all jobs, ordered by vector, multiple and lane. Each step
-/// doubles the number of multiples: it adds 2^(t+1)·Q to the first 2^t of them.
+/// Computes table points of Q, 3Q, 5Q, … 31Q for the keys of all jobs, ordered by vector, multiple and lane. Each step
+/// doubles the number of multiples: it adds 2^(t+1)·Q to each of the first 2^t multiples.
 #[inline(always)]
 fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
     let vectors = jobs.len().div_ceil(L::LANES);
@@ -168,10 +171,10 @@ fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
 
 /// The scalars of one vector's jobs, prepared for extracting digits.
 struct Digits {
-    /// u₂, or its halves.
+    /// Digits of u₂; on secp256k1, of its two halves.
     key: [OddLanes; 2],
     generator: OddLanes,
-    /// Lanes whose u₁ is zero.
+    /// Mask of the lanes whose u₁ is zero.
     no_generator: u8,
 }
 
@@ -211,7 +214,7 @@ impl Digits {
     }
 }
 
-/// The multiples of the keys that digit `i` of every lane selects, times λ if `times_lambda`.
+/// Returns the multiples of the keys that digit `i` of every lane selects, multiplied by λ if `times_lambda` is set.
 #[inline(always)]
 fn key_points<L: Lanes>(
     l: L,
@@ -232,7 +235,7 @@ fn key_points<L: Lanes>(
     points
 }
 
-/// The multiples of the generator that digit `i` of every lane selects.
+/// Returns the multiples of the generator that digit `i` of every lane selects.
 #[inline(always)]
 fn generator_points<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usize) -> Affine<L::Fe> {
     let (indexes, negate) = l.digits(digits, i, generator.width());
@@ -240,9 +243,9 @@ fn generator_points<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usi
     l.load_table_points(&table_points[..L::LANES], negate)
 }
 
-/// Prefetches the multiples that `generator_points` loads. A large table does not fit the processor's cache. The
-/// processor would begin to load the multiples of the next addition only near the end of the current one, because an
-/// addition has more instructions than the processor reads ahead; a prefetch begins earlier.
+/// Prefetches the multiples that `generator_points` loads, because a large table does not fit into the processor's
+/// cache. Without a prefetch, the processor would begin to load the multiples of the next addition only near the end of
+/// the current one: an addition has more instructions than the processor looks ahead.
 #[inline(always)]
 fn prefetch_generator<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usize) {
     let (indexes, _) = l.digits(digits, i, generator.width());
@@ -319,7 +322,8 @@ fn decide<L: Lanes, const COMPLETE: bool>(
     undecided & ((1u32 << jobs.len()) - 1) as u16
 }
 
-/// Checks x(sum) = r modulo n, that is X = r·Z² or X = (r + n)·Z². Returns the lanes of infinity.
+/// Checks that x of the sum is r modulo n: X = r·Z² or X = (r + n)·Z². Returns the mask of the lanes whose sum is the
+/// point at infinity.
 #[inline(always)]
 fn compare<L: Lanes>(l: L, jobs: &[Job], sum: &Jacobian<L::Fe>, valid: &mut [bool]) -> u8 {
     let z2 = l.sqr(&sum.z);
@@ -348,7 +352,7 @@ fn compare<L: Lanes>(l: L, jobs: &[Job], sum: &Jacobian<L::Fe>, valid: &mut [boo
     infinite
 }
 
-/// Returns the lanes in which r·Z² is X.
+/// Returns the mask of the lanes in which r·Z² equals X.
 #[inline(always)]
 fn equals<L: Lanes>(l: L, r: &[U256; MAX_LANES], z2: &L::Fe, x: &L::Fe) -> u8 {
     let product = l.mul_raw(&l.load(&r[..L::LANES]), z2);

@@ -1,10 +1,10 @@
-//! The inverse of one 256-bit integer modulo another, in variable time: Bernstein and Yang's divsteps ("Fast
-//! constant-time gcd computation and modular inversion", TCHES 2019), 62 at a time as libsecp256k1 documents them
-//! (doc/safegcd_implementation.md), in the variant that skips runs of zeros.
+//! Inverse of a 256-bit integer modulo an odd prime, in variable time. The method is Bernstein and Yang's divsteps
+//! ("Fast constant-time gcd computation and modular inversion", TCHES 2019), in groups of 62 as libsecp256k1 documents
+//! them (doc/safegcd_implementation.md), in the variant that skips runs of zeros.
 //!
-//! The state is (f, g), which starts as (m, x), and (d, e) with d·x = f and e·x = g modulo m. A divstep halves g after
-//! making it even; 62 of them are a 2x2 matrix that the low 62 bits of f and g decide. When g is 0, f is ±gcd = ±1 and
-//! d is ±1/x. Numbers are five limbs of 62 bits, the last one signed.
+//! The state is (f, g), which starts as (m, x), and (d, e) with d·x = f and e·x = g modulo m. A divstep makes g even
+//! and halves it. The combined effect of 62 divsteps is a 2x2 matrix, which depends only on the low 62 bits of f and g.
+//! When g is 0, f is ±gcd = ±1 and d is ±1/x. Numbers have five limbs of 62 bits, the last one signed.
 
 use crate::uint::{U256, at_least, negated_inverse, sub};
 
@@ -12,7 +12,7 @@ const MASK: u64 = u64::MAX >> 2;
 
 type Signed = [i64; 5];
 
-/// `x^-1 mod m`, for an odd prime `m` above 2^255 and `0 < x < m`.
+/// Returns the inverse of `x` modulo `modulus`, which must be an odd prime above 2^255, for `0 < x < modulus`.
 pub(crate) fn invert(x: &U256, modulus: &U256) -> U256 {
     let m = to_limbs(modulus);
     let inverse_of_m = negated_inverse(modulus[0]).wrapping_neg() & MASK;
@@ -42,7 +42,7 @@ fn low_word(a: &Signed) -> u64 {
     a[0] as u64 | (a[1] as u64) << 62
 }
 
-/// Matrix of 62 divsteps: (f, g) becomes (u·f + v·g, q·f + r·g) / 2^62.
+/// Matrix of 62 divsteps, which replaces (f, g) by (u·f + v·g, q·f + r·g) / 2^62.
 struct Matrix {
     u: i64,
     v: i64,
@@ -50,8 +50,9 @@ struct Matrix {
     r: i64,
 }
 
-/// Computes the matrix. `eta` is the negated delta of the paper. Instead of single steps it skips all zeros of g at
-/// once, and then cancels as many low bits of g as the swap rule allows, by adding a multiple w of f.
+/// Computes the matrix of the next 62 divsteps. `eta` is the negated delta of the paper. Instead of single steps, the
+/// function skips all trailing zeros of g at once, and then clears as many low bits of g as the swap rule allows, by
+/// adding a multiple w of f.
 fn divsteps(eta: &mut i64, mut f: u64, mut g: u64) -> Matrix {
     let (mut u, mut v, mut q, mut r) = (1u64, 0u64, 0u64, 1u64);
     let mut left = 62u32;
@@ -71,12 +72,12 @@ fn divsteps(eta: &mut i64, mut f: u64, mut g: u64) -> Matrix {
             (f, g) = (g, f.wrapping_neg());
             (u, q) = (q, u.wrapping_neg());
             (v, r) = (r, v.wrapping_neg());
-            // f·(f² - 2) is -1/f modulo 2^6.
+            // Uses that f·(f² - 2) equals -1/f modulo 2^6.
             let bits = (*eta as u64 + 1).min(u64::from(left)).min(6);
             let negated_inverse = f.wrapping_mul(f.wrapping_mul(f).wrapping_sub(2));
             w = negated_inverse.wrapping_mul(g) & (u64::MAX >> (64 - bits));
         } else {
-            // 1/f modulo 2^4: f itself, and 8 more where f is 3 or 5 modulo 8.
+            // Uses that 1/f modulo 2^4 equals f, or f + 8 if f is 3 or 5 modulo 8.
             let bits = (*eta as u64 + 1).min(u64::from(left)).min(4);
             let inverse = f.wrapping_add((f.wrapping_add(1) & 4) << 1);
             w = inverse.wrapping_neg().wrapping_mul(g) & (u64::MAX >> (64 - bits));
@@ -97,9 +98,10 @@ fn product(a: i64, b: i64) -> i128 {
     i128::from(a) * i128::from(b)
 }
 
-/// Multiplies (d, e) by the matrix, over 2^62 modulo m: adds multiples of m that clear the low limb.
+/// Multiplies (d, e) by the matrix and divides by 2^62 modulo m. For the division, multiples of m are added that make
+/// the low limb zero.
 fn update_de(d: &mut Signed, e: &mut Signed, t: &Matrix, m: &Signed, inverse_of_m: u64) {
-    // Signs of d and e, so that the result stays in (-2m, m).
+    // For a negative d or e, m is added first, so that the result stays in (-2m, m).
     let (d_sign, e_sign) = (d[4] >> 63, e[4] >> 63);
     let mut md = (t.u & d_sign) + (t.v & e_sign);
     let mut me = (t.q & d_sign) + (t.r & e_sign);
@@ -126,7 +128,7 @@ fn update_de(d: &mut Signed, e: &mut Signed, t: &Matrix, m: &Signed, inverse_of_
     e[4] = ce as i64;
 }
 
-/// Multiplies (f, g) by the matrix, over 2^62, exactly.
+/// Multiplies (f, g) by the matrix and divides by 2^62; the division is exact.
 fn update_fg(f: &mut Signed, g: &mut Signed, t: &Matrix) {
     let mut cf = product(t.u, f[0]) + product(t.v, g[0]);
     let mut cg = product(t.q, f[0]) + product(t.r, g[0]);

@@ -7,13 +7,13 @@ use crate::key::PublicKey;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SignatureBytes<'a> {
-    /// `r || s`, 64 bytes: [`compact::parse`].
+    /// Compact encoding `r || s` of 64 bytes, parsed by [`compact::parse`].
     Compact(&'a [u8]),
-    /// DER as required by BIP 66: [`der::parse_strict`].
+    /// DER as BIP 66 requires it, parsed by [`der::parse_strict`].
     Der(&'a [u8]),
-    /// DER as accepted by Go's `encoding/asn1`, and so by Hyperledger Fabric: [`der::parse_go`].
+    /// DER as Go's `encoding/asn1` and therefore Hyperledger Fabric accept it, parsed by [`der::parse_go`].
     GoDer(&'a [u8]),
-    /// Already parsed.
+    /// Signature that the caller has parsed already.
     Parsed(Signature),
 }
 
@@ -29,12 +29,12 @@ impl SignatureBytes<'_> {
     }
 }
 
-/// One signature to verify. The items of a batch may differ in everything.
+/// One signature to verify. The items of a batch may have different keys, curves, digests and encodings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item<'a> {
     /// Key of the claimed signer, which also determines the curve.
     pub key: &'a PublicKey,
-    /// The signed digest, of SHA-256 or another 256-bit hash; for others see [`leftmost_256_bits`].
+    /// The signed digest, of SHA-256 or another 256-bit hash. For digests of other lengths, see [`leftmost_256_bits`].
     pub digest: [u8; 32],
     /// The signature.
     pub signature: SignatureBytes<'a>,
@@ -46,7 +46,8 @@ pub struct Item<'a> {
 pub enum Verdict {
     /// The signature is valid: the key's owner has signed the digest.
     Valid,
-    /// Another digest or key; or r or s is not in `[1, n-1]`, where n is the curve's order.
+    /// The signature is not valid: it belongs to another digest or key, or r or s is not in `[1, n-1]`, where n is the
+    /// curve's order.
     Invalid,
     /// s is above n/2, and [`Options::low_s`](crate::Options::low_s) is set. Nothing else was checked.
     HighS,
@@ -61,8 +62,9 @@ impl Verdict {
     }
 }
 
-/// Converts a digest of any length for ECDSA over a curve of 256 bits: the leftmost 256 bits of a longer digest, or a
-/// shorter one as the same number (FIPS 186-5 section 6.4.2).
+/// Converts a digest of any length for ECDSA over a curve of 256 bits (FIPS 186-5 section 6.4.2): of a longer digest
+/// the function returns the leftmost 256 bits; a shorter digest is extended by zeros in front, so that the number stays
+/// the same.
 pub fn leftmost_256_bits(digest: &[u8]) -> [u8; 32] {
     let taken = digest.len().min(32);
     let mut bits = [0; 32];

@@ -1,12 +1,13 @@
-//! Jacobian coordinates: (X, Y, Z) represents (X/Z², Y/Z³), and any point with Z = 0 is the point at infinity. They
-//! need no inversions, so they suit a sequence of doublings. Formulas: the Explicit-Formulas Database (Bernstein,
-//! Lange), "dbl-2001-b" for a = -3, "dbl-2009-l" for a = 0, and "madd" with the sums of products reduced once.
+//! Points in Jacobian coordinates: (X, Y, Z) represents (X/Z², Y/Z³), and every point with Z = 0 is the point at
+//! infinity. Operations on these coordinates need no inversion, so they suit a sequence of doublings. The formulas are
+//! those of the Explicit-Formulas Database (Bernstein, Lange): "dbl-2001-b" for a = -3, "dbl-2009-l" for a = 0, and
+//! "madd" for additions, with a single reduction for a sum of products.
 
 use crate::curve::Params;
 use crate::lanes::{Affine, Lanes};
 use crate::uint::{ONE, ZERO};
 
-/// X and Y are normal, Z is a factor.
+/// Point in Jacobian coordinates. X and Y are normal elements, Z is a factor (see `Lanes`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Jacobian<Fe> {
     pub(crate) x: Fe,
@@ -23,7 +24,7 @@ pub(crate) fn from_affine<L: Lanes>(l: L, point: &Affine<L::Fe>) -> Jacobian<L::
     }
 }
 
-/// Doubles a point. Correct for every point of a group of odd order, infinity included.
+/// Doubles a point. The result is correct for every point of a group of odd order, the point at infinity included.
 #[inline(always)]
 pub(crate) fn double<L: Lanes>(l: L, point: &Jacobian<L::Fe>) -> Jacobian<L::Fe> {
     let Jacobian { x, y, z } = point;
@@ -41,11 +42,11 @@ pub(crate) fn double<L: Lanes>(l: L, point: &Jacobian<L::Fe>) -> Jacobian<L::Fe>
     Jacobian { x: x3, y: y3, z: z3 }
 }
 
-/// Computes 3x² + a·z⁴, a factor.
+/// Returns 3x² + a·z⁴, the numerator of the tangent's slope, as a factor.
 #[inline(always)]
 fn tangent<L: Lanes>(l: L, x: &L::Fe, z: &L::Fe) -> L::Fe {
     let third = if L::Curve::A_IS_MINUS_3 {
-        // x² - z⁴ = (x - z²)(x + z²).
+        // For a = -3 the numerator is 3(x² - z⁴) = 3(x - z²)(x + z²).
         let z2 = l.sqr(z);
         let plus = l.factor(&l.raw_add(&l.raw(x), &l.raw(&z2)));
         l.mul_raw(&plus, &l.diff(x, &z2))
@@ -55,8 +56,8 @@ fn tangent<L: Lanes>(l: L, x: &L::Fe, z: &L::Fe) -> L::Fe {
     l.factor(&l.raw_add(&l.raw_add(&third, &third), &third))
 }
 
-/// Parts of an addition: H = X₂Z₁² - X₁ and R = Y₂Z₁³ - Y₁, factors. H is zero if the points are equal or opposite,
-/// or the first one is infinity with X = 0.
+/// Intermediate results of an addition: H = X₂Z₁² - X₁ and R = Y₂Z₁³ - Y₁, both factors. H is zero if the points are
+/// equal or opposite, or if the first point is the point at infinity with X = 0.
 struct Chord<Fe> {
     h: Fe,
     r: Fe,
@@ -88,13 +89,14 @@ fn add_along<L: Lanes>(l: L, a: &Jacobian<L::Fe>, chord: &Chord<L::Fe>) -> Jacob
     }
 }
 
-/// `a + b`; wrong if `a` is infinity, `b` or `-b`. Z then becomes 0, and stays 0 in all later operations.
+/// Returns `a + b`. If `a` is the point at infinity, `b` or `-b`, the result is wrong: its Z is 0, and Z stays 0 in all
+/// later operations.
 #[inline(always)]
 pub(crate) fn add<L: Lanes>(l: L, a: &Jacobian<L::Fe>, b: &Affine<L::Fe>) -> Jacobian<L::Fe> {
     add_along(l, a, &chord(l, a, b))
 }
 
-/// `a + b`; always correct. Infinity has X = Y = Z = 0 here.
+/// Returns `a + b`, which is correct for all points. The point at infinity must have X = Y = Z = 0.
 #[inline(always)]
 pub(crate) fn add_complete<L: Lanes>(l: L, a: &Jacobian<L::Fe>, b: &Affine<L::Fe>) -> Jacobian<L::Fe> {
     let chord = chord(l, a, b);
@@ -111,7 +113,7 @@ pub(crate) fn add_complete<L: Lanes>(l: L, a: &Jacobian<L::Fe>, b: &Affine<L::Fe
     select(l, opposite, &infinity(l), &sum)
 }
 
-/// The lanes in which a factor is zero.
+/// Returns the mask of the lanes in which a factor is zero.
 #[inline(always)]
 pub(crate) fn zeros_of_factor<L: Lanes>(l: L, a: &L::Fe) -> u8 {
     l.zeros(&l.mul(a, &l.splat(&ONE)))

@@ -1,4 +1,4 @@
-//! Public keys: points known to be on their curve.
+//! Public keys: points that were checked to be on their curve.
 
 use crate::curve::{Curve, P256, Secp256k1};
 use crate::encoding::PointError;
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 /// A public key: a curve and a point on it, never the point at infinity.
 ///
-/// Each point has one value, whatever its encoding was: equal keys are equal values.
+/// Keys are compared by their points: two keys with the same point are equal, whatever their encodings were.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PublicKey {
     curve: Curve,
@@ -22,22 +22,23 @@ pub struct PublicKey {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Not the form of a point.
+    /// The bytes do not have the form of a point.
     #[error("the public key is malformed: {0}")]
     Malformed(#[from] PointError),
-    /// A coordinate is not below the field's prime p (SEC 1 section 2.3.4: an element has one encoding).
+    /// A coordinate is not below the field's prime p. SEC 1 section 2.3.4 requires this, so that an element has only
+    /// one encoding.
     #[error("a coordinate of the public key is not below the field's prime")]
     CoordinateTooLarge,
-    /// No point of the curve has these coordinates, or this x if the point is compressed.
+    /// No point of the curve has these coordinates or, for a compressed point, this x.
     #[error("the public key is not on the curve")]
     NotOnCurve,
 }
 
 impl PublicKey {
-    /// Decodes a key by SEC 1 section 2.3.4: 65 bytes that begin with 0x04, or 33 with 0x02 or 0x03.
+    /// Decodes a key by SEC 1 section 2.3.4: 65 bytes that begin with 0x04, or 33 bytes that begin with 0x02 or 0x03.
     ///
-    /// This is the only check that the point is on the curve. A compressed key also costs a square root: 254
-    /// squarings.
+    /// Only this function checks that the point is on the curve. For a compressed key it also computes a square root,
+    /// which takes 254 squarings.
     pub fn from_sec1(curve: Curve, bytes: &[u8]) -> Result<Self, KeyError> {
         let (x, y) = match curve {
             Curve::P256 => point::<P256>(&sec1::parse(bytes)?)?,
@@ -46,12 +47,12 @@ impl PublicKey {
         Ok(Self { curve, x, y })
     }
 
-    /// Curve of the key.
+    /// Returns the curve of the key.
     pub fn curve(&self) -> Curve {
         self.curve
     }
 
-    /// Encodes the key as 0x04, x, y; both big-endian (SEC 1 section 2.3.3).
+    /// Returns the encoding 0x04, x, y; the coordinates are big-endian (SEC 1 section 2.3.3).
     pub fn to_sec1_uncompressed(&self) -> [u8; UNCOMPRESSED_BYTES] {
         let mut bytes = [0x04; UNCOMPRESSED_BYTES];
         bytes[1..33].copy_from_slice(&to_be_bytes(&self.x));
@@ -59,20 +60,21 @@ impl PublicKey {
         bytes
     }
 
-    /// Encodes the key as 0x02 if y is even, else 0x03, and x, big-endian (SEC 1 section 2.3.3).
+    /// Returns the compressed encoding: 0x02 if y is even, otherwise 0x03, and then x, big-endian (SEC 1 section
+    /// 2.3.3).
     pub fn to_sec1_compressed(&self) -> [u8; COMPRESSED_BYTES] {
         let mut bytes = [0x02 | (self.y[0] & 1) as u8; COMPRESSED_BYTES];
         bytes[1..].copy_from_slice(&to_be_bytes(&self.x));
         bytes
     }
 
-    /// Creates a key for tests that only compare keys.
+    /// Creates a key without checks, for tests that only compare keys.
     #[cfg(test)]
     pub(crate) fn unchecked(curve: Curve, x: U256, y: U256) -> Self {
         Self { curve, x, y }
     }
 
-    /// Plain coordinates of the point.
+    /// Returns the plain coordinates of the point.
     pub(crate) fn point(&self) -> (U256, U256) {
         (self.x, self.y)
     }
@@ -114,7 +116,7 @@ fn point<C: Reduction>(encoded: &Encoded) -> Result<(U256, U256), KeyError> {
             let mut plain = [ONE];
             l.store(&root, &mut plain);
             let [y] = plain;
-            // y is not zero: the order is odd, so no point is its own negative.
+            // y is not zero, because the order is odd and so no point is its own negative. One of y and p - y is odd.
             Ok((
                 x,
                 if (y[0] & 1 == 1) == *y_is_odd {
@@ -127,7 +129,7 @@ fn point<C: Reduction>(encoded: &Encoded) -> Result<(U256, U256), KeyError> {
     }
 }
 
-/// Computes x³ + ax + b.
+/// Returns x³ + ax + b, the right side of the curve's equation.
 fn right_side<C: Reduction>(x: &U256) -> U256 {
     let l = Portable::<C>::new();
     let mut sum = l.raw_add(&l.mul(&l.sqr(x), x), &l.splat(&C::B));
@@ -139,7 +141,8 @@ fn right_side<C: Reduction>(x: &U256) -> U256 {
     sum
 }
 
-/// Returns the root `a^((p + 1)/4)` if `a` is a square: both primes are 3 modulo 4.
+/// Returns a square root of `a`; `None` if `a` is not a square. The root is `a^((p + 1)/4)`, because the primes of both
+/// curves are 3 modulo 4.
 fn square_root<C: Reduction>(a: &U256) -> Option<U256> {
     let l = Portable::<C>::new();
     let (exponent, _) = add(&C::P, &ONE);

@@ -1,11 +1,13 @@
-//! ECDSA verification in batches for recurring keys, on P-256 and secp256k1; SHA-256 and Keccak-256 in SIMD lanes.
+//! Verification of ECDSA signatures in batches, on P-256 and secp256k1, which is fastest for keys that recur; and
+//! SHA-256 and Keccak-256 of many messages at once in SIMD lanes.
 //!
 //! This crate is for public data only: it does not run in constant time, so it must not process secrets.
 //!
 //! A [`Verifier`] takes batches of any size, with any keys and both curves, and returns one [`Verdict`] for each
-//! signature. With AVX-512, a thousand signatures in batches cost a tenth of a thousand single calls, and a key that
-//! recurs often costs an eighth of a new one (portable backend: a half, and a tenth). The multiples of such keys are
-//! kept in tables, within [`Options::table_bytes`].
+//! signature. With AVX-512, a thousand signatures in batches take a tenth of the time of a thousand single calls, and a
+//! signature by a key that recurs often takes an eighth of the time of one by a new key (with the portable backend: a
+//! half, and a tenth). For keys that recur, multiples of the key's point are kept in tables, whose memory
+//! [`Options::table_bytes`] limits.
 //!
 //! ```
 //! use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verdict, Verifier};
@@ -48,9 +50,9 @@
 //!
 //! | [`Backend`] | runs on |
 //! |---|---|
-//! | `avx512ifma` | x86-64 with AVX-512 IFMA; found at run time; feature `simd`, on by default |
-//! | `portable` | everything |
-//! | `library` | aws-lc-rs and libsecp256k1, to compare with; feature `library`, off by default |
+//! | `avx512ifma` | x86-64 with AVX-512 IFMA, which is detected at run time; feature `simd`, on by default |
+//! | `portable` | every processor |
+//! | `library` | the libraries aws-lc-rs and libsecp256k1, for comparison; feature `library`, off by default |
 //!
 //! # Ed25519
 //!

@@ -1,5 +1,5 @@
-//! The backend `library`: verification by other libraries, one signature at a time. It is an oracle for tests and a
-//! competitor in benchmarks; nothing needs it at run time.
+//! The backend `library`: verification by other libraries, one signature at a time. Tests and benchmarks compare the
+//! other backends with it; programs do not need it at run time.
 
 use crate::curve::Curve;
 use crate::key::PublicKey;
@@ -7,8 +7,8 @@ use aws_lc_rs::digest::{Digest, SHA256};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use secp256k1::{Message, SECP256K1, ecdsa};
 
-/// Returns true if r and s, big-endian, sign the digest. The key is decoded each time, as by a caller of the library
-/// that keeps encoded keys.
+/// Returns true if r and s, big-endian, are a valid signature of the digest. The function encodes the key and lets the
+/// library decode it for each signature, as in a program that stores encoded keys.
 pub(crate) fn verify(key: &PublicKey, digest: &[u8; 32], r: &[u8; 32], s: &[u8; 32]) -> bool {
     let mut signature = [0; 64];
     signature[..32].copy_from_slice(r);
@@ -20,8 +20,8 @@ pub(crate) fn verify(key: &PublicKey, digest: &[u8; 32], r: &[u8; 32], s: &[u8; 
     }
 }
 
-/// Verifies with aws-lc-rs. It accepts a digest only with the name of a hash, which does not matter to ECDSA: any
-/// 256-bit hash will do.
+/// Verifies a signature with aws-lc-rs. The library accepts a digest only together with the name of its hash function.
+/// ECDSA does not depend on the function, so any 256-bit hash can be named.
 fn verify_p256(point: &[u8; 65], digest: &[u8; 32], signature: &[u8; 64]) -> bool {
     let Ok(digest) = Digest::import_less_safe(digest, &SHA256) else {
         return false;
@@ -31,7 +31,8 @@ fn verify_p256(point: &[u8; 65], digest: &[u8; 32], signature: &[u8; 64]) -> boo
         .is_ok()
 }
 
-/// Verifies with libsecp256k1. It rejects a high s, which is a policy here, so it gets the lower one.
+/// Verifies a signature with libsecp256k1. The library rejects a high s (above n/2), which this crate refuses only if
+/// the options demand it, so the function replaces a high s by n - s.
 fn verify_secp256k1(point: &[u8; 65], digest: &[u8; 32], signature: &[u8; 64]) -> bool {
     let key = secp256k1::PublicKey::from_slice(point);
     let (Ok(key), Ok(mut signature)) = (key, ecdsa::Signature::from_compact(signature)) else {

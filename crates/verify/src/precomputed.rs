@@ -1,10 +1,10 @@
 //! Verification of signatures whose keys have tables, without any doublings.
 //!
-//! u₁·G + u₂·Q is a sum of one table point for each digit of the two scalars. They are added as a tree; each level is
-//! one batch of affine additions over all signatures, with one inversion. The first levels, which have most of the
-//! additions, run over a part of the batch at a time: the points of the part stay in the second-level cache while the
-//! table points of the next part are being loaded. The last addition needs no inversion: x(P₁ + P₂) = r is
-//! (r + x₁ + x₂)(x₂ - x₁)² = (y₂ - y₁)².
+//! u₁·G + u₂·Q is a sum of one table point for each digit of the two scalars. These points are added as a tree; each
+//! level of the tree is one batch of affine additions over all signatures, with one inversion. The first levels, which
+//! have most of the additions, process one part of the batch after the other: the points of a part stay in the
+//! second-level cache while the table points of the next part are being loaded. The last addition needs no inversion,
+//! because x(P₁ + P₂) = r is equivalent to (r + x₁ + x₂)(x₂ - x₁)² = (y₂ - y₁)².
 //!
 //! If there are few signatures, their points are added one after the other (`few`).
 //!
@@ -19,13 +19,13 @@ use crate::table::Table;
 use crate::uint::{U256, ZERO, at_least, sub};
 use std::ops::Range;
 
-/// Number of jobs whose first levels are done together.
+/// Number of jobs in a part, whose first levels are computed together.
 const JOBS_PER_PART: usize = 64;
 
-/// Number of levels that are done part by part: three quarters of the additions.
+/// Number of levels of the tree that are computed part by part. They have three quarters of the additions.
 const PART_LEVELS: usize = 2;
 
-/// One signature. Neither scalar is zero.
+/// One signature to decide. Neither u₁ nor u₂ is zero.
 #[derive(Clone, Copy)]
 pub(crate) struct Job<'t> {
     pub(crate) r: U256,
@@ -43,9 +43,9 @@ pub(crate) enum Outcome {
     Undecided,
 }
 
-/// Memory that is reused for the next batch.
+/// Scratch memory, which is reused for the next batch.
 pub(crate) struct Scratch<L: Lanes> {
-    /// Points of a part, as read from the tables.
+    /// Points of the current part, as loaded from the tables.
     leaves: Vec<Affine<L::Fe>>,
     /// Points of the whole batch after the first levels.
     points: Vec<Affine<L::Fe>>,
@@ -68,17 +68,17 @@ impl<L: Lanes> Default for Scratch<L> {
 struct Vector {
     first: usize,
     jobs: usize,
-    /// Number of points still to be added.
+    /// Number of points of each lane that are still to be added.
     points: usize,
 }
 
-/// Decides `jobs`, which are sorted by the width of their tables.
+/// Stage that decides `jobs`, which are sorted by the width of their tables.
 pub(crate) struct Verify<'a, 't, L: Lanes> {
     pub(crate) l: L,
     pub(crate) generator: &'t Table,
     pub(crate) jobs: &'a [Job<'t>],
     pub(crate) scratch: &'a mut Scratch<L>,
-    /// One for each job.
+    /// Results, one for each job.
     pub(crate) outcomes: &'a mut [Outcome],
 }
 
@@ -122,7 +122,7 @@ impl<L: Lanes> Stage for Verify<'_, '_, L> {
             for (v, leaves) in part.clone().zip(leaves) {
                 selection.load(l, v, &mut leaves[..vectors[v].points]);
             }
-            // One step in each of the two passes of an addition.
+            // Each addition makes one step of the prefetch in each of its two passes.
             let steps = part.len() * stride * 3 / 2;
             let mut prefetch = Prefetch::new(l, selection.table_points::<L>(next), steps);
             let (part, marked) = (&mut vectors[part.clone()], &mut marked[part]);
@@ -170,10 +170,10 @@ fn vectors(jobs: &[Job<'_>], generator: &Table, lanes: usize) -> Vec<Vector> {
     vectors
 }
 
-/// The table points that the digits of all jobs select: one for each lane of each point of each vector.
+/// Table points that the digits of all jobs select: for each vector and each of its points, one for each lane.
 struct Selection<'t> {
     table_points: Vec<&'t TablePoint>,
-    /// Lanes in which a point is negated.
+    /// For each point, the mask of the lanes in which it is negated.
     negate: Vec<u8>,
     stride: usize,
 }
@@ -187,15 +187,15 @@ impl<'t> Selection<'t> {
         vectors: &[Vector],
         stride: usize,
     ) -> Self {
-        // Vectors with fewer points leave unused places.
+        // All vectors have the same number of places; a vector with fewer points does not use all of them.
         let places = vectors.len() * stride;
         let mut selection = Self {
             table_points: vec![generator.table_point(0, 0); places * L::LANES],
             negate: vec![0; places],
             stride,
         };
-        // The first part's table points are prefetched a few at a time: a processor supports few outstanding cache
-        // misses.
+        // The table points of the first part are prefetched a few at a time, because a processor can wait for only a
+        // few cache misses at the same time.
         let first_part = places.min(JOBS_PER_PART / L::LANES * stride) * L::LANES;
         let mut asked = Asked {
             until: first_part,
@@ -209,7 +209,8 @@ impl<'t> Selection<'t> {
         selection
     }
 
-    /// Selects the table points of one vector, from `place` on. Lanes without a job repeat the first job.
+    /// Selects the table points of one vector, and stores them from `place` on. Lanes without a job repeat the first
+    /// job.
     #[inline(always)]
     fn select<L: Lanes>(
         &mut self,
@@ -265,14 +266,14 @@ impl<'t> Selection<'t> {
     }
 }
 
-/// Progress of prefetching the first part's table points.
+/// Progress of prefetching the table points of the first part.
 struct Asked {
     next: usize,
     until: usize,
     at_a_time: usize,
 }
 
-/// Prefetches table points, a few with each addition.
+/// Prefetch of the table points of the next part, a few with each addition of the current part.
 struct Prefetch<'a, L> {
     l: L,
     table_points: &'a [&'a TablePoint],
@@ -303,13 +304,13 @@ impl<L: Lanes> Beside for Prefetch<'_, L> {
     }
 }
 
-/// Number of points left after a level.
+/// Returns the number of points that are left after a level of the tree.
 fn points_after(points: usize) -> usize {
     if points > 2 { points - points / 2 } else { points }
 }
 
-/// Pairs the upper half of each vector's points with the lower half, until two are left. Vector `v` has its points
-/// from `v * stride` on.
+/// Pairs the upper half of each vector's points with the lower half, for one level of the tree; a vector with two
+/// points has no further pair. Vector `v` has its points from `v * stride` on.
 fn make_pairs(vectors: &mut [Vector], stride: usize, pairs: &mut Vec<Pair>) {
     pairs.clear();
     for (v, vector) in vectors.iter_mut().enumerate() {
@@ -325,7 +326,7 @@ fn make_pairs(vectors: &mut [Vector], stride: usize, pairs: &mut Vec<Pair>) {
     }
 }
 
-/// Makes the last addition and compares its x with r.
+/// Makes the last addition of each lane and compares the x of its result with r.
 #[inline(always)]
 fn finish<L: Lanes>(l: L, jobs: &[Job<'_>], last: &[Affine<L::Fe>], marked: u8, outcomes: &mut [Outcome]) {
     let r = l.load(&r_of(jobs)[..L::LANES]);
@@ -338,7 +339,7 @@ fn finish<L: Lanes>(l: L, jobs: &[Job<'_>], last: &[Affine<L::Fe>], marked: u8, 
     decide::<L>(jobs, equal, marked | l.zeros(&dx), outcomes);
 }
 
-/// r in each lane; lanes without a job have that of the first one.
+/// Returns r in each lane; lanes without a job have the r of the first job.
 fn r_of(jobs: &[Job<'_>]) -> [U256; MAX_LANES] {
     std::array::from_fn(|lane| jobs[if lane < jobs.len() { lane } else { 0 }].r)
 }
@@ -353,7 +354,7 @@ fn decide<L: Lanes>(jobs: &[Job<'_>], equal: u8, undecided: u8, outcomes: &mut [
         } else if at_least(&job.r, &sub(&L::Curve::P, &L::Curve::N).0) {
             Outcome::Invalid
         } else {
-            // x may be r + n, which is below p.
+            // x may also be r + n, if this is below p. `generic` checks this case.
             Outcome::Undecided
         };
     }

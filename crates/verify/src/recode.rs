@@ -1,28 +1,29 @@
 //! Recoding of scalars as sums of odd digits.
 //!
-//! An odd k below 2^(w·m) is the sum over its m windows of dᵢ·2^(w·i) with every dᵢ odd and |dᵢ| < 2^w: with xᵢ as
-//! the i-th w bits of (k >> 1) + 2^(w·m - 1), dᵢ = 2xᵢ + 1 - 2^w. No digit is zero, so no table needs the point at
-//! infinity and no lane is ever idle; each multiple in a table serves both signs. An even k is replaced by its
-//! negative modulo the odd order, which is odd, and all signs are inverted.
+//! An odd k below 2^(w·m) is the sum of dᵢ·2^(w·i) over its m windows of w bits, with odd digits dᵢ and |dᵢ| < 2^w. If
+//! xᵢ is the number in the i-th window of (k >> 1) + 2^(w·m - 1), then dᵢ = 2xᵢ + 1 - 2^w. No digit is zero, so no
+//! table needs the point at infinity, and every lane has an addition for every digit. A table needs only the multiples
+//! for positive digits, because points are easily negated. An even k is replaced by its negative modulo the order,
+//! which is odd because the order is odd, and the signs of all digits are inverted.
 
 use crate::lanes::MAX_LANES;
 use crate::uint::{U256, sub};
 
-/// Number of windows for `bits` bits.
+/// Returns the number of windows of `width` bits for a scalar of `bits` bits.
 pub(crate) const fn windows(bits: u32, width: u32) -> usize {
     bits.div_ceil(width) as usize
 }
 
-/// A scalar prepared for extracting digits.
+/// Scalar in a form from which digits can be extracted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Odd {
-    /// (k >> 1) + 2^(w·m - 1), followed by a word of zeros so that a window may begin in the last word.
+    /// Number (k >> 1) + 2^(w·m - 1), followed by a word of zeros, so that a window may begin in the last word.
     words: [u64; 6],
     negative: bool,
 }
 
 impl Odd {
-    /// Prepares `0 < k < order` for `windows` windows of `width` bits; the order is odd.
+    /// Prepares a scalar `k` with `0 < k < order` for `windows` windows of `width` bits; the order is odd.
     #[inline(always)]
     pub(crate) fn of_scalar(k: &U256, order: &U256, width: u32, windows: usize) -> Self {
         let even = k[0] & 1 == 0;
@@ -30,7 +31,7 @@ impl Odd {
         Self::of_magnitude(&odd, even, width, windows)
     }
 
-    /// Prepares ±`magnitude`, which is odd.
+    /// Prepares an odd `magnitude` with a sign.
     #[inline(always)]
     pub(crate) fn of_magnitude(magnitude: &U256, negative: bool, width: u32, windows: usize) -> Self {
         debug_assert!(magnitude[0] & 1 == 1);
@@ -42,7 +43,7 @@ impl Odd {
         Self { words, negative }
     }
 
-    /// Digit `i`: the `index` of the odd multiple 2·index + 1, and true if it is negative.
+    /// Returns digit `i`: the index of the odd multiple 2·index + 1, and true if the digit is negative.
     #[cfg(test)]
     pub(crate) fn digit(&self, i: usize, width: u32) -> (usize, bool) {
         let bit = i * width as usize;
@@ -60,7 +61,7 @@ pub(crate) struct OddLanes {
 }
 
 impl OddLanes {
-    /// Prepares the scalars of `lanes` lanes; all must be prepared for the same windows.
+    /// Collects the scalars of `lanes` lanes; all must be prepared for the same number and width of windows.
     #[inline(always)]
     pub(crate) fn new(lanes: usize, odd: impl Fn(usize) -> Odd) -> Self {
         let mut all = Self {
@@ -77,7 +78,7 @@ impl OddLanes {
         all
     }
 
-    /// The words in which digit `i` begins and ends, and the bit at which it begins.
+    /// Returns the words of all lanes in which digit `i` begins and ends, and the bit at which it begins.
     #[inline(always)]
     pub(crate) fn place(&self, i: usize, width: u32) -> ([&[u64; MAX_LANES]; 2], u32) {
         let bit = i * width as usize;
@@ -87,14 +88,14 @@ impl OddLanes {
         )
     }
 
-    /// Lanes whose signs are inverted.
+    /// Returns the mask of the lanes whose signs are inverted.
     #[cfg(all(target_arch = "x86_64", feature = "simd"))]
     #[inline(always)]
     pub(crate) fn negative(&self) -> u8 {
         self.negative
     }
 
-    /// Digit `i` of one lane, like `Odd::digit`.
+    /// Returns digit `i` of one lane, in the form of `Odd::digit`.
     #[inline(always)]
     pub(crate) fn digit(&self, lane: usize, i: usize, width: u32) -> (usize, bool) {
         let ([low, high], shift) = self.place(i, width);
@@ -103,10 +104,10 @@ impl OddLanes {
     }
 }
 
-/// The digit that begins at bit `shift` of `low`.
+/// Returns the digit that begins at bit `shift` of `low` and may continue in `high`.
 #[inline(always)]
 fn digit(low: u64, high: u64, shift: u32, width: u32) -> (usize, bool) {
-    // Two shifts, because a shift by 64 is not defined.
+    // `high` is shifted in two steps, because a shift by 64 bits is not defined.
     let x = low >> shift | high << 1 << (63 - shift);
     let positive = x >> (width - 1) & 1;
     // A negative digit 2x + 1 - 2^w has the magnitude 2·(~x) + 1, computed on the lower w - 1 bits.

@@ -1,8 +1,9 @@
-//! Tables of multiples: for each window i of w bits and each odd digit, (2j + 1)·2^(w·i)·Q, j below 2^(w-1).
+//! Tables of the multiples of a point Q. For each window i of w bits and each odd digit, a table contains the point
+//! (2j + 1)·2^(w·i)·Q, for all j below 2^(w-1).
 //!
-//! A table is built from 2^0·Q, 2^1·Q, …: of the odd multiples of a window, the next 2^t are the first 2^t plus
-//! 2^(w·i + t + 1)·Q. These two are never equal or opposite: 2j + 1 is odd, 2^(t+1) is even, and their sum is below
-//! the order.
+//! A table is built from 2^0·Q, 2^1·Q, …. In each window, the first 2^t odd multiples plus 2^(w·i + t + 1)·Q give the
+//! next 2^t odd multiples. The two points of such an addition are never equal or opposite: 2j + 1 is odd, 2^(t+1) is
+//! even, and their sum is below the order.
 
 use crate::affine::{Pair, Step, add_pairs};
 use crate::jacobian::{Jacobian, double, from_affine, select};
@@ -14,11 +15,11 @@ use crate::uint::{ONE, U256};
 /// Number of bits of a scalar.
 const SCALAR_BITS: u32 = 256;
 
-/// Number of vector pairs of a batch when a table is built: large enough that an inversion is a small share, and
-/// small enough for the second-level cache.
+/// Number of pairs of vectors in a batch of additions when a table is built. The batch is large enough that its
+/// inversion takes a small share of the time, and small enough for the second-level cache.
 const PAIRS: usize = 128;
 
-/// All multiples of one point that a scalar's windows may select.
+/// Table of all multiples of one point that the windows of a scalar may select.
 pub(crate) struct Table {
     width: u32,
     windows: usize,
@@ -26,7 +27,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Bytes of a table of this width.
+    /// Returns the number of bytes of a table of this width.
     pub(crate) const fn bytes(width: u32) -> usize {
         (recode::windows(SCALAR_BITS, width) * size_of::<TablePoint>()) << (width - 1)
     }
@@ -39,13 +40,13 @@ impl Table {
         self.windows
     }
 
-    /// All table points; the table point of window i and odd multiple 2j + 1 is at i·2^(w-1) + j.
+    /// Returns all points of the table; the point of window i and odd multiple 2j + 1 has the index i·2^(w-1) + j.
     #[inline(always)]
     pub(crate) fn table_points(&self) -> &[TablePoint] {
         &self.table_points
     }
 
-    /// Line of the odd multiple `2·index + 1` in window `window`.
+    /// Returns the table point of the odd multiple `2·index + 1` in window `window`.
     #[inline(always)]
     pub(crate) fn table_point(&self, window: usize, index: usize) -> &TablePoint {
         &self.table_points[(window << (self.width - 1)) + index]
@@ -57,8 +58,9 @@ impl Table {
         Self::build_all(l, &[*point], width).remove(0)
     }
 
-    /// Builds the tables of points given as plain integers; `width` is at least 2. Their doublings, which depend on
-    /// each other and are most of the work for a small table, are done for as many points at once as there are lanes.
+    /// Builds the tables of points given as plain integers; `width` is at least 2. The doublings of a point depend on
+    /// each other and are most of the work for a small table, so they are done for as many points at once as there are
+    /// lanes.
     pub(crate) fn build_all<L: Lanes>(l: L, points: &[(U256, U256)], width: u32) -> Vec<Self> {
         let windows = recode::windows(SCALAR_BITS, width);
         let blank = |_: &_| Self {
@@ -74,7 +76,7 @@ impl Table {
     }
 }
 
-/// Fills tables of one width, at most as many as there are lanes.
+/// Stage that fills tables of one width, at most as many as there are lanes.
 struct Fill<'a, L> {
     l: L,
     points: &'a [(U256, U256)],
@@ -94,8 +96,8 @@ impl<L: Lanes> Stage for Fill<'_, L> {
     }
 }
 
-/// Fills the tables with one window in each lane, in as many groups as necessary; lanes after the last window repeat
-/// it. Concurrent additions of all tables share inversions.
+/// Fills the tables. Each lane computes one window, in as many groups of windows as necessary; lanes after the last
+/// window repeat it. The additions of all tables share inversions.
 #[inline(always)]
 fn fill<L: Lanes>(l: L, tables: &mut [Table], doubles: &[&[(U256, U256)]]) {
     let (width, count) = (tables[0].width, tables[0].windows);
@@ -134,12 +136,12 @@ fn fill<L: Lanes>(l: L, tables: &mut [Table], doubles: &[&[(U256, U256)]]) {
 /// Computes `2^i·Q` for `i` below `count` as plain integers, one point after the other; there must be no more points
 /// than lanes.
 ///
-/// The doublings of a point depend on each other, so lanes without another point repeat the same work. The divisions
-/// by Z are independent: there each lane takes another doubling.
+/// The doublings of a point depend on each other, so lanes without a point of their own repeat the work of other lanes.
+/// The divisions by Z are independent of each other, so for them each lane takes another doubling.
 #[inline(always)]
 fn doubles<L: Lanes>(l: L, points: &[(U256, U256)], count: usize) -> Vec<(U256, U256)> {
     let keys = points.len().next_power_of_two().min(L::LANES);
-    // Doublings of each key that the lanes hold.
+    // Number of doublings of each key that one vector holds for the divisions.
     let each = L::LANES / keys;
     let mut plain = [[[0; 4]; MAX_LANES]; 2];
     for lane in 0..L::LANES {
@@ -165,7 +167,7 @@ fn doubles<L: Lanes>(l: L, points: &[(U256, U256)], count: usize) -> Vec<(U256, 
         }
         next = double(l, &next);
     }
-    // One inversion for all Z.
+    // All Z are inverted with one inversion.
     let mut products = Vec::with_capacity(packed.len());
     let mut running = l.splat(&ONE);
     for point in &packed {
@@ -195,7 +197,7 @@ fn doubles<L: Lanes>(l: L, points: &[(U256, U256)], count: usize) -> Vec<(U256, 
     out
 }
 
-/// Additions whose results are pending, and the places of their sums: table, windows, index.
+/// Batch of additions whose results are pending, and the places where the sums are stored: table, windows, index.
 struct Batch<'w, Fe> {
     points: Vec<Affine<Fe>>,
     pairs: Vec<Pair>,
@@ -217,7 +219,7 @@ impl<'w, Fe: Copy> Batch<'w, Fe> {
         self.pairs.len() == PAIRS
     }
 
-    /// `a + b`.
+    /// Adds the addition `a + b` to the batch; its sum will be stored at `place`.
     #[inline(always)]
     fn add(&mut self, a: Affine<Fe>, b: Affine<Fe>, place: (usize, &'w [usize; MAX_LANES], usize)) {
         let to = self.points.len() as u32;
@@ -260,7 +262,7 @@ impl<'w, Fe: Copy> Batch<'w, Fe> {
     }
 }
 
-/// Computes `2^(w·i + t)·Q` for the windows i.
+/// Returns `2^(w·i + t)·Q` for the windows i.
 #[inline(always)]
 fn multiples<L: Lanes>(
     l: L,

@@ -1,6 +1,6 @@
 //! 256-bit integers as four 64-bit words, least significant first, and a few common operations.
 
-/// Four words, least significant first.
+/// 256-bit integer: four words, least significant first.
 pub(crate) type U256 = [u64; 4];
 
 pub(crate) const ZERO: U256 = [0; 4];
@@ -81,8 +81,8 @@ pub(crate) const fn power_of_two(exponent: u32, m: &U256) -> U256 {
     value
 }
 
-/// Returns `-m^-1 mod 2^64` for an odd `m`: Newton's iteration doubles the number of correct bits each time, from
-/// three.
+/// Returns `-m^-1 mod 2^64` for an odd `m`. The inverse is computed by Newton's iteration, which begins with three
+/// correct bits and doubles their number in each step.
 pub(crate) const fn negated_inverse(m: u64) -> u64 {
     let mut inverse = m;
     let mut i = 0;

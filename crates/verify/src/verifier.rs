@@ -1,4 +1,4 @@
-//! The verifier: batches of any size and any keys, on one backend, with one cache of tables.
+//! The verifier, which verifies batches of any size with any keys, on one backend, with one cache of tables.
 
 use crate::admission_counter::Hasher;
 use crate::backend::{Backend, BackendUnavailable, lock, machine};
@@ -11,36 +11,36 @@ use crate::table::Table;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Thread that builds tables.
+/// Choice of the thread that builds tables.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Builds {
-    /// The verifying thread, before it verifies.
+    /// The thread that verifies a batch builds tables before it verifies.
     #[default]
     Inline,
-    /// The thread that calls [`Verifier::build_pending`]; until then, keys use the tables they have.
+    /// The thread that calls [`Verifier::build_pending`] builds tables; until then, keys use the tables that they have.
     Deferred,
 }
 
 /// Options of a [`Verifier`]: its resources and its policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The backend; `None` means [`Backend::best`].
+    /// Backend to use; `None` means [`Backend::best`].
     pub backend: Option<Backend>,
-    /// Maximum number of bytes of all tables; default 256 MiB. The generators take up to a quarter, and at least 104
-    /// KiB.
+    /// Maximum number of bytes of all tables; the default is 256 MiB. The tables of the generators take up to a quarter
+    /// of it, and at least 104 KiB.
     ///
-    /// A table that is evicted while a batch uses it lives until the batch is done, and does not count. With AVX-512,
-    /// the process has another 256 KiB for each curve, which do not count, for single signatures by keys without a
-    /// table.
+    /// Two kinds of memory are not included: a table that is evicted while a batch uses it lives until the batch is
+    /// done; and with AVX-512, the process has a table of 256 KiB for each curve, for single signatures by keys without
+    /// a table.
     pub table_bytes: usize,
-    /// Percentage of the keys' bytes for keys that are used much, by valid signatures; default 75. Other keys have
-    /// only the rest: with 0, no key gets more than the smallest table; with 100 or more, no key gets a table before
-    /// it is used much.
+    /// Percentage of the bytes for keys' tables that is reserved for keys with many valid signatures; the default is
+    /// 75. The tables of other keys have the rest. With 0, no key gets more than the smallest table; with 100 or more,
+    /// a key gets its first table only after many valid signatures.
     pub protected_percent: u8,
-    /// True to refuse an s above n/2, as Bitcoin's policy, Ethereum (EIP-2) and Fabric do; default false.
+    /// True to refuse an s above n/2, as Bitcoin's policy, Ethereum (EIP-2) and Fabric do; the default is false.
     pub low_s: bool,
-    /// Thread that builds tables; default: the verifying thread.
+    /// Choice of the thread that builds tables; the default is the verifying thread.
     pub builds: Builds,
 }
 
@@ -56,44 +56,46 @@ impl Default for Options {
     }
 }
 
-/// Counts since a verifier was created, and the current content of its cache.
+/// Numbers of events since a verifier was created, and the current content of its cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Number of signatures: the sum of the next four counts.
     pub signatures: u64,
-    /// Decided by form alone: malformed, r or s out of range, or s high although that is refused.
+    /// Number of signatures that were decided by their form alone: they were malformed, r or s was out of range, or s
+    /// was high and the options refuse a high s.
     pub by_form: u64,
-    /// Verified with the table of their key.
+    /// Number of signatures that were verified with the table of their key.
     pub by_table: u64,
-    /// Verified without a table.
+    /// Number of signatures that were verified without a table.
     pub by_generic: u64,
-    /// Verified by a library.
+    /// Number of signatures that a library verified (backend `library`).
     pub by_library: u64,
-    /// Signatures that met exceptional cases, which tables left undecided or which needed the complete formulas; each
-    /// is counted once. They do not occur by chance, but anyone can construct them.
+    /// Number of signatures that led to exceptional cases: tables left them undecided, or they needed the complete
+    /// formulas. Each is counted once. They do not occur by chance, but anyone can construct them.
     pub exceptional: u64,
-    /// Signatures whose key had a table when they arrived.
+    /// Number of signatures whose key had a table when they arrived.
     pub table_hits: u64,
-    /// Tables built, not counting the generators'.
+    /// Number of tables that were built, without the tables of the generators.
     pub builds: u64,
-    /// Tables evicted for others. A table replaced by a larger one of its key is not counted.
+    /// Number of tables that were evicted for others. A table that is replaced by a larger one of the same key is not
+    /// counted.
     pub evictions: u64,
-    /// Tables not built, because no existing one was used less.
+    /// Number of tables that were not built, because no existing table was used less.
     pub refusals: u64,
-    /// Bytes of tables, including those being built and the generators'. Never above [`Options::table_bytes`], or
-    /// above 104 KiB if that is more.
+    /// Bytes of all tables, including those being built and those of the generators. The value is never above
+    /// [`Options::table_bytes`] or 104 KiB, whichever is greater.
     pub table_bytes: usize,
     /// Number of tables of keys.
     pub tables: usize,
-    /// Number of keys that are used much.
+    /// Number of protected keys: keys with many valid signatures, whose tables are in the reserved bytes.
     pub protected_keys: usize,
     /// Number of builds that wait for [`Verifier::build_pending`].
     pub pending_builds: usize,
 }
 
-/// Verifies signatures. Clones share all state: one verifier suffices for all threads, each of which has its own
-/// batches.
+/// Verifier of signatures. Clones share all state, so one verifier is enough for all threads; each thread gives it its
+/// own batches.
 #[derive(Clone)]
 pub struct Verifier {
     inner: Arc<Inner>,
@@ -119,7 +121,8 @@ impl std::fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// Creates a verifier without tables. Returns an error if `options.backend` is not available here.
+    /// Creates a verifier that has no tables yet. Returns an error if this CPU or this build does not support
+    /// `options.backend`.
     pub fn new(options: Options) -> Result<Self, BackendUnavailable> {
         let backend = options.backend.unwrap_or_else(Backend::best);
         let width = Generator::width_for(options.table_bytes);
@@ -154,14 +157,16 @@ impl Verifier {
 
     /// Returns one verdict for each item, in the same order.
     ///
-    /// Larger batches are cheaper for each signature, up to some hundred; larger ones are split.
+    /// The larger a batch is, the less time each of its signatures takes, up to some hundred signatures. Larger batches
+    /// are split.
     pub fn verify_batch(&self, items: &[Item<'_>]) -> Vec<Verdict> {
         let mut verdicts = Vec::new();
         self.verify_batch_into(items, &mut verdicts);
         verdicts
     }
 
-    /// Like [`verify_batch`](Self::verify_batch), but replaces the content of a vector.
+    /// Verifies a batch like [`verify_batch`](Self::verify_batch), and replaces the content of `verdicts` by the
+    /// result.
     pub fn verify_batch_into(&self, items: &[Item<'_>], verdicts: &mut Vec<Verdict>) {
         verdicts.clear();
         verdicts.resize(items.len(), Verdict::Invalid);
@@ -170,15 +175,15 @@ impl Verifier {
         }
     }
 
-    /// Returns the verdict for one signature. With AVX-512 it costs over ten times as much as in a batch, because
-    /// most lanes are empty, and more than the portable backend takes for it.
+    /// Returns the verdict for one signature. With AVX-512, this takes more than ten times as long as a signature in a
+    /// batch, because most lanes are empty, and longer than with the portable backend.
     pub fn verify(&self, item: &Item<'_>) -> Verdict {
         let mut verdicts = Vec::with_capacity(1);
         self.verify_batch_into(std::slice::from_ref(item), &mut verdicts);
         verdicts.pop().unwrap_or(Verdict::Invalid)
     }
 
-    /// The backend in use.
+    /// Returns the backend in use.
     pub fn backend(&self) -> Backend {
         self.inner.backend
     }
@@ -213,8 +218,9 @@ impl Verifier {
         }
     }
 
-    /// Builds up to `limit` wanted tables on this thread. Returns the number built. Other threads verify meanwhile;
-    /// the first user of a curve waits only while its generator's small table is built.
+    /// Builds up to `limit` tables of the queue on this thread, and returns the number of built tables. Other threads
+    /// can verify at the same time; only the first user of a curve waits, while the small table of the curve's
+    /// generator is built.
     pub fn build_pending(&self, limit: usize) -> usize {
         let Some(curves) = &self.inner.curves else {
             return 0;
@@ -236,7 +242,7 @@ mod tests {
     use crate::item::SignatureBytes;
     use crate::key::PublicKey;
 
-    /// Points with a small x.
+    /// Returns keys whose points have a small x.
     fn keys(count: usize) -> Vec<PublicKey> {
         let key = |x: u8| {
             let mut compressed = [0; 33];
@@ -247,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_builds_as_many_tables_as_it_waits_for() {
+    fn a_batch_builds_only_the_number_of_tables_that_it_needs() {
         let keys = keys(30);
         let verifier = Verifier::new(Options {
             backend: Some(Backend::Portable),
@@ -255,7 +261,7 @@ mod tests {
         })
         .unwrap();
         let inner = &verifier.inner;
-        // Other batches' requests, in the queue before this one's.
+        // Requests of other batches are in the queue before those of this batch.
         for key in &keys[..20] {
             lock(&inner.cache).look_up(key, inner.hasher.hash(key), 100);
         }

@@ -25,7 +25,7 @@ fn verifiers(options: Options) -> Vec<Verifier> {
         .collect()
 }
 
-/// Signatures by `keys` keys of each curve, alternating.
+/// Returns `each` signatures by each of `keys` keys of each curve, in alternating order.
 fn mixed(keys: u64, each: u64) -> Vec<Signed> {
     let mut by_key: Vec<_> = (0..keys)
         .flat_map(|key| CURVES.map(|curve| signed(curve, key, each).into_iter()))
@@ -56,7 +56,7 @@ fn an_empty_batch_has_no_verdicts() {
 }
 
 #[test]
-fn a_thousand_of_both_curves_in_all_forms() {
+fn a_thousand_signatures_of_both_curves_in_all_encodings_have_the_right_verdicts() {
     let signed = mixed(5, 100);
     let items: Vec<Item> = signed
         .iter()
@@ -100,7 +100,7 @@ fn a_thousand_of_both_curves_in_all_forms() {
 }
 
 #[test]
-fn one_at_a_time_and_every_size() {
+fn batches_of_every_size_have_the_right_verdicts() {
     let signed = mixed(3, 12);
     let items: Vec<Item> = signed.iter().map(Signed::item).collect();
     for verifier in verifiers(Options::default()) {
@@ -135,7 +135,7 @@ fn another_key_or_curve_is_invalid() {
 }
 
 #[test]
-fn r_and_s_are_from_1_to_n_minus_1() {
+fn r_and_s_must_be_from_1_to_n_minus_1() {
     for curve in CURVES {
         let signed = &signed(curve, 1, 1)[0];
         let good = signed.parsed();
@@ -160,7 +160,7 @@ fn r_and_s_are_from_1_to_n_minus_1() {
 }
 
 #[test]
-fn a_high_s_is_refused_where_the_policy_says_so() {
+fn a_high_s_is_refused_if_the_options_say_so() {
     for curve in CURVES {
         let signed = &signed(curve, 1, 1)[0];
         let mut one = signed.parsed();
@@ -192,10 +192,10 @@ fn a_high_s_is_refused_where_the_policy_says_so() {
 }
 
 #[test]
-fn low_s_ends_at_half_the_order() {
+fn the_greatest_low_s_is_half_the_order() {
     for curve in CURVES {
         let signed = &signed(curve, 1, 1)[0];
-        // (n - 1)/2 and (n + 1)/2: n - s is s + 1, and s - 1.
+        // Use the two values of s next to n/2: (n - 1)/2 and (n + 1)/2.
         let order = num_bigint::BigUint::from_bytes_be(&n_minus(curve, &[0]));
         for verifier in verifiers(Options {
             low_s: true,
@@ -215,7 +215,7 @@ fn low_s_ends_at_half_the_order() {
 }
 
 #[test]
-fn keys_have_one_value_for_each_point() {
+fn all_encodings_of_a_point_give_equal_keys() {
     for curve in CURVES {
         for key in 0..20 {
             let key = signed(curve, key, 1)[0].key;
@@ -246,7 +246,7 @@ fn invalid_encodings_of_keys_are_refused() {
             parse(&large[..33]).map_err(|error| matches!(error, KeyError::Malformed(_))),
             Err(true)
         );
-        // Half of all x have no point.
+        // Find values of x for which the curve has no point; about half of all x are such values.
         let without = (0..100u8).filter(|&x| {
             let mut bytes = [0; 33];
             (bytes[0], bytes[32]) = (2, x);
@@ -257,7 +257,7 @@ fn invalid_encodings_of_keys_are_refused() {
 }
 
 #[test]
-fn digests_of_other_lengths() {
+fn digests_of_other_lengths_are_converted() {
     let long: Vec<u8> = (0..64).collect();
     assert_eq!(leftmost_256_bits(&long)[..], long[..32]);
     let mut short = [0; 32];
@@ -307,7 +307,7 @@ fn threads_share_a_verifier() {
             let stats = verifier.stats();
             let sum = stats.by_form + stats.by_table + stats.by_generic + stats.by_library;
             assert_eq!(stats.signatures, sum);
-            assert!(stats.tables <= 12, "never two tables for a key");
+            assert!(stats.tables <= 12, "a key never has two tables");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the effect of a verifier's tables on its counts.
+//! Tests of a verifier's tables, by the numbers in its statistics.
 
 mod signed;
 
@@ -21,7 +21,7 @@ fn verifiers(options: Options) -> Vec<Verifier> {
         .collect()
 }
 
-/// Number of uses of a key from which on it has a table.
+/// Returns the number of uses of a key from which on it has a table.
 fn first_uses(verifier: &Verifier) -> u64 {
     match verifier.backend() {
         Backend::Avx512Ifma => 8,
@@ -34,7 +34,7 @@ fn all_valid(verifier: &Verifier, signed: &[Signed]) {
     assert!(verifier.verify_batch(&items).into_iter().all(Verdict::is_valid));
 }
 
-/// Verifies the same signatures one by one, in other encodings.
+/// Verifies the signatures one by one in different encodings, and checks that all are valid.
 fn all_valid_one_by_one(verifier: &Verifier, signed: &[Signed]) {
     for (i, one) in signed.iter().enumerate() {
         let signature = match i % 2 {
@@ -52,7 +52,7 @@ fn all_valid_one_by_one(verifier: &Verifier, signed: &[Signed]) {
 }
 
 #[test]
-fn a_key_is_generic_until_it_returns() {
+fn a_key_has_no_table_until_it_recurs() {
     let signed = signed(Curve::P256, 1, 1);
     for verifier in verifiers(Options::default()) {
         let first = first_uses(&verifier);
@@ -91,7 +91,11 @@ fn only_valid_signatures_make_a_key_protected() {
         for _ in 0..20 {
             assert!(!verifier.verify(&wrong).is_valid());
         }
-        assert_eq!(verifier.stats().builds, 0, "no key was worth a table");
+        assert_eq!(
+            verifier.stats().builds,
+            0,
+            "no key was used often enough for a table"
+        );
         for _ in 0..4 {
             verifier.verify_batch(&[wrong; 100]);
         }
@@ -147,7 +151,7 @@ fn bytes_stay_within_the_limit() {
                 for (n, signed) in keys.iter().enumerate() {
                     let repeat = if n < 3 { 20 } else { 1 };
                     (0..repeat).for_each(|_| all_valid(&verifier, &signed[..1 + (n + round) % 4]));
-                    // The generators' smallest tables always exist.
+                    // The smallest tables of the generators, 104 KiB, always exist.
                     assert!(verifier.stats().table_bytes <= table_bytes.max(106_496));
                 }
             }
@@ -160,7 +164,7 @@ fn bytes_stay_within_the_limit() {
 
 #[test]
 fn the_large_generator_table_is_built_after_use_and_shared() {
-    // Small enough to be built quickly: width 10.
+    // With this limit the large table has width 10 and is built quickly.
     let options = Options {
         table_bytes: 8 << 20,
         builds: Builds::Deferred,
@@ -173,13 +177,13 @@ fn the_large_generator_table_is_built_after_use_and_shared() {
         while verifier.build_pending(10) > 0 {}
         let items: Vec<Item> = (0..32_768).map(|i| signed[i % 8].item()).collect();
         if verifier.backend() == Backend::Portable {
-            // This backend uses the code tested above, but takes seconds.
+            // The backend uses the same code as the one tested before, but takes seconds, so it is skipped.
             continue;
         }
         assert!(verifier.verify_batch(&items).into_iter().all(Verdict::is_valid));
         while verifier.build_pending(10) > 0 {}
         assert!(verifier.stats().table_bytes > before);
-        // Another verifier finds the table: nothing is left to build.
+        // Another verifier finds the large table and uses it without building one.
         all_valid(&other, &signed);
         let generator = other.stats().table_bytes;
         assert!(generator > before, "{generator}");

@@ -6,18 +6,19 @@ mod driver;
 use driver::{BUDGETS, Report, SIZES, check, ecdsa_seeds};
 use lineside_verify::{Backend, Stats};
 
-/// Adds a step to a program: `SIZES[size]` items, then the end of the batch.
+/// Appends a step to a program: a batch of `SIZES[size]` items.
 fn batch(program: &mut Vec<u8>, size: usize, builds: u8) {
     program.extend([6, size as u8, 7 | builds << 3]);
 }
 
-/// Programs with all sizes, with every budget for tables, every builder and every policy.
+/// Returns programs with all sizes of batches, all limits for tables, all choices of the building thread, and both
+/// policies for s.
 fn programs() -> Vec<Vec<u8>> {
     let program = |round: u8| {
         let (flags, budget) = (round & 3 | (round & 3) << 2, round % BUDGETS.len() as u8);
         let mut program = vec![flags, budget, round, 6];
         for step in 0..SIZES.len() {
-            // Small and large ones alternate.
+            // Small and large batches alternate.
             let size = if step % 2 == 0 {
                 step / 2
             } else {
@@ -39,7 +40,7 @@ fn sum(reports: &[Report], backend: Backend, of: fn(&Stats) -> u64) -> u64 {
 }
 
 #[test]
-fn every_verdict_is_that_of_rust_crypto() {
+fn every_verdict_equals_that_of_rust_crypto() {
     let reports: Vec<Report> = programs().iter().map(|program| check(program)).collect();
     let total = |of: fn(&Report) -> usize| reports.iter().map(of).sum::<usize>();
     let counts = [
@@ -55,12 +56,13 @@ fn every_verdict_is_that_of_rust_crypto() {
         .copied()
         .filter(|backend| backend.is_available())
     {
-        every_way_was_gone(&reports, backend);
+        check_coverage(&reports, backend);
     }
 }
 
-/// Which keys get tables depends slightly on a secret of each verifier, so these are bounds.
-fn every_way_was_gone(reports: &[Report], backend: Backend) {
+/// Checks that the programs used every way of verification often enough. The numbers are only bounds, because it
+/// depends on a random secret of each verifier which keys get tables.
+fn check_coverage(reports: &[Report], backend: Backend) {
     let of = |of| sum(reports, backend, of);
     let by_library = of(|stats| stats.by_library);
     if by_library > 0 {
@@ -84,7 +86,7 @@ fn every_way_was_gone(reports: &[Report], backend: Backend) {
 }
 
 #[test]
-fn the_seeds_of_the_fuzz_target() {
+fn verdicts_for_the_seeds_of_the_fuzz_target_are_right() {
     for seed in ecdsa_seeds() {
         let report = check(&seed);
         assert!(report.items > 0);

@@ -7,7 +7,7 @@ use lineside_verify::encoding::sec1::Encoded;
 use lineside_verify::encoding::{Part, PointError, Signature, SignatureError, compact, der, sec1};
 
 #[test]
-fn der_vectors_in_both_modes() {
+fn der_vectors_have_the_expected_results_in_both_modes() {
     for vector in vectors() {
         let bytes = vector.bytes();
         assert_eq!(
@@ -23,9 +23,9 @@ fn der_vectors_in_both_modes() {
     }
 }
 
-/// An error that no vector produces would be untested.
+/// Checks that the vectors produce every error, because an error without a vector would be untested.
 #[test]
-fn der_vectors_give_every_reason() {
+fn der_vectors_produce_every_error() {
     use Part::*;
     use SignatureError::*;
     let parts = [Sequence, R, S];
@@ -47,7 +47,7 @@ fn der_vectors_give_every_reason() {
     }
 }
 
-/// Every truncation of a valid signature is rejected.
+/// Checks that every truncation of a valid signature is rejected.
 #[test]
 fn truncated_der_is_refused() {
     let whole = der::write(&Signature {
@@ -68,7 +68,7 @@ fn truncated_der_is_refused() {
 }
 
 #[test]
-fn too_large_at_both_places() {
+fn numbers_that_are_too_large_are_refused_for_r_and_s() {
     let big = [&[0x02, 33, 0x01][..], &[0; 32]].concat();
     let one = [0x02, 1, 1];
     for (content, part) in [
@@ -99,7 +99,7 @@ fn der_uses_integers_of_minimal_length() {
 }
 
 #[test]
-fn compact_is_64_bytes() {
+fn a_compact_signature_has_64_bytes() {
     let bytes: [u8; 64] = std::array::from_fn(|i| i as u8);
     let signature = compact::parse(&bytes).unwrap();
     assert_eq!(
@@ -115,7 +115,7 @@ fn compact_is_64_bytes() {
 }
 
 #[test]
-fn points_in_every_form() {
+fn points_are_parsed_in_every_supported_form() {
     let (x, y) = ([0x11; 32], [0x22; 32]);
     let point = |form: u8| [&[form][..], &x, &y].concat();
     assert_eq!(sec1::parse(&point(4)), Ok(Encoded::Uncompressed { x, y }));
@@ -153,7 +153,7 @@ fn points_in_every_form() {
 }
 
 #[test]
-fn reasons_are_displayed() {
+fn errors_have_their_messages() {
     let reasons = [
         SignatureError::Missing(Part::S).to_string(),
         SignatureError::WrongTag {
@@ -171,8 +171,8 @@ fn reasons_are_displayed() {
     let expected = [
         "the INTEGER s is missing: the SEQUENCE ends before it",
         "the INTEGER r begins with 0x04, not with its tag",
-        "65 bytes, a compact signature has 64",
-        "64 bytes, a point that begins like this has 65",
+        "the signature has 65 bytes, but a compact signature has 64",
+        "the point has 64 bytes, but a point with this first byte has 65",
     ];
     assert_eq!(reasons, expected);
 }

@@ -1,4 +1,4 @@
-//! Properties that hold for all bytes, and agreement with RustCrypto's DER parser.
+//! Tests of properties that the parsers must have for all bytes, and comparison with RustCrypto's DER parser.
 
 mod mutate;
 
@@ -14,14 +14,16 @@ const N: [u8; 32] = [
     0xe6, 0xfa, 0xad, 0xa7, 0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
 ];
 
-/// `Signature::from_der` of `p256` also requires r and s in `[1, n-1]`; this adds the check to our parser.
+/// Returns true if r and s are in `[1, n-1]`, which `Signature::from_der` of the crate `p256` also checks, but not the
+/// parser of this crate.
 fn in_range(signature: &Signature) -> bool {
     [signature.r, signature.s]
         .iter()
         .all(|number| *number != [0; 32] && *number < N)
 }
 
-/// Result of `p256` for the bytes, converted to our type; `None` if it rejects them.
+/// Returns the result of the crate `p256` for the bytes, converted to the type of this crate; `None` if `p256` rejects
+/// them.
 fn theirs(bytes: &[u8]) -> Option<Signature> {
     let signature = TheirSignature::from_der(bytes).ok()?;
     let (r, s) = signature.split_bytes();
@@ -35,7 +37,7 @@ fn ours(bytes: &[u8]) -> Option<Signature> {
     der::parse_strict(bytes).ok().filter(in_range)
 }
 
-/// Checks the relation between the two modes for any bytes.
+/// Checks that the results of the strict and the Go parser have the right relation to each other, for any bytes.
 fn check_modes(bytes: &[u8]) -> Result<(), TestCaseError> {
     let (strict, go) = (der::parse_strict(bytes), der::parse_go(bytes));
     match (strict, go) {
@@ -112,6 +114,6 @@ fn rustcrypto_agrees_on_mutated_signatures() {
     }
     assert!(
         taken > 10_000 && refused > 10_000,
-        "{taken} taken, {refused} refused"
+        "{taken} signatures were accepted, {refused} were refused"
     );
 }

@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const MUTATED: usize = 300_000;
-/// Minimum number of occurrences of each reason, so that the comparison is meaningful.
+/// Minimum number of signatures with each reason of rejection, so that the comparison is meaningful.
 const AT_LEAST: usize = 300;
 
 #[test]
-fn our_der_decoder_agrees_with_go() {
+fn parse_go_agrees_with_the_parser_of_go() {
     let Some(go) = find_go() else {
         lineside_testkit::skipped(
-            "Go is not installed; `apt-get install golang-go`, or put `go` on the PATH",
+            "Go is not installed; install it with `apt-get install golang-go`, or put `go` on the PATH",
         );
         return;
     };
@@ -62,16 +62,19 @@ fn on_mutated_signatures(program: &Path) {
     println!("{} compared: {counts:#?}", signatures.len());
     for expected in every_kind() {
         let count = counts.remove(&expected).unwrap_or(0);
-        assert!(count >= AT_LEAST, "{expected}: {count} times only");
+        assert!(
+            count >= AT_LEAST,
+            "the reason {expected} occurred only {count} times"
+        );
     }
     assert!(
         counts.is_empty(),
-        "reasons that go mode should not give: {counts:?}"
+        "`parse_go` returned errors that only the strict parser may return: {counts:?}"
     );
 }
 
-/// Returns true if our result agrees with Go and Fabric: the same values, and the reason of a value that Fabric
-/// rejects.
+/// Returns true if the result of `parse_go` agrees with Go and Fabric: the values must be equal, and if Fabric rejects
+/// a value, the error must name this reason.
 fn agree(ours: Result<Signature, SignatureError>, answer: &str) -> bool {
     match read(answer) {
         None => ours.is_err_and(|reason| !is_of_value(reason)),
@@ -79,7 +82,7 @@ fn agree(ours: Result<Signature, SignatureError>, answer: &str) -> bool {
     }
 }
 
-/// Mutated signatures, and three valid ones with every value at every position.
+/// Returns mutated signatures, and three valid signatures with every value of every byte at every position.
 fn signatures() -> Vec<Vec<u8>> {
     let mut mutator = Mutator::new(0x6173_6e31);
     let mut all: Vec<Vec<u8>> = (0..MUTATED).map(|_| mutator.signature()).collect();
@@ -97,8 +100,8 @@ fn signatures() -> Vec<Vec<u8>> {
     all
 }
 
-/// Converts Go's answer to a result of `parse_go`: `None` if `asn1.Unmarshal` returned an error, else as Fabric
-/// continues, r first.
+/// Converts the answer of the Go program to a result of `parse_go`; `None` if `asn1.Unmarshal` returned an error.
+/// Otherwise r and then s are checked as Fabric does.
 fn read(answer: &str) -> Option<Result<Signature, SignatureError>> {
     let mut words = answer.split(' ');
     match words.next() {
@@ -125,7 +128,7 @@ fn number(hex: &str, part: Part) -> Result<[u8; 32], SignatureError> {
     }))
 }
 
-/// Returns true if Go's parser accepts the bytes, and only the value is rejected.
+/// Returns true if the reason is about the value of a number, so that Go's parser accepts the bytes.
 fn is_of_value(reason: SignatureError) -> bool {
     matches!(
         reason,
@@ -187,7 +190,7 @@ fn find_go() -> Option<String> {
         .map(ToString::to_string)
 }
 
-/// Builds the program outside the tree, without modules or network.
+/// Builds the Go program in `folder`, outside of the source tree, without modules or network.
 fn build(go: &str, folder: &Path) -> PathBuf {
     let program = folder.join("asn1");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/go/asn1.go");

@@ -19,7 +19,8 @@ fn keccak256(message: &[u8]) -> [u8; 32] {
     sha3::Keccak256::digest(message).into()
 }
 
-/// Checks that the batch on every backend, and each single message, give the oracles' digests.
+/// Checks that the batch on every backend, and each single message, have the digests that the crates `sha2` and `sha3`
+/// compute.
 fn check(messages: &[&[u8]]) {
     let sha: Digests = messages.iter().map(|message| sha256(message)).collect();
     let keccak: Digests = messages.iter().map(|message| keccak256(message)).collect();
@@ -33,7 +34,7 @@ fn check(messages: &[&[u8]]) {
     }
 }
 
-/// Bytes in which no two blocks are equal.
+/// Returns bytes in which no two blocks are equal.
 fn noise(bytes: usize) -> Vec<u8> {
     let mut word = 1u64;
     let step = || {
@@ -105,7 +106,7 @@ fn keccak256_gives_the_known_answers() {
 }
 
 #[test]
-fn one_message_gives_the_same_as_the_oracles() {
+fn a_single_message_has_the_digest_of_the_reference_crates() {
     let bytes = noise(601);
     for end in 0..=600 {
         let message = &bytes[..end];
@@ -115,8 +116,8 @@ fn one_message_gives_the_same_as_the_oracles() {
 }
 
 #[test]
-fn every_length_goes_through_every_lane() {
-    // 16 lanes of one length, each with other bytes and another alignment.
+fn every_length_is_hashed_correctly_in_every_lane() {
+    // All 16 lanes have messages of the same length, with different bytes and alignments.
     let bytes = noise(2_000);
     for length in 0..=600 {
         let messages: Vec<&[u8]> = (0..16).map(|lane| &bytes[67 * lane..][..length]).collect();
@@ -125,7 +126,7 @@ fn every_length_goes_through_every_lane() {
 }
 
 #[test]
-fn lengths_around_the_padding_may_share_a_batch() {
+fn a_batch_may_mix_lengths_around_the_padding() {
     let bytes = noise(1_000);
     let lengths = [
         0, 1, 55, 56, 57, 63, 64, 65, 119, 120, 127, 128, 134, 135, 136, 137, 271, 272, 273,
@@ -139,11 +140,11 @@ fn lengths_around_the_padding_may_share_a_batch() {
 }
 
 #[test]
-fn messages_of_one_block_may_be_of_any_lengths() {
+fn a_batch_may_mix_lengths_of_one_block() {
     let bytes = noise(140);
-    // 137 lengths and 41 are coprime: each length occurs in each lane, next to different others.
+    // 137, the number of lengths, and 41 are coprime: each length occurs in each lane, next to different other lengths.
     let messages: Vec<&[u8]> = (0..137 * 8).map(|i| &bytes[..i * 41 % 137]).collect();
-    // The longest messages have two blocks: with them, and without.
+    // The longest messages have two blocks. Check the batch with these messages, and without them.
     check(&messages);
     let short: Vec<&[u8]> = messages
         .into_iter()
@@ -167,14 +168,14 @@ fn a_batch_may_have_any_size() {
 }
 
 #[test]
-fn a_hundred_thousand_short_messages() {
+fn a_hundred_thousand_short_messages_are_hashed_correctly() {
     let bytes = noise(1_000);
     let messages: Vec<&[u8]> = (0..100_000).map(|i| &bytes[i % 700..][..i % 150]).collect();
     check(&messages);
 }
 
 #[test]
-fn a_long_message_among_short_ones() {
+fn a_long_message_among_short_ones_is_hashed_correctly() {
     let bytes = noise(10_000_000);
     let mut messages: Vec<&[u8]> = (0..300).map(|i| &bytes[11 * i..][..i]).collect();
     messages[170] = &bytes;
@@ -182,13 +183,13 @@ fn a_long_message_among_short_ones() {
 }
 
 #[test]
-#[should_panic(expected = "a batch of 3 messages needs as many digests, not 2")]
+#[should_panic(expected = "a batch of 3 messages needs the same number of digests, not 2")]
 fn sha256_batch_wants_a_digest_for_every_message() {
     hash::sha256_batch(&[b"", b"", b""], &mut [[0; 32]; 2]);
 }
 
 #[test]
-#[should_panic(expected = "a batch of 1 messages needs as many digests, not 2")]
+#[should_panic(expected = "a batch of 1 messages needs the same number of digests, not 2")]
 fn keccak256_batch_wants_a_message_for_every_digest() {
     hash::keccak256_batch(&[b""], &mut [[0; 32]; 2]);
 }
@@ -223,7 +224,8 @@ fn no_byte_beyond_a_message_is_read() {
     let pages = guard::Pages::new();
     let bytes = pages.bytes();
     for length in 0..=300 {
-        // Up to the unmapped page at the end, from the unmapped page at the beginning, and both in one batch.
+        // Check messages that end at the unmapped page after the memory, messages that begin at the unmapped page
+        // before the memory, and both in one batch.
         let (end, start) = (&bytes[bytes.len() - length..], &bytes[..length]);
         check(&[end; 16]);
         check(&[start; 16]);
@@ -242,7 +244,7 @@ fn no_byte_beyond_a_message_is_read() {
     }
 }
 
-/// Two pages of bytes between two unreadable ones.
+/// Two pages of readable bytes between two unreadable pages.
 #[cfg(unix)]
 mod guard {
     pub struct Pages {
@@ -253,7 +255,8 @@ mod guard {
     impl Pages {
         pub fn new() -> Pages {
             let (access, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANON);
-            // SAFETY: a new mapping of four pages, of which the two in the middle become writable.
+            // SAFETY: `mmap` creates a new mapping of four pages, which no other code uses. `mprotect` makes the two
+            // pages in the middle writable before they are written.
             unsafe {
                 let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).unwrap();
                 let start = libc::mmap(std::ptr::null_mut(), 4 * page, access, flags, -1, 0);
@@ -272,20 +275,21 @@ mod guard {
         }
 
         pub fn bytes(&self) -> &[u8] {
-            // SAFETY: the two pages in the middle were written, and stay mapped as long as `self`.
+            // SAFETY: the two pages in the middle were written when they were mapped, and stay mapped while `self`
+            // lives.
             unsafe { std::slice::from_raw_parts(self.start.add(self.page), 2 * self.page) }
         }
     }
 
     impl Drop for Pages {
         fn drop(&mut self) {
-            // SAFETY: what `new` mapped; nothing borrows from it any more.
+            // SAFETY: `new` mapped these four pages, and no borrow of them exists when `self` is dropped.
             unsafe { libc::munmap(self.start.cast(), 4 * self.page) };
         }
     }
 }
 
-/// Mostly short lengths, some around a few blocks, few long ones.
+/// Generates lengths of messages: mostly short ones, some of a few blocks, and few long ones.
 fn length() -> impl Strategy<Value = usize> {
     prop_oneof![4 => 0..150usize, 3 => 0..1_200usize, 1 => 0..20_000usize]
 }
@@ -301,9 +305,10 @@ proptest! {
     }
 }
 
-/// Streams in parts of all kinds, of lengths around those that need another block, give the oracle's digest.
+/// Checks `sha256_streams` with messages in parts of many sizes, whose lengths are around the lengths at which the
+/// padding needs another block.
 #[test]
-fn streams_of_parts_give_what_the_oracle_gives() {
+fn streams_in_parts_have_the_digests_of_the_reference_crate() {
     let noise = noise(70_000);
     let lengths = [0, 1, 3, 55, 56, 63, 64, 65, 119, 120, 128, 1000, 4097, 20_011];
     for count in 0..10 {

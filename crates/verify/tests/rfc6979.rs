@@ -1,5 +1,5 @@
-//! Deterministic signatures on every backend: the vectors of RFC 6979 section A.2.5 for P-256 and, because the RFC
-//! has none for secp256k1, signatures that k256 makes by the RFC.
+//! Tests with deterministic signatures on every backend: the vectors of RFC 6979 section A.2.5 for P-256 and, because
+//! the RFC has no vectors for secp256k1, signatures that the crate k256 makes by the RFC.
 
 use k256::ecdsa::signature::hazmat::PrehashSigner;
 use lineside_verify::encoding::compact;
@@ -8,7 +8,7 @@ use lineside_verify::{
 };
 use sha2::Digest;
 
-/// A digest, and r || s in hexadecimal digits.
+/// Test vector: a digest, and r || s in hexadecimal digits.
 type Vector = (Vec<u8>, String);
 
 const KEY: &str = concat!(
@@ -16,7 +16,7 @@ const KEY: &str = concat!(
     "7903fe1008b8bc99a41ae9e95628bc64f2f1b20c2d7e9f5177a3c294d4462299",
 );
 
-/// SHA-1 of "sample" and "test"; nothing else here needs SHA-1.
+/// SHA-1 digests of "sample" and "test", as constants, because no other test needs SHA-1.
 const SHA1: [&str; 2] = [
     "8151325dcdbae9e0ff95f9f9658432dbedfdb209",
     "a94a8fe5ccb19ba61c4c0873d391e987982fbbd3",
@@ -88,7 +88,7 @@ fn verifiers() -> impl Iterator<Item = Verifier> {
 }
 
 #[test]
-fn the_vectors_of_a_2_5() {
+fn signatures_of_rfc_6979_section_a_2_5_are_valid() {
     let key = PublicKey::from_sec1(Curve::P256, &unhex(KEY)).unwrap();
     let vectors: Vec<([u8; 32], Vec<u8>)> = vectors()
         .iter()
@@ -96,7 +96,7 @@ fn the_vectors_of_a_2_5() {
         .collect();
     assert_eq!(vectors.len(), 10);
     for verifier in verifiers() {
-        // One at a time: the first few without the key's table, the others with it.
+        // Verify one signature at a time: the first few without a table of the key, the others with it.
         for (digest, signature) in &vectors {
             let item = |digest| Item {
                 key: &key,
@@ -105,7 +105,7 @@ fn the_vectors_of_a_2_5() {
             };
             assert_eq!(verifier.verify(&item(*digest)), Verdict::Valid);
         }
-        // Each signature with each digest.
+        // Verify each signature with each digest in one batch; only its own digest is right.
         let items: Vec<Item> = (0..100)
             .map(|i| Item {
                 key: &key,
@@ -123,19 +123,20 @@ fn the_vectors_of_a_2_5() {
         }
         let stats = verifier.stats();
         if stats.by_library == 0 {
-            // The key's table is built within the first ten uses; the number depends on the backend.
+            // The key's table is built within the first ten uses. The exact number depends on the backend.
             assert!((1..10).contains(&stats.by_generic), "{stats:?}");
             assert_eq!(stats.by_generic + stats.by_table, 110);
         }
     }
 }
 
-/// A vector that implementations of RFC 6979 for secp256k1 share (Trezor's, Bitcoin Core's): secret 1, SHA-256.
+/// Signature in a test vector that several implementations of RFC 6979 for secp256k1 use (Trezor, Bitcoin Core). The
+/// secret key is 1, and the hash is SHA-256.
 const SATOSHI: &str = "934b1ea10a4b3c1757e2b0c017d0b6143ce3c9a7e6a4a49860d7a6ab210ee3d8\
                        2442ce9d2b916064108014783e923ec36b49743e2ffa1c4496f01a512aafd9e5";
 
 #[test]
-fn what_k256_signs() {
+fn signatures_of_k256_are_valid() {
     let mut secret = [0; 32];
     secret[31] = 1;
     let mut signed = Vec::new();
@@ -153,7 +154,7 @@ fn what_k256_signs() {
         let point = signer.verifying_key().to_encoded_point(round % 2 == 0);
         let key = PublicKey::from_sec1(Curve::Secp256k1, point.as_bytes()).unwrap();
         signed.push((key, digest, compact::parse(&compact).unwrap()));
-        // Every key signs five times.
+        // Each key makes five signatures.
         if round % 5 == 4 {
             secret = hash::sha256(&secret);
         }

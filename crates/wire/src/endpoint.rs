@@ -1,13 +1,13 @@
-//! Addresses that a fast path answers at, and sources that it must not answer. These checks keep it from replying for
-//! other machines and from endless reply loops between servers.
+//! Addresses at which a fast path answers, and sources that it must not answer. These checks prevent replies on behalf
+//! of other machines, and endless reply loops between servers.
 
 use crate::{DropReason, SERVICE_PORTS};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Maximum number of own addresses of each family at one interface.
+/// Maximum number of addresses of each family (IPv4, IPv6) of one interface.
 pub const ADDRESSES_MAX: usize = 8;
 
-/// Addresses of the interface that a fast path answers at.
+/// Addresses of the interface at which a fast path answers. "Own" addresses are the addresses of this interface.
 #[derive(Clone, Debug, Default)]
 pub struct Endpoint {
     /// Own MAC address; all zeros on `lo`.
@@ -37,8 +37,8 @@ impl Endpoint {
         Some(endpoint)
     }
 
-    /// Restricts answers to `address`, like a socket bound to it. Returns false and changes nothing if `address` is not
-    /// an own address.
+    /// Restricts answers to `address`, like a socket bound to it. Returns false and changes nothing if the interface
+    /// does not have `address`.
     pub fn keep_only(&mut self, address: IpAddr) -> bool {
         let owned = self.owns(address);
         if owned {
@@ -52,7 +52,8 @@ impl Endpoint {
         self.owns(address) && self.only.is_none_or(|only| only == address)
     }
 
-    /// Sets the broadcast address of the subnet of `own`. Has no effect if `own` is not an own address.
+    /// Sets the broadcast address of the subnet of `own`. Does nothing if the interface does not have the address
+    /// `own`.
     pub fn set_broadcast(&mut self, own: Ipv4Addr, broadcast: Ipv4Addr) {
         for (address, place) in self.v4.iter().zip(&mut self.v4_broadcast) {
             if *address == Some(own) {
@@ -61,18 +62,19 @@ impl Endpoint {
         }
     }
 
-    /// Own IPv4 addresses, each with the broadcast address of its subnet, or 255.255.255.255 if the subnet has none.
+    /// Returns the IPv4 addresses, each with the broadcast address of its subnet, or 255.255.255.255 if the subnet has
+    /// none.
     pub fn v4_with_broadcasts(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> + '_ {
         let both = self.v4.iter().zip(&self.v4_broadcast);
         both.filter_map(|(own, broadcast)| Some(((*own)?, broadcast.unwrap_or(Ipv4Addr::BROADCAST))))
     }
 
-    /// Own IPv4 addresses.
+    /// Returns the IPv4 addresses of the interface.
     pub fn v4(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
         self.v4.iter().filter_map(|slot| *slot)
     }
 
-    /// Own IPv6 addresses.
+    /// Returns the IPv6 addresses of the interface.
     pub fn v6(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
         self.v6.iter().filter_map(|slot| *slot)
     }
@@ -85,7 +87,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the reason why a request from this source must not be answered, or `None` if it may be.
+    /// Returns the reason why a request from this source must not be answered, or `None` if it may be answered.
     pub fn refuses_source(&self, address: IpAddr, port: u16) -> Option<DropReason> {
         if port_is_refused(port) {
             return Some(DropReason::SourcePort);
@@ -106,8 +108,8 @@ impl Endpoint {
     }
 }
 
-/// Returns true for source ports that must not be answered: 0, which is not a valid destination, and ports of Lineside
-/// services, where two servers could answer each other forever.
+/// Returns true for source ports that must not be answered: 0, which is not a valid destination, and the ports of
+/// Lineside services, because two servers could answer each other for ever.
 pub fn port_is_refused(port: u16) -> bool {
     port == 0 || SERVICE_PORTS.contains(&port)
 }

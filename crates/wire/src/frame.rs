@@ -1,7 +1,7 @@
 //! Parses Ethernet frames that carry a UDP datagram, and turns a request frame into its reply in place.
 //!
 //! The parser accepts IPv4 without options and IPv6 without extension headers, unfragmented, with at most one VLAN tag.
-//! All other frames are left to the host.
+//! A fast path passes all other frames to the host.
 
 use crate::{csum, native};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,13 +19,13 @@ const PROTOCOL_UDP: u8 = 17;
 /// Maximum time to live (IPv4) and hop limit (IPv6) of a reply.
 const TTL: u8 = 64;
 
-/// Returns the time to live of the reply `payload` to a request that arrived with `ttl`. If it is 0, no reply may be
-/// sent.
+/// Returns the time to live of the reply `payload` to a request that arrived with `ttl`. If the result is 0, no reply
+/// may be sent.
 ///
-/// No server answers a native reply, because it carries the reply bit. A reply in a paper format may look like a
-/// request, so two servers whose addresses were forged as each other's sources would answer each other forever.
-/// Therefore each paper reply has one hop less than its request, and a packet and its replies are exchanged at most
-/// [`TTL`] times.
+/// No server answers a native reply, because it carries the reply bit. A reply in a paper's format may look like a
+/// request. An attacker could therefore send each of two servers a request whose forged source is the other server, and
+/// they would answer each other for ever. To prevent this, each reply in a paper's format has one hop less than its
+/// request, so a packet and its replies are exchanged at most [`TTL`] times.
 pub fn reply_ttl(payload: &[u8], ttl: u8) -> u8 {
     if native::is_native(payload) {
         TTL
@@ -41,7 +41,7 @@ pub struct Datagram {
     pub ip: usize,
     /// Offset of the UDP header.
     pub udp: usize,
-    /// Bytes of the UDP payload; it begins at `udp + 8`.
+    /// Number of bytes of the UDP payload, which begins at `udp + 8`.
     pub payload_bytes: usize,
     /// Source address.
     pub source: IpAddr,
@@ -61,8 +61,8 @@ fn array<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
     frame.get(at..at + N)?.try_into().ok()
 }
 
-/// Finds the UDP datagram in `frame`. Returns `None` for frames outside the supported subset, which go to the host
-/// unchanged.
+/// Finds the UDP datagram in `frame`. Returns `None` for frames outside the supported subset, which the fast path
+/// passes to the host unchanged.
 pub fn parse(frame: &[u8]) -> Option<Datagram> {
     let mut ip = ETH_BYTES;
     let mut ethertype = be16(frame, 12)?;
@@ -135,9 +135,9 @@ impl Datagram {
     }
 
     /// Turns the request in `frame` into its reply. The caller has already replaced the payload by one of the same
-    /// length. Source and destination are swapped (MAC, IP, port), the time to live becomes that of [`reply_ttl`], and
-    /// the UDP checksum is computed from scratch. The IPv4 header checksum is updated incrementally, so that a header
-    /// that arrived with a wrong checksum leaves with a wrong one.
+    /// length. Source and destination are swapped (MAC, IP, port), the time to live is set to the result of
+    /// [`reply_ttl`], and the UDP checksum is computed from scratch. The IPv4 header checksum is updated incrementally,
+    /// so that a header that arrived with a wrong checksum leaves with a wrong one.
     pub fn make_reply(&self, frame: &mut [u8]) {
         let ttl = reply_ttl(&frame[self.payload()], self.ttl(frame));
         swap(frame, 0, 6, 6);
@@ -167,7 +167,7 @@ impl Datagram {
     }
 
     /// Returns true if the UDP checksum is correct, or is the pseudo-header sum that a local sender leaves for its
-    /// interface to complete (lo, veth, tap, virtio). Returns false for the checksum 0 ("no checksum").
+    /// network interface (lo, veth, tap, virtio) to complete. Returns false for the checksum 0 ("no checksum").
     pub fn is_intact(&self, frame: &[u8]) -> bool {
         let addresses = if self.source.is_ipv4() {
             self.ip + 12..self.ip + IPV4_BYTES
@@ -287,8 +287,8 @@ mod tests {
         }
     }
 
-    /// Verifies a frame's UDP checksum by another method than the code under test: the sum over all bytes must fold to
-    /// 0xffff.
+    /// Verifies a frame's UDP checksum by a method that the code under test does not use: the sum over all bytes must
+    /// fold to 0xffff.
     fn checksum_holds(frame: &[u8], datagram: &Datagram) -> bool {
         let octets = |address: IpAddr| match address {
             IpAddr::V4(v4) => csum::sum(&v4.octets()),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_udp_is_the_hosts() {
+    fn frames_other_than_plain_udp_are_left_to_the_host() {
         let mut good = vec![0u8; 100];
         let bytes = build(&mut good, &addressing(false, false), &[7; 32]).unwrap();
         good.truncate(bytes);

@@ -3,16 +3,16 @@
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Port of the console, on loopback.
+/// Default TCP port of the console.
 pub const CONSOLE_PORT: u16 = 7700;
 
-/// First field of a native packet.
+/// Magic number in the first field of a native packet.
 pub const NATIVE_MAGIC: u16 = 0x4c53;
 
 /// Version of the native format.
 pub const NATIVE_VERSION: u8 = 1;
 
-/// Set in `op` of replies.
+/// Bit that is set in the field `op` of replies.
 pub const NATIVE_REPLY_BIT: u8 = 0x80;
 
 /// UDP port of `spv`.
@@ -54,19 +54,21 @@ pub const ODOMETER_SLOT: u32 = 4;
 /// Ports of all services.
 pub const SERVICE_PORTS: [u16; 5] = [7701, 7702, 7703, 7704, 7705];
 
-/// Header of every native packet. 16 bytes, network byte order.
+/// Header of every native packet.
+///
+/// Size: 16 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct NativeHeader {
-    /// 0x4c53, "LS"
+    /// magic number 0x4c53 ("LS")
     pub magic: U16,
-    /// 1
+    /// version of the format, 1
     pub version: u8,
     /// operation; bit 7 is set in replies
     pub op: u8,
-    /// request: 0; reply: status code
+    /// 0 in a request; status code in a reply
     pub status: U16,
-    /// bytes after this header
+    /// number of bytes after this header
     pub length: U16,
     /// chosen by the client and returned in the reply
     pub request_id: U64,
@@ -80,7 +82,7 @@ const _: () = assert!(size_of::<NativeHeader>() == 16);
 pub enum Status {
     /// done
     Ok = 0,
-    /// no connected block holds it; no such row
+    /// not found: no connected block holds the transaction, or there is no such row
     Unknown = 1,
     /// wrong length, unknown operation, or padding that is not zero
     BadRequest = 2,
@@ -90,9 +92,9 @@ pub enum Status {
     UnsupportedVersion = 4,
     /// no such session, or a wrong token
     NoSession = 5,
-    /// not the session's next sequence number; the reply has the expected one
+    /// wrong sequence number: the reply has the one that the session expects next
     Sequence = 6,
-    /// the session's last sequence number with another body
+    /// the request has the session's last sequence number, but another body
     Reused = 7,
     /// the sender may not do this, or has not signed it
     Unauthorised = 8,
@@ -106,7 +108,7 @@ pub enum Status {
     StartBehindStop = 12,
     /// cannot increment: the cell value is not 8 bytes
     NotANumber = 13,
-    /// too long for a packet; the reply has the length. For a change: longer than a cell may be
+    /// too long for a packet (the reply has the length), or a change would make a cell too long
     TooLong = 14,
     /// the server does not keep the data that this operation needs
     NotKept = 15,
@@ -115,7 +117,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Returns the value of a code, if it is known.
+    /// Returns the value with this number; `None` if the number is unknown.
     pub const fn from_code(code: u16) -> Option<Self> {
         match code {
             0 => Some(Self::Ok),
@@ -139,26 +141,49 @@ impl Status {
         }
     }
 
-    /// Returns the meaning in words.
+    /// Returns a description of the code.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Ok => "done",
-            Self::Unknown => "no connected block holds it; no such row",
+            Self::Unknown => "not found: no connected block holds the transaction, or there is no such row",
             Self::BadRequest => "wrong length, unknown operation, or padding that is not zero",
             Self::Busy => "the host's queue is full: try again later",
             Self::UnsupportedVersion => "this server does not support the header's version",
             Self::NoSession => "no such session, or a wrong token",
-            Self::Sequence => "not the session's next sequence number; the reply has the expected one",
-            Self::Reused => "the session's last sequence number with another body",
+            Self::Sequence => "wrong sequence number: the reply has the one that the session expects next",
+            Self::Reused => "the request has the session's last sequence number, but another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::NoRoom => "nothing can be written: the disk or memory is full, or writing has ended after an error",
             Self::OutcomeUnknown => "the change may or may not have been executed: its outcome is not known",
             Self::UnknownFamily => "the table has no such column family",
             Self::StartBehindStop => "the scan's start key is above its stop key",
             Self::NotANumber => "cannot increment: the cell value is not 8 bytes",
-            Self::TooLong => "too long for a packet; the reply has the length. For a change: longer than a cell may be",
+            Self::TooLong => "too long for a packet (the reply has the length), or a change would make a cell too long",
             Self::NotKept => "the server does not keep the data that this operation needs",
             Self::NoCommitment => "the transaction's block commits to no witnesses",
+        }
+    }
+
+    /// Returns the name, which stays the same in all versions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unknown => "unknown",
+            Self::BadRequest => "bad_request",
+            Self::Busy => "busy",
+            Self::UnsupportedVersion => "unsupported_version",
+            Self::NoSession => "no_session",
+            Self::Sequence => "sequence",
+            Self::Reused => "reused",
+            Self::Unauthorised => "unauthorised",
+            Self::NoRoom => "no_room",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::UnknownFamily => "unknown_family",
+            Self::StartBehindStop => "start_behind_stop",
+            Self::NotANumber => "not_a_number",
+            Self::TooLong => "too_long",
+            Self::NotKept => "not_kept",
+            Self::NoCommitment => "no_commitment",
         }
     }
 }
@@ -169,20 +194,20 @@ impl Status {
 pub enum DropReason {
     /// source port 0 or the port of a Lineside service (rule 8: never loop)
     SourcePort = 0,
-    /// source address is multicast, broadcast, unspecified, or one of this host outside of lo
+    /// source address is multicast, broadcast or unspecified, or belongs to this machine (except on lo)
     SourceAddress = 1,
-    /// a native packet with the reply bit set
+    /// a native packet with the reply bit, which is a reply and not a request
     ReplyBit = 2,
-    /// neither a paper's request nor a native packet
+    /// neither a request in a paper's format nor a native packet
     NotARequest = 3,
-    /// paper format, which the configuration refuses
+    /// a request in a paper's format, which the configuration does not accept
     PaperRefused = 4,
-    /// request in a paper's format whose reply would have no hop left (rule 8: never loop)
+    /// a request in a paper's format whose reply would have no hop left (rule 8: never loop)
     HopLimit = 5,
 }
 
 impl DropReason {
-    /// All, in the order of their numbers.
+    /// All values, in the order of their numbers.
     pub const ALL: [Self; 6] = [
         Self::SourcePort,
         Self::SourceAddress,
@@ -205,22 +230,22 @@ impl DropReason {
     }
 }
 
-/// Bytes of the paper's request: a TXID in wire byte order, which is the reverse of that in explorers.
+/// Bytes of the paper's request: a TXID in wire byte order, the reverse of the order in block explorers.
 pub const SPV_PAPER_REQUEST_BYTES: usize = 32;
 
 /// Bytes of the paper's reply: a Merkle root in wire byte order; zeros if the TXID is unknown.
 pub const SPV_PAPER_REPLY_BYTES: usize = 32;
 
-/// Height of a block whose parents are unknown (--detached).
+/// Value for the height of a block whose parents are unknown (`spv import --detached`).
 pub const SPV_HEIGHT_UNKNOWN: u32 = 0xffffffff;
 
-/// Maximum number of items in a `roots` packet: 1,208 bytes.
+/// Maximum number of items in a `roots` packet, which then has 1,208 bytes.
 pub const SPV_ROOTS_MAX: usize = 16;
 
 /// Maximum number of hashes in a `proof` packet: the path of a block of 16,384 transactions, 600 bytes.
 pub const SPV_PROOF_DEPTH_MAX: usize = 14;
 
-/// Maximum number of headers in a `headers` packet: 1,184 bytes.
+/// Maximum number of headers in a `headers` packet, which then has 1,184 bytes.
 pub const SPV_HEADERS_MAX: usize = 14;
 
 /// Maximum bytes after witness_reply in a `witness_proof` packet: 1,452 bytes with both headers.
@@ -250,7 +275,9 @@ pub const SPV_OP_WITNESS_PROOF: u8 = 5;
 /// Operation `wtxid_proof` of `spv`.
 pub const SPV_OP_WTXID_PROOF: u8 = 6;
 
-/// Position of one transaction, and the tip at which it was valid. 104 bytes, network byte order.
+/// Position of one transaction, and the tip at which it was valid.
+///
+/// Size: 104 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RootReply {
@@ -258,31 +285,35 @@ pub struct RootReply {
     pub root: [u8; 32],
     /// hash of the block's header, wire byte order
     pub block_hash: [u8; 32],
-    /// hash of the best block when this was answered
+    /// hash of the best block at the time of the reply
     pub tip_hash: [u8; 32],
     /// height of the block; 0xffffffff: unknown
     pub height: U32,
-    /// height of the best block
+    /// height of the best block at the time of the reply
     pub tip_height: U32,
 }
 
 const _: () = assert!(size_of::<RootReply>() == 104);
 
-/// Header of the body of `roots`, with the tip at which all items were valid. 40 bytes, network byte order.
+/// Header of the body of `roots`, with the tip at which all items were valid.
+///
+/// Size: 40 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RootsHead {
-    /// request: zeros; reply: hash of the best block when this was answered
+    /// request: zeros; reply: hash of the best block at the time of the reply
     pub tip_hash: [u8; 32],
     /// request: 0; reply: height of the best block
     pub tip_height: U32,
-    /// items that follow: 1 to 16
+    /// number of items that follow: 1 to 16
     pub count: U32,
 }
 
 const _: () = assert!(size_of::<RootsHead>() == 40);
 
-/// Position of one transaction of `roots`; zeros except for the status if it is unknown. 72 bytes, network byte order.
+/// Position of one transaction in `roots`. If the TXID is unknown, all fields but the status are zero.
+///
+/// Size: 72 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RootItem {
@@ -298,7 +329,9 @@ pub struct RootItem {
 
 const _: () = assert!(size_of::<RootItem>() == 72);
 
-/// Unknown: zeros except for the tip. Too long: zeros except for transactions and depth. 136 bytes, network byte order.
+/// Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth are set.
+///
+/// Size: 136 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ProofReply {
@@ -312,17 +345,19 @@ pub struct ProofReply {
     pub index: U32,
     /// number of hashes that follow
     pub depth: U32,
-    /// hash of the best block when this was answered
+    /// hash of the best block at the time of the reply
     pub tip_hash: [u8; 32],
-    /// height of the best block
+    /// height of the best block at the time of the reply
     pub tip_height: U32,
-    /// zero
+    /// reserved: zero
     pub reserved: U32,
 }
 
 const _: () = assert!(size_of::<ProofReply>() == 136);
 
-/// Unknown: zeros but the tip. Too long: zeros but transactions, depth, coinbase_bytes. 200 bytes, network byte order.
+/// Header of a witness proof. Unknown: only the tip is set. Too long: transactions, depth, coinbase_bytes.
+///
+/// Size: 200 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct WitnessReply {
@@ -336,13 +371,13 @@ pub struct WitnessReply {
     pub index: U32,
     /// number of hashes in each of the two paths that follow
     pub depth: U32,
-    /// hash of the best block when this was answered
+    /// hash of the best block at the time of the reply
     pub tip_hash: [u8; 32],
-    /// height of the best block
+    /// height of the best block at the time of the reply
     pub tip_height: U32,
-    /// bytes of the coinbase without its witness; too long: the room needed is 64 * depth more
+    /// bytes of the coinbase without its witness; too long: 64 * depth more bytes are needed
     pub coinbase_bytes: U32,
-    /// WTXID of the transaction, wire byte order; of a coinbase, zeros
+    /// WTXID of the transaction, wire byte order; zeros for a coinbase
     pub wtxid: [u8; 32],
     /// the witness reserved value: the only item in the witness of the coinbase (BIP141)
     pub witness_reserved: [u8; 32],
@@ -350,25 +385,27 @@ pub struct WitnessReply {
 
 const _: () = assert!(size_of::<WitnessReply>() == 200);
 
-/// Header of a reply to `headers`: fewer than requested if the chain ends there. 48 bytes, network byte order.
+/// Header of a reply to `headers`, which has fewer headers than requested if the chain ends.
+///
+/// Size: 48 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct HeadersHead {
-    /// hash of the best block when this was answered
+    /// hash of the best block at the time of the reply
     pub tip_hash: [u8; 32],
-    /// height of the best block
+    /// height of the best block at the time of the reply
     pub tip_height: U32,
     /// height of the first header, as requested
     pub start: U32,
     /// number of headers that follow
     pub count: U32,
-    /// zero
+    /// reserved: zero
     pub reserved: U32,
 }
 
 const _: () = assert!(size_of::<HeadersHead>() == 48);
 
-/// Counters of the fast path part of `spv`.
+/// Counters of the fast path of `spv`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum SpvCounter {
@@ -378,12 +415,12 @@ pub enum SpvCounter {
     Misses = 1,
     /// requests forwarded because the lease had ended or the chain was changing
     NotLeased = 2,
-    /// native requests that only the host answers
+    /// native requests forwarded because only the host can answer them
     ForwardedNative = 3,
 }
 
 impl SpvCounter {
-    /// All, in the order of their numbers.
+    /// All values, in the order of their numbers.
     pub const ALL: [Self; 4] = [
         Self::Hits,
         Self::Misses,
@@ -408,7 +445,7 @@ pub const TRANSFER_PAPER_BYTES_MIN: usize = 20;
 /// Bytes of the paper's packet with padding to a frame of 64 bytes.
 pub const TRANSFER_PAPER_BYTES_MAX: usize = 22;
 
-/// Bit of Command in a refusal, whose Amount is the code.
+/// Bit that is set in the field Command of a refusal; Amount is then the result code.
 pub const TRANSFER_PAPER_REFUSED: u32 = 0x80000000;
 
 /// CREATE: creates the account Source with the balance Amount.
@@ -429,7 +466,7 @@ pub const TRANSFER_COMMAND_FREEZE: u8 = 5;
 /// UNFREEZE: ends FREEZE. Native format only.
 pub const TRANSFER_COMMAND_UNFREEZE: u8 = 6;
 
-/// Contract code of TRANSFER: immediate.
+/// Contract code of TRANSFER: the amount is transferred at once.
 pub const TRANSFER_CONTRACT_PLAIN: u32 = 0;
 
 /// Contract code of TRANSFER: Amount is reserved until it is posted, voided or expires; `uuid` names it.
@@ -441,40 +478,43 @@ pub const TRANSFER_CONTRACT_POST: u32 = 2;
 /// Contract code of TRANSFER: cancels the pending transfer `uuid`.
 pub const TRANSFER_CONTRACT_VOID: u32 = 3;
 
-/// Flag of an operation: it is linked with the next one, and both are executed or none.
+/// Flag of an operation that is linked with the next one: either both are executed or neither.
 pub const TRANSFER_FLAG_LINKED: u8 = 1;
 
-/// Curve of a signed packet: P-256.
+/// Flag of an operation: `uuid` is its idempotency key, so that a repetition gets the first outcome and changes nothing.
+pub const TRANSFER_FLAG_KEYED: u8 = 2;
+
+/// Number of the curve P-256 in a signed packet.
 pub const TRANSFER_CURVE_P256: u8 = 1;
 
-/// Curve of a signed packet: secp256k1.
+/// Number of the curve secp256k1 in a signed packet.
 pub const TRANSFER_CURVE_SECP256K1: u8 = 2;
 
 /// Maximum number of operations in a packet that the fast path executes; larger packets go to the host.
 pub const TRANSFER_LINE_OPERATIONS_MAX: usize = 4;
 
-/// Maximum number of operations in a packet, by the header's length field. 16 fit into a datagram.
+/// Maximum number of operations in a packet, given by the header's length field. A datagram holds 16.
 pub const TRANSFER_OPERATIONS_MAX: usize = 744;
 
-/// Maximum number of accounts in one `refer` packet: 1,416 bytes.
+/// Maximum number of accounts in one `refer` packet, which then has 1,416 bytes.
 pub const TRANSFER_REFER_MAX: usize = 29;
 
-/// Durability in replies: the operation was on the disk before the reply was sent.
+/// Durability in a reply: the operation was on the disk before the reply was sent.
 pub const TRANSFER_DURABLE: u16 = 1;
 
-/// Durability in replies: executed, and on the disk within a bounded delay.
+/// Durability in a reply: the operation is executed and will be on the disk within a bounded delay.
 pub const TRANSFER_EXPRESS: u16 = 2;
 
-/// Number of cells in which an account may be.
+/// Number of cells of a bucket. An account is in a cell of one of two buckets.
 pub const TRANSFER_BUCKET_CELLS: usize = 4;
 
-/// Flag of a cell: it has an account. Never cleared.
+/// Flag of a cell that has an account. It is never cleared.
 pub const TRANSFER_CELL_VALID: u32 = 1;
 
-/// Flag of a cell: the account is frozen.
+/// Flag of a cell whose account is frozen.
 pub const TRANSFER_CELL_FROZEN: u32 = 2;
 
-/// Flag of a cell: the host is changing the account; the fast path only reads it.
+/// Flag of a cell whose account the host is changing. The fast path then only reads the account.
 pub const TRANSFER_CELL_CLAIMED: u32 = 4;
 
 /// Maximum number of address ranges that may CREATE, ISSUE, FREEZE and UNFREEZE.
@@ -509,22 +549,22 @@ pub enum TransferCode {
     /// the account exists already
     AccountExists = 2,
     /// insufficient funds: the source's balance without pending amounts is lower
-    InsufficientBalance = 3,
+    InsufficientFunds = 3,
     /// a balance, including pending transfers to it, would exceed its format
     Overflow = 4,
     /// source and destination are the same
     SameAccount = 5,
     /// the limit of accounts or pending transfers is reached
     StoreFull = 6,
-    /// transaction id below the source's last one
+    /// the transaction id is below the last one of the source account
     StaleId = 7,
     /// busy, not executed: try again
     Busy = 8,
     /// source or destination is frozen
     Frozen = 9,
-    /// unknown command, contract or flag; a transfer of 0; or a field that must (not) be 0
+    /// unknown command, contract or flag; a transfer of 0; or a value that is not allowed
     BadCommand = 10,
-    /// the source's last transaction id with another body
+    /// the request has the last transaction id of the source account, or a known idempotency key, but another body
     IdReused = 11,
     /// the sender may not do this, or has not signed it
     Unauthorised = 12,
@@ -537,13 +577,13 @@ pub enum TransferCode {
 }
 
 impl TransferCode {
-    /// Returns the value of a code, if it is known.
+    /// Returns the value with this number; `None` if the number is unknown.
     pub const fn from_code(code: u16) -> Option<Self> {
         match code {
             0 => Some(Self::Done),
             1 => Some(Self::UnknownAccount),
             2 => Some(Self::AccountExists),
-            3 => Some(Self::InsufficientBalance),
+            3 => Some(Self::InsufficientFunds),
             4 => Some(Self::Overflow),
             5 => Some(Self::SameAccount),
             6 => Some(Self::StoreFull),
@@ -560,40 +600,64 @@ impl TransferCode {
         }
     }
 
-    /// Returns the meaning in words.
+    /// Returns a description of the code.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::UnknownAccount => "no such account",
             Self::AccountExists => "the account exists already",
-            Self::InsufficientBalance => "insufficient funds: the source's balance without pending amounts is lower",
+            Self::InsufficientFunds => "insufficient funds: the source's balance without pending amounts is lower",
             Self::Overflow => "a balance, including pending transfers to it, would exceed its format",
             Self::SameAccount => "source and destination are the same",
             Self::StoreFull => "the limit of accounts or pending transfers is reached",
-            Self::StaleId => "transaction id below the source's last one",
+            Self::StaleId => "the transaction id is below the last one of the source account",
             Self::Busy => "busy, not executed: try again",
             Self::Frozen => "source or destination is frozen",
-            Self::BadCommand => "unknown command, contract or flag; a transfer of 0; or a field that must (not) be 0",
-            Self::IdReused => "the source's last transaction id with another body",
+            Self::BadCommand => "unknown command, contract or flag; a transfer of 0; or a value that is not allowed",
+            Self::IdReused => "the request has the last transaction id of the source account, or a known idempotency key, but another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::LinkedFailed => "not executed, because a linked operation was refused",
             Self::UnknownPending => "no pending transfer with this uuid between these accounts, or it has ended",
             Self::PendingExists => "a pending transfer with this uuid exists already",
         }
     }
+
+    /// Returns the name, which stays the same in all versions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::UnknownAccount => "unknown_account",
+            Self::AccountExists => "account_exists",
+            Self::InsufficientFunds => "insufficient_funds",
+            Self::Overflow => "overflow",
+            Self::SameAccount => "same_account",
+            Self::StoreFull => "store_full",
+            Self::StaleId => "stale_id",
+            Self::Busy => "busy",
+            Self::Frozen => "frozen",
+            Self::BadCommand => "bad_command",
+            Self::IdReused => "id_reused",
+            Self::Unauthorised => "unauthorised",
+            Self::LinkedFailed => "linked_failed",
+            Self::UnknownPending => "unknown_pending",
+            Self::PendingExists => "pending_exists",
+        }
+    }
 }
 
-/// Packet of the paper (its Table II). 20 bytes, network byte order.
+/// Packet in the paper's format (Table II of the paper).
+///
+/// Size: 20 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct PaperTransfer {
     /// 1 CREATE, 2 ISSUE, 3 TRANSFER, 4 REFER; bit 31: refused
     pub command: U32,
-    /// above the source's last one; 0: sent once, never repeated
+    /// above the last id of the source account; 0: the request is sent once and never repeated
     pub transaction_id: U32,
     /// Source ID
     pub source: U32,
-    /// Destination ID; only of TRANSFER
+    /// Destination ID; used only by TRANSFER
     pub destination: U32,
     /// request: amount; reply: balance of Source after the operation, or the code
     pub amount: U32,
@@ -601,13 +665,15 @@ pub struct PaperTransfer {
 
 const _: () = assert!(size_of::<PaperTransfer>() == 20);
 
-/// Header of the body of `execute`: session and sequence number of the packet. 24 bytes, network byte order.
+/// Header of the body of `execute`: session and sequence number of the packet.
+///
+/// Size: 24 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ExecuteHead {
-    /// secret token of the session
+    /// secret token of the session, which authenticates its packets
     pub token: U64,
-    /// last sequence number of the session plus 1; reply to another one: the expected one
+    /// last sequence number of the session plus 1; in the refusal of another number: the expected one
     pub sequence: U64,
     /// slot number of the session
     pub slot: U32,
@@ -619,19 +685,21 @@ pub struct ExecuteHead {
 
 const _: () = assert!(size_of::<ExecuteHead>() == 24);
 
-/// Header of `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and what follows. 104 bytes, network byte order.
+/// Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after this header.
+///
+/// Size: 104 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SignedHead {
     /// 1: P-256, 2: secp256k1
     pub curve: u8,
-    /// 2 if the key's y is even, 3 if it is odd
+    /// 2 if the y coordinate of the public key is even, 3 if it is odd
     pub key_prefix: u8,
-    /// zero
+    /// reserved: zero
     pub reserved: U16,
-    /// zero
+    /// reserved: zero
     pub reserved_2: U32,
-    /// x of the key, big-endian
+    /// x coordinate of the public key, big-endian
     pub key_x: [u8; 32],
     /// r of the signature, big-endian
     pub r: [u8; 32],
@@ -641,39 +709,43 @@ pub struct SignedHead {
 
 const _: () = assert!(size_of::<SignedHead>() == 104);
 
-/// Operation, and its outcome. 88 bytes, network byte order.
+/// Operation in a request, with its outcome in the reply.
+///
+/// Size: 88 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Operation {
     /// 1 CREATE, 2 ISSUE, 3 TRANSFER, 5 FREEZE, 6 UNFREEZE
     pub command: u8,
-    /// 1: linked with the next one
+    /// 1: the operation is linked with the next one; 2: `uuid` is its idempotency key; 3: both
     pub flags: u8,
     /// request: 0; reply: code of the outcome
     pub code: U16,
     /// 0 plain, 1 pending, 2 post, 3 void
     pub contract: U32,
-    /// account that pays, is created or is affected
+    /// account that pays, is created, gets an amount (ISSUE), or is frozen or unfrozen
     pub source: [u8; 16],
     /// TRANSFER: account that is paid; CREATE: fingerprint of the owner's key, or 0; else 0
     pub destination: [u8; 16],
     /// request: amount; reply: balance of the source after the operation
     pub amount: U64,
-    /// request: 0; reply: number of the operation in the ledger, or 0 if it has none yet
+    /// request: 0; reply: number of the operation in the ledger, or 0 if it has none yet; of a repetition, the first one's
     pub number: U64,
-    /// time of the client's clock; stored, not used
+    /// time of the client's clock, which the server stores and does not use
     pub timestamp: U64,
-    /// client's id of the operation; names a pending transfer
+    /// id of the operation, chosen by the client; it identifies a pending transfer, and is the idempotency key if `flags` says so
     pub uuid: [u8; 16],
-    /// for the client; stored, not used
+    /// value chosen by the client, which the server stores and does not use
     pub nonce: U32,
-    /// pending: seconds until it expires, 0: never; else 0
+    /// pending transfer: seconds until it expires, 0: never; other operations: 0
     pub timeout_s: U32,
 }
 
 const _: () = assert!(size_of::<Operation>() == 88);
 
-/// Header of the body of `refer`. 8 bytes, network byte order.
+/// Header of the body of `refer`.
+///
+/// Size: 8 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ReferHead {
@@ -681,13 +753,15 @@ pub struct ReferHead {
     pub count: U32,
     /// request: 0; reply: 1 durable, 2 express
     pub durability: U16,
-    /// zero
+    /// reserved: zero
     pub reserved: U16,
 }
 
 const _: () = assert!(size_of::<ReferHead>() == 8);
 
-/// Balance of one account. 48 bytes, network byte order.
+/// Balance of one account.
+///
+/// Size: 48 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct BalanceItem {
@@ -703,19 +777,21 @@ pub struct BalanceItem {
     pub code: U16,
     /// 1: frozen
     pub frozen: U16,
-    /// zero
+    /// reserved: zero
     pub reserved: U32,
 }
 
 const _: () = assert!(size_of::<BalanceItem>() == 48);
 
-/// Session that is opened, closed or queried. 40 bytes, network byte order.
+/// Session that a client opens, closes or queries: body of the request and of the reply.
+///
+/// Size: 40 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SessionBody {
     /// proof that the client receives packets at its address
     pub challenge: [u8; 16],
-    /// secret token of the session
+    /// secret token of the session, which authenticates its packets
     pub token: U64,
     /// next sequence number
     pub sequence: U64,
@@ -727,7 +803,7 @@ pub struct SessionBody {
 
 const _: () = assert!(size_of::<SessionBody>() == 40);
 
-/// Counters of the fast path part of `transfer`.
+/// Counters of the fast path of `transfer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum TransferCounter {
@@ -737,9 +813,9 @@ pub enum TransferCounter {
     Forwarded = 1,
     /// requests forwarded because the lease had ended
     NotLeased = 2,
-    /// answered requests whose code, or first code, is not 0
+    /// requests answered with a refusal: the result code, or the first one, is not 0
     Refusals = 3,
-    /// stored replies sent again for repeated requests
+    /// repeated requests answered with the stored reply
     Repeats = 4,
     /// requests answered busy: a lock was held, or the ring was full
     Busy = 5,
@@ -748,7 +824,7 @@ pub enum TransferCounter {
 }
 
 impl TransferCounter {
-    /// All, in the order of their numbers.
+    /// All values, in the order of their numbers.
     pub const ALL: [Self; 7] = [
         Self::Replies,
         Self::Forwarded,
@@ -782,7 +858,7 @@ pub const COLUMN_PAPER_NAME_BYTES: usize = 9;
 /// Bytes of a value in the paper's format, padded with zeros.
 pub const COLUMN_PAPER_VALUE_BYTES: usize = 18;
 
-/// Bytes of `get`, key, name; further bytes are zeros. Also those of `put` before its value.
+/// Bytes of a `get`: `get`, key, name; further bytes are zeros. A `put` has the same bytes before its value.
 pub const COLUMN_PAPER_GET_BYTES: usize = 16;
 
 /// Bytes of `sc1`, startRow, name, stopRow (inclusive); further bytes are zeros.
@@ -794,13 +870,13 @@ pub const COLUMN_PAPER_GET_REPLY_BYTES: usize = 19;
 /// Bytes of one row of a reply to `sc1`, after status and number of rows: key, value.
 pub const COLUMN_PAPER_ROW_BYTES: usize = 22;
 
-/// First byte of a reply to `get` and `sc1`: found.
+/// First byte of a reply to `get` and `sc1` if a row was found.
 pub const COLUMN_PAPER_FOUND: u8 = 0;
 
-/// First byte of a reply to `get` and `sc1`: no such row, no row in the range, or startRow above stopRow.
+/// First byte of a reply to `get` and `sc1` if there is no row, or if startRow is above stopRow.
 pub const COLUMN_PAPER_NO_ROW: u8 = 1;
 
-/// First byte of a reply to `sc1`: the range has more rows than fit.
+/// First byte of a reply to `sc1` if the range has more rows than fit the reply.
 pub const COLUMN_PAPER_MORE: u8 = 2;
 
 /// Maximum bytes of a row key in a packet.
@@ -830,40 +906,40 @@ pub const COLUMN_SOURCE_FASTPATH: u8 = 1;
 /// Source of a reply: the host.
 pub const COLUMN_SOURCE_HOST: u8 = 2;
 
-/// Flag of a reply: it may be stale, because the fast path gets no notifications of other clients' changes.
+/// Flag of a reply that may be stale, because the fast path is not notified of other clients' changes.
 pub const COLUMN_REPLY_MAY_BE_STALE: u8 = 1;
 
-/// Flag of a reply to `scan`: it ended at the limit or for lack of room; more rows may follow.
+/// Flag of a reply to `scan` that ended at the limit or because the packet is full; more rows may follow.
 pub const COLUMN_REPLY_MORE: u8 = 2;
 
 /// Flag of a reply to `check_and_put`: the condition was false.
 pub const COLUMN_REPLY_NOT_APPLIED: u8 = 4;
 
-/// Flag of a reply: a row in it is omitted, because it is longer than a packet.
+/// Flag of a reply in which a row is left out because it is longer than a packet.
 pub const COLUMN_REPLY_LEFT_OUT: u8 = 8;
 
 /// Bit of a row's `column`: the row's cells do not fit into a packet; this column has the longest value.
 pub const COLUMN_ROW_LEFT_OUT: u8 = 0x80;
 
-/// Bit next to it: the key is above 255 bytes and truncated; rows with this prefix cannot be returned.
+/// Bit of a row's `column`: the key has more than 255 bytes and is truncated; such rows cannot be returned.
 pub const COLUMN_ROW_CUT_KEY: u8 = 0x40;
 
 /// First bytes of a notification between a server of the table and Lineside: "LSCN".
 pub const COLUMN_NOTICE_MAGIC: u32 = 0x4c53434e;
 
-/// Default UDP port of a server's coprocessor, which grants leases.
+/// Default UDP port of the coprocessor in a server of HBase, which grants leases.
 pub const COLUMN_NOTICE_PORT: u16 = 7706;
 
 /// Default UDP port on which Lineside receives notifications of changes.
 pub const COLUMN_NOTIFY_PORT: u16 = 7707;
 
-/// Maximum bytes of a notification, which avoids fragmentation.
+/// Maximum bytes of a notification; longer ones could be fragmented.
 pub const COLUMN_NOTICE_BYTES_MAX: usize = 1400;
 
 /// Bytes of the tag after every notification: truncated HMAC-SHA256 over all bytes before it.
 pub const COLUMN_NOTICE_TAG_BYTES: usize = 16;
 
-/// Minimum bytes of the key of the tags.
+/// Minimum bytes of the secret key with which the tags are computed.
 pub const COLUMN_NOTICE_KEY_BYTES_MIN: usize = 32;
 
 /// Kind of a notification to Lineside: a change begins; it must be acknowledged.
@@ -902,16 +978,16 @@ pub const COLUMN_SERVERS_MAX: usize = 64;
 /// Maximum number of address ranges whose changes make the fast path invalidate a block.
 pub const COLUMN_RANGES_MAX: usize = 8;
 
-/// Flag of a block: a row in it may have changed.
+/// Flag of a block in which a row may have changed since it was filled.
 pub const COLUMN_BLOCK_INVALID: u32 = 1;
 
-/// Flag of a block: the next block in order begins at its end.
+/// Flag of a block at whose end the next block in key order begins.
 pub const COLUMN_BLOCK_CONTINUES: u32 = 2;
 
-/// Head of unused entries in tops and pages: above every key's.
+/// Head of unused entries in tops and pages, which is above the head of every key.
 pub const COLUMN_NO_HEAD: u64 = 0x8000000000000000;
 
-/// Head of unused entries in a block: not below any key's.
+/// Head of unused entries in a block, which is not below the head of any key.
 pub const COLUMN_NO_ROW_HEAD: u64 = 0x7fffffffffffffff;
 
 /// Length of the high key of a block that extends to the table's end.
@@ -950,7 +1026,7 @@ pub const COLUMN_OP_SWITCH: u8 = 9;
 pub enum ColumnCode {
     /// done
     Done = 0,
-    /// there is no value
+    /// the request has no value: an empty value cannot be stored in this format
     EmptyValue = 1,
     /// the sender may not do this
     Unauthorised = 2,
@@ -963,7 +1039,7 @@ pub enum ColumnCode {
 }
 
 impl ColumnCode {
-    /// Returns the value of a code, if it is known.
+    /// Returns the value with this number; `None` if the number is unknown.
     pub const fn from_code(code: u16) -> Option<Self> {
         match code {
             0 => Some(Self::Done),
@@ -976,20 +1052,34 @@ impl ColumnCode {
         }
     }
 
-    /// Returns the meaning in words.
+    /// Returns a description of the code.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
-            Self::EmptyValue => "there is no value",
+            Self::EmptyValue => "the request has no value: an empty value cannot be stored in this format",
             Self::Unauthorised => "the sender may not do this",
             Self::UnknownColumn => "the table has no such column family",
             Self::NoTable => "the table is not reachable, or does not accept the change now",
             Self::BadRequest => "an empty key, or a packet that is too short",
         }
     }
+
+    /// Returns the name, which stays the same in all versions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::EmptyValue => "empty_value",
+            Self::Unauthorised => "unauthorised",
+            Self::UnknownColumn => "unknown_column",
+            Self::NoTable => "no_table",
+            Self::BadRequest => "bad_request",
+        }
+    }
 }
 
-/// Header of every request except `open`; each part after it is zero-padded to 8 bytes. 32 bytes, network byte order.
+/// Header of every request except `open`; each part after it is zero-padded to 8 bytes.
+///
+/// Size: 32 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnHead {
@@ -997,21 +1087,21 @@ pub struct ColumnHead {
     pub flags: u8,
     /// bytes of the key, or of the start key (0: from the first row)
     pub start_bytes: u8,
-    /// `scan`: bytes of the stop key (0: to the last row); else 0
+    /// `scan`: bytes of the stop key (0: to the last row); other requests: 0
     pub stop_bytes: u8,
     /// number of names that follow: at least 1; exactly 1 except for `get` and `scan`
     pub columns: u8,
-    /// `scan`: maximum number of rows, 0: as many as fit; else 0
+    /// `scan`: maximum number of rows, 0: as many as fit; other requests: 0
     pub limit: U16,
     /// bytes of the value; 0 if there is none
     pub value_bytes: U16,
-    /// `check_and_put`: bytes of the expected value; else 0
+    /// `check_and_put`: bytes of the expected value; other requests: 0
     pub expected_bytes: U16,
-    /// zero
+    /// reserved: zero
     pub reserved: U16,
     /// changes: slot number of the session, or 0
     pub slot: U32,
-    /// changes: secret token of the session; 0: none, for a trusted sender
+    /// changes: secret token of the session; 0: without a session, for a trusted sender
     pub token: U64,
     /// changes: in a session, the last nonce plus 1; without a session 0, or a new number
     pub nonce: U64,
@@ -1019,7 +1109,9 @@ pub struct ColumnHead {
 
 const _: () = assert!(size_of::<ColumnHead>() == 32);
 
-/// Header of every reply except to `open`; rows follow, then zeros. 24 bytes, network byte order.
+/// Header of every reply except to `open`; rows follow, then zeros.
+///
+/// Size: 24 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnReply {
@@ -1029,31 +1121,35 @@ pub struct ColumnReply {
     pub flags: u8,
     /// number of rows that follow
     pub rows: U16,
-    /// zero
+    /// reserved: zero
     pub reserved: U32,
-    /// newest timestamp of the rows, ms since 1970; 0 without rows
+    /// newest timestamp of the rows in ms since 1970; 0 if there are no rows
     pub version_ms: U64,
-    /// zero
+    /// reserved: zero
     pub reserved_2: U64,
 }
 
 const _: () = assert!(size_of::<ColumnReply>() == 24);
 
-/// Header of a row; key, value and padding to 8 bytes follow. 4 bytes, network byte order.
+/// Header of a row; key, value and padding to 8 bytes follow.
+///
+/// Size: 4 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnRow {
     /// bytes of the key
     pub key_bytes: u8,
-    /// index of the name in the request; 0x80: omitted, 0x40: its key is truncated too
+    /// index of the column in the request; bit 0x80: row left out, bit 0x40: its key is truncated
     pub column: u8,
-    /// bytes of the value; if omitted: 8, and the value is its length
+    /// bytes of the value; row left out: 8, and the value is the length of the longest value
     pub value_bytes: U16,
 }
 
 const _: () = assert!(size_of::<ColumnRow>() == 4);
 
-/// Session that is opened. 40 bytes, network byte order.
+/// Session that a client opens: body of the request and of the reply.
+///
+/// Size: 40 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnSession {
@@ -1065,13 +1161,15 @@ pub struct ColumnSession {
     pub slot: U32,
     /// reply: seconds for which the challenge, or the session, is valid
     pub lease_s: U32,
-    /// zero
+    /// reserved: zero
     pub reserved: U64,
 }
 
 const _: () = assert!(size_of::<ColumnSession>() == 40);
 
-/// Switches the fast path off or on; only for loopback and trusted_sources. 8 bytes, network byte order.
+/// Switches the fast path off or on; only for loopback and trusted_sources.
+///
+/// Size: 8 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnSwitch {
@@ -1081,7 +1179,9 @@ pub struct ColumnSwitch {
 
 const _: () = assert!(size_of::<ColumnSwitch>() == 8);
 
-/// Header of every notification; table, keys (each after its length, u8) and tag follow. 64 bytes, network byte order.
+/// Header of every notification; table, keys (each after its length, u8) and tag follow.
+///
+/// Size: 64 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnNotice {
@@ -1089,39 +1189,39 @@ pub struct ColumnNotice {
     pub magic: U32,
     /// 1 pre, 2 post, 3 ask, 4 grant, 5 ack
     pub kind: u8,
-    /// `pre`: 1 range, 2 opened; else 0
+    /// `pre`: 1 the keys are a range, 2 a region was opened; other kinds: 0
     pub flags: u8,
-    /// `pre`: number of keys that follow; else 0
+    /// `pre`: number of keys that follow; other kinds: 0
     pub keys: U16,
     /// hash of the server's name; `ask`: 0
     pub server: U64,
     /// the server's number of this subscriber and table, which increases with every start; `ask`: 0
     pub epoch: U64,
-    /// `pre`, `ack`: number of the change; `grant`: of the next change; else 0
+    /// `pre`, `ack`: number of the change; `grant`: number of the next change; other kinds: 0
     pub number: U64,
-    /// lowest number in progress, or the next one; `ask`, `ack`: 0
+    /// lowest number of a change in progress, otherwise the next number; `ask`, `ack`: 0
     pub oldest_open: U64,
-    /// `ask`: random; `grant`: that of the `ask`; else 0
+    /// `ask`: random number; `grant`: the number of the `ask`; other kinds: 0
     pub token: U64,
-    /// `pre`: expiry of the first of its cells, ms since 1970; 0: none expires
+    /// `pre`: time at which the first changed cell expires, in ms since 1970; 0: none expires
     pub expires_ms: U64,
-    /// `grant`: duration from the `ask` on; else 0
+    /// `grant`: duration of the lease from the `ask` on; other kinds: 0
     pub lease_ms: U32,
     /// bytes of the table's name, which follows
     pub table_bytes: U16,
-    /// zero
+    /// reserved: zero
     pub reserved: U16,
 }
 
 const _: () = assert!(size_of::<ColumnNotice>() == 64);
 
-/// Counters of the fast path part of `column`.
+/// Counters of the fast path of `column`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ColumnCounter {
     /// requests answered by the fast path
     Hits = 0,
-    /// requests forwarded because the fast path does not hold all of their range
+    /// requests forwarded because the fast path does not cache their whole range
     Misses = 1,
     /// requests forwarded because a row in a block of their range may have changed
     Invalid = 2,
@@ -1129,14 +1229,14 @@ pub enum ColumnCounter {
     NotLeased = 3,
     /// requests forwarded because the host was changing their range
     Changing = 4,
-    /// requests that only the host answers, including changes
+    /// requests forwarded because only the host can answer them, including changes
     Forwarded = 5,
-    /// blocks that the fast path invalidated itself
+    /// blocks that the fast path itself invalidated because a request changes a row
     LineInvalidations = 6,
 }
 
 impl ColumnCounter {
-    /// All, in the order of their numbers.
+    /// All values, in the order of their numbers.
     pub const ALL: [Self; 7] = [
         Self::Hits,
         Self::Misses,
@@ -1173,13 +1273,13 @@ pub const FABRIC_SECTION_ENTRY: u8 = 1;
 /// Kind of a section: a run of segments.
 pub const FABRIC_SECTION_RUN: u8 = 2;
 
-/// Flag of a run: every segment has annotations.
+/// Flag of a run in which every segment has annotations.
 pub const FABRIC_RUN_NOTES: u8 = 1;
 
-/// Flag of a run: segments 1 to segments - 2 are the block's transactions.
+/// Flag of a run in which segments 1 to `segments` - 2 are the block's transactions.
 pub const FABRIC_RUN_TRANSACTIONS: u8 = 2;
 
-/// Value of a cache id: none.
+/// Value of a cache id that means "no entry".
 pub const FABRIC_NO_ENTRY: u16 = 0xffff;
 
 /// Number of cache ids in a session.
@@ -1188,10 +1288,10 @@ pub const FABRIC_ENTRIES_MAX: usize = 32768;
 /// Maximum number of segments in a block: 65,535 transactions, the bytes before them, and those after them.
 pub const FABRIC_SEGMENTS_MAX: usize = 65537;
 
-/// Value of a block number in `want_item`: entries of the cache are requested.
+/// Value of the block number in a `want_item` that requests entries of the cache.
 pub const FABRIC_WANT_ENTRIES: u64 = 0xffffffffffffffff;
 
-/// Minimum bytes of a copy.
+/// Minimum number of bytes that a copy takes from earlier bytes.
 pub const FABRIC_COPY_BYTES_MIN: usize = 6;
 
 /// Maximum bytes of the paper's packet.
@@ -1206,7 +1306,9 @@ pub const FABRIC_OP_ANNOUNCE: u8 = 1;
 /// Operation `data` of `fabric`.
 pub const FABRIC_OP_DATA: u8 = 2;
 
-/// Follows the header of every native datagram. 16 bytes, network byte order.
+/// Part that follows the header of every native datagram.
+///
+/// Size: 16 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SessionHead {
@@ -1216,11 +1318,13 @@ pub struct SessionHead {
 
 const _: () = assert!(size_of::<SessionHead>() == 16);
 
-/// Blocks that the sender has. It is valid only for the receiver that it names. 32 bytes, network byte order.
+/// Blocks that the sender has. This statement is valid only for the receiver that it names.
+///
+/// Size: 32 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Announce {
-    /// session of the receiver that this answers; zeros: unknown
+    /// session of the receiver to which the sender replies; zeros: unknown
     pub receiver: [u8; 16],
     /// oldest block that can be sent again
     pub oldest: U64,
@@ -1230,7 +1334,9 @@ pub struct Announce {
 
 const _: () = assert!(size_of::<Announce>() == 32);
 
-/// Header of the body of `data`. 16 bytes, network byte order.
+/// Header of the body of `data`.
+///
+/// Size: 16 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct DataHead {
@@ -1244,29 +1350,33 @@ pub struct DataHead {
 
 const _: () = assert!(size_of::<DataHead>() == 16);
 
-/// Section with an identity or a sample transaction for the cache. Its bytes follow. 38 bytes, network byte order.
+/// Section with an identity or a sample transaction for the cache. Its bytes follow.
+///
+/// Size: 38 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct EntryHead {
-    /// 1
+    /// kind of the section: 1, an entry
     pub kind: u8,
-    /// zero
+    /// reserved: zero
     pub reserved: u8,
     /// cache id in this session
     pub id: U16,
     /// bytes of the entry
     pub length: U16,
-    /// what the id is bound to
+    /// SHA-256 of the bytes of the entry
     pub sha256: [u8; 32],
 }
 
 const _: () = assert!(size_of::<EntryHead>() == 38);
 
-/// Section with consecutive segments, or one part of a segment. 18 bytes, network byte order.
+/// Section with consecutive segments, or one part of a segment.
+///
+/// Size: 18 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RunHead {
-    /// 2
+    /// kind of the section: 2, a run
     pub kind: u8,
     /// run_notes, run_transactions
     pub flags: u8,
@@ -1280,33 +1390,37 @@ pub struct RunHead {
     pub part: U16,
     /// number of parts of the segment
     pub parts: U16,
-    /// cache id of bytes that copies may use before the run's own ones; 0xffff: none
+    /// cache id of an entry whose bytes copies may use, before those of the run; 0xffff: none
     pub dictionary: U16,
 }
 
 const _: () = assert!(size_of::<RunHead>() == 18);
 
-/// Blocks that the receiver has and requests. 28 bytes, network byte order.
+/// Blocks that the receiver has and requests.
+///
+/// Size: 28 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct WantHead {
-    /// session of the sender that this answers; zeros: unknown
+    /// session of the sender to which the receiver replies; zeros: unknown
     pub sender: [u8; 16],
-    /// next block that the receiver passes on
+    /// number of the next block that the receiver passes to the validator
     pub next: U64,
     /// number of items that follow
     pub count: U16,
-    /// zero
+    /// reserved: zero
     pub reserved: U16,
 }
 
 const _: () = assert!(size_of::<WantHead>() == 28);
 
-/// Segments, parts of a segment, or cache entries to send again. 20 bytes, network byte order.
+/// Segments, parts of a segment, or cache entries to send again.
+///
+/// Size: 20 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct WantItem {
-    /// number of the block; all ones: entries, whose ids are first to last
+    /// number of the block; all ones: cache entries are requested, with the ids first to last
     pub block: U64,
     /// number of the first segment
     pub first: U32,
@@ -1320,7 +1434,9 @@ pub struct WantItem {
 
 const _: () = assert!(size_of::<WantItem>() == 20);
 
-/// The paper's packet; one a section, without the native header. 4 bytes, network byte order.
+/// Packet in the paper's format: one for each section, without the native header.
+///
+/// Size: 4 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct PaperHead {
@@ -1334,27 +1450,29 @@ pub struct PaperHead {
 
 const _: () = assert!(size_of::<PaperHead>() == 4);
 
-/// An annotation of the paper's packet. 5 bytes, network byte order.
+/// An annotation of the paper's packet.
+///
+/// Size: 5 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct PaperAnnotation {
-    /// what it is; bit 7: locator, else pointer
+    /// kind of the annotation; bit 7 set: locator, otherwise pointer
     pub kind: u8,
     /// offset in the sent payload; for 0x11, number of transactions
     pub offset: U16,
-    /// pointer: bytes; locator: cache id
+    /// pointer: number of bytes; locator: cache id
     pub description: U16,
 }
 
 const _: () = assert!(size_of::<PaperAnnotation>() == 5);
 
-/// First byte of the signed bytes.
+/// Value of the first byte of the signed bytes: version of the format.
 pub const HYBRID_REQUEST_VERSION: u8 = 1;
 
 /// First byte of the paper's requests in the log of a database in the paper's mode.
 pub const HYBRID_REQUEST_VERSION_PAPER: u8 = 2;
 
-/// Maximum bytes of a key; the minimum is one.
+/// Maximum bytes of a key. A key has at least one byte.
 pub const HYBRID_KEY_BYTES_MAX: usize = 1024;
 
 /// Maximum bytes of a value.
@@ -1366,7 +1484,7 @@ pub const HYBRID_REQUEST_BYTES_MAX: usize = 524288;
 /// Maximum bytes of a datagram with a request or an answer; longer ones need gRPC.
 pub const HYBRID_DATAGRAM_BYTES_MAX: usize = 1200;
 
-/// Maximum number of keys that one request reads, and that it writes.
+/// Maximum number of keys that one request may read, and maximum number that it may write.
 pub const HYBRID_REQUEST_KEYS_MAX: usize = 1000;
 
 /// Maximum bytes of a message of the log.
@@ -1375,25 +1493,25 @@ pub const HYBRID_MESSAGE_BYTES_MAX: usize = 900000;
 /// Maximum number of requests in a message of the log.
 pub const HYBRID_MESSAGE_REQUESTS_MAX: usize = 10000;
 
-/// Kind of a write: the key has the value that follows.
+/// Kind of a write that sets the key to the value that follows.
 pub const HYBRID_WRITE_PUT: u8 = 0;
 
-/// Kind of a write: the key is absent.
+/// Kind of a write that removes the key.
 pub const HYBRID_WRITE_DELETE: u8 = 1;
 
-/// Consistency of a read: the state that this node has committed.
+/// Consistency of a read that returns the state which this node has committed.
 pub const HYBRID_READ_LOCAL: u8 = 0;
 
-/// Consistency of a read: all requests answered by any node before the read arrived.
+/// Consistency of a read that sees every request which any node answered before the read arrived.
 pub const HYBRID_READ_LINEARIZABLE: u8 = 1;
 
-/// Curve of a key: P-256; requests are hashed by SHA-256.
+/// Number of the curve P-256; requests signed with such a key are hashed with SHA-256.
 pub const HYBRID_CURVE_P256: u8 = 1;
 
-/// Curve of a key: secp256k1; requests are hashed by Keccak-256.
+/// Number of the curve secp256k1; requests signed with such a key are hashed with Keccak-256.
 pub const HYBRID_CURVE_SECP256K1: u8 = 2;
 
-/// Value of a member in a rule: every member.
+/// Member number in a rule that applies to every member.
 pub const HYBRID_EVERYONE: u64 = 0;
 
 /// Right to read keys with the rule's prefix.
@@ -1402,16 +1520,16 @@ pub const HYBRID_RIGHT_READ: u8 = 1;
 /// Right to write keys with the rule's prefix.
 pub const HYBRID_RIGHT_WRITE: u8 = 2;
 
-/// Role of a member: only the rights of the rules.
+/// Role of a member that has only the rights given by rules.
 pub const HYBRID_ROLE_USER: u8 = 0;
 
-/// Role of a member: votes on changes.
+/// Role of a member that votes on changes (admin).
 pub const HYBRID_ROLE_ADMIN: u8 = 1;
 
 /// Maximum number of changes that wait for votes.
 pub const HYBRID_VOTES_OPEN_MAX: usize = 256;
 
-/// Maximum number of these changes that one admin has requested.
+/// Maximum number of changes requested by one admin that wait for votes.
 pub const HYBRID_VOTES_PER_ADMIN_MAX: usize = 16;
 
 /// Maximum number of a member's keys that are not revoked.
@@ -1423,10 +1541,10 @@ pub const HYBRID_CHANGE_ADD_MEMBER: u8 = 1;
 /// Change: revokes a member and all its keys.
 pub const HYBRID_CHANGE_REVOKE_MEMBER: u8 = 2;
 
-/// Change: adds a key of a member; by the member, or by votes.
+/// Change that adds a key of a member. The member itself may make it, or admins by votes.
 pub const HYBRID_CHANGE_ADD_KEY: u8 = 3;
 
-/// Change: revokes a key; by the member, or by votes.
+/// Change that revokes a key. The member itself may make it, or admins by votes.
 pub const HYBRID_CHANGE_REVOKE_KEY: u8 = 4;
 
 /// Change: sets the rights of a member, or of everyone, below a prefix; 0 removes them.
@@ -1447,7 +1565,7 @@ pub const HYBRID_MESSAGE_BLOCK: u8 = 1;
 /// Kind of a message of the log: a signed head.
 pub const HYBRID_MESSAGE_HEAD: u8 = 2;
 
-/// Content of an answer by UDP: only its code.
+/// Content of an answer by UDP that has only a code.
 pub const HYBRID_ANSWER_REFUSED: u8 = 0;
 
 /// Content of an answer by UDP: cells of keys.
@@ -1541,7 +1659,7 @@ pub enum HybridCode {
     TooManyVotes = 13,
     /// too long for UDP, or for a message: use gRPC, or send less at once
     TooLarge = 14,
-    /// not accepted: try again later
+    /// the node is busy and has not accepted the request: try again later
     Busy = 15,
     /// this node accepts no writes; its status has the reason
     ReadOnly = 16,
@@ -1551,14 +1669,14 @@ pub enum HybridCode {
     Unknown = 18,
     /// the request may or may not have been executed: ask for its outcome
     OutcomeUnknown = 19,
-    /// a request of the paper to a database not in the paper's mode, or the reverse
+    /// the paper's format for a database that is not in the paper's mode, or the reverse
     WrongMode = 20,
     /// the key's version is above that of the request: nothing was written
     OldVersion = 21,
 }
 
 impl HybridCode {
-    /// Returns the value of a code, if it is known.
+    /// Returns the value with this number; `None` if the number is unknown.
     pub const fn from_code(code: u16) -> Option<Self> {
         match code {
             0 => Some(Self::Done),
@@ -1587,7 +1705,7 @@ impl HybridCode {
         }
     }
 
-    /// Returns the meaning in words.
+    /// Returns a description of the code.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "committed; for reads: answered",
@@ -1605,34 +1723,66 @@ impl HybridCode {
             Self::BadChange => "the change is not possible in the present state of the database",
             Self::TooManyVotes => "too many changes are waiting for votes",
             Self::TooLarge => "too long for UDP, or for a message: use gRPC, or send less at once",
-            Self::Busy => "not accepted: try again later",
+            Self::Busy => "the node is busy and has not accepted the request: try again later",
             Self::ReadOnly => "this node accepts no writes; its status has the reason",
             Self::ExpiryTooFar => "a read must expire within a minute",
             Self::Unknown => "no such transaction, or nothing to prove",
             Self::OutcomeUnknown => "the request may or may not have been executed: ask for its outcome",
-            Self::WrongMode => "a request of the paper to a database not in the paper's mode, or the reverse",
+            Self::WrongMode => "the paper's format for a database that is not in the paper's mode, or the reverse",
             Self::OldVersion => "the key's version is above that of the request: nothing was written",
+        }
+    }
+
+    /// Returns the name, which stays the same in all versions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Recorded => "recorded",
+            Self::Conflict => "conflict",
+            Self::Malformed => "malformed",
+            Self::WrongDatabase => "wrong_database",
+            Self::UnknownMember => "unknown_member",
+            Self::Revoked => "revoked",
+            Self::BadSignature => "bad_signature",
+            Self::HighS => "high_s",
+            Self::NonceUsed => "nonce_used",
+            Self::Expired => "expired",
+            Self::NotAllowed => "not_allowed",
+            Self::BadChange => "bad_change",
+            Self::TooManyVotes => "too_many_votes",
+            Self::TooLarge => "too_large",
+            Self::Busy => "busy",
+            Self::ReadOnly => "read_only",
+            Self::ExpiryTooFar => "expiry_too_far",
+            Self::Unknown => "unknown",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::WrongMode => "wrong_mode",
+            Self::OldVersion => "old_version",
         }
     }
 }
 
-/// Header of every request; s is at most half the curve's order. 64 bytes, network byte order.
+/// Header of every request; s is at most half the curve's order.
+///
+/// Size: 64 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RequestSignature {
-    /// big-endian
+    /// r of the signature, big-endian
     pub r: [u8; 32],
-    /// big-endian
+    /// s of the signature, big-endian
     pub s: [u8; 32],
 }
 
 const _: () = assert!(size_of::<RequestSignature>() == 64);
 
-/// Header of the signed bytes. 44 bytes, network byte order.
+/// Header of the signed bytes.
+///
+/// Size: 44 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RequestHead {
-    /// 1
+    /// version of the format, 1
     pub version: u8,
     /// operation
     pub op: u8,
@@ -1642,7 +1792,7 @@ pub struct RequestHead {
     pub database: [u8; 16],
     /// number of the member
     pub member: U64,
-    /// lane in the upper 16 bits, counter in the lower 48: above the last one of the lane
+    /// lane in the upper 16 bits; counter in the lower 48, above the last counter of the lane
     pub nonce: U64,
     /// expiry in milliseconds since 1970
     pub expiry_ms: U64,
@@ -1650,27 +1800,31 @@ pub struct RequestHead {
 
 const _: () = assert!(size_of::<RequestHead>() == 44);
 
-/// Header of a message of the log, after the node's signature. 29 bytes, network byte order.
+/// Header of a message of the log, after the node's signature.
+///
+/// Size: 29 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct MessageHead {
     /// 1 requests, 2 a signed head
     pub kind: u8,
-    /// number of the node that ordered it
+    /// number of the node that sent the message to the log
     pub node: U32,
-    /// number above the last one of the node
+    /// number of the message, above the number of the node's last message
     pub sequence: U64,
     /// time of the node's clock; a block's time never decreases
     pub time_ms: U64,
-    /// zero
+    /// reserved: zero
     pub reserved: U32,
-    /// number of requests that follow, each after be32 bytes
+    /// number of requests that follow; each has its length (be32) before it
     pub count: U32,
 }
 
 const _: () = assert!(size_of::<MessageHead>() == 29);
 
-/// Data that a block's hash covers: Keccak-256 of `lineside/hybrid/block/1` and this. 240 bytes, network byte order.
+/// Data that a block's hash covers: Keccak-256 of `lineside/hybrid/block/1` and this.
+///
+/// Size: 240 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct BlockHeader {
@@ -1678,9 +1832,9 @@ pub struct BlockHeader {
     pub database: [u8; 16],
     /// 0: genesis
     pub number: U64,
-    /// position of its message in the log
+    /// position of the block's message in the log
     pub position: U64,
-    /// time, never before that of the previous block
+    /// time of the block, never before the time of the previous block
     pub time_ms: U64,
     /// number of requests
     pub transactions: U32,
@@ -1688,7 +1842,7 @@ pub struct BlockHeader {
     pub committed: U32,
     /// hash of the previous block
     pub previous: [u8; 32],
-    /// Keccak-256 of the message without its signature; the paper's TH
+    /// Keccak-256 of the message without its signature; called TH in the paper
     pub transactions_hash: [u8; 32],
     /// root of RFC 6962's tree (SHA-256) over the requests with signatures
     pub transactions_root: [u8; 32],
@@ -1696,13 +1850,15 @@ pub struct BlockHeader {
     pub codes_hash: [u8; 32],
     /// root of the map of all data that affects later results
     pub state_root: [u8; 32],
-    /// the paper's BH: Keccak-256 of the previous one and TH
+    /// Keccak-256 of the previous block's value and of TH; called BH in the paper
     pub paper_hash: [u8; 32],
 }
 
 const _: () = assert!(size_of::<BlockHeader>() == 240);
 
-/// Attestation of a block by a node. 116 bytes, network byte order.
+/// Attestation of a block by a node.
+///
+/// Size: 116 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct NodeHead {
@@ -1710,19 +1866,21 @@ pub struct NodeHead {
     pub node: U32,
     /// number of the block
     pub number: U64,
-    /// zero
+    /// reserved: zero
     pub reserved: U64,
     /// hash of the block
     pub hash: [u8; 32],
-    /// of the node's signature of `lineside/hybrid/head/1`, the database's id, node, number and hash
+    /// r of the node's signature over `lineside/hybrid/head/1`, database id, node, number and hash
     pub r: [u8; 32],
-    /// at most half the curve's order
+    /// s of the signature, at most half the curve's order
     pub s: [u8; 32],
 }
 
 const _: () = assert!(size_of::<NodeHead>() == 116);
 
-/// Attestation of a block by a member. 112 bytes, network byte order.
+/// Attestation of a block by a member.
+///
+/// Size: 112 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct MemberWord {
@@ -1732,15 +1890,17 @@ pub struct MemberWord {
     pub number: U64,
     /// hash of the block
     pub hash: [u8; 32],
-    /// of the member's signature of `lineside/hybrid/word/1`, the database's id, member, number and hash
+    /// r of the member's signature over `lineside/hybrid/word/1`, database id, member, number and hash
     pub r: [u8; 32],
-    /// at most half the curve's order
+    /// s of the signature, at most half the curve's order
     pub s: [u8; 32],
 }
 
 const _: () = assert!(size_of::<MemberWord>() == 112);
 
-/// Header of an answer by UDP, after the native header with status ok. 3 bytes, network byte order.
+/// Header of an answer by UDP, after the native header with status ok.
+///
+/// Size: 3 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct AnswerHead {
@@ -1758,28 +1918,30 @@ pub const ODOMETER_OP_READ: u8 = 1;
 /// Operation `add` of `odometer`.
 pub const ODOMETER_OP_ADD: u8 = 2;
 
-/// The number: `read` returns it, `add` returns the sum. 8 bytes, network byte order.
+/// Body of `read` and `add`. A reply to `read` has the number; a reply to `add` has the sum.
+///
+/// Size: 8 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct OdometerNumber {
-    /// the number (a request has 0 here, or what is added)
+    /// reply: the number; request: 0, or the number to add
     pub number: U64,
 }
 
 const _: () = assert!(size_of::<OdometerNumber>() == 8);
 
-/// Counters of the fast path part of `odometer`.
+/// Counters of the fast path of `odometer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum OdometerCounter {
     /// requests answered by the fast path
     Reads = 0,
-    /// requests left to the host: all but `read`, and those without a lease
+    /// requests for the host: all but `read`, and each one without a lease
     Forwarded = 1,
 }
 
 impl OdometerCounter {
-    /// All, in the order of their numbers.
+    /// All values, in the order of their numbers.
     pub const ALL: [Self; 2] = [
         Self::Reads,
         Self::Forwarded,
@@ -1794,11 +1956,11 @@ impl OdometerCounter {
     }
 }
 
-/// The metrics, each by its name.
+/// All metrics, each as a constant.
 pub mod metric {
     use crate::{Metric, MetricKind};
 
-    /// 1; version, commit and cargo features of the program
+    /// always 1; the labels have version, commit and cargo features of the program
     pub const BUILD_INFO: Metric = Metric {
         name: "lineside_build_info",
         key: "build_info",
@@ -1807,9 +1969,9 @@ pub mod metric {
         unit: "",
         labels: &["version", "commit", "features"],
         passes: false,
-        help: "1; version, commit and cargo features of the program",
+        help: "always 1; the labels have version, commit and cargo features of the program",
     };
-    /// 1 for each running service; datapath is where its fast path answers first
+    /// 1 for each running service; the label datapath says where its fast path answers first
     pub const SERVICE_INFO: Metric = Metric {
         name: "lineside_service_info",
         key: "service_info",
@@ -1818,7 +1980,7 @@ pub mod metric {
         unit: "",
         labels: &["service", "channel", "datapath"],
         passes: false,
-        help: "1 for each running service; datapath is where its fast path answers first",
+        help: "1 for each running service; the label datapath says where its fast path answers first",
     };
     /// time since the process began to serve
     pub const UPTIME: Metric = Metric {
@@ -1875,7 +2037,7 @@ pub mod metric {
         passes: false,
         help: "requests, each counted once; outcome: answered (fast path), host (passed to it), refused (queue full)",
     };
-    /// requests that the XDP program passed to the socket datapath, which counts them, too
+    /// requests that the XDP program passed to the socket datapath, which counts them again
     pub const XDP_PASSED: Metric = Metric {
         name: "lineside_xdp_passed_total",
         key: "xdp_passed",
@@ -1884,7 +2046,7 @@ pub mod metric {
         unit: "",
         labels: &["service", "reason"],
         passes: false,
-        help: "requests that the XDP program passed to the socket datapath, which counts them, too",
+        help: "requests that the XDP program passed to the socket datapath, which counts them again",
     };
     /// requests answered by the fast path
     pub const FASTPATH_REPLIES: Metric = Metric {
@@ -1908,7 +2070,7 @@ pub mod metric {
         passes: false,
         help: "requests answered by the host",
     };
-    /// requests that arrived with a full host queue: native ones are answered busy, others dropped
+    /// requests that arrived while the host's queue was full: native ones are answered busy, others dropped
     pub const QUEUE_FULL: Metric = Metric {
         name: "lineside_queue_full_total",
         key: "queue_full",
@@ -1917,7 +2079,7 @@ pub mod metric {
         unit: "",
         labels: &["service"],
         passes: false,
-        help: "requests that arrived with a full host queue: native ones are answered busy, others dropped",
+        help: "requests that arrived while the host's queue was full: native ones are answered busy, others dropped",
     };
     /// open TCP connections
     pub const CONNECTIONS: Metric = Metric {
@@ -1941,7 +2103,7 @@ pub mod metric {
         passes: false,
         help: "TCP connections refused because the limit was reached",
     };
-    /// replies that could not be sent: full send buffer, or a neighbour that does not resolve
+    /// replies that could not be sent: the send buffer was full, or the client's link-layer address is unknown
     pub const UNSENT: Metric = Metric {
         name: "lineside_unsent_total",
         key: "unsent",
@@ -1950,7 +2112,7 @@ pub mod metric {
         unit: "",
         labels: &["service"],
         passes: false,
-        help: "replies that could not be sent: full send buffer, or a neighbour that does not resolve",
+        help: "replies that could not be sent: the send buffer was full, or the client's link-layer address is unknown",
     };
     /// datagrams dropped because they are longer than any request
     pub const OVERSIZE: Metric = Metric {
@@ -1963,7 +2125,7 @@ pub mod metric {
         passes: false,
         help: "datagrams dropped because they are longer than any request",
     };
-    /// replies withheld because they were longer than the request
+    /// replies not sent because they were longer than their request (no amplification)
     pub const AMPLIFICATION: Metric = Metric {
         name: "lineside_amplification_total",
         key: "amplification",
@@ -1972,7 +2134,7 @@ pub mod metric {
         unit: "",
         labels: &["service"],
         passes: false,
-        help: "replies withheld because they were longer than the request",
+        help: "replies not sent because they were longer than their request (no amplification)",
     };
     /// dropped packets by reason
     pub const DROPS: Metric = Metric {
@@ -1996,7 +2158,7 @@ pub mod metric {
         passes: false,
         help: "time from the arrival of a forwarded request until the host has finished it, with queue and fdatasync",
     };
-    /// requests of each batch that the host executed
+    /// number of requests in each batch that the host executed
     pub const HOST_BATCH: Metric = Metric {
         name: "lineside_host_batch_requests",
         key: "host_batch",
@@ -2005,7 +2167,7 @@ pub mod metric {
         unit: "requests",
         labels: &["service"],
         passes: false,
-        help: "requests of each batch that the host executed",
+        help: "number of requests in each batch that the host executed",
     };
     /// duration of each fdatasync of the journal
     pub const FDATASYNC: Metric = Metric {
@@ -2018,7 +2180,7 @@ pub mod metric {
         passes: false,
         help: "duration of each fdatasync of the journal",
     };
-    /// age of the oldest batch that the host has executed and that is not durable; 0: there is none
+    /// age of the oldest executed batch that is not durable yet; 0: all executed batches are durable
     pub const DURABILITY_LAG: Metric = Metric {
         name: "lineside_durability_lag_seconds",
         key: "durability_lag",
@@ -2027,9 +2189,9 @@ pub mod metric {
         unit: "seconds",
         labels: &["service"],
         passes: false,
-        help: "age of the oldest batch that the host has executed and that is not durable; 0: there is none",
+        help: "age of the oldest executed batch that is not durable yet; 0: all executed batches are durable",
     };
-    /// entries in use of a table that the fast path reads
+    /// number of entries in use in a table that the fast path reads
     pub const TABLE_ENTRIES: Metric = Metric {
         name: "lineside_table_entries",
         key: "table_entries",
@@ -2038,9 +2200,9 @@ pub mod metric {
         unit: "",
         labels: &["service", "table"],
         passes: false,
-        help: "entries in use of a table that the fast path reads",
+        help: "number of entries in use in a table that the fast path reads",
     };
-    /// entries for which a table that the fast path reads has room
+    /// maximum number of entries of a table that the fast path reads
     pub const TABLE_CAPACITY: Metric = Metric {
         name: "lineside_table_capacity",
         key: "table_capacity",
@@ -2049,7 +2211,7 @@ pub mod metric {
         unit: "",
         labels: &["service", "table"],
         passes: false,
-        help: "entries for which a table that the fast path reads has room",
+        help: "maximum number of entries of a table that the fast path reads",
     };
     /// 1 for each network interface at which XDP answers for the service
     pub const ATTACHED_INTERFACES: Metric = Metric {
@@ -2161,7 +2323,7 @@ pub mod metric {
         passes: true,
         help: "requests forwarded because the lease had ended or the chain was changing",
     };
-    /// native requests that only the host answers
+    /// native requests forwarded because only the host can answer them
     pub const SPV_FORWARDED_NATIVE: Metric = Metric {
         name: "lineside_spv_forwarded_native_total",
         key: "forwarded_native",
@@ -2170,7 +2332,7 @@ pub mod metric {
         unit: "",
         labels: &["datapath"],
         passes: true,
-        help: "native requests that only the host answers",
+        help: "native requests forwarded because only the host can answer them",
     };
     /// lines that the host wrote into the fast path
     pub const SPV_FILLS: Metric = Metric {
@@ -2194,7 +2356,7 @@ pub mod metric {
         passes: false,
         help: "fills that replaced a valid line of another TXID",
     };
-    /// lines cleared and blocks dropped
+    /// lines of the fast path that the host cleared, and blocks that it dropped
     pub const SPV_INVALIDATIONS: Metric = Metric {
         name: "lineside_spv_invalidations_total",
         key: "invalidations",
@@ -2203,7 +2365,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "lines cleared and blocks dropped",
+        help: "lines of the fast path that the host cleared, and blocks that it dropped",
     };
     /// fills refused because their block had been dropped
     pub const SPV_LATE_FILLS: Metric = Metric {
@@ -2227,7 +2389,7 @@ pub mod metric {
         passes: false,
         help: "Merkle trees that the host wrote into the fast path",
     };
-    /// Merkle trees replaced by another one
+    /// Merkle trees in the fast path that were replaced by another tree
     pub const SPV_TREE_EVICTIONS: Metric = Metric {
         name: "lineside_spv_tree_evictions_total",
         key: "tree_evictions",
@@ -2236,9 +2398,9 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "Merkle trees replaced by another one",
+        help: "Merkle trees in the fast path that were replaced by another tree",
     };
-    /// height of the best block
+    /// height of the best block at the time of the reply
     pub const SPV_TIP_HEIGHT: Metric = Metric {
         name: "lineside_spv_tip_height",
         key: "tip_height",
@@ -2247,7 +2409,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "height of the best block",
+        help: "height of the best block at the time of the reply",
     };
     /// blocks in the chain store, including side branches and detached ones
     pub const SPV_BLOCKS: Metric = Metric {
@@ -2260,7 +2422,7 @@ pub mod metric {
         passes: false,
         help: "blocks in the chain store, including side branches and detached ones",
     };
-    /// transactions that can be found
+    /// transactions in the chain store that requests can find
     pub const SPV_TRANSACTIONS: Metric = Metric {
         name: "lineside_spv_transactions",
         key: "transactions",
@@ -2269,7 +2431,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "transactions that can be found",
+        help: "transactions in the chain store that requests can find",
     };
     /// 1: the followed node answers; 0: it does not, or its data is refused
     pub const SPV_NODE_UP: Metric = Metric {
@@ -2337,7 +2499,7 @@ pub mod metric {
         passes: false,
         help: "reorganisations of the node's chain that Lineside followed",
     };
-    /// blocks that the longest reorganisation since the start disconnected
+    /// number of blocks disconnected by the longest reorganisation since the start
     pub const SPV_REORGANISATION_DEPTH_MAX: Metric = Metric {
         name: "lineside_spv_reorganisation_depth_max",
         key: "reorganisation_depth_max",
@@ -2346,7 +2508,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "blocks that the longest reorganisation since the start disconnected",
+        help: "number of blocks disconnected by the longest reorganisation since the start",
     };
     /// connected clients of the Electrum protocol
     pub const SPV_ELECTRUM_CLIENTS: Metric = Metric {
@@ -2491,7 +2653,7 @@ pub mod metric {
         passes: true,
         help: "requests forwarded because the lease had ended",
     };
-    /// answered requests whose code, or first code, is not 0
+    /// requests answered with a refusal: the result code, or the first one, is not 0
     pub const TRANSFER_REFUSALS: Metric = Metric {
         name: "lineside_transfer_refusals_total",
         key: "refusals",
@@ -2500,9 +2662,9 @@ pub mod metric {
         unit: "",
         labels: &["datapath"],
         passes: false,
-        help: "answered requests whose code, or first code, is not 0",
+        help: "requests answered with a refusal: the result code, or the first one, is not 0",
     };
-    /// stored replies sent again for repeated requests
+    /// repeated requests answered with the stored reply
     pub const TRANSFER_REPEATS: Metric = Metric {
         name: "lineside_transfer_repeats_total",
         key: "repeats",
@@ -2511,7 +2673,7 @@ pub mod metric {
         unit: "",
         labels: &["datapath"],
         passes: false,
-        help: "stored replies sent again for repeated requests",
+        help: "repeated requests answered with the stored reply",
     };
     /// requests answered busy: a lock was held, or the ring was full
     pub const TRANSFER_BUSY: Metric = Metric {
@@ -2557,7 +2719,7 @@ pub mod metric {
         passes: false,
         help: "number of open sessions",
     };
-    /// operations that had an effect
+    /// operations that were executed and changed the ledger
     pub const TRANSFER_OPERATIONS: Metric = Metric {
         name: "lineside_transfer_operations_total",
         key: "operations",
@@ -2566,7 +2728,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "operations that had an effect",
+        help: "operations that were executed and changed the ledger",
     };
     /// operations refused by the host
     pub const TRANSFER_REFUSED: Metric = Metric {
@@ -2579,7 +2741,7 @@ pub mod metric {
         passes: false,
         help: "operations refused by the host",
     };
-    /// operations that the fast path has executed and that are not journaled yet
+    /// operations that the fast path has executed and the host has not written to the journal yet
     pub const TRANSFER_UNJOURNALED_OPS: Metric = Metric {
         name: "lineside_transfer_unjournaled_ops",
         key: "unjournaled_ops",
@@ -2588,7 +2750,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "operations that the fast path has executed and that are not journaled yet",
+        help: "operations that the fast path has executed and the host has not written to the journal yet",
     };
     /// batches of requests made durable by one fdatasync each
     pub const TRANSFER_GROUPS: Metric = Metric {
@@ -2612,7 +2774,7 @@ pub mod metric {
         passes: false,
         help: "bytes written to the journal",
     };
-    /// settlement blocks sealed
+    /// settlement blocks that were sealed
     pub const TRANSFER_BLOCKS: Metric = Metric {
         name: "lineside_transfer_blocks_total",
         key: "blocks",
@@ -2621,7 +2783,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "settlement blocks sealed",
+        help: "settlement blocks that were sealed",
     };
     /// requests refused because the journal could not be written
     pub const TRANSFER_WRITES_REFUSED: Metric = Metric {
@@ -2634,7 +2796,7 @@ pub mod metric {
         passes: false,
         help: "requests refused because the journal could not be written",
     };
-    /// signatures of packets checked
+    /// signatures of packets that were checked
     pub const TRANSFER_SIGNATURES: Metric = Metric {
         name: "lineside_transfer_signatures_total",
         key: "signatures",
@@ -2643,7 +2805,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "signatures of packets checked",
+        help: "signatures of packets that were checked",
     };
     /// times that the fast path was paused so that the host could execute (express mode)
     pub const TRANSFER_RESTS: Metric = Metric {
@@ -2656,7 +2818,7 @@ pub mod metric {
         passes: false,
         help: "times that the fast path was paused so that the host could execute (express mode)",
     };
-    /// batches that the host executed while the fast path ran, on accounts and sessions it had locked
+    /// batches that the host executed, with accounts and sessions locked, while the fast path kept running
     pub const TRANSFER_CLAIMS: Metric = Metric {
         name: "lineside_transfer_claims_total",
         key: "claims",
@@ -2665,7 +2827,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "batches that the host executed while the fast path ran, on accounts and sessions it had locked",
+        help: "batches that the host executed, with accounts and sessions locked, while the fast path kept running",
     };
     /// blocks exported to the settlement log
     pub const TRANSFER_SETTLED_BLOCKS: Metric = Metric {
@@ -2689,7 +2851,7 @@ pub mod metric {
         passes: false,
         help: "requests answered by the fast path",
     };
-    /// requests forwarded because the fast path does not hold all of their range
+    /// requests forwarded because the fast path does not cache their whole range
     pub const COLUMN_MISSES: Metric = Metric {
         name: "lineside_column_misses_total",
         key: "misses",
@@ -2698,7 +2860,7 @@ pub mod metric {
         unit: "",
         labels: &["datapath"],
         passes: true,
-        help: "requests forwarded because the fast path does not hold all of their range",
+        help: "requests forwarded because the fast path does not cache their whole range",
     };
     /// requests forwarded because a row in a block of their range may have changed
     pub const COLUMN_INVALID: Metric = Metric {
@@ -2733,7 +2895,7 @@ pub mod metric {
         passes: true,
         help: "requests forwarded because the host was changing their range",
     };
-    /// requests that only the host answers, including changes
+    /// requests forwarded because only the host can answer them, including changes
     pub const COLUMN_FORWARDED: Metric = Metric {
         name: "lineside_column_forwarded_total",
         key: "forwarded",
@@ -2742,9 +2904,9 @@ pub mod metric {
         unit: "",
         labels: &["datapath"],
         passes: true,
-        help: "requests that only the host answers, including changes",
+        help: "requests forwarded because only the host can answer them, including changes",
     };
-    /// blocks that the fast path invalidated itself
+    /// blocks that the fast path itself invalidated because a request changes a row
     pub const COLUMN_LINE_INVALIDATIONS: Metric = Metric {
         name: "lineside_column_line_invalidations_total",
         key: "line_invalidations",
@@ -2753,9 +2915,9 @@ pub mod metric {
         unit: "",
         labels: &["datapath"],
         passes: false,
-        help: "blocks that the fast path invalidated itself",
+        help: "blocks that the fast path itself invalidated because a request changes a row",
     };
-    /// blocks that the fast path holds
+    /// blocks cached in the fast path
     pub const COLUMN_BLOCKS: Metric = Metric {
         name: "lineside_column_blocks",
         key: "blocks",
@@ -2764,9 +2926,9 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "blocks that the fast path holds",
+        help: "blocks cached in the fast path",
     };
-    /// rows that the fast path holds
+    /// rows cached in the fast path
     pub const COLUMN_ROWS: Metric = Metric {
         name: "lineside_column_rows",
         key: "rows",
@@ -2775,9 +2937,9 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "rows that the fast path holds",
+        help: "rows cached in the fast path",
     };
-    /// intervals that the host wrote into the fast path
+    /// key ranges that the host wrote into the fast path
     pub const COLUMN_FILLS: Metric = Metric {
         name: "lineside_column_fills_total",
         key: "fills",
@@ -2786,7 +2948,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "intervals that the host wrote into the fast path",
+        help: "key ranges that the host wrote into the fast path",
     };
     /// fills skipped because the fast path is full and most of their rows were read once
     pub const COLUMN_COLD_FILLS: Metric = Metric {
@@ -2832,7 +2994,7 @@ pub mod metric {
         passes: false,
         help: "blocks invalidated by the host",
     };
-    /// blocks evicted
+    /// blocks evicted from the fast path to make room for others
     pub const COLUMN_EVICTIONS: Metric = Metric {
         name: "lineside_column_evictions_total",
         key: "evictions",
@@ -2841,9 +3003,9 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "blocks evicted",
+        help: "blocks evicted from the fast path to make room for others",
     };
-    /// intervals that must not be filled now
+    /// key ranges that must not be written into the fast path now, because a change is in progress
     pub const COLUMN_MARKS: Metric = Metric {
         name: "lineside_column_marks",
         key: "marks",
@@ -2852,7 +3014,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "intervals that must not be filled now",
+        help: "key ranges that must not be written into the fast path now, because a change is in progress",
     };
     /// 1 while the fast path is switched off
     pub const COLUMN_OFF: Metric = Metric {
@@ -2909,7 +3071,7 @@ pub mod metric {
         passes: false,
         help: "rejected notifications: a wrong tag, table or format, or a server that grants no lease",
     };
-    /// 1 while an unconfigured server holds rows; none of its rows are cached, over Thrift 2 no rows at all
+    /// 1 while an unconfigured server holds rows: its rows are not cached, and over Thrift 2 no rows at all
     pub const COLUMN_STRANGERS: Metric = Metric {
         name: "lineside_column_strangers",
         key: "strangers",
@@ -2918,7 +3080,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "1 while an unconfigured server holds rows; none of its rows are cached, over Thrift 2 no rows at all",
+        help: "1 while an unconfigured server holds rows: its rows are not cached, and over Thrift 2 no rows at all",
     };
     /// blocks in the ledger, all of them durable
     pub const FABRIC_HEIGHT: Metric = Metric {
@@ -2964,7 +3126,7 @@ pub mod metric {
         passes: false,
         help: "time that blocks spent in each stage; stages of different blocks run at the same time",
     };
-    /// time from the complete block until it was durable, with waiting
+    /// time from the arrival of the complete block until the block was durable, including waiting
     pub const FABRIC_COMMIT: Metric = Metric {
         name: "lineside_fabric_commit_seconds",
         key: "commit",
@@ -2973,7 +3135,7 @@ pub mod metric {
         unit: "seconds",
         labels: &["channel"],
         passes: false,
-        help: "time from the complete block until it was durable, with waiting",
+        help: "time from the arrival of the complete block until the block was durable, including waiting",
     };
     /// 1 while an orderer sends blocks or holds the request for the next one, else 0
     pub const FABRIC_FOLLOWING: Metric = Metric {
@@ -3019,7 +3181,7 @@ pub mod metric {
         passes: false,
         help: "transactions received by UDP and verified before their block was complete",
     };
-    /// transactions among them that were not verified again with their block
+    /// transactions received by UDP and verified early that were not verified again with their block
     pub const FABRIC_EARLY_USED: Metric = Metric {
         name: "lineside_fabric_early_used_total",
         key: "early_used",
@@ -3028,9 +3190,9 @@ pub mod metric {
         unit: "",
         labels: &["channel"],
         passes: false,
-        help: "transactions among them that were not verified again with their block",
+        help: "transactions received by UDP and verified early that were not verified again with their block",
     };
-    /// transactions verified with their block instead, for lack of room or time
+    /// transactions received by UDP that were verified only with their block, for lack of memory or time
     pub const FABRIC_EARLY_SKIPPED: Metric = Metric {
         name: "lineside_fabric_early_skipped_total",
         key: "early_skipped",
@@ -3039,9 +3201,9 @@ pub mod metric {
         unit: "",
         labels: &["channel"],
         passes: false,
-        help: "transactions verified with their block instead, for lack of room or time",
+        help: "transactions received by UDP that were verified only with their block, for lack of memory or time",
     };
-    /// blocks in the ledger without genesis, all durable
+    /// durable blocks in the ledger, not counting the genesis
     pub const HYBRID_HEIGHT: Metric = Metric {
         name: "lineside_hybrid_height",
         key: "height",
@@ -3050,7 +3212,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "blocks in the ledger without genesis, all durable",
+        help: "durable blocks in the ledger, not counting the genesis",
     };
     /// requests answered since the start, by code
     pub const HYBRID_REQUESTS: Metric = Metric {
@@ -3063,7 +3225,7 @@ pub mod metric {
         passes: false,
         help: "requests answered since the start, by code",
     };
-    /// signatures verified since the start
+    /// number of signatures verified since the start
     pub const HYBRID_VERIFIED: Metric = Metric {
         name: "lineside_hybrid_verified_total",
         key: "verified",
@@ -3072,7 +3234,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "signatures verified since the start",
+        help: "number of signatures verified since the start",
     };
     /// batches of signatures verified since the start
     pub const HYBRID_BATCHES: Metric = Metric {
@@ -3119,7 +3281,7 @@ pub mod metric {
         help: "datagrams received by UDP",
     };
 
-    /// All, in the order of spec/.
+    /// All metrics, in the order of spec/.
     pub const ALL: [&Metric; 120] = [
         &BUILD_INFO,
         &SERVICE_INFO,

@@ -1,7 +1,7 @@
 //! Parsing, addressing, checksums and reply headers of Ethernet frames and native packets.
 //!
-//! No I/O, no clock, no allocation. This code is the executable specification of the frame handling in the XDP
-//! programs; `lineside-lab diff` compares the two frame by frame.
+//! This crate does no I/O, reads no clock and allocates no memory. Its code is the executable specification of the
+//! frame handling in the XDP programs; `lineside-lab diff` compares the two frame by frame.
 //!
 //! ```
 //! use lineside_wire::{NativeHeader, SPV_OP_ROOT, Status, native};

@@ -3,11 +3,11 @@
 /// Kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only increases, from 0 at the start of the process.
+    /// Value that only increases, from 0 at the start of the process.
     Counter,
-    /// Increases and decreases.
+    /// Value that increases and decreases.
     Gauge,
-    /// Counts values in buckets, from 0 at the start of the process.
+    /// Number of values in each bucket, from 0 at the start of the process.
     Histogram,
 }
 
@@ -22,14 +22,14 @@ impl MetricKind {
     }
 }
 
-/// One metric of `spec/`.
+/// Description of one metric of `spec/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Name in `/metrics`, with prefix, unit and `_total`.
+    /// Name in `/metrics`, with prefix, unit and the ending `_total` of a counter.
     pub name: &'static str,
-    /// Name in `/status`: without service, unit and `_total`.
+    /// Name in `/status`: without the name of the service, the unit and `_total`.
     pub key: &'static str,
-    /// Only service that has the metric; `None` if all services or the process have it.
+    /// Service that alone has the metric; `None` if all services or the process have it.
     pub service: Option<&'static str>,
     /// Kind: counter, gauge or histogram.
     pub kind: MetricKind,
@@ -38,7 +38,7 @@ pub struct Metric {
     /// Names of the labels.
     pub labels: &'static [&'static str],
     /// True for a counter of requests that the fast path passes on. XDP passes them to the socket datapath, which
-    /// counts them again, so `/metrics` has XDP's count in `lineside_xdp_passed_total` only.
+    /// counts them again. Therefore `/metrics` shows XDP's count only in `lineside_xdp_passed_total`.
     pub passes: bool,
     /// Description for people, shown as `# HELP`.
     pub help: &'static str,

@@ -3,14 +3,14 @@
 use crate::{DropReason, NATIVE_MAGIC, NATIVE_REPLY_BIT, NATIVE_VERSION, NativeHeader, Status};
 use zerocopy::FromBytes;
 
-/// Returns true if `payload` begins with the native magic. Such a payload is handled as native, even if the rest is
-/// malformed.
+/// Returns true if `payload` begins with the magic number of the native format. Such a payload is handled as native
+/// even if the rest of it is malformed.
 pub fn is_native(payload: &[u8]) -> bool {
     payload.len() >= size_of::<NativeHeader>() && payload[..2] == NATIVE_MAGIC.to_be_bytes()
 }
 
-/// Returns the reason to drop a payload without a reply, at a service that has no paper format. Returns `None` for a
-/// native request, which is answered even if it is malformed.
+/// Returns the reason why a service without a paper format drops `payload` without a reply. Returns `None` for a native
+/// request, which is answered even if it is malformed.
 pub fn drop_reason(payload: &[u8]) -> Option<DropReason> {
     match is_native(payload) {
         false => Some(DropReason::NotARequest),

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 /// Error of the XDP datapath.
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
-    /// The kernel refuses BPF programs of this process.
+    /// The kernel does not allow this process to use BPF.
     #[error("BPF is not allowed here: run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON ({0})")]
     NotAllowed(libbpf_rs::Error),
     /// The kernel was built without BPF.
     #[error("this kernel has no BPF ({0}): Linux 6.1 or newer with CONFIG_BPF_SYSCALL is needed")]
     NoBpf(libbpf_rs::Error),
-    /// The kernel does not have, or does not accept, something that a program or map needs.
+    /// The kernel lacks, or refuses, something that a program or map needs.
     #[error("{what}: {source}")]
     Kernel {
-        /// Operation that failed, such as "loading the root program".
+        /// Statement of the operation that failed, such as "cannot load the root program".
         what: String,
         /// The kernel's error.
         source: libbpf_rs::Error,
@@ -23,7 +23,7 @@ pub enum XdpError {
     /// Another system call failed.
     #[error("{what}: {source}")]
     System {
-        /// Operation that failed.
+        /// Statement of the operation that failed.
         what: String,
         /// The system's error.
         source: io::Error,
@@ -38,13 +38,13 @@ pub enum XdpError {
         /// The kernel's error.
         source: libbpf_rs::Error,
     },
-    /// A map or program that the object should have is missing, or a map has another size.
+    /// A map or program is missing in the compiled object, or a map has another size.
     #[error(
-        "map or program {0} is missing or has another size: the BPF object is of another build than \
-         this binary; build both again"
+        "map or program {0} is missing or has another size: the BPF object and this binary are of different builds; \
+         build both again"
     )]
     Map(String),
-    /// The pinned maps have another layout than those of this program.
+    /// The pinned maps have another layout than the maps of this program.
     #[error(
         "{path} holds a map of another size or layout: set the same table sizes as before, or run \
          `lineside xdp detach {interface}`"
@@ -58,7 +58,7 @@ pub enum XdpError {
     /// The interface does not exist.
     #[error("there is no interface {0}: `ip link` lists them")]
     NoInterface(String),
-    /// The interface has more addresses than a program can compare.
+    /// The interface has more addresses than an XDP program can compare.
     #[error(
         "{0} has more than 8 addresses of one family, the most that an XDP program compares: remove some, or set \
          kind = \"socket\" in [datapath]"
@@ -66,7 +66,7 @@ pub enum XdpError {
     TooManyAddresses(String),
     /// The driver has no native XDP.
     #[error(
-        "the driver of {interface} does not take XDP natively: set xdp_mode = \"auto\" or \"generic\" ({source})"
+        "the driver of {interface} has no native XDP: set xdp_mode = \"auto\" or \"generic\" in [datapath] ({source})"
     )]
     DriverWithoutXdp {
         /// The interface.
@@ -74,10 +74,10 @@ pub enum XdpError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// Another program is attached already. It is never replaced.
+    /// An XDP program of another software is attached to the interface. Lineside never replaces such a program.
     #[error(
         "{interface} has an XDP program that does not belong to Lineside: {name} (id {id}); it was \
-         not touched. Detach it, or choose another interface; `bpftool prog show id {id}` describes it"
+         not changed. Detach it, or choose another interface; `bpftool prog show id {id}` describes it"
     )]
     ForeignProgram {
         /// The interface.
@@ -88,9 +88,11 @@ pub enum XdpError {
         name: String,
     },
     /// Another Lineside process owns the interface.
-    #[error("another lineside serves {0}: one owner per interface; end that one first")]
+    #[error(
+        "another process of Lineside serves {0}, and an interface has one owner; stop that process first"
+    )]
     Owned(String),
-    /// Two interfaces of one process have pins of different maps.
+    /// Two interfaces that one process is to serve have pins of different maps.
     #[error(
         "the fast paths pinned at {} and {} are of different servers, so one process cannot take over both: run \
          `lineside xdp detach {}` first, or serve the interfaces by two processes",
@@ -102,7 +104,7 @@ pub enum XdpError {
     NoBpffs(PathBuf),
 }
 
-/// Returns a function that converts an error of libbpf in the operation `what` by its cause.
+/// Returns a function that converts an error of libbpf in the operation `what` to the [`XdpError`] of its cause.
 pub(super) fn kernel(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> XdpError {
     move |source| match source.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => XdpError::NotAllowed(source),

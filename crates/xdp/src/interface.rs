@@ -14,7 +14,7 @@ pub struct Interface {
     pub name: String,
     /// Index of the interface.
     pub index: u32,
-    /// Own addresses.
+    /// Addresses of the interface.
     pub endpoint: Endpoint,
 }
 
@@ -26,12 +26,12 @@ impl Interface {
     pub fn find(name: &str) -> Result<Self, XdpError> {
         let none = || XdpError::NoInterface(name.into());
         let c_name = CString::new(name).map_err(|_| none())?;
-        // SAFETY: the C string outlives the call.
+        // SAFETY: `c_name` is a C string that outlives the call.
         let index = unsafe { libc::if_nametoindex(c_name.as_ptr()) };
         if index == 0 {
             return Err(none());
         }
-        let found = addresses(&c_name).map_err(system(format!("reading the addresses of {name}")))?;
+        let found = addresses(&c_name).map_err(system(format!("cannot read the addresses of {name}")))?;
         let too_many = || XdpError::TooManyAddresses(name.into());
         let mut endpoint = Endpoint::new(found.mac, found.loopback, &found.own).ok_or_else(too_many)?;
         for (own, broadcast) in found.broadcasts {
@@ -55,7 +55,7 @@ struct Addresses {
 
 fn addresses(name: &CStr) -> io::Result<Addresses> {
     let mut list = std::ptr::null_mut();
-    // SAFETY: getifaddrs writes one pointer. The list is freed below.
+    // SAFETY: getifaddrs writes one pointer to `list`. The list is freed below.
     if unsafe { libc::getifaddrs(&mut list) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -65,16 +65,16 @@ fn addresses(name: &CStr) -> io::Result<Addresses> {
         // SAFETY: `next` is an entry of the list, which is freed only after the loop.
         let entry = unsafe { &*next };
         next = entry.ifa_next;
-        // SAFETY: the names in the list are C strings.
+        // SAFETY: the name of every entry is a C string in the list, which is freed only after the loop.
         let entry_name = unsafe { CStr::from_ptr(entry.ifa_name) };
         if entry.ifa_addr.is_null() || !is_entry_of(entry_name.to_bytes(), name.to_bytes()) {
             continue;
         }
         found.loopback |= entry.ifa_flags & libc::IFF_LOOPBACK as u32 != 0;
-        // SAFETY: every address begins with its family.
+        // SAFETY: `ifa_addr` is not null, and every socket address begins with its family.
         match i32::from(unsafe { (*entry.ifa_addr).sa_family }) {
             libc::AF_PACKET => {
-                // SAFETY: the family says that this is a sockaddr_ll.
+                // SAFETY: the family AF_PACKET says that this is a sockaddr_ll.
                 let link = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_ll>() };
                 found.mac.copy_from_slice(&link.sll_addr[..6]);
             }
@@ -91,20 +91,20 @@ fn addresses(name: &CStr) -> io::Result<Addresses> {
                 }
             }
             libc::AF_INET6 => {
-                // SAFETY: the family says that this is a sockaddr_in6.
+                // SAFETY: the family AF_INET6 says that this is a sockaddr_in6.
                 let v6 = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_in6>() };
                 found.own.push(Ipv6Addr::from(v6.sin6_addr.s6_addr).into());
             }
             _ => {}
         }
     }
-    // SAFETY: the list comes from getifaddrs and is freed once.
+    // SAFETY: getifaddrs returned the list, and it is freed only here.
     unsafe { libc::freeifaddrs(list) };
     Ok(found)
 }
 
-/// Returns true if an entry with the name `entry` belongs to `interface`. An address with a label has the label in
-/// place of the name, and ifconfig requires labels to have the form `<interface>:...`.
+/// Returns true if an entry with the name `entry` belongs to `interface`. For an address with a label, the entry has
+/// the label in place of the interface's name; ifconfig requires labels to have the form `<interface>:...`.
 fn is_entry_of(entry: &[u8], interface: &[u8]) -> bool {
     match entry.strip_prefix(interface) {
         Some(rest) => rest.is_empty() || rest[0] == b':',
@@ -112,16 +112,17 @@ fn is_entry_of(entry: &[u8], interface: &[u8]) -> bool {
     }
 }
 
-/// Returns the last address of the subnet of `own`, or `None` for subnets of one or two addresses (RFC 3021). It is
-/// computed, as the kernel does for its routes, and not read from getifaddrs: `ip address add` without `brd` sets no
-/// broadcast address, and getifaddrs then returns the address itself or its peer's, which the fast path must answer.
+/// Returns the last address of the subnet of `own`, or `None` for subnets of one or two addresses (RFC 3021). The
+/// address is computed, as the kernel does for its routes, and not read from getifaddrs: `ip address add` without `brd`
+/// sets no broadcast address, and getifaddrs then returns the address itself or its peer's, which the fast path must
+/// answer.
 fn subnet_broadcast(own: Ipv4Addr, mask: Ipv4Addr) -> Option<Ipv4Addr> {
     let host = !u32::from(mask);
     (host > 1).then(|| Ipv4Addr::from(u32::from(own) | host))
 }
 
 fn v4(address: *const libc::sockaddr) -> Ipv4Addr {
-    // SAFETY: called only for addresses and masks of the list's AF_INET entries.
+    // SAFETY: the caller passes only addresses and masks of AF_INET entries, which are sockaddr_in.
     let v4 = unsafe { &*address.cast::<libc::sockaddr_in>() };
     Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr))
 }
@@ -136,9 +137,9 @@ const HARMFUL: [(&str, &str, &str); 3] = [
         "strips VLAN tags, so a tagged request is answered untagged",
     ),
 ];
-/// ETH_GSTRING_LEN of linux/ethtool.h, also the size of a driver's name.
+/// Size in bytes of a name: ETH_GSTRING_LEN of linux/ethtool.h, which is also the size of a driver's name.
 const NAME_BYTES: usize = 32;
-/// Size of struct ethtool_drvinfo: five names of 32 bytes, twelve reserved bytes, and six numbers.
+/// Size in bytes of struct ethtool_drvinfo: a number, five names of 32 bytes, twelve reserved bytes, and five numbers.
 const DRVINFO_BYTES: usize = 4 + 5 * NAME_BYTES + 12 + 5 * 4;
 const ETHTOOL_GDRVINFO: u32 = 0x3;
 const SIOCETHTOOL: u64 = 0x8946;
@@ -147,8 +148,8 @@ const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETH_SS_FEATURES: u32 = 4;
 
-/// Returns one line for each offload that should be switched off on `interface`, with the command to do so. Returns no
-/// lines if all are off or the driver does not report them.
+/// Returns one line for each offload that should be switched off on `interface`; the line contains the command that
+/// does so. Returns no lines if all these offloads are off or the driver does not report them.
 pub fn harmful_offloads(interface: &str) -> Vec<String> {
     let active = active_features(interface).unwrap_or_default();
     HARMFUL
@@ -159,8 +160,8 @@ pub fn harmful_offloads(interface: &str) -> Vec<String> {
 }
 
 /// Returns further requirements of `interface` for replies that the driver sends, one line each. A veth delivers frames
-/// that XDP sends only if its other end uses NAPI. The other end may be in another network namespace, so it cannot
-/// always be found and checked.
+/// that XDP sends only if its other end uses NAPI. This function cannot always check that, because the other end may be
+/// in another network namespace.
 pub fn native_needs(interface: &str) -> Vec<String> {
     match driver(interface).as_deref() {
         Ok("veth") => vec![format!(
@@ -180,25 +181,25 @@ fn driver(interface: &str) -> io::Result<String> {
     Ok(text(&info[1..1 + NAME_BYTES / 4]))
 }
 
-/// Returns the text of a field that ends with a zero byte or is full.
+/// Returns the text of a field, which ends at a zero byte or at the end of the field.
 fn text(words: &[u32]) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// Returns a socket for ethtool requests, which work with a socket of any kind.
+/// Returns a socket for ethtool requests, which accept a socket of any kind.
 fn control_socket() -> io::Result<OwnedFd> {
-    // SAFETY: the call takes no pointers.
+    // SAFETY: the call takes only numbers.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new and has no other owner.
+    // SAFETY: the kernel has just created this descriptor, so it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(socket) })
 }
 
-/// Returns the names of the active features. They are read in three requests: number, names, bits (linux/ethtool.h).
+/// Returns the names of the active features. Three requests read them: number, names, bits (linux/ethtool.h).
 fn active_features(interface: &str) -> io::Result<Vec<String>> {
     let socket = control_socket()?;
     // struct ethtool_sset_info: cmd, reserved, mask (u64), count.
@@ -231,7 +232,7 @@ fn ethtool(socket: &OwnedFd, interface: &str, request: &mut [u32]) -> io::Result
         ifr_name: name,
         ifr_ifru: data,
     };
-    // SAFETY: the request is one of the structures above, and as long as its count says.
+    // SAFETY: `packet` has one of the structures above, and it is as long as the count in it says.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut packet) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -248,13 +249,13 @@ mod tests {
         let lo = Interface::find("lo").expect("lo");
         assert!(lo.endpoint.loopback);
         assert_eq!(lo.endpoint.mac, [0; 6]);
-        // A new network namespace has lo without addresses. If lo has some, 127.0.0.1 is among them.
+        // In a new network namespace, lo has no addresses. If lo has addresses, 127.0.0.1 is one of them.
         let addresses: Vec<_> = lo.endpoint.v4().collect();
         assert!(addresses.is_empty() || addresses.contains(&Ipv4Addr::LOCALHOST));
     }
 
     #[test]
-    fn subnets_have_broadcasts() {
+    fn the_broadcast_address_is_the_last_one_of_a_subnet_of_more_than_two_addresses() {
         let broadcast = |own: [u8; 4], prefix: u32| {
             let mask = u32::MAX.checked_shl(32 - prefix).unwrap_or(0);
             subnet_broadcast(own.into(), mask.into()).map(|address| address.octets())
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_belong_to_their_interface() {
+    fn an_entry_with_a_label_belongs_to_its_interface() {
         assert!(is_entry_of(b"lo", b"lo"));
         assert!(is_entry_of(b"lo:5", b"lo"));
         assert!(!is_entry_of(b"lo1", b"lo"));
@@ -277,13 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn no_such_interface() {
+    fn an_interface_that_does_not_exist_is_reported_with_its_name() {
         let error = Interface::find("no-such-if0").expect_err("no such interface");
         assert!(matches!(error, XdpError::NoInterface(name) if name == "no-such-if0"));
     }
 
     #[test]
-    fn features_have_names() {
+    fn the_active_features_of_lo_are_read_with_their_names() {
         // lo has generic receive offload on every Linux.
         let active = active_features("lo").expect("ethtool on lo");
         assert!(active.iter().any(|name| name.starts_with("rx-")), "{active:?}");

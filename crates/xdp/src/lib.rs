@@ -1,10 +1,10 @@
-//! The XDP datapath: loads the programs of `xdp/`, gives them their addresses and the memory of each service, and
-//! attaches them to an interface.
+//! The XDP datapath: loads the programs of `xdp/`, writes the interface's addresses and each service's tables for them,
+//! and attaches the programs to an interface.
 //!
-//! One root program owns each interface. It parses each frame, finds the service by own address and port, and
+//! One root program owns each interface. It parses each frame, finds the service by destination address and port, and
 //! tail-calls the service's program through a program array. Several interfaces share the services and all maps except
-//! the map with the addresses of the interface. The maps and the links can be pinned ([`Pins`]), so that they outlive
-//! the process and a later one can take them over.
+//! the map with the addresses of the interface. The maps and the links can be pinned ([`Pins`]); then they remain when
+//! the process ends, and a later process can take them over.
 //!
 //! ```no_run
 //! use lineside_xdp::{Interface, ProgramSpec, XdpDatapath, XdpMode};
@@ -51,17 +51,19 @@ static ROOT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/root.bpf.o"));
 const ROOT_PROGRAM: &str = "ls_root";
 /// Number of slots of the program array, `LS_SLOTS` in `xdp/root.h`.
 pub const SLOTS: usize = 8;
-/// Map with the addresses of one interface, from `xdp/root.h`. Each root program has its own.
+/// Name of the map with the addresses of one interface, from `xdp/root.h`. Each root program has its own map of this
+/// name.
 const ENDPOINT_MAP: &str = "ls_endpoints";
-/// Map with the programs of the services, from `xdp/root.h`. It identifies the maps that a process has pinned together.
+/// Name of the map with the programs of the services, from `xdp/root.h`. Its id identifies the maps that a process has
+/// pinned together.
 const SERVICES_MAP: &str = "ls_services";
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 const XDP_TX: u32 = 3;
-/// Size of the buffer for the frame that a test run returns.
+/// Size in bytes of the buffer for the frame that a test run returns.
 const FRAME_BYTES_MAX: usize = 4096;
 
-/// A service's program, and its settings before it is loaded.
+/// A service's program that is not loaded yet, with its settings.
 pub struct ProgramSpec {
     /// The compiled `xdp/<service>.bpf.c`.
     pub object: &'static [u8],
@@ -101,7 +103,7 @@ struct Service {
     port: u16,
 }
 
-/// Pins of one interface, and their state when they were found.
+/// Pins of one interface, with their state at the time when they were found.
 struct FoundPins {
     pins: Pins,
     /// True if the link of an earlier daemon was pinned.
@@ -110,12 +112,12 @@ struct FoundPins {
 
 /// The loaded programs: a root program for each interface, and the services in their slots.
 pub struct XdpDatapath {
-    /// Root program of each interface. The first one holds the maps that all share.
+    /// Root program of each interface. The first one also holds the maps that all of them share.
     roots: Vec<Object>,
     services: Vec<Service>,
-    /// Attachments of the root programs, in their order; empty before [`XdpDatapath::attach`].
+    /// Links that attach the root programs, in the same order; empty before [`XdpDatapath::attach`].
     links: Vec<Link>,
-    /// Pins of the interfaces, in their order; empty if nothing is pinned.
+    /// Pins of the interfaces, in the order of the root programs; empty if nothing is pinned.
     pins: Vec<FoundPins>,
 }
 
@@ -128,10 +130,10 @@ impl XdpDatapath {
         Self::load_for(images, 1, pins.into_iter().collect())
     }
 
-    /// Loads the services once, and the root program for each of `interfaces` interfaces. With `pins`, one for each
-    /// interface, maps that are pinned there are taken over, and all others are pinned at every interface; programs
-    /// that already run on these maps keep running until [`XdpDatapath::attach_all`]. Without `pins`, programs and maps
-    /// end with this value.
+    /// Loads the services once, and the root program for each of `interfaces` interfaces. `pins` has one item for each
+    /// interface, or none. With pins, maps that are pinned already are taken over, and all other maps are pinned at
+    /// every interface; programs that already run on these maps keep running until [`XdpDatapath::attach_all`]. Without
+    /// pins, programs and maps end when this value is dropped.
     ///
     /// # Errors
     /// [`XdpError::Apart`] if two interfaces have pins of different maps; one variant of [`XdpError`] for each other
@@ -141,7 +143,7 @@ impl XdpDatapath {
     /// If there are no interfaces, or not as many `pins` as interfaces.
     pub fn load_for(images: Vec<ProgramSpec>, interfaces: usize, pins: Vec<Pins>) -> Result<Self, XdpError> {
         assert!(interfaces > 0 && (pins.is_empty() || pins.len() == interfaces));
-        // libbpf's own output is disabled: errors are reported once, by [`XdpError`], with the remedy.
+        // Output of libbpf itself is disabled, because [`XdpError`] reports each error, together with its remedy.
         libbpf_rs::set_print(None);
         let had_link: Vec<_> = pins.iter().map(|pins| pins.link().exists()).collect();
         let were_empty: Vec<_> = pins.iter().map(Pins::is_empty).collect();
@@ -157,7 +159,7 @@ impl XdpDatapath {
                     .collect(),
             }),
             Err(error) => {
-                // Pins that were found are kept for another attempt. Pins created here are removed.
+                // Pins that existed before are kept for another attempt. Pins that this call created are removed.
                 for (pins, was_empty) in pins.into_iter().zip(were_empty) {
                     if was_empty {
                         let _ = pins.remove();
@@ -168,8 +170,8 @@ impl XdpDatapath {
         }
     }
 
-    /// Returns true if the pinned link of an earlier daemon was found at an interface, so that the contents of the maps
-    /// may be kept.
+    /// Returns true if the pinned link of an earlier daemon was found at an interface. Its maps were taken over, so
+    /// this daemon may keep their contents.
     pub fn is_adopted(&self) -> bool {
         self.pins.iter().any(|found| found.had_link)
     }
@@ -179,8 +181,8 @@ impl XdpDatapath {
         !self.pins.is_empty()
     }
 
-    /// Puts the services into their slots and gives the root program of the first interface its addresses and the ports
-    /// of all services, without attaching it.
+    /// Puts the services into their slots, and writes the addresses and the ports of all services for the root program
+    /// of the first interface. Does not attach the program.
     ///
     /// # Errors
     /// The kernel's error.
@@ -202,12 +204,16 @@ impl XdpDatapath {
             let fd = program(&mut service.object, service.program)?.as_fd().as_raw_fd();
             map(&mut self.roots[0], SERVICES_MAP)?
                 .update(&service.slot.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
-                .map_err(kernel("putting a service into its slot"))?;
+                .map_err(kernel(
+                    "cannot put the program of a service into the program array",
+                ))?;
         }
         for slot in unused {
             match map(&mut self.roots[0], SERVICES_MAP)?.delete(&slot.to_ne_bytes()) {
                 Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
-                    return Err(kernel("emptying a slot")(error));
+                    return Err(kernel(
+                        "cannot remove the program of a service from the program array",
+                    )(error));
                 }
                 _ => {}
             }
@@ -215,7 +221,7 @@ impl XdpDatapath {
         Ok(())
     }
 
-    /// Gives the root program of an interface its addresses, and the ports of those services that answer there.
+    /// Writes the addresses of an interface, and the ports of the services that answer there, for its root program.
     fn write_endpoint(&mut self, index: usize, endpoint: &Endpoint, ports: &[u16]) -> Result<(), XdpError> {
         let mut port_of_slot = [0; SLOTS];
         for service in self
@@ -232,13 +238,15 @@ impl XdpDatapath {
         }
         endpoints
             .update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
-            .map_err(kernel("writing the endpoint"))
+            .map_err(kernel(
+                "cannot write the addresses of the interface for the BPF programs",
+            ))
     }
 
     /// Attaches the only root program to `interface`, where all services answer; see [`XdpDatapath::attach_all`].
     ///
     /// # Errors
-    /// Those of [`XdpDatapath::attach_all`].
+    /// See [`XdpDatapath::attach_all`].
     pub fn attach(&mut self, interface: &Interface, mode: XdpMode) -> Result<AttachedMode, XdpError> {
         let site = Site {
             interface: interface.clone(),
@@ -248,8 +256,9 @@ impl XdpDatapath {
     }
 
     /// Puts the services into their slots, and attaches a root program to each interface, in the order of the pins. If
-    /// the link of an earlier daemon is pinned, its program is replaced atomically, so that no frame passes by. Returns
-    /// the mode at each interface. After an error, [`XdpDatapath::detach`] removes what was attached.
+    /// the link of an earlier daemon is pinned, its program is replaced atomically, so that every frame is processed by
+    /// the old or the new program. Returns the mode at each interface. After an error, the caller calls
+    /// [`XdpDatapath::detach`], which detaches the programs that were already attached.
     ///
     /// # Errors
     /// [`XdpError::ForeignProgram`], [`XdpError::DriverWithoutXdp`], [`XdpError::NotAllowed`], or the system's error.
@@ -310,7 +319,7 @@ impl XdpDatapath {
         done
     }
 
-    /// Loads the programs again over the same maps and replaces the running ones by them.
+    /// Loads the programs again with the same maps, and replaces the running programs by the new ones.
     ///
     /// # Errors
     /// The kernel's error.
@@ -319,7 +328,7 @@ impl XdpDatapath {
         for old in &mut self.roots {
             let mut root = open(ROOT)?;
             share_maps(&mut root, old, &[])?;
-            roots.push(root.load().map_err(kernel("loading the root program"))?);
+            roots.push(root.load().map_err(kernel("cannot load the root program"))?);
         }
         for image in images {
             let Some(old) = self.services.iter_mut().find(|old| old.slot == image.slot) else {
@@ -329,11 +338,13 @@ impl XdpDatapath {
             share_maps(&mut next, &mut old.object, &[])?;
             old.object = next
                 .load()
-                .map_err(kernel(format!("loading {}", image.program)))?;
+                .map_err(kernel(format!("cannot load {}", image.program)))?;
             let fd = program(&mut old.object, old.program)?.as_fd().as_raw_fd();
             map(&mut roots[0], SERVICES_MAP)?
                 .update(&old.slot.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
-                .map_err(kernel("putting a service into its slot"))?;
+                .map_err(kernel(
+                    "cannot put the program of a service into the program array",
+                ))?;
         }
         for (link, root) in self.links.iter().zip(&mut roots) {
             link.replace(program(root, ROOT_PROGRAM)?.as_fd())?;
@@ -356,6 +367,7 @@ impl XdpDatapath {
     /// Returns a service's map as a table of `len` entries that the program and this process share. One value of the
     /// map may hold several entries.
     ///
+    /// # Errors
     /// [`XdpError::Map`] if the map is missing or has another size; [`XdpError::System`] if it cannot be mapped.
     pub fn table<T: Shared>(&mut self, name: &str, len: usize) -> Result<Table<T>, XdpError> {
         let map = self.map(name)?;
@@ -366,7 +378,7 @@ impl XdpDatapath {
         let memory = MmapOptions::new()
             .len(bytes)
             .map_raw(map.as_fd().as_raw_fd())
-            .map_err(error::system(format!("mapping {name}")))?;
+            .map_err(error::system(format!("cannot map {name} into memory")))?;
         Table::shared(memory, len).ok_or_else(|| XdpError::Map(name.into()))
     }
 
@@ -387,7 +399,7 @@ impl XdpDatapath {
         let map = self.map(name)?;
         let per_cpu = map
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(kernel("reading counters"))?
+            .map_err(kernel("cannot read the counters of the fast path"))?
             .ok_or_else(|| XdpError::Map(name.into()))?;
         let mut sums = vec![0u64; map.value_size() as usize / 8];
         for values in &per_cpu {
@@ -398,7 +410,7 @@ impl XdpDatapath {
         Ok(sums)
     }
 
-    /// Returns the frames that XDP dropped, by [`DropReason`]: those of the service in `slot`, or of all services.
+    /// Returns the number of frames that XDP dropped, by [`DropReason`], for the service in `slot` or for all services.
     ///
     /// # Errors
     /// The kernel's error.
@@ -406,7 +418,7 @@ impl XdpDatapath {
         Ok(drops_in(&self.count_all("ls_drop_counts")?, slot))
     }
 
-    /// Calls `use_it` with the descriptor of the root program, for example to tail-call it from another program.
+    /// Calls `use_it` with the descriptor of the root program. A caller can use it to tail-call the root program.
     ///
     /// # Errors
     /// [`XdpError::Map`] if the program is missing.
@@ -414,7 +426,7 @@ impl XdpDatapath {
         Ok(use_it(program(&mut self.roots[0], ROOT_PROGRAM)?.as_fd()))
     }
 
-    /// Returns the number of instructions that the verifier processed, by program.
+    /// Returns the number of instructions that the kernel's verifier processed, by program.
     ///
     /// # Errors
     /// The system's error.
@@ -429,9 +441,9 @@ impl XdpDatapath {
         Ok(all)
     }
 
-    /// Runs the root program once on `frame` (BPF_PROG_TEST_RUN). Returns the verdict and the resulting frame. A
-    /// verdict does not contain the reason of a drop: it is always reported as `SourcePort`, and only the counters show
-    /// the reasons apart.
+    /// Runs the root program once on `frame` (BPF_PROG_TEST_RUN). Returns the verdict and the resulting frame. The
+    /// kernel does not report the reason of a drop, so the verdict always has the reason `SourcePort`; only the
+    /// counters show the real reason.
     ///
     /// # Errors
     /// The kernel's error, such as `EINVAL` for a frame shorter than an Ethernet header.
@@ -444,7 +456,7 @@ impl XdpDatapath {
         };
         let output = program(&mut self.roots[0], ROOT_PROGRAM)?
             .test_run(input)
-            .map_err(kernel("test run"))?;
+            .map_err(kernel("cannot run a program for a test"))?;
         let verdict = verdict(output.return_value)?;
         let bytes = output.data.map_or(0, |data| data.len());
         out.truncate(bytes);
@@ -459,7 +471,7 @@ impl XdpDatapath {
         runner(&program(&mut self.roots[0], ROOT_PROGRAM)?)
     }
 
-    /// Like [`XdpDatapath::runner`], for the program `name` in a service's object. It need not be the one in the slot.
+    /// Like [`XdpDatapath::runner`], for the program `name` in a service's object. The program need not be in a slot.
     ///
     /// # Errors
     /// [`XdpError::Map`] if no service has the program; the system's error if the descriptor cannot be duplicated.
@@ -476,10 +488,10 @@ impl XdpDatapath {
 fn runner(program: &ProgramMut<'_>) -> Result<Runner, XdpError> {
     let fd = program.as_fd().try_clone_to_owned();
     fd.map(Runner)
-        .map_err(error::system("duplicating a program's descriptor"))
+        .map_err(error::system("cannot duplicate the descriptor of a program"))
 }
 
-/// Returns the drop counters of `struct ls_drops` in `xdp/maps.h`, of one slot or summed over all slots.
+/// Returns the drop counters in `struct ls_drops` (`xdp/maps.h`): those of one slot, or the sums over all slots.
 pub fn drops_in(counts: &[u64], slot: Option<u32>) -> [u64; DropReason::ALL.len()] {
     let mut sums = [0; DropReason::ALL.len()];
     for (index, of_slot) in counts.chunks(DropReason::ALL.len()).enumerate() {
@@ -500,7 +512,7 @@ fn verdict(value: u32) -> Result<FrameVerdict, XdpError> {
         other => {
             let source =
                 std::io::Error::other(format!("the program returned the unknown verdict {other}")).into();
-            Err(kernel("test run")(source))
+            Err(kernel("cannot run a program for a test")(source))
         }
     }
 }
@@ -510,15 +522,15 @@ impl Drop for XdpDatapath {
         if self.links.len() == self.roots.len() {
             return;
         }
-        // If the programs were not attached, newly pinned maps are of no use.
+        // The programs were never attached, so the maps that this process pinned are removed.
         for found in self.pins.drain(..).filter(|found| !found.had_link) {
-            // `lineside xdp status` shows what could not be removed.
+            // `lineside xdp status` shows pins that could not be removed.
             let _ = found.pins.remove();
         }
     }
 }
 
 fn verified(program: &ProgramMut<'_>) -> Result<u32, XdpError> {
-    let info = program_info(program.as_fd()).map_err(error::system("asking about a program"))?;
+    let info = program_info(program.as_fd()).map_err(error::system("cannot read the state of a program"))?;
     Ok(info.verified_insns)
 }

@@ -1,4 +1,4 @@
-//! The attachment of the root program to an interface: a BPF link, which can be pinned, updated atomically, and
+//! The attachment of the root program to an interface. It is a BPF link, which can be pinned, updated atomically, and
 //! detached.
 
 use super::error::{XdpError, system};
@@ -83,21 +83,23 @@ impl Link {
         if matches!(failed.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) {
             refuse_foreign(interface)?;
         }
-        Err(system(format!("attaching XDP to {}", interface.name))(failed))
+        Err(system(format!("cannot attach XDP to {}", interface.name))(failed))
     }
 
-    /// Opens the link pinned at `path`. Returns `None` if there is none, or if it has lost its interface; then it is
-    /// unpinned.
+    /// Opens the link that is pinned at `path`. Returns `None` if no link is pinned there. A link whose interface no
+    /// longer exists is unpinned, and the function returns `None`.
     ///
     /// # Errors
-    /// [`XdpError::ForeignProgram`] if another program than the link's is on the interface; or the system's error.
+    /// [`XdpError::ForeignProgram`] if the interface has another program than the link's; or the system's error.
     pub fn open(path: &Path, interface: &Interface) -> Result<Option<Self>, XdpError> {
-        let Some(fd) = open_pin(path).map_err(system(format!("opening {}", path.display())))? else {
+        let Some(fd) = open_pin(path).map_err(system(format!("cannot open {}", path.display())))? else {
             return Ok(None);
         };
-        let (program_id, index) = link_info(fd.as_fd()).map_err(system("asking about the pinned link"))?;
+        let (program_id, index) =
+            link_info(fd.as_fd()).map_err(system("cannot read the state of the pinned link"))?;
         if index != interface.index {
-            std::fs::remove_file(path).map_err(system(format!("unpinning {}", path.display())))?;
+            std::fs::remove_file(path)
+                .map_err(system(format!("cannot remove the pin {}", path.display())))?;
             return Ok(None);
         }
         match attached(interface)? {
@@ -109,18 +111,18 @@ impl Link {
         }
     }
 
-    /// Atomically replaces the running program by `program`, so that no frame passes by.
+    /// Atomically replaces the running program by `program`, so that no frame arrives without a program.
     ///
     /// # Errors
     /// The system's error.
     pub fn replace(&self, program: BorrowedFd<'_>) -> Result<(), XdpError> {
-        // SAFETY: both descriptors are open, and there are no options.
+        // SAFETY: both descriptors are open, and a null pointer means "no options".
         let result = unsafe {
             libbpf_sys::bpf_link_update(self.fd.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
         };
         check(result)
             .map(drop)
-            .map_err(system("replacing the XDP program"))
+            .map_err(system("cannot replace the XDP program"))
     }
 
     /// Pins the link at `path` of a BPF file system, so that the attachment outlives this process.
@@ -136,11 +138,11 @@ impl Link {
     /// # Errors
     /// The system's error.
     pub fn detach(&self) -> Result<(), XdpError> {
-        // SAFETY: the descriptor is open.
+        // SAFETY: the descriptor of this link is open.
         let result = unsafe { libbpf_sys::bpf_link_detach(self.fd.as_raw_fd()) };
         check(result)
             .map(drop)
-            .map_err(system("detaching the XDP program"))
+            .map_err(system("cannot detach the XDP program"))
     }
 
     /// Returns the attachment mode.
@@ -154,9 +156,9 @@ impl Link {
 /// # Errors
 /// The system's error.
 pub(super) fn pin(object: BorrowedFd<'_>, path: &Path) -> Result<(), XdpError> {
-    let what = || system(format!("pinning {}", path.display()));
+    let what = || system(format!("cannot pin {}", path.display()));
     let c_path = c_path(path).map_err(what())?;
-    // SAFETY: the descriptor is open, and the path is a C string.
+    // SAFETY: the descriptor is open, and `c_path` is a C string that outlives the call.
     let result = unsafe { libbpf_sys::bpf_obj_pin(object.as_raw_fd(), c_path.as_ptr()) };
     check(result).map(drop).map_err(what())
 }
@@ -168,11 +170,11 @@ pub(super) fn pin(object: BorrowedFd<'_>, path: &Path) -> Result<(), XdpError> {
 pub fn attached(interface: &Interface) -> Result<Option<(u32, AttachedMode)>, XdpError> {
     for mode in [AttachedMode::Native, AttachedMode::Generic] {
         let mut id = 0;
-        // SAFETY: `id` is valid for writing.
+        // SAFETY: `id` is valid for writing during the call.
         let result =
             unsafe { libbpf_sys::bpf_xdp_query_id(interface.index as i32, mode.flag() as i32, &mut id) };
         check(result).map_err(system(format!(
-            "asking for the XDP program of {}",
+            "cannot ask the kernel for the XDP program of {}",
             interface.name
         )))?;
         if id != 0 {
@@ -199,7 +201,7 @@ fn create(interface: &Interface, program: BorrowedFd<'_>, mode: AttachedMode) ->
         flags: mode.flag(),
         ..Default::default()
     };
-    // SAFETY: the descriptor is open, and the options outlive the call.
+    // SAFETY: the descriptor of the program is open, and the options outlive the call.
     let fd = unsafe {
         libbpf_sys::bpf_link_create(
             program.as_raw_fd(),
@@ -208,7 +210,7 @@ fn create(interface: &Interface, program: BorrowedFd<'_>, mode: AttachedMode) ->
             &options,
         )
     };
-    // SAFETY: the kernel has just created this descriptor.
+    // SAFETY: the kernel has just created this descriptor, so it has no other owner.
     check(fd).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -225,36 +227,37 @@ fn c_path(path: &Path) -> io::Result<CString> {
 
 fn open_pin(path: &Path) -> io::Result<Option<OwnedFd>> {
     let c_path = c_path(path)?;
-    // SAFETY: the path is a C string.
+    // SAFETY: `c_path` is a C string that outlives the call.
     match check(unsafe { libbpf_sys::bpf_obj_get(c_path.as_ptr()) }) {
-        // SAFETY: the kernel has just created this descriptor.
+        // SAFETY: the kernel has just created this descriptor, so it has no other owner.
         Ok(fd) => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Returns the id of the link's program and the index of its interface; index 0 means that the link is detached.
+/// Returns the id of the link's program and the index of its interface. The index 0 means that the link is detached.
 fn link_info(link: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
     let mut info = libbpf_sys::bpf_link_info::default();
     let mut bytes = size_of_val(&info) as u32;
-    // SAFETY: `info` is as long as `bytes` says.
+    // SAFETY: `bytes` is the size of `info`, which is valid for writing.
     check(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut bytes) })?;
     if info.type_ != libbpf_sys::BPF_LINK_TYPE_XDP {
         return Err(io::Error::other("the pinned link is not an XDP link"));
     }
-    // SAFETY: it is an XDP link, whose member is one number, and any bits are a valid number.
+    // SAFETY: the link is an XDP link, so the kernel has filled the union's member `xdp`. This is one number, and every
+    // bit pattern is a valid number.
     let index = unsafe { info.__bindgen_anon_1.xdp.ifindex };
     Ok((info.prog_id, index))
 }
 
 /// Returns the name of a loaded program.
 fn program_name(id: u32) -> io::Result<String> {
-    // SAFETY: the call takes no pointers.
+    // SAFETY: the call takes only a number.
     let fd = check(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) })?;
-    // SAFETY: the kernel has just created this descriptor.
+    // SAFETY: the kernel has just created this descriptor, so it has no other owner.
     let info = program_info(unsafe { OwnedFd::from_raw_fd(fd) }.as_fd())?;
-    // SAFETY: the kernel ends the name with a zero byte within its 16 bytes.
+    // SAFETY: the kernel ends the name with a zero byte within the 16 bytes of the field.
     Ok(unsafe { CStr::from_ptr(info.name.as_ptr()) }
         .to_string_lossy()
         .into_owned())
@@ -267,7 +270,7 @@ fn program_name(id: u32) -> io::Result<String> {
 pub fn program_info(program: BorrowedFd<'_>) -> io::Result<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut bytes = size_of_val(&info) as u32;
-    // SAFETY: `info` is as long as `bytes` says.
+    // SAFETY: `bytes` is the size of `info`, which is valid for writing.
     let result = unsafe {
         libbpf_sys::bpf_obj_get_info_by_fd(
             program.as_raw_fd(),

@@ -1,5 +1,6 @@
 //! Opens, sizes and loads the BPF objects: the root program once for each interface, and each service once. All of them
-//! share one set of maps; only the endpoint, with the addresses of an interface, is a map of its own.
+//! share one set of maps; only the endpoint map, which has the addresses of an interface, exists once for each root
+//! program.
 
 use super::error::{XdpError, kernel};
 use super::{ENDPOINT_MAP, Pins, ProgramSpec, ROOT, Service, link};
@@ -11,8 +12,8 @@ use std::path::Path;
 /// Maps that the root program and the services share, from `xdp/maps.h`.
 const SHARED_MAPS: [&str; 2] = ["ls_scratches", "ls_drop_counts"];
 
-/// Loads a root program for each of `interfaces` interfaces, and the services. `pins` are those of the interfaces, in
-/// their order, or empty.
+/// Loads a root program for each of `interfaces` interfaces, and the services. `pins` has the pins of the interfaces in
+/// the same order, or is empty.
 pub(super) fn load_all(
     images: &[ProgramSpec],
     interfaces: usize,
@@ -51,7 +52,7 @@ fn load_first_root(pins: &[Pins]) -> Result<Object, XdpError> {
     let mut root = open(ROOT)?;
     pin_maps(&mut root, &[ENDPOINT_MAP], pins)?;
     pin_endpoint(&mut root, pins.first())?;
-    root.load().map_err(kernel("loading the root program"))
+    root.load().map_err(kernel("cannot load the root program"))
 }
 
 /// Loads the root program of a further interface, which shares all maps of `first` except the endpoint.
@@ -59,7 +60,7 @@ fn load_next_root(first: &mut Object, pins: Option<&Pins>) -> Result<Object, Xdp
     let mut root = open(ROOT)?;
     share_maps(&mut root, first, &[ENDPOINT_MAP])?;
     pin_endpoint(&mut root, pins)?;
-    root.load().map_err(kernel("loading the root program"))
+    root.load().map_err(kernel("cannot load the root program"))
 }
 
 fn pin_endpoint(root: &mut OpenObject, pins: Option<&Pins>) -> Result<(), XdpError> {
@@ -70,7 +71,7 @@ fn pin_endpoint(root: &mut OpenObject, pins: Option<&Pins>) -> Result<(), XdpErr
 pub(super) fn open(object: &[u8]) -> Result<OpenObject, XdpError> {
     ObjectBuilder::default()
         .open_memory(object)
-        .map_err(kernel("reading a program"))
+        .map_err(kernel("cannot read a BPF program"))
 }
 
 pub(super) fn open_service(image: &ProgramSpec) -> Result<OpenObject, XdpError> {
@@ -78,17 +79,17 @@ pub(super) fn open_service(image: &ProgramSpec) -> Result<OpenObject, XdpError> 
     for (name, entries) in &image.entries {
         open_map(&mut service, name)?
             .set_max_entries(*entries)
-            .map_err(kernel("sizing a map"))?;
+            .map_err(kernel("cannot set the size of a map"))?;
     }
     for (name, bytes) in &image.value_bytes {
         open_map(&mut service, name)?
             .set_value_size(*bytes)
-            .map_err(kernel("sizing a map's values"))?;
+            .map_err(kernel("cannot set the value size of a map"))?;
     }
     for (name, value) in &image.constants {
         open_map(&mut service, name)?
             .set_initial_value(value)
-            .map_err(kernel("setting constants"))?;
+            .map_err(kernel("cannot set the constants of a BPF program"))?;
     }
     Ok(service)
 }
@@ -98,7 +99,7 @@ fn load_service(image: &ProgramSpec, root: &mut Object, pins: &[Pins]) -> Result
     for name in SHARED_MAPS {
         open_map(&mut service, name)?
             .reuse_fd(map(root, name)?.as_fd())
-            .map_err(kernel("sharing a map"))?;
+            .map_err(kernel("cannot share a map between programs"))?;
     }
     pin_maps(&mut service, &SHARED_MAPS, pins)?;
     let bytes: u64 = service
@@ -109,16 +110,16 @@ fn load_service(image: &ProgramSpec, root: &mut Object, pins: &[Pins]) -> Result
         libbpf_rs::ErrorKind::OutOfMemory | libbpf_rs::ErrorKind::TooBig => {
             XdpError::MapTooLarge { bytes, source }
         }
-        _ => kernel(format!("loading {}", image.program))(source),
+        _ => kernel(format!("cannot load {}", image.program))(source),
     })
 }
 
-/// Makes every map of `object` except its constants and those in `except` reuse its pin, or be pinned when it is
-/// loaded.
+/// Prepares every map of `object`, except its constants and the maps in `except`: if the map is pinned already, the
+/// object will use the pinned map, otherwise the map will be pinned when it is loaded.
 fn pin_maps(object: &mut OpenObject, except: &[&str], pins: &[Pins]) -> Result<(), XdpError> {
     for map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        // Each program has constants of its own. Maps shared with the root program were pinned with it.
+        // Each program has its own constants. Maps that are shared with the root program were pinned together with it.
         if name.contains('.') || except.contains(&name.as_str()) {
             continue;
         }
@@ -129,7 +130,7 @@ fn pin_maps(object: &mut OpenObject, except: &[&str], pins: &[Pins]) -> Result<(
     Ok(())
 }
 
-/// Makes `map` reuse the pin at `path`, which is one of `pins`, or be pinned there when it is loaded.
+/// Makes `map` use the map that is pinned at `path`, or be pinned there when it is loaded. `path` belongs to `pins`.
 fn pin_map(mut map: OpenMapMut<'_>, pins: &Pins, path: &Path) -> Result<(), XdpError> {
     if path.exists() && !same_shape(&map, path)? {
         return Err(XdpError::OtherLayout {
@@ -137,11 +138,11 @@ fn pin_map(mut map: OpenMapMut<'_>, pins: &Pins, path: &Path) -> Result<(), XdpE
             interface: pins.interface().into(),
         });
     }
-    map.set_pin_path(path).map_err(kernel("pinning a map"))
+    map.set_pin_path(path).map_err(kernel("cannot pin a map"))
 }
 
-/// Returns the pins of the first interface where the map `name` is pinned, or `None` if it is pinned nowhere. All other
-/// interfaces that have it must have the same map.
+/// Returns the pins of the first interface at which the map `name` is pinned, or `None` if it is pinned nowhere. Fails
+/// if another interface has a different map of this name.
 fn pinned_at<'a>(name: &str, pins: &'a [Pins]) -> Result<Option<&'a Pins>, XdpError> {
     let mut first: Option<(&Pins, u32)> = None;
     for one in pins {
@@ -157,7 +158,7 @@ fn pinned_at<'a>(name: &str, pins: &'a [Pins]) -> Result<Option<&'a Pins>, XdpEr
     Ok(first.map(|(pins, _)| pins))
 }
 
-/// Pins the maps of a loaded object at every interface that does not have them yet.
+/// Pins the maps of a loaded object at every interface where they are not pinned yet.
 fn pin_everywhere(object: &Object, pins: &[Pins]) -> Result<(), XdpError> {
     for map in object.maps() {
         let name = map.name().to_string_lossy();
@@ -177,7 +178,7 @@ fn pin_everywhere(object: &Object, pins: &[Pins]) -> Result<(), XdpError> {
 
 /// Returns true if the pinned map has the type, key size, value size and number of entries of `map`.
 fn same_shape(map: &OpenMapMut<'_>, path: &Path) -> Result<bool, XdpError> {
-    let pinned = libbpf_rs::MapHandle::from_pinned_path(path).map_err(kernel("opening a pinned map"))?;
+    let pinned = libbpf_rs::MapHandle::from_pinned_path(path).map_err(kernel("cannot open a pinned map"))?;
     Ok(pinned.map_type() == map.map_type()
         && pinned.key_size() == map.key_size()
         && pinned.value_size() == map.value_size()
@@ -191,7 +192,7 @@ pub(super) fn share_maps(next: &mut OpenObject, old: &mut Object, except: &[&str
         if !name.contains('.') && !except.contains(&name.as_str()) {
             wanted
                 .reuse_fd(map(old, &name)?.as_fd())
-                .map_err(kernel("sharing a map"))?;
+                .map_err(kernel("cannot share a map between programs"))?;
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! Pins of one interface: a folder in a BPF file system with the maps and the link, which outlive the daemon. A folder
-//! has at most one owning process. A process that serves several interfaces owns a folder for each, and pins the maps
-//! that they share in every one of them, so that each folder is complete without the others.
+//! Pins of one interface: a directory in a BPF file system with the maps and the link. Pins remain when the daemon
+//! ends. A directory has at most one owning process. A process that serves several interfaces owns a directory for
+//! each, and pins the maps that they share in every one of them, so that each directory is complete by itself.
 
 use super::SERVICES_MAP;
 use super::error::{XdpError, kernel, system};
@@ -13,19 +13,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Name of the link's pin; maps are pinned under their own names.
+/// File name under which the link is pinned; maps are pinned under their own names.
 const LINK: &str = "link";
-/// BPF_FS_MAGIC of linux/magic.h.
+/// Magic number of the BPF file system (BPF_FS_MAGIC of linux/magic.h).
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
-/// Folder of pins that this process owns. Dropping it releases the ownership, and removes the folder if it is empty.
+/// Directory of pins that this process owns. Dropping the value gives up the ownership, and removes an empty directory.
 #[derive(Debug)]
 pub struct Pins {
     path: PathBuf,
     interface: String,
-    /// The open folder, locked by flock so that each interface has one owner.
+    /// The open directory, locked by flock so that each interface has one owner.
     _folder: File,
-    /// True if [`Pins::remove`] was called: another process may own a new folder at the same path since then.
+    /// True if [`Pins::remove`] was called. Another process may own a new directory at the same path since then.
     is_removed: bool,
 }
 
@@ -37,10 +37,10 @@ impl Pins {
     pub fn own(dir: &Path, interface: &str) -> Result<Self, XdpError> {
         let path = folder_of(dir, interface);
         require_bpffs(dir)?;
-        // Another lineside that detaches at this moment may remove the folder between its creation and its lock: try
-        // again.
+        // Another process that detaches at this moment may remove the directory between its creation and its lock, so
+        // the function tries again.
         for _ in 0..100 {
-            fs::create_dir_all(&path).map_err(system(format!("making {}", path.display())))?;
+            fs::create_dir_all(&path).map_err(system(format!("cannot create {}", path.display())))?;
             match lock(&path) {
                 Ok(Some(folder)) => {
                     require_writable(&path)?;
@@ -55,7 +55,7 @@ impl Pins {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Err(XdpError::Owned(interface.into()));
                 }
-                Err(error) => return Err(system(format!("locking {}", path.display()))(error)),
+                Err(error) => return Err(system(format!("cannot lock {}", path.display()))(error)),
             }
         }
         Err(XdpError::Owned(interface.into()))
@@ -95,27 +95,27 @@ impl Pins {
         matches!(locked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Returns the interfaces of `given` that have pinned maps in `dir`, and all others there with the same maps,
-    /// because one process has served them together. Sorted by name.
+    /// Returns the interfaces of `given` that have pinned maps in `dir`, and all other interfaces with pins of the same
+    /// maps, because one process has served all of these together. The list is sorted by name.
     ///
     /// # Errors
-    /// The kernel's error of reading the pins of an interface of `given`.
+    /// The kernel's error if the pins of an interface of `given` cannot be read.
     pub fn together(dir: &Path, given: &[String]) -> Result<Vec<String>, XdpError> {
         let mut maps = Vec::new();
         for name in given {
             maps.extend(map_id(&folder_of(dir, name).join(SERVICES_MAP))?);
         }
-        let mut names = Self::list(dir).map_err(system(format!("reading {}", dir.display())))?;
-        // A folder that cannot be read belongs to another user.
+        let mut names = Self::list(dir).map_err(system(format!("cannot read {}", dir.display())))?;
+        // A directory that cannot be read belongs to another user and is left out.
         let map_of = |name: &str| map_id(&folder_of(dir, name).join(SERVICES_MAP)).unwrap_or_default();
         names.retain(|name| map_of(name).is_some_and(|map| maps.contains(&map)));
         Ok(names)
     }
 
-    /// Returns the id of the map that is pinned here under `name`, or `None` if there is none.
+    /// Returns the id of the map that is pinned for this interface under `name`, or `None` if no such map is pinned.
     ///
     /// # Errors
-    /// The kernel's error of reading the pin.
+    /// The kernel's error if the pin cannot be read.
     pub fn map_id(&self, name: &str) -> Result<Option<u32>, XdpError> {
         map_id(&self.map(name))
     }
@@ -145,19 +145,19 @@ impl Pins {
         self.path.join(LINK)
     }
 
-    /// Returns true if nothing is pinned here yet.
+    /// Returns true if nothing is pinned for this interface yet.
     pub fn is_empty(&self) -> bool {
         fs::read_dir(&self.path).is_ok_and(|mut entries| entries.next().is_none())
     }
 
-    /// Unpins everything and removes the folder. This detaches the link unless another process holds it open.
+    /// Unpins everything and removes the directory. This detaches the link unless another process holds it open.
     ///
     /// # Errors
     /// The system's error.
     pub fn remove(mut self) -> Result<(), XdpError> {
         self.is_removed = true;
-        let what = |path: &Path| system(format!("removing {}", path.display()));
-        // The link goes first, so that no program runs on with maps that are no longer pinned.
+        let what = |path: &Path| system(format!("cannot remove {}", path.display()));
+        // The link is removed first, so that no program keeps running with maps that are no longer pinned.
         match fs::remove_file(self.link()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(what(&self.link())(error)),
             _ => {}
@@ -170,11 +170,11 @@ impl Pins {
         self.remove_folder().map_err(what(&self.path))
     }
 
-    /// Removes the folder, which fails unless it is empty, and the common folder if no other interface has pins.
+    /// Removes the directory if it is empty, and the common directory if no other interface has pins.
     fn remove_folder(&self) -> io::Result<()> {
         fs::remove_dir(&self.path)?;
         if let Some(dir) = self.path.parent() {
-            // Fails while other interfaces have a folder in it.
+            // This fails while other interfaces have a directory in the common one.
             let _ = fs::remove_dir(dir);
         }
         Ok(())
@@ -184,7 +184,7 @@ impl Pins {
 impl Drop for Pins {
     fn drop(&mut self) {
         if !self.is_removed {
-            // Fails if the folder has pins.
+            // This fails if the directory still has pins, which then remain.
             let _ = self.remove_folder();
         }
     }
@@ -195,7 +195,7 @@ fn map_id(path: &Path) -> Result<Option<u32>, XdpError> {
     if !path.exists() {
         return Ok(None);
     }
-    let what = || kernel(format!("opening {}", path.display()));
+    let what = || kernel(format!("cannot open {}", path.display()));
     let map = MapHandle::from_pinned_path(path).map_err(what())?;
     let about = MapInfo::new(map.as_fd()).map_err(what())?;
     Ok(Some(about.info.id))
@@ -205,13 +205,13 @@ fn folder_of(dir: &Path, interface: &str) -> PathBuf {
     dir.join(escaped(interface))
 }
 
-/// Returns the folder name of an interface. The BPF file system refuses dots, so `.` becomes `_d` and `_` becomes `__`.
-/// Different interfaces get different folders, and [`unescaped`] recovers the interface.
+/// Returns the directory name of an interface. The BPF file system refuses dots, so `.` becomes `_d` and `_` becomes
+/// `__`. Different interfaces get different names, and [`unescaped`] converts a name back.
 fn escaped(interface: &str) -> String {
     interface.replace('_', "__").replace('.', "_d")
 }
 
-/// Returns the interface whose folder has this name, or `None` if no interface can have it.
+/// Returns the interface whose directory has this name, or `None` if the name is not a result of [`escaped`].
 fn unescaped(folder: &str) -> Option<String> {
     let mut interface = String::new();
     let mut rest = folder.chars();
@@ -229,10 +229,10 @@ fn unescaped(folder: &str) -> Option<String> {
     Some(interface)
 }
 
-/// Opens and locks a folder. Returns `None` if it was removed in the meantime.
+/// Opens and locks a directory. Returns `None` if another process removed it between the two steps.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let folder = File::open(path)?;
-    // SAFETY: the descriptor is open.
+    // SAFETY: the descriptor of `folder` is open.
     if unsafe { libc::flock(folder.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -243,17 +243,18 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     Ok(same.then_some(folder))
 }
 
-/// Refuses a folder that another user created: the daemon has given up root's privilege to write there nevertheless.
+/// Refuses a directory that another user created. The daemon could not write there after it has given up root's
+/// privileges.
 fn require_writable(path: &Path) -> Result<(), XdpError> {
     let refused = || {
         let path = path.display();
         system(format!(
-            "{path} is another user's: remove it, or give another pin_dir"
+            "{path} belongs to another user: remove it, or set another pin_dir in [datapath]"
         ))
     };
     let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|error| refused()(error.into()))?;
     let wanted = libc::W_OK | libc::X_OK;
-    // SAFETY: the C string outlives the call.
+    // SAFETY: `c_path` is a C string that outlives the call.
     match unsafe { libc::faccessat(libc::AT_FDCWD, c_path.as_ptr(), wanted, libc::AT_EACCESS) } {
         0 => Ok(()),
         _ => Err(refused()(io::Error::last_os_error())),
@@ -266,10 +267,10 @@ fn require_bpffs(dir: &Path) -> Result<(), XdpError> {
         .ancestors()
         .find(|path| path.exists())
         .unwrap_or(Path::new("/"));
-    let folder = File::open(existing).map_err(system(format!("opening {}", existing.display())))?;
-    // SAFETY: statfs is plain data; all zeros is a valid one.
+    let folder = File::open(existing).map_err(system(format!("cannot open {}", existing.display())))?;
+    // SAFETY: statfs is plain data, for which all zeros are a valid value.
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open, and `about` is valid for writing.
+    // SAFETY: the descriptor of `folder` is open, and `about` is valid for writing.
     let result = unsafe { libc::fstatfs(folder.as_raw_fd(), &mut about) };
     if result == 0 && about.f_type as i64 == BPF_FS_MAGIC {
         return Ok(());
@@ -282,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_named_so_that_interfaces_are_found_again() {
+    fn the_name_of_a_directory_can_be_converted_back_to_the_interface() {
         for (interface, folder) in [
             ("eth0", "eth0"),
             ("eth0.100", "eth0_d100"),
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn other_folders_are_nobodys() {
+    fn a_directory_with_another_name_belongs_to_no_interface() {
         for folder in ["eth0_100", "eth0_", "eth0.100", "_x"] {
             assert_eq!(unescaped(folder), None, "{folder}");
         }

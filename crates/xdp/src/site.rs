@@ -8,11 +8,11 @@ use lineside_wire::endpoint::{ADDRESSES_MAX, Endpoint};
 pub struct Site {
     /// The interface.
     pub interface: Interface,
-    /// Ports of the services that answer there; requests to the others pass to the kernel.
+    /// Ports of the services that answer at this interface. Requests to other services are passed to the kernel.
     pub ports: Vec<u16>,
 }
 
-/// Returns the bytes of `struct ls_endpoint` in `xdp/root.h`.
+/// Returns the value of the endpoint map: the bytes of `struct ls_endpoint` in `xdp/root.h`.
 pub fn endpoint_bytes(endpoint: &Endpoint, ports: &[u16; SLOTS]) -> Vec<u8> {
     let mut value = Vec::with_capacity(224);
     value.extend_from_slice(&endpoint.mac);

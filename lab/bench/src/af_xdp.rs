@@ -1,5 +1,5 @@
-//! AF_XDP client: it writes whole frames and bypasses the socket stack, in copy mode (the only mode of veth). One of
-//! the two modules with `unsafe` in this crate.
+//! AF_XDP client: it writes whole frames and bypasses the socket stack. It uses copy mode, the only mode that a veth
+//! interface supports. One of the two modules with `unsafe` in this crate.
 
 use crate::bpf::{Generator, SPV_FRAME_BYTES, SendPlan, template};
 use crate::client::{ClosedLoop, Flight, Tally};
@@ -16,17 +16,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 const FRAME_BYTES: usize = 2048;
-/// Number of frames of each direction, and of entries of each ring.
+/// Number of frames for each direction, and number of entries of each ring.
 const FRAMES: u32 = 1024;
 const PAYLOAD_AT: usize = SPV_FRAME_BYTES - 32;
 const BURST: usize = 64;
-/// Maximum time to wait for a queue to become free.
+/// Maximum time to wait until the interface's queue is free.
 const BIND_TIMEOUT: Duration = Duration::from_secs(2);
-/// Pause between two attempts to bind.
+/// Pause between two attempts to bind the socket.
 const BIND_PAUSE: Duration = Duration::from_millis(20);
 
-/// Sends the workload through an AF_XDP socket. The calling thread is in the client's namespace; `interface` is the
-/// index of the client's interface.
+/// Sends the workload through an AF_XDP socket. The calling thread must be in the client's namespace; `interface` is
+/// the index of the client's interface.
 pub fn run(generator: &Generator, interface: u32, workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
     let program = generator.program("bench_xsk")?;
     let _attached = sys::attach_native(program.as_fd(), interface).map_err(io("attaching bench_xsk"))?;
@@ -72,7 +72,7 @@ pub fn run(generator: &Generator, interface: u32, workload: &Workload, plan: Clo
     }
 }
 
-/// Memory that stays mapped while this value exists.
+/// Memory that stays mapped as long as this value exists.
 struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
@@ -90,7 +90,7 @@ impl Mapping {
             ),
         };
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses.
+        // SAFETY: the kernel chooses the address of this new mapping, so no existing memory is affected.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, fd, offset) };
         match NonNull::new(start.cast::<u8>()) {
             Some(start) if start.as_ptr() != libc::MAP_FAILED.cast() => Ok(Self { start, bytes }),
@@ -101,12 +101,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: unmaps exactly the mapped range, and no reference into it exists any more.
+        // SAFETY: the call unmaps exactly the range that `new` mapped, and no reference into the range exists any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// Ring of a socket with entries `T`; this process owns one side and the kernel the other.
+/// Ring of a socket with entries of type `T`. This process owns one side of the ring, and the kernel owns the other.
 struct Ring<T> {
     memory: Mapping,
     offsets: libc::xdp_ring_offset,
@@ -125,7 +125,7 @@ impl<T: Copy> Ring<T> {
 
     fn word(&self, offset: u64) -> &AtomicU32 {
         debug_assert!(offset as usize + 4 <= self.memory.bytes);
-        // SAFETY: the kernel places an aligned u32 at this offset; it is only ever accessed atomically.
+        // SAFETY: the kernel places an aligned u32 at this offset, and all accesses to it are atomic.
         unsafe { AtomicU32::from_ptr(self.memory.start.as_ptr().add(offset as usize).cast()) }
     }
 
@@ -157,7 +157,7 @@ impl<T: Copy> Ring<T> {
         self.producer().store(producer, Ordering::Release);
     }
 
-    /// Takes all entries that the kernel has published.
+    /// Takes all entries that the kernel has published, and passes each one to `take`.
     fn drain(&self, mut take: impl FnMut(T)) {
         let (from, to) = (
             self.consumer().load(Ordering::Relaxed),
@@ -171,8 +171,8 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-/// AF_XDP socket on queue 0. The first half of its frames is for receiving; the second half, written once, is for
-/// sending.
+/// AF_XDP socket on queue 0. The first half of its frames is for receiving. The second half is for sending, and is
+/// written once.
 struct Socket {
     fd: OwnedFd,
     area: Mapping,
@@ -194,7 +194,7 @@ impl Socket {
         // SAFETY: the kernel returned this new descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let area = Mapping::new(2 * FRAMES as usize * FRAME_BYTES, None)?;
-        // SAFETY: xdp_umem_reg is a plain C struct; all zeros is a valid one.
+        // SAFETY: xdp_umem_reg is a plain C struct, for which zeros in all bytes are a valid value.
         let mut registration: libc::xdp_umem_reg = unsafe { mem::zeroed() };
         registration.addr = area.start.as_ptr() as u64;
         registration.len = area.bytes as u64;
@@ -235,8 +235,8 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Binds the socket to queue 0. The queue stays busy for a while after the socket of the last contestant was
-    /// closed, until the kernel has released it.
+    /// Binds the socket to queue 0. The kernel releases the queue only some time after the socket of the previous
+    /// contestant was closed, so the call is repeated until then.
     fn bind(&self, interface: u32) -> std::io::Result<()> {
         let deadline = Instant::now() + BIND_TIMEOUT;
         loop {
@@ -250,7 +250,7 @@ impl Socket {
     }
 
     fn try_bind(&self, interface: u32) -> std::io::Result<()> {
-        // SAFETY: sockaddr_xdp is a plain C struct; all zeros is queue 0.
+        // SAFETY: sockaddr_xdp is a plain C struct; with zeros in all bytes it means queue 0.
         let mut address: libc::sockaddr_xdp = unsafe { mem::zeroed() };
         address.sxdp_family = libc::AF_XDP as u16;
         address.sxdp_flags = libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP;
@@ -265,7 +265,7 @@ impl Socket {
         }
     }
 
-    /// Writes into a frame that this process owns.
+    /// Writes bytes into a frame that this process owns.
     fn write(&self, frame: u64, at: usize, bytes: &[u8]) {
         let from = frame as usize + at;
         assert!(
@@ -282,7 +282,7 @@ impl Socket {
         };
     }
 
-    /// Takes back the frames that have been sent. Returns the number of requests that may be sent now.
+    /// Takes back the frames that the kernel has sent. Returns the number of requests that may be sent now.
     fn begin_sending(&mut self) -> usize {
         let free = &mut self.free;
         self.completion.drain(|frame| free.push(frame));
@@ -310,13 +310,13 @@ impl Socket {
         let is_queued = self.tx.consumer().load(Ordering::Acquire) != self.tx_at;
         if is_queued && self.tx.needs_wakeup() {
             let (fd, none) = (self.fd.as_raw_fd(), std::ptr::null());
-            // An error leaves the requests queued, and the next round tries again.
-            // SAFETY: an empty message without an address.
+            // If the call fails, the requests remain queued, and the next round sends them.
+            // SAFETY: the message is empty and has no address, so the kernel reads no memory.
             unsafe { libc::sendto(fd, none, 0, libc::MSG_DONTWAIT, none.cast(), 0) };
         }
     }
 
-    /// Passes every received frame to `show`, then returns the frame to the kernel.
+    /// Passes the bytes of every received frame to `show`, then returns the frame to the kernel.
     fn receive(&mut self, mut show: impl FnMut(&[u8])) {
         let mut producer = self.fill.producer().load(Ordering::Relaxed);
         self.rx.drain(|entry| {
@@ -352,7 +352,7 @@ fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T) -> std::io::Result<()> {
 }
 
 fn offsets(fd: &OwnedFd) -> std::io::Result<libc::xdp_mmap_offsets> {
-    // SAFETY: xdp_mmap_offsets is a plain C struct; all zeros is a valid one.
+    // SAFETY: xdp_mmap_offsets is a plain C struct, for which zeros in all bytes are a valid value.
     let mut offsets: libc::xdp_mmap_offsets = unsafe { mem::zeroed() };
     let mut bytes = size_of::<libc::xdp_mmap_offsets>() as libc::socklen_t;
     let place = (&raw mut offsets).cast();
@@ -370,7 +370,7 @@ fn offsets(fd: &OwnedFd) -> std::io::Result<libc::xdp_mmap_offsets> {
         0 if bytes as usize == size_of::<libc::xdp_mmap_offsets>() => Ok(offsets),
         0 => Err(Error::new(
             ErrorKind::Unsupported,
-            "the kernel has another layout of AF_XDP rings; Linux 5.4 or later is needed",
+            "the kernel reports an unknown layout of AF_XDP rings; use Linux 5.4 or later",
         )),
         _ => Err(Error::last_os_error()),
     }

@@ -1,4 +1,5 @@
-//! BPF object of the generators, and its state as bytes: the twin of the structs in `bpf/generator.bpf.c`.
+//! BPF object of the load generators, and encoding of its state. The layout must equal that of the structs in
+//! `bpf/generator.bpf.c`.
 
 use crate::error::{BenchError, Result, bpf};
 use crate::netns::{CLIENT_ADDRESS, CLIENT_MAC, SERVER_ADDRESS, SERVER_MAC};
@@ -16,22 +17,22 @@ use zerocopy::IntoBytes;
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/generator.bpf.o"));
 
 const HEAD_BYTES: usize = 42;
-/// Bytes of a frame with a request in the paper's format.
+/// Size of a frame with a request in the paper's format, in bytes.
 pub const SPV_FRAME_BYTES: usize = HEAD_BYTES + 32;
 /// memcached's UDP frame header (request 1, datagram 0 of 1), and the command.
 pub const MC_HEAD: [u8; 12] = *b"\x00\x01\x00\x00\x00\x01\x00\x00get ";
-/// Bytes of a frame with a memcached `get` of a 32-byte key.
+/// Size of a frame with a memcached `get` of a 32-byte key, in bytes.
 pub const MC_FRAME_BYTES: usize = HEAD_BYTES + MC_HEAD.len() + 32 + 2;
-/// Bytes of a frame with a native request for the proof of a transaction in a block of 2,048.
+/// Size of a frame with a native request for the proof of a transaction in a block of 2,048 transactions, in bytes.
 const PROOF_FRAME_BYTES: usize = HEAD_BYTES + size_of::<NativeHeader>() + PROOF_BODY_BYTES;
 const PROOF_BODY_BYTES: usize = size_of::<ProofReply>() + 11 * 32;
 const SEND_BYTES: usize = 128;
 const BUCKETS: usize = 1024;
 const SEEN_BYTES: usize = 48 + 8 * BUCKETS;
-/// Sampling interval of latencies: one request in this many is timed.
+/// Sampling interval of latencies: the generator times one request in this many.
 pub const SAMPLE: u64 = 16;
 const STAMPS: usize = 32_768 / SAMPLE as usize;
-/// Number of entries that one system call writes to the stream.
+/// Number of entries of the stream that one system call writes into the BPF map.
 const STREAM_BATCH: usize = 1 << 16;
 const ZERO: [u8; 4] = 0u32.to_ne_bytes();
 
@@ -44,36 +45,36 @@ pub struct Generator {
     next: MapHandle,
 }
 
-/// Ends of a path of hashes from a transaction to the root: the twin of `struct bench_path`.
+/// First and last hash of the path from a transaction to the Merkle root; the same layout as `struct bench_path`.
 #[derive(Clone, Copy, Debug)]
 pub struct PathEnds {
     /// The transaction's sibling.
     pub first: Hash,
-    /// The root's child.
+    /// The child of the root.
     pub last: Hash,
 }
 
-/// Content of `struct bench_send` before a run.
+/// Values that are written to `struct bench_send` before a run.
 #[derive(Clone, Copy, Debug)]
 pub struct SendPlan {
     /// UDP port of the server.
     pub port: u16,
-    /// Requests are in memcached's protocol.
+    /// True if requests are in memcached's protocol.
     pub memcached: bool,
-    /// Requests are native requests for proofs, sent by `bench_rewrite_proof` and `bench_live_proof`.
+    /// True if requests are native requests for proofs, which `bench_rewrite_proof` and `bench_live_proof` send.
     pub proof: bool,
-    /// log2 of the number of distinct entries that are queried in turn; 0: always the same entry.
+    /// log2 of the number of distinct entries that are queried in turn; 0 means that the same entry is always queried.
     pub entry_bits: u32,
     /// Number of the call whose start is recorded in [`SentCounts::last_ns`].
     pub last: u64,
-    /// Replies must equal the request.
+    /// True if replies must equal the request.
     pub echo: bool,
 }
 
-/// Content of `struct bench_send` after a run.
+/// Values that are read from `struct bench_send` after a run.
 #[derive(Clone, Copy, Debug)]
 pub struct SentCounts {
-    /// Number of requests that left.
+    /// Number of requests that the generator sent.
     pub requests: u64,
     /// Time at which the first request left, by CLOCK_MONOTONIC.
     pub first_ns: u64,
@@ -81,14 +82,14 @@ pub struct SentCounts {
     pub last_ns: u64,
 }
 
-/// Content of `struct bench_seen` after a run.
+/// Values that are read from `struct bench_seen` after a run.
 #[derive(Clone, Debug)]
 pub struct SeenCounts {
-    /// Replies with the right root.
+    /// Number of replies with the right root.
     pub right: u64,
-    /// Replies with another root or of another length.
+    /// Number of replies with another root or of another length.
     pub wrong: u64,
-    /// Replies that report an unknown TXID.
+    /// Number of replies that report an unknown TXID.
     pub unknown: u64,
     /// Arrival of the last timed reply, by CLOCK_MONOTONIC.
     pub last_ns: u64,
@@ -122,7 +123,7 @@ impl Generator {
         })
     }
 
-    /// Writes the expected paths of the replies to requests for proofs, in the order of the stream.
+    /// Writes the paths that the replies to requests for proofs must have, in the order of the stream.
     pub fn write_paths(&self, paths: impl Iterator<Item = PathEnds>) -> Result<()> {
         let paths: Vec<u8> = paths.flat_map(|path| [path.first, path.last].concat()).collect();
         let count = paths.len() / size_of::<PathEnds>();
@@ -142,7 +143,7 @@ impl Generator {
             .map_err(crate::error::io("opening a generator"))
     }
 
-    /// Attaches a program that passes everything to an interface of the calling thread's namespace.
+    /// Attaches a program that passes every frame on to an interface of the calling thread's namespace.
     pub fn attach_pass(&self, interface: u32) -> Result<OwnedFd> {
         let pass = self.program("bench_pass")?;
         sys::attach_native(pass.as_fd(), interface).map_err(crate::error::io("attaching bench_pass"))
@@ -216,7 +217,7 @@ impl Generator {
     }
 }
 
-/// Returns a frame with the header of every request; UDP checksum 0 means none.
+/// Returns a frame with the header of every request. Its UDP checksum is 0, which means that there is none.
 pub fn template(plan: &SendPlan) -> Vec<u8> {
     let bytes = match plan {
         SendPlan { memcached: true, .. } => MC_FRAME_BYTES,
@@ -240,17 +241,18 @@ pub fn template(plan: &SendPlan) -> Vec<u8> {
     frame
 }
 
-/// Returns 32 printable bytes for a TXID: six bits of each byte.
+/// Returns the 32 printable bytes that represent a TXID in memcached's protocol. Each of them encodes six bits of a
+/// byte.
 pub fn memcached_key(txid: &Hash) -> Hash {
     txid.map(|byte| b'0' + (byte & 63))
 }
 
-/// Returns the middle of a bucket of `struct bench_seen`.
+/// Returns the middle of a bucket of `struct bench_seen`, in nanoseconds.
 pub fn bucket_ns(bucket: usize) -> u64 {
     let (octave, part) = (bucket as u64 / 16, bucket as u64 % 16);
     match octave {
         0 => part,
-        // log2 is octave + 3: 16 parts of 2^(log2 - 4) each.
+        // log2 of the values in these buckets is octave + 3; each bucket has 2^(log2 - 4) of them.
         1..=60 => ((16 + part) << (octave - 1)) + (1 << (octave - 1)) / 2,
         _ => u64::MAX,
     }
@@ -291,7 +293,7 @@ fn read(map: &MapHandle, bytes: usize) -> Result<Vec<u8>> {
         .map_err(bpf("reading what a run did"))?;
     let value = value.filter(|value| value.len() >= bytes);
     value.ok_or_else(|| {
-        BenchError::Void("the BPF generators and this binary are not of the same build".into())
+        BenchError::Void("the BPF generators do not match this program; build `lineside-lab` again".into())
     })
 }
 

@@ -1,4 +1,5 @@
-//! Software clients: the requests, those in flight, and the check of replies; and the socket client.
+//! Parts that all software clients share: the requests, those in flight, and the check of replies; and the socket
+//! client.
 
 use crate::error::{Result, io};
 use crate::netns::SERVER_ADDRESS;
@@ -9,15 +10,15 @@ use lineside_wire::SPV_PORT;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// Time in nanoseconds after which a request without a reply is lost. Other work of a shared machine has delayed a
-/// server by 440 ms.
+/// Time in nanoseconds after which a request without a reply counts as lost. It is long because other work on a shared
+/// machine has delayed a server by 440 ms.
 pub const LOST_AFTER_NS: u64 = 2_000_000_000;
-/// Maximum number of requests in flight; replies are matched by the numbers of their blocks.
+/// Maximum number of requests in flight. A reply is matched with its request by the number of its block.
 pub const WINDOW_MAX: usize = BLOCKS / 2;
 
-/// Bytes of a request in the paper's format.
+/// Size of a request in the paper's format, in bytes.
 const REQUEST_BYTES: u16 = 32;
-/// Maximum latency of the histograms in nanoseconds; longer latencies count as this.
+/// Maximum latency in the histograms, in nanoseconds. Longer latencies count as this value.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
 /// Returns an empty histogram of nanoseconds, with a precision of 1 %.
@@ -25,32 +26,32 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NS_MAX, 2).expect("the bounds are valid")
 }
 
-/// Counts of a run.
+/// Counts of one run.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Number of requests that left.
+    /// Number of requests that the client sent.
     pub sent: u64,
-    /// Right replies.
+    /// Number of replies with the expected bytes.
     pub right: u64,
-    /// Replies with other bytes than expected.
+    /// Number of replies with other bytes than expected.
     pub wrong: u64,
-    /// Requests without a reply in time.
+    /// Number of requests that got no reply in time.
     pub lost: u64,
-    /// Duration in nanoseconds.
+    /// Duration of the run in nanoseconds.
     pub took_ns: u64,
-    /// Latency of right replies, in ns.
+    /// Latencies of the right replies, in nanoseconds.
     pub latency: Histogram<u64>,
 }
 
 impl Tally {
-    /// Returns the right replies per second.
+    /// Returns the number of right replies per second.
     pub fn rps(&self) -> f64 {
         self.right as f64 * 1e9 / self.took_ns.max(1) as f64
     }
 }
 
-/// Detector of a wait without replies. A thread that was not scheduled for long has lost nothing yet, since replies may
-/// be in its socket. A wait has failed only if the thread has polled again after the time-out.
+/// Detector of a wait without replies. If the thread was not scheduled for a long time, replies may be in its socket. A
+/// wait has therefore failed only if the thread has polled the socket again after the time-out without success.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
     since_ns: u64,
@@ -66,8 +67,8 @@ impl Wait {
         }
     }
 
-    /// Returns whether no reply arrived for `patience_ns`, nor in the poll after that. The caller calls this between
-    /// any two polls.
+    /// Returns whether no reply arrived for `patience_ns`, nor in the poll after that time. The caller calls this
+    /// function between any two polls.
     pub fn is_in_vain(&mut self, now_ns: u64, patience_ns: u64) -> bool {
         let was_over = self.is_over;
         self.is_over = now_ns.saturating_sub(self.since_ns) > patience_ns;
@@ -75,16 +76,16 @@ impl Wait {
     }
 }
 
-/// Closed loop: at most `window` requests are in flight.
+/// Parameters of a closed loop: a client that has at most `window` requests in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct ClosedLoop {
-    /// Requests in flight.
+    /// Maximum number of requests in flight.
     pub window: usize,
     /// Expected content of replies.
     pub expect: Expect,
-    /// Time to run before replies are counted.
+    /// Time in which the client sends requests and does not count replies.
     pub warm_up: Duration,
-    /// Time for which replies are counted.
+    /// Time in which the client counts replies.
     pub duration: Duration,
 }
 
@@ -94,7 +95,7 @@ struct RequestInFlight {
     sent_ns: u64,
 }
 
-/// Requests in flight, indexed by the numbers of their blocks.
+/// Closed loop that is running. It stores the requests in flight by the numbers of their blocks.
 pub struct Flight<'a> {
     workload: &'a Workload,
     plan: ClosedLoop,
@@ -109,7 +110,7 @@ pub struct Flight<'a> {
 }
 
 impl<'a> Flight<'a> {
-    /// Returns a run without requests.
+    /// Returns a closed loop that has not sent a request yet.
     pub fn new(workload: &'a Workload, plan: ClosedLoop) -> Self {
         let now_ns = sys::now_ns();
         let counts_from_ns = now_ns + plan.warm_up.as_nanos() as u64;
@@ -135,14 +136,14 @@ impl<'a> Flight<'a> {
         }
     }
 
-    /// Returns the number of requests that may leave now; `None`: the run is over.
+    /// Returns the number of requests that may be sent now; `None` if the run is over.
     pub fn room(&mut self, now_ns: u64) -> Option<usize> {
         if !self.is_warm && now_ns >= self.counts_from_ns {
             self.is_warm = true;
             self.counts_from_ns = now_ns;
             self.ends_ns = now_ns + self.plan.duration.as_nanos() as u64;
-            // The warm-up ends: `right`, `sent` and the latencies start again. Losses and wrong replies of the warm-up
-            // still count.
+            // The warm-up ends here: `right`, `sent` and the latencies start again. Losses and wrong replies of the
+            // warm-up still count.
             (self.tally.right, self.tally.sent) = (0, self.in_flight as u64);
             self.tally.latency.reset();
         }
@@ -152,7 +153,7 @@ impl<'a> Flight<'a> {
             self.in_flight = 0;
             self.wait = Wait::new(now_ns);
         }
-        // At least one request is sent, even if this thread runs very late.
+        // The client sends at least one request, even if this thread runs very late.
         if now_ns < self.ends_ns || !self.is_warm || self.tally.sent == 0 {
             return Some(self.plan.window - self.in_flight);
         }
@@ -160,7 +161,7 @@ impl<'a> Flight<'a> {
         (self.in_flight > 0).then_some(0)
     }
 
-    /// Returns the next request and counts it as sent at `now_ns`. `None`: a request of the same block is still in
+    /// Returns the next request and counts it as sent at `now_ns`. Returns `None` if a request of the same block is in
     /// flight.
     pub fn ask(&mut self, now_ns: u64) -> Option<&'a [u8; 32]> {
         let place = &mut self.asked[self.next as usize % self.workload.places()];
@@ -181,7 +182,7 @@ impl<'a> Flight<'a> {
         Some(request)
     }
 
-    /// Takes back the newest `count` requests, which were not sent.
+    /// Takes back the last `count` requests, which could not be sent.
     pub fn take_back(&mut self, count: usize) {
         for _ in 0..count {
             self.next -= 1;
@@ -206,7 +207,7 @@ impl<'a> Flight<'a> {
                 self.tally.right += 1;
                 self.tally.latency.saturating_record(now_ns - asked.sent_ns);
             }
-            // The request was given up and counted as lost; the reply is late.
+            // The client gave the request up and counted it as lost, so this reply is late.
             None if self.tally.lost > 0 => (),
             _ => self.tally.wrong += 1,
         }
@@ -219,9 +220,9 @@ impl<'a> Flight<'a> {
     }
 }
 
-/// Runs a closed loop over one socket without blocking. All requests that may leave are sent by one call (UDP_SEGMENT,
-/// which costs the client less than sendmmsg and sends the same datagrams), and replies are received by recvmmsg. The
-/// calling thread is in the client's namespace.
+/// Runs a closed loop over one socket without blocking. One call sends all requests that may be sent (UDP_SEGMENT,
+/// which costs the client less than sendmmsg and sends the same datagrams), and recvmmsg receives the replies. The
+/// calling thread must be in the client's namespace.
 pub fn socket(workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(io("binding the client's socket"))?;
     socket
@@ -259,7 +260,7 @@ pub fn socket(workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
     }
 }
 
-/// Runs a closed loop with one request in flight, by send and recv.
+/// Runs a closed loop with one request in flight, with the calls send and recv.
 fn one_by_one(socket: &UdpSocket, mut flight: Flight<'_>) -> Result<Tally> {
     socket
         .set_nonblocking(true)
@@ -294,10 +295,13 @@ mod tests {
             !wait.is_in_vain(5_000, 10),
             "the thread was not scheduled in between"
         );
-        assert!(wait.is_in_vain(5_001, 10), "he looked");
+        assert!(
+            wait.is_in_vain(5_001, 10),
+            "the client has polled since the time-out"
+        );
         let mut wait = Wait::new(100);
         assert!(!wait.is_in_vain(5_000, 10));
         wait = Wait::new(5_000);
-        assert!(!wait.is_in_vain(5_005, 10), "a reply came");
+        assert!(!wait.is_in_vain(5_005, 10), "a reply has arrived");
     }
 }

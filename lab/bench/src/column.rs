@@ -1,6 +1,6 @@
-//! `lineside-lab bench column`: the cost of a packet in the fast path by request, keys and rows held; rows and ranges
-//! read from HBase, from the socket datapath and from the XDP datapath; and the effect of lower hit rates and of
-//! writes.
+//! `lineside-lab bench column` measures the cost of a packet in the fast path for several requests, key lengths and
+//! numbers of rows; rows and ranges read from HBase, from the socket datapath and from the XDP datapath; and the effect
+//! of lower hit rates and of writes.
 
 mod client;
 mod contestants;
@@ -30,37 +30,37 @@ use per_packet::{CASES, PerPacket};
 use report::Measured;
 use std::time::Duration;
 
-/// Part of the scenario that can be measured alone.
+/// Part of the scenario that can be measured without the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScenarioPart {
     /// Cost of a packet in the XDP program.
     Packets,
-    /// Cost of the coprocessor for HBase's puts.
+    /// Cost that change notifications by the coprocessor add to HBase's puts.
     Told,
 }
 
 /// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Seed of the rows that are drawn; for each seed, all contestants are asked for the same rows.
+    /// Seed of the rows that are drawn. With one seed, every contestant gets requests for the same rows.
     pub seed: u64,
-    /// Rounds of the cost of a packet, which is reported as minimum and median.
+    /// Number of rounds that measure the cost of a packet; the report has the minimum and the median.
     pub rounds: usize,
-    /// Calls in each round.
+    /// Number of calls of the program in each round.
     pub calls: u32,
-    /// Rounds of the contestants; figures are their medians.
+    /// Number of rounds of the contestants; figures are their medians.
     pub contest_rounds: usize,
-    /// Duration of each run of a contestant in a round.
+    /// Duration of the run of each contestant in a round.
     pub duration: Duration,
-    /// Time for which HBase is warmed up with each kind of request.
+    /// Time for which the benchmark sends each kind of request to HBase before it measures.
     pub warm_up: Duration,
-    /// Duration of the warm-up, and then of the measurement, of each point of a sweep.
+    /// Duration of the warm-up of each point of a sweep, and of its measurement.
     pub point: Duration,
-    /// Puts of each kind in a round.
+    /// Number of puts of each kind in a round.
     pub puts: u32,
-    /// Part that is measured alone; `None`: everything.
+    /// Part that is measured alone; `None` measures everything.
     pub only: Option<ScenarioPart>,
-    /// Plan of YCSB, which is run instead of everything else.
+    /// Plan of YCSB, which then replaces everything else.
     pub ycsb: Option<ycsb::Plan>,
 }
 
@@ -82,8 +82,8 @@ impl Default for Options {
 }
 
 impl ycsb::Plan {
-    /// Returns the plan of the workloads, which takes half an hour, or five minutes if `quick`. A client in Java is
-    /// slow in its first seconds.
+    /// Returns the plan of the workloads, which takes half an hour, or five minutes if `quick` is true. Runs must not
+    /// be shorter, because a client in Java is slow in its first seconds.
     pub fn of(workloads: String, quick: bool) -> Self {
         let (rounds, seconds) = if quick { (1, 6) } else { (3, 30) };
         Self {
@@ -113,7 +113,8 @@ impl Options {
 /// Measures everything, and calls `progress` before each step.
 ///
 /// # Errors
-/// The process has no root rights or no BPF; [`Void`](crate::error::BenchError::Void) if a reply is missing.
+/// Fails if the process has no root rights or no BPF, and with [`Void`](crate::error::BenchError::Void) if a reply is
+/// missing.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let machine = Machine::read();
     if machine.cores < 2 {
@@ -153,7 +154,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let mut samples = Samples::new();
     for round in 0..contest_rounds {
         for place in 0..runs.len() {
-            // Each round begins at another run, so that no contestant always follows the same one.
+            // Each round begins with another run, so that no contestant always runs after the same one.
             let run = runs[(place + round * 5) % runs.len()];
             tell("contestants");
             let tally = field.run(run, options.duration)?;

@@ -1,5 +1,6 @@
-//! `lineside-lab bench electrum`: Merkle proofs by the Electrum protocol over TCP, from Lineside and from ElectrumX
-//! over the same chain; and the time from a node's announcement of a block to the first answer of the fast path.
+//! `lineside-lab bench electrum` measures Merkle proofs by the Electrum protocol over TCP, from Lineside and from
+//! ElectrumX over the same chain; and the time from a node's announcement of a block to the first answer of the fast
+//! path.
 //!
 //! ```text
 //!   core 0: this process                                  core 1: the servers, one driven at a time
@@ -28,7 +29,7 @@ use std::time::Duration;
 
 /// Number of transactions in each block, as in the paper.
 const TRANSACTIONS: u32 = 2048;
-/// Core of the client and of the node; the servers run on the other one.
+/// Core of the client and of the node; the servers run on another core.
 const CLIENT_CORE: usize = 0;
 const SERVER_CORE: usize = 1;
 
@@ -39,17 +40,18 @@ pub struct Options {
     pub seed: u64,
     /// Path of the program `lineside`.
     pub program: PathBuf,
-    /// Path of the program `electrumx_server`; `None`: from `LINESIDE_ELECTRUMX` or the search path.
+    /// Path of the program `electrumx_server`. If it is `None`, the path is taken from `LINESIDE_ELECTRUMX` or the
+    /// search path.
     pub electrumx: Option<PathBuf>,
-    /// Folder for the servers' data, which is removed at the end.
+    /// Folder for the data of the servers; the benchmark removes the data at the end.
     pub folder: PathBuf,
     /// Number of blocks of the chain.
     pub blocks: u32,
-    /// Rounds; figures are their medians.
+    /// Number of rounds; figures are their medians.
     pub rounds: usize,
-    /// Time of the warm-up, and of each contestant in a round.
+    /// Duration of the warm-up, and of the run of each contestant in a round.
     pub duration: Duration,
-    /// Number of blocks that are announced.
+    /// Number of blocks that the node announces.
     pub announcements: usize,
 }
 
@@ -80,7 +82,7 @@ impl Options {
     }
 }
 
-/// Rounds of all contestants; a contestant that is not available has the reason instead.
+/// Counts of all rounds of each contestant, or the reason why a contestant is not available.
 pub(crate) struct Rounds {
     pub lineside: Vec<Round>,
     pub electrumx: std::result::Result<Vec<Round>, String>,
@@ -89,13 +91,13 @@ pub(crate) struct Rounds {
 /// Measures everything, and calls `progress` before each step.
 ///
 /// # Errors
-/// The program `lineside` does not exist, or a server does not start.
+/// Fails if the program `lineside` does not exist, or if a server does not start.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     run_with(options, progress, &mut |_, _| Ok(()))
 }
 
-/// Measures everything together with other contestants. Each round ends with a call of `others` with the blocks of the
-/// chain, each of 2,048 transactions, and the number of the round.
+/// Measures everything together with other contestants. Each round ends with a call of `others`, which receives the
+/// blocks of the chain, each of 2,048 transactions, and the number of the round.
 pub(crate) fn run_with(
     options: &Options,
     progress: &mut dyn FnMut(Progress),
@@ -139,7 +141,7 @@ pub(crate) fn run_with(
     };
     for round in 0..options.rounds {
         let seed = options.seed + 1 + round as u64;
-        // The contestants take turns to begin a round.
+        // The contestant that begins the round alternates.
         for place in 0..2 {
             tell("get_merkle");
             if (place + round) % 2 == 0 {

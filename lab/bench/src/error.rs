@@ -3,10 +3,10 @@
 use lineside_xdp::XdpError;
 use std::io;
 
-/// Reason for which a benchmark stopped.
+/// Reason why a benchmark stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The process is not root, which namespaces and native XDP need.
+    /// The process is not root. Network namespaces and native XDP need root.
     #[error("this benchmark creates network namespaces and attaches XDP programs: run it as root ({0})")]
     NotAllowed(io::Error),
     /// A system call failed.
@@ -31,12 +31,12 @@ pub enum BenchError {
     /// The machine has one core, but client and server each need one.
     #[error("this benchmark needs two cores: one for the client, one for the server")]
     TooFewCores,
-    /// A command failed.
+    /// An external command failed.
     #[error("`{command}` failed: {said}")]
     Command {
-        /// The command line.
+        /// Command line of the command.
         command: String,
-        /// Its standard error.
+        /// Standard error of the command.
         said: String,
     },
     /// The chain store failed.
@@ -45,17 +45,17 @@ pub enum BenchError {
     /// A block was not accepted, or the ledger failed.
     #[error("fabric: {0}")]
     Fabric(#[from] lineside_fabric::ledger::LedgerError),
-    /// A figure cannot be measured on this machine.
+    /// A figure cannot be measured on this machine. The field is the reason.
     #[error("not measured: {0}")]
     NotMeasured(String),
-    /// A figure would be meaningless.
+    /// A figure would be meaningless. The field is the reason.
     #[error("void: {0}")]
     Void(String),
 }
 
 impl BenchError {
-    /// Returns true if this machine or this user cannot run the benchmark at all: no root, no BPF, one core, or a
-    /// comparison system that is not installed.
+    /// Returns true if this machine or this user cannot run the benchmark at all: no root rights, no BPF, only one
+    /// core, or a compared system that is not installed.
     pub const fn is_of_the_machine(&self) -> bool {
         matches!(
             self,
@@ -67,7 +67,7 @@ impl BenchError {
     }
 }
 
-/// Result of the steps of a benchmark.
+/// Result of a step of a benchmark.
 pub type Result<T> = std::result::Result<T, BenchError>;
 
 /// Returns a function for `map_err` that adds the action to an I/O error.
@@ -78,12 +78,12 @@ pub fn io(what: &'static str) -> impl FnOnce(io::Error) -> BenchError {
     }
 }
 
-/// Converts an error, after which the figures are meaningless; for `map_err`.
+/// Converts an error after which the figures are meaningless; for `map_err`.
 pub fn void(error: impl std::fmt::Display) -> BenchError {
     BenchError::Void(error.to_string())
 }
 
-/// Converts an error of HBase or of the other Java programs, for `map_err`. A missing installation becomes
+/// Converts an error of HBase or of another Java program, for `map_err`. A missing installation becomes
 /// [`BenchError::NotMeasured`].
 pub fn java(error: lineside_hbase_mini::Error) -> BenchError {
     use lineside_hbase_mini::Error;

@@ -1,4 +1,4 @@
-//! XDP datapath as a contestant. Only this module of the benchmark uses `lineside_xdp`.
+//! XDP datapath as a contestant. Only this module of the benchmark uses the crate `lineside_xdp`.
 
 use crate::error::{BenchError, Result, io, void};
 use crate::netns::{NamespacePair, SERVER_ADDRESS, SERVER_INTERFACE, SERVER_MAC};
@@ -19,14 +19,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Number of blocks in the measurement of proofs, of 2,048 transactions each.
+/// Number of blocks in the measurement of proofs; each block has 2,048 transactions.
 const PROVEN_BLOCKS: usize = 64;
-/// Odd number with well spread bits.
+/// Odd multiplier whose bits are well spread, which scatters consecutive numbers.
 const SCATTER: usize = 0x9e37_79b1;
-/// Lease in nanoseconds, longer than any benchmark runs.
+/// Lease in nanoseconds; it is longer than the run of any benchmark.
 const LEASE_NS: u64 = 1 << 42;
 
-/// Loaded XDP programs on a store of 2^22 lines that holds all TXIDs of the workload, or a part of them.
+/// Loaded XDP programs with a fast-path table of 2^22 lines, which contains all TXIDs of the workload, or a part of
+/// them.
 pub struct XdpFastPath {
     datapath: XdpDatapath,
     root: OwnedFd,
@@ -36,7 +37,7 @@ pub struct XdpFastPath {
 }
 
 impl XdpFastPath {
-    /// Loads the programs, then draws a workload all of whose TXIDs found an empty line.
+    /// Loads the programs, then draws a workload for whose TXIDs the table has free lines.
     pub fn load(seed: u64, shape: Shape) -> Result<(Self, Workload)> {
         let (datapath, root, store) = Self::load_empty()?;
         let (writer, tickets, workload) = fill(store, seed, shape);
@@ -49,7 +50,7 @@ impl XdpFastPath {
         Ok((fastpath, workload))
     }
 
-    /// Loads the programs over a table with every transaction of `blocks` and their trees.
+    /// Loads the programs with a table that contains every transaction of `blocks` and their Merkle trees.
     pub fn load_blocks(blocks: &[DemoBlock]) -> Result<Self> {
         let (datapath, root, store) = Self::load_empty()?;
         let (writer, tickets) = fill_blocks(store, blocks)?;
@@ -75,7 +76,7 @@ impl XdpFastPath {
         Ok((datapath, root, Arc::new(store)))
     }
 
-    /// Keeps in the table only those TXIDs of the workload for whose number `keeps` returns true.
+    /// Removes all TXIDs from the table except those for whose number `keeps` returns true.
     pub fn keep(&mut self, workload: &Workload, keeps: impl Fn(u64) -> bool) {
         for (number, txid) in workload.txids.iter().enumerate() {
             if keeps(number as u64) {
@@ -87,8 +88,8 @@ impl XdpFastPath {
         }
     }
 
-    /// Puts the first [`PROVEN_TXIDS`] TXIDs of the workload into 64 blocks with trees, scattered, while `measure`
-    /// runs.
+    /// Calls `measure` while the first [`PROVEN_TXIDS`] TXIDs of the workload belong, scattered, to 64 blocks with
+    /// Merkle trees.
     pub fn with_proofs<T>(&mut self, workload: &Workload, measure: impl FnOnce(&mut Self) -> T) -> T {
         let txids = &workload.txids[..PROVEN_TXIDS];
         for block in 0..PROVEN_BLOCKS {
@@ -97,7 +98,7 @@ impl XdpFastPath {
                 root: [0xb2; 32],
                 height: block as u32,
             });
-            // Numbers of this block's TXIDs, in an order without a pattern that caches could follow.
+            // The TXIDs of this block have numbers in an order without a pattern that CPU caches could follow.
             let number = |index: usize| (index * PROVEN_BLOCKS + block).wrapping_mul(SCATTER) % PROVEN_TXIDS;
             let own: Vec<Hash> = (0..PROVEN_TXIDS / PROVEN_BLOCKS)
                 .map(|index| txids[number(index)])
@@ -117,8 +118,8 @@ impl XdpFastPath {
         measured
     }
 
-    /// Loads the programs `count` times and replaces the running ones, while `load` runs. The argument of `load`
-    /// becomes true when it must end. The calling thread is in the server's namespace.
+    /// Loads the programs `count` times and replaces the running ones, while `load` sends requests. The argument of
+    /// `load` becomes true when `load` must end. The calling thread must be in the server's namespace.
     pub fn replace_under<T: Send>(
         &mut self,
         count: usize,
@@ -142,7 +143,7 @@ impl XdpFastPath {
     }
 
     /// Attaches the programs natively to the server's interface; dropping the result detaches them. The calling thread
-    /// is in the server's namespace.
+    /// must be in the server's namespace.
     pub fn attach(&self, pair: &NamespacePair) -> Result<OwnedFd> {
         debug_assert!(sys::interface_index(SERVER_INTERFACE).is_ok());
         sys::attach_native(self.root.as_fd(), pair.server_index).map_err(io("attaching ls_root"))
@@ -153,7 +154,7 @@ impl XdpFastPath {
         &self.root
     }
 
-    /// Returns the number of replies since the load.
+    /// Returns the number of replies of the programs since they were loaded.
     pub fn hits(&mut self) -> Result<u64> {
         let counts: [u64; SpvCounter::ALL.len()] = self.datapath.counts("spv_counts")?;
         Ok(counts[SpvCounter::Hits as usize])
@@ -189,7 +190,7 @@ fn open(store: &Store, writer: &mut StoreWriter) {
     writer.commit(&tip, 0);
 }
 
-/// Draws the workload and writes it into the store.
+/// Draws the workload and writes it into the table.
 fn fill(store: Arc<Store>, seed: u64, shape: Shape) -> (StoreWriter, Vec<Ticket>, Workload) {
     let mut writer = StoreWriter::new(Arc::clone(&store));
     let roots = Workload::roots(seed, shape);
@@ -202,7 +203,7 @@ fn fill(store: Arc<Store>, seed: u64, shape: Shape) -> (StoreWriter, Vec<Ticket>
     (writer, tickets, workload)
 }
 
-/// Fills an empty store with every transaction of `blocks` and their trees.
+/// Fills an empty table with every transaction of `blocks` and their Merkle trees.
 fn fill_blocks(store: Arc<Store>, blocks: &[DemoBlock]) -> Result<(StoreWriter, Vec<Ticket>)> {
     let mut writer = StoreWriter::new(Arc::clone(&store));
     let mut tickets = Vec::with_capacity(blocks.len());
@@ -228,7 +229,8 @@ fn fill_blocks(store: Arc<Store>, blocks: &[DemoBlock]) -> Result<(StoreWriter, 
     Ok((writer, tickets))
 }
 
-/// Returns a store in this process's memory with the transactions of `blocks` and their trees, for the socket datapath.
+/// Returns a table in this process's memory with the transactions of `blocks` and their Merkle trees, for the socket
+/// datapath.
 pub fn software_store_of(blocks: &[DemoBlock]) -> Result<Arc<Store>> {
     let store = Store::anonymous(&Geometry::default()).map_err(io("making a fast-path table"))?;
     let store = Arc::new(store);
@@ -236,8 +238,8 @@ pub fn software_store_of(blocks: &[DemoBlock]) -> Result<Arc<Store>> {
     Ok(store)
 }
 
-/// Returns a store in this process's memory with the workload in it, for the caches of the software contestants. If
-/// more than four TXIDs fall into one set, the last ones stay.
+/// Returns a table in this process's memory with the workload in it, for the caches of the software contestants. If
+/// more than four TXIDs belong to one set of the cache, the last four remain.
 pub fn software_store(workload: &Workload) -> Result<Arc<Store>> {
     let store = Store::anonymous(&Geometry::default()).map_err(io("making a fast-path table"))?;
     let store = Arc::new(store);

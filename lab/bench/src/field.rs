@@ -1,4 +1,4 @@
-//! Contestants of `spv` on two namespaces, and the clients that drive them.
+//! Contestants of `spv` in two network namespaces, and the clients that send requests to them.
 
 use crate::bpf::Generator;
 use crate::client::{self, ClosedLoop, Tally};
@@ -16,20 +16,20 @@ use std::time::Duration;
 /// Core of the client and of the generators.
 pub const CLIENT_CORE: usize = 0;
 
-/// Contestant.
+/// Compared system that answers the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// Server on a socket.
     Software(Software),
     /// memcached, if it is installed.
     Memcached,
-    /// Lineside's XDP datapath with all TXIDs in its table and no server.
+    /// Lineside's XDP datapath with all TXIDs in its table; no server runs.
     Xdp,
-    /// Lineside's XDP datapath, with the paper's software for TXIDs that are not in its table.
+    /// Lineside's XDP datapath; the paper's software answers for TXIDs that are not in the fast-path table.
     XdpThenSw,
 }
 
-/// Client that drives a contestant.
+/// Client that sends the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
     /// Socket client with 64 requests in flight.
@@ -44,7 +44,7 @@ pub enum By {
     Live,
     /// Generator of live frames with one request in flight.
     LiveWindow1,
-    /// Socket client at this number of requests per second.
+    /// Socket client that sends this number of requests per second.
     Paced(u32),
 }
 
@@ -59,16 +59,16 @@ pub const SW_SPIN: Who = Who::Software(Software::SwSpin);
 /// Contestant `socket`.
 pub const SOCKET: Who = Who::Software(Software::Socket);
 
-/// Result of one run of a contestant, and its cost.
+/// Result of one run of a contestant: its counts and its cost.
 #[derive(Clone, Debug)]
 pub struct Driven {
     /// Requests and replies.
     pub tally: Tally,
-    /// Processor time of the server's threads in ns: that of this process without the client's thread.
+    /// Processor time of the server's threads in nanoseconds: the time of this process without the client's thread.
     pub server_ns: u64,
 }
 
-/// Resources of the runs.
+/// Resources that the runs share.
 pub struct Field {
     /// The two namespaces.
     pub pair: Arc<NamespacePair>,
@@ -78,15 +78,15 @@ pub struct Field {
     pub workload: Arc<Workload>,
     /// The generator of live frames.
     pub generator: Generator,
-    /// The data of the software contestants.
+    /// Data from which the software contestants answer.
     pub truth: Truth,
-    /// Running memcached, or the reason for which it does not run.
+    /// Running memcached, or the reason why it does not run.
     pub memcached: std::result::Result<ServerThread, String>,
 }
 
 impl Field {
-    /// Creates the namespaces, loads the XDP programs and draws the workload. If `with_memcached`, it starts memcached
-    /// too.
+    /// Creates the namespaces, loads the XDP programs and draws the workload. If `with_memcached` is true, also starts
+    /// memcached.
     pub fn new(seed: u64, shape: Shape, with_memcached: bool) -> Result<Self> {
         let pair = Arc::new(NamespacePair::new()?);
         let (fastpath, workload) = XdpFastPath::load(seed, shape)?;
@@ -97,9 +97,9 @@ impl Field {
             store: fastpath::software_store(&workload)?,
         };
         let memcached = match memcached::find() {
-            _ if !with_memcached => Err("it is not part of this run".into()),
+            _ if !with_memcached => Err("memcached is not part of this run".into()),
             Some(binary) => memcached::start(&pair, binary, &workload).map_err(|error| error.to_string()),
-            None => Err("it is not installed".into()),
+            None => Err("memcached is not installed".into()),
         };
         Ok(Self {
             pair,
@@ -116,7 +116,7 @@ impl Field {
         who != Who::Memcached || self.memcached.is_ok()
     }
 
-    /// Starts `who`, drives it, and stops it.
+    /// Starts the contestant `who`, sends requests to it, and stops it.
     pub fn run(&self, who: Who, by: By, duration: Duration) -> Result<Driven> {
         let running = match who {
             Who::Software(software) => Some(servers::start(&self.pair, software, &self.truth)?),
@@ -141,15 +141,16 @@ impl Field {
         })
     }
 
-    /// Drives `who`. Returns the client's counts, and the processor time of its thread in ns.
+    /// Sends requests to `who`. Returns the client's counts, and the processor time of the client's thread in
+    /// nanoseconds.
     fn drive(&self, who: Who, by: By, duration: Duration) -> Result<(Tally, u64)> {
         let expect = if who == ECHO { Expect::Echo } else { Expect::Root };
         let window = match by {
             By::Window1 | By::AfXdpWindow1 => 1,
             _ => 64,
         };
-        // Frames that XDP_TX returns over a veth are polled only at an interface with an XDP program (6.18,
-        // veth_xdp_flush).
+        // On a veth, the frames that XDP_TX returns are polled only if an XDP program is attached to the receiving
+        // interface (veth_xdp_flush in Linux 6.18).
         let passes = matches!(who, Who::Xdp | Who::XdpThenSw)
             && matches!(by, By::Window64 | By::Window1 | By::Paced(_));
         let plan = ClosedLoop {

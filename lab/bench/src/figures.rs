@@ -1,5 +1,5 @@
-//! Single runs of the contestants of `spv`, for the papers' figures: with a workload of any shape, any hit rate of the
-//! XDP datapath, and the processor time of servers.
+//! Single runs of the contestants of `spv`, for the figures of the papers: with a workload of any size, any hit rate of
+//! the XDP datapath, and the processor time of servers.
 
 use crate::error::{Result, io};
 use crate::field::{Driven, Field};
@@ -19,29 +19,29 @@ pub use crate::workload::Shape;
 /// Result of one run of a contestant.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Right replies per second; each reply is checked.
+    /// Right replies per second; the client checks each reply.
     pub rps: f64,
     /// Median latency in µs.
     pub p50_us: f64,
     /// 99th percentile of the latency in µs.
     pub p99_us: f64,
-    /// Requests sent.
+    /// Number of requests sent.
     pub sent: u64,
-    /// Right replies.
+    /// Number of right replies.
     pub right: u64,
-    /// Requests without a reply; in an open loop, those that a server is too slow for.
+    /// Number of requests without a reply. In an open loop, a server that is too slow loses requests.
     pub lost: u64,
-    /// Wrong replies.
+    /// Number of wrong replies.
     pub wrong: u64,
     /// Length of the run in seconds.
     pub took_s: f64,
-    /// Processor time of the server's threads in ns. Without a warm-up, it covers all `sent` requests.
+    /// Processor time of the server's threads in nanoseconds. If the run has no warm-up, it covers all `sent` requests.
     pub server_ns: u64,
-    /// Run time of the XDP program in ns, by the kernel's statistics; 0 if they were not enabled.
+    /// Run time of the XDP program in nanoseconds by the kernel's statistics; 0 if the statistics were not enabled.
     pub fastpath_ns: u64,
 }
 
-/// Contestants over one workload.
+/// Contestants with one workload.
 pub struct Setting {
     field: Field,
 }
@@ -50,7 +50,7 @@ impl Setting {
     /// Creates the namespaces, loads the XDP programs and draws the workload. All TXIDs are in the table.
     ///
     /// # Errors
-    /// The process has no root rights or no BPF, or the machine has one core.
+    /// Fails if the process has no root rights or no BPF, or if the machine has only one core.
     pub fn new(seed: u64, shape: Shape) -> Result<Self> {
         if sys::cores() < 2 {
             return Err(crate::BenchError::TooFewCores);
@@ -60,8 +60,8 @@ impl Setting {
         })
     }
 
-    /// Keeps this percentage of the TXIDs in the table of the XDP datapath, chosen at random by their numbers. A higher
-    /// percentage keeps all TXIDs of a lower one.
+    /// Keeps this percentage of the TXIDs in the table of the XDP datapath, chosen at random by their numbers. The
+    /// TXIDs of a lower percentage are always among those of a higher one.
     pub fn set_hit_percent(&mut self, percent: u64) {
         let workload = Arc::clone(&self.field.workload);
         self.field
@@ -69,7 +69,7 @@ impl Setting {
             .keep(&workload, |number| is_kept(number, percent));
     }
 
-    /// Starts `who`, drives it, and stops it.
+    /// Starts the contestant `who`, sends requests to it, and stops it.
     ///
     /// # Errors
     /// Errors of namespaces, sockets and BPF.
@@ -78,10 +78,11 @@ impl Setting {
         Ok(sample(&driven, 0))
     }
 
-    /// Runs `who` while the kernel measures the run time of the XDP program, which slows it down.
+    /// Runs the contestant `who` while the kernel measures the run time of the XDP program, which slows the program
+    /// down.
     ///
     /// # Errors
-    /// The errors of [`Setting::run`], and errors of the kernel's statistics.
+    /// Fails as [`Setting::run`] does, and with errors of the kernel's statistics.
     pub fn run_with_cost(&self, who: Who, by: By, duration: Duration) -> Result<Sample> {
         let _on = sys::count_run_time().map_err(io("turning on the run time of BPF programs"))?;
         let root = self.field.fastpath.root();

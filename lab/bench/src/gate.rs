@@ -1,10 +1,10 @@
-//! Gates: the pass criteria of figures in all scenarios.
+//! Gates: required values that the figures of all scenarios are compared with.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Formatter};
 
-/// Returns the median; for an even number of values, the mean of the two middle ones.
+/// Returns the median. For an even number of values, it is the mean of the two middle values.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -13,29 +13,29 @@ pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     Some((lower + upper) / 2.0)
 }
 
-/// Pass criterion of a figure, and its result.
+/// Required value of a figure, and the result of the comparison.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Gate {
-    /// Measured figure; `None`: not measured.
+    /// Measured figure; `None` if it was not measured.
     pub value: Option<f64>,
-    /// Side of the gate on which the figure must be.
+    /// Side of the required value on which the figure must be.
     pub is: Bound,
-    /// Value that passes.
+    /// Required value.
     pub gate: f64,
-    /// Stretch goal, which is harder than the gate.
+    /// Stretch goal, which is harder to reach than the required value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stretch: Option<f64>,
     /// Result of the comparison.
     pub outcome: Outcome,
 }
 
-/// Side of its gate on which a figure must be.
+/// Side of the required value on which a figure must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// The figure must be at least the gate's value.
+    /// The figure must be at least the required value.
     AtLeast,
-    /// The figure must be at most the gate's value.
+    /// The figure must be at most the required value.
     AtMost,
 }
 
@@ -43,20 +43,20 @@ pub enum Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The figure reached the gate and the stretch goal.
+    /// The figure reached the required value and the stretch goal.
     Stretch,
-    /// The figure reached the gate.
+    /// The figure reached the required value.
     Passed,
-    /// The figure did not reach the gate.
+    /// The figure did not reach the required value.
     Missed,
     /// A figure that the gate needs was not measured.
     NotMeasured,
-    /// The run is not valid.
+    /// The run is not valid, so the figure does not count.
     Void,
 }
 
 impl Gate {
-    /// Compares `value` with the gate.
+    /// Compares `value` with the required value and the stretch goal.
     pub fn judge(value: Option<f64>, is: Bound, gate: f64, stretch: Option<f64>, valid: bool) -> Self {
         let reaches = |value: f64, limit: f64| match is {
             Bound::AtLeast => value >= limit,

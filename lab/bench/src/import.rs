@@ -1,4 +1,4 @@
-//! Import rate of generated blocks, which are checked, stored and indexed on disk; everything is synced.
+//! Measurement of the import of generated blocks, which are checked, stored and indexed on disk; everything is synced.
 
 use crate::error::{BenchError, Result, io};
 use lineside_spv::chain::{ChainStore, ImportOptions, IndexKind, Network};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const BLOCK_TRANSACTIONS: u32 = 4_000;
 /// Number of syncs whose median is reported.
 const SYNCS: usize = 21;
-/// Number of TXIDs looked up after the import.
+/// Number of TXIDs that are looked up after the import.
 const LOOK_UPS: usize = 2_000;
 const MEGABYTE: u64 = 1_000_000;
 
@@ -29,24 +29,25 @@ pub struct Import {
     pub mb_per_s: f64,
     /// MB of raw blocks per second of processor time of all threads.
     pub mb_per_core_s: f64,
-    /// Bytes of the index on disk per transaction, without the TXIDs themselves.
+    /// Size of the index on disk in bytes per transaction, without the TXIDs themselves.
     pub index_bytes_per_transaction: f64,
-    /// Mean time to find a TXID in the finished index, in µs.
+    /// Mean time in microseconds to find a TXID in the finished index.
     pub locate_us: f64,
     /// Time to open the store again with the index on disk, in seconds per million transactions.
     pub open_disk_s: f64,
-    /// Time to open the store again with an index in memory, which is rebuilt from the TXIDs.
+    /// Time to open the store again with the index in memory, which is rebuilt from the TXIDs, in seconds per million
+    /// transactions.
     pub open_memory_s: f64,
-    /// Median time of an fdatasync after a write of 4 KiB in the same folder, in µs.
+    /// Median time in microseconds of an fdatasync after a write of 4 KiB in the same folder.
     pub fdatasync_us: f64,
-    /// File system of the folder.
+    /// Type of the file system that contains the folder.
     pub file_system: String,
 }
 
 /// Generates `megabytes` of blocks in a new folder below `folder`, imports them, and removes the folder.
 ///
 /// # Errors
-/// [`BenchError::NotMeasured`] on a file system in memory; an error of the operating system or of the chain.
+/// [`BenchError::NotMeasured`] if the file system is in memory; an error of the operating system or of the chain.
 pub fn measure(megabytes: u64, folder: &Path) -> Result<Import> {
     let file_system = file_system(folder)?;
     if file_system == "tmpfs" {
@@ -70,7 +71,7 @@ pub fn measure(megabytes: u64, folder: &Path) -> Result<Import> {
     let (took, processor) = (start.elapsed(), processor_time() - processor);
     if report.bytes != bytes || !report.refused.is_empty() {
         return Err(BenchError::Void(format!(
-            "{} of {bytes} bytes imported, {} blocks refused",
+            "{} of {bytes} bytes were imported, and {} blocks were refused",
             report.bytes,
             report.refused.len()
         )));
@@ -98,7 +99,7 @@ pub fn measure(megabytes: u64, folder: &Path) -> Result<Import> {
     })
 }
 
-/// Folder that is removed with its content when dropped.
+/// Folder that is removed with its content when this value is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -111,7 +112,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Errors are ignored: the folder stays below the one that the user chose.
+        // Errors are ignored: the folder then remains below the folder that the user chose.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -178,7 +179,8 @@ pub fn fdatasync_us(folder: &Path) -> std::io::Result<f64> {
     Ok(took[SYNCS / 2])
 }
 
-/// Returns the type of the file system that contains `folder`: that of the longest mount point above it.
+/// Returns the type of the file system that contains `folder`: the type of the mount point above it with the longest
+/// path.
 pub fn file_system(folder: &Path) -> Result<String> {
     let folder = folder
         .canonicalize()
@@ -189,7 +191,7 @@ pub fn file_system(folder: &Path) -> Result<String> {
         let (point, kind) = (fields.next()?, fields.next()?);
         folder.starts_with(point).then_some((point.len(), kind))
     });
-    // Of two mounts at one point, the later one is visible.
+    // If two mounts have the same mount point, the later one is visible.
     let kind = found
         .max_by_key(|(length, _)| *length)
         .map_or("unknown", |(_, kind)| kind);
@@ -200,7 +202,7 @@ fn rate(bytes: u64, time: Duration) -> f64 {
     bytes as f64 / MEGABYTE as f64 / time.as_secs_f64()
 }
 
-/// Returns the processor time of all threads of this process.
+/// Returns the processor time that all threads of this process have used.
 fn processor_time() -> Duration {
     let usage = crate::sys::resource_usage();
     let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);

@@ -1,5 +1,5 @@
-//! Load generators and comparison systems for measurements of Lineside, and reproduction of the papers' measurements:
-//! `lineside-lab bench <scenario>`.
+//! Load generators and compared systems for measurements of Lineside, and reproduction of the papers' measurements.
+//! `lineside-lab bench <scenario>` runs them.
 //!
 //! [`spv`] runs in one process tree on one machine: namespaces of a client and a server joined by a veth pair, with the
 //! generator on core 0 and the server on core 1. [`verify`] runs in one thread and [`fabric`] in a few; both need

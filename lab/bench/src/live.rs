@@ -1,6 +1,6 @@
 //! Live-frames generator: a BPF program that the kernel runs on test frames, 64 at a time, as if they had arrived at
-//! the client's interface; the program's verdict sends them to the server. It is an open loop at the highest rate of
-//! one core. An XDP program at the same interface checks the replies.
+//! the client's interface. The verdict of the program sends them to the server. The generator is an open loop at the
+//! highest rate of one core. An XDP program at the same interface checks the replies.
 
 use crate::bpf::{Generator, SAMPLE, SendPlan, template};
 use crate::client::Tally;
@@ -10,40 +10,41 @@ use crate::workload::{BLOCKS, Workload};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Requests of the first call, which measures the generator's rate against this server; its replies are not counted.
+/// Number of requests of the first call, which measures the rate of the generator with this server. Its replies are not
+/// counted.
 const WARM_UP_REQUESTS: u32 = 100_000;
-/// Time for which replies may arrive after the last request.
+/// Time after the last request in which replies may still arrive.
 const LATE_REPLY_WAIT: Duration = Duration::from_millis(30);
 /// Number of frames that the kernel runs in one batch.
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
 
-/// Server to drive, and the kind of load.
+/// Server that receives the requests, and the kind of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// UDP port of the server.
     pub port: u16,
     /// Kind of request.
     pub asks: LiveRequest,
-    /// True: one request at a time; false: the highest possible rate.
+    /// True to send one request at a time; false to send at the highest possible rate.
     pub one_by_one: bool,
 }
 
-/// Kind of request and of its reply.
+/// Kind of a request and of its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveRequest {
-    /// Exchange of the paper: a TXID, answered with a Merkle root.
+    /// The paper's exchange: the request is a TXID, and the reply is a Merkle root.
     Root,
-    /// Any request; the server returns it.
+    /// Any request, which the server returns unchanged.
     Echo,
-    /// memcached's `get` of a TXID over UDP.
+    /// A `get` of a TXID in memcached's protocol over UDP.
     Memcached,
-    /// Native request for a proof, answered with a path of 11 hashes.
+    /// A native request for a proof; the reply has a path of 11 hashes.
     Proof,
 }
 
-/// Drives `target` for about `duration`. The calling thread is in the client's namespace; `interface` is the index of
-/// the client's interface.
+/// Sends requests to `target` for about `duration`. The calling thread must be in the client's namespace; `interface`
+/// is the index of the client's interface.
 pub fn run(
     generator: &Generator,
     interface: u32,
@@ -63,15 +64,15 @@ pub fn run(
         (_, true) => ("bench_live_1", "bench_check"),
         _ => ("bench_live", "bench_check"),
     };
-    // The kernel sends a batch of one before it runs the next one, so the reply arrives while the generator waits for
-    // it.
+    // The kernel sends a batch of one frame before it runs the next frame, so the reply arrives while the generator
+    // waits for it.
     let batch = if target.one_by_one { 1 } else { BATCH };
     let (send, check) = (generator.program(send)?, generator.program(check)?);
     let plan = SendPlan {
         port: target.port,
         memcached: target.asks == LiveRequest::Memcached,
         proof: target.asks == LiveRequest::Proof,
-        // Every TXID is requested once before the first one is requested again.
+        // The generator requests every TXID once before it requests the first one again.
         entry_bits: workload.txids.len().trailing_zeros(),
         last: 0,
         echo: target.asks == LiveRequest::Echo,

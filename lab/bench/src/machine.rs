@@ -1,4 +1,4 @@
-//! Description of the machine of a measurement.
+//! Description of the machine on which a benchmark runs.
 
 use memmap2::{Advice, MmapMut};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::time::Instant;
 
-/// Bytes of the memory that is read: those of 2^22 lines.
+/// Size of the memory that is read, in bytes. It is the size of 2^22 lines of the fast-path table.
 const LOADED_BYTES: usize = 64 << 22;
 const LINE_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
@@ -23,10 +23,10 @@ pub struct Machine {
     pub kernel: String,
     /// Memory, in MiB.
     pub memory_mib: u64,
-    /// Load average of the last minute before the bench began.
+    /// Load average of the last minute before the benchmark began.
     pub load_before: f64,
-    /// Time of one load from 256 MiB in pages of 4 KiB, if each address depends on the load before, in ns. It is the
-    /// lower bound for a random hit in 4 M lines.
+    /// Time in nanoseconds of one read from 256 MiB of memory in pages of 4 KiB, if each address depends on the read
+    /// before. It is the lower bound for a random hit in a table of 4 million lines.
     pub random_load_ns: f64,
 }
 
@@ -39,7 +39,10 @@ impl Display for Machine {
             load_before,
             ..
         } = self;
-        write!(out, "{cores} x {cpu}, Linux {kernel}, load {load_before} before")
+        write!(
+            out,
+            "{cores} x {cpu}, Linux {kernel}, load average {load_before} before the run"
+        )
     }
 }
 
@@ -69,14 +72,14 @@ fn random_load_ns() -> f64 {
     let Ok(mut memory) = MmapMut::map_anon(LOADED_BYTES) else {
         return 0.0;
     };
-    // BPF maps use small pages too.
+    // The memory has small pages, because BPF maps also have small pages.
     let _ = memory.advise(Advice::NoHugePage);
     for page in memory.chunks_mut(PAGE_BYTES) {
         page[0] = 1;
     }
     let (mut random, start) = (1u64, Instant::now());
     for _ in 0..LOADS {
-        // The loaded value, which is always 0, is part of the next address.
+        // The value that was read is always 0, and is part of the next address.
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);

@@ -1,5 +1,5 @@
-//! memcached as a comparison system: one thread, UDP `get` of 32-byte keys with 32-byte values, and the same number of
-//! entries.
+//! memcached as a compared system: one thread, UDP `get` of 32-byte keys with 32-byte values, and the same number of
+//! entries as Lineside.
 
 use crate::bpf::memcached_key;
 use crate::error::{BenchError, Result, io};
@@ -31,7 +31,8 @@ pub fn find() -> Option<PathBuf> {
 pub fn start(pair: &Arc<NamespacePair>, binary: PathBuf, workload: &Arc<Workload>) -> Result<ServerThread> {
     let workload = Arc::clone(workload);
     ServerThread::start(pair, move |stop, ready| {
-        // memcached must run as root, because a change of the user would clear the signal at the death of this thread.
+        // memcached must run as root, because a change of its user would cancel the signal that kills it when this
+        // thread ends.
         let arguments = format!("-u root -l {SERVER_ADDRESS} -p {PORT} -U {PORT} -t 1 -m 1024");
         let mut command = Command::new(binary);
         command
@@ -53,7 +54,7 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // The process may have ended already; waiting still reaps it.
+        // The process may have ended already; waiting for it is still necessary, so that no zombie remains.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -100,6 +101,6 @@ fn fill(stream: &TcpStream, workload: &Workload) -> Result<()> {
         return Ok(());
     }
     Err(BenchError::Void(format!(
-        "memcached holds {items} of {TXIDS} entries"
+        "memcached has {items} of {TXIDS} entries"
     )))
 }

@@ -1,5 +1,5 @@
-//! Two network namespaces with a veth pair between them. They have no names: only descriptors and threads hold them, so
-//! that nothing remains even after `kill -9`.
+//! Two network namespaces with a veth pair between them. The namespaces have no names: they exist only as long as
+//! descriptors and threads use them, so that nothing remains even after `kill -9`.
 
 use crate::error::{BenchError, Result, io};
 use crate::sys;
@@ -37,12 +37,12 @@ impl Netns {
         Ok(Self { handle })
     }
 
-    /// Moves the calling thread into the namespace permanently.
+    /// Moves the calling thread into the namespace until the thread ends.
     pub fn enter(&self) -> Result<()> {
         sys::enter_network(self.handle.as_fd()).map_err(io("entering a network namespace"))
     }
 
-    /// Runs `work` on a new thread in this namespace and on `core`.
+    /// Runs `work` on a new thread in this namespace, on the core `core`.
     pub fn run<T: Send>(&self, core: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.within(|| {
             sys::pin(core).map_err(io("pinning a thread"))?;
@@ -66,7 +66,7 @@ fn on_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     })
 }
 
-/// Namespaces of the client and the server, joined by a veth pair with fixed addresses and neighbours.
+/// Namespaces of the client and the server, joined by a veth pair whose addresses and neighbour entries are fixed.
 #[derive(Debug)]
 pub struct NamespacePair {
     /// Namespace of the client.
@@ -83,13 +83,13 @@ impl NamespacePair {
     /// Creates the namespaces and the veth pair.
     ///
     /// # Errors
-    /// The process has no root rights, or the `ip` tool is not installed.
+    /// Fails if the process has no root rights, or if the `ip` tool is not installed.
     pub fn new() -> Result<Self> {
         Self::with_queues(1)
     }
 
-    /// Creates the pair with this number of queues in each direction, so that as many cores can send and reply
-    /// concurrently.
+    /// Creates the pair with this number of queues in each direction, so that this number of cores can send and reply
+    /// at the same time.
     ///
     /// # Errors
     /// The errors of [`NamespacePair::new`].

@@ -1,4 +1,4 @@
-//! Socket client at a fixed rate: requests are sent when they are due, with at most a window of them in flight.
+//! Socket client at a fixed rate. It sends requests when they are due, with at most a window of them in flight.
 
 use crate::client::{ClosedLoop, Flight, Tally};
 use crate::error::{Result, io};
@@ -8,9 +8,9 @@ use crate::workload::Workload;
 use lineside_wire::SPV_PORT;
 use std::net::UdpSocket;
 
-/// Sends `rate` requests per second from one socket. A request that is due while the window is full is skipped, so a
-/// server that is slower than the rate gets requests as fast as it answers. The calling thread is in the client's
-/// namespace.
+/// Sends `rate` requests per second from one socket. If a request is due while the window is full, the client skips it,
+/// so a server that is slower than the rate gets requests as fast as it answers. The calling thread must be in the
+/// client's namespace.
 ///
 /// # Errors
 /// Errors of the socket.
@@ -44,7 +44,7 @@ pub fn socket(workload: &Workload, plan: ClosedLoop, rate: u32) -> Result<Tally>
             flight.take_back(count - sent);
             made += sent as u64;
         }
-        // If the window is the limit, the schedule continues from the present time.
+        // If the window limits the client, the schedule continues from the present time.
         if due > room as u64 + plan.window as u64 {
             made += due - room as u64 - plan.window as u64;
         }

@@ -1,5 +1,5 @@
-//! Cost of a packet in the XDP program alone: the time of `ls_root` after a program that writes the whole frame, minus
-//! that of a trivial program after it.
+//! Cost of a packet in the XDP program alone. A program writes the whole frame and then calls `ls_root`. The time of
+//! the same program with a trivial program in the place of `ls_root` is subtracted.
 
 use crate::bpf::{Generator, SendPlan, template};
 use crate::error::{BenchError, Result, io};
@@ -13,30 +13,32 @@ use std::os::fd::{AsFd, BorrowedFd};
 const XDP_TX: u32 = 3;
 const ROUNDS: usize = 11;
 
-/// Cost of a packet in ns, without the cost of writing the frame.
+/// Cost of a packet in nanoseconds, without the cost of writing the frame.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PerPacket {
-    /// Minimum of several rounds.
+    /// Minimum of several rounds, in nanoseconds.
     pub min_ns: f64,
-    /// Median of the rounds.
+    /// Median of the rounds, in nanoseconds.
     pub median_ns: f64,
-    /// Cost that was subtracted (median): writing the frame, and a tail call to a program that only returns XDP_TX.
+    /// Median of the subtracted cost in nanoseconds: writing the frame, and a tail call to a program that only returns
+    /// XDP_TX.
     pub rewriting_ns: f64,
-    /// Calls in a round; in each round the program's reply counter increased by exactly this number.
+    /// Number of calls in a round. In each round, the reply counter of the program increased by exactly this number.
     pub calls: u32,
 }
 
-/// Measures requests for one TXID, whose data is in the L1 cache.
+/// Measures requests for a single TXID, whose data is in the L1 cache.
 pub fn hot_hit(fastpath: &mut XdpFastPath, generator: &Generator, _: &Workload) -> Result<PerPacket> {
     measure(fastpath, generator, 0)
 }
 
-/// Measures requests for another TXID each time, anywhere in the store.
+/// Measures requests for a different TXID each time; the TXIDs are spread over the whole table.
 pub fn random_hit(fastpath: &mut XdpFastPath, generator: &Generator, _: &Workload) -> Result<PerPacket> {
     measure(fastpath, generator, TXIDS.trailing_zeros())
 }
 
-/// Measures proofs of another TXID each time, anywhere in 64 blocks of 2,048: paths of 11 hashes.
+/// Measures requests for the proof of a different TXID each time. The TXIDs are spread over 64 blocks of 2,048
+/// transactions, so paths have 11 hashes.
 pub fn random_proof(
     fastpath: &mut XdpFastPath,
     generator: &Generator,
@@ -45,8 +47,8 @@ pub fn random_proof(
     fastpath.with_proofs(workload, |fastpath| proof(fastpath, generator, PROVEN_TXIDS))
 }
 
-/// Measures proofs of another TXID each time, of the first `txids` of the stream, which are all in the fast path.
-/// `txids` is a power of two.
+/// Measures requests for the proof of a different TXID each time. The TXIDs are the first `txids` of the stream, which
+/// must all be in the fast-path table. `txids` must be a power of two.
 pub fn proof(fastpath: &mut XdpFastPath, generator: &Generator, txids: usize) -> Result<PerPacket> {
     measure_by("bench_rewrite_proof", fastpath, generator, txids.trailing_zeros())
 }
@@ -71,7 +73,7 @@ fn measure_by(
         let risen = fastpath.hits()? - hits;
         if risen != u64::from(calls) {
             return Err(BenchError::Void(format!(
-                "{calls} calls, but {risen} replies counted"
+                "the program was called {calls} times, but counted {risen} replies"
             )));
         }
         costs.push(whole - rewriting);
@@ -87,7 +89,8 @@ fn measure_by(
     })
 }
 
-/// Returns the time of a call of `rewrite` followed by `program` in ns, by the kernel's clock within the program.
+/// Returns the time of one call of `rewrite` followed by `program`, in nanoseconds. The kernel measures it within the
+/// program.
 fn call(
     generator: &Generator,
     rewrite: &str,
@@ -112,7 +115,7 @@ fn call(
     let sent = generator.sent()?;
     if verdict != XDP_TX || sent.requests != u64::from(calls) {
         return Err(BenchError::Void(format!(
-            "verdict {verdict} after {} calls",
+            "the last of {} calls returned the verdict {verdict}, not XDP_TX",
             sent.requests
         )));
     }

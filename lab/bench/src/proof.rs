@@ -1,6 +1,6 @@
-//! `lineside-lab bench spv --proof`: Merkle proofs by the fast path, the socket datapath, the Electrum server and
-//! ElectrumX, over one chain in one run; the cost of a proof in the XDP program alone; and the cost of its
-//! verification.
+//! `lineside-lab bench spv --proof` measures Merkle proofs by the fast path, the socket datapath, the Electrum server
+//! and ElectrumX, over one chain in one run; the cost of a proof in the XDP program alone; and the cost of verifying a
+//! proof.
 //!
 //! ```text
 //!   client's namespace, core 0             server's namespace, core 1
@@ -34,13 +34,14 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Length of the paths for a block of 2,048 transactions.
+/// Number of hashes in a path for a block of 2,048 transactions.
 const DEPTH: usize = 11;
-/// Odd number with well spread bits.
+/// Odd multiplier whose bits are well spread, which scatters consecutive numbers.
 const SCATTER: usize = 0x9e37_79b1;
 /// Number of proofs that are verified between two readings of the clock.
 const VERIFIED_AT_ONCE: usize = 1_024;
-/// Pass criteria: bound, gate, stretch goal. Two more gates are those of the scenario `electrum`.
+/// Pass criteria: key, direction of the bound, required value (gate), stretch goal. Two further gates belong to the
+/// scenario `electrum`.
 const GATES: [(&str, Bound, f64, f64); 4] = [
     (TO_SOCKET, AtLeast, 4.0, 6.0),
     (TO_ELECTRUMX, AtLeast, 500.0, 2_000.0),
@@ -52,22 +53,22 @@ const TO_ELECTRUMX: &str = "proof xdp_max/electrumx get_merkle";
 const RANDOM_PROOF: &str = "random proof, ns";
 const VERIFICATION: &str = "verification, us";
 
-/// Outcome of the scenario.
+/// Report of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Name of the scenario: `spv proof`.
     pub scenario: &'static str,
-    /// Lineside's datapaths by name.
+    /// Figures of Lineside's datapaths, by name.
     pub contestants: BTreeMap<&'static str, Figures>,
-    /// Time of one load that depends on the one before, anywhere in 256 MiB, in ns.
+    /// Time in nanoseconds of one read from memory whose address depends on the read before, anywhere in 256 MiB.
     pub random_load_ns: f64,
-    /// Cost of a native request for one proof that is a hit: the cost of the instructions.
+    /// Cost of a native request for a proof that is always the same, which is the cost of the instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hot_proof: Option<PerPacket>,
-    /// Cost of a native request for a proof that is a hit, anywhere in the blocks.
+    /// Cost of a native request for a proof of a transaction anywhere in the blocks, which is in the fast-path table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_proof: Option<PerPacket>,
-    /// Median time in which the client library verifies a proof, in µs.
+    /// Median time in microseconds in which the client library verifies a proof.
     pub verification_us: f64,
     /// Medians of the rounds' ratios.
     pub ratios: BTreeMap<&'static str, f64>,
@@ -82,18 +83,18 @@ pub struct Report {
 /// Figures of a datapath with live frames: medians over the rounds, or sums where noted.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Right replies per second.
+    /// Number of right replies per second.
     pub rps: f64,
-    /// Requests sent, in all rounds.
+    /// Number of requests sent in all rounds.
     pub sent: u64,
-    /// Requests without a reply, in all rounds. The generator is an open loop, so requests are lost if the server is
-    /// too slow.
+    /// Number of requests without a reply in all rounds. The generator is an open loop, so requests are lost if the
+    /// server is too slow.
     pub lost: u64,
-    /// Wrong replies, in all rounds.
+    /// Number of wrong replies in all rounds.
     pub wrong: u64,
 }
 
-/// The two datapaths over the chain's blocks, on a veth pair.
+/// The two datapaths over the blocks of the chain, connected to the client by a veth pair.
 struct ProofRig {
     pair: Arc<NamespacePair>,
     fastpath: XdpFastPath,
@@ -107,7 +108,7 @@ struct ProofRig {
 /// Measures everything, and calls `progress` before each step.
 ///
 /// # Errors
-/// The errors of the scenario `electrum`; the process has no root rights or no BPF.
+/// Fails as the scenario `electrum` does, and if the process has no root rights or no BPF.
 pub fn run(options: &electrum::Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let mut line = None;
     let mut verification_us = f64::NAN;
@@ -124,14 +125,14 @@ pub fn run(options: &electrum::Options, progress: &mut dyn FnMut(Progress)) -> R
     };
     let txids = line.workload.txids.len();
     let mut notes = vec![
-        "live frames: an open loop at the highest rate of one core; requests are lost if the server is too slow"
+        "live frames are an open loop at the highest rate of one core: requests are lost if the server is too slow"
             .into(),
     ];
     let mut cost_of = |txids| match per_packet::proof(&mut line.fastpath, &line.generator, txids) {
         Ok(cost) => Ok(Some(cost)),
         Err(BenchError::Void(why)) => {
             notes.push(format!(
-                "the cost of a proof in the program alone is not measured: {why}"
+                "the cost of a proof in the XDP program alone was not measured: {why}"
             ));
             Ok(None)
         }
@@ -161,7 +162,7 @@ impl ProofRig {
         let (mut txids, mut paths) = (Vec::new(), Vec::new());
         let transactions = 1 << DEPTH;
         for number in 0..blocks.len() * transactions {
-            // Neighbours in the stream are in different blocks, at positions without a pattern.
+            // Consecutive requests are for different blocks, at positions without a pattern.
             let block = number % blocks.len();
             let index = (number / blocks.len()).wrapping_mul(SCATTER) % transactions;
             let path = trees[block].merkle_path(index as u32);
@@ -193,7 +194,7 @@ impl ProofRig {
         })
     }
 
-    /// Drives both datapaths; the order alternates between rounds.
+    /// Sends requests to both datapaths; their order alternates between rounds.
     fn round(&mut self, round: usize, duration: Duration) -> Result<()> {
         for place in 0..2 {
             if (place + round).is_multiple_of(2) {
@@ -222,7 +223,7 @@ impl ProofRig {
     }
 }
 
-/// Returns the median time in which the client library verifies a proof, in µs.
+/// Returns the median time in microseconds in which the client library verifies a proof.
 fn verification(blocks: &[DemoBlock]) -> Result<f64> {
     let mut times = Vec::new();
     for (height, block) in (0..).zip(blocks) {
@@ -302,14 +303,14 @@ impl Report {
         }
     }
 
-    /// Returns the faults of the system itself, apart from its speed: wrong replies, and lost ones where loss is not
-    /// allowed.
+    /// Returns the faults of the system itself: wrong replies, and lost requests where loss is not allowed. Low speed
+    /// is not a fault.
     pub fn failures(&self) -> Vec<String> {
         let mut failures = self.electrum.failures();
         for (name, figures) in &self.contestants {
             if figures.wrong > 0 {
                 failures.push(format!(
-                    "{} wrong replies of {name} by live frames",
+                    "{} wrong replies of {name} to live frames",
                     figures.wrong
                 ));
             }
@@ -317,7 +318,7 @@ impl Report {
         failures
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }
@@ -351,7 +352,7 @@ impl Display for Report {
                 )?;
             }
         }
-        writeln!(out, "a random load: {:.0} ns", self.random_load_ns)?;
+        writeln!(out, "random read from memory: {:.0} ns", self.random_load_ns)?;
         write_gates(out, &self.gates)?;
         self.notes
             .iter()

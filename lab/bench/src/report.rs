@@ -11,7 +11,7 @@ use std::fmt::{self, Display, Formatter};
 
 pub use crate::gate::{Bound, Gate, Outcome};
 
-/// Outcome of one scenario.
+/// Report of one scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Name of the scenario.
@@ -22,43 +22,45 @@ pub struct Report {
     pub machine: Machine,
     /// Contestants by name.
     pub contestants: BTreeMap<&'static str, Contestant>,
-    /// Ratios by key `a/b`, with the varied quantity in front.
+    /// Ratios by key `a/b`; the varied quantity precedes the key.
     pub ratios: BTreeMap<&'static str, f64>,
-    /// Checks of the validity of the figures, and of the gates.
+    /// Checks that show whether the figures are valid, and gates.
     pub checks: Checks,
 }
 
-/// Figures of one contestant by client; the top-level ones are those of its gate case.
+/// Figures of one contestant by client. The fields at the top level are the figures of the case that the gate judges.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// Gate case: the socket client with 64 requests in flight; for `xdp_max` and `memcached`, live frames.
+    /// Figures of the case that the gate judges: the socket client with 64 requests in flight; live frames for
+    /// `xdp_max` and `memcached`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub gate_case: Option<Figures>,
-    /// The socket client with one request in flight.
+    /// Figures with the socket client and one request in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_1: Option<Figures>,
-    /// The AF_XDP client with 64 requests in flight.
+    /// Figures with the AF_XDP client and 64 requests in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub af_xdp: Option<Figures>,
-    /// The AF_XDP client with one request in flight.
+    /// Figures with the AF_XDP client and one request in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub af_xdp_window_1: Option<Figures>,
-    /// The live-frames generator.
+    /// Figures with the live-frames generator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<Figures>,
-    /// The live-frames generator with one request in flight: the round trip at the client's interface.
+    /// Figures with the live-frames generator and one request in flight, which measures the round trip at the client's
+    /// interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_window_1: Option<Figures>,
-    /// Cost of a hit for one TXID that is requested again and again.
+    /// Cost of a request for a TXID that is requested again and again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hot_hit: Option<PerPacket>,
-    /// Cost of a hit anywhere in 4 M lines.
+    /// Cost of a request for a TXID anywhere in a table of 4 million lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_hit: Option<PerPacket>,
-    /// Cost of a native request for a proof that is a hit, anywhere in 64 blocks of 2,048 transactions.
+    /// Cost of a native request for a proof of a transaction anywhere in 64 blocks of 2,048 transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_proof: Option<PerPacket>,
-    /// Reason for which there are no figures.
+    /// Reason why there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
 }
@@ -66,24 +68,24 @@ pub struct Contestant {
 /// Medians over the rounds, or sums where noted.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Right replies per second; each reply is checked.
+    /// Right replies per second; the client checks each reply.
     pub rps: f64,
-    /// Median latency.
+    /// Median latency in microseconds.
     pub p50_us: f64,
-    /// 99th percentile of the latency.
+    /// 99th percentile of the latency in microseconds.
     pub p99_us: f64,
-    /// 99.9th percentile of the latency.
+    /// 99.9th percentile of the latency in microseconds.
     pub p999_us: f64,
-    /// Requests sent, in all rounds.
+    /// Number of requests sent in all rounds.
     pub sent: u64,
-    /// Requests without a reply, in all rounds. An open loop loses requests that a server is too slow for.
+    /// Number of requests without a reply in all rounds. In an open loop, a server that is too slow loses requests.
     pub lost: u64,
-    /// Wrong replies, in all rounds.
+    /// Number of wrong replies in all rounds.
     pub wrong: u64,
 }
 
 impl Figures {
-    /// Returns the figures of several rounds; `None` if there are none.
+    /// Returns the figures of several rounds; `None` if there are no rounds.
     pub fn of(rounds: &[Tally]) -> Option<Self> {
         let quantile = |at| median(rounds.iter().map(|tally| latency_us(tally, at)));
         Some(Self {
@@ -98,17 +100,17 @@ impl Figures {
     }
 }
 
-/// Returns a quantile of a run's latency, in µs.
+/// Returns a quantile of the latency of a run, in microseconds.
 pub fn latency_us(tally: &Tally, quantile: f64) -> f64 {
     tally.latency.value_at_quantile(quantile) as f64 / 1e3
 }
 
-/// Conditions that a valid run fulfils.
+/// Checks that show whether the run is valid.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checks {
-    /// Requests lost in closed loops, by `xdp_max`, and while programs were replaced.
+    /// Number of requests that were lost in closed loops, by `xdp_max`, and while programs were replaced.
     pub lost: u64,
-    /// Wrong replies of all contestants.
+    /// Number of wrong replies of all contestants.
     pub wrong: u64,
     /// True if the comparison is meaningful: `sw/echo` is at least 0.3 with both clients.
     pub valid: bool,
@@ -116,29 +118,29 @@ pub struct Checks {
     pub verified_instructions: BTreeMap<String, u32>,
     /// Results of replacing programs under load.
     pub replacements: Replacements,
-    /// Results of the import of blocks, or the reason for which there are none.
+    /// Result of the import of blocks, or the reason why it was not measured.
     pub import: std::result::Result<Import, String>,
-    /// Gates by key: a ratio's key, or a figure and its unit.
+    /// Gates by key: the key of a ratio, or a figure with its unit.
     pub gates: BTreeMap<&'static str, Gate>,
     /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// Results of loading the XDP programs and replacing the running ones again and again under a client's load.
+/// Result of loading the XDP programs and replacing the running ones again and again while a client sends requests.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Replacements {
     /// Number of replacements.
     pub count: usize,
-    /// Requests sent during the replacements.
+    /// Number of requests that were sent during the replacements.
     pub sent: u64,
-    /// Requests without a reply.
+    /// Number of requests without a reply.
     pub lost: u64,
-    /// Requests with a wrong reply.
+    /// Number of requests with a wrong reply.
     pub wrong: u64,
 }
 
 impl Report {
-    /// Returns the faults of the system itself, apart from its speed: lost or wrong replies.
+    /// Returns the faults of the system itself, which are lost and wrong replies; low speed is not a fault.
     pub fn failures(&self) -> Vec<String> {
         let Checks { lost, wrong, .. } = self.checks;
         let what = [(lost, "requests lost"), (wrong, "wrong replies")];
@@ -146,7 +148,7 @@ impl Report {
         found.map(|(count, what)| format!("{count} {what}")).collect()
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }
@@ -157,7 +159,7 @@ impl Display for Report {
         let (scenario, seed, machine) = (self.scenario, self.seed, &self.machine);
         writeln!(
             out,
-            "{scenario}, seed {seed}, on {machine}, {:.0} ns a random load",
+            "{scenario}, seed {seed}, on {machine}, random read from memory {:.0} ns",
             machine.random_load_ns
         )?;
         let head = [

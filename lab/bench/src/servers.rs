@@ -1,4 +1,4 @@
-//! Software servers: each contestant runs on threads in the server's namespace and on core 1.
+//! Servers in software: each contestant runs on threads in the server's namespace and on core 1.
 
 use crate::error::{BenchError, Result, io};
 use crate::netns::{NamespacePair, SERVER_ADDRESS};
@@ -28,24 +28,24 @@ const HOST_QUEUE: usize = 1024;
 /// Contestant that answers through a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Software {
-    /// Returns each request without a look-up.
+    /// Server that returns each request without a look-up.
     Echo,
     /// The paper's software: one thread with recvfrom, a look-up in a tree, and sendto.
     Sw,
-    /// The paper's software with the fast-path cache in front of the tree.
+    /// The paper's software with the cache of the fast path in front of its tree.
     SwCache,
-    /// `Sw` with a busy loop instead of blocking receives.
+    /// Like `Sw`, but with a busy loop instead of blocking receives.
     SwSpin,
     /// Lineside's socket datapath.
     Socket,
 }
 
-/// Data of the servers.
+/// Data from which the servers answer.
 #[derive(Clone)]
 pub struct Truth {
     /// Map from TXID to root.
     pub tree: Arc<BTreeMap<Hash, Hash>>,
-    /// Cache of `SwCache` and `Socket`.
+    /// Cache that `SwCache` and `Socket` use.
     pub store: Arc<Store>,
 }
 
@@ -116,13 +116,13 @@ impl Drop for ServerThread {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A caller that needs the error calls `end`.
+            // The error is ignored here, because a caller that needs it calls `end`.
             let _ = thread.join();
         }
     }
 }
 
-/// Reports that a server is ready, and waits until it must stop.
+/// Reports that a server is ready, and waits until the server must stop.
 pub fn wait(stop: &AtomicBool, ready: &Sender<()>) {
     let _ = ready.send(());
     while !stop.load(Relaxed) {
@@ -186,7 +186,7 @@ fn serve(
             Err(error) => return Err(error),
         };
         if let Ok(request) = <&Hash>::try_from(&bytes[..count]) {
-            // A reply that cannot be sent is lost, like any datagram; the client counts it.
+            // A reply that cannot be sent counts as lost by the client, like any lost datagram.
             let _ = socket.send_to(&answer(from, request), from);
         }
     }

@@ -1,5 +1,6 @@
-//! The papers' software, for comparison with a fast path: one thread receives a TXID, looks it up in a tree and sends
-//! the Merkle root. Also the round-trip times of one client, which are measured in the same way for every server.
+//! The papers' software, which a fast path is compared with: one thread receives a TXID, looks it up in a tree and
+//! sends the Merkle root. The module also measures the round-trip times of one client, in the same way for every
+//! server.
 
 use lineside_spv::store::Hash;
 use std::collections::BTreeMap;
@@ -10,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Time after which a question of [`round_trips`] is sent again.
+/// Time after which the client of [`round_trips`] sends an unanswered request again.
 const RESEND_AFTER: Duration = Duration::from_millis(500);
-/// Maximum number of times that a question is sent.
+/// Maximum number of times that the client sends a request.
 const SENDS_MAX: usize = 10;
 
-/// Server in the paper's format; it stops when dropped.
+/// Server in the paper's format; it stops when this value is dropped.
 pub struct Software {
     local: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -26,7 +27,7 @@ impl Software {
     /// Serves `index`, a map from TXID to Merkle root in wire byte order, at `listen`.
     ///
     /// # Errors
-    /// The address cannot be bound, or the thread cannot be started.
+    /// Fails if the address cannot be bound, or if the thread cannot be started.
     pub fn start(listen: SocketAddr, index: BTreeMap<Hash, Hash>) -> io::Result<Self> {
         let socket = UdpSocket::bind(listen)?;
         let local = socket.local_addr()?;
@@ -41,7 +42,7 @@ impl Software {
         })
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address on which the server listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
@@ -50,17 +51,18 @@ impl Software {
 impl Drop for Software {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
-        // The thread blocks without a time-out, which would add a cost to every packet. An empty datagram wakes it.
+        // The thread blocks without a time-out, because a time-out would add a cost to every packet. An empty datagram
+        // wakes the thread.
         let woken = open(self.local).and_then(|socket| socket.send(&[]));
         if let (Ok(_), Some(thread)) = (woken, self.thread.take()) {
-            // A panic of the thread was already reported.
+            // If the thread has panicked, the panic was already reported.
             let _ = thread.join();
         }
     }
 }
 
 fn serve(socket: &UdpSocket, index: &BTreeMap<Hash, Hash>, stop: &AtomicBool) {
-    // One byte more than a request has, so that a longer datagram is detected.
+    // The buffer has one byte more than a request, so that the server detects a longer datagram.
     let mut request = [0; size_of::<Hash>() + 1];
     while !stop.load(Relaxed) {
         let Ok((bytes, from)) = socket.recv_from(&mut request) else {
@@ -75,14 +77,14 @@ fn serve(socket: &UdpSocket, index: &BTreeMap<Hash, Hash>, stop: &AtomicBool) {
     }
 }
 
-/// Results of one client that asks one question at a time.
+/// Result of a client that sends one request at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrips {
     /// Round-trip times from before the request is sent until the reply arrives, one for each right answer.
     pub taken: Vec<Duration>,
-    /// Answers other than the expected root.
+    /// Number of answers with another root than the expected one.
     pub wrong: u64,
-    /// Requests without an answer in time; they were sent again.
+    /// Number of requests that got no answer in time; the client sent them again.
     pub lost: u64,
 }
 
@@ -94,7 +96,7 @@ impl RoundTrips {
         Some(*taken.select_nth_unstable(middle).1)
     }
 
-    /// Adds the results of another run.
+    /// Adds the result of another run.
     pub fn add(&mut self, other: Self) {
         self.taken.extend(other.taken);
         self.wrong += other.wrong;
@@ -102,10 +104,11 @@ impl RoundTrips {
     }
 }
 
-/// Sends each TXID of `questions` to `server` in the paper's format, and compares the answer with the root in the pair.
+/// Sends each TXID of `questions` to `server` in the paper's format, and compares the answer with the root of the same
+/// pair.
 ///
 /// # Errors
-/// `TimedOut` for a question that was never answered, and other errors of the operating system.
+/// `TimedOut` if a request was never answered, and other errors of the operating system.
 pub fn round_trips(server: SocketAddr, questions: &[(Hash, Hash)]) -> io::Result<RoundTrips> {
     let socket = open(server)?;
     socket.set_read_timeout(Some(RESEND_AFTER))?;
@@ -157,14 +160,15 @@ mod tests {
         for listen in ["127.0.0.1:0", "[::1]:0"] {
             let server = match Software::start(listen.parse().unwrap(), index.clone()) {
                 Err(error) if listen.starts_with('[') => {
-                    // `eprintln!` would not do: libtest captures it and shows it only if the test fails.
+                    // `eprintln!` is not suitable here: libtest captures its output and shows it only if the test
+                    // fails.
                     let name = "the_baseline_answers_known_transactions_and_zeros_for_others";
                     let _ = writeln!(io::stderr(), "skipped: {name}: IPv6 is not available ({error})");
                     continue;
                 }
                 started => started.unwrap(),
             };
-            // Datagrams of another length get no answer, and the server keeps running.
+            // Datagrams of another length get no answer, and the server continues.
             let socket = open(server.local_addr()).unwrap();
             for bytes in [0, 31, 33, 1400] {
                 socket.send(&vec![7; bytes]).unwrap();

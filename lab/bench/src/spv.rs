@@ -1,4 +1,4 @@
-//! Scenario `spv`: Merkle roots for TXIDs, the paper's exchange of 32 bytes for 32 bytes.
+//! Scenario `spv`: Merkle roots for TXIDs, the paper's exchange of a request of 32 bytes for a reply of 32 bytes.
 
 use crate::bpf::Generator;
 use crate::client::{self, ClosedLoop, Tally};
@@ -20,13 +20,14 @@ use std::time::Duration;
 
 pub use crate::progress::Progress;
 
-/// Minimum share of `echo` that `sw` reaches in a meaningful comparison.
+/// Minimum ratio of the rates of `sw` and `echo` in a meaningful comparison.
 const SW_OF_ECHO_MIN: f64 = 0.3;
 /// Maximum load average before the benchmark; above it, the report notes that the machine was busy.
 const QUIET_LOAD_MAX: f64 = 0.3;
-/// Number of replacements of programs under load in a full run.
+/// Number of times that the programs are replaced under load in a full run.
 const REPLACEMENTS: usize = 1_000;
-/// Pass criteria: a ratio's key, or a figure with its unit; bound, gate, stretch goal.
+/// Pass criteria: the key of a ratio, or a figure with its unit; direction of the bound; required value (gate); stretch
+/// goal.
 const GATES: [(&str, Bound, f64, Option<f64>); 17] = [
     ("xdp_max/sw_cache", AtLeast, 5.0, Some(7.0)),
     ("xdp_max/sw", AtLeast, 8.0, Some(12.0)),
@@ -46,7 +47,7 @@ const GATES: [(&str, Bound, f64, Option<f64>); 17] = [
     (INDEX_BYTES, AtMost, 24.0, None),
     (LOOK_UP, AtMost, 30.0, None),
 ];
-/// Length of a slice of the client's load. After each slice the client checks whether all programs were replaced.
+/// Length of a slice of the client's requests. After each slice the client checks whether all programs were replaced.
 const REPLACING_SLICE: Duration = Duration::from_millis(200);
 const HOT_HIT: &str = "hot hit, ns";
 const RANDOM_HIT: &str = "random hit, ns";
@@ -62,15 +63,15 @@ const LOOK_UP: &str = "look-up in the index, us";
 pub struct Options {
     /// Seed of the workload.
     pub seed: u64,
-    /// Rounds; figures are their medians.
+    /// Number of rounds; figures are their medians.
     pub rounds: usize,
-    /// Duration of each run of a contestant in a round.
+    /// Duration of the run of each contestant in a round.
     pub duration: Duration,
-    /// Number of replacements of the programs under load.
+    /// Number of times that the programs are replaced under load.
     pub replacements: usize,
     /// Megabytes of blocks to import.
     pub import_megabytes: u64,
-    /// Folder for those blocks and their store, which are removed at the end.
+    /// Folder for the blocks and their store, which the benchmark removes at the end.
     pub folder: PathBuf,
 }
 
@@ -100,7 +101,7 @@ impl Options {
     }
 }
 
-/// Runs of a round.
+/// Pairs of contestant and client that run in each round.
 const RUNS: [(Who, By); 24] = [
     (Who::Xdp, By::Live),
     (SW, By::Live),
@@ -133,7 +134,8 @@ type Samples = BTreeMap<(Who, By), Vec<Tally>>;
 /// Runs the scenario, and calls `progress` before each step.
 ///
 /// # Errors
-/// The process has no root rights or no BPF, or a contestant fails. A figure that would be meaningless is void.
+/// Fails if the process has no root rights or no BPF, or if a contestant fails. A figure that would be meaningless is
+/// void.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let machine = Machine::read();
     if machine.cores < 2 {
@@ -162,7 +164,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let mut samples = Samples::new();
     for round in 0..rounds {
         for place in 0..runs.len() {
-            // Each round begins at another run, so that no contestant always follows the same one.
+            // Each round begins with another run, so that no contestant always runs after the same one.
             let (who, by) = runs[(place + round * 5) % runs.len()];
             tell("contestants");
             let tally = field.run(who, by, options.duration)?.tally;
@@ -204,7 +206,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         LOOK_UP => imported.map(|import| import.locate_us),
         ratio => ratios.get(ratio).copied(),
     };
-    // A baseline that is too slow makes ratios void, but not the figures of XDP alone.
+    // If the baseline is too slow, the ratios are void, but the figures of XDP alone are not.
     let judge = |(key, is, gate, stretch)| {
         let valid = valid || !ratios.contains_key(key);
         (key, Gate::judge(value_of(key), is, gate, stretch, valid))
@@ -231,7 +233,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
 }
 
 impl Field {
-    /// Returns the cost of a packet; `None`, with a note, if the figure is void.
+    /// Returns the cost of a packet; `None` if the figure is void, which is then noted in the report.
     fn per_packet(
         &mut self,
         measure: fn(&mut XdpFastPath, &Generator, &Workload) -> Result<PerPacket>,
@@ -256,7 +258,7 @@ impl Field {
         }
     }
 
-    /// Replaces the programs `count` times while the socket client sends, with 64 requests in flight.
+    /// Replaces the programs `count` times while the socket client sends requests, with 64 of them in flight.
     fn replace(&mut self, count: usize) -> Result<Replacements> {
         let plan = ClosedLoop {
             window: 64,
@@ -362,7 +364,7 @@ fn ratios(samples: &Samples) -> BTreeMap<&'static str, f64> {
         .collect()
 }
 
-/// Returns the number of lost requests in the runs that allow no loss, and of wrong replies.
+/// Returns the number of lost requests in the runs that allow no loss, and the number of wrong replies.
 fn lost_and_wrong(samples: &Samples) -> (u64, u64) {
     let is_lossless = |who, by| by != By::Live || who == Who::Xdp;
     let all = || {
@@ -390,7 +392,7 @@ fn notes(machine: &Machine) -> Vec<String> {
     if machine.load_before > QUIET_LOAD_MAX {
         let load = machine.load_before;
         notes.push(format!(
-            "the machine was not quiet: load {load} before the bench, which the servers feel most"
+            "the machine was not quiet: its load average was {load} before the run, which slows the servers most"
         ));
     }
     notes

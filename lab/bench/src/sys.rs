@@ -1,4 +1,5 @@
-//! System calls that the standard library lacks. The only other `unsafe` of this crate is in `af_xdp`.
+//! System calls that the standard library does not have. Besides this module, only `af_xdp` has `unsafe` code in this
+//! crate.
 
 use std::ffi::CString;
 use std::io;
@@ -21,13 +22,13 @@ pub fn unshare_network() -> io::Result<()> {
 
 /// Moves the calling thread into the network namespace `fd`.
 pub fn enter_network(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: the call takes no pointers, and the descriptor is open.
+    // SAFETY: the call takes no pointers, and the borrowed descriptor is open.
     check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Restricts the calling thread, and the threads that it starts, to `core`.
+/// Restricts the calling thread, and the threads that it starts later, to `core`.
 pub fn pin(core: usize) -> io::Result<()> {
-    // SAFETY: cpu_set_t is a plain bit set; all zeros is the empty one.
+    // SAFETY: cpu_set_t is a plain bit set; zeros in all bytes are the empty set.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
     // SAFETY: CPU_SET checks `core` against the set's size, and `set` outlives the call.
     let result = unsafe {
@@ -43,7 +44,7 @@ pub fn cores() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
-/// Returns CLOCK_MONOTONIC in ns, the clock of `bpf_ktime_get_ns`.
+/// Returns CLOCK_MONOTONIC in nanoseconds, which is also the clock of `bpf_ktime_get_ns`.
 pub fn now_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
@@ -58,7 +59,7 @@ pub fn process_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Clock of a thread's processor time. Other threads can read it while the thread exists.
+/// Clock for the processor time of a thread. Other threads can read it while the thread exists.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadClock(libc::clockid_t);
 
@@ -66,14 +67,14 @@ impl ThreadClock {
     /// Returns the clock of the calling thread.
     pub fn of_this_thread() -> io::Result<Self> {
         let mut clock = 0;
-        // SAFETY: the calling thread is alive, and `clock` is valid for writing.
+        // SAFETY: the calling thread is alive, and `clock` is a variable that the call may write to.
         match unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) } {
             0 => Ok(Self(clock)),
             error => Err(io::Error::from_raw_os_error(error)),
         }
     }
 
-    /// Returns the processor time in ns; 0 once the thread has ended.
+    /// Returns the processor time of the thread in nanoseconds; 0 if the thread has ended.
     pub fn ns(self) -> u64 {
         clock_ns(self.0)
     }
@@ -84,7 +85,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is valid for writing.
+    // SAFETY: `time` is a variable that the call may write to.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
@@ -108,15 +109,15 @@ struct EthtoolValue {
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const ETHTOOL_SGRO: u32 = 0x2c;
 
-/// Turns on generic receive offload of interface `name`. On a veth without an XDP program, GRO is what enables NAPI;
-/// without NAPI, redirected frames are dropped.
+/// Turns on generic receive offload of interface `name`. On a veth without an XDP program, this enables NAPI; without
+/// NAPI, the kernel drops redirected frames.
 pub fn turn_gro_on(name: &str) -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
     let mut value = EthtoolValue {
         command: ETHTOOL_SGRO,
         data: 1,
     };
-    // SAFETY: ifreq is a plain C struct; all zeros is a valid one.
+    // SAFETY: ifreq is a plain C struct, for which zeros in all bytes are a valid value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     for (place, byte) in request
         .ifr_name
@@ -127,11 +128,12 @@ pub fn turn_gro_on(name: &str) -> io::Result<()> {
         *place = byte as libc::c_char;
     }
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // SAFETY: `request` names a NUL-terminated interface and points to a `value` that outlives the call.
+    // SAFETY: `request` contains a NUL-terminated interface name and points to `value`; both outlive the call.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &request) }).map(drop)
 }
 
-/// Makes the calling process receive SIGKILL when the thread that started it ends. Runs between fork and exec.
+/// Makes the calling process receive SIGKILL when the thread that started it ends. A child calls it between fork and
+/// exec.
 pub fn die_with_parent() -> io::Result<()> {
     // SAFETY: the call takes no pointers.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) }).map(drop)
@@ -140,7 +142,7 @@ pub fn die_with_parent() -> io::Result<()> {
 /// Configures `command` so that the process is killed when the thread that starts it ends.
 pub fn bound_to_thread(command: &mut std::process::Command) -> &mut std::process::Command {
     use std::os::unix::process::CommandExt;
-    // SAFETY: prctl is async-signal-safe and allocates nothing.
+    // SAFETY: the closure runs after fork and calls only prctl, which is async-signal-safe and allocates nothing.
     unsafe { command.pre_exec(die_with_parent) }
 }
 
@@ -148,8 +150,8 @@ pub fn bound_to_thread(command: &mut std::process::Command) -> &mut std::process
 pub const BATCH: usize = 64;
 const DATAGRAM_BYTES: usize = 64;
 
-/// Datagrams of one connected socket that are sent or received together. The headers point into the two other boxes and
-/// are written once.
+/// Datagrams of one connected socket that are sent or received together. The headers point into the two other boxes,
+/// and do not change after they were created.
 pub struct Batch {
     bytes: Box<[u8]>,
     room: usize,
@@ -165,7 +167,7 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// Returns a batch of datagrams of at most `room` bytes.
+    /// Returns a batch for datagrams of at most `room` bytes.
     pub fn with_room(room: usize) -> Self {
         let room = room.max(1);
         let mut bytes = vec![0; room * BATCH].into_boxed_slice();
@@ -177,7 +179,7 @@ impl Batch {
             iov_len: room,
         }));
         let headers = std::array::from_fn(|index| {
-            // SAFETY: mmsghdr is a plain C struct; all zeros is a valid one.
+            // SAFETY: mmsghdr is a plain C struct, for which zeros in all bytes are a valid value.
             let mut header: libc::mmsghdr = unsafe { mem::zeroed() };
             let vectors: &mut [libc::iovec; BATCH] = &mut vectors;
             header.msg_hdr.msg_iov = &raw mut vectors[index];
@@ -192,36 +194,38 @@ impl Batch {
         }
     }
 
-    /// Writes datagram `index`; the payload must fit into the batch's room.
+    /// Writes datagram `index`; the payload must not be longer than the batch allows.
     pub fn put(&mut self, index: usize, payload: &[u8]) {
         let from = index * self.room;
         self.bytes[from..from + self.room][..payload.len()].copy_from_slice(payload);
         self.vectors[index].iov_len = payload.len();
     }
 
-    /// Returns datagram `index` of those received last.
+    /// Returns datagram `index` of the datagrams that were received last.
     pub fn get(&self, index: usize) -> &[u8] {
         let from = index * self.room;
         &self.bytes[from..from + (self.headers[index].msg_len as usize).min(self.room)]
     }
 
-    /// Sends the first `count` datagrams by one call, all of the length that was set by [`set_segment`]. Returns the
-    /// number of datagrams sent.
+    /// Sends the first `count` datagrams in one call. All must have the length that was passed to [`set_segment`].
+    /// Returns the number of datagrams that were sent.
     pub fn send_segmented(&mut self, socket: &std::net::UdpSocket, count: usize) -> usize {
-        // SAFETY: msghdr is a plain C struct; all zeros is a valid one.
+        // SAFETY: msghdr is a plain C struct, for which zeros in all bytes are a valid value.
         let mut header: libc::msghdr = unsafe { mem::zeroed() };
         header.msg_iov = self.vectors.as_mut_ptr();
         header.msg_iovlen = count.min(BATCH);
-        // SAFETY: the header points to `msg_iovlen` vectors over this batch's bytes; all are boxed and owned by `self`.
+        // SAFETY: the header points to `msg_iovlen` vectors over the bytes of this batch; all of them are boxed and
+        // owned by `self`.
         let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &header, 0) };
         if sent > 0 { count } else { 0 }
     }
 
-    /// Receives the available datagrams without waiting, and returns their number. The batch must not be used with
-    /// [`Batch::put`].
+    /// Receives the available datagrams without waiting, and returns their number. A batch that receives must not be
+    /// used with [`Batch::put`].
     pub fn receive(&mut self, socket: &std::net::UdpSocket) -> usize {
         let (fd, none, count) = (socket.as_raw_fd(), std::ptr::null_mut(), BATCH as u32);
-        // SAFETY: every header points to one vector over this batch's bytes; all are boxed and owned by `self`.
+        // SAFETY: every header points to one vector over the bytes of this batch; all of them are boxed and owned by
+        // `self`.
         let got = unsafe { libc::recvmmsg(fd, self.headers.as_mut_ptr(), count, libc::MSG_DONTWAIT, none) };
         usize::try_from(got).unwrap_or(0)
     }
@@ -231,7 +235,7 @@ impl Batch {
 pub fn set_segment(socket: &std::net::UdpSocket, bytes: u16) -> io::Result<()> {
     let (bytes, length) = (libc::c_int::from(bytes), size_of::<libc::c_int>() as u32);
     let value = (&raw const bytes).cast();
-    // SAFETY: the value is `length` long and outlives the call.
+    // SAFETY: `value` points to `length` valid bytes, which outlive the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -250,27 +254,27 @@ pub fn set_segment(socket: &std::net::UdpSocket, bytes: u16) -> io::Result<()> {
 
 /// Returns the resource usage of this process.
 pub fn resource_usage() -> libc::rusage {
-    // SAFETY: all-zero bytes are a valid `rusage`.
+    // SAFETY: zeros in all bytes are a valid value of `rusage`.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
-    // SAFETY: `usage` is a live `rusage` for the call to fill; it cannot fail for RUSAGE_SELF.
+    // SAFETY: `usage` is a variable that the call fills. The call cannot fail for RUSAGE_SELF.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
     usage
 }
 
 /// Attaches an XDP program natively to an interface of the calling thread's namespace. Dropping the result detaches it.
 pub fn attach_native(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
-    // SAFETY: all zeros is the default of this options struct, and its size says which fields it has.
+    // SAFETY: zeros in all bytes are the default of this options struct, and its size field says which fields it has.
     let mut options: libbpf_sys::bpf_link_create_opts = unsafe { mem::zeroed() };
     options.sz = size_of::<libbpf_sys::bpf_link_create_opts>() as _;
     options.flags = libbpf_sys::XDP_FLAGS_DRV_MODE;
     let kind = libbpf_sys::BPF_XDP;
-    // SAFETY: the program is open and `options` outlives the call.
+    // SAFETY: the program is open, and `options` outlives the call.
     let fd =
         unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), interface as libc::c_int, kind, &options) };
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: the kernel returned this new descriptor, and no other code knows it.
+    // SAFETY: the kernel has just returned this new descriptor, and no other code uses it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -278,13 +282,13 @@ pub fn attach_native(program: BorrowedFd<'_>, interface: u32) -> io::Result<Owne
 pub fn count_run_time() -> io::Result<OwnedFd> {
     // SAFETY: the call takes no pointers.
     let fd = check(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) })?;
-    // SAFETY: the kernel returned this new descriptor, and no other code knows it.
+    // SAFETY: the kernel has just returned this new descriptor, and no other code uses it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Returns the run time of a BPF program in ns, including its tail calls, since [`count_run_time`].
 pub fn run_time_ns(program: BorrowedFd<'_>) -> io::Result<u64> {
-    // SAFETY: all zeros is a valid value of this struct.
+    // SAFETY: zeros in all bytes are a valid value of this struct.
     let mut info: libbpf_sys::bpf_prog_info = unsafe { mem::zeroed() };
     let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
     // SAFETY: the program is open, `info` is `length` bytes long, and both outlive the call.
@@ -310,7 +314,7 @@ pub enum Run {
 
 /// Runs an XDP program `repeat` times (BPF_PROG_TEST_RUN). Returns the last verdict, or 0 for live frames.
 pub fn test_run(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, run: Run) -> io::Result<u32> {
-    // SAFETY: all zeros is the default of this options struct, and its size says which fields it has.
+    // SAFETY: zeros in all bytes are the default of this options struct, and its size field says which fields it has.
     let mut options: libbpf_sys::bpf_test_run_opts = unsafe { mem::zeroed() };
     let mut out = vec![0u8; 4096];
     let mut context = [0u32; size_of::<libbpf_sys::xdp_md>() / 4];
@@ -324,7 +328,7 @@ pub fn test_run(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, run: Run) ->
             options.data_size_out = out.len() as _;
         }
         Run::Live { interface, batch } => {
-            // struct xdp_md: data, data_end, data_meta, ingress_ifindex, …
+            // Fields of struct xdp_md: data, data_end, data_meta, ingress_ifindex and further ones.
             context[1] = frame.len() as u32;
             context[3] = interface;
             options.ctx_in = context.as_ptr().cast();
@@ -342,16 +346,17 @@ pub fn test_run(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, run: Run) ->
     }
 }
 
-/// Socket and event that [`wait_ready`] waits for.
+/// Socket and event for which [`wait_ready`] waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
-    /// Socket that is waited for until it is readable.
+    /// Socket; the call waits until it is readable.
     pub fd: RawFd,
-    /// True: also until it is writable.
+    /// True if the call also waits until the socket is writable.
     pub to_write: bool,
 }
 
-/// Waits until one of the sockets is ready, for at most `patience`. Stores in `found` whether each one is ready.
+/// Waits until one of the sockets is ready, for at most `patience`. Stores in `found` for each socket whether it is
+/// ready.
 pub fn wait_ready(sockets: &[Ready], patience: std::time::Duration, found: &mut [bool]) -> io::Result<()> {
     let mut polled: Vec<libc::pollfd> = sockets
         .iter()
@@ -362,7 +367,7 @@ pub fn wait_ready(sockets: &[Ready], patience: std::time::Duration, found: &mut 
         })
         .collect();
     let milliseconds = patience.as_millis() as libc::c_int;
-    // SAFETY: `polled` has the given length, and outlives the call.
+    // SAFETY: `polled` has the given number of elements, and outlives the call.
     let result = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
     match check(result) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

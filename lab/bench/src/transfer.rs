@@ -1,5 +1,5 @@
-//! Scenario `transfer`: digital assets moved by the paper's packets in `express` mode, and by durable servers in
-//! comparison with Redis and PostgreSQL.
+//! Scenario `transfer`: measures transfers by the paper's packets in `express` mode, and compares durable servers with
+//! Redis and PostgreSQL.
 
 mod bpf;
 mod client;
@@ -45,7 +45,8 @@ const BATCHES: &str = "durable native batches, transfers/s";
 const LONE: &str = "lone durable transfer/fdatasync";
 const LONE_IN_PLACE: &str = "lone durable transfer/fdatasync in place";
 const RECOVERY: &str = "recovery, operations/s";
-/// Pass criteria: a ratio's key, or a figure with its unit; bound, gate, stretch goal.
+/// Pass criteria: the key of a ratio, or a figure with its unit; direction of the bound; required value (gate); stretch
+/// goal.
 const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
     ("xdp_max/sw", AtLeast, 4.5, Some(6.0)),
     ("refer xdp_max/sw", AtLeast, 5.0, Some(7.0)),
@@ -66,23 +67,23 @@ const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
 pub struct Options {
     /// Seed of the order of the contestants; the requests are the same for every seed.
     pub seed: u64,
-    /// Rounds; figures are their medians.
+    /// Number of rounds; figures are their medians.
     pub rounds: usize,
-    /// Duration of each run of a contestant in a round.
+    /// Duration of the run of each contestant in a round.
     pub duration: Duration,
-    /// Rounds of the durable contestants.
+    /// Number of rounds of the durable contestants.
     pub durable_rounds: usize,
-    /// Duration of each run of a durable contestant in a round.
+    /// Duration of the run of each durable contestant in a round.
     pub durable_duration: Duration,
-    /// Rounds of the cost of a packet.
+    /// Number of rounds that measure the cost of a packet.
     pub packet_rounds: usize,
-    /// Number of stores in which the cost of a packet is measured: 1 or 2.
+    /// Number of table sizes with which the cost of a packet is measured: 1 or 2.
     pub packet_sizes: usize,
-    /// Number of operations that are recovered.
+    /// Number of operations that the measured recovery replays.
     pub recovered: u64,
-    /// Folder for journals and the other servers' data, which are removed at the end.
+    /// Folder for journals and for the data of the other servers, which the benchmark removes at the end.
     pub folder: PathBuf,
-    /// One of the paper's figures, 7 to 11, which is measured instead of everything.
+    /// Number of one of the paper's figures, 7 to 11, which is measured instead of everything else.
     pub figure: Option<u8>,
 }
 
@@ -151,7 +152,8 @@ fn cases() -> Vec<Case> {
 /// Runs the scenario, and calls `progress` before each step.
 ///
 /// # Errors
-/// The process has no root rights or no BPF, or a contestant fails. A figure that would be meaningless is void.
+/// Fails if the process has no root rights or no BPF, or if a contestant fails. A figure that would be meaningless is
+/// void.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let machine = Machine::read();
     if machine.cores < 2 {
@@ -175,7 +177,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         judged: BTreeMap::new(),
         contestants: BTreeMap::new(),
     };
-    // The rings are drained to a disk or discarded; a journal in memory would not be durable.
+    // The rings are emptied into a journal on a disk or discarded; a journal in memory would not be durable.
     disk::Disk::look(&folder.0)?;
     let mut report = Report {
         scenario: "transfer",
@@ -213,7 +215,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let mut samples = Samples::new();
     for round in 0..rounds {
         for place in 0..cases.len() {
-            // Each round begins at another run, so that no contestant always follows the same one.
+            // Each round begins with another run, so that no contestant always runs after the same one.
             let case = cases[(place + round * 5 + options.seed as usize) % cases.len()];
             tell("contestants");
             let tally = field.run(case, options.duration, None)?;
@@ -388,7 +390,7 @@ impl Bench {
             if *kind == durable::BATCHES {
                 self.judged.insert(BATCHES, figures.rps);
             }
-            // Losses and wrong replies of the other servers are reported in their rows.
+            // Losses and wrong replies of the other servers appear only in their rows of the report.
             if *name == "durable" {
                 rounds.iter().for_each(|tally| self.checks.add_run(tally, true));
             }
@@ -430,7 +432,7 @@ fn contestant_of(case: &Case) -> &'static str {
     }
 }
 
-/// Returns the prefix of a ratio's key; TRANSFER has none.
+/// Returns the prefix of a ratio's key; the key for TRANSFER has no prefix.
 fn front_of(command: Command) -> String {
     match command {
         Transfer => String::new(),
@@ -459,7 +461,7 @@ fn notes(machine: &Machine) -> Vec<String> {
     if machine.load_before > QUIET_LOAD_MAX {
         let load = machine.load_before;
         notes.push(format!(
-            "the machine was not quiet: load {load} before the bench, which the servers feel most"
+            "the machine was not quiet: its load average was {load} before the run, which slows the servers most"
         ));
     }
     notes

@@ -1,4 +1,4 @@
-//! Requests and right replies: by default 512 blocks of 2,048 transactions each, derived from a seed.
+//! Requests and right replies: by default for 512 blocks of 2,048 transactions each, derived from a seed.
 
 use lineside_testkit::Random;
 use std::collections::BTreeMap;
@@ -6,20 +6,21 @@ use std::collections::BTreeMap;
 /// TXID, block hash or Merkle root.
 pub type Hash = [u8; 32];
 
-/// Default number of blocks; a power of two that divides 32,768, the number of client ports of the live generator.
+/// Default number of blocks. It is a power of two that divides 32,768, the number of client ports of the live
+/// generator.
 pub const BLOCKS: usize = 512;
-/// Default number of TXIDs; every contestant knows all of them.
+/// Default number of TXIDs. Every contestant knows all of them.
 pub const TXIDS: usize = BLOCKS * 2048;
-/// Number of TXIDs in the measurement of proofs: the first of the stream, in 64 blocks of 2,048. The fast path has the
-/// trees of these blocks.
+/// Number of TXIDs in the measurement of proofs. They are the first TXIDs of the stream and belong to 64 blocks of
+/// 2,048 transactions, whose Merkle trees are in the fast-path table.
 pub const PROVEN_TXIDS: usize = 64 * 2048;
 /// Number of client ports of the live generator.
 pub const PORTS: usize = 32_768;
 
-/// Number of blocks and of transactions in each of them; both powers of two.
+/// Number of blocks and of transactions in each block; both are powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
-    /// Number of blocks, 64 to 32,768; the generators of live frames support at most [`BLOCKS`].
+    /// Number of blocks, from 64 to 32,768. The generators of live frames support at most [`BLOCKS`].
     pub blocks: usize,
     /// Number of transactions in each block.
     pub transactions: usize,
@@ -51,12 +52,12 @@ pub struct Workload {
     pub roots: Vec<Hash>,
 }
 
-/// Expected content of a reply.
+/// Content that a reply must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// The Merkle root of the TXID's block.
+    /// The Merkle root of the block that contains the TXID.
     Root,
-    /// The request.
+    /// The bytes of the request.
     Echo,
 }
 
@@ -69,7 +70,7 @@ impl Workload {
             .collect()
     }
 
-    /// Draws TXIDs; draws a TXID again until `takes` returns true for the TXID and its block's number.
+    /// Draws TXIDs. If `takes` returns false for a TXID and the number of its block, draws this TXID again.
     pub fn draw(seed: u64, shape: Shape, mut takes: impl FnMut(&Hash, usize) -> bool) -> Self {
         let mut random = Random(seed);
         let roots = Self::roots(seed, shape);
@@ -83,14 +84,14 @@ impl Workload {
         Self { txids, roots }
     }
 
-    /// Returns the hash of a block's header; it is not requested.
+    /// Returns the hash of a block's header. No client requests it.
     pub fn block_hash(block: usize) -> Hash {
         let mut hash = [0xb1; 32];
         hash[..8].copy_from_slice(&block.to_le_bytes());
         hash
     }
 
-    /// Returns the map from TXID to root of the paper's software.
+    /// Returns the map from TXID to Merkle root that the paper's software uses.
     pub fn tree(&self) -> BTreeMap<Hash, Hash> {
         let entries = self.txids.iter().enumerate();
         entries
@@ -103,13 +104,13 @@ impl Workload {
         &self.roots[number % self.roots.len()]
     }
 
-    /// Returns the number of requests that can be distinguished by the last two bytes of their replies, at most
+    /// Returns the number of requests that can be distinguished by the last two bytes of their replies; it is at most
     /// [`BLOCKS`].
     pub fn places(&self) -> usize {
         self.roots.len().min(BLOCKS)
     }
 
-    /// Returns request `number`.
+    /// Returns request `number` of the stream.
     pub fn request(&self, number: u64) -> &Hash {
         &self.txids[number as usize % self.txids.len()]
     }

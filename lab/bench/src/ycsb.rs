@@ -1,15 +1,15 @@
-//! YCSB's own client, as a process.
+//! Runs YCSB's own client as a process.
 
 use crate::error::{BenchError, Result, io, java};
 use lineside_hbase_mini::{Compilers, Jars};
 use std::process::Stdio;
 
-/// Phase of a run of YCSB.
+/// Phase of a YCSB run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Inserts all rows.
+    /// The client inserts all rows.
     Load,
-    /// Executes the workload's operations.
+    /// The client executes the operations of the workload.
     Run,
 }
 

@@ -47,7 +47,7 @@ fn all_contestants_answer_and_no_answer_is_wrong() {
     let sweeps = report.sweeps.as_ref().expect("all points are measured");
     let hits: Vec<f64> = sweeps.points[..5].iter().map(|point| point.hit_rate).collect();
     assert!(hits[0] == 0.0 && hits[4] == 1.0, "{hits:?}");
-    // With this few requests, the hit rate is only approximately the share that is held.
+    // With few requests, the hit rate equals the share of rows in the table only approximately.
     assert!(
         hits[0] < hits[1] && hits[1] < hits[2] && hits[2] < hits[4],
         "{hits:?}"

@@ -39,7 +39,7 @@ fn proofs_are_right_and_requests_for_a_block_are_answered_by_the_fast_path() {
     } else {
         let theirs = theirs.get_merkle.expect("ElectrumX is measured");
         assert!(theirs.sent > 0, "{theirs:?}");
-        // On a busy machine, ElectrumX may not reply within this short run; then there is no ratio.
+        // On a busy machine, ElectrumX may send no reply within this short run; then there is no ratio.
         assert_eq!(gate == Outcome::NotMeasured, theirs.rps == 0.0);
     }
     let json = report.to_json();

@@ -64,7 +64,7 @@ fn all_contestants_return_the_expected_validation_codes() {
     let not_measured = gates.as_object().unwrap().values();
     let not_measured = not_measured.filter(|gate| gate["outcome"] == "not_measured");
     let missing = usize::from(!report.ratios.contains_key("ifma/library"));
-    // The restart, and the two cases that this run leaves out.
+    // The restart, and the two cases that this run leaves out, are not measured.
     assert_eq!(not_measured.count(), 3 + missing, "{gates}");
     let delivered = report.delivered.figures;
     assert!(
@@ -76,7 +76,7 @@ fn all_contestants_return_the_expected_validation_codes() {
     assert!(early.used > 0 && early.used <= early.verified, "{early:?}");
     for udp in &report.udp {
         assert_eq!(udp.transactions, 1_500);
-        // Certificates are sent once; without them, less than a quarter of a transaction remains.
+        // Certificates are sent only once; without them, less than a quarter of a transaction remains.
         assert!((75.0..95.0).contains(&udp.saved_percent), "{udp:?}");
         assert!(udp.tps > 0.0 && udp.tps_no_data_hash > 0.0, "{udp:?}");
         assert!(udp.simulated_lossy.max_ms > udp.simulated.p50_ms, "{udp:?}");

@@ -1,18 +1,18 @@
-//! Control group that limits the memory of a daemon, in version 1 or 2 of the kernel's interface.
+//! Control group that limits the memory of a daemon. It supports versions 1 and 2 of the kernel's interface.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::{fs, io};
 
-/// Paths of one version of the kernel's interface.
+/// Paths and file names of one version of the kernel's interface.
 struct Files {
-    /// Folder of the controller.
+    /// Folder of the memory controller.
     root: &'static str,
     limit: &'static str,
-    /// File of the limit of memory and swap together (version 1), or of swap alone (version 2).
+    /// Name of the file with the limit of memory and swap together (version 1), or of swap alone (version 2).
     swap: &'static str,
     peak: &'static str,
-    /// File that contains a line `oom_kill N`.
+    /// Name of the file that contains a line `oom_kill N`.
     events: &'static str,
 }
 
@@ -31,10 +31,10 @@ const V2: Files = Files {
     events: "memory.events",
 };
 
-/// Number of the next group, so that the groups of one process differ.
+/// Number of the next group, so that the groups of one process have different names.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Control group; removed when dropped, after its processes have ended.
+/// Control group. Dropping this value removes it, after its processes have ended.
 pub struct Cgroup {
     folder: PathBuf,
     files: &'static Files,
@@ -44,7 +44,7 @@ impl Cgroup {
     /// Creates a group whose processes may use `bytes` of memory together, and no swap.
     ///
     /// # Errors
-    /// The right to create a group, or the memory controller, is missing.
+    /// Fails if the process may not create a group, or if the kernel has no memory controller.
     pub fn new(bytes: u64) -> io::Result<Self> {
         let files = match Path::new(V1.root).join(V1.limit).exists() {
             true => &V1,
@@ -56,7 +56,7 @@ impl Cgroup {
         fs::create_dir(&folder)?;
         let group = Self { folder, files };
         fs::write(group.folder.join(files.limit), bytes.to_string())?;
-        // A kernel that does not account swap has no such file.
+        // If the kernel does not account swap, this file does not exist.
         let swap = if std::ptr::eq(files, &V1) { bytes } else { 0 };
         let _ = fs::write(group.folder.join(files.swap), swap.to_string());
         Ok(group)
@@ -67,13 +67,14 @@ impl Cgroup {
         self.folder.join("cgroup.procs")
     }
 
-    /// Returns the maximum of the memory used so far, in bytes; `None` if the kernel does not report it.
+    /// Returns the maximum of the memory that the group has used so far, in bytes; `None` if the kernel does not report
+    /// it.
     pub fn peak_bytes(&self) -> Option<u64> {
         let text = fs::read_to_string(self.folder.join(self.files.peak)).ok()?;
         text.trim().parse().ok()
     }
 
-    /// Returns the number of processes of the group that the kernel killed for lack of memory.
+    /// Returns the number of the group's processes that the kernel has killed because memory was exhausted.
     pub fn kills(&self) -> io::Result<u64> {
         let text = fs::read_to_string(self.folder.join(self.files.events))?;
         let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));

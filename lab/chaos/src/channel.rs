@@ -1,5 +1,5 @@
-//! Channel of Fabric: generated blocks, whose validation codes are known before any replica receives them, and an
-//! orderer that delivers them.
+//! Channel of Fabric: generated blocks, whose validation codes are known before a replica receives them, and an orderer
+//! that delivers the blocks.
 
 use crate::Scene;
 use crate::server::Server;
@@ -21,14 +21,14 @@ use tokio::runtime::Runtime;
 pub const NAME: &str = "lab";
 /// Name of the MSP of the replicas' identity and of their clients' identities.
 const MSP: &str = "Org1MSP";
-/// Interval at which the height of a replica is polled.
+/// Interval between two reads of a replica's height.
 const HEIGHT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Generated channel.
 pub struct Channel {
-    /// Blocks, from the genesis block on.
+    /// Blocks of the channel, beginning with the genesis block.
     pub blocks: Vec<MadeBlock>,
-    /// Orderer; at first it delivers no block.
+    /// Orderer of the channel. At first it delivers no block.
     pub orderer: Orderer,
     network: Arc<Network>,
 }
@@ -37,7 +37,7 @@ impl Channel {
     /// Generates the blocks of `workload` and starts an orderer at a loopback port.
     ///
     /// # Errors
-    /// There is no free port.
+    /// Fails if there is no free port.
     pub fn start(runtime: &Runtime, workload: Workload) -> anyhow::Result<Self> {
         let network = Arc::new(Network::new(7, Options::default()));
         let blocks: Vec<MadeBlock> = Maker::new(Arc::clone(&network), workload, 1).collect();
@@ -56,10 +56,10 @@ impl Channel {
         self.blocks.len() as u64
     }
 
-    /// Prepares a replica that follows the orderer. `keys` are additional lines of its configuration section.
+    /// Prepares a replica that follows the orderer. `keys` contains additional lines of its configuration section.
     ///
     /// # Errors
-    /// A file cannot be written.
+    /// Fails if a file cannot be written.
     pub fn replica(&self, scene: &Scene, keys: &str) -> anyhow::Result<Service> {
         let listen: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
         let mut service = Service::new(scene, Name::Fabric, listen, keys)?;
@@ -77,7 +77,7 @@ impl Channel {
     /// Returns an identity that may read the channel at `replica`.
     ///
     /// # Errors
-    /// The replica's folder has no identity.
+    /// Fails if the replica's folder contains no identity.
     pub fn reader(&self, replica: &Service) -> anyhow::Result<Signer> {
         let folder = replica.folder.path().join("msp");
         Ok(Signer::from_msp_folder(MSP, &folder)?)
@@ -87,7 +87,7 @@ impl Channel {
 /// Waits until the replica has `height` blocks.
 ///
 /// # Errors
-/// It does not have them within `patience`, or its console does not answer.
+/// Fails if the replica does not have the blocks within `patience`, or if its console does not answer.
 pub fn wait_for(replica: &Server, height: u64, patience: Duration) -> anyhow::Result<()> {
     let deadline = Instant::now() + patience;
     loop {
@@ -98,13 +98,13 @@ pub fn wait_for(replica: &Server, height: u64, patience: Duration) -> anyhow::Re
         }
         ensure!(
             Instant::now() < deadline,
-            "the replica has {taken:?} of {height} blocks after {patience:?}"
+            "the replica has height {taken:?} instead of {height} after {patience:?}"
         );
         std::thread::sleep(HEIGHT_POLL_INTERVAL);
     }
 }
 
-/// Returns the number of blocks of the replica from `/status`.
+/// Returns the number of blocks that the replica reports in `/status`.
 fn height_in(status: &Value) -> Option<u64> {
     let mut services = status["services"].as_array()?.iter();
     let fabric = services.find(|service| service["name"] == "fabric")?;

@@ -1,21 +1,21 @@
-//! Clients that send one request at a time over UDP or TCP, and resend it until it is answered.
+//! Clients that send one request at a time over UDP or TCP. They send a request again until it is answered.
 
 use crate::packet::{Answer, HEADER_BYTES, Session, answer, be64, column, request, status, transfer};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Time after which a request is sent again.
+/// Time after which the client sends an unanswered request again.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// Pause after a refused connection, before the next attempt.
+/// Pause between a refused connection and the next attempt.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Maximum bytes of a datagram.
+/// Maximum size of a datagram in bytes.
 const DATAGRAM_BYTES: usize = 1 << 16;
 
-/// Transport to a server.
+/// Client that sends requests to a server over one kind of transport.
 pub trait Ask {
     /// Sends a request with a new id until an answer arrives or `patience` is over. Every repetition is the same
-    /// packet.
+    /// packet, byte for byte.
     fn ask(&mut self, op: u8, body: &[u8], patience: Duration) -> Option<Answer>;
 
     /// Opens a session of `transfer`.
@@ -38,7 +38,8 @@ pub trait Ask {
         })
     }
 
-    /// Requests a challenge, and then a session with it. Returns the body of the reply, which has at least 40 bytes.
+    /// Requests a challenge, and then a session by returning it. Returns the body of the reply, which has at least 40
+    /// bytes.
     fn open(&mut self, op: u8, patience: Duration) -> Option<Vec<u8>> {
         let is_session = |answer: &Answer| answer.status == status::OK && answer.body.len() >= 40;
         let challenge = self.ask(op, &[0; 40], patience).filter(is_session)?;
@@ -58,7 +59,7 @@ impl Client {
     /// Returns a client of `server` whose request ids start at `first_id`.
     ///
     /// # Errors
-    /// A socket cannot be opened.
+    /// Fails if a socket cannot be opened.
     pub fn new(server: SocketAddr, first_id: u64) -> io::Result<Self> {
         let any: IpAddr = match server.is_ipv4() {
             true => Ipv4Addr::UNSPECIFIED.into(),
@@ -70,7 +71,7 @@ impl Client {
     /// Returns a client that sends from the address `own`.
     ///
     /// # Errors
-    /// A socket cannot be opened.
+    /// Fails if a socket cannot be opened.
     pub fn from(own: IpAddr, server: SocketAddr, first_id: u64) -> io::Result<Self> {
         let socket = UdpSocket::bind((own, 0))?;
         socket.connect(server)?;
@@ -81,7 +82,7 @@ impl Client {
         })
     }
 
-    /// Sends a request with a new id once; `None` if no answer arrives within `patience`.
+    /// Sends a request with a new id once. Returns `None` if no answer arrives within `patience`.
     pub fn ask_once(&mut self, op: u8, body: &[u8], patience: Duration) -> Option<Answer> {
         let deadline = Instant::now() + patience;
         let id = self.next_id;
@@ -109,11 +110,11 @@ impl Client {
 
     /// Sends `packet` unchanged.
     pub fn send_raw(&self, packet: &[u8]) {
-        // A datagram that the kernel refuses is lost, like any datagram.
+        // If the kernel refuses the datagram, it counts as lost, like any lost datagram.
         let _ = self.socket.send(packet);
     }
 
-    /// Receives all replies that have arrived. Returns their number, and the bytes of the longest.
+    /// Receives all replies that have arrived. Returns their number, and the length of the longest reply in bytes.
     pub fn drain(&self) -> (u64, usize) {
         let mut reply = vec![0; DATAGRAM_BYTES];
         let (mut count, mut longest) = (0, 0);
@@ -135,7 +136,7 @@ impl Ask for Client {
         let packet = request(op, id, body);
         let mut reply = vec![0; DATAGRAM_BYTES];
         while Instant::now() < deadline {
-            // The call may report an ICMP error of an earlier packet, if the daemon is down.
+            // If the daemon is down, the call may report an ICMP error that an earlier packet caused.
             let sent = Instant::now();
             let _ = self.socket.send(&packet);
             while sent.elapsed() < AGAIN_AFTER {
@@ -157,7 +158,7 @@ impl Ask for Client {
     }
 }
 
-/// Client over TCP, which reconnects when a connection breaks.
+/// Client over TCP. It opens a new connection when a connection breaks.
 pub struct StreamClient {
     server: SocketAddr,
     stream: Option<TcpStream>,
@@ -165,7 +166,8 @@ pub struct StreamClient {
 }
 
 impl StreamClient {
-    /// Returns a client of `server` whose request ids start at `first_id`; it connects at its first request.
+    /// Returns a client of `server` whose request ids start at `first_id`. The client connects when it sends its first
+    /// request.
     pub fn new(server: SocketAddr, first_id: u64) -> Self {
         Self {
             server,
@@ -174,7 +176,7 @@ impl StreamClient {
         }
     }
 
-    /// Sends `packet`, and reads replies until the one to request `id` arrives.
+    /// Sends `packet`, and reads replies until the reply to request `id` arrives.
     fn exchange(&mut self, packet: &[u8], op: u8, id: u64, patience: Duration) -> io::Result<Answer> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,

@@ -8,15 +8,15 @@ use lineside_testkit::Random;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Address of the attacker, which has no right to write, because a mutated datagram may be a valid request.
+/// Address of the attacker. It has no right to write, because a mutated datagram may be a valid request.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
-/// Datagrams between two checks of the honest client.
+/// Number of datagrams between two checks of the honest client.
 const BETWEEN_CHECKS: u64 = 500;
 /// Time-out of one request of the honest client.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum bytes of a datagram over IPv4.
+/// Maximum payload of a datagram over IPv4, in bytes.
 const DATAGRAM_BYTES_MAX: usize = 65_507;
-/// Maximum growth of the daemon's memory after the first tenth of the datagrams, in bytes.
+/// Maximum growth of the daemon's memory in bytes, after the first tenth of the datagrams.
 const GROWTH_MAX: u64 = 32 << 20;
 
 /// Runs the case for one service.
@@ -51,7 +51,7 @@ pub fn run(scene: &Scene, report: &mut Report, name: Name) -> anyhow::Result<()>
     let grown = report.peak_bytes.unwrap_or(0).saturating_sub(early_peak);
     ensure!(
         grown <= GROWTH_MAX,
-        "the memory grew by {grown} bytes under the datagrams"
+        "the memory of the daemon grew by {grown} bytes during the attack"
     );
     let (code, health) = server.page("/healthz")?;
     ensure!(code == 200, "/healthz returned {code}: {health}");
@@ -70,7 +70,7 @@ fn mutate((op, body): &(u8, Vec<u8>), random: &mut Random) -> Vec<u8> {
         2 => datagram.resize(datagram.len() + random.index(3000), random.next() as u8),
         3 => datagram.resize(DATAGRAM_BYTES_MAX, 0),
         4 => {
-            // Any operation and length in the header, with random content.
+            // The header gets any operation and length, and the content is random.
             datagram[3] = random.next() as u8;
             datagram[6..8].copy_from_slice(&(random.next() as u16).to_be_bytes());
             random.fill(&mut datagram[packet::HEADER_BYTES..]);

@@ -1,4 +1,4 @@
-//! Small disk in memory (tmpfs), visible only to the thread that mounts it and to its children.
+//! Small disk in memory (tmpfs). Only the thread that mounts it and its child processes see it.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -7,17 +7,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null;
 
-/// Bytes of one write while the disk is being filled.
+/// Number of bytes in one write while the disk is being filled.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Mounts a disk of `bytes` at `folder` in a mount namespace of the calling thread.
+/// Mounts a disk of `bytes` bytes at `folder` in a mount namespace of the calling thread.
 ///
 /// # Errors
 /// Error of the operating system, for example if mounting is not permitted.
 pub fn mount(folder: &Path, bytes: u64) -> io::Result<()> {
     let folder = CString::new(folder.as_os_str().as_bytes())?;
     let options = CString::new(format!("size={bytes}"))?;
-    // SAFETY: all strings end with 0 and outlive the calls; the call affects only this thread's mount namespace.
+    // SAFETY: all strings end with a zero byte and outlive the calls; the calls change only this thread's mount
+    // namespace.
     let is_mounted = unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
             && libc::mount(
@@ -45,7 +46,7 @@ pub fn mount(folder: &Path, bytes: u64) -> io::Result<()> {
 /// Writes the new file `path` until the disk is full.
 ///
 /// # Errors
-/// Any error other than that of a full disk.
+/// Fails with any error other than that of a full disk.
 pub fn fill(path: &Path) -> io::Result<()> {
     let mut file = File::create(path)?;
     for size in [CHUNK_BYTES, 1] {

@@ -16,16 +16,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Numbers of source addresses in the two attacks.
+/// Number of different source addresses in each of the two attacks.
 const SOURCES: [u32; 2] = [1, 100];
-/// Number of forged requests in a burst, and time between two bursts: 4,000 requests per second.
+/// Number of forged requests in a burst. With one burst each `PAUSE`, this gives 4,000 requests per second.
 const BURST: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(10);
-/// Time-out of one request of the honest client; a later answer counts as lost.
+/// Time-out of one request of the honest client; an answer after that time counts as lost.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
 /// Minimum percentage of honest requests that must be answered.
 const SHARE: u64 = 95;
-/// Line of each service's section that lets the honest client write.
+/// Configuration line of each service that lets the honest client write.
 const TRUSTED: &str = "trusted_sources = [\"127.0.0.0/8\", \"10.0.0.1/32\", \"fd00::1/128\"]\n";
 const ISSUERS: &str = "issuers = [\"10.0.0.1/32\", \"fd00::1/128\"]\n";
 
@@ -37,7 +37,7 @@ pub fn run(scene: &Scene, report: &mut Report, name: Name, datapath: &str) -> an
     ];
     for address in addresses {
         let Some(wire) = Wire::new() else {
-            report.skipped = Some("creating network namespaces needs root".to_owned());
+            report.skipped = Some("creating network namespaces needs root rights".to_owned());
             return Ok(());
         };
         attack(scene, report, name, datapath, address, &wire)?;
@@ -81,7 +81,7 @@ fn attack(
     wire: &Wire,
 ) -> anyhow::Result<()> {
     let Some((service, server)) = start(scene, name, datapath, address, wire)? else {
-        report.skipped = Some("there is no BPF file system (mounting one needs root)".to_owned());
+        report.skipped = Some("there is no BPF file system, and mounting one needs root rights".to_owned());
         return Ok(());
     };
     let duration = Duration::from_secs(scene.scale.of(1, 10));
@@ -107,8 +107,8 @@ fn attack(
     wire.server.run(move || server.terminate())
 }
 
-/// Sends honest requests while another thread sends forged ones. Returns the numbers of forged requests, of right
-/// answers, and of honest requests.
+/// Sends honest requests while another thread sends forged ones. Returns three numbers: forged requests, right answers,
+/// and honest requests.
 fn one_attack(
     honest: &mut Honest,
     server: &Server,
@@ -118,7 +118,7 @@ fn one_attack(
     let is_over = Arc::new(AtomicBool::new(false));
     let (op, body) = honest.question(false);
     let (listen, over) = (server.listen, Arc::clone(&is_over));
-    // A new thread is in the namespace of the thread that starts it.
+    // A new thread runs in the network namespace of the thread that starts it.
     let attacker = std::thread::spawn(move || forge(listen, sources, &packet::request(op, 1, &body), &over));
     let deadline = Instant::now() + duration;
     let mut client = Client::new(listen, 1 << 48)?;
@@ -127,7 +127,7 @@ fn one_attack(
         let is_known = asked % 2 == 0;
         let (op, body) = honest.question(is_known);
         asked += 1;
-        // The client sends each request once: an answer after the time-out is lost.
+        // The client sends each request once, so an answer after the time-out counts as lost.
         let answer = client.ask_once(op, &body, REQUEST_TIMEOUT);
         if let Some(answer) = answer {
             ensure!(
@@ -145,7 +145,7 @@ fn one_attack(
     Ok((sent, answered, asked))
 }
 
-/// Sends `request` from source addresses that no host has until `is_over`. Returns the number of requests.
+/// Sends `request` from source addresses that no host has, until `is_over` is true. Returns the number of requests.
 fn forge(server: SocketAddr, sources: u32, request: &[u8], is_over: &AtomicBool) -> anyhow::Result<u64> {
     let socket = PacketSocket::open("x0")?;
     let mut number = 0u32;

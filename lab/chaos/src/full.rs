@@ -1,5 +1,5 @@
-//! Attack with a disk that becomes full under load. The service must refuse changes with an error and still answer
-//! reads. After kill -9 and a start with free space, all acknowledged changes must be present.
+//! Attack with a disk that becomes full while clients change data. The service must refuse changes with an error and
+//! still answer reads. After kill -9 and a start with free space, all acknowledged changes must be present.
 
 use crate::client::{Ask, Client, StreamClient};
 use crate::packet::{self, Session, status};
@@ -15,17 +15,17 @@ use std::time::Duration;
 const DISK_BYTES: u64 = 256 << 20;
 /// Time-out of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-/// Number of changes before the disk is filled, so that the service has made its preallocations.
+/// Number of changes before the disk is filled, in which the service allocates its files.
 const BEFORE_FULL: u64 = 20;
-/// Maximum number of changes; a service that accepts all of them is wrong.
+/// Maximum number of changes. A service that accepts all of them on the full disk is wrong.
 const CHANGES_MAX: u64 = 200_000;
-/// Account that receives, and number of operations in a packet.
+/// Account that receives the payments.
 const PAID: u128 = 2;
 const OPERATIONS: u64 = 200;
-/// Bytes of a value.
+/// Size of a value in bytes.
 const VALUE_BYTES: usize = 1000;
 
-/// Runs the case of `transfer`.
+/// Runs the case for the service `transfer`.
 pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     on_small_disk(
         scene,
@@ -36,12 +36,12 @@ pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     )
 }
 
-/// Runs the case of `column`.
+/// Runs the case for the service `column`.
 pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     on_small_disk(scene, report, Name::Column, "", column_on_disk)
 }
 
-/// Runs `attack` on a thread that has the small disk.
+/// Runs `attack` on a thread for which the small disk is mounted.
 fn on_small_disk(
     scene: &Scene,
     report: &mut Report,
@@ -69,7 +69,9 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
     let mut server = service.start(None)?;
     let mut honest = service.honest(&server)?;
     let mut way = StreamClient::new(server.listen, 1);
-    let mut session = way.open_transfer(REQUEST_TIMEOUT).context("no session")?;
+    let mut session = way
+        .open_transfer(REQUEST_TIMEOUT)
+        .context("the service granted no session")?;
     let create = packet::operation(packet::transfer::CREATE, 0, PAID, 0, 0, 2);
     let mut next = packet::execute(&session, &[create]);
     let mut paid = 0;
@@ -80,7 +82,7 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
         );
         let answer = way
             .ask(packet::transfer::EXECUTE, &next, REQUEST_TIMEOUT)
-            .context("no answer")?;
+            .context("no answer to the packet in time")?;
         match answer.status {
             status::OK if number == 0 => {}
             status::OK => {
@@ -110,7 +112,7 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
         let answer = client.ask(packet::transfer::REFER, &refer, REQUEST_TIMEOUT);
         answer
             .and_then(|answer| packet::balance(&answer.body))
-            .context("no balance")
+            .context("the reply to REFER has no balance")
     };
     ensure!(
         held(&mut honest.client)? >= paid,
@@ -121,7 +123,7 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
     fs::remove_file(filler)?;
     let mut server = service.start(None)?;
     let now = held(&mut honest.client)?;
-    // The refused packet may have been journaled before the disk was full; then all of it counts.
+    // The refused packet may have reached the journal before the disk was full; then all of its operations count.
     if now < paid {
         report.lose(format!(
             "payments of {paid} were acknowledged, but the balance after the restart is {now}"
@@ -131,10 +133,10 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
             "payments of {paid} were acknowledged, but the balance after the restart is {now}"
         ));
     }
-    // Sends the same packet again: with free space, it is executed now or was executed before.
+    // The client sends the same packet again: with free space, the service executes it now or has executed it before.
     let answer = way
         .ask(packet::transfer::EXECUTE, &next, REQUEST_TIMEOUT)
-        .context("no answer")?;
+        .context("no answer to the repeated packet in time")?;
     ensure!(
         answer.status == status::OK,
         "unexpected status {} after space was freed",
@@ -163,7 +165,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
         let answer = honest
             .client
             .ask(packet::column::PUT, &body, REQUEST_TIMEOUT)
-            .context("no answer")?;
+            .context("no answer to the put in time")?;
         match answer.status {
             status::OK => acknowledged += 1,
             status::NO_ROOM | status::OUTCOME_UNKNOWN => break,
@@ -176,7 +178,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
     report.count("acknowledged", acknowledged);
     honest
         .check(REQUEST_TIMEOUT)
-        .context("reads must go on while the disk is full, but one failed")?;
+        .context("a read failed while the disk was full")?;
     must_be_unhealthy(&server)?;
     server.kill();
     fs::remove_file(filler)?;
@@ -186,7 +188,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
         let answer = honest
             .client
             .ask(packet::column::GET, &body, REQUEST_TIMEOUT)
-            .context("no answer")?;
+            .context("no answer to the get in time")?;
         if packet::value(&answer.body) != Some(&value(number)) {
             report.lose(format!(
                 "row {number} was acknowledged and is missing: {answer:?}"
@@ -197,7 +199,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
     let answer = honest
         .client
         .ask(packet::column::PUT, &body, REQUEST_TIMEOUT)
-        .context("no answer")?;
+        .context("no answer to the repeated put in time")?;
     ensure!(
         answer.status == status::OK,
         "unexpected status {} after space was freed",

@@ -1,5 +1,5 @@
-//! Attacks and faults against running daemons, with independent clients that count changes that were lost, executed
-//! twice or wrong.
+//! Attacks and faults against running daemons. Independent clients count changes that were lost, executed twice or
+//! wrong.
 //!
 //! Each [`Case`] starts the program `lineside` as its users do, attacks it, and compares the answers that its clients
 //! received with the daemon's data at the end. The clients of `transfer`, `column` and `spv` share no code with
@@ -48,17 +48,17 @@ pub use report::Report;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Length of a run.
+/// Length of a run, which decides how much each case does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Seconds for each case: for `make test`.
+    /// Each case takes seconds; `make test` uses this scale.
     Short,
-    /// Minutes for each case: for `make soak`.
+    /// Each case takes minutes; `make soak` uses this scale.
     Long,
 }
 
 impl Scale {
-    /// Returns `short` or `long`, depending on the scale.
+    /// Returns `short` if the scale is short, and `long` if it is long.
     fn of<T>(self, short: T, long: T) -> T {
         match self {
             Self::Short => short,
@@ -72,12 +72,12 @@ impl Scale {
 pub struct Scene {
     /// Path of the program `lineside`.
     pub program: PathBuf,
-    /// Seed of every choice of the case.
+    /// Seed of every random choice of the case.
     pub seed: u64,
     /// Length of the run.
     pub scale: Scale,
-    /// Breaks the disk on purpose: after each kill, the files are set back to their state at the first kill. If a run
-    /// of `kill` then finds no fault, the test itself is broken.
+    /// True to break the disk on purpose: after each kill, the files are set back to their state at the first kill. If
+    /// a run of `kill` then finds no fault, the test itself is broken.
     pub disk_forgets: bool,
 }
 
@@ -86,12 +86,12 @@ pub struct Scene {
 pub struct Case {
     /// Name of the attack.
     pub attack: &'static str,
-    /// Name of the service, with the datapath unless it is `socket`.
+    /// Name of the service, followed by the datapath unless that is `socket`.
     pub target: &'static str,
     run: fn(&Scene, &mut Report) -> anyhow::Result<()>,
 }
 
-/// All cases.
+/// All cases of all attacks.
 pub const CASES: &[Case] = &[
     case("kill", "transfer", kill::transfer),
     case("kill", "transfer express xdp", kill::transfer_express),
@@ -146,7 +146,7 @@ const fn case(
 }
 
 impl Case {
-    /// Runs the case. An error of the run itself, such as a daemon that does not start, becomes a fault of the report.
+    /// Runs the case. If the run itself fails, for example because a daemon does not start, the report gets a fault.
     pub fn run(&self, scene: &Scene) -> Report {
         let begin = Instant::now();
         let mut report = Report::new(self.attack, self.target, scene.seed);

@@ -1,6 +1,6 @@
 //! Attack with requests that make a service allocate memory, in a control group of 512 MiB. The kernel must not kill
-//! the daemon, and the honest client must be answered during and after the attack. All attackers send from loopback,
-//! which has the largest shares of the limits.
+//! the daemon, and the honest client must get answers during and after the attack. All attackers send from loopback,
+//! for which the limits allow the largest shares.
 
 use crate::cgroup::Cgroup;
 use crate::channel::{self, Channel};
@@ -19,17 +19,17 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// Memory limit of the daemon.
+/// Memory limit of the daemon in bytes.
 const LIMIT_BYTES: u64 = 512 << 20;
 /// Time-out of a request to a daemon under attack.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Number of operations in a packet of `transfer`.
 const OPERATIONS: usize = 12;
-/// Maximum number of pending transfers that are attempted.
+/// Maximum number of pending transfers that the attacker tries to create.
 const PENDING_MAX: u64 = 200_000;
-/// Bytes of a value and of a cell of `column`, which fit into one packet.
+/// Size in bytes of a value and of a cell of `column`, which fit into one packet.
 const VALUE_BYTES: usize = 1000;
-/// Number of requests that are sent before answers are read.
+/// Number of requests that the attacker sends before it reads the answers.
 const BURST: u64 = 64;
 
 /// Starts the service in a control group, runs `attack`, and checks that the daemon has survived.
@@ -51,12 +51,12 @@ fn confined(
     report.count("killed by the kernel", group.kills()?);
     ensure!(
         group.kills()? == 0,
-        "the kernel killed the daemon: it used {LIMIT_BYTES} bytes"
+        "the kernel killed the daemon because it reached the limit of {LIMIT_BYTES} bytes"
     );
     attacked?;
     ensure!(server.is_alive(), "the daemon ended");
     let health = server.page("/healthz")?;
-    // 503 means that new clients are refused, which the attack may cause; any other code is a fault.
+    // The code 503 means that the service refuses new clients, which the attack may cause; any other code is a fault.
     ensure!(
         matches!(health.0, 200 | 503),
         "/healthz returned {}: {}",
@@ -96,8 +96,8 @@ pub fn spv(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     })
 }
 
-/// Attacks `transfer` with sessions of many addresses, long packets that sessions remember, pending transfers, and
-/// connections with half a packet.
+/// Attacks `transfer` with sessions from many addresses, long packets that sessions remember, pending transfers, and
+/// connections that send only half a packet.
 pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let mut service = Service::new(scene, Name::Transfer, any_port(), "account_bits = 16\n")?;
     let sources: u32 = scene.scale.of(200, 5_000);
@@ -125,14 +125,14 @@ pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     })
 }
 
-/// Executes a packet whose outcomes the session remembers.
+/// Executes a large packet, whose outcomes the session has to remember.
 fn remember(client: &mut Client, session: &Session) {
     let refused = packet::operation(transfer_op::TRANSFER, 0, 1 << 100, 2, 1, 1);
     let body = packet::execute(session, &[refused; OPERATIONS]);
     client.ask(transfer_op::EXECUTE, &body, Duration::from_millis(500));
 }
 
-/// Creates pending transfers until the service refuses. Returns the number of created ones.
+/// Creates pending transfers until the service refuses one. Returns the number of created ones.
 fn make_pending(client: &mut Client, session: &mut Session) -> anyhow::Result<u64> {
     let create = packet::operation(transfer_op::CREATE, 0, 2, 0, 0, 1);
     let body = packet::execute(session, &[create]);
@@ -162,10 +162,11 @@ fn make_pending(client: &mut Client, session: &mut Session) -> anyhow::Result<u6
             return Ok(taken);
         }
     }
-    anyhow::bail!("{taken} pending transfers were accepted, and none refused")
+    anyhow::bail!("the service accepted {taken} pending transfers and refused none")
 }
 
-/// Opens TCP connections and sends the first half of a packet on each. They stay open while the result exists.
+/// Opens TCP connections and sends the first half of a packet on each. The connections stay open as long as the result
+/// exists.
 fn half_packets(server: SocketAddr, connections: u32) -> anyhow::Result<Vec<TcpStream>> {
     let mut packet = packet::request(transfer_op::EXECUTE, 1, &vec![0; 60_000]);
     packet.truncate(packet.len() / 2);
@@ -173,7 +174,7 @@ fn half_packets(server: SocketAddr, connections: u32) -> anyhow::Result<Vec<TcpS
     for _ in 0..connections {
         let mut stream = TcpStream::connect_timeout(&server, REQUEST_TIMEOUT)?;
         stream.set_write_timeout(Some(Duration::from_millis(200)))?;
-        // The server may close a connection at once if it exceeds the limits.
+        // If a connection exceeds the limits, the server may close it at once.
         if stream.write_all(&packet).is_ok() {
             streams.push(stream);
         }
@@ -181,8 +182,8 @@ fn half_packets(server: SocketAddr, connections: u32) -> anyhow::Result<Vec<TcpS
     Ok(streams)
 }
 
-/// Attacks `column` with sessions of many addresses, each with a remembered change, then with many long rows and
-/// growing cells.
+/// Attacks `column` with sessions from many addresses, each with a change that the service remembers, then with many
+/// long rows and growing cells.
 pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let mut service = Service::new(scene, Name::Column, any_port(), "")?;
     let sources: u32 = scene.scale.of(300, 20_000);

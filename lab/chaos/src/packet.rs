@@ -1,20 +1,20 @@
-//! Packets of the native formats, implemented from `docs/wire-formats.md` without Lineside's own code.
+//! Packets of the native formats, implemented from `docs/wire-formats.md` without Lineside's code.
 
-/// Bytes of the native header.
+/// Size of the native header in bytes.
 pub const HEADER_BYTES: usize = 16;
-/// Bytes of an operation of `transfer`.
+/// Size of an operation of `transfer` in bytes.
 pub const OPERATION_BYTES: usize = 88;
-/// Bytes of the header of `execute`.
+/// Size of the header of `execute` in bytes.
 pub const EXECUTE_HEAD_BYTES: usize = 24;
-/// Bytes of the header of a reply of `column`.
+/// Size of the header of a reply of `column` in bytes.
 const COLUMN_REPLY_BYTES: usize = 24;
-/// Column that the client of `column` uses.
+/// Name of the column that the client of `column` uses.
 const COLUMN: &[u8] = b"entry:foo";
 
 /// Operations of `spv`.
 pub mod spv {
     pub const ROOT: u8 = 1;
-    /// Bytes of the body of a request and of a reply.
+    /// Size of the body of a request and of a reply in bytes.
     pub const ROOT_BYTES: usize = 104;
 }
 
@@ -25,7 +25,7 @@ pub mod transfer {
     pub const OPEN: u8 = 3;
     pub const CREATE: u8 = 1;
     pub const TRANSFER: u8 = 3;
-    /// Contract of a pending transfer.
+    /// Contract code of a pending transfer.
     pub const PENDING: u32 = 1;
 }
 
@@ -67,7 +67,7 @@ pub fn request(op: u8, id: u64, body: &[u8]) -> Vec<u8> {
 pub struct Answer {
     /// Status code.
     pub status: u16,
-    /// Bytes after the header.
+    /// Body of the reply, which is everything after the header.
     pub body: Vec<u8>,
 }
 
@@ -82,10 +82,10 @@ pub fn answer(packet: &[u8], op: u8, id: u64) -> Option<Answer> {
     })
 }
 
-/// Returns the big-endian number of 8 bytes at `at`.
+/// Returns the big-endian number in the 8 bytes that begin at offset `at`.
 ///
 /// # Panics
-/// `bytes` is too short.
+/// Panics if `bytes` is too short.
 pub fn be64(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Maximum number of faults whose text is kept.
+/// Maximum number of faults whose text the report contains.
 const TEXTS_MAX: usize = 10;
 
 /// Result of one case.
@@ -11,9 +11,9 @@ const TEXTS_MAX: usize = 10;
 pub struct Report {
     /// Name of the attack.
     pub attack: &'static str,
-    /// Name of the service, with the datapath unless it is `socket`.
+    /// Name of the service, followed by the datapath unless that is `socket`.
     pub target: &'static str,
-    /// Seed of every choice.
+    /// Seed of every random choice.
     pub seed: u64,
     /// Counts by name, such as `kills` or `acknowledged`.
     pub counts: BTreeMap<&'static str, u64>,
@@ -25,10 +25,10 @@ pub struct Report {
     pub wrong: u64,
     /// Texts of the first faults of all kinds.
     pub faults: Vec<String>,
-    /// Maximum memory of the daemon in bytes, if it was measured: of its control group, with the page cache, or of its
-    /// resident pages.
+    /// Maximum memory of the daemon in bytes, if it was measured. It is the memory of its control group with the page
+    /// cache, or the memory of its resident pages.
     pub peak_bytes: Option<u64>,
-    /// Reason for which the case was skipped.
+    /// Reason why the case was skipped.
     pub skipped: Option<String>,
     /// Duration of the case, in seconds.
     pub seconds: f64,
@@ -52,7 +52,7 @@ impl Report {
         }
     }
 
-    /// Returns true if nothing was lost, executed twice or wrong.
+    /// Returns true if no change was lost, executed twice or wrong.
     pub fn held(&self) -> bool {
         self.lost == 0 && self.doubled == 0 && self.wrong == 0
     }
@@ -80,7 +80,7 @@ impl Report {
         self.keep(text);
     }
 
-    /// Raises the memory maximum to `bytes`.
+    /// Raises the maximum memory of the daemon to `bytes`, if that is more.
     pub fn peak(&mut self, bytes: Option<u64>) {
         self.peak_bytes = self.peak_bytes.max(bytes);
     }

@@ -1,4 +1,4 @@
-//! Runs the program `lineside` as a process: starts it from a configuration file, kills it, and starts it again.
+//! Runs the program `lineside` as a child process: starts it with a configuration file, kills it, and starts it again.
 
 use crate::cgroup::Cgroup;
 use anyhow::{Context, bail};
@@ -10,18 +10,18 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time-out of one exchange with the console.
+/// Time-out of one request to the console.
 const CONSOLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after which a daemon that was asked to stop is killed.
+/// Time from the signal to stop until the daemon is killed.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Running daemon; killed when dropped.
+/// Running daemon. Dropping this value kills it.
 pub struct Server {
     child: Child,
     /// Address on which the first service listens.
     pub listen: SocketAddr,
     console: SocketAddr,
-    /// Kept open, because the daemon may write to it.
+    /// Standard output of the daemon. It stays open, because the daemon may still write to it.
     _output: BufReader<ChildStdout>,
 }
 
@@ -30,13 +30,14 @@ impl Server {
     /// reports that it serves. The daemon's messages go to the file `daemon.log` next to the configuration.
     ///
     /// # Errors
-    /// The daemon ended before it served; the error contains its last messages.
+    /// Fails if the daemon ended before it served; the error contains its last messages.
     pub fn start(program: &Path, config: &Path, group: Option<&Cgroup>) -> anyhow::Result<Self> {
         let log_path = config.with_file_name("daemon.log");
         let log = File::options().create(true).append(true).open(&log_path)?;
         let mut command = match group {
             None => Command::new(program),
-            // The shell joins the group before it becomes the daemon, so that all of the daemon's memory is counted.
+            // The shell joins the control group before it becomes the daemon, so that all of the daemon's memory is
+            // counted.
             Some(group) => {
                 let mut shell = Command::new("sh");
                 shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]);
@@ -82,12 +83,13 @@ impl Server {
         let _ = self.child.wait();
     }
 
-    /// Stops the process by SIGTERM and waits for its end.
+    /// Sends SIGTERM to the process and waits for its end.
     ///
     /// # Errors
-    /// The exit code is not 0, or the process did not end in time and was killed.
+    /// Fails if the exit code is not 0, or if the process did not end in time and was killed.
     pub fn terminate(mut self) -> anyhow::Result<()> {
-        // SAFETY: kill accesses no memory; the process is a child that was not waited for, so its id is not reused.
+        // SAFETY: kill accesses no memory. The process is a child for which nothing has waited yet, so its id is not
+        // reused.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
         let deadline = Instant::now() + END_TIMEOUT;
         while Instant::now() < deadline {
@@ -97,13 +99,13 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        bail!("the daemon did not end within {END_TIMEOUT:?} of SIGTERM")
+        bail!("the daemon did not end within {END_TIMEOUT:?} after SIGTERM")
     }
 
     /// Returns the status code and body of a page of the console.
     ///
     /// # Errors
-    /// There was no answer in time.
+    /// Fails if there is no answer in time.
     pub fn page(&self, path: &str) -> anyhow::Result<(u16, String)> {
         let mut stream = TcpStream::connect_timeout(&self.console, CONSOLE_TIMEOUT)?;
         stream.set_read_timeout(Some(CONSOLE_TIMEOUT))?;

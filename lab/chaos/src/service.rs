@@ -1,5 +1,5 @@
-//! Services as the cases start them: a folder with the configuration and data of one service, and a request whose
-//! answer is known.
+//! Service in the form in which the cases start it: a folder with the configuration and the data of one service, and a
+//! request whose answer is known.
 
 use crate::Scene;
 use crate::cgroup::Cgroup;
@@ -22,19 +22,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 use tempfile::TempDir;
 
-/// Time-out of the first request of the honest client after a daemon's start.
+/// Time-out of the first request of the honest client after the daemon has started.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-/// Account, row and value that the honest client requests.
+/// Account that the honest client requests; the next constants are its row and its value.
 const ACCOUNT: u128 = 1;
 pub const BALANCE: u64 = 1_000_000_000_000;
 const ROW: &[u8] = b"probe";
 const VALUE: &[u8] = b"held";
-/// Number of blocks and transactions of the chain that `spv` serves.
+/// Number of blocks of the chain that `spv` serves, and number of transactions in each block.
 const BLOCKS: usize = 4;
 const TRANSACTIONS: u32 = 256;
 /// Operation of `hybrid` over UDP.
 const HYBRID_ASK: u8 = 32;
-/// Bytes of a request of `hybrid` over UDP, including padding.
+/// Size of a request of `hybrid` over UDP in bytes, including padding.
 const HYBRID_ROOM: usize = 1000;
 
 /// Name of a service.
@@ -62,17 +62,17 @@ impl Name {
 
 /// Configuration of a daemon with one service.
 pub struct Service {
-    /// Folder with configuration and data, removed when dropped.
+    /// Folder with configuration and data. Dropping this value removes it.
     pub folder: TempDir,
     name: Name,
     program: PathBuf,
-    /// Address on which the service listens; port 0 before the first start.
+    /// Address on which the service listens. Its port is 0 before the first start.
     listen: SocketAddr,
-    /// Lines of `[datapath]`.
+    /// Lines of the section `[datapath]`.
     datapath: String,
     /// Additional lines of the service's section.
     keys: String,
-    /// Transaction and root that the honest client of `spv` requests.
+    /// TXID that the honest client of `spv` requests, and the Merkle root of its block.
     known: ([u8; 32], [u8; 32]),
 }
 
@@ -80,7 +80,7 @@ impl Service {
     /// Prepares a service that listens at `listen`, with the additional lines `keys` in its section.
     ///
     /// # Errors
-    /// Its data cannot be created.
+    /// Fails if the data of the service cannot be created.
     pub fn new(scene: &Scene, name: Name, listen: SocketAddr, keys: &str) -> anyhow::Result<Self> {
         let mut service = Self {
             folder: tempfile::tempdir()?,
@@ -102,28 +102,28 @@ impl Service {
         Ok(service)
     }
 
-    /// Makes the fast path run in the kernel, at `interface`, pinned in `pins`.
+    /// Configures the fast path to run in the kernel, at `interface`, with its pins in `pins`.
     pub fn at_interface(&mut self, interface: &str, pins: &Path) {
         self.datapath = format!(
             "kind = \"xdp\"\ninterface = \"{interface}\"\nxdp_mode = \"generic\"\npin_dir = {pins:?}\n"
         );
     }
 
-    /// Adds lines to the service's section. Must be called before the first start.
+    /// Adds lines to the section of the service. Call this before the first start.
     pub fn add_keys(&mut self, keys: &str) {
         self.keys.push_str(keys);
     }
 
-    /// Moves the data into `folder`, for example on a small disk. Must be called before the first start.
+    /// Moves the data into `folder`, for example on a small disk. Call this before the first start.
     pub fn place_data(&mut self, folder: &Path) {
-        // Only this function writes the key `data`, since a duplicate key would be an error.
+        // No other code may write the key `data`, because a duplicate key would be an error.
         let _ = writeln!(self.keys, "data = {folder:?}");
     }
 
     /// Starts the daemon, in the control group if one is given. Later starts use the address of the first one.
     ///
     /// # Errors
-    /// The daemon did not start; the error contains its last messages.
+    /// Fails if the daemon did not start; the error contains its last messages.
     pub fn start(&mut self, group: Option<&Cgroup>) -> anyhow::Result<Server> {
         let config = self.folder.path().join("lineside.toml");
         fs::write(&config, self.config())?;
@@ -132,7 +132,7 @@ impl Service {
         Ok(server)
     }
 
-    /// Restores the files of the data as they were at the first call. The daemon must not be running.
+    /// Restores the files of the data to their state at the first call. The daemon must not be running.
     ///
     /// # Errors
     /// Error of the operating system.
@@ -172,7 +172,7 @@ impl Service {
     /// Runs a command of `lineside` on the data. Returns whether it succeeded, and its output.
     ///
     /// # Errors
-    /// The command cannot be started.
+    /// Fails if the command cannot be started.
     pub fn command(&self, words: &[&str]) -> anyhow::Result<(bool, String)> {
         let mut command = Command::new(&self.program);
         command.args(words).stdin(Stdio::null());
@@ -206,10 +206,10 @@ impl Service {
         Ok(())
     }
 
-    /// Returns the identity of the member of `hybrid` in the lane `lane`.
+    /// Returns the identity of the member of `hybrid` that uses the lane `lane`.
     ///
     /// # Errors
-    /// The key or the genesis cannot be read.
+    /// Fails if the key or the genesis cannot be read.
     pub fn identity(&self, lane: u16) -> anyhow::Result<Identity> {
         let folder = self.folder.path();
         let genesis = fs::read(folder.join("genesis.bin"))?;
@@ -231,7 +231,7 @@ impl Service {
     /// Returns a signer for requests of the member of `hybrid` in the lane `lane`.
     ///
     /// # Errors
-    /// The key or the genesis cannot be read.
+    /// Fails if the key or the genesis cannot be read.
     pub fn signing(&self, lane: u16) -> anyhow::Result<Signing> {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH)?;
         Ok(Signing::new(
@@ -240,10 +240,10 @@ impl Service {
         ))
     }
 
-    /// Writes the data that the honest client requests into a new daemon, and returns that client.
+    /// Writes the data that the honest client requests into a new daemon, and returns this client.
     ///
     /// # Errors
-    /// The daemon does not accept the data.
+    /// Fails if the daemon does not accept the data.
     pub fn honest(&self, server: &Server) -> anyhow::Result<Honest> {
         let mut client = Client::new(server.listen, 1 << 32)?;
         match self.name {
@@ -293,7 +293,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 fn create_account(client: &mut Client) -> anyhow::Result<()> {
     let session = client
         .open_transfer(FIRST_REQUEST_TIMEOUT)
-        .context("no session")?;
+        .context("the service granted no session")?;
     let create = packet::operation(packet::transfer::CREATE, 0, ACCOUNT, 0, BALANCE, 1);
     let body = packet::execute(&session, &[create]);
     let answer = client.ask(packet::transfer::EXECUTE, &body, FIRST_REQUEST_TIMEOUT);
@@ -307,7 +307,7 @@ fn create_account(client: &mut Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a signed request in its form over UDP.
+/// Returns a signed request in the form in which it is sent over UDP.
 fn hybrid_body(signed: &[u8]) -> Vec<u8> {
     let mut body = (signed.len() as u16).to_be_bytes().to_vec();
     body.extend(signed);
@@ -315,17 +315,18 @@ fn hybrid_body(signed: &[u8]) -> Vec<u8> {
     body
 }
 
-/// Client that sends requests with known answers.
+/// Client that sends requests whose answers are known.
 pub struct Honest {
     name: Name,
-    /// Client that sends the requests.
+    /// Client over UDP that sends the requests.
     pub client: Client,
     signing: Option<Signing>,
     known: ([u8; 32], [u8; 32]),
 }
 
 impl Honest {
-    /// Returns operation and body of a request for known data, or for data that the service does not have.
+    /// Returns operation and body of a request for known data; if `is_known` is false, for data that the service does
+    /// not have.
     pub fn question(&self, is_known: bool) -> (u8, Vec<u8>) {
         match self.name {
             Name::Spv => {
@@ -354,7 +355,7 @@ impl Honest {
         }
     }
 
-    /// Returns true if `answer` is right for such a request.
+    /// Returns true if `answer` is right for the request that [`Self::question`] returns.
     pub fn is_right(&self, is_known: bool, answer: &Answer) -> bool {
         match self.name {
             Name::Spv if is_known => answer.status == status::OK && answer.body[..32] == self.known.1,
@@ -368,10 +369,10 @@ impl Honest {
         }
     }
 
-    /// Sends both requests, and resends each while the answer is `busy`.
+    /// Sends both requests, and sends each again while the answer is `busy`.
     ///
     /// # Errors
-    /// There is no answer within `patience`, or it is wrong.
+    /// Fails if there is no answer within `patience`, or if an answer is wrong.
     pub fn check(&mut self, patience: Duration) -> anyhow::Result<()> {
         let deadline = Instant::now() + patience;
         for is_known in [true, false] {

@@ -10,20 +10,20 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-/// Length that each message announces.
+/// Length in bytes that each message announces.
 const MESSAGE_BYTES: u32 = 4 << 20;
 /// Number of bytes of each message that are sent.
 const SENT_BYTES: usize = 1 << 20;
-/// Number of calls of one connection.
+/// Number of calls on one connection.
 const CALLS: usize = 16;
-/// Time-out of the server's flow-control window for more of a message.
+/// Maximum time to wait until the server's flow-control window permits more of a message.
 const WINDOW_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Calls that stay open while this value exists.
+/// Calls that stay open as long as this value exists.
 pub struct HeldCalls {
     /// Number of open calls.
     pub calls: u64,
-    /// Number of bytes of their messages that the server accepted.
+    /// Number of bytes of the calls' messages that the server has accepted.
     pub bytes: u64,
     open: Vec<(SendRequest<Bytes>, SendStream<Bytes>, h2::client::ResponseFuture)>,
     connections: Vec<JoinHandle<Result<(), h2::Error>>>,
@@ -39,10 +39,10 @@ impl Drop for HeldCalls {
 }
 
 /// Opens `connections` connections with some calls of `path` each, and sends a part of a message on every call. The
-/// server may refuse connections and calls over its limits; those are not counted.
+/// server may refuse connections and calls over its limits; refused ones are not counted.
 ///
 /// # Errors
-/// The server cannot be reached at all.
+/// Fails if the server cannot be reached at all.
 pub async fn hold(server: SocketAddr, path: &str, connections: usize) -> anyhow::Result<HeldCalls> {
     let mut held = HeldCalls {
         calls: 0,
@@ -52,7 +52,7 @@ pub async fn hold(server: SocketAddr, path: &str, connections: usize) -> anyhow:
     };
     for _ in 0..connections {
         let stream = TcpStream::connect(server).await?;
-        // An error means that the server refused.
+        // An error here means that the server has refused the connection or a call.
         let _ = call(stream, path, &mut held).await;
     }
     Ok(held)
@@ -70,7 +70,7 @@ async fn call(stream: TcpStream, path: &str, held: &mut HeldCalls) -> anyhow::Re
             .header("te", "trailers")
             .body(())?;
         let (response, mut message) = requests.send_request(request, false)?;
-        held.bytes += send(&mut message).await.context("the call failed")? as u64;
+        held.bytes += send(&mut message).await.context("the server ended a call")? as u64;
         held.calls += 1;
         held.open.push((requests.clone(), message, response));
     }

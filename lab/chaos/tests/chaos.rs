@@ -1,4 +1,4 @@
-//! Runs every case in its short form. `make soak` runs the long form: `lineside-lab chaos --long`.
+//! Runs every case in its short form. `make soak` runs the long form, `lineside-lab chaos --long`.
 
 use lineside_chaos::{CASES, Scale, Scene};
 use lineside_testkit::{binary, skipped};
@@ -28,27 +28,27 @@ fn run(attack: &str) {
 }
 
 #[test]
-fn what_was_acknowledged_before_a_kill_is_there_exactly_once() {
+fn a_change_acknowledged_before_a_kill_is_present_exactly_once() {
     run("kill");
 }
 
 #[test]
-fn odd_datagrams_change_nothing_for_an_honest_client() {
+fn malformed_datagrams_do_not_affect_an_honest_client() {
     run("datagrams");
 }
 
 #[test]
-fn forged_sources_leave_an_honest_client_its_answers() {
+fn an_honest_client_is_answered_during_forged_requests() {
     run("forged");
 }
 
 #[test]
-fn no_attack_takes_more_memory_than_512_mib() {
+fn no_attack_makes_a_daemon_use_more_than_512_mib() {
     run("memory");
 }
 
 #[test]
-fn a_full_disk_loses_nothing_that_was_acknowledged() {
+fn a_full_disk_loses_no_acknowledged_change() {
     run("full");
 }
 
@@ -63,6 +63,9 @@ fn a_disk_that_loses_acknowledged_writes_is_detected() {
             .iter()
             .find(|case| (case.attack, case.target) == ("kill", target));
         let report = case.expect("the case exists").run(&scene);
-        assert!(!report.held(), "nothing was found: {report:#?}");
+        assert!(
+            !report.held(),
+            "the case found no fault on the broken disk: {report:#?}"
+        );
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub use crate::frames::DatapathKind;
 
-/// The `column` service, for the generic tools.
+/// Adapter of the `column` service for the tools of this crate.
 pub struct Column;
 
 /// Datapath of `column` that processes whole frames.

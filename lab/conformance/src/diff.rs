@@ -1,5 +1,5 @@
-//! Compares datapaths with the model: the same frames go through both, and the verdict, every byte and the counters
-//! must be equal.
+//! Comparison of datapaths with the Rust model: the same frames go through both, and the verdict, every byte and the
+//! counters must be equal.
 
 pub mod column;
 pub mod spv;
@@ -15,8 +15,8 @@ use lineside_wire::endpoint::Endpoint;
 use lineside_wire::frame::{self, Addressing};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Generator of seeded frames around one endpoint: valid ones, ones with invalid source addresses, mutated and
-/// truncated ones.
+/// Generator of seeded frames to one endpoint: valid frames, frames with invalid source addresses, and mutated and
+/// truncated frames.
 pub struct Frames {
     random: Random,
     endpoint: Endpoint,
@@ -25,11 +25,12 @@ pub struct Frames {
 }
 
 const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xaa];
-/// Minimum bytes of a frame for BPF_PROG_TEST_RUN.
+/// Minimum length of a frame for BPF_PROG_TEST_RUN, in bytes.
 const ETH_BYTES: usize = 14;
 
 impl Frames {
-    /// Returns frames to `port` of `endpoint`, mostly with one of `payloads`. The same seed gives the same frames.
+    /// Returns a generator of frames to `port` of `endpoint`. Most frames contain one of `payloads`. The same seed
+    /// gives the same frames.
     pub fn new(seed: u64, endpoint: &Endpoint, port: u16, payloads: Vec<Vec<u8>>) -> Self {
         Self {
             random: Random(seed.wrapping_mul(2).wrapping_add(1)),
@@ -155,19 +156,19 @@ impl Frames {
 pub struct DiffCounts {
     /// Number of compared frames.
     pub frames: u64,
-    /// Number of answered frames.
+    /// Number of frames that were answered.
     pub transmitted: u64,
-    /// Number of frames passed to the host.
+    /// Number of frames that were passed to the host.
     pub passed: u64,
-    /// Number of dropped frames, by [`DropReason`].
+    /// Number of frames that were dropped, by [`DropReason`].
     pub dropped: [u64; DropReason::ALL.len()],
 }
 
 impl DiffCounts {
-    /// Sends a frame through two datapaths, each over its own store.
+    /// Sends a frame through two datapaths, each with its own store, and compares the results.
     ///
     /// # Errors
-    /// The verdict or a byte differs, or an error of the kernel.
+    /// Fails if the verdict or a byte differs; returns errors of the kernel.
     fn hold(
         &mut self,
         number: u64,
@@ -210,15 +211,15 @@ impl DiffCounts {
     }
 }
 
-/// Reason for which the comparison stopped.
+/// Reason why the comparison stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum DiffError {
-    /// The datapaths disagree.
+    /// The results of the two datapaths differ.
     #[error(
         "frame {number} differs: {what}\n  request {request:02x?}\n  model   {model:02x?}\n  datapath   {datapath:02x?}"
     )]
     Differs {
-        /// Number of the frame, from 0.
+        /// Number of the frame, counted from 0.
         number: u64,
         /// Description of the difference.
         what: String,
@@ -237,10 +238,10 @@ pub enum DiffError {
     Io(#[from] std::io::Error),
 }
 
-/// Sends `count` frames through the model of `line` and through `datapath`, which share their memory.
+/// Sends `count` frames through the model of `line` and through `datapath`, which use the same store.
 ///
 /// # Errors
-/// The first frame whose verdict, bytes or drop counter differ, or an error of the kernel.
+/// The first frame whose verdict, bytes or drop counter differ; or an error of the kernel.
 pub fn compare(
     frames: &mut Frames,
     count: u64,
@@ -282,7 +283,7 @@ pub fn compare(
         let counted = after[index] - before[index];
         if counted != seen.dropped[index] {
             let what = format!(
-                "the model dropped {} as {name}, the datapath {counted}",
+                "the model dropped {} frames as {name}, the datapath {counted}",
                 seen.dropped[index]
             );
             let empty = Vec::new;

@@ -1,5 +1,5 @@
-//! Datapaths of a service that process whole frames: the model with the frame code of `wire`, the program in the
-//! kernel, and the same C code compiled natively.
+//! Datapaths of a service that process whole frames: the Rust model with the frame code of the crate `wire`, the
+//! program in the kernel, and the same C code compiled natively.
 
 use crate::native::{NativeDatapath, NativeMap};
 use lineside_fastpath::{DropReason, FastPath, FrameHandler, FrameVerdict, lease};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// Datapath that processes whole frames.
 pub trait Datapath {
-    /// Runs its root program on `frame`. Returns the verdict and the frame after the run. The reason of a drop is
-    /// visible only in the counters.
+    /// Runs the root program of the datapath on `frame`. Returns the verdict and the frame after the run. If the frame
+    /// was dropped, only the counters show the reason.
     ///
     /// # Errors
     /// Error of the kernel.
@@ -44,21 +44,22 @@ impl Datapath for NativeDatapath {
     }
 }
 
-/// Definitions that a service provides so that its fast path can run on every datapath.
+/// Parts that a service provides so that its fast path can run on every datapath.
 pub trait FrameService {
-    /// Size of its store, and its policies.
+    /// Geometry: sizes of the store, and its policies.
     type Geometry;
     /// Type of its store.
     type Store: Send + Sync + 'static;
     /// Type of its fast path.
     type FastPath: FastPath;
-    /// Name of the map of its counters.
+    /// Name of the BPF map with the counters of the fast path.
     const COUNTS: &str;
 
-    /// Returns its program for this geometry at UDP port `port`.
+    /// Returns the program of the service for this geometry at UDP port `port`.
     fn program(geometry: &Self::Geometry, port: u16) -> ProgramSpec;
 
-    /// Returns its store in the maps of a loaded datapath. It still has the content of an earlier daemon.
+    /// Returns the store of the service in the maps of a loaded datapath. It still has the content that an earlier
+    /// daemon left.
     ///
     /// # Errors
     /// [`XdpError::Map`] if the maps have another geometry, or an error of the operating system when they are mapped.
@@ -79,14 +80,14 @@ pub trait FrameService {
     /// Returns a fast path over `store`.
     fn fastpath(store: Arc<Self::Store>) -> Self::FastPath;
 
-    /// Returns the counters of its fast path.
+    /// Returns the counters of the fast path.
     fn counters(fastpath: &Self::FastPath) -> Vec<u64>;
 
-    /// Returns the maps of its program over `store`, for the native datapath.
+    /// Returns the maps of the program over `store`, for the native datapath.
     fn native_maps(store: &Arc<Self::Store>) -> Vec<NativeMap>;
 }
 
-/// Datapath of the model: the fast path of `socket` with the frame code of `wire`.
+/// Datapath of the model: the fast path of the socket datapath, with the frame code of the crate `wire`.
 pub struct ModelDatapath<N> {
     fastpath: N,
     endpoint: Endpoint,
@@ -134,11 +135,11 @@ impl<N: FastPath> Datapath for ModelDatapath<N> {
 /// Kind of a datapath that processes whole frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatapathKind {
-    /// Fast path in Rust.
+    /// The fast path in Rust, which is the model.
     Socket,
-    /// Program in the kernel.
+    /// The XDP program in the kernel.
     Xdp,
-    /// C code of the program, compiled natively.
+    /// The C code of the program, compiled natively.
     Native,
 }
 
@@ -164,7 +165,8 @@ pub enum FrameDatapath<S: FrameService> {
 }
 
 impl<S: FrameService> FrameDatapath<S> {
-    /// Opens the datapath, without attaching it, and its store, which is formatted, empty and without a lease.
+    /// Opens the datapath without attaching it, and its store. The store is formatted and empty, and the fast path has
+    /// no lease.
     ///
     /// # Errors
     /// Error of the operating system.
@@ -226,8 +228,8 @@ impl<S: FrameService> Datapath for FrameDatapath<S> {
     }
 }
 
-/// Returns the root program and the service `S`, natively, over `store`, which has this geometry. Waits until another
-/// native datapath has ended.
+/// Returns the root program and the service `S`, compiled natively, over `store`, which has this geometry. Waits until
+/// another native datapath has ended.
 ///
 /// # Errors
 /// The memory for frames cannot be allocated.

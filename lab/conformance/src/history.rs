@@ -1,11 +1,11 @@
-//! Checks the freshness guarantee of `column`: a row that is read through Lineside has content that the table had at
-//! some moment between request and answer, whatever client changes the table and by whatever way. A scan misses no row
-//! that was present the whole time.
+//! Checks that `column` never returns outdated rows: a row that is read through Lineside has content that the table had
+//! at some moment between request and answer, whatever client changes the table and in whatever way. A scan misses no
+//! row that was present the whole time.
 //!
-//! Threads change rows through Lineside and directly in the table, and others read through the fast path and host and
-//! directly from the table; each cell of each answer is checked. In a first phase, the table itself reports its
-//! changes; in a second phase, a server does so whose messages get lost, and leases end. Alternatively, the table is an
-//! external one ([`run_over`]) whose servers report changes.
+//! Some threads change rows, through Lineside and directly in the table. Others read through the fast path, through the
+//! host, and directly from the table. Each cell of each answer is checked. In a first phase, the table itself reports
+//! its changes. In a second phase, a server reports them whose messages get lost, and leases end. Alternatively, the
+//! table is an external one ([`run_over`]) whose servers report changes.
 
 mod actors;
 mod rows;
@@ -34,16 +34,16 @@ use std::time::{Duration, Instant};
 
 /// Number of rows in each column.
 const ROWS: usize = 512;
-/// Names of the columns, of the length in the paper.
+/// Names of the columns. They are as long as the name in the paper.
 const COLUMNS: [&str; 2] = ["entry:foo", "entry:bar"];
-/// Lease of the fast path in nanoseconds, which is renewed all the time.
+/// Lease of the fast path in nanoseconds; it is renewed all the time.
 const LEASE_NS: u64 = 10_000_000_000;
-/// Maximum number of faults whose text is kept.
+/// Maximum number of faults whose text the report contains.
 const FAULT_TEXTS_MAX: usize = 5;
-/// Maximum number of cells from the host for each cell from the fast path.
+/// Maximum number of cells that the host answers for each cell that the fast path answers.
 const HOST_FOR_ONE_OF_FASTPATH: u64 = 100;
 
-/// Rule that is broken on purpose. A check that then finds no fault is itself broken.
+/// Rule that is broken on purpose. If a check then finds no fault, the check itself is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
     /// Changes made directly in the table are not reported.
@@ -61,30 +61,30 @@ pub struct Options {
     pub reads: u64,
     /// Seed of the requests. The interleaving of threads still differs between runs.
     pub seed: u64,
-    /// True: stop at the first fault.
+    /// True to stop at the first fault.
     pub stop_at_fault: bool,
-    /// Rule to break, so that the check must find faults.
+    /// Rule to break, so that the check must find faults; `None` breaks no rule.
     pub sabotage: Option<Sabotage>,
 }
 
 /// Results of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Number of checked cells.
+    /// Number of cells that were checked.
     pub reads: u64,
-    /// Number of these cells that the fast path answered.
+    /// Number of checked cells that the fast path answered.
     pub fastpath: u64,
-    /// Number of these cells that the host answered.
+    /// Number of checked cells that the host answered.
     pub host: u64,
-    /// Number of these cells that were read directly from the table.
+    /// Number of checked cells that were read directly from the table.
     pub direct: u64,
-    /// Number of changes, through Lineside and directly.
+    /// Number of changes, both through Lineside and directly in the table.
     pub changes: u64,
-    /// Number of requests without an answer, or with a refusal.
+    /// Number of requests that were refused or got no answer.
     pub unanswered: u64,
-    /// Number of cells that were out of date.
+    /// Number of cells whose content was out of date.
     pub stale: u64,
-    /// Number of cells that were never true.
+    /// Number of cells whose content the table never had.
     pub wrong: u64,
     /// Texts of the first faults.
     pub told: Vec<String>,
@@ -94,29 +94,29 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
-/// External table, and a fast path for it.
+/// External table with a fast path for it.
 #[derive(Debug)]
 pub struct Over {
-    /// Store of the fast path.
+    /// Store from which the fast path answers.
     pub store: Arc<Store>,
     /// Coherence protocol between the table and the fast path.
     pub coherence: Arc<Coherence>,
-    /// Empty table with the columns `entry:foo` and `entry:bar`. A deletion in it hides writes of the same millisecond,
-    /// as in HBase.
+    /// Empty table with the columns `entry:foo` and `entry:bar`. As in HBase, a deletion in it hides writes of the same
+    /// millisecond.
     pub table: Arc<dyn Table>,
-    /// Method by which the fast path learns of changes.
+    /// Way in which the fast path learns of changes.
     pub coherence_mode: CoherenceMode,
 }
 
-/// Fast path under test: its store of [`geometry`], and its implementation.
+/// Fast path that is tested: its store of the size [`geometry`], and its implementation.
 pub struct TestedFastPath {
-    /// Store of the fast path.
+    /// Store from which the fast path answers.
     pub store: Arc<Store>,
     /// Implementation that answers from the store.
     pub fastpath: Box<dyn FastPath>,
 }
 
-/// Returns a store of the checked size, and its coherence protocol.
+/// Returns a store of the tested size, and its coherence protocol.
 ///
 /// # Errors
 /// The memory cannot be allocated.
@@ -131,7 +131,7 @@ fn coherence_of(store: &Arc<Store>) -> Arc<Coherence> {
     Arc::new(Coherence::new(Box::new(writer)))
 }
 
-/// State that threads share in addition to the scene.
+/// Counts that the threads share in addition to the scene.
 #[derive(Debug, Default)]
 struct Tally {
     fastpath: AtomicU64,
@@ -179,8 +179,8 @@ impl Tally {
     }
 }
 
-/// Checks cells of the fast path over the embedded table in memory: two threads change rows, three read. `progress` is
-/// called now and then with the number of checked cells.
+/// Checks cells that the fast path answers over the embedded table in memory. Two threads change rows, and three read
+/// them. The check calls `progress` now and then with the number of checked cells.
 ///
 /// # Errors
 /// Memory or random numbers are not available.
@@ -193,7 +193,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(u64)) -> io::Result<Repor
     run_at(options, &mut here, progress)
 }
 
-/// Checks the fast path that `place` returns. `place` is called for each phase, after the previous one has ended.
+/// Checks the fast path that `place` returns. The check calls `place` for each phase, after the previous phase has
+/// ended.
 ///
 /// # Errors
 /// Memory or random numbers are not available, or an error of `place`.
@@ -222,10 +223,10 @@ pub fn run_at(
     Ok(report)
 }
 
-/// Checks another table, in one phase and without cells that expire.
+/// Checks an external table, in one phase and without cells that expire.
 ///
-/// The run calls `meanwhile` about every 10 ms with the number of cells that the fast path answered. After
-/// `options.reads` of them, the run continues for as long as `meanwhile` returns true.
+/// The check calls `meanwhile` about every 10 ms with the number of cells that the fast path has answered. When it has
+/// answered `options.reads` cells, the check continues until `meanwhile` returns false.
 ///
 /// # Errors
 /// Random numbers are not available.
@@ -246,7 +247,8 @@ pub fn run_over(options: &Options, over: Over, meanwhile: &mut dyn FnMut(u64) ->
     Ok(report)
 }
 
-/// Returns the time for timestamps in milliseconds. The system's clock could step, so it follows CLOCK_MONOTONIC.
+/// Returns the time for timestamps in milliseconds. It advances with CLOCK_MONOTONIC, because the system's clock could
+/// step.
 fn now_ms() -> u64 {
     exact_ns() / 1_000_000
 }
@@ -258,12 +260,13 @@ fn exact_ns() -> u64 {
     ns + at.elapsed().as_nanos() as u64
 }
 
-/// Returns the layout of the fast path.
+/// Returns the geometry of the fast path's store.
 pub fn geometry() -> Geometry {
     Geometry {
         family_bits: 0,
         column_bits: 1,
-        // Room for all rows if all blocks are full, which they are not: the fast path evicts all the time.
+        // There is space for all rows only if all blocks are full. They are not, so the fast path evicts blocks all the
+        // time.
         row_bits: ROWS.trailing_zeros(),
         value_bits: 0,
         columns: COLUMNS.map(String::from).to_vec(),
@@ -275,7 +278,7 @@ pub fn geometry() -> Geometry {
 struct Phase<'a> {
     over: Over,
     fastpath: Box<dyn FastPath>,
-    /// True: the table is the embedded one. Its cells may expire, and the only order of changes is its own.
+    /// True if the table is the embedded one. Its cells may expire, and only its own order of changes counts.
     is_here: bool,
     renew: &'a mut dyn FnMut(),
 }
@@ -392,7 +395,7 @@ fn run_phase(
             });
         }
         let mut random = Random(!options.seed);
-        // A fast path that answers hardly anything is a fault too, which the report shows.
+        // If the fast path answers hardly any request, that is a fault, too, and the report shows it.
         let most = due.saturating_mul(HOST_FOR_ONE_OF_FASTPATH);
         let mut wants_more = true;
         while wants_more && tally.host.load(Relaxed) < most && !tally.stop.load(Relaxed) {
@@ -402,7 +405,7 @@ fn run_phase(
             if switches {
                 coherence.switch(true);
             }
-            // Sometimes longer than the lease of a server.
+            // Some pauses are longer than the lease of a server.
             std::thread::sleep(Duration::from_millis(if pauses { 90 } else { 10 }));
             if switches {
                 coherence.switch(false);

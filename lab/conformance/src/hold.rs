@@ -1,15 +1,15 @@
-//! Compares a datapath that processes whole frames with a recorded vector: its verdict, the frame after the run, and
-//! the drops and counters that increased.
+//! Comparison of a datapath that processes whole frames with a recorded vector: its verdict, the frame after the run,
+//! and the drops and counters that increased.
 
 use crate::frames::{Datapath, FrameDatapath, FrameService};
 use crate::vectors::{ExpectedVerdict, Vector};
 use lineside_fastpath::{DropReason, FrameVerdict};
 use std::fmt::Debug;
 
-/// Runs the frame of `vector` through `datapath`, whose service has the counter names `names`.
+/// Runs the frame of `vector` through `datapath`; `names` are the names of the service's counters.
 ///
 /// # Errors
-/// The difference from the vector, or an error of the kernel.
+/// Returns the difference from the vector, or an error of the kernel.
 pub fn vector<S: FrameService>(
     vector: &Vector,
     datapath: &mut FrameDatapath<S>,
@@ -44,7 +44,7 @@ pub fn vector<S: FrameService>(
         .map_err(|fault| format!("{:?}: {fault}", vector.what))
 }
 
-/// Returns the names of the counters that are higher in `after`, each as often as it increased.
+/// Returns the names of the counters that are higher in `after` than in `before`, each as often as it increased.
 fn risen(before: &[u64], after: &[u64], names: &[&str]) -> Vec<String> {
     let rises = before.iter().zip(after).zip(names);
     rises

@@ -1,4 +1,4 @@
-//! Conformance tools, which compare every datapath of a service with its Rust model.
+//! Conformance tools that compare every datapath of a service with the Rust model of its fast path.
 //!
 //! [`frames`] runs whole frames through the model, the XDP program and the same C code compiled natively ([`native`]);
 //! [`spv`], [`transfer`] and [`column`] adapt the services to it. [`diff`] compares random and mutated frames, [`soak`]

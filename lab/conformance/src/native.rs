@@ -1,7 +1,7 @@
-//! XDP programs compiled natively: the same C code, byte for byte, for machines that may not load BPF.
+//! XDP programs compiled natively from the same C code, for machines on which loading BPF programs is not permitted.
 //!
-//! The C code keeps its maps in static variables, so only one [`NativeDatapath`] exists at a time. Each frame ends
-//! where an inaccessible page begins, so that a read past the frame ends the process instead of going unnoticed.
+//! The C code stores its maps in static variables, so only one [`NativeDatapath`] can exist at a time. Each frame ends
+//! where an inaccessible page begins, so that a read past the frame ends the process and does not go unnoticed.
 
 use lineside_fastpath::FrameVerdict;
 use lineside_fastpath::memory::{Shared, Table};
@@ -29,13 +29,13 @@ const PAGE_BYTES: usize = 4096;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Page below 4 GiB for frames, followed by an inaccessible page.
+/// Memory page for frames at an address below 4 GiB; an inaccessible page follows it.
 struct FramePage(*mut u8);
 
 impl FramePage {
     fn new() -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_32BIT;
-        // SAFETY: a new anonymous mapping.
+        // SAFETY: the kernel chooses the address of this new anonymous mapping, so no existing memory is affected.
         let page = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -50,7 +50,7 @@ impl FramePage {
             return Err(io::Error::last_os_error());
         }
         let page = Self(page.cast());
-        // SAFETY: the range is the first page of the mapping above.
+        // SAFETY: the range is the first page of the mapping above, to which no reference exists yet.
         match unsafe { libc::mprotect(page.0.cast(), PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE) } {
             0 => Ok(page),
             _ => Err(io::Error::last_os_error()),
@@ -60,22 +60,22 @@ impl FramePage {
 
 impl Drop for FramePage {
     fn drop(&mut self) {
-        // SAFETY: the range is the mapping of `new`, which is not used any more.
+        // SAFETY: the range is the mapping that `new` created, and no reference into it exists any more.
         unsafe { libc::munmap(self.0.cast(), 2 * PAGE_BYTES) };
     }
 }
 
-/// Map of the programs, and its memory.
+/// Map of the programs, with its memory.
 pub struct NativeMap {
     name: &'static str,
     values: *mut u64,
     bytes: usize,
-    /// Owner of the memory.
+    /// Value that owns the memory, and therefore keeps it alive.
     _held: Box<dyn Any>,
 }
 
 impl NativeMap {
-    /// Returns a map that is a table of a store, with several entries in a value.
+    /// Returns a map that is a table of a store; a value of the map has several entries of the table.
     pub fn table<S: Send + Sync + 'static, T: Shared>(
         name: &'static str,
         store: &Arc<S>,
@@ -84,16 +84,16 @@ impl NativeMap {
         let entries = table(store).as_slice();
         Self {
             name,
-            // The memory is shared and consists of atomics, so the C code may write it.
+            // The memory is shared and consists of atomics, so the C code may write to it.
             values: entries.as_ptr().cast::<u64>().cast_mut(),
             bytes: size_of_val(entries),
             _held: Box::new(Arc::clone(store)),
         }
     }
 
-    /// Returns a map of one value with its own memory, filled with zeros, of the size that the C code defines.
+    /// Returns a map with one value in its own memory, which is filled with zeros. The C code defines its size.
     pub fn value(name: &'static str) -> Self {
-        // SAFETY: the C code only reads the name.
+        // SAFETY: the name is a C string that outlives the call, and the C code only reads it.
         let bytes = unsafe { ls_native_value_bytes(c_name(name).as_ptr()) } as usize;
         Self::of(name, vec![0; bytes.div_ceil(8)], bytes)
     }
@@ -108,8 +108,8 @@ impl NativeMap {
     }
 
     fn words(&self) -> Vec<u64> {
-        // SAFETY: this number of words is in memory that `_held` keeps alive; the C code runs only on this thread, and
-        // not during this call.
+        // SAFETY: `_held` keeps memory for this number of words alive. The C code runs only on this thread, and not
+        // during this call.
         (0..self.bytes / 8)
             .map(|index| unsafe { self.values.add(index).read() })
             .collect()
@@ -121,7 +121,7 @@ fn c_name(name: &str) -> CString {
     CString::new(name).unwrap_or_default()
 }
 
-/// Root program and services, natively, over their stores.
+/// Root program and services, compiled natively, with their stores.
 pub struct NativeDatapath {
     frame: FramePage,
     maps: Vec<NativeMap>,
@@ -129,13 +129,13 @@ pub struct NativeDatapath {
 }
 
 impl NativeDatapath {
-    /// Returns the root program and these services with their maps. Waits until another native datapath has ended.
+    /// Returns the root program with these services and their maps. Waits until another native datapath has ended.
     ///
     /// # Errors
     /// The memory for frames cannot be allocated.
     ///
     /// # Panics
-    /// `xdp/native/native.c` has no such map or constant, or one of another size.
+    /// Panics if `xdp/native/native.c` has no such map or constant, or has one of another size.
     pub fn load(services: Vec<(ProgramSpec, Vec<NativeMap>)>, endpoint: &Endpoint) -> io::Result<Self> {
         let one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ports = [0; SLOTS];
@@ -147,7 +147,7 @@ impl NativeDatapath {
             ports[image.slot as usize % SLOTS] = image.port;
             maps.extend(own);
             for (section, bytes) in image.constants {
-                // SAFETY: the C code copies the bytes into its constant.
+                // SAFETY: the bytes outlive the call, in which the C code copies them into its constant.
                 let result = unsafe {
                     ls_native_set(
                         c_name(section).as_ptr(),
@@ -168,7 +168,7 @@ impl NativeDatapath {
         maps.push(NativeMap::of("ls_endpoints", words, bytes));
         for map in &maps {
             let values: *mut c_void = map.values.cast();
-            // SAFETY: the range is shared memory of this size, which lives as long as the datapath.
+            // SAFETY: the range is shared memory of this size, which lives at least as long as this datapath.
             let result = unsafe { ls_native_bind(c_name(map.name).as_ptr(), values, map.bytes as u64) };
             assert_eq!(result, 0, "xdp/native/native.c has no {} of this size", map.name);
         }
@@ -179,13 +179,14 @@ impl NativeDatapath {
         })
     }
 
-    /// Runs the root program on `frame`. Returns the verdict and the frame after the run. The reason of a drop is
-    /// visible only in the counters.
+    /// Runs the root program on `frame`. Returns the verdict and the frame after the run. If the frame was dropped,
+    /// only the counters show the reason.
     pub fn run(&mut self, frame: &[u8]) -> (FrameVerdict, Vec<u8>) {
         self.run_program(ls_native_run, frame)
     }
 
-    /// Runs the program that executes the host's orders in a fast path of `transfer`.
+    /// Runs the program that carries out the host's orders (claims of accounts and sessions) in a fast path of
+    /// `transfer`.
     pub fn run_claims(&mut self, order: &[u8]) -> FrameVerdict {
         self.run_program(ls_native_claims, order).0
     }
@@ -196,7 +197,8 @@ impl NativeDatapath {
         frame: &[u8],
     ) -> (FrameVerdict, Vec<u8>) {
         assert!(frame.len() <= PAGE_BYTES, "a frame of {} bytes", frame.len());
-        // SAFETY: the frame fits below the end of the page, which this datapath owns; the programs check their bounds.
+        // SAFETY: the frame fits into the page that this datapath owns, and the programs check their bounds against its
+        // end.
         unsafe {
             let end = self.frame.0.add(PAGE_BYTES);
             let data = end.sub(frame.len());
@@ -216,7 +218,7 @@ impl NativeDatapath {
         drops_in(&self.counts("ls_drop_counts"), None)
     }
 
-    /// Returns the counters in the map `name`; they are empty if there is no such map.
+    /// Returns the counters in the map `name`. The result is empty if there is no such map.
     pub fn counts(&self, name: &str) -> Vec<u64> {
         let map = self.maps.iter().find(|map| map.name == name);
         map.map_or_else(Vec::new, NativeMap::words)
@@ -225,7 +227,8 @@ impl NativeDatapath {
 
 impl Drop for NativeDatapath {
     fn drop(&mut self) {
-        // SAFETY: no program runs, and the C code drops its pointers to the memory that is freed next.
+        // SAFETY: no program runs now, and the call makes the C code drop its pointers to the memory that is freed
+        // next.
         unsafe { ls_native_unbind() };
     }
 }

@@ -1,22 +1,22 @@
-//! Reads and writes classic pcap files of Ethernet frames, one record at a time. A file cannot cause a larger
-//! allocation than the maximum size of a record.
+//! Reader and writer of classic pcap files of Ethernet frames, one record at a time. A damaged file cannot cause an
+//! allocation that is larger than the maximum size of a record.
 
 use std::io::{self, Read, Write};
 
 const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
-/// Type of the section header block at the beginning of pcapng files; it is the same in both byte orders.
+/// Type of the section header block at the beginning of a pcapng file; its bytes are the same in both byte orders.
 const PCAPNG: u32 = 0x0a0d_0d0a;
 const VERSION_MAJOR: u16 = 2;
 const VERSION_MINOR: u16 = 4;
 const ETHERNET: u32 = 1;
 const FILE_HEADER_BYTES: usize = 24;
 const RECORD_HEADER_BYTES: usize = 16;
-/// Maximum bytes of a record, as in libpcap; a longer record means a damaged file.
+/// Maximum size of a record in bytes, as in libpcap. If a record is longer, the file is damaged.
 pub const RECORD_BYTES_MAX: usize = 262_144;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Errors of a capture.
+/// Reason why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PcapError {
     /// The file is in the newer format pcapng.
@@ -65,9 +65,10 @@ pub enum PcapError {
 /// Captured frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Capture time in ns since 1970.
+    /// Capture time in nanoseconds since 1970.
     pub time_ns: u64,
-    /// Bytes of the frame on the network; more than `frame` has if the capture kept only a part.
+    /// Length of the frame on the network in bytes. It is more than the length of `frame` if the capture contains only
+    /// a part.
     pub original_bytes: u32,
     /// Captured bytes of the frame.
     pub frame: Vec<u8>,
@@ -77,9 +78,9 @@ pub struct Record {
 pub struct Reader<R> {
     input: R,
     big_endian: bool,
-    /// Nanoseconds in one unit of the timestamps' fractions.
+    /// Number of nanoseconds in one unit of the timestamps' fractions.
     unit_ns: u64,
-    /// Checksum bytes after each frame.
+    /// Number of checksum bytes after each frame.
     trailer: usize,
     record: u64,
     offset: u64,
@@ -118,8 +119,8 @@ impl<R: Read> Reader<R> {
         if major != VERSION_MAJOR {
             return Err(PcapError::Version(major, minor));
         }
-        // The low half is the link type. If bit 26 is set, bits 28 to 31 are the length of the frame check sequence in
-        // 16-bit words.
+        // The low half of the word is the link type. If bit 26 is set, bits 28 to 31 are the length of the frame check
+        // sequence in 16-bit words.
         let link = word(&header, 20, big_endian);
         if link & 0xffff != ETHERNET {
             return Err(PcapError::LinkType(link & 0xffff));
@@ -178,7 +179,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Writer of a capture with ns timestamps.
+/// Writer of a capture with timestamps in nanoseconds.
 pub struct Writer<W> {
     output: W,
 }
@@ -234,7 +235,7 @@ fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Er
     io::Error::new(io::ErrorKind::InvalidInput, error)
 }
 
-/// Returns the word at `at` of a header that is long enough.
+/// Returns the 32-bit word at offset `at` of a header. The header must be long enough.
 fn word(header: &[u8], at: usize, big_endian: bool) -> u32 {
     let bytes = header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
     let word = bytes.map_or(0, u32::from_le_bytes);

@@ -1,4 +1,5 @@
-//! Sends the frames of a capture through a datapath again, and reports the verdicts, their counts and the replies.
+//! Replay of a capture: sends its frames through a datapath again, and reports the verdicts, their counts and the
+//! replies.
 
 use crate::diff::Datapath;
 use crate::pcap::{PcapError, Reader, Record};
@@ -10,22 +11,22 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 
-/// Lengths of frames that every datapath processes: the kernel runs no shorter frame, and none that does not fit into a
-/// page with its headroom and tailroom.
+/// Lengths of frames that every datapath processes, in bytes. The kernel runs no shorter frame, and no frame that does
+/// not fit into a page together with its headroom and tailroom.
 pub const FRAME_BYTES: std::ops::RangeInclusive<usize> = 14..=3072;
 
-/// Endpoint that the fast path represents in a replay.
+/// Endpoint for which the fast path answers in a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Destination MAC address of its frames.
+    /// MAC address to which its frames are sent.
     pub mac: [u8; 6],
-    /// Destination UDP port of its requests.
+    /// UDP port to which its requests are sent.
     pub port: u16,
-    /// Destination addresses of its requests, the most frequent first.
+    /// IP addresses to which its requests are sent, the most frequent one first.
     pub addresses: Vec<IpAddr>,
 }
 
-/// Reason for which a replay could not begin, or ended early.
+/// Reason why a replay could not begin, or ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// Error of the capture.
@@ -37,17 +38,18 @@ pub enum ReplayError {
     /// The callback for a frame failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The capture has no frame for the fast path.
+    /// The capture contains no frame for the fast path.
     #[error("no UDP datagram{} in the capture", .0.map_or(String::new(), |to| format!(" to {to}")))]
     NothingToAnswer(Option<SocketAddr>),
 }
 
 impl Target {
-    /// Returns the endpoint to which most UDP datagrams of the capture were sent, with `port` preferred. With `to`,
-    /// only finds its MAC address. A capture that is damaged in the middle is read up to there.
+    /// Returns the endpoint to which most UDP datagrams of the capture were sent; destinations with the port `port` are
+    /// preferred. If `to` is given, only its MAC address is searched for. If the capture is damaged in the middle, it
+    /// is read up to the damage.
     ///
     /// # Errors
-    /// [`ReplayError::NothingToAnswer`].
+    /// [`ReplayError::NothingToAnswer`] if the capture has no such datagram.
     pub fn find<R: Read>(
         capture: &mut Reader<R>,
         port: u16,
@@ -55,7 +57,7 @@ impl Target {
     ) -> Result<Self, ReplayError> {
         let mut frames: HashMap<([u8; 6], u16), HashMap<IpAddr, u64>> = HashMap::new();
         let mut record = Record::default();
-        // The replay reports the faults of the capture.
+        // An error here is ignored, because the replay itself reports faults of the capture.
         while let Ok(true) = capture.next(&mut record) {
             let (Some(mac), Some(found)) = (record.frame.first_chunk(), frame::parse(&record.frame)) else {
                 continue;
@@ -67,7 +69,8 @@ impl Target {
                 *place.entry(found.destination).or_default() += 1;
             }
         }
-        // Ties are broken by value, so that the same capture always has the same target.
+        // If two targets are equally frequent, their values decide, so that the same capture always has the same
+        // target.
         let best = frames
             .into_iter()
             .max_by_key(|(key, addresses)| (key.1 == port, addresses.values().sum::<u64>(), *key));
@@ -85,7 +88,7 @@ impl Target {
         Ok(Self { mac, port, addresses })
     }
 
-    /// Returns the interface of the fast path: `lo` if the capture is from there.
+    /// Returns the interface of the fast path. It is `lo` if the capture was made there.
     pub fn endpoint(&self) -> Endpoint {
         Endpoint::new(self.mac, self.mac == [0; 6], &self.addresses).unwrap_or_default()
     }
@@ -94,13 +97,13 @@ impl Target {
 /// Result of one frame.
 #[derive(Debug)]
 pub struct Step<'a> {
-    /// Number of the frame, from 1.
+    /// Number of the frame, counted from 1.
     pub number: u64,
-    /// The frame as it was captured.
+    /// Frame as it was captured.
     pub record: &'a Record,
-    /// Verdict of the datapath; `None`: no datapath processes a frame of that length.
+    /// Verdict of the datapath; `None` if no datapath processes a frame of this length.
     pub verdict: Option<FrameVerdict>,
-    /// Frame after the run; with [`FrameVerdict::Transmit`] it is the reply.
+    /// Frame after the run. If the verdict is [`FrameVerdict::Transmit`], this is the reply.
     pub left: &'a [u8],
 }
 
@@ -115,9 +118,9 @@ pub struct Report {
     pub passed: u64,
     /// Number of dropped frames, by [`DropReason`].
     pub drops: [u64; DropReason::ALL.len()],
-    /// Number of frames not run, because no datapath processes a frame of that length.
+    /// Number of frames that were not run, because no datapath processes a frame of their length.
     pub not_run: u64,
-    /// Number of frames of which the capture has only a part.
+    /// Number of frames of which the capture contains only a part.
     pub cut_short: u64,
 }
 
@@ -128,8 +131,8 @@ impl Report {
     }
 }
 
-/// Runs every frame of `capture` through `datapath` and passes the result to `each`. The second value is the error that
-/// ended the replay before the end of the file, if any.
+/// Runs every frame of `capture` through `datapath` and passes the result to `each`. The second value of the result is
+/// the error that ended the replay before the end of the file, if there was one.
 ///
 /// # Errors
 /// Errors of the datapath or of `each`.
@@ -167,7 +170,7 @@ pub fn replay<R: Read>(
     }
 }
 
-/// Runs one frame; the counter that increased is the reason of a drop.
+/// Runs one frame. If it was dropped, the counter that increased shows the reason.
 fn run(
     datapath: &mut dyn Datapath,
     frame: &[u8],

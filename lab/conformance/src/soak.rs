@@ -1,6 +1,6 @@
-//! Soak of `spv`: several datapaths over one store are queried at the same time, while the chain changes, blocks and
-//! lines are evicted, and misses are filled in again. Each reply is compared with the states of the chain during the
-//! request.
+//! Soak of `spv`: threads send requests to several datapaths over one store at the same time, while the chain changes,
+//! blocks and lines are evicted, and misses are filled in again. Each reply is compared with the states that the chain
+//! had during the request.
 
 mod check;
 pub mod column;
@@ -31,9 +31,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use truth::{HEIGHTS, History, Names, POSITIONS, SoakChain, State, Tx};
 
-/// Lease in nanoseconds, longer than any soak.
+/// Lease in nanoseconds; it is longer than any soak.
 const LEASE_NS: u64 = 86_400_000_000_000;
-/// Small geometry, so that lines and blocks are evicted all the time.
+/// Small geometry of the store, so that lines and blocks are evicted all the time.
 const GEOMETRY: Geometry = Geometry {
     line_bits: 10,
     ways: 4,
@@ -42,9 +42,9 @@ const GEOMETRY: Geometry = Geometry {
     paper_index: false,
     paper_format: true,
 };
-/// Maximum length of a path in a block, which has at most 2 * 32 transactions.
+/// Maximum number of hashes in a path of a block, which has at most 2 * 32 transactions.
 const DEPTH_MAX: usize = 6;
-/// Number of positions of each height that most requests are about.
+/// Number of positions of each height to which most requests refer.
 const HOT: u32 = 8;
 const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -53,21 +53,21 @@ const FAR_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const NEAR_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
 const FAR_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
 const FAR_PORT: u16 = 40_000;
-/// Maximum number of faults whose text is kept.
+/// Maximum number of faults whose text the report contains.
 const FAULT_TEXTS_MAX: usize = 5;
 
 /// Options of a soak.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Datapaths, each at most once.
+    /// Datapaths to test, each at most once.
     pub datapaths: Vec<DatapathKind>,
     /// Number of checked replies of the fast path, over all datapaths.
     pub replies: u64,
     /// Seed of the blocks, changes and requests. The interleaving of threads still differs between runs.
     pub seed: u64,
-    /// True: stop at the first fault.
+    /// True to stop at the first fault.
     pub stop_at_fault: bool,
-    /// Rule to break, so that the soak must find faults.
+    /// Rule to break, so that the soak must find faults; `None` breaks no rule.
     pub sabotage: Option<Sabotage>,
 }
 
@@ -76,12 +76,12 @@ pub struct Options {
 pub struct DatapathCounts {
     /// Number of replies of the fast path; each is checked.
     pub replies: u64,
-    /// Number of requests that the fast path forwarded to the host; the host's replies are checked too.
+    /// Number of requests that the fast path forwarded to the host. The host's replies are checked, too.
     pub forwarded: u64,
-    /// Number of these replies during which the chain changed.
+    /// Number of the replies during which the chain changed.
     pub across_change: u64,
-    /// Number of additional replies, not counted above, that could not be checked because the state was no longer
-    /// stored.
+    /// Number of further replies that could not be checked, because the states of the chain at their time were no
+    /// longer stored. They are not counted above.
     pub too_late: u64,
 }
 
@@ -90,7 +90,7 @@ pub struct DatapathCounts {
 pub struct Report {
     /// Counts by datapath, in the order of the options.
     pub datapaths: Vec<(&'static str, DatapathCounts)>,
-    /// Number of replies with parts that never belonged together.
+    /// Number of replies whose parts never belonged together.
     pub torn: u64,
     /// Number of replies that were out of date.
     pub stale: u64,
@@ -100,7 +100,7 @@ pub struct Report {
     pub told: Vec<String>,
     /// Number of changes of the chain.
     pub changes: u64,
-    /// Number of writes into the fast path.
+    /// Number of writes into the fast-path table.
     pub written: WriterCounts,
     /// Duration of the soak.
     pub elapsed: Duration,
@@ -131,9 +131,10 @@ struct Scene<'a> {
     faults: Mutex<(Report, Option<XdpError>)>,
 }
 
-/// Runs the soak in two phases over one store. In the first phase, a change of the chain waits for the kernel's answers
-/// in progress, as in production. In the second phase it does not, since test runs of the program make the wait
-/// unnecessary; this allows far more changes. `progress` is called now and then with the number of checked replies.
+/// Runs the soak in two phases over one store. In the first phase, a change of the chain waits until the kernel has
+/// finished the answers in progress, as in production. In the second phase it does not wait, because test runs of the
+/// program make the wait unnecessary; this allows far more changes. The soak calls `progress` now and then with the
+/// number of checked replies.
 ///
 /// # Errors
 /// Error of the operating system.
@@ -252,7 +253,7 @@ impl<'a> Scene<'a> {
         if report.told.len() < FAULT_TEXTS_MAX {
             report
                 .told
-                .push(format!("{datapath}: {kind:?}: {said}; asked {ask:?}"));
+                .push(format!("{datapath}: {kind:?}: {said}; the request was {ask:?}"));
         }
         if self.options.stop_at_fault {
             self.stop.store(true, Relaxed);
@@ -273,14 +274,14 @@ struct Driver {
 }
 
 impl Driver {
-    /// Makes one change, such as a new best branch of a node.
+    /// Makes one change of the chain, as when a node finds a new best branch.
     fn change(&mut self, scene: &Scene<'_>) {
         self.state = self.state.next(&mut self.random);
         scene.history.announce(&self.state);
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = self.state;
         match scene.host.follow() {
             Ok(()) => scene.history.commit(self.state.number),
-            // The chain accepts each step of its own plan, so any error is a failure of the soak.
+            // The chain accepts each step of its own plan, so any error is a fault that the soak has to report.
             Err(error) => scene.fault(
                 Fault::Wrong,
                 "host",
@@ -290,13 +291,13 @@ impl Driver {
         }
     }
 
-    /// Fills in the newest blocks, as after a start, in addition to the filled misses.
+    /// Fills the newest blocks into the table, as after a start, in addition to the misses that are filled.
     fn refill(&mut self, scene: &Scene<'_>) {
         scene.host.prefill(self.random.below(6) as u32);
     }
 
-    /// Pauses between changes; some changes follow each other at once. With the kernel, a change takes some 10 ms,
-    /// during which the fast path does not answer, and most pauses are as long.
+    /// Pauses between two changes; some changes follow each other without a pause. With the kernel, a change takes some
+    /// 10 ms, in which the fast path does not answer, and most pauses have this length.
     fn pause(&mut self, kernel: bool) {
         let part = self.random.below(400);
         if part > 40 {
@@ -307,9 +308,9 @@ impl Driver {
 
 struct Phase<'a> {
     datapaths: &'a [DatapathKind],
-    /// Number of replies that each datapath has to give.
+    /// Number of replies that each datapath must give.
     due: u64,
-    /// True: a change waits for the kernel.
+    /// True if a change waits for the kernel's answers in progress.
     kernel: bool,
     number: u64,
 }
@@ -374,15 +375,16 @@ impl Phase<'_> {
     }
 }
 
-/// Datapath in the form in which a thread queries it.
+/// Datapath in the form in which a thread sends requests to it.
 enum DatapathHandle<'a> {
-    /// Fast path that takes payloads, as in the socket datapath.
+    /// Fast path that accepts payloads, as in the socket datapath.
     FastPath(Box<SpvFastPath>),
-    /// Datapath that takes whole frames.
+    /// Datapath that accepts whole frames.
     Frames(&'a mut dyn Datapath),
 }
 
-/// Queries one datapath until it has given its replies, and sends forwarded requests to the host. Runs in one thread.
+/// Sends requests to one datapath until it has given its number of replies, and passes forwarded requests to the host.
+/// A thread runs this function for each datapath.
 fn ask_all(
     scene: &Scene<'_>,
     kind: DatapathKind,
@@ -456,13 +458,13 @@ impl Thread<'_> {
             0..3 => Ask::Paper(self.any_tx()),
             3..5 => Ask::Root(self.any_tx(), self.random.next()),
             5..7 => {
-                // Room for any path.
+                // The request has room for any path.
                 let room = DEPTH_MAX + self.random.index(SPV_PROOF_DEPTH_MAX + 1 - DEPTH_MAX);
                 Ask::Proof(self.any_tx(), room, self.random.next())
             }
             _ => {
                 let mut all = [Tx::default(); SPV_ROOTS_MAX];
-                // Several items are rarely all cached, so most requests are short.
+                // The table rarely contains all items of a long request, so most requests are short.
                 let count = 1 + self.random.below(4) as usize * self.random.below(6) as usize;
                 all[..count].fill_with(|| self.any_tx());
                 Ask::Roots(all, count, self.random.next())
@@ -470,7 +472,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Sends one request to the fast path and, if that forwards it, to the host.
+    /// Sends one request to the fast path and, if the fast path forwards it, to the host.
     fn ask(&mut self) -> Result<(), XdpError> {
         let ask = self.next_ask();
         ask.write(&self.scene.names, &mut self.payload);
@@ -482,7 +484,8 @@ impl Thread<'_> {
         }
         let answered = self.fastpath();
         self.linger();
-        // A program in the kernel has sent its reply before this thread can look; a thread sends it here.
+        // A program in the kernel has sent its reply before this thread continues; a thread of the socket datapath
+        // sends it only now.
         let oldest = if in_kernel { before } else { history.committed() };
         self.reader.unpin();
         let window = Window {
@@ -533,7 +536,7 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// Delays a reply now and then, as if it waited in a batch.
+    /// Delays some replies, as if they waited in a batch.
     fn linger(&mut self) {
         if self.random.below(512) == 0 {
             std::thread::yield_now();
@@ -547,7 +550,8 @@ impl Thread<'_> {
         }
     }
 
-    /// Returns whether the fast path answered, and if so the fault of the frame around the payload, if any.
+    /// Returns whether the fast path answered; if it did, the value inside is the fault of the frame around the
+    /// payload, if any.
     fn fastpath(&mut self) -> Result<Option<Result<(), &'static str>>, XdpError> {
         self.reply.clear();
         let datapath = match &mut self.asked {
@@ -584,7 +588,7 @@ impl Thread<'_> {
     }
 }
 
-/// Returns the payload of the reply to a frame of `to`, or the fault of the frame.
+/// Stores the payload of the reply to a frame of `to` in `payload`; returns the fault of the frame if it has one.
 fn unframe(reply: &[u8], to: &Addressing, payload: &mut Reply) -> Result<(), &'static str> {
     let found = frame::parse(reply).ok_or("the reply is not a UDP datagram")?;
     let octets = |address: IpAddr| match address {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub use crate::frames::DatapathKind;
 
-/// The `spv` service, for the generic tools.
+/// Adapter of the `spv` service for the tools of this crate.
 pub struct Spv;
 
 /// Datapath of `spv` that processes whole frames.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub use crate::frames::DatapathKind;
 
-/// The `transfer` service, for the generic tools.
+/// Adapter of the `transfer` service for the tools of this crate.
 pub struct Transfer;
 
 /// Datapath of `transfer` that processes whole frames.
@@ -64,7 +64,7 @@ impl FrameService for Transfer {
     }
 }
 
-/// Executor of the host's orders in the natively compiled programs, one order at a time.
+/// Carries out orders of the host (claims of accounts and sessions) in the natively compiled programs, one at a time.
 pub struct NativeOrders<'a>(pub RefCell<&'a mut NativeDatapath>);
 
 impl RunOrder for NativeOrders<'_> {

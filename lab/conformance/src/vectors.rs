@@ -1,6 +1,8 @@
-//! Reads `vectors/`: requests, and the result that every datapath must give. `vectors/README.md` explains the keys.
+//! Reads the files in `vectors/`: requests, and the result that every datapath must give. `vectors/README.md` explains
+//! the keys.
 //!
-//! Names of drops and counters are plain text here, because only the code that runs the vectors knows their meaning.
+//! The names of drops and counters are plain text in this module, because only the code that runs the vectors knows
+//! their meaning.
 
 pub mod column;
 pub mod transfer;
@@ -9,23 +11,23 @@ use serde::{Deserialize, Deserializer, de::Error};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-/// File of vectors.
+/// Content of a vector file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
     /// Name of the file without its extension.
     #[serde(skip)]
     pub name: String,
-    /// State in which all vectors of the file run.
+    /// State of the service in which all vectors of the file run.
     pub state: State,
     /// Interface of the fast path.
     pub endpoint: Endpoint,
     /// Tip of the best chain.
     pub tip: Tip,
-    /// Blocks that the fast path and the host have.
+    /// Blocks that the host has; the fast-path table contains parts of them.
     #[serde(rename = "block")]
     pub blocks: Vec<Block>,
-    /// Vectors. Each runs in the same state, since requests do not change it.
+    /// Vectors of the file. Each runs in the same state, because requests do not change it.
     #[serde(rename = "vector")]
     pub vectors: Vec<Vector>,
 }
@@ -34,17 +36,17 @@ pub struct File {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// State of the lease.
+    /// State of the lease of the fast path.
     pub lease: Lease,
-    /// State of the chain.
+    /// State of the best chain.
     pub chain: Chain,
-    /// True: packets of the paper are answered.
+    /// True if the service answers packets in the paper's format.
     pub paper_format: bool,
-    /// True: the interface is `lo`.
+    /// True if the interface is `lo`.
     pub loopback: bool,
 }
 
-/// State of the lease, which allows the fast path to answer.
+/// State of the lease, without which the fast path does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lease {
@@ -60,7 +62,7 @@ pub enum Chain {
     /// No change is in progress.
     #[serde(rename = "at rest")]
     AtRest,
-    /// A change is in progress, between the writer's begin and commit.
+    /// A change is in progress: the writer has begun it and not committed it.
     #[serde(rename = "changing")]
     Changing,
 }
@@ -73,7 +75,7 @@ pub struct Endpoint {
     pub mac: Hex<6>,
     /// Addresses of the interface.
     pub addresses: Vec<IpAddr>,
-    /// Broadcast address of the first IPv4 address's subnet.
+    /// Broadcast address of the subnet of the first IPv4 address.
     pub broadcast: Ipv4Addr,
 }
 
@@ -99,23 +101,23 @@ pub struct Block {
     pub height: u32,
     /// Block header.
     pub header: Hex<80>,
-    /// True: the fast path has its tree.
+    /// True if the fast-path table contains the Merkle tree of the block.
     pub tree: bool,
-    /// TXIDs that the fast path has too.
+    /// TXIDs of the block that are also in the fast-path table.
     pub fastpath: Vec<Hex<32>>,
-    /// Other TXIDs.
+    /// TXIDs of the block that only the host has.
     pub host: Vec<Hex<32>>,
-    /// Leaves of the witness tree; empty without a coinbase.
+    /// Leaves of the witness tree, in block order; empty if the block has no coinbase.
     #[serde(default)]
     pub wtxids: Vec<Hex<32>>,
     /// Witness reserved value.
     pub reserved: Option<Hex<32>>,
-    /// Coinbase without the witness; if it is missing, the block does not commit to witnesses.
+    /// Coinbase without its witness. If it is missing, the block does not commit to witnesses.
     pub coinbase: Option<Bytes>,
 }
 
 impl Block {
-    /// Returns the TXIDs in block order, with those of the fast path first.
+    /// Returns the TXIDs in block order. The TXIDs that are in the fast-path table come first.
     pub fn txids(&self) -> impl Iterator<Item = [u8; 32]> {
         self.fastpath.iter().chain(&self.host).map(|txid| txid.0)
     }
@@ -125,34 +127,34 @@ impl Block {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vector {
-    /// Name of the vector, which says what it tests.
+    /// Name of the vector; it says what the vector tests.
     pub what: String,
-    /// Headers in front of the payload.
+    /// Bytes of the headers in front of the payload.
     pub headers: Bytes,
     /// Payload of the request.
     pub request: Bytes,
-    /// Bytes after the datagram in its frame.
+    /// Bytes of the frame after the datagram.
     #[serde(default)]
     pub trailer: Bytes,
     /// Expected verdict of the fast path.
     pub fastpath: ExpectedVerdict,
-    /// Counter of the service that increases by one; if it is missing, no counter does.
+    /// Counter of the service that must increase by one. If it is missing, no counter may increase.
     pub counts: Option<String>,
-    /// Headers in front of the reply's payload, if the fast path replies.
+    /// Bytes of the headers in front of the reply's payload, if the fast path replies.
     pub reply_headers: Option<Bytes>,
-    /// Payload of the reply of the fast path or the host.
+    /// Payload of the reply, whether the fast path or the host gives it.
     pub reply: Option<Bytes>,
-    /// Expected verdict of the host on the payload alone; if it is missing, the vector is about the frame.
+    /// Expected verdict of the host on the payload alone. If it is missing, the vector tests the frame.
     pub host: Option<ExpectedVerdict>,
 }
 
 impl Vector {
-    /// Returns the request's frame.
+    /// Returns the frame of the request.
     pub fn frame(&self) -> Vec<u8> {
         [&self.headers.0[..], &self.request.0, &self.trailer.0].concat()
     }
 
-    /// Returns the reply's frame, if the fast path replies.
+    /// Returns the frame of the reply, if the fast path replies.
     pub fn reply_frame(&self) -> Option<Vec<u8>> {
         let (headers, reply) = (self.reply_headers.as_ref()?, self.reply.as_ref()?);
         Some([&headers.0[..], &reply.0, &self.trailer.0].concat())
@@ -163,10 +165,10 @@ impl Vector {
         let host_replies = self.host == Some(ExpectedVerdict::Reply);
         match () {
             _ if fastpath_replies != self.reply_headers.is_some() => {
-                Some("`reply_headers` needs fastpath = \"reply\", and the reverse")
+                Some("`reply_headers` must be given exactly if fastpath = \"reply\"")
             }
             _ if (fastpath_replies || host_replies) != self.reply.is_some() => {
-                Some("`reply` needs fastpath or host = \"reply\", and the reverse")
+                Some("`reply` must be given exactly if fastpath or host = \"reply\"")
             }
             _ if self.host == Some(ExpectedVerdict::Forward) => Some("the host cannot forward"),
             _ if fastpath_replies && self.host.is_some() && !host_replies => {
@@ -183,14 +185,14 @@ impl Vector {
     }
 }
 
-/// Verdict of the fast path or the host.
+/// Verdict that the fast path or the host must return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpectedVerdict {
-    /// `reply`
+    /// The text `reply`.
     Reply,
-    /// `forward`
+    /// The text `forward`.
     Forward,
-    /// `drop` and the name of the reason.
+    /// The text `drop`, followed by the name of the reason.
     Drop(String),
 }
 
@@ -208,7 +210,7 @@ impl<'de> Deserialize<'de> for ExpectedVerdict {
     }
 }
 
-/// Bytes in hex; blanks and line ends between the digits are ignored.
+/// Bytes in hex digits. Blanks and line ends between the digits are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -237,7 +239,7 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
-/// Exactly `N` bytes in hex.
+/// Exactly `N` bytes in hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hex<const N: usize>(pub [u8; N]);
 
@@ -255,12 +257,13 @@ impl<'de, const N: usize> Deserialize<'de> for Hex<N> {
 /// Reads every file of `vectors/<service>` in the order of their names.
 ///
 /// # Errors
-/// The first file that cannot be read or is not valid, with its name, line and fault.
+/// The first file that cannot be read or is not valid, with its name, the line and the fault.
 pub fn load(service: &str) -> Result<Vec<File>, String> {
     load_with(service, parse)
 }
 
-/// Like [`load`], with files that `parse` reads. `parse` gets each file's name without extension, and its text.
+/// Reads files like [`load`], but parses them with `parse`, which gets the name without extension and the text of each
+/// file.
 ///
 /// # Errors
 /// The errors of [`load`].
@@ -292,7 +295,7 @@ pub fn load_with<T>(
 /// Parses the text of the file `name`.
 ///
 /// # Errors
-/// The errors of [`load`].
+/// The fault of the text, as [`load`] reports it.
 pub fn parse(name: &str, text: &str) -> Result<File, String> {
     let mut file: File = toml::from_str(text).map_err(|error| format!("{name}.toml: {error}"))?;
     file.name = name.into();

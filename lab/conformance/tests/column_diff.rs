@@ -1,4 +1,4 @@
-//! Compares the XDP program of `column` with its model: in the kernel, and compiled natively.
+//! Tests that compare the XDP program of `column` with the Rust model: in the kernel, and compiled natively.
 
 use lineside_column::datapath as column;
 use lineside_column::store::Geometry;
@@ -11,12 +11,12 @@ use lineside_xdp::{XdpDatapath, XdpError};
 
 const COUNT: u64 = 25_000;
 
-/// Checks that the comparison is meaningful: it must have met every outcome that the case allows.
+/// Checks that the comparison is meaningful: every outcome that the case allows must have occurred.
 fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
     let count = |counter: ColumnCounter| counts[counter as usize];
     assert_eq!(seen.frames, COUNT);
     assert_eq!(seen.transmitted, count(ColumnCounter::Hits));
-    // A case with few blocks holds few rows.
+    // In a case with few blocks, the table contains few rows.
     assert!(seen.transmitted > COUNT / 80, "{} {seen:?} {counts:?}", case.name);
     assert!(seen.passed > COUNT / 10, "{} {seen:?}", case.name);
     for counter in ColumnCounter::ALL {
@@ -35,7 +35,7 @@ fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
     for reason in DropReason::ALL {
         let expected = match reason {
             DropReason::PaperRefused => !case.geometry.paper_format || case.unrest,
-            // Only the host drops these.
+            // Only the host drops packets for this reason.
             DropReason::HopLimit => false,
             _ => true,
         };

@@ -1,5 +1,5 @@
-//! Checks the freshness guarantee of `column` on every datapath that processes whole frames, and that the check finds a
-//! broken rule there too. The tests of the model are in `lineside-column`.
+//! Tests that `column` never returns outdated rows, on every datapath that processes whole frames, and that the check
+//! finds a rule that is broken on purpose. The tests of the model are in `lineside-column`.
 
 use lineside_conformance::frames::DatapathKind;
 use lineside_conformance::history::{Options, Report, Sabotage};
@@ -46,7 +46,8 @@ fn no_read_is_stale_while_the_table_changes() {
 #[test]
 fn an_injected_violation_of_coherence_is_detected() {
     for kind in [DatapathKind::Native, DatapathKind::Xdp] {
-        // The rules about the table's servers take minutes here.
+        // On these datapaths, finding a broken rule about the table's servers takes minutes, so only this rule is
+        // tested.
         let Some(report) = check(kind, 5_000_000, Some(Sabotage::Untold)) else {
             return;
         };

@@ -1,5 +1,5 @@
-//! Runs `vectors/column` through every datapath that processes whole frames together with the host, over sockets, and
-//! through the host alone.
+//! Tests that run `vectors/column` through every datapath that processes whole frames together with the host, through
+//! sockets, and through the host alone.
 
 #[allow(dead_code, reason = "its pair of interfaces is for other tests")]
 use lineside_column::coherence::Coherence;
@@ -47,7 +47,7 @@ fn geometry(file: &File) -> Geometry {
         family_bits: 0,
         column_bits: 1,
         row_bits: 8,
-        // A block has room for a value of 1,024 bytes.
+        // A block has space for a value of 1,024 bytes.
         value_bits: 2,
         columns: state.columns.clone(),
         paper_format: state.paper_format,
@@ -74,7 +74,7 @@ fn name(text: &str) -> ColumnName {
     ColumnName::new(text.as_bytes()).expect("family:qualifier")
 }
 
-/// The embedded table, or the substitute that a file asks for.
+/// Embedded table, or the substitute that a file requests.
 #[derive(Debug)]
 struct Truth {
     rows: Embedded,
@@ -122,7 +122,7 @@ impl Table for Truth {
     }
 }
 
-/// Host with its table; the fast path of this host is not queried.
+/// Host with its table. No request goes to the fast path of this host.
 struct Behind {
     host: ColumnHost,
     table: Arc<Truth>,
@@ -165,7 +165,7 @@ impl Host for Behind {
     }
 }
 
-/// Writer that brings a fast path into the state of a file.
+/// Writer that brings a fast-path table into the state of a file.
 struct Filler {
     store: Arc<Store>,
     writer: ColumnWriter,
@@ -181,7 +181,7 @@ impl Filler {
         }
     }
 
-    /// Fills the fast path with the parts that the file names, as the table is now.
+    /// Fills the fast-path table with the parts that the file names, with the present content of the table.
     fn fill(&mut self, file: &File) {
         let id = |column: &str| {
             let place = file.state.columns.iter().position(|name| name == column);
@@ -200,7 +200,7 @@ impl Filler {
             let found = self.table.rows.scan(&range, &[name(&held.column)]);
             let (mut rows, mut high) = (Vec::new(), range.high.as_deref().and_then(Key::new));
             for found in found.expect("memory") {
-                // Up to the first key or value that does not fit, where the host's fills end too.
+                // The part ends at the first key or value that does not fit, where the host's fills end, too.
                 let holds = Key::new(&found.key).filter(|_| found.cell.value.len() <= 1024);
                 let Some(key) = holds else {
                     high = Some(Interval::of_row(&found.key).low);
@@ -231,7 +231,7 @@ impl Filler {
         self.halt(file.state.changing);
     }
 
-    /// Stops the host in the middle of a change of the fast path's index, or continues the change.
+    /// Stops the host in the middle of a change of the fast path's index, or makes it continue the change.
     fn halt(&self, halted: bool) {
         for table in self.store.tables.as_slice() {
             match halted {
@@ -262,7 +262,8 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, found: T) -> Re
     }
 }
 
-/// Returns the host's reply where the fast path would have answered: the same, except for the byte of the source.
+/// Returns the reply that the host must give in place of the fast path: the same bytes, except for the byte that names
+/// the source.
 fn by_host(vector: &Vector, reply: Option<Vec<u8>>) -> Option<Vec<u8>> {
     let mut reply = reply?;
     let is_whole = native::is_native(&reply) && reply.len() > 16;
@@ -272,7 +273,7 @@ fn by_host(vector: &Vector, reply: Option<Vec<u8>>) -> Option<Vec<u8>> {
     Some(reply)
 }
 
-/// Compares the host's verdict on `payload` with the expected one.
+/// Compares the host's verdict on `payload` with the expected verdict.
 fn hold_host(
     vector: &Vector,
     host: &ColumnHost,
@@ -352,7 +353,7 @@ fn hold_one(
     }
 }
 
-/// Returns whether the fast path or the host inspected the payload: a frame that is passed without inspection is not
+/// Returns whether the fast path or the host inspected the payload. A frame that is passed on without inspection is not
 /// counted.
 fn is_about_payload(vector: &Vector) -> bool {
     vector.host.is_some() || !vector.counts.is_empty()
@@ -366,7 +367,8 @@ fn source(request: &[u8]) -> Result<Source, String> {
     })
 }
 
-/// Runs every vector of `file`. Returns their number, or the first failure; `None`: BPF is not allowed here.
+/// Runs every vector of `file`. Returns their number, or the first failure; `None` if loading BPF programs is not
+/// permitted.
 fn hold(file: &File, kind: DatapathKind) -> Result<Option<usize>, String> {
     let opened = FrameDatapath::open(kind, &geometry(file), &endpoint(file), COLUMN_PORT);
     let (mut datapath, store) = match opened {
@@ -387,7 +389,7 @@ fn hold(file: &File, kind: DatapathKind) -> Result<Option<usize>, String> {
     Ok(Some(file.vectors.len()))
 }
 
-/// Runs all files, and prints the number of vectors.
+/// Runs the vectors of all files, and prints their number.
 fn all(name: &str, kind: DatapathKind) {
     let mut ran = 0;
     for file in files() {
@@ -401,23 +403,23 @@ fn all(name: &str, kind: DatapathKind) {
 }
 
 #[test]
-fn the_model_answers_as_the_vectors_say() {
+fn the_model_gives_the_replies_of_the_vectors() {
     all("the Rust model", DatapathKind::Socket);
 }
 
 #[test]
-fn the_natively_compiled_xdp_programs_answer_as_the_vectors_say() {
+fn the_natively_compiled_xdp_programs_give_the_replies_of_the_vectors() {
     all("the XDP programs natively", DatapathKind::Native);
 }
 
 #[test]
-fn the_xdp_programs_in_the_kernel_answer_as_the_vectors_say() {
+fn the_xdp_programs_in_the_kernel_give_the_replies_of_the_vectors() {
     all("the XDP programs in the kernel", DatapathKind::Xdp);
 }
 
-/// The host alone gives the same bytes as with the fast path.
+/// The host alone must give the same bytes as together with the fast path.
 #[test]
-fn the_host_without_a_fast_path_answers_as_the_vectors_say() {
+fn the_host_without_a_fast_path_gives_the_replies_of_the_vectors() {
     let mut ran = 0;
     for file in files() {
         let behind = Behind::new(&file);
@@ -434,9 +436,10 @@ fn the_host_without_a_fast_path_answers_as_the_vectors_say() {
     assert!(ran > 0, "no vector ran");
 }
 
-/// Runs in a namespace with the vectors' addresses; each request is sent from the source address of its vector.
+/// The test runs in a network namespace with the addresses of the vectors. Each request is sent from the source address
+/// of its vector.
 #[test]
-fn the_socket_datapath_answers_as_the_vectors_say() {
+fn the_socket_datapath_gives_the_replies_of_the_vectors() {
     let Some(alone) = lineside_testkit::netns::Namespace::new() else {
         return;
     };
@@ -474,7 +477,7 @@ fn over_sockets(file: &File) -> Result<usize, String> {
         let payload = vector.payload(&chosen);
         let from = source(&vector.frame(&payload)).map_err(fault)?;
         if vector.host.is_none() || payload.len() > PAYLOAD_BYTES_MAX {
-            // A missing reply cannot be observed.
+            // The test cannot observe that a reply is missing.
             continue;
         }
         filler.fill(file);
@@ -518,7 +521,8 @@ fn over_sockets(file: &File) -> Result<usize, String> {
     Ok(ran)
 }
 
-/// Returns a socket at a vector's source that is connected to the server's address of the same family.
+/// Returns a socket that is bound to a vector's source address and connected to the server's address of the same
+/// family.
 fn client(from: Source) -> UdpSocket {
     let server = if from.address.is_ipv4() {
         "10.0.0.2"
@@ -533,7 +537,7 @@ fn client(from: Source) -> UdpSocket {
     socket
 }
 
-/// Without this test, a check that inspects nothing would pass every vector.
+/// Without this test, a check that inspects nothing would accept every vector.
 #[test]
 fn a_changed_vector_fails() {
     let files = files();

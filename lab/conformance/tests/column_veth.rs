@@ -1,6 +1,6 @@
-//! Tests `column` on a veth pair and with a tap device, in both modes of XDP, over both families, with and without a
-//! VLAN tag: the second request for a row is answered by the fast path, and every write is visible to the next read,
-//! whichever client writes.
+//! Tests of `column` on a veth pair and with a tap device, in both modes of XDP, over both address families, with and
+//! without a VLAN tag. The fast path must answer the second request for a row, and every write must be visible to the
+//! next read, whichever client writes.
 
 #[allow(dead_code, reason = "the tests of spv use the rest")]
 mod tap;
@@ -37,7 +37,7 @@ const MODES: [(XdpMode, AttachedMode); 2] = [
     (XdpMode::Generic, AttachedMode::Generic),
 ];
 const SERVERS: [&str; 2] = ["10.0.0.2:7703", "[fd00::2]:7703"];
-/// Number of changes, each of which is read at once.
+/// Number of changes. Each change is followed by a read.
 const TURNS: u64 = 60;
 
 fn foo() -> ColumnName {
@@ -70,7 +70,7 @@ fn may_load_bpf() -> bool {
     }
 }
 
-/// Complete `column` service at an interface of this thread's namespace.
+/// Complete `column` service at an interface of the calling thread's namespace.
 struct Server {
     xdp: XdpDatapath,
     table: Arc<Embedded>,
@@ -121,8 +121,8 @@ impl Server {
     }
 }
 
-/// Returns a veth pair whose client side receives XDP_TX frames; veth delivers them only to an interface that has a
-/// program too.
+/// Returns a veth pair whose client side receives XDP_TX frames. A veth delivers such frames only to an interface that
+/// also has an XDP program.
 fn wire() -> Option<(Wire, XdpDatapath)> {
     if !may_load_bpf() {
         return None;
@@ -149,7 +149,7 @@ fn put(table: &Embedded, key: &[u8], value: &[u8]) {
         .expect("memory");
 }
 
-/// Way by which a row is written.
+/// Way in which a row is written.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Session,
@@ -157,7 +157,7 @@ enum By {
     Table,
 }
 
-/// Returns the content of a row that `client` reads, and the source of the answer.
+/// Returns the content of a row as `client` reads it, and the source of the answer.
 fn read(client: &mut Client, key: &[u8]) -> (Option<Vec<u8>>, u8) {
     let answer = client.get(key, &[foo()]).expect("an answer");
     let value = answer.rows.into_iter().next().map(|(_, _, value)| value);
@@ -202,7 +202,7 @@ fn the_next_read_sees_every_change_and_the_fast_path_answers_every_second_read()
                     let said = client.paper(&get, 0).expect("an answer");
                     assert_eq!(said, PaperAnswer::Get(Ok(Some(value))));
                 }
-                // The fast path holds that this row is absent, and then that it is present.
+                // The fast-path table first contains that this row is absent, and then that it is present.
                 put(&table, three, b"3");
                 assert_eq!(read(&mut client, two), (None, COLUMN_SOURCE_HOST));
                 assert_eq!(read(&mut client, two), (None, COLUMN_SOURCE_FASTPATH));
@@ -225,9 +225,9 @@ fn the_next_read_sees_every_change_and_the_fast_path_answers_every_second_read()
             }
         });
         let hits = 2 * (3 * TURNS + 2);
-        // A request that was resent because its answer was late counts twice.
+        // If an answer was late, the client has sent the request again, which counts twice.
         assert!(server.count(Counter::Hits) >= hits, "{xdp:?}");
-        // The fast path handles a put in the paper's format itself if it holds the row.
+        // If the fast-path table contains the row, the fast path itself handles a put in the paper's format.
         assert_eq!(server.count(Counter::LineInvalidations), 2 * TURNS / 3, "{xdp:?}");
     }
 }
@@ -245,7 +245,7 @@ fn no_xdp_read_returns_a_value_older_than_an_acknowledged_write() {
                 for number in 1u64.. {
                     put(&table, b"a", &number.to_be_bytes());
                     written.store(number, SeqCst);
-                    // Long enough for the fast path to hold the row in between.
+                    // The pause is long enough for the row to be filled into the fast-path table.
                     std::thread::sleep(Duration::from_micros(number % 8 * 100));
                     if stop.load(SeqCst) {
                         return;
@@ -258,14 +258,17 @@ fn no_xdp_read_returns_a_value_older_than_an_acknowledged_write() {
             let mut fastpath = 0;
             let mut clients = SERVERS.map(client);
             let mut turn = 0;
-            // The loop continues on a busy machine until the writer and the fast path had enough turns.
+            // On a busy machine the loop continues until the writer and the fast path have had enough turns.
             while turn < 2000 || fastpath < 20 || floor.load(SeqCst) < 20 {
                 turn += 1;
                 let before = floor.load(SeqCst);
                 let (value, source) = read(&mut clients[turn % 2], b"a");
                 let value: [u8; 8] = value.and_then(|value| value.try_into().ok()).expect("a number");
                 let value = u64::from_be_bytes(value);
-                assert!(value >= before, "{value} was read after {before} was written");
+                assert!(
+                    value >= before,
+                    "a read returned {value} although {before} had been written before"
+                );
                 fastpath += u64::from(source == COLUMN_SOURCE_FASTPATH);
             }
             (fastpath, turn)
@@ -274,12 +277,12 @@ fn no_xdp_read_returns_a_value_older_than_an_acknowledged_write() {
         writer.join().expect("the writer");
         let written = written.load(SeqCst);
         println!("{xdp:?}: {fastpath} of {reads} reads at the line, {written} changes meanwhile");
-        // A request that was resent because its answer was late counts twice.
+        // If an answer was late, the client has sent the request again, which counts twice.
         assert!(server.count(Counter::Hits) >= fastpath);
     }
 }
 
-/// Returns a get in the paper's format, every byte of which is known.
+/// Returns a get in the paper's format. Every byte of the reply to it is known.
 fn get(key: &[u8]) -> Vec<u8> {
     let get = PaperRequest::Get(key.to_vec(), b"entry:foo".to_vec());
     get.to_bytes(0).expect("short enough")
@@ -328,7 +331,8 @@ fn replies_through_a_tap_are_correct_to_the_byte_in_every_encapsulation() {
                 }
                 hits += 2;
                 assert_eq!(server.count(Counter::Hits), hits, "{way:?}");
-                // The fast path sees the put on every way. With a VLAN tag, the kernel delivers it to no socket.
+                // The fast path sees the put in every encapsulation. If it has a VLAN tag, the kernel delivers it to no
+                // socket.
                 let put = PaperRequest::Put(b"key1".to_vec(), b"entry:foo".to_vec(), b"put".to_vec());
                 let put = put.to_bytes(0).expect("short enough");
                 tap.send(&request(COLUMN_PORT, way, &put));

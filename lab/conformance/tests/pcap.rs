@@ -1,4 +1,4 @@
-//! Tests with captures in every byte order and time unit, and with every kind of damage.
+//! Tests of the pcap reader with captures in every byte order and time unit, and with every kind of damage.
 
 use lineside_conformance::pcap::{PcapError, RECORD_BYTES_MAX, Reader, Record, Writer};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const MICROS: u32 = 0xa1b2_c3d4;
 const NANOS: u32 = 0xa1b2_3c4d;
 
-/// Returns a file as another program would write it.
+/// Returns the bytes of a capture as another program would write them.
 fn capture(magic: u32, big_endian: bool, link: u32, records: &[(u32, u32, u32, &[u8])]) -> Vec<u8> {
     let word = |word: u32| {
         if big_endian {
@@ -98,7 +98,10 @@ fn a_frame_check_sequence_is_not_part_of_the_frame() {
     ));
     assert!(fault.is_none());
     assert_eq!(records[0].frame, b"fram");
-    assert_eq!(records[1].frame, b"cut short", "its checksum was not captured");
+    assert_eq!(
+        records[1].frame, b"cut short",
+        "the checksum of this frame was not captured"
+    );
 }
 
 #[test]
@@ -192,7 +195,7 @@ proptest! {
         mut file in proptest::collection::vec(any::<u8>(), 0..300),
         small: bool,
     ) {
-        // Mostly with a valid header and with lengths that are not rejected at once.
+        // The input mostly begins with a valid header, and with lengths that are not rejected at once.
         let header = capture([MICROS, NANOS][start % 2], start > 1, 1, &[]);
         if start > 0 {
             file.splice(0..0, header);

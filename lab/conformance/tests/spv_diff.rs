@@ -1,4 +1,4 @@
-//! Compares the XDP program of `spv` with its model: in the kernel, and compiled natively.
+//! Tests that compare the XDP program of `spv` with the Rust model: in the kernel, and compiled natively.
 
 use lineside_conformance::diff::spv::{Case, State, cases, run};
 use lineside_conformance::diff::{DiffCounts, DiffError};
@@ -9,7 +9,7 @@ use lineside_xdp::XdpError;
 
 const COUNT: u64 = 20_000;
 
-/// Checks that the comparison is meaningful: it must have met every verdict that the case allows.
+/// Checks that the comparison is meaningful: every verdict that the case allows must have occurred.
 fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
     let count = |counter: SpvCounter| counts[counter as usize];
     assert_eq!(seen.frames, COUNT);
@@ -23,7 +23,7 @@ fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
     for reason in DropReason::ALL {
         let expected = match reason {
             DropReason::PaperRefused => !case.geometry.paper_format,
-            // Only the host drops these.
+            // Only the host drops packets for this reason.
             DropReason::HopLimit => false,
             _ => true,
         };

@@ -1,4 +1,4 @@
-//! Sends captures through every datapath: the counts and the bytes of the replies must be equal.
+//! Tests that send captures through every datapath: the counts and the bytes of the replies must be equal.
 
 use lineside_conformance::pcap::{PcapError, Reader, Writer};
 use lineside_conformance::replay::{ReplayError, Report, Target, replay};
@@ -57,7 +57,8 @@ fn root_request(txid: &Hash) -> Vec<u8> {
     request
 }
 
-/// Returns both directions of a conversation, as captured on the server's interface, and the expected result.
+/// Returns a capture of both directions of a conversation, made at the server's interface, and the expected result of
+/// its replay.
 fn conversation(txids: &[Hash]) -> (Vec<u8>, Report) {
     let mut expected = Report::default();
     let mut writer = Writer::new(Vec::new()).unwrap();
@@ -77,7 +78,7 @@ fn conversation(txids: &[Hash]) -> (Vec<u8>, Report) {
         };
         put(&framed(&to, &payload));
         answered += 1;
-        // The server's reply of that time is not a request now.
+        // The capture contains the reply that the server gave then. The replay must not treat it as a request.
         let back = Addressing {
             source_mac: SERVER_MAC,
             destination_mac: CLIENT_MAC,
@@ -120,7 +121,8 @@ fn conversation(txids: &[Hash]) -> (Vec<u8>, Report) {
     (writer.finish().unwrap(), expected)
 }
 
-/// Returns the result of the file on a datapath, and the replies as a capture; `None` if BPF is not allowed.
+/// Returns the result of replaying the file on a datapath, and a capture of the replies; `None` if loading BPF programs
+/// is not permitted.
 fn through(kind: DatapathKind, file: &[u8]) -> Option<(Report, Option<PcapError>, Vec<u8>)> {
     let geometry = Geometry {
         line_bits: 12,
@@ -191,7 +193,11 @@ fn every_datapath_gives_the_same_replies() {
         };
         assert!(fault.is_none());
         assert_eq!(report, expected, "{}", kind.name());
-        assert!(same == replies, "{}: other replies", kind.name());
+        assert!(
+            same == replies,
+            "{}: the replies differ from those of the socket datapath",
+            kind.name()
+        );
     }
 }
 
@@ -254,7 +260,7 @@ fn the_server_of_a_capture_is_the_most_frequent_destination_unless_it_is_given()
         ..own
     };
     assert!(target(&[framed(&multicast, b"x")], None).is_err());
-    // No more addresses than an interface can have.
+    // An interface cannot have more addresses than this.
     let many: Vec<_> = (1..40)
         .map(|last| {
             framed(

@@ -1,4 +1,4 @@
-//! Runs a hundredth of `make soak`, and checks that the soak finds broken rules.
+//! Tests that run a hundredth of `make soak`, and check that the soak finds rules that are broken on purpose.
 
 use lineside_conformance::soak::{Options, Report, Sabotage, run};
 use lineside_conformance::spv::DatapathKind;
@@ -42,7 +42,7 @@ fn a_million_replies_are_correct_while_the_chain_changes() {
     assert_eq!(report.faults(), 0, "{:#?}", report.told);
     assert!(report.replies() >= 1_000_000);
     eprintln!("{report:#?}");
-    // The soak is meaningful only if changes, conflicts and invalidations took place.
+    // The soak is meaningful only if changes, conflicts and invalidations have occurred.
     assert!(report.changes > 20, "{report:#?}");
     assert!(
         report.written.conflicts > 1000 && report.written.invalidations > 100,

@@ -1,5 +1,5 @@
-//! Tests `spv` on a real UDP socket: the first answer comes from the host and the next one from the fast path, and some
-//! requests get no answer.
+//! Tests of `spv` on a real UDP socket: the first answer comes from the host, the next one comes from the fast path,
+//! and some requests get no answer.
 
 use lineside_fastpath::{DropReason, FastPath, Host, Reader, Readers, Reply, Source, Verdict, lease};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -74,7 +74,7 @@ fn the_host_gives_the_first_answer_and_the_fast_path_the_second() {
         assert_eq!(client.recv(&mut reply).unwrap(), 32);
         assert_eq!(&reply[..32], &[0; 32]);
         let count = txids.len() as u64;
-        // A reply is counted after it was sent, so the host's last one may not be counted yet.
+        // The server counts a reply after it has sent it, so the last reply of the host may not be counted yet.
         assert!([count, count + 1].contains(&datapath.counts().host_replies.load(Relaxed)));
         assert!([count - 1, count].contains(&datapath.counts().fastpath_replies.load(Relaxed)));
     }
@@ -92,7 +92,7 @@ fn datagrams_from_a_services_port_and_noise_get_no_answer() {
     client.connect(datapath.local_addr()).unwrap();
     client.send(&[1; 31]).unwrap();
     client.send(&[1; 2000]).unwrap();
-    // One thread handles datagrams in order, so this answer shows that the earlier ones were handled.
+    // One thread handles the datagrams in order, so the answer to this one shows that the earlier ones were handled.
     client.send(&txids[0]).unwrap();
     let mut reply = [0; 64];
     assert_eq!(client.recv(&mut reply).unwrap(), 32);
@@ -123,7 +123,7 @@ fn a_reply_comes_from_the_address_that_received_the_request() {
         let (datapath, txids, root) = serve(listen);
         let asked: IpAddr = asked.parse().unwrap();
         let client = client(if asked.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" });
-        // The kernel passes a connected socket only datagrams from the server's address.
+        // The client's socket is connected, so the kernel passes it only datagrams from the server's address.
         client.connect((asked, datapath.local_addr().port())).unwrap();
         for _ in 0..2 {
             client.send(&txids[0]).unwrap();
@@ -155,7 +155,7 @@ impl FastPath for ForwardAll {
     }
 }
 
-/// Host that blocks until it is released.
+/// Host that blocks in a request until the test releases it.
 #[derive(Default)]
 struct Stuck {
     gate: Mutex<()>,
@@ -186,7 +186,8 @@ fn a_full_queue_answers_busy_in_the_native_format() {
     .unwrap();
     let client = client("127.0.0.1:0");
     client.connect(datapath.local_addr()).unwrap();
-    // Two requests are in the queue, and one with the host if it has taken it by then. All others are refused at once.
+    // Two requests are in the queue, and one is with the host if the host has already taken it. All others are refused
+    // at once.
     for id in 0..20 {
         client.send(native::request_header(1, id, 0).as_bytes()).unwrap();
     }
@@ -202,7 +203,7 @@ fn a_full_queue_answers_busy_in_the_native_format() {
     }
     drop(gate);
     assert!([17, 18].contains(&refused.len()), "{refused:?}");
-    // The paper's format has no refusal, so its request was dropped and counted.
+    // The paper's format has no refusal, so the request in that format was dropped and counted.
     let full = datapath.counts().queue_full.load(Relaxed);
     let (paper, native) = (1, refused.len() as u64);
     assert!([native, native + paper].contains(&full), "{full}");

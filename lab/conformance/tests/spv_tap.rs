@@ -1,7 +1,7 @@
-//! Tests `spv` with a tap device: whole frames in, whole frames out, byte for byte. Another library makes the frames
-//! and the expected replies.
+//! Tests of `spv` with a tap device: whole frames in, whole frames out, compared byte for byte. Another library builds
+//! the frames and the expected replies.
 
-// Other tests use the pair of interfaces.
+// Only other tests use the pair of interfaces in this module.
 #[allow(dead_code)]
 mod tap;
 
@@ -30,7 +30,7 @@ const MODES: [(XdpMode, AttachedMode); 2] = [
     (XdpMode::Generic, AttachedMode::Generic),
 ];
 
-/// Transaction and its expected answer.
+/// Transaction, with the answer that a client must get.
 #[derive(Clone, Copy)]
 struct ExpectedAnswer {
     txid: Hash,
@@ -51,7 +51,7 @@ fn checked_payload(frame: &[u8]) -> Vec<u8> {
     far::checked_payload(SPV_PORT, frame)
 }
 
-/// Returns the native header as in docs/wire-formats.md.
+/// Returns the native header as docs/wire-formats.md describes it.
 fn native_header(op: u8, body_bytes: usize, id: u64) -> Vec<u8> {
     let mut header = vec![0x4c, 0x53, 1, op, 0, 0];
     header.extend((body_bytes as u16).to_be_bytes());
@@ -98,7 +98,7 @@ fn roots_reply(all: &[ExpectedAnswer], tip: Tip, id: u64) -> Vec<u8> {
     reply
 }
 
-/// Complete `spv` service on `t0`.
+/// Complete `spv` service at the tap interface `t0`.
 struct Server {
     datapath: XdpDatapath,
     _socket: SocketDatapath,
@@ -113,7 +113,7 @@ impl Server {
         store.format(&geometry).expect("geometry");
         lease::renew(&store.control().lease_until_ns, 60_000_000_000);
         let readers = Readers::new(true);
-        // Zeros, as in the fast path without a connected block.
+        // Without a connected block the fast path has zeros here.
         let tip = chain.tip().unwrap_or(Tip {
             hash: [0; 32],
             height: 0,
@@ -172,7 +172,7 @@ fn demo() -> (ChainStore, Vec<ExpectedAnswer>) {
     (chain, known)
 }
 
-/// Returns transactions of real blocks. Prints one line and returns `None` if the blocks are not available.
+/// Returns transactions of real blocks. If the blocks are not available, prints one line and returns `None`.
 fn real() -> Option<(ChainStore, Vec<ExpectedAnswer>)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/bitcoin-blocks");
     let Ok(entries) = std::fs::read_dir(&dir) else {
@@ -184,7 +184,7 @@ fn real() -> Option<(ChainStore, Vec<ExpectedAnswer>)> {
         .filter(|path| path.extension().is_some_and(|end| end == "raw" || end == "dat"))
         .collect();
     let mut chain = ChainStore::open(None, Network::Mainnet).expect("chain");
-    // Blocks of other networks and altered blocks are refused; the others are used.
+    // Blocks of other networks and altered blocks are refused. The test uses the others.
     let options = ImportOptions { detached: true };
     chain.import(&paths, options, &mut |_| {}).expect("import");
     let mut known = Vec::new();
@@ -215,7 +215,7 @@ fn may_load_bpf() -> bool {
     }
 }
 
-/// Runs `test` with a server on a tap device of its own, or skips it with one line.
+/// Runs `test` with a server on its own tap device. If that is not possible, prints one line and skips the test.
 fn behind_a_tap(
     mode: (XdpMode, AttachedMode),
     virtio: bool,
@@ -234,8 +234,8 @@ fn behind_a_tap(
     });
 }
 
-/// The first answer for each transaction comes from the host and fills the fast path; all later ones come from the fast
-/// path with the same bytes.
+/// Checks that the first answer for each transaction comes from the host, which then fills the fast-path table, and
+/// that all later answers come from the fast path with the same bytes.
 fn miss_then_hit(tap: &mut Tap, server: &mut Server, known: &[ExpectedAnswer]) {
     for (number, known) in known.iter().enumerate() {
         let (before, id) = (server.hits(), number as u64 + 1);
@@ -283,7 +283,7 @@ fn transactions_of_a_real_block_are_answered() {
     }
 }
 
-/// Requests everything once, so that the fast path has it.
+/// Requests every transaction once, so that the fast-path table contains it.
 fn warm(tap: &mut Tap, known: &[ExpectedAnswer]) {
     for known in known {
         tap.send(&request(PLAIN, &known.txid));
@@ -311,7 +311,7 @@ fn requests_in_every_encapsulation_are_answered() {
                 ] {
                     tap.send(&request(way, &payload));
                     assert_eq!(tap.receive(is_udp), reply(way, &said), "{mode:?} {way:?}");
-                    // Ethernet padding is returned unchanged.
+                    // The padding of an Ethernet frame must be returned unchanged.
                     let padded = |mut frame: Vec<u8>| {
                         frame.extend([0xee; 9]);
                         frame
@@ -344,7 +344,7 @@ fn requests_with_absent_partial_or_wrong_checksums_get_replies_with_right_ones()
                 frame[CHECK..CHECK + 2].copy_from_slice(&check.to_be_bytes());
                 frame
             };
-            // A read needs no checksum: a request with a wrong one is answered, and the reply has a right one.
+            // A read needs no checksum: a request with a wrong checksum is answered, and the reply has a right one.
             for check in [0, 0x1234, 0xffff] {
                 tap.send(&with_check(&good, check));
                 assert_eq!(tap.receive(is_udp), reply(PLAIN, &one.root), "{check:#x}");
@@ -352,11 +352,11 @@ fn requests_with_absent_partial_or_wrong_checksums_get_replies_with_right_ones()
             }
             tap.send_partial(&with_check(&good, pseudo_sum(&good)), UDP as u8);
             assert_eq!(tap.receive(is_udp), reply(PLAIN, &one.root), "partial");
-            // Generic mode cannot clear the kernel's partial-checksum mark of the packet; the reply's checksum is
-            // complete nevertheless.
+            // In generic mode, the program cannot clear the kernel's mark that the packet has only a partial checksum.
+            // The checksum of the reply is complete nevertheless.
             assert_eq!(tap.needs_checksum(), mode.1 == AttachedMode::Generic);
             assert_eq!(server.hits(), before + 4);
-            // A miss goes to the kernel, which accepts an absent or partial checksum, but not a wrong one.
+            // A miss goes to the kernel, which accepts a missing or partial checksum, but no wrong one.
             let (absent, partial, wrong, last) = (&missed[0], &missed[1], &missed[2], &missed[3]);
             tap.send(&with_check(&request(PLAIN, &absent.txid), 0));
             assert_eq!(checked_payload(&tap.receive(is_udp)), absent.root);
@@ -376,7 +376,7 @@ fn requests_with_absent_partial_or_wrong_checksums_get_replies_with_right_ones()
     }
 }
 
-/// Returns frames that the fast path must ignore, by name.
+/// Returns frames that the fast path must ignore, each with a name.
 fn foreign_frames(txid: &Hash) -> Vec<(&'static str, Vec<u8>)> {
     let good = request(PLAIN, txid);
     let changed = |changes: &[(usize, u8)]| {
@@ -425,7 +425,7 @@ fn foreign_frames(txid: &Hash) -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("another machine's MAC", changed(&[(5, 0x99)])),
         (
-            "everybody's MAC",
+            "the broadcast MAC address",
             changed(&[(0, 0xff), (1, 0xff), (2, 0xff), (3, 0xff), (4, 0xff), (5, 0xff)]),
         ),
         ("another address", changed(&[(33, 3)])),
@@ -444,7 +444,7 @@ fn foreign_frames(txid: &Hash) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Returns `frame` as a packet socket sees it: without its outermost VLAN tag.
+/// Returns `frame` as a packet socket receives it: without its outermost VLAN tag.
 fn untagged(frame: &[u8]) -> Vec<u8> {
     match frame[12..14] {
         [0x81, 0] | [0x88, 0xa8] => [&frame[..12], &frame[16..]].concat(),
@@ -465,10 +465,10 @@ fn foreign_frames_reach_the_kernel_stack_unchanged() {
                 tap.send(&frame);
                 assert_eq!(stack.receive(), untagged(&frame), "{mode:?}: {name}");
             }
-            // The kernel accepts frames to the broadcast MAC address, so the host answers this one.
+            // The kernel accepts frames to the broadcast MAC address, so the host answers this request.
             let known = &known[2];
             assert_eq!(checked_payload(&tap.receive(is_udp)), known.root);
-            // Dropped frames are neither visible to the stack nor answered.
+            // Frames that were dropped must neither reach the kernel's stack nor be answered.
             stack.clear();
             let txid = &known.txid;
             let own_port = datagram([FAR_MAC, NEAR_MAC], PLAIN, true, 17, [SPV_PORT, SPV_PORT], txid);
@@ -491,7 +491,7 @@ fn foreign_frames_reach_the_kernel_stack_unchanged() {
             while let Some(frame) = tap.poll() {
                 let sliced = SlicedPacket::from_ethernet(&frame).expect("a frame");
                 let udp = matches!(&sliced.transport, Some(TransportSlice::Udp(udp)) if udp.source_port() == SPV_PORT);
-                assert!(!udp, "an answer to a foreign frame: {frame:02x?}");
+                assert!(!udp, "a foreign frame was answered: {frame:02x?}");
             }
             let last = datagram([FAR_MAC, NEAR_MAC], PLAIN, true, 17, [FAR_PORT, 53], txid);
             tap.send(&last);

@@ -1,4 +1,4 @@
-//! Runs `vectors/spv` through every datapath, and through the host alone.
+//! Tests that run `vectors/spv` through every datapath, and through the host alone.
 
 mod table;
 
@@ -55,7 +55,7 @@ fn endpoint(file: &File) -> Endpoint {
     endpoint
 }
 
-/// Brings an empty store into the state of a file.
+/// Brings an empty store into the state of a vector file.
 fn fill(file: &File, store: &Arc<Store>) -> StoreWriter {
     let mut writer = StoreWriter::new(Arc::clone(store));
     writer.begin();
@@ -89,7 +89,7 @@ fn fill(file: &File, store: &Arc<Store>) -> StoreWriter {
     writer
 }
 
-/// Datapath that processes frames, with its counters.
+/// Datapath that processes whole frames, with its counters.
 trait Frames {
     fn run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError>;
     fn drops(&mut self) -> Result<[u64; DROPS], XdpError>;
@@ -220,7 +220,7 @@ fn hold_one(vector: &Vector, datapath: &mut dyn Frames) -> Result<(), String> {
     }
 }
 
-/// Runs every vector of `file`. Returns their number, or the first failure.
+/// Runs every vector of `file` through a datapath. Returns their number, or the first failure.
 fn hold(file: &File, datapath: &mut dyn Frames) -> Result<usize, String> {
     for vector in &file.vectors {
         hold_one(vector, datapath)
@@ -240,7 +240,7 @@ fn hold_model(file: &File) -> Result<usize, String> {
     hold(file, &mut model)
 }
 
-/// Runs all files, and prints the number of vectors.
+/// Runs the vectors of all files, and prints their number.
 fn all(datapath: &str, each: impl Fn(&File) -> Result<usize, String>) {
     let mut ran = 0;
     for file in files() {
@@ -251,12 +251,12 @@ fn all(datapath: &str, each: impl Fn(&File) -> Result<usize, String>) {
 }
 
 #[test]
-fn the_model_answers_as_the_vectors_say() {
+fn the_model_gives_the_replies_of_the_vectors() {
     all("the Rust model", hold_model);
 }
 
 #[test]
-fn the_natively_compiled_xdp_programs_answer_as_the_vectors_say() {
+fn the_natively_compiled_xdp_programs_give_the_replies_of_the_vectors() {
     all("the XDP programs natively", |file| {
         let store = Arc::new(Store::anonymous(&geometry(file)).expect("memory"));
         let _writer = fill(file, &store);
@@ -272,7 +272,7 @@ fn the_natively_compiled_xdp_programs_answer_as_the_vectors_say() {
 }
 
 #[test]
-fn the_xdp_programs_in_the_kernel_answer_as_the_vectors_say() {
+fn the_xdp_programs_in_the_kernel_give_the_replies_of_the_vectors() {
     let mut ran = 0;
     for file in files() {
         let geometry = geometry(&file);
@@ -297,7 +297,7 @@ fn host(file: &File, store: &Arc<Store>, readers: &Readers) -> SpvHost {
 }
 
 #[test]
-fn the_host_without_a_fast_path_answers_as_the_vectors_say() {
+fn the_host_without_a_fast_path_gives_the_replies_of_the_vectors() {
     all("the host alone", |file| {
         let store = Arc::new(Store::anonymous(&geometry(file)).expect("memory"));
         let readers = Readers::default();
@@ -323,14 +323,15 @@ fn the_host_without_a_fast_path_answers_as_the_vectors_say() {
                 .map_err(|fault| format!("{}.toml: {:?}: {fault}", file.name, vector.what))?;
             ran += 1;
         }
-        // A file may contain only vectors about frames.
+        // A file may contain only vectors about frames, of which the host sees none.
         Ok(ran)
     });
 }
 
-/// Sends every request twice: the host answers first, and the fast path then answers with the same bytes.
+/// The test sends every request twice: the host answers the first one, and the fast path must answer the second one
+/// with the same bytes.
 #[test]
-fn the_socket_datapath_answers_as_the_vectors_say() {
+fn the_socket_datapath_gives_the_replies_of_the_vectors() {
     for (listen, any) in [("127.0.0.1:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0")] {
         all(&format!("the socket datapath on {listen}"), |file| {
             let store = Arc::new(Store::anonymous(&geometry(file)).expect("memory"));
@@ -403,12 +404,15 @@ fn ask(datapath: &SocketDatapath, client: &UdpSocket, vector: &Vector) -> Result
     let heard = client.recv(&mut reply);
     client.set_nonblocking(false).map_err(io)?;
     match heard {
-        Ok(bytes) => Err(format!("dropped, and yet answered {:02x?}", &reply[..bytes])),
+        Ok(bytes) => Err(format!(
+            "the request must be dropped, but was answered {:02x?}",
+            &reply[..bytes]
+        )),
         Err(_) => Ok(()),
     }
 }
 
-/// Without this test, a check that inspects nothing would pass every vector.
+/// Without this test, a check that inspects nothing would accept every vector.
 #[test]
 fn a_changed_vector_fails() {
     let files = files();
@@ -449,7 +453,7 @@ fn a_changed_vector_fails() {
     );
 }
 
-/// The files are the output of `make.py`, without manual edits.
+/// The vector files must equal the output of `make.py`, without manual edits.
 #[test]
 fn the_vector_files_are_the_output_of_the_generator() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/make.py");

@@ -1,4 +1,4 @@
-//! Tests `spv` on real interfaces: veth pairs in namespaces that the test creates.
+//! Tests of `spv` on real interfaces: veth pairs in network namespaces that the tests create.
 
 use lineside_fastpath::{Readers, lease};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -46,7 +46,7 @@ fn echo_image() -> ProgramSpec {
     }
 }
 
-/// Complete `spv` service on `x1` (or another interface) of this thread's namespace.
+/// Complete `spv` service at `x1` (or another interface) of the calling thread's namespace.
 struct Server {
     datapath: XdpDatapath,
     store: Arc<Store>,
@@ -81,8 +81,8 @@ impl Server {
         };
         let fastpath = Arc::new(SpvFastPath::new(Arc::clone(&store)));
         let host = Arc::new(host);
-        // A child process of another test has copies of all descriptors between its fork and its exec, and with them
-        // the port of a server that was just dropped.
+        // Between its fork and its exec, a child process of another test has copies of all descriptors, and with them
+        // the port of a server that was just dropped. The bind is therefore repeated.
         let until = Instant::now() + Duration::from_secs(10);
         let socket = loop {
             let (fastpath, host) = (Arc::clone(&fastpath), Arc::clone(&host));
@@ -108,8 +108,9 @@ impl Server {
     }
 }
 
-/// Returns a veth pair whose client side receives XDP_TX frames. Veth delivers them only to an interface with NAPI,
-/// which needs GRO or an XDP program; this one has the root program without services, which passes everything.
+/// Returns a veth pair whose client side receives XDP_TX frames. A veth delivers such frames only to an interface with
+/// NAPI, which needs GRO or an XDP program. This interface has the root program without services, which passes every
+/// frame.
 fn listening_wire() -> Option<(Wire, XdpDatapath)> {
     let wire = Wire::new()?;
     let pass = wire.client.run(|| {
@@ -136,7 +137,7 @@ fn block() -> DemoBlock {
     DemoChain::new(7, 50).next().expect("endless")
 }
 
-/// Requests every transaction twice and checks the roots; the second time, the fast path must have them.
+/// Requests every transaction twice and checks the roots. The second time, the fast path must have the answers.
 fn ask_all(server: SocketAddr, block: &DemoBlock) {
     let bind: SocketAddr = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }
         .parse()
@@ -179,7 +180,7 @@ fn a_server_answers_over_ipv4_and_ipv6_in_both_modes_and_detaches_completely() {
                 count,
                 "{mode:?} {listen}: the fast path answered the second round"
             );
-            // A reply is counted after it was sent, so the last one may not be counted yet.
+            // The server counts a reply after it has sent it, so the last reply may not be counted yet.
             let host = server.socket.counts().host_replies.load(Ordering::Relaxed);
             assert!([count - 1, count].contains(&host));
             wire.server.run(move || {
@@ -276,7 +277,7 @@ fn two_services_share_an_interface_and_other_ports_are_not_answered() {
                 .zip(&request)
                 .all(|(reply, request)| *reply == !request)
         );
-        // For a service without a program in its slot, the kernel reports that the port is not open.
+        // If a service has no program in its slot, the kernel reports that the port is not open.
         client.connect(("10.0.0.2", 7703)).unwrap();
         client.send(&request).unwrap();
         let refused = client.recv(&mut reply).unwrap_err();
@@ -311,7 +312,7 @@ fn a_foreign_program_is_named_and_not_replaced() {
     });
 }
 
-/// Folder of pins, which is removed at the end in any case.
+/// Folder of pins, which is removed at the end of the test in any case.
 struct PinDir(PathBuf);
 
 impl Drop for PinDir {
@@ -339,8 +340,8 @@ fn pin_dir(name: &str) -> Option<PinDir> {
     }
 }
 
-/// Takes the pins of `x1` in `dir`. The lock of the previous owner may still be held for a moment by a child process
-/// that another test has forked and that has not executed its program yet.
+/// Takes ownership of the pins of `x1` in `dir`. For a moment, the lock of the previous owner may still be held by a
+/// child process that another test has forked and that has not executed its program yet.
 fn own_pins(dir: &Path) -> Pins {
     let began = Instant::now();
     loop {
@@ -356,7 +357,8 @@ fn the_fast_path_answers_between_two_daemons_and_the_second_takes_it_over() {
     if !may_load_bpf() {
         return;
     }
-    // The threads of the wire inherit the mounts that this thread has when it starts them.
+    // The threads of the wire inherit the mounts that this thread has when it starts them, so the BPF file system is
+    // mounted first.
     let (Some(dir), Some((wire, _pass))) = (pin_dir("adopt"), listening_wire()) else {
         return;
     };
@@ -374,12 +376,12 @@ fn the_fast_path_answers_between_two_daemons_and_the_second_takes_it_over() {
     assert!(!server.datapath.is_adopted());
     let all = Arc::clone(&asked);
     wire.client.run(move || ask_all(SERVER.parse().unwrap(), &all));
-    // With two owners at once, the second is refused and the first continues.
+    // If a second process tries to own the pins, it is refused, and the first owner continues.
     let also = dir.clone();
     assert!(matches!(Pins::own(&also, "x1"), Err(XdpError::Owned(name)) if name == "x1"));
     let hits = server.hits();
     assert!(hits > 0);
-    // The daemon ended without cleaning up, as after kill -9: its descriptors are closed, its pins remain.
+    // The daemon ends without cleaning up, as after kill -9: its descriptors are closed, but its pins remain.
     drop(server);
     let one = Arc::clone(&asked);
     wire.client.run(move || {
@@ -464,7 +466,7 @@ fn no_reply_is_lost_while_programs_are_replaced() {
     let hits = server.hits();
     let fastpath = hits + server.socket.counts().fastpath_replies.load(Ordering::Relaxed);
     let host = server.socket.counts().host_replies.load(Ordering::Relaxed);
-    // A reply is counted after it was sent, so the last one may not be counted yet.
+    // The server counts a reply after it has sent it, so the last reply may not be counted yet.
     assert!(fastpath + host + 1 >= answered.load(Ordering::Relaxed));
     assert!(hits > 100);
 }
@@ -504,7 +506,7 @@ fn two_servers_do_not_answer_each_other() {
     let mut other = wire
         .client
         .run(move || Server::start("10.0.0.1:7701", "x0", XdpMode::Native, None, &right).expect("server"));
-    // Forged requests from one server's address and port to the other server.
+    // The test sends forged requests with one server's address and port as their source to the other server.
     let forged = asked.txids[0];
     wire.client.run(move || {
         let forger = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
@@ -518,7 +520,7 @@ fn two_servers_do_not_answer_each_other() {
             forger.send_to(&forged, &to.into()).unwrap();
         }
     });
-    // The answer to a valid request after the forged ones shows that they were handled.
+    // A valid request follows the forged ones; its answer shows that they were handled.
     wire.client.run(move || ask_all(SERVER.parse().unwrap(), &asked));
     let drops: [u64; lineside_fastpath::DropReason::ALL.len()] = one.datapath.drop_counts(None).unwrap();
     assert_eq!(drops[lineside_fastpath::DropReason::SourcePort as usize], 10);

@@ -1,4 +1,4 @@
-//! Compares the XDP program of `transfer` with its model: in the kernel, and compiled natively.
+//! Tests that compare the XDP program of `transfer` with the Rust model: in the kernel, and compiled natively.
 
 use lineside_conformance::diff::transfer::{Case, cases, run};
 use lineside_conformance::diff::{DiffCounts, DiffError};
@@ -11,7 +11,7 @@ use lineside_xdp::{XdpDatapath, XdpError};
 
 const COUNT: u64 = 25_000;
 
-/// Checks that the comparison is meaningful: it must have met every outcome that the case allows.
+/// Checks that the comparison is meaningful: every outcome that the case allows must have occurred.
 fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
     let count = |counter: TransferCounter| counts[counter as usize];
     let express = case.geometry.mode == Mode::Express;
@@ -29,7 +29,7 @@ fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
             TransferCounter::Refusals => case.geometry.paper_format || executes,
             TransferCounter::Replies | TransferCounter::Forwarded => true,
         };
-        // A ring may become full in any case.
+        // A ring may become full in every case that executes requests.
         let may = matches!(counter, TransferCounter::RingFull | TransferCounter::Busy) && executes;
         assert!(
             (count(counter) > 0) == expected || may,
@@ -42,7 +42,7 @@ fn check_reach(case: &Case, seen: &DiffCounts, counts: &[u64]) {
     for reason in DropReason::ALL {
         let expected = match reason {
             DropReason::PaperRefused => !case.geometry.paper_format || case.unrest,
-            // Only the host drops these.
+            // Only the host drops packets for this reason.
             DropReason::HopLimit => false,
             _ => true,
         };

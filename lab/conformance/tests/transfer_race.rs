@@ -1,4 +1,5 @@
-//! Two CPUs run the XDP program of `transfer` at the same time, as `crates/transfer/tests/race.rs` does with the model.
+//! Tests in which two CPUs run the XDP program of `transfer` at the same time. `crates/transfer/tests/race.rs` does the
+//! same with the Rust model.
 
 #[path = "../../../crates/transfer/tests/race/common.rs"]
 mod common;
@@ -25,7 +26,7 @@ thread_local! {
     static PINNED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns the reply of the root program to a request, on the CPU of thread 0 or 1.
+/// Returns the reply of the root program to a request that runs on the CPU of thread 0 or 1; `None` if it gives none.
 fn through(runner: &Runner, cpus: &[usize], thread: usize, request: &[u8]) -> Option<Vec<u8>> {
     if !PINNED.replace(true) {
         cpu::pin(cpus[thread % cpus.len()]).expect("pinning");
@@ -49,7 +50,7 @@ fn through(runner: &Runner, cpus: &[usize], thread: usize, request: &[u8]) -> Op
     }
 }
 
-/// Runs `test` with the program as a [`common::Ask`].
+/// Runs `test` with the XDP program in the form of a [`common::Ask`].
 fn with_program(test: impl FnOnce(&Store, &common::Ask<'_>, &LineClaims<Runner>)) {
     let geometry = common::geometry(transfer::rings().expect("CPUs"));
     let mut datapath = match XdpDatapath::load(vec![transfer::program(&geometry, TRANSFER_PORT)], None) {
@@ -72,7 +73,7 @@ fn with_program(test: impl FnOnce(&Store, &common::Ask<'_>, &LineClaims<Runner>)
 }
 
 #[test]
-fn money_is_conserved_and_duplicates_are_done_once() {
+fn money_is_conserved_and_duplicates_are_executed_once() {
     with_program(|store, ask, _| common::conserve(store, ask, 20_000));
 }
 
@@ -127,7 +128,7 @@ fn accounts_that_stay_locked_are_neither_claimed_nor_updated() {
         claims.claim(&cells, &[]).expect("claimed");
         claims.put(&step).expect("shown");
         assert_eq!((held(), locks()), ([0, 0], [0, 0]));
-        // Orders that a correct host does not give.
+        // A correct host never gives these orders, so they must fail.
         assert!(claims.claim(&[u32::MAX], &[]).is_err());
         assert!(claims.claim(&[], &[u32::MAX]).is_err());
     });

@@ -1,5 +1,5 @@
-//! Tests `transfer` with a tap device: whole frames in, whole frames out, byte for byte, made and checked by another
-//! library.
+//! Tests of `transfer` with a tap device: whole frames in, whole frames out, compared byte for byte. Another library
+//! builds and checks the frames.
 
 mod ledger;
 #[allow(dead_code, reason = "the tests of spv use its pair of interfaces")]
@@ -19,7 +19,7 @@ const MODES: [(XdpMode, AttachedMode); 2] = [
     (XdpMode::Generic, AttachedMode::Generic),
 ];
 
-/// Runs `test` with a server on a tap device of its own, or skips it with one line.
+/// Runs `test` with a server on its own tap device. If that is not possible, prints one line and skips the test.
 fn behind(
     mode: Mode,
     xdp: (XdpMode, AttachedMode),
@@ -44,13 +44,13 @@ fn sent(way: Encapsulation, payload: &[u8]) -> Vec<u8> {
     request(TRANSFER_PORT, way, payload)
 }
 
-/// Checks that the fast path answers, byte for byte.
+/// Checks that the fast path gives the reply `said`, byte for byte.
 fn at_line(tap: &mut Tap, way: Encapsulation, asked: &[u8], said: &[u8]) {
     tap.send(&sent(way, asked));
     assert_eq!(tap.receive(is_udp), reply(TRANSFER_PORT, way, said), "{way:?}");
 }
 
-/// Returns the answer of the fast path or the host.
+/// Returns the reply to `asked`, whether the fast path or the host gives it.
 fn answered(tap: &mut Tap, asked: &[u8]) -> Vec<u8> {
     tap.send(&sent(PLAIN, asked));
     checked_payload(TRANSFER_PORT, &tap.receive(is_udp))
@@ -124,14 +124,15 @@ fn a_transfer_with_a_partial_checksum_is_executed_and_one_with_a_wrong_or_no_che
                 frame[CHECK..CHECK + 2].copy_from_slice(&check.to_be_bytes());
                 frame
             };
-            // A request of a local sender has a partial checksum: it is executed, and the reply's checksum is complete.
+            // A request of a local sender has a partial checksum. It must be executed, and the checksum of the reply
+            // must be complete.
             tap.send_partial(&with_check(pseudo_sum(&good)), UDP as u8);
             assert_eq!(
                 tap.receive(is_udp),
                 reply(TRANSFER_PORT, PLAIN, &paper(TRANSFER, 0, 1, 2, 49))
             );
-            // With a wrong checksum, neither the fast path nor the kernel accepts the request. Without a checksum,
-            // neither the fast path nor the socket does.
+            // Neither the fast path nor the kernel accepts a request with a wrong checksum, and neither the fast path
+            // nor the socket accepts a request without one.
             tap.send(&with_check(pseudo_sum(&good) ^ 0x5555));
             tap.send(&with_check(0));
             let refer = (paper(REFER, 0, 1, 0, 0), paper(REFER, 0, 1, 0, 49));
@@ -142,7 +143,7 @@ fn a_transfer_with_a_partial_checksum_is_executed_and_one_with_a_wrong_or_no_che
             assert_eq!(
                 tap.receive(is_udp),
                 reply(TRANSFER_PORT, PLAIN, &refer.1),
-                "a read needs none"
+                "a read needs no checksum"
             );
             assert_eq!(server.count(Counter::Replies), 5);
             assert_eq!((server.count(Counter::Forwarded), server.host_replies()), (0, 0));
@@ -150,8 +151,8 @@ fn a_transfer_with_a_partial_checksum_is_executed_and_one_with_a_wrong_or_no_che
     }
 }
 
-/// In `durable` mode, the fast path forwards the request and the socket's filter drops it, so the next request finds no
-/// change.
+/// In `durable` mode, the fast path forwards the request and the filter of the socket drops it, so the next request
+/// must find the accounts unchanged.
 #[test]
 fn a_durable_write_without_a_checksum_is_not_executed() {
     for xdp in MODES {
@@ -165,7 +166,7 @@ fn a_durable_write_without_a_checksum_is_not_executed() {
             let mut without = sent(PLAIN, &paper(TRANSFER, 0, 1, 2, 1));
             without[CHECK..CHECK + 2].fill(0);
             tap.send(&without);
-            // The host answers in order.
+            // The host answers requests in order, so this reply shows that the request before it had no effect.
             assert_eq!(
                 answered(tap, &paper(TRANSFER, 0, 1, 2, 2)),
                 paper(TRANSFER, 0, 1, 2, 7)

@@ -1,5 +1,5 @@
-//! Runs `vectors/transfer` through every datapath that processes whole frames together with the host, and through the
-//! host alone.
+//! Tests that run `vectors/transfer` through every datapath that processes whole frames together with the host, and
+//! through the host alone.
 
 #[allow(dead_code, reason = "its pair of interfaces is for other tests")]
 use k256::ecdsa::SigningKey;
@@ -76,7 +76,7 @@ fn endpoint(file: &File) -> Endpoint {
     endpoint
 }
 
-/// Host of a file, over the store of a fast path.
+/// Host of a vector file, over the store of a fast path.
 struct Behind {
     host: Host<SimDisk>,
     disk: SimDisk,
@@ -88,7 +88,8 @@ struct Behind {
 impl Behind {
     fn new(file: &File, store: &Arc<Store>, kernel: bool) -> Self {
         let (disk, key) = (SimDisk::new(1), SigningKey::from_slice(&[7; 32]).expect("a key"));
-        // First the random number that the host draws for itself, then the tokens, then arbitrary ones.
+        // Random numbers for the host: first the one that it draws for itself, then the tokens of the file, then
+        // arbitrary ones.
         let tokens: Arc<Mutex<VecDeque<u64>>> = Arc::default();
         let (drawn, mut other) = (Arc::clone(&tokens), 0x1000);
         let random = move || {
@@ -101,9 +102,11 @@ impl Behind {
                 accounts: file.state.accounts_max,
                 sessions: file.state.sessions_max,
                 pendings: 1 << 20,
+                keys: 1 << 20,
+                key_window_s: 3600,
             },
             seal: SealPolicy::default(),
-            // The number of sessions of the file, whatever address opens them.
+            // The file says how many sessions may exist; the limit by address must not be lower.
             sessions: SessionPolicy {
                 trusted: vec![Range {
                     address: std::net::Ipv6Addr::UNSPECIFIED.into(),
@@ -177,14 +180,14 @@ impl Behind {
         assert_eq!(granted[48..52], slot.to_be_bytes());
     }
 
-    /// Fills the disk.
+    /// Fills the journal's disk.
     fn fill_disk(&mut self) {
         self.disk.set_capacity_bytes(Some(self.disk.used_bytes()));
         let from = Source {
             address: [10, 0, 0, 9].into(),
             port: 9,
         };
-        // A CREATE, then ISSUE of 0 again and again, until the first one that is refused for lack of space.
+        // The requests are a CREATE, then ISSUE of 0 again and again, until one is refused because the disk is full.
         for command in std::iter::once(1).chain(std::iter::repeat(2)) {
             let mut packet = [0; 20];
             (packet[3], packet[8]) = (command, 0xf0);
@@ -196,7 +199,7 @@ impl Behind {
         }
     }
 
-    /// Checks at the end that the journal has everything, and replays to the same state.
+    /// Checks at the end that the journal has all operations, and that its replay gives the same state.
     fn check(&mut self) {
         self.host.drain();
         assert_eq!((self.host.failed(), self.host.unjournaled()), (None, 0));
@@ -242,7 +245,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, found: T) -> Re
     }
 }
 
-/// Compares the host's verdict on `payload` with the expected one.
+/// Compares the host's verdict on `payload` with the expected verdict.
 fn hold_host(
     vector: &Vector,
     behind: &mut Behind,
@@ -327,7 +330,8 @@ fn source(request: &[u8]) -> Result<Source, String> {
     })
 }
 
-/// Runs every vector of `file`. Returns their number, or the first failure; `None`: BPF is not allowed here.
+/// Runs every vector of `file`. Returns their number, or the first failure; `None` if loading BPF programs is not
+/// permitted.
 fn hold(file: &File, kind: DatapathKind) -> Result<Option<usize>, String> {
     let opened = FrameDatapath::open(kind, &geometry(file), &endpoint(file), TRANSFER_PORT);
     let (mut datapath, store) = match opened {
@@ -353,7 +357,8 @@ fn hold(file: &File, kind: DatapathKind) -> Result<Option<usize>, String> {
     Ok(Some(file.vectors.len()))
 }
 
-/// Runs all files on one CPU, so that the fast path writes to that CPU's ring, and prints the number of vectors.
+/// Runs the vectors of all files on one CPU, so that the fast path writes only to that CPU's ring, and prints their
+/// number.
 fn all(name: &str, kind: DatapathKind) {
     let named = std::thread::Builder::new().name(std::thread::current().name().unwrap_or(name).into());
     let run = move || {
@@ -379,24 +384,24 @@ fn all(name: &str, kind: DatapathKind) {
 }
 
 #[test]
-fn the_model_answers_as_the_vectors_say() {
+fn the_model_gives_the_replies_of_the_vectors() {
     all("the Rust model", DatapathKind::Socket);
 }
 
 #[test]
-fn the_natively_compiled_xdp_programs_answer_as_the_vectors_say() {
+fn the_natively_compiled_xdp_programs_give_the_replies_of_the_vectors() {
     all("the XDP programs natively", DatapathKind::Native);
 }
 
 #[test]
-fn the_xdp_programs_in_the_kernel_answer_as_the_vectors_say() {
+fn the_xdp_programs_in_the_kernel_give_the_replies_of_the_vectors() {
     all("the XDP programs in the kernel", DatapathKind::Xdp);
 }
 
-/// The host alone gives the same bytes as with the fast path. This holds in `durable` mode, in which both answer from
-/// durable data.
+/// The host alone must give the same bytes as together with the fast path. The test uses `durable` mode, in which both
+/// answer from durable data.
 #[test]
-fn the_host_without_a_fast_path_answers_as_the_vectors_say() {
+fn the_host_without_a_fast_path_gives_the_replies_of_the_vectors() {
     let mut ran = 0;
     for file in files() {
         if file.state.mode == Mode::Express {
@@ -418,7 +423,7 @@ fn the_host_without_a_fast_path_answers_as_the_vectors_say() {
     assert!(ran > 0, "no vector ran");
 }
 
-/// Host with sockets, whose clock follows the vectors.
+/// Host with sockets, whose clock shows the times of the vectors.
 struct TimedHost {
     behind: Arc<Mutex<Behind>>,
     at_s: Arc<AtomicU64>,
@@ -448,9 +453,10 @@ impl BatchHost for TimedHost {
     }
 }
 
-/// Runs in a namespace with the vectors' addresses; each request is sent from the source address of its vector.
+/// The test runs in a network namespace with the addresses of the vectors. Each request is sent from the source address
+/// of its vector.
 #[test]
-fn the_socket_datapath_answers_as_the_vectors_say() {
+fn the_socket_datapath_gives_the_replies_of_the_vectors() {
     let Some(alone) = lineside_testkit::netns::Namespace::new() else {
         return;
     };
@@ -468,8 +474,8 @@ fn the_socket_datapath_answers_as_the_vectors_say() {
     });
 }
 
-/// Returns whether the file's vectors are about payloads. Files about frames or about `lo` are excluded, and files
-/// whose rings are not drained or whose lease is not renewed, because the host of this test does both.
+/// Returns whether the vectors of the file test payloads. Files about frames or about `lo` are excluded, as well as
+/// files whose rings are not emptied or whose lease is not renewed, because the host of this test does both.
 fn is_about_payloads(file: &File) -> bool {
     let kept = file.state.mode == Mode::Express && file.state.lease == Lease::Over;
     !file.name.ends_with("frames") && !file.state.loopback && file.state.drains && !kept
@@ -518,7 +524,7 @@ fn over_sockets(file: &File) -> Result<usize, String> {
         let before = drops();
         client.send(&payload).expect("sending");
         match &vector.fastpath {
-            // Longer than any request, so it does not reach the host.
+            // The payload is longer than any request, so it does not reach the host.
             _ if payload.len() > PAYLOAD_BYTES_MAX => {
                 oversize += 1;
                 while datapath.counts().oversize.load(Relaxed) < oversize {
@@ -551,7 +557,8 @@ fn over_sockets(file: &File) -> Result<usize, String> {
     Ok(file.vectors.len())
 }
 
-/// Returns a socket at a vector's source that is connected to the server's address of the same family.
+/// Returns a socket that is bound to a vector's source address and connected to the server's address of the same
+/// family.
 fn client(from: Source) -> UdpSocket {
     let server = if from.address.is_ipv4() {
         "10.0.0.2"
@@ -566,7 +573,7 @@ fn client(from: Source) -> UdpSocket {
     socket
 }
 
-/// Without this test, a check that inspects nothing would pass every vector.
+/// Without this test, a check that inspects nothing would accept every vector.
 #[test]
 fn a_changed_vector_fails() {
     let files = files();

@@ -1,5 +1,6 @@
-//! Tests `transfer` on a veth pair in native mode: a client in another namespace, both families, both modes. The
-//! client's kernel sends partial checksums (the sum of the pseudo header), and verifies the checksums of replies.
+//! Tests of `transfer` on a veth pair in native mode, with a client in another namespace, over both address families
+//! and in both modes. The client's kernel sends partial checksums (the sum of the pseudo-header), and verifies the
+//! checksums of replies.
 
 mod ledger;
 use ledger::{CREATE, REFER, Server, TRANSFER, may_load_bpf, paper};
@@ -24,8 +25,8 @@ use zerocopy::{FromZeros, IntoBytes};
 const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 const MOVES: u32 = 200;
 
-/// Returns a veth pair whose client side receives XDP_TX frames; veth delivers them only to an interface that has a
-/// program too.
+/// Returns a veth pair whose client side receives XDP_TX frames. A veth delivers such frames only to an interface that
+/// also has an XDP program.
 fn wire() -> Option<(Wire, XdpDatapath)> {
     if !may_load_bpf() {
         return None;
@@ -64,7 +65,8 @@ fn ask(socket: &UdpSocket, request: &[u8]) -> Vec<u8> {
     reply
 }
 
-/// Creates two accounts and sends [`MOVES`] transfers of 1 with ids, each twice, in 20, 21 and 22 bytes.
+/// Creates two accounts and sends [`MOVES`] transfers of 1 with transaction ids, each twice, in packets of 20, 21 and
+/// 22 bytes.
 fn move_ones(socket: &UdpSocket, first: u32) {
     let (from, to) = (first, first + 1);
     assert_eq!(
@@ -83,7 +85,11 @@ fn move_ones(socket: &UdpSocket, first: u32) {
         };
         let expected = padded(1000 - number);
         assert_eq!(ask(socket, &padded(1)), expected);
-        assert_eq!(ask(socket, &padded(1)), expected, "the same again");
+        assert_eq!(
+            ask(socket, &padded(1)),
+            expected,
+            "the repeated request must get the same reply"
+        );
     }
     let stale = ask(socket, &paper(TRANSFER, 3, from, to, 1));
     assert_eq!(
@@ -105,7 +111,8 @@ fn operation(source: u32, destination: u32, amount: u64) -> Operation {
     operation
 }
 
-/// Number of requests by [`move_ones`]: two accounts, each transfer twice, a stale one, and two balances.
+/// Number of requests that [`move_ones`] sends: two accounts, each transfer twice, one with a stale id, and two
+/// balances.
 const ASKED: u64 = 2 + 2 * MOVES as u64 + 1 + 2;
 
 const SERVERS: [(&str, u32); 2] = [("10.0.0.2:7702", 1), ("[fd00::2]:7702", 3)];
@@ -120,18 +127,17 @@ fn express_operations_are_executed_in_xdp_and_journaled_by_the_host() {
         assert_eq!(
             server.count(Counter::Replies),
             round * ASKED,
-            "the fast path answered all"
+            "the fast path must answer all requests"
         );
         assert_eq!(
             server.count(Counter::Repeats),
             round * (u64::from(MOVES) + 1),
-            "the stale transfer is also detected by its id"
+            "the repeated transfers and the one with a stale id are detected"
         );
     }
     assert_eq!((server.host_replies(), server.count(Counter::Busy)), (0, 0));
     server.drained();
-    // Sessions are opened by the host, and their packets executed by the fast path. Linked operations are executed by
-    // the host.
+    // The host opens sessions, and the fast path executes their packets. The host executes linked operations.
     let (resent_to_line, resent_to_host) = wire.client.run(|| {
         let mut client =
             Client::connect("10.0.0.2:7702".parse().expect("an address"), FRAME_TIMEOUT).expect("client");
@@ -150,8 +156,8 @@ fn express_operations_are_executed_in_xdp_and_journaled_by_the_host() {
         assert_eq!(by_host.outcomes[1].amount, 200 + 5 + 5 - 3);
         (to_line, client.resent() - to_line)
     });
-    // On a busy machine the client may resend a packet. The program then counts one more packet, and no other counter
-    // changes.
+    // On a busy machine the client may send a packet again. The program then counts one more packet, and no other
+    // counter changes.
     assert_eq!(server.count(Counter::Replies), 2 * ASKED + 1 + resent_to_line);
     assert_eq!(
         server.count(Counter::Repeats),
@@ -164,12 +170,12 @@ fn express_operations_are_executed_in_xdp_and_journaled_by_the_host() {
     );
     server.drained();
     let told = wire.server.run(move || server.end());
-    // A stale id is refused and not recorded.
+    // A request with a stale id is refused, and is not recorded.
     assert_eq!(told.operations, 2 * (2 + u64::from(MOVES)) + 2 + 2);
     assert_eq!((told.accounts, told.balances), (4, 2000));
 }
 
-/// Returns one packet of a session with one operation.
+/// Returns a packet of a session with one operation.
 fn packet(session: &Session, sequence: u64, operation: &Operation) -> Vec<u8> {
     let head = ExecuteHead {
         token: session.token.into(),
@@ -186,7 +192,7 @@ fn packet(session: &Session, sequence: u64, operation: &Operation) -> Vec<u8> {
 #[test]
 fn a_source_refused_too_often_is_sent_to_the_host_and_others_stay_in_xdp() {
     const GOOD: u64 = 100;
-    // Number of packets that the host may not have charged yet.
+    // Maximum number of refused packets that the host has not charged yet.
     const BURST: u64 = 16;
     let Some((wire, _pass)) = wire() else { return };
     let mut server = start(&wire, Mode::Express);
@@ -202,7 +208,8 @@ fn a_source_refused_too_often_is_sent_to_the_host_and_others_stay_in_xdp() {
         ask(&socket, &paper(CREATE, 0, 1, 0, 1000));
         ask(&socket, &paper(CREATE, 0, 2, 0, 0));
         let ((session, _), mut sequence) = (open(attacked), 1);
-        // The credit of a minute, and the packets that the host did not charge in time.
+        // Refusals are answered until the minute's credit is used up, and until the host has charged the packets in the
+        // ring.
         while ask(&socket, &packet(&session, sequence, &operation(8, 9, 1)))[5] == Status::Ok as u8 {
             sequence += 1;
             assert!(sequence < 20_000, "without a limit");
@@ -225,13 +232,17 @@ fn a_source_refused_too_often_is_sent_to_the_host_and_others_stay_in_xdp() {
         resent
     });
     let after = [Counter::Replies, Counter::Forwarded].map(|counter| server.count(counter));
-    assert_eq!(after[0] - before[0], GOOD, "the fast path answered all");
+    assert_eq!(
+        after[0] - before[0],
+        GOOD,
+        "the fast path must answer all requests"
+    );
     assert_eq!(
         after[1] - before[1],
         2 + resent,
-        "the host answered only the opens"
+        "the host must answer only the opening of sessions"
     );
-    // Requests are executed at once: by the host, and by the fast path once there is credit again.
+    // Valid requests are executed at once: by the host, and by the fast path when the source has credit again.
     let (end, mut done) = (Instant::now() + 3 * FRAME_TIMEOUT, 0);
     while server.count(Counter::Replies) == after[0] {
         assert!(
@@ -264,7 +275,7 @@ fn in_durable_mode_xdp_answers_refer_and_the_host_executes() {
         assert_eq!(server.count(Counter::Forwarded), round * (ASKED - 2));
     }
     let told = wire.server.run(move || {
-        // A reply is counted after it was sent; the counters are final once the threads have ended.
+        // The server counts a reply after it has sent it, so the counters are final only when its threads have ended.
         server.socket.stop();
         assert_eq!(server.host_replies(), 2 * (ASKED - 2));
         server.end()
@@ -275,15 +286,15 @@ fn in_durable_mode_xdp_answers_refer_and_the_host_executes() {
     );
 }
 
-/// The paper's REFER of an empty account is answered with the bytes of the request. A server that received the answer
+/// The reply to the paper's REFER of an empty account has the bytes of the request. A server that received this reply
 /// would answer it again, and so on.
 #[test]
 fn a_forged_refer_does_not_loop_between_two_servers() {
-    // No service uses these ports; requests from a service's port are not answered.
+    // No service uses these ports. The servers answer no requests from the port of a service.
     const PORTS: [u16; 2] = [7711, 7712];
     const EMPTY: u32 = 9;
     let Some((wire, pass)) = wire() else { return };
-    // The other server's program replaces the one that lets replies pass.
+    // The program of the other server replaces the program that lets replies pass.
     wire.client.run(move || drop(pass));
     let at = |port, interface| move || Server::start_at(port, Mode::Durable, interface, XdpMode::Native);
     let mut one = wire.server.run(at(PORTS[0], "x1"));
@@ -313,10 +324,10 @@ fn a_forged_refer_does_not_loop_between_two_servers() {
             drops.load(std::sync::atomic::Ordering::Relaxed)
         };
         let ended = stopped(&one) + stopped(&other);
-        // A lost packet ends the exchange early; then another packet is sent.
+        // A lost packet ends the exchange early; the test then sends another packet.
         let mut sent = 0;
         while stopped(&one) + stopped(&other) == ended {
-            assert!(sent < 20, "the servers still answer each other");
+            assert!(sent < 20, "the servers still answer each other after 20 packets");
             wire.client.run(move || {
                 let mut frame = [0; 256];
                 let bytes = build(&mut frame, &forged, &paper(REFER, 0, EMPTY, 0, 0)).expect("a frame");
@@ -329,7 +340,7 @@ fn a_forged_refer_does_not_loop_between_two_servers() {
                 std::thread::yield_now();
             }
         }
-        // Each packet arrived with 64 hops; the last one is not answered.
+        // Each packet arrives with a hop limit of 64, and the last copy of it is not answered.
         let replies = one.count(Counter::Replies) - before[0] + other.count(Counter::Replies) - before[1];
         assert!(
             (63..=63 * sent).contains(&replies),
@@ -348,7 +359,8 @@ fn malformed_requests_move_no_money() {
         let socket = socket("10.0.0.2:7702".parse().expect("an address"));
         ask(&socket, &paper(CREATE, 0, 1, 0, 10));
         ask(&socket, &paper(CREATE, 0, 2, 0, 0));
-        // Not a request: it is counted as a drop and not answered. The next answer belongs to the next request.
+        // The packet is not a request: the server counts a drop and does not answer it. The next answer belongs to the
+        // next request.
         socket.send(&paper(TRANSFER, 0, 1, 2, 1)[..19]).expect("sending");
         socket
             .send(&paper(TRANSFER | 1 << 31, 0, 1, 2, 1))

@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Fast-path table: one control record, in this process's memory or in a BPF map.
 pub type Store = Table<OdometerControl>;
 
-/// Returns the header of a request and the number that the request adds, which is 0 for `read`.
+/// Returns the header of a request, and the number that the request adds to the odometer; for `read` this is 0.
 ///
 /// # Errors
 /// Status code with which the host answers an invalid request.
@@ -26,7 +26,7 @@ pub fn parse(payload: &[u8]) -> Result<(&NativeHeader, u64), Status> {
     }
 }
 
-/// Writes the reply to a request, which is as long as the request.
+/// Writes the reply to a request, which is as long as the request. Returns false if it does not fit.
 pub fn put_number(reply: &mut Reply, request: &NativeHeader, number: u64) -> bool {
     let header = native::reply_header(request, Status::Ok, size_of::<OdometerNumber>() as u16);
     let number = number.into();
@@ -34,11 +34,11 @@ pub fn put_number(reply: &mut Reply, request: &NativeHeader, number: u64) -> boo
     reply.put(header.as_bytes()) && reply.put(body.as_bytes())
 }
 
-/// Fast path that answers `read` from a [`Store`] and leaves everything else to the host.
+/// Fast path that answers `read` from a [`Store`] and forwards everything else to the host.
 pub struct OdometerFastPath {
-    /// Table that the host writes.
+    /// Table to which the host writes.
     pub store: Arc<Store>,
-    /// Number of times that each [`OdometerCounter`] was counted.
+    /// Counts of the events in [`OdometerCounter`].
     pub counters: Counters<{ OdometerCounter::ALL.len() }>,
 }
 
@@ -52,7 +52,7 @@ impl FastPath for OdometerFastPath {
             .ok()
             .filter(|(header, _)| header.op == ODOMETER_OP_READ);
         let leased = read.filter(|_| lease::is_valid(&control.lease_until_ns, now_ns));
-        // The number is one atomic word, so a reader never sees a partial change and no sequence number is needed.
+        // The number is one atomic word, so a reader never sees half of a change, and no sequence number is needed.
         let (counter, verdict) = match leased {
             Some((header, _)) if put_number(reply, header, control.number.load(Acquire)) => {
                 (OdometerCounter::Reads, Verdict::Reply)

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Release;
 use std::sync::{Arc, Mutex, PoisonError};
 use zerocopy::IntoBytes;
 
-/// Host that keeps the number in memory. It is the only writer of the number in the fast-path table.
+/// Host that stores the number in memory. Only the host writes the number in the fast-path table.
 pub struct OdometerHost {
     number: Mutex<u64>,
     store: Arc<Store>,
@@ -23,8 +23,9 @@ impl OdometerHost {
 
     /// Adds to the number and returns the sum, or `None` if the sum overflows.
     ///
-    /// The table holds the new number before this returns, so no `read` that follows the answer to `add` sees the old
-    /// one. One atomic store is enough; `spv` and `column` change several words, guarded by sequence numbers.
+    /// The table contains the new number before this call returns, so no `read` after the answer to `add` gets the old
+    /// number. One atomic store is enough here; `spv` and `column` change several words and protect them by sequence
+    /// numbers.
     pub fn add(&self, added: u64) -> Option<u64> {
         let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
         *number = number.checked_add(added)?;

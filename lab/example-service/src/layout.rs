@@ -9,14 +9,15 @@ use core::sync::atomic::AtomicU64;
 #[repr(C)]
 #[derive(Debug)]
 pub struct OdometerControl {
-    /// the fast path answers only before this CLOCK_MONOTONIC time
+    /// CLOCK_MONOTONIC time at which the lease ends
     pub lease_until_ns: AtomicU64,
-    /// the number
+    /// number that clients read and add to
     pub number: AtomicU64,
 }
 
 const _: () = assert!(size_of::<OdometerControl>() == 16);
 
-// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+// SAFETY: the struct is `repr(C)` and contains only atomics. The check of its size above shows that it
+// has no padding.
 unsafe impl Shared for OdometerControl {}
 

@@ -1,4 +1,4 @@
-//! The `odometer` service in the daemon: its configuration section, XDP program, start and status.
+//! Service `odometer` in the daemon: its configuration section, its XDP program, its start and its status.
 
 use crate::fastpath::{OdometerFastPath, Store};
 use crate::host::OdometerHost;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Time for which the fast path may answer without a sign of life from the host.
+/// Time for which the fast path may answer after the host has last renewed the lease.
 const LEASE: Duration = Duration::from_secs(60);
 
 /// Registration of the service.

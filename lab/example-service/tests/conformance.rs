@@ -1,5 +1,5 @@
-//! Conformance of the odometer: for its vectors and for random frames, the model, the C code compiled natively and the
-//! XDP program give the same results.
+//! Conformance of the odometer: for its vectors and for random frames, the Rust model, the natively compiled C code and
+//! the XDP program give the same results.
 
 mod odometer;
 
@@ -24,7 +24,7 @@ use zerocopy::IntoBytes;
 
 const KINDS: [DatapathKind; 3] = [DatapathKind::Socket, DatapathKind::Native, DatapathKind::Xdp];
 
-/// Vector file of `vectors/odometer`.
+/// Content of a vector file in `vectors/odometer`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -42,7 +42,7 @@ struct State {
 }
 
 impl State {
-    /// Brings a store into this state, and returns its host.
+    /// Writes this state into a store, and returns its host.
     fn set(self, store: &Arc<Store>) -> OdometerHost {
         let host = OdometerHost::new(Arc::clone(store));
         host.add(self.number).expect("no overflow");
@@ -64,7 +64,7 @@ fn endpoint(mac: [u8; 6], addresses: &[IpAddr]) -> Endpoint {
     Endpoint::new(mac, false, addresses).expect("an endpoint takes two addresses")
 }
 
-/// Opens a datapath and its store. Returns `None` and prints one line where BPF may not be loaded.
+/// Opens a datapath and its store. If loading BPF programs is not permitted, prints one line and returns `None`.
 fn open(kind: DatapathKind, endpoint: &Endpoint) -> Option<(FrameDatapath, Arc<Store>)> {
     match FrameDatapath::open(kind, &(), endpoint, ODOMETER_PORT) {
         Err(XdpError::NotAllowed(why)) => {
@@ -76,7 +76,7 @@ fn open(kind: DatapathKind, endpoint: &Endpoint) -> Option<(FrameDatapath, Arc<S
 }
 
 #[test]
-fn every_datapath_answers_as_the_vectors_say() {
+fn every_datapath_gives_the_replies_of_the_vectors() {
     for file in files() {
         let endpoint = endpoint(file.endpoint.mac.0, &file.endpoint.addresses);
         for kind in KINDS {
@@ -95,7 +95,7 @@ fn every_datapath_answers_as_the_vectors_say() {
 }
 
 #[test]
-fn the_host_answers_as_the_vectors_say() {
+fn the_host_gives_the_replies_of_the_vectors() {
     let from = Source::from(SocketAddr::from(([10, 0, 0, 9], 40000)));
     for file in files() {
         for vector in &file.vectors {
@@ -164,7 +164,7 @@ fn random_frames_have_the_same_verdict_in_c_and_in_the_model() {
         let seen =
             compare(&mut frames, COUNT, &line, &mut datapath).unwrap_or_else(|fault| panic!("{fault}"));
         assert_eq!(datapath.counters().expect("counters"), fastpath.counters.read());
-        // The comparison is meaningful only if it met every outcome.
+        // The comparison is meaningful only if every outcome has occurred.
         assert_eq!(seen.transmitted > COUNT / 20, lease == Lease::Valid, "{seen:?}");
         assert!(seen.passed > COUNT / 20, "{seen:?}");
         assert!(seen.dropped[DropReason::ReplyBit as usize] > 0, "{seen:?}");

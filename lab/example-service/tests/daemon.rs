@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 static SERVICES: &[ServiceDef] = &[DEF];
 
-/// Sends a request to the server, and resends it while no reply arrives. Returns the status code and the number.
+/// Sends a request to the server, and sends it again until a reply arrives. Returns the status code and the number.
 fn ask(server: SocketAddr, op: u8, number: u64) -> (u16, Option<u64>) {
     let body = OdometerNumber {
         number: number.into(),
@@ -55,7 +55,7 @@ fn a_number_is_added_to_read_and_shown_in_the_status() {
     assert_eq!(ask(server, ODOMETER_OP_ADD, u64::MAX), refused);
     assert_eq!(ask(server, 9, 0), refused);
 
-    // A reply is counted after it was sent, so the last reply may not be counted yet.
+    // The server counts a reply after it has sent it, so the count of the last reply may be missing at first.
     let observe = daemon.observed();
     let deadline = Instant::now() + Duration::from_secs(10);
     let mut observed = observe();
@@ -70,7 +70,7 @@ fn a_number_is_added_to_read_and_shown_in_the_status() {
     );
     assert!(status.lease_left_ms > Some(30_000), "{status:?}");
     let counters = &status.counters["socket"];
-    // A request that was resent is counted again.
+    // A request that was sent again is counted again.
     assert!(
         counters["reads"] >= 3 && counters["forwarded"] >= 4,
         "{counters:?}"

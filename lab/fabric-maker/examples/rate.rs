@@ -1,4 +1,4 @@
-//! Measures the rates at which blocks are generated, and read back from the cache.
+//! Measures how many transactions per second the generator makes, and how many the cache returns.
 //!
 //! `cargo run --release -p lineside-fabric-maker --example rate [TRANSACTIONS] [THREADS]`
 
@@ -45,7 +45,7 @@ fn main() -> std::io::Result<()> {
     }
     let seconds = started.elapsed().as_secs_f64();
     println!(
-        "read back: {:.0} tx/s, {} bytes each kept",
+        "read back: {:.0} tx/s, {} bytes stored per transaction",
         rate(seconds),
         kept / made as u64
     );

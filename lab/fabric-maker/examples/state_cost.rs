@@ -1,10 +1,11 @@
-//! Measures the cost of the state on the disk: CPU time of a replica with the state in memory and in fjall, in turn.
+//! Measures the cost of the state on the disk: CPU time of a replica with the state in memory and with the state in the
+//! database fjall, in alternate rounds.
 //!
 //! `cargo run --release -p lineside-fabric-maker --example state_cost -- FOLDER [TRANSACTIONS] [ROUNDS] [KEYS]`
 //!
-//! The folder must be on a disk; ledgers in it are removed. Blocks are those of the gate case of `lineside-lab bench
-//! fabric`: smallbank, 500 transactions, two endorsements, 100 creators. The blocks that create the keys are not
-//! measured.
+//! FOLDER must be on a disk; the program removes ledgers in it. The blocks are those that the acceptance test of
+//! `lineside-lab bench fabric` uses: the chaincode smallbank, 500 transactions per block, two endorsements per
+//! transaction, 100 creators. The blocks that create the keys are not measured.
 
 use lineside_fabric::ledger::{Replica, Setup, StateStore};
 use lineside_fabric_maker::{Blocks, Network, Options, Workload};
@@ -23,7 +24,7 @@ fn cpu_ns() -> Result<u64, Failed> {
     Ok(ticks.sum::<Result<u64, _>>()? * 10_000_000)
 }
 
-/// Returns the microseconds of CPU per transaction, and the transactions per second.
+/// Returns the CPU time per transaction in microseconds, and the number of transactions per second.
 fn run(
     blocks: &[Vec<u8>],
     first: usize,

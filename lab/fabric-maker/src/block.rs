@@ -1,4 +1,4 @@
-//! Blocks: headers, and signatures of the orderer.
+//! Assembly of blocks: headers, metadata, and signatures of the orderer.
 
 use crate::network::{Identity, Network};
 use crate::proto::Out;
@@ -7,7 +7,7 @@ use lineside_fabric::der::{self, tag};
 use lineside_fabric::proto::wire;
 use sha2::{Digest, Sha256};
 
-/// Fault of a whole block. A peer refuses the block and requests it again.
+/// Fault of a whole block. A peer refuses a block with such a fault and requests it again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum BlockFault {
@@ -44,7 +44,7 @@ impl BlockFault {
     ];
 }
 
-/// State at the end of a chain.
+/// End of a generated chain, to which the next block is added.
 #[derive(Clone, Debug)]
 pub(crate) struct Tip {
     /// Number of the next block.
@@ -80,7 +80,7 @@ pub(crate) fn nonce(parts: &[&[u8]]) -> [u8; 24] {
     nonce
 }
 
-/// Signs and encodes the next block, and moves the tip after it. With a fault, the tip stays.
+/// Signs and encodes the next block, and advances the tip. The tip does not advance if the block has a fault.
 pub(crate) fn seal(
     network: &Network,
     tip: &mut Tip,
@@ -139,8 +139,8 @@ fn metadata(
     fault: Option<BlockFault>,
 ) -> Out {
     let index = Out::new().number(1, last_config);
-    // Raft metadata: the first consenter is the leader, and the next one would be the second; then the index of the
-    // entry.
+    // The Raft metadata of etcdraft: list of the consenters' numbers (only 1), number for the next new consenter (2),
+    // and index of the log entry.
     let raft = Out::new().bytes(1, [1]).number(2, 2).number(3, number + 2);
     let raft = if number == 0 {
         Out::new()
@@ -166,7 +166,7 @@ fn metadata(
     }
     let unsigned = number == 0 || fault == Some(BlockFault::NoSignature);
     let signature = (!unsigned).then(|| {
-        // A block with a fault has a twin of the same number, so it needs other nonces.
+        // There is also a block without a fault with the same number, so a block with a fault needs other nonces.
         let fault = [fault.map_or(0, |fault| fault as u8 + 1)];
         let label = [b"block".as_slice(), &seed, &number.to_be_bytes(), &fault];
         let signature = sign_all(&label, &[(&signer.key, digest)]);

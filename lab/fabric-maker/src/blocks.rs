@@ -1,8 +1,9 @@
 //! Generator of a chain of blocks.
 //!
 //! The chain has the genesis block, an approval by each organisation, the chaincode's commit, transactions that create
-//! the keys, and then the workload. Calls of the workload read the state after the previous block, so two writes of one
-//! key in a block conflict. The configuration changes now and then.
+//! the keys, and then the workload. Calls of the workload read the state after the previous block, so two transactions
+//! of a block that read and write the same key conflict. The configuration changes after every `config_every` blocks of
+//! the workload.
 
 use crate::block::{BlockFault, Tip, nonce, seal, signature_header};
 use crate::chaincode::{Call, Chaincode};
@@ -26,7 +27,7 @@ use std::sync::Arc;
 const CREATED_AT_ONCE: usize = 100;
 /// Number of keys that a range query reads.
 const RANGE: usize = 10;
-/// Time of the channel's genesis, in seconds since 1970.
+/// Time at which the generated channel begins, in seconds since 1970.
 const BEGIN: u64 = 1_795_219_965;
 
 /// Parameters of the transactions.
@@ -34,25 +35,25 @@ const BEGIN: u64 = 1_795_219_965;
 pub struct Workload {
     /// Chaincode that is called.
     pub chaincode: Chaincode,
-    /// Number of keys: accounts or works.
+    /// Number of the chaincode's keys: accounts for smallbank, works for DRM.
     pub keys: usize,
     /// Number of endorsements of each transaction, by peers of all organisations in turn.
     pub endorsements: usize,
-    /// Endorsement policy.
+    /// Endorsement policy of the chaincode.
     pub policy: Policy,
     /// Number of the network's clients that create transactions.
     pub creators: usize,
     /// Number of transactions in a block.
     pub block: usize,
-    /// Number of transactions after those that create keys.
+    /// Number of transactions of the workload, without those that create keys.
     pub transactions: u64,
-    /// Transactions in a thousand that read a range of keys.
+    /// Number of transactions in a thousand that read a range of keys.
     pub ranges: usize,
-    /// Transactions in a thousand that have one of the faults.
+    /// Number of transactions in a thousand that have one of the faults.
     pub faulty: usize,
     /// Faults, which are used in turn.
     pub faults: Vec<Fault>,
-    /// Number of blocks of the workload between configuration changes; 0: never.
+    /// Number of blocks of the workload between configuration changes; 0 means that the configuration never changes.
     pub config_every: u64,
 }
 
@@ -89,7 +90,7 @@ pub struct MadeBlock {
 struct Cell {
     version: Height,
     value: [u32; 2],
-    /// Values that the block in progress writes.
+    /// Version and values that the block in progress writes; `None` if it does not write this key.
     pending: Option<(Height, [u32; 2])>,
 }
 
@@ -108,14 +109,14 @@ pub struct Blocks {
     made: u64,
     workload_blocks: u64,
     faults: usize,
-    /// Faults that need the last position of a block.
+    /// Faults that wait for the last position in a block, because peers would halt if another transaction followed.
     last: VecDeque<Fault>,
     config_changes: u64,
-    /// Transaction of an earlier block.
+    /// A valid transaction of an earlier block, for faults that repeat it.
     earlier: Option<Vec<u8>>,
 }
 
-/// Transaction to generate, or a repeated one.
+/// Position in a block: a transaction to generate, or a repeated transaction.
 enum Slot<'n> {
     New(Box<Proposal<'n>>),
     Again(usize),
@@ -123,7 +124,7 @@ enum Slot<'n> {
 }
 
 impl Blocks {
-    /// Returns the blocks of this network. The number of threads affects only the time.
+    /// Creates the generator of this network's blocks. The number of threads affects only the speed, not the blocks.
     ///
     /// # Panics
     /// There are fewer peers than endorsements, or the number of transactions in a block is 0 or above 65,535.
@@ -202,7 +203,7 @@ impl Blocks {
         Out::new().bytes(1, payload).bytes(2, signature[0].der()).done()
     }
 
-    /// Changes the batch size of the channel.
+    /// Returns the transaction of a block that changes the batch size of the channel.
     fn reconfigure(&mut self) -> Vec<Vec<u8>> {
         self.config_changes += 1;
         let size = BatchSize {
@@ -297,7 +298,7 @@ impl Blocks {
         )
     }
 
-    /// Creates the next keys.
+    /// Returns a transaction that creates the next keys.
     fn create<'n>(&mut self, network: &'n Network, tx: u64) -> Proposal<'n> {
         let chaincode = self.workload.chaincode;
         let until = self.workload.keys.min(self.created + CREATED_AT_ONCE);
@@ -324,14 +325,15 @@ impl Blocks {
         self.touched.push(key);
     }
 
-    /// Returns a key that the block does not write yet, if one is found after a few attempts.
+    /// Returns a random key that the block does not write yet. If 64 attempts find only written keys, the key may be
+    /// one of those.
     fn free_key(cells: &[Cell], random: &mut Random) -> usize {
         let mut tries = (0..64).map(|_| random.index(cells.len()));
         let free = tries.find(|&key| cells[key].pending.is_none());
         free.unwrap_or_else(|| random.index(cells.len()))
     }
 
-    /// Returns one transaction of the workload.
+    /// Returns one transaction of the workload and its expected validation code.
     fn work<'n>(&mut self, network: &'n Network, slots: &[Slot<'n>], codes: &[TxCode]) -> (Slot<'n>, TxCode) {
         let tx = slots.len();
         let mut fault = None;
@@ -383,7 +385,7 @@ impl Blocks {
         (Slot::New(Box::new(proposal)), code)
     }
 
-    /// Returns a call of the chaincode.
+    /// Returns a random call of the chaincode.
     fn call(&mut self, fault: Option<Fault>) -> Work {
         let chaincode = self.workload.chaincode;
         let (cells, touched) = (&self.cells, &self.touched);
@@ -546,7 +548,7 @@ impl Blocks {
     }
 }
 
-/// Arguments, read-write sets by namespace, validation code after the reads, and writes.
+/// Arguments of a call, its read-write sets by namespace, the validation code that the reads give, and the writes.
 type Work = (Vec<Vec<u8>>, Vec<Out>, TxCode, Vec<(usize, [u32; 2])>);
 
 fn text([a, b]: [u32; 2]) -> String {
@@ -577,7 +579,7 @@ impl Iterator for Blocks {
     }
 }
 
-/// Returns the block with a fault, so that a peer refuses it.
+/// Returns the block with a fault because of which a peer refuses it.
 ///
 /// # Panics
 /// The bytes are not a block with signed transactions.

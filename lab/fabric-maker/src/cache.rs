@@ -18,7 +18,7 @@ use std::sync::Arc;
 const VERSION: &str = "lineside fabric workload 2\n";
 const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----\n";
 const END: &[u8] = b"-----END CERTIFICATE-----\n";
-/// Maximum bytes of a block, or of a part of it.
+/// Maximum size of a block, and of a part of it, in bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// Reads the blocks of a workload from `directory`; generates them first if they are missing.
@@ -73,8 +73,8 @@ fn write(path: &Path, blocks: impl Iterator<Item = MadeBlock>) -> io::Result<()>
         .sync_all()
 }
 
-/// Splits a block into pieces of other bytes, each followed by the number of a certificate. The next unused number
-/// means a new certificate, and 0 means none.
+/// Encodes a block as pieces: bytes without a certificate, and then the number of the certificate that follows them.
+/// The next unused number announces a new certificate, and 0 means that no certificate follows.
 fn squeeze(mut bytes: &[u8], known: &mut HashMap<Vec<u8>, u64>, out: &mut Vec<u8>) {
     while !bytes.is_empty() {
         let (before, certificate) = match next_certificate(bytes) {
@@ -105,7 +105,8 @@ fn next_certificate(bytes: &[u8]) -> Option<(usize, usize)> {
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
-    // Both begin with five dashes, which are rare, so the search looks at every fifth byte.
+    // BEGIN and END both begin with five dashes, which are rare elsewhere, so the search looks only at every fifth
+    // byte.
     let mut at = 0;
     while at + what.len() <= bytes.len() {
         if bytes[at + 4] != b'-' {
@@ -144,7 +145,7 @@ impl Reader {
         let mut version = vec![0; VERSION.len()];
         file.read_exact(&mut version)?;
         if version != VERSION.as_bytes() {
-            return Err(invalid("the file is not a workload of this version; delete it"));
+            return Err(invalid("the file is not a workload of this version; remove it"));
         }
         Ok(Self {
             file,
@@ -169,19 +170,19 @@ impl Reader {
                 return Ok(Some(value));
             }
         }
-        Err(invalid("a number in the file is too long"))
+        Err(invalid("a number in the file is too long; remove the file"))
     }
 
     fn length(&mut self) -> io::Result<u64> {
         let length = self.number()?.ok_or_else(|| invalid("cut off"))?;
         if length > BYTES_MAX {
-            Err(invalid("a length in the file is too large"))
+            Err(invalid("a length in the file is too large; remove the file"))
         } else {
             Ok(length)
         }
     }
 
-    /// Appends the number of bytes that the next number gives.
+    /// Reads a length and that number of bytes, and appends the bytes to `out`.
     fn bytes(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let length = self.length()?;
         let read = (&mut self.file).take(length).read_to_end(out)?;
@@ -199,7 +200,8 @@ impl Reader {
         let mut codes = Vec::new();
         self.bytes(&mut codes)?;
         let code = |code| {
-            TxCode::from_number(code).ok_or_else(|| invalid("the file has an unknown validation code"))
+            TxCode::from_number(code)
+                .ok_or_else(|| invalid("the file has an unknown validation code; remove it"))
         };
         let codes = codes.into_iter().map(code).collect::<io::Result<_>>()?;
         let length = self.length()? as usize;
@@ -216,12 +218,14 @@ impl Reader {
                 let known = self
                     .known
                     .get(certificate - 1)
-                    .ok_or_else(|| invalid("the file refers to an unknown certificate"))?;
+                    .ok_or_else(|| invalid("the file refers to an unknown certificate; remove it"))?;
                 bytes.extend(known);
             }
         }
         if bytes.len() != length {
-            return Err(invalid("a block in the file has another length than recorded"));
+            return Err(invalid(
+                "a block in the file has another length than recorded; remove the file",
+            ));
         }
         Ok(Some(MadeBlock { number, bytes, codes }))
     }

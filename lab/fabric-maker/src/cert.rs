@@ -11,7 +11,8 @@ const CLIENT_AND_SERVER: [&[u8]; 2] = [&[0x2b, 6, 1, 5, 5, 7, 3, 2], &[0x2b, 6, 
 
 /// Default validity of certificates: begin and end.
 pub(crate) const TIMES: (&str, &str) = ("261121000800Z", "361118000800Z");
-/// Validity of an expired certificate. It begins with its CA's, since peers judge it one second after the begin.
+/// Validity of an expired certificate. It begins at the same time as the CA's validity, because peers check the CA one
+/// second after the certificate's validity begins.
 pub(crate) const EXPIRED: (&str, &str) = ("261121000800Z", "261121000900Z");
 const REVOKED_AT: &str = "261121001245Z";
 const NEXT_UPDATE: &str = "351119001245Z";
@@ -30,7 +31,7 @@ pub(crate) struct Subject<'a> {
     pub common_name: String,
     /// Organizational units (`OU`).
     pub units: &'a [&'a str],
-    /// Organisation (`O`), which CAs have.
+    /// Organisation (`O`), which only the certificates of CAs have; empty for others.
     pub organisation: &'a str,
     pub key: &'a Key,
     pub usage: Usage,
@@ -43,7 +44,7 @@ pub(crate) struct Authority {
     pub key: Key,
     name: Vec<u8>,
     key_id: [u8; 32],
-    /// Its own certificate in PEM.
+    /// The authority's own certificate in PEM.
     pub pem: Vec<u8>,
 }
 
@@ -99,7 +100,7 @@ fn authority_key_id(key_id: &[u8; 32]) -> Vec<u8> {
     extension(&[0x55, 0x1d, 0x23], false, sequence(&[element(0x80, &[key_id])]))
 }
 
-/// Returns the SHA-256 of the public point.
+/// Returns the key identifier of a key: the SHA-256 of its public point.
 fn key_id(key: &Key) -> [u8; 32] {
     Sha256::digest(key.public).into()
 }
@@ -143,7 +144,7 @@ fn extensions(subject: &Subject<'_>, issuer: &[u8; 32]) -> Vec<u8> {
     element(0xa3, &[sequence(&all)])
 }
 
-/// Returns sixteen bytes derived from the key, as an unsigned number.
+/// Returns the serial number of a key's certificate: sixteen bytes derived from the key, as an unsigned number.
 fn serial(key: &Key) -> Vec<u8> {
     let digest = Sha256::digest([b"serial".as_slice(), &key.public].concat());
     let bytes = &digest[..16];

@@ -1,11 +1,11 @@
-//! Two chaincodes: arguments, reads and writes of their calls.
+//! The two generated chaincodes: arguments, reads and writes of their calls.
 
 use lineside_testkit::Random;
 
-/// Chaincode. It has numbered keys, with two numbers in the value of each key.
+/// A chaincode whose calls are generated. It has numbered keys; the value of each key consists of two numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Chaincode {
-    /// Accounts with savings and a current balance: payments read and write two keys, other functions one.
+    /// Accounts with savings and a current balance: payments read and write two keys, the other functions one key.
     Smallbank,
     /// Works with an owner and a count of plays: every function reads one key, and most of them write it.
     Drm,
@@ -15,9 +15,9 @@ pub enum Chaincode {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub args: Vec<Vec<u8>>,
-    /// Keys that it reads.
+    /// Numbers of the keys that the call reads.
     pub keys: Vec<usize>,
-    /// Values that it writes to them, if it does.
+    /// Values that the call writes to these keys; `None` if it only reads.
     pub values: Option<Vec<[u32; 2]>>,
 }
 
@@ -37,7 +37,7 @@ impl Chaincode {
         }
     }
 
-    /// Returns a random call. `pick` returns a key and its value.
+    /// Returns a random call. `pick` returns the number and the value of a key to use.
     pub(crate) fn call(
         self,
         random: &mut Random,

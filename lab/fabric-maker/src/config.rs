@@ -3,17 +3,17 @@
 use crate::network::{Network, Organisation};
 use crate::proto::Out;
 
-/// Name of the policy that controls changes of a part of the configuration.
+/// Name of the policy (mod_policy) that controls changes of every part of the configuration.
 const BY: &str = "Admins";
 
-/// Limits at which blocks are cut.
+/// Limits at which the orderer closes a block and begins the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BatchSize {
     /// Maximum number of transactions in a block.
     pub transactions: u32,
-    /// Maximum bytes of a block.
+    /// Maximum size of a block, in bytes.
     pub bytes: u32,
-    /// Preferred maximum bytes of a block.
+    /// Preferred maximum size of a block, in bytes.
     pub preferred_bytes: u32,
 }
 
@@ -27,7 +27,8 @@ impl Default for BatchSize {
     }
 }
 
-/// Returns the parts of a signature policy: `n` of these principals, each an MSP and a role.
+/// Returns a signature policy that requires signatures of `n` of the principals with the indices `of`. Each principal
+/// is an MSP and a role.
 pub(crate) fn n_of(n: usize, of: &[usize], principals: &[(&str, u64)]) -> Out {
     let signed_by = |by: &usize| Out::new().chosen(1, *by as u64);
     let rules = Out::new().number(1, n as u64).each(2, of.iter().map(signed_by));
@@ -69,7 +70,8 @@ fn any_of(name: &str, principals: &[(&str, u64)]) -> Out {
     policy(name, 1, n_of(1, &all, principals))
 }
 
-/// Returns an ImplicitMeta policy. `rule`: 0 is any, 2 is the majority of the groups below.
+/// Returns an ImplicitMeta policy over the policies `of` in the groups below. `rule` 0 requires any of them, and 2 a
+/// majority.
 fn implicit(name: &str, of: &str, rule: u64) -> Out {
     policy(name, 3, Out::new().bytes(1, of).number(2, rule))
 }
@@ -178,7 +180,7 @@ fn batch_size_value(size: BatchSize, version: u64) -> Out {
     entry("BatchSize", value)
 }
 
-/// Returns the `Config` after this many changes of the batch size.
+/// Returns the `Config` after `changes` changes of the batch size.
 pub(crate) fn config(network: &Network, size: BatchSize, changes: u64) -> Out {
     let orderer = group(
         vec![orderers(&network.orderer)],

@@ -1,10 +1,10 @@
-//! Faults of a transaction, and the validation codes that a real peer gives them.
+//! Faults of a transaction, and the validation codes that a real peer gives to transactions with these faults.
 
 use lineside_fabric::TxCode;
 
 macro_rules! faults {
     ($( $(#[$about:meta])* $name:ident => $code:ident; )+) => {
-        /// Deviation of a transaction from the usual form. A peer accepts some of them.
+        /// Deviation of a transaction from the usual form. A peer accepts transactions with some of these deviations.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[allow(missing_docs)]
         pub enum Fault { $( $(#[$about])* $name, )+ }
@@ -13,7 +13,7 @@ macro_rules! faults {
             /// All faults.
             pub const ALL: &[Fault] = &[ $( Fault::$name, )+ ];
 
-            /// Returns the code that a peer gives.
+            /// Returns the code that a peer gives to a transaction with this fault.
             pub fn code(self) -> TxCode {
                 match self { $( Fault::$name => TxCode::$code, )+ }
             }
@@ -25,7 +25,7 @@ faults! {
     /// The payload is not a valid message.
     Payload => BadPayload;
     Epoch => BadCommonHeader;
-    /// The type is MESSAGE, which is not a transaction.
+    /// The header type is MESSAGE, which is not that of a transaction.
     HeaderType => BadCommonHeader;
     EmptyNonce => BadCommonHeader;
     /// The creator signed other data.
@@ -39,7 +39,7 @@ faults! {
     CreatorIsCa => BadCreatorSignature;
     CreatorExpired => Valid;
     CreatorIsPeer => Valid;
-    /// Bytes follow the creator's signature and an endorser's.
+    /// Additional bytes follow the creator's signature and an endorser's signature.
     BytesAfterSignatures => Valid;
     ConfigUpdate => UnsupportedTxPayload;
     TxId => BadProposalTxid;
@@ -47,7 +47,7 @@ faults! {
     ProposalHash => InvalidEndorserTransaction;
     /// The envelope is the same as one of an earlier block.
     DuplicateInLedger => DuplicateTxid;
-    /// The envelope is the same as an earlier, valid one in the block.
+    /// The envelope is the same as that of an earlier, valid transaction in the block.
     DuplicateInBlock => DuplicateTxid;
     HeaderExtension => BadHeaderExtension;
     ResponsePayload => BadResponsePayload;
@@ -57,9 +57,9 @@ faults! {
     NamespaceTwice => IllegalWriteset;
     ChaincodeUnknown => InvalidChaincode;
     ChaincodeVersionEmpty => InvalidChaincode;
-    /// It writes to a namespace without a chaincode.
+    /// The transaction writes to a namespace without a chaincode.
     WriteElsewhere => InvalidChaincode;
-    /// It has an event of another chaincode.
+    /// The transaction has an event of another chaincode.
     EventOfAnother => InvalidOtherReason;
     NoChaincodeId => InvalidOtherReason;
     /// An endorser signed other data.
@@ -75,17 +75,17 @@ faults! {
     /// There is one more endorsement, with an invalid signature.
     ExtraBadEndorsement => Valid;
     EndorsementsReversed => Valid;
-    /// It reads a version that is not the latest.
+    /// The transaction reads a version of a key that is not the latest.
     StaleRead => MvccReadConflict;
-    /// It reads a key that an earlier transaction of the block writes.
+    /// The transaction reads a key that an earlier transaction of the block writes.
     ReadInBlock => MvccReadConflict;
     /// A range query reads a version that is not the latest.
     StaleRange => PhantomReadConflict;
 }
 
 impl Fault {
-    /// Returns whether a peer halts if another transaction follows one with this fault in its block. The peer then
-    /// waits forever for the writes of the faulty transaction, which it cannot read.
+    /// Returns whether a peer halts if a further transaction follows a transaction with this fault in the same block.
+    /// The peer waits forever for the writes of the faulty transaction, which it cannot read.
     pub fn halts_behind(self) -> bool {
         matches!(self, Fault::Payload | Fault::ResponsePayload)
     }

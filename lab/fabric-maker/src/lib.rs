@@ -1,8 +1,8 @@
 //! Generates channels of Hyperledger Fabric for tests and benchmarks: organisations and their certificates, the
-//! configuration, a chaincode's definition, and blocks of transactions in the form of real ones.
+//! configuration, a chaincode's definition, and blocks of transactions in the form of those of a real network.
 //!
-//! [`Blocks`] generates them one after the other from the genesis block on, with the validation code that a real peer
-//! gives to each transaction. Everything is derived from a seed. [`cache`] stores generated blocks.
+//! [`Blocks`] generates the blocks one after the other from the genesis block on, with the validation code that a real
+//! peer gives to each transaction. All keys and contents are derived from a seed. [`cache`] stores generated blocks.
 //!
 //! ```
 //! use lineside_fabric_maker::{Blocks, Network, Options, Workload};

@@ -6,7 +6,7 @@ use crate::proto::Out;
 use crate::rwset::{all, collection, namespace, read, write};
 
 pub(crate) const NAMESPACE: &str = "_lifecycle";
-/// Version of the peer's system chaincodes.
+/// Version that transactions name for the system chaincodes of a peer.
 pub(crate) const VERSION_OF_PEER: &str = "syscc";
 
 /// Returns the key of a definition's sequence, which every transaction of the chaincode reads.
@@ -17,10 +17,11 @@ pub(crate) fn sequence_key(chaincode: &str) -> String {
 /// Endorsement policy of a chaincode.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum Policy {
-    /// The peers that endorse, of all organisations in turn, must all endorse.
+    /// All of the peers that the generator uses as endorsers, from all organisations in turn, must endorse.
     #[default]
     Peers,
-    /// The channel's policy `/Channel/Application/Endorsement`: an ImplicitMeta policy, MAJORITY of the organisations.
+    /// The channel's policy `/Channel/Application/Endorsement`, which requires a majority of the organisations
+    /// (ImplicitMeta MAJORITY).
     Majority,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct Definition<'a> {
     pub endorsements: usize,
 }
 
-/// Returns the `ApplicationPolicy`.
+/// Returns the `ApplicationPolicy` of a definition.
 fn policy(network: &Network, of: Definition<'_>) -> Out {
     let n = of.endorsements;
     if of.policy == Policy::Majority {
@@ -87,7 +88,7 @@ fn definition(network: &Network, of: Definition<'_>) -> Out {
     out.message(6, policy(network, of))
 }
 
-/// Returns the reads of keys that do not exist yet, which both transactions contain.
+/// Returns reads of keys that do not exist yet. Both the approval and the commit of a definition contain them.
 fn reads(chaincode: &str) -> [Out; 2] {
     [
         read(sequence_key(chaincode), None),
@@ -99,7 +100,7 @@ fn legacy(chaincode: &str) -> Out {
     namespace("lscc", &[read(chaincode, None)], &[], &[])
 }
 
-/// Returns the approval by an organisation: arguments and results.
+/// Returns arguments and results of the transaction by which an organisation approves a definition.
 pub(crate) fn approve(network: &Network, of: Definition<'_>, org: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
     let chaincode = of.name;
     let source = Out::new().message(2, Out::new().bytes(1, package(chaincode)));
@@ -125,7 +126,8 @@ pub(crate) fn approve(network: &Network, of: Definition<'_>, org: usize) -> (Vec
     (args, all(&[public.message(3, private), legacy(chaincode)]))
 }
 
-/// Returns the commit of the definition, after the approvals in the first blocks: arguments and results.
+/// Returns arguments and results of the transaction that commits a definition, after the organisations' approvals in
+/// the first blocks.
 pub(crate) fn commit(network: &Network, of: Definition<'_>) -> (Vec<Vec<u8>>, Vec<u8>) {
     let chaincode = of.name;
     let args = args("CommitChaincodeDefinition", definition(network, of));
@@ -144,7 +146,7 @@ pub(crate) fn commit(network: &Network, of: Definition<'_>) -> (Vec<Vec<u8>>, Ve
     ];
     let mut public = namespace(NAMESPACE, &reads(chaincode), &[], &writes);
     for (number, org) in network.orgs.iter().enumerate() {
-        // The approval by the organisation with this number is the only transaction of the next block.
+        // The approval by organisation `number` is the only transaction of block `number` + 1.
         let version = Some((number as u64 + 1, 0));
         let keys = [
             "fields/{}#1/Collections",

@@ -1,4 +1,4 @@
-//! Organisations and their members.
+//! Generated organisations and their members.
 
 use crate::cert::{Authority, EXPIRED, Subject, TIMES, Usage};
 use crate::proto::Out;
@@ -7,7 +7,7 @@ use lineside_util::key_file::write_owner_only;
 use std::io;
 use std::path::Path;
 
-/// Size of a network.
+/// Options of a network: name of the channel, and number of members.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Options {
     /// Name of the channel.
@@ -16,12 +16,13 @@ pub struct Options {
     pub orgs: usize,
     /// Number of peers of each organisation.
     pub peers: usize,
-    /// Number of clients of each organisation; all of them create transactions.
+    /// Number of clients of each organisation. All clients create transactions.
     pub clients: usize,
-    /// Number of nodes of the ordering service, which take turns to sign blocks.
+    /// Number of nodes of the ordering service. They sign blocks in turn.
     pub orderers: usize,
-    /// True: the channel policy Writers requires no signature, as in the recorded channels, instead of that of an
-    /// organisation's writers, as usual. It affects the orderer's checks, but not those of a peer.
+    /// True if the channel policy Writers requires no signature, as in the recorded channels. False if it requires the
+    /// signature of a writer of an organisation, as usual. The policy affects the orderer's checks, but not those of a
+    /// peer.
     pub everybody_writes: bool,
 }
 
@@ -38,10 +39,10 @@ impl Default for Options {
     }
 }
 
-/// Identity that signs.
+/// Identity with its private key, which can sign.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// `SerializedIdentity`: name of the MSP, and the certificate.
+    /// Encoded `SerializedIdentity`: name of the MSP, and the certificate.
     pub serialized: Vec<u8>,
     /// Certificate in PEM.
     pub pem: Vec<u8>,
@@ -50,7 +51,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Writes the folders signcerts and keystore of an MSP.
+    /// Writes the identity as an MSP folder: the folders `signcerts` and `keystore` in `folder`.
     ///
     /// # Errors
     /// Error of the operating system.
@@ -91,23 +92,23 @@ pub struct Odd {
 pub struct Organisation {
     /// Name in the configuration.
     pub name: String,
-    /// Name of its MSP.
+    /// Name of the organisation's MSP.
     pub msp: String,
-    /// Certificate of its CA in PEM.
+    /// Certificate of the organisation's CA in PEM.
     pub ca: Vec<u8>,
-    /// Certificate of its TLS CA in PEM.
+    /// Certificate of the organisation's TLS CA in PEM.
     pub tls_ca: Vec<u8>,
-    /// Revocation list in PEM, if it has one.
+    /// Revocation list in PEM, if the organisation has one.
     pub crl: Option<Vec<u8>>,
-    /// Identity of its admin.
+    /// Identity of the organisation's admin.
     pub admin: Identity,
-    /// Peers; for the orderers' organisation, orderers.
+    /// Identities of the peers or, in the orderers' organisation, of the orderers.
     pub nodes: Vec<Identity>,
     /// TLS certificates of the orderers in PEM.
     pub tls_nodes: Vec<Vec<u8>>,
-    /// Identities of its clients.
+    /// Identities of the organisation's clients.
     pub clients: Vec<Identity>,
-    /// Rejected identities, which only the first organisation has.
+    /// Identities that a peer rejects. Only the first organisation has them.
     pub odd: Option<Odd>,
 }
 
@@ -116,7 +117,7 @@ pub struct Organisation {
 pub struct Network {
     /// Seed of all keys.
     pub seed: u64,
-    /// Size of the network.
+    /// Options with which the network was generated.
     pub options: Options,
     /// Organisations that endorse.
     pub orgs: Vec<Organisation>,
@@ -150,7 +151,7 @@ impl<'k, K: Iterator<Item = &'k Key>> Builder<'k, K> {
         Authority::new(&common_name, &self.domain, key)
     }
 
-    /// Returns identities with these names and units.
+    /// Returns identities with these names and organizational units, certified by `ca`.
     fn identities(
         &mut self,
         ca: &Authority,
@@ -256,8 +257,8 @@ impl Network {
             orgs.min(peers).min(clients).min(orderers) > 0,
             "an empty network: {options:?}"
         );
-        // Each organisation has two CAs, an admin and two keys for each node; the first one also has the rejected
-        // identities.
+        // Each organisation has two CAs, an admin and two keys for each node; the first organisation also has the
+        // rejected identities.
         let of_org = 3 + 2 * peers + clients;
         let keys = Key::all(seed, orgs * of_org + 10 + 3 + 2 * orderers);
         let mut keys = keys.iter();
@@ -299,13 +300,13 @@ impl Network {
             .expect("the first organisation has them")
     }
 
-    /// Returns the client with this number, counted over all organisations in turn.
+    /// Returns the client with this number. The numbers go round the organisations in turn.
     pub fn client(&self, number: usize) -> &Identity {
         let org = &self.orgs[number % self.orgs.len()];
         &org.clients[number / self.orgs.len() % org.clients.len()]
     }
 
-    /// Returns the peer with this number, counted over all organisations in turn.
+    /// Returns the peer with this number. The numbers go round the organisations in turn.
     pub fn peer(&self, number: usize) -> &Identity {
         let org = &self.orgs[number % self.orgs.len()];
         &org.nodes[number / self.orgs.len() % org.nodes.len()]

@@ -2,7 +2,8 @@
 
 use lineside_fabric::proto::wire;
 
-/// Message in progress. Fields are written in the order of the calls; callers use the order of their numbers, like Go.
+/// Message that is being encoded. Fields are written in the order of the calls. Callers add them in the order of the
+/// field numbers, as Go does.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Out(Vec<u8>);
 
@@ -11,13 +12,13 @@ impl Out {
         Self::default()
     }
 
-    /// Appends bytes, a text or an encoded message, also if it is empty.
+    /// Appends a field of bytes, text or an encoded message, even if the content is empty.
     pub fn bytes(mut self, number: u32, content: impl AsRef<[u8]>) -> Self {
         wire::put_bytes(&mut self.0, number, content.as_ref());
         self
     }
 
-    /// Appends bytes, a text or an encoded message unless it is empty, like a scalar of proto3.
+    /// Appends a field of bytes, text or an encoded message, unless the content is empty, as proto3 does for scalars.
     pub fn some(self, number: u32, content: impl AsRef<[u8]>) -> Self {
         match content.as_ref() {
             [] => self,
@@ -25,13 +26,13 @@ impl Out {
         }
     }
 
-    /// Appends a number unless it is 0.
+    /// Appends a varint field, unless the value is 0.
     pub fn number(mut self, number: u32, value: u64) -> Self {
         wire::put_number(&mut self.0, number, value);
         self
     }
 
-    /// Appends a number of a oneof, also if it is 0.
+    /// Appends a varint field of a oneof, even if the value is 0.
     pub fn chosen(mut self, number: u32, value: u64) -> Self {
         wire::put_varint(&mut self.0, u64::from(number) << 3);
         wire::put_varint(&mut self.0, value);

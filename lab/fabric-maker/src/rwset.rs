@@ -10,7 +10,7 @@ fn height((block, tx): Height) -> Out {
     Out::new().number(1, block).number(2, tx)
 }
 
-/// Returns a `KVRead`; a key that does not exist has no version.
+/// Returns a `KVRead` of a key at a version; `None` for a key that does not exist.
 pub(crate) fn read(key: impl AsRef<[u8]>, version: Option<Height>) -> Out {
     Out::new().bytes(1, key).each(2, version.map(height))
 }
@@ -44,7 +44,8 @@ fn sha256(bytes: impl AsRef<[u8]>) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// Returns a `CollectionHashedReadWriteSet`; the hash of the private set is arbitrary.
+/// Returns a `CollectionHashedReadWriteSet`. Its hash of the private read-write set is arbitrary, because validators do
+/// not check it.
 pub(crate) fn collection(
     name: &str,
     reads: &[(String, Option<Height>)],

@@ -1,9 +1,9 @@
 //! Keys and ECDSA P-256 signatures, generated in large batches.
 //!
 //! These keys protect nothing: they are derived from a seed, so they are not secret. The nonces of a batch are
-//! consecutive numbers k + 1, k + 2, … Each nonce point therefore needs one addition with a table of multiples of the
-//! generator, and a batch needs one inversion, so hashing costs more than signing. For a verifier, the signatures are
-//! like any others.
+//! consecutive numbers k + 1, k + 2, … The curve point of each nonce therefore needs one addition, with a table of
+//! multiples of the generator, and a whole batch needs one inversion. Hashing the messages then costs more than signing
+//! them. For a verifier, these signatures do not differ from others.
 
 use p256::elliptic_curve::ff::PrimeField;
 use p256::elliptic_curve::ops::Reduce;
@@ -28,7 +28,7 @@ fn affine(point: &ProjectivePoint) -> Point {
     (coordinate(encoded.x()), coordinate(encoded.y()))
 }
 
-/// Returns the table G, 2G, …
+/// Returns the table of the multiples G, 2G, … of the generator G.
 fn table() -> &'static [Point] {
     static POINTS: OnceLock<Vec<Point>> = OnceLock::new();
     POINTS.get_or_init(|| {
@@ -130,7 +130,7 @@ impl Signature {
         Self { s: -self.s, ..self }
     }
 
-    /// Encodes the signature in DER.
+    /// Returns the signature in DER.
     pub fn der(self) -> Vec<u8> {
         let mut der = Vec::with_capacity(72);
         der.extend([0x30, 0]);
@@ -148,7 +148,8 @@ impl Signature {
     }
 }
 
-/// Signs each digest with its key. The label determines the nonces: each batch of a seed needs another label.
+/// Signs each digest with its key. The label determines the nonces, so each batch of a seed must have a different
+/// label.
 pub(crate) fn sign_all(label: &[&[u8]], claims: &[(&Key, [u8; 32])]) -> Vec<Signature> {
     let mut nonce = scalar(label);
     let mut signatures = Vec::with_capacity(claims.len());

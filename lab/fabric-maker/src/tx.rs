@@ -7,10 +7,11 @@ use crate::proto::Out;
 use crate::sign::sign_all;
 use sha2::{Digest, Sha256};
 
-/// Number of transactions whose signatures are made together. The nonces do not depend on the thread that makes them.
+/// Number of transactions whose signatures are made together. The batches, and so the nonces, do not depend on the
+/// number of threads.
 pub(crate) const BATCH: usize = 128;
 
-/// Request to a chaincode, and its result.
+/// Request to a chaincode with its result, from which a transaction is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Proposal<'n> {
     pub creator: &'n Identity,
@@ -164,7 +165,7 @@ fn payload(mut draft: Draft<'_>, endorsements: impl Iterator<Item = Out>) -> Vec
         return vec![0xff];
     }
     if draft.fault == Some(ResponseChanged) {
-        // Changes the status of the response from 200 to 201 at its position.
+        // Change the status in the encoded response from 200 to 201.
         let status = [0x1a, 3, 8, 0xc8, 1];
         if let Some(at) = draft.response.windows(5).rposition(|bytes| bytes == status) {
             draft.response[at + 3] += 1;
@@ -190,7 +191,7 @@ pub(crate) fn envelopes(network: &Network, label: &[&[u8]], batch: Vec<Proposal<
         .collect();
     let mut claims = Vec::with_capacity(drafts.len() * 4);
     for draft in &drafts {
-        // All endorsers sign the same response, each followed by its own identity.
+        // Each endorser signs the common response followed by its own identity.
         let common = Sha256::new().chain_update(&draft.response);
         let last = draft.endorsers.len().saturating_sub(1);
         for (number, endorser) in draft.endorsers.iter().enumerate() {
@@ -243,7 +244,7 @@ pub(crate) fn envelopes(network: &Network, label: &[&[u8]], batch: Vec<Proposal<
     .collect()
 }
 
-/// Returns a signature as it is encoded in the transaction.
+/// Returns the bytes of a signature in the transaction, changed if the fault requires it.
 fn der(fault: Option<Fault>, endorser: bool, signature: crate::sign::Signature) -> Vec<u8> {
     match fault {
         Some(Fault::EndorserHighS) if endorser => signature.high_s().der(),

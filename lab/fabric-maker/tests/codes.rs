@@ -1,4 +1,4 @@
-//! The validator gives each transaction the code that the generator expects.
+//! Tests that the validator gives each generated transaction the code that the generator expects.
 
 use lineside_fabric::{Error, Options as Validation, Refused, TxCode, Validator};
 use lineside_fabric_maker::{

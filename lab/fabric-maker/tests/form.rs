@@ -1,5 +1,5 @@
-//! Generated blocks have the form of blocks of a real network: the same fields, of the same wire types, in every
-//! message.
+//! Tests that generated blocks have the form of blocks of a real network: every message has the same fields with the
+//! same wire types.
 
 use flate2::read::GzDecoder;
 use lineside_fabric_maker::{Blocks, MadeBlock, Network, Options, Workload};
@@ -8,7 +8,8 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Fields that are messages, with their types, by message. `entries` are entries of maps; `X?` depends on other fields.
+/// For each message type, the fields that are messages, with their types. `entries` marks the entries of a map, and
+/// `X?` a type that depends on other fields.
 const MESSAGES: &str = "
     Block 1:Plain 2:Data 3:Metadatas
     Data 1:Envelope
@@ -137,7 +138,8 @@ fn kind(message: &str, at: u64, bytes: &[u8], key: &str) -> Option<String> {
     Some(kind.to_owned())
 }
 
-/// Collects each field in a message, as its path from the top with the keys of maps, and its wire type.
+/// Collects each field of a message and of the messages in it: the path of field numbers and map keys from the top, and
+/// the wire type.
 fn walk(bytes: &[u8], message: &str, path: &str, key: &str, found: &mut BTreeSet<String>) {
     let mut last = 0;
     for (at, wire_type, content) in fields(bytes) {
@@ -210,7 +212,8 @@ fn genesis_lifecycle_and_config_blocks_have_the_form_of_recorded_ones() {
     let made = made();
     let config = made.iter().rfind(|block| is_config(block)).unwrap();
     assert!(config.number > 3);
-    // Recorded blocks: genesis, the approvals by two organisations, the commit, a change of the batch size.
+    // Numbers of the recorded blocks to compare with: the genesis block, the approvals by two organisations, the
+    // commit, and a change of the batch size.
     let pairs = [
         (&made[0], 0),
         (&made[1], 1),
@@ -250,7 +253,7 @@ fn endorser_transactions_have_the_form_of_recorded_ones() {
     };
     let theirs: Vec<&[u8]> = theirs.iter().map(Vec::as_slice).collect();
     let mut all = form(&theirs);
-    // Ranges occur in a block with many faults; only its valid transactions are used.
+    // Range queries occur only in the block with many faults, so its valid transactions are compared too.
     let codes = fields(field(&mixed, 3))[2].2;
     for ((_, _, envelope), _) in fields(field(&mixed, 2))
         .iter()
@@ -261,7 +264,7 @@ fn endorser_transactions_have_the_form_of_recorded_ones() {
     }
     let (more, _) = differences(&form(&before), &all);
     assert!(more.is_empty(), "{more:#?}");
-    // Of the plain blocks, only events are not generated.
+    // The only fields of recorded blocks that the generator does not make are those of events.
     let (_, missing) = differences(&form(&before), &form(&theirs));
     let events = ".2.1.1.2.1.2.2.1.2.2";
     let missing: Vec<_> = missing.iter().filter(|path| !path.starts_with(events)).collect();
@@ -273,7 +276,7 @@ fn certificates_are_as_long_as_the_recorded_ones() {
     let Some(theirs) = recorded(0, "orderer") else {
         return;
     };
-    // Names differ by a few letters, and numbers by a leading zero.
+    // The certificates differ in length only because names differ by a few letters, and numbers by a leading zero.
     let (ours, theirs) = (made()[0].bytes.len(), theirs.len());
     assert!(ours.abs_diff(theirs) < 200, "{ours} {theirs}");
 }

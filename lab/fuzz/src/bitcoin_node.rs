@@ -1,4 +1,4 @@
-//! Input from a full node: answers of its RPC, frames of ZMQ, block files; and the URL of the node.
+//! Fuzz targets for the input from a full node: answers of its RPC, frames of ZMQ, block files; and for the node's URL.
 
 use crate::input::Input;
 use crate::stores::scratch;
@@ -12,13 +12,14 @@ use serde_json::Value;
 const MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda]; // regtest's
 const ID: u64 = 7;
 
-/// Decodes an answer. The first byte selects the request; the other bytes are the body of the answer.
+/// Decodes an answer. The first byte of the input selects the request; the other bytes are the body of the answer.
 pub fn answer(bytes: &[u8]) {
     let Some((asked, body)) = bytes.split_first() else {
         return;
     };
     let Ok(plain) = serde_json::from_slice::<Value>(body) else {
-        // The decoders skip values that they do not use, in which text may not be UTF-8.
+        // The decoders skip values that they do not use. The text in such a value need not be UTF-8, which `serde_json`
+        // refuses.
         return without_oracle(*asked, body);
     };
     let result = |id: u64, plain: &Value| {
@@ -144,8 +145,8 @@ pub fn answer_seeds() -> Vec<Vec<u8>> {
     seeds.into_iter().map(seed).collect()
 }
 
-/// Decodes ZMQ frames. The first byte selects the pieces in which the other bytes arrive; the events must be those of a
-/// single piece.
+/// Decodes ZMQ frames. The first byte of the input selects the sizes of the pieces in which the other bytes arrive. The
+/// events must be the same as with a single piece.
 pub fn zmq(bytes: &[u8]) {
     let mut input = Input(bytes);
     let step = usize::from(input.byte()).max(1);
@@ -203,7 +204,8 @@ pub fn zmq_seeds() -> Vec<Vec<u8>> {
     bodies.iter().flat_map(seed).collect()
 }
 
-/// A URL that is accepted is accepted again in the form that messages show; no message shows the password.
+/// Checks that an accepted URL is accepted again in the form that messages show, and that no message shows the
+/// password.
 pub fn url(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -247,7 +249,7 @@ pub fn url_seeds() -> Vec<Vec<u8>> {
     seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect()
 }
 
-/// Reads a key and the content of a block file: the blocks must be those that a simple scan finds.
+/// Reads a key and the content of a block file from the input. The blocks must be those that a simple scan finds.
 pub fn block_files(bytes: &[u8]) {
     let mut input = Input(bytes);
     let key: [u8; 8] = if input.byte() & 1 == 1 {

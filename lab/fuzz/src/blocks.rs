@@ -1,4 +1,4 @@
-//! Blocks from outside, alone and in files.
+//! Fuzz targets for blocks from outside, single and in files.
 
 use crate::input::Input;
 use crate::stores::scratch;
@@ -10,7 +10,7 @@ use lineside_testkit::DemoChain;
 
 const MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda]; // regtest's
 
-/// Bit 0 of an input's first byte: repair the header, so that a changed body is checked.
+/// Bit 0 of the first byte of an input: the target repairs the block's header, so that the checks reach a changed body.
 const MEND: u8 = 1;
 
 pub fn block_seeds() -> Vec<Vec<u8>> {
@@ -30,9 +30,9 @@ pub fn block_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A block is accepted exactly if the `bitcoin` crate reads all of it, only its first transaction has the form of a
-/// coinbase, its work and root are right, and its tree has no equal pair. TXIDs, hash and root must then equal those of
-/// that crate.
+/// Checks that a block is accepted exactly if the `bitcoin` crate reads all of it, only its first transaction has the
+/// form of a coinbase, its work and root are right, and its tree has no equal pair. Its TXIDs, hash and root must then
+/// equal those of that crate.
 pub fn block(data: &[u8]) {
     let mut input = Input(data);
     let mode = input.byte();
@@ -72,7 +72,7 @@ pub fn block(data: &[u8]) {
     }
 }
 
-/// Sets root and nonce to match the transactions, if there are any.
+/// Sets the root and the nonce so that they match the transactions, if the block has transactions.
 fn mend(raw: &mut [u8]) {
     let Ok(mut block) = deserialize::<Block>(raw) else {
         return;
@@ -93,8 +93,8 @@ fn mend(raw: &mut [u8]) {
     raw[..80].copy_from_slice(&serialize(&block.header));
 }
 
-/// Returns whether a level of the tree has two equal neighbours. It is written independently of `merkle_root`, by
-/// recursion.
+/// Returns whether a level of the tree has two equal neighbours. It is a recursive implementation, independent of
+/// `merkle_root`.
 fn equal_pair(level: &[[u8; 32]]) -> bool {
     if level.len() < 2 {
         return false;
@@ -136,8 +136,8 @@ pub fn block_file_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The scan finds the blocks that a simple scan finds, in a node's files with and without a key and in other files. The
-/// accepted blocks, and no others, are in the store; a second import accepts none.
+/// Checks that the scan finds the same blocks as a simple scan, in files of a node with and without a key and in other
+/// files. The store must contain the accepted blocks and no others; a second import must accept none.
 pub fn block_file(data: &[u8]) {
     let mut input = Input(data);
     let mode = input.byte();
@@ -204,7 +204,8 @@ pub fn block_file(data: &[u8]) {
     });
 }
 
-/// Returns the number of non-overlapping positions with the magic, a possible length and that number of bytes.
+/// Returns the number of non-overlapping positions that have the magic number, a possible length and that number of
+/// bytes.
 fn plain_scan(bytes: &[u8]) -> usize {
     let (mut at, mut found) = (0, 0);
     while let Some(frame) = bytes.get(at..at + 8) {

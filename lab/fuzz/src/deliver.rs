@@ -1,4 +1,4 @@
-//! Messages of Deliver: requests to a server, responses to a client, blocks that are filtered.
+//! Fuzz targets for messages of Deliver: requests to a server, responses to a client, and blocks that are filtered.
 
 use crate::fabric::block_of;
 use lineside_fabric::block::Block;
@@ -8,7 +8,7 @@ use lineside_fabric_grpc::request::{read, seek};
 use lineside_fabric_grpc::{filter, read_filtered};
 use prost::Message;
 
-/// Decodes a message. The first byte selects its kind: a request, a response, or a block to filter.
+/// Decodes a message. The first byte of the input selects its kind: a request, a response, or a block to filter.
 pub fn deliver(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else {
         return;
@@ -20,7 +20,7 @@ pub fn deliver(bytes: &[u8]) {
     }
 }
 
-/// The decoded fields of a request equal those after the request is encoded again.
+/// Checks that the decoded fields of a request stay the same after the request is encoded and decoded again.
 fn request(bytes: &[u8]) {
     let Ok(envelope) = Envelope::decode(bytes) else {
         return;
@@ -58,7 +58,7 @@ fn response(bytes: &[u8]) {
     }
 }
 
-/// A block that can be read is filtered; the output contains only data of the block, and is not longer.
+/// Filters a block that can be read. The output must contain only data of the block, and must not be longer.
 fn filtered(bytes: &[u8]) {
     let arena = Arena::new();
     match (Block::read(bytes, &arena), filter(bytes)) {

@@ -1,4 +1,4 @@
-//! Lines from Electrum clients.
+//! Fuzz target for lines from Electrum clients.
 
 use lineside_electrum::request::{ID_BYTES_MAX, Request, RequestFault, RequestLine, parse};
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub fn request_seeds() -> Vec<Vec<u8>> {
     lines.map(|line| line.as_bytes().to_vec()).to_vec()
 }
 
-/// A request must equal the value that serde_json finds in the line, with the text of the line.
+/// Checks that a request equals the value that serde_json finds in the line, and contains the text of the line.
 pub fn request(data: &[u8]) {
     let value: Option<Value> = serde_json::from_slice(data).ok();
     match parse(data, BATCH) {
@@ -62,7 +62,7 @@ fn check(request: &Request, value: Option<&Value>, data: &[u8]) {
         assert!(lies_in(text, data) && is_json(text) && !text.contains('\n') | data.contains(&b'\n'));
     }
     assert!(request.id.is_none_or(|id| id.len() <= ID_BYTES_MAX));
-    // A number that is too large for serde_json's values is not a fault of the request.
+    // A number may be too large for a value of serde_json. The request is valid nevertheless, so it is not compared.
     let Some(value) = value else { return };
     let read = |text: Option<&str>| text.map(|text| serde_json::from_str::<Value>(text).expect("JSON"));
     assert_eq!(value["method"], *request.method);

@@ -1,5 +1,5 @@
-//! Encodings of signatures, keys and messages: compares the parsers with RustCrypto's, and hashes in lanes with hashes
-//! of single messages.
+//! Fuzz targets for encodings of signatures, keys and messages. They compare the parsers with RustCrypto's, and hashes
+//! of batches with hashes of single messages.
 
 use crate::input::Input;
 use crate::signatures::forge::{order, random};
@@ -8,7 +8,7 @@ use lineside_verify::hash::{Backend, Hasher, keccak256, sha256};
 use lineside_verify::{Curve, KeyError, PublicKey};
 use num_bigint::BigUint;
 
-/// Parses any bytes as a signature in DER.
+/// Parses any bytes as a signature in DER, and compares the result with RustCrypto's parser.
 pub fn der(bytes: &[u8]) {
     let (strict, go) = (der::parse_strict(bytes), der::parse_go(bytes));
     match (strict, go) {
@@ -32,7 +32,7 @@ pub fn der(bytes: &[u8]) {
         }
         (strict, go) => assert_eq!(strict, go),
     }
-    // RustCrypto also accepts the numbers that are in range.
+    // RustCrypto accepts signatures whose numbers are in range.
     let in_range = |curve| {
         let numbers = strict.map(|strict| [strict.r, strict.s].map(|bytes| BigUint::from_bytes_be(&bytes)));
         numbers.is_ok_and(|all| {
@@ -52,7 +52,7 @@ fn written_again(signature: &Signature) {
     assert_eq!(der::parse_strict(written.as_bytes()), Ok(*signature));
 }
 
-/// Returns encodings at the limits, and ones that only Go accepts.
+/// Returns encodings with numbers at the limits, and encodings that only Go accepts.
 pub fn der_seeds() -> Vec<Vec<u8>> {
     let ends = [[0; 32], [0xff; 32], [0x7f; 32], random(1), random(2)];
     let mut seeds: Vec<Vec<u8>> = ends
@@ -66,7 +66,7 @@ pub fn der_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Parses any bytes as a public key over a curve, which the first byte selects.
+/// Parses any bytes as a public key over a curve. The first byte of the input selects the curve.
 pub fn sec1(bytes: &[u8]) {
     let mut input = Input(bytes);
     let curve = [Curve::P256, Curve::Secp256k1][usize::from(input.byte() & 1)];
@@ -81,7 +81,7 @@ pub fn sec1(bytes: &[u8]) {
             .ok()
             .map(|key| key.to_encoded_point(false).as_bytes().to_vec()),
     };
-    // 5 is RustCrypto's own form: an x without a sign.
+    // The tag 5 is a form that only RustCrypto has: an x without a sign.
     if bytes.first() == Some(&5) {
         let unknown = PointError::UnknownForm { found: 5 };
         return assert_eq!(ours, Err(KeyError::Malformed(unknown)));
@@ -94,7 +94,7 @@ pub fn sec1(bytes: &[u8]) {
     }
 }
 
-/// Returns each form of a point on both curves, and coordinates of p and more.
+/// Returns each form of a point on both curves, and coordinates that equal or exceed p.
 pub fn sec1_seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![vec![0], vec![0, 0], vec![1, 0]];
     for (tag, curve) in [(0, Curve::P256), (1, Curve::Secp256k1)] {
@@ -113,8 +113,8 @@ pub fn sec1_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Hashes messages in lanes, and compares each digest with that of the single message. The input has the lengths, and
-/// then the bytes of all messages.
+/// Hashes a batch of messages, and compares each digest with that of the single message. The input contains the
+/// lengths, and then the bytes of all messages.
 pub fn hash(bytes: &[u8]) {
     let mut input = Input(bytes);
     let count = usize::from(input.byte() % 70);
@@ -123,7 +123,7 @@ pub fn hash(bytes: &[u8]) {
         .iter()
         .map(|length| usize::from(*length))
         .collect();
-    // Messages past the end of the input are empty, which is a valid case.
+    // A message past the end of the input is empty, which is a valid case.
     let messages: Vec<&[u8]> = lengths.into_iter().map(|length| input.take(length)).collect();
     let available = Backend::ALL.into_iter().filter_map(Hasher::new);
     let mut digests = vec![[0; 32]; messages.len()];
@@ -139,7 +139,7 @@ pub fn hash(bytes: &[u8]) {
     }
 }
 
-/// Returns batches with sizes near the number of lanes, and lengths near the block size.
+/// Returns batches whose size is close to the number of lanes, with message lengths close to the block size.
 pub fn hash_seeds() -> Vec<Vec<u8>> {
     let blocks = [0, 1, 55, 56, 63, 64, 65, 119, 120, 135, 136, 137, 255];
     let seed = |count: u8| {

@@ -1,5 +1,5 @@
-//! Blocks of Hyperledger Fabric: compares the walker with the plain decoder, and checks certificates, whole blocks, and
-//! packets of the block protocol.
+//! Fuzz targets for blocks of Hyperledger Fabric. They compare the walker with the plain decoder, and check
+//! certificates, whole blocks, and packets of the block protocol.
 
 use lineside_fabric::proto::{self, Arena, Malformed, Message, WalkError, decode_plain, plain};
 use lineside_fabric::replay::read;
@@ -27,14 +27,14 @@ fn agree<'a, M: Message<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], aren
     stays::<M>(bytes);
 }
 
-/// Encoding a decoded message again gives the same bytes.
+/// Checks that encoding a decoded message again gives the same bytes.
 fn stays<'a, M: Message<'a>>(bytes: &[u8]) {
     if let Ok(ordered) = plain::normalise(M::schema(), bytes) {
         assert_eq!(plain::normalise(M::schema(), &ordered).as_ref(), Ok(&ordered));
     }
 }
 
-/// Decodes any bytes as each of the messages.
+/// Decodes any bytes as each of the message types.
 pub fn walk(bytes: &[u8]) {
     let arena = Arena::new();
     agree::<proto::Block<'_>>(bytes, &arena);
@@ -47,7 +47,7 @@ pub fn walk(bytes: &[u8]) {
     agree::<proto::TxReadWriteSet<'_>>(bytes, &arena);
     agree::<proto::KvRwSet<'_>>(bytes, &arena);
     agree::<proto::HashedRwSet<'_>>(bytes, &arena);
-    // The walker leaves recursive messages undecoded.
+    // The walker does not decode recursive messages, so only the plain decoder is checked.
     stays::<proto::SignaturePolicyEnvelope<'_>>(bytes);
     stays::<proto::ConfigEnvelope<'_>>(bytes);
 }
@@ -73,7 +73,7 @@ pub fn certificate(bytes: &[u8]) {
     let decoded = pem::decode(bytes);
     let der = decoded.as_deref().unwrap_or(bytes);
     if let Some(signed) = SignedDer::parse(der) {
-        assert_eq!(signed.whole, der, "no bytes may follow");
+        assert_eq!(signed.whole, der, "no bytes may follow the certificate");
         if let Some(certificate) = Certificate::parse(&signed, None) {
             let again = SignedDer::parse(&certificate.raw);
             let again = again.as_ref().and_then(|again| Certificate::parse(again, None));
@@ -85,7 +85,8 @@ pub fn certificate(bytes: &[u8]) {
     }
 }
 
-/// Returns the certificates and the list of the genesis block, and the certificates of its first transactions.
+/// Returns the certificates and the revocation list of the genesis block, and the certificates of its first
+/// transactions.
 pub fn certificate_seeds() -> Vec<Vec<u8>> {
     let (begin, end): (&[u8], &[u8]) = (b"-----BEGIN ", b"-----\n");
     let mut seeds: Vec<Vec<u8>> = Vec::new();
@@ -114,7 +115,7 @@ pub fn certificate_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Passes any bytes as the block after genesis to a validator that is used again for the next input.
+/// Passes any bytes as the block after genesis to a validator. The next input uses the same validator.
 pub fn block(bytes: &[u8]) {
     thread_local! {
         static VALIDATOR: RefCell<Option<Validator>> = const { RefCell::new(None) };
@@ -125,8 +126,8 @@ pub fn block(bytes: &[u8]) {
                 Ok(validator) => validator,
                 Err(error) => panic!("{error}"),
             });
-        // The orderer's signature covers number, hashes and transactions. A block that is accepted is therefore the
-        // recorded one, except for bytes that the validator ignores.
+        // The orderer's signature covers number, hashes and transactions. An accepted block is therefore the recorded
+        // one, except for bytes that the validator ignores.
         if let Ok(validated) = validator.validate(bytes) {
             assert_eq!((validated.number, validated.codes), (1, vec![TxCode::Valid]));
         }
@@ -140,7 +141,8 @@ pub fn block_seeds() -> Vec<Vec<u8>> {
     (0..3).map(block_of).collect()
 }
 
-// Driver of the test of lineside-fabric-udp itself. That crate cannot depend on this one, so the shared code is there.
+// This is the driver of a test of lineside-fabric-udp. That crate cannot depend on this one, so the shared file is in
+// its folder.
 #[path = "../../../crates/fabric-udp/tests/packets/mod.rs"]
 mod driver;
 

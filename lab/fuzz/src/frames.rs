@@ -1,4 +1,4 @@
-//! Whole frames: compares the parser with another one, and the XDP programs with the model.
+//! Fuzz targets for whole frames. They compare the parser with another parser, and the XDP programs with the model.
 
 use crate::input::Input;
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
@@ -20,7 +20,7 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};
 
-/// Returns the vectors, which are the seeds.
+/// Returns the vector files, whose frames are the seeds.
 pub(crate) fn vectors() -> Vec<File> {
     lineside_conformance::vectors::load("spv").unwrap_or_else(|fault| panic!("{fault}"))
 }
@@ -35,8 +35,8 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
     vector_frames()
 }
 
-/// The parser agrees with etherparse. A reply is its request with swapped addresses and right checksums. A frame that
-/// is built from the parsed fields is parsed to the same fields.
+/// Checks that the parser agrees with etherparse, that a reply is its request with swapped addresses and right
+/// checksums, and that a frame that is built from the parsed fields is parsed to the same fields.
 pub fn frame(data: &[u8]) {
     let found = frame::parse(data);
     assert_eq!(found.map(essence), by_etherparse(data), "{data:02x?}");
@@ -109,11 +109,11 @@ fn essence(found: Datagram) -> Essence {
     )
 }
 
-/// Returns what etherparse finds, if the fast path answers this kind of frame.
+/// Returns the fields that etherparse finds, if the fast path answers this kind of frame.
 fn by_etherparse(data: &[u8]) -> Option<Essence> {
     let packet = SlicedPacket::from_ethernet(data).ok()?;
     let plain_tag = |tag: &LinkExtSlice<'_>| {
-        // etherparse accepts 0x9100 as a tag too.
+        // etherparse also accepts 0x9100 as a VLAN tag; the fast path does not.
         matches!(tag, LinkExtSlice::Vlan(_)) && matches!(data[12..14], [0x81, 0] | [0x88, 0xa8])
     };
     if packet.link_exts.len() > 1 || !packet.link_exts.iter().all(plain_tag) {
@@ -145,7 +145,7 @@ fn by_etherparse(data: &[u8]) -> Option<Essence> {
     let Some(TransportSlice::Udp(udp)) = packet.transport else {
         return None;
     };
-    // etherparse reads a length of 0 as a jumbogram (RFC 2675); the fast path passes those to the host.
+    // etherparse treats a length of 0 as a jumbogram (RFC 2675); the fast path passes such frames to the host.
     if usize::from(udp.length()) != said || said < 8 {
         return None;
     }
@@ -161,7 +161,7 @@ fn by_etherparse(data: &[u8]) -> Option<Essence> {
     ))
 }
 
-/// The sum of all bytes, including pseudo header and checksum, must fold to ones.
+/// Checks the UDP checksum: the sum of all bytes, including pseudo-header and checksum, must fold to ones.
 fn udp_checksum_holds(frame: &[u8], found: &Datagram) -> bool {
     let octets = |address: IpAddr| match address {
         IpAddr::V4(v4) => csum::sum(&v4.octets()),
@@ -182,10 +182,11 @@ struct Rig {
     datapath: NativeDatapath,
 }
 
-/// Blocks of the vectors, which are the same in every file.
+/// Blocks that the table contains. They are the same in every vector file.
 static HELD: LazyLock<File> = LazyLock::new(|| vectors().swap_remove(0));
 
-/// Bits of an input's first byte: the two lowest select the interface's kind, the others the state of the fast path.
+/// Bits of the first byte of an input. The two lowest bits select the kind of interface, the others the state of the
+/// fast path.
 const LEASE_OVER: u8 = 4;
 const CHANGING: u8 = 8;
 const HALF_WRITTEN: u8 = 16;
@@ -294,7 +295,7 @@ pub fn xdp_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The programs and the model give the same verdict, bytes, drop reason and counters.
+/// Checks that the programs and the model give the same verdict, bytes, drop reason and counters.
 pub fn xdp(data: &[u8]) {
     let mut input = Input(data);
     let state = input.byte();
@@ -302,7 +303,7 @@ pub fn xdp(data: &[u8]) {
     RIG.with_borrow_mut(|rig| {
         let kind = state & 3;
         if rig.as_ref().is_none_or(|rig| rig.kind != kind) {
-            // Only one native datapath exists at a time, so the old one is dropped first.
+            // Only one native datapath can exist at a time, so the old one must be dropped first.
             *rig = None;
             *rig = Some(Rig::new(kind));
         }

@@ -1,4 +1,4 @@
-//! Answers of HBase's servers: frames, whose content is compared with the request.
+//! Fuzz target for answers of HBase's servers, whose content is compared with the request.
 
 use bytes::Bytes;
 use lineside_hbase_client::rpc::calls::{ScanPart, changed, got, scanned};
@@ -16,8 +16,8 @@ fn columns() -> Vec<ColumnName> {
     names.into_iter().filter_map(ColumnName::new).collect()
 }
 
-/// Decodes an answer. The first byte selects the request; the other bytes are the frame that answers it, without its
-/// length.
+/// Decodes an answer. The first byte of the input selects the request; the other bytes are the frame with the answer,
+/// without the frame's length.
 pub fn response(bytes: &[u8]) {
     let Some((asked, frame)) = bytes.split_first() else {
         return;
@@ -52,7 +52,7 @@ pub fn response(bytes: &[u8]) {
     }
 }
 
-/// An answer has at most one cell of each column, and no more bytes than the frame.
+/// Checks that an answer has at most one cell of each column, and no more bytes than the frame.
 fn answer_to_get(message: Bytes) {
     let (columns, length) = (columns(), message.len());
     let Ok(cells) = got(message, KEY, &columns) else {
@@ -64,7 +64,7 @@ fn answer_to_get(message: Bytes) {
     assert!(values.map(|cell: &Cell| cell.value.len()).sum::<usize>() <= length);
 }
 
-/// An answer has only rows of the requested part, in order, each once.
+/// Checks that an answer has only rows of the requested range, in order, each once.
 fn answer_to_scan(message: Bytes, reverse: bool) {
     let part = ScanPart {
         low: LOW.to_vec(),
@@ -98,7 +98,7 @@ fn answer_to_change(message: Bytes, change: &Change) {
     assert_eq!(is_number, matches!(changed, ChangeOutcome::Now(_)), "{changed:?}");
 }
 
-/// An answer of the meta table has a region that contains the requested row.
+/// Checks that an answer of the meta table has a region that contains the requested row.
 fn answer_of_meta(message: &Bytes) {
     for lookup in [
         RegionLookup::Of(KEY),
@@ -133,7 +133,7 @@ fn cell(row: &[u8], qualifier: &[u8], value: &[u8]) -> Vec<u8> {
     field(1, &parts.concat())
 }
 
-/// Returns the selector of the request, followed by a frame with the answer to call 5.
+/// Returns the byte that selects the request, followed by a frame with the answer to call 5.
 fn frame(asked: u8, message: &[u8]) -> Vec<u8> {
     let header = number(1, 5);
     [
@@ -167,7 +167,7 @@ pub fn response_seeds() -> Vec<Vec<u8>> {
         meta(b"serverstartcode", &[0, 0, 0, 0, 0, 0, 0, 1]),
     ];
     let region = region.concat();
-    // The message is longer than one byte of `field` can express, so its length has two bytes.
+    // The message is longer than the one-byte length of `field` can express, so its length has two bytes.
     let length = [region.len() as u8 | 0x80, (region.len() >> 7) as u8];
     let found = [&[5 << 3 | 2][..], &length, &region].concat();
     let length = [found.len() as u8 | 0x80, (found.len() >> 7) as u8];

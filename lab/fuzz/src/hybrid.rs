@@ -1,4 +1,4 @@
-//! Hybrid service: requests, genesis, datagrams, content of the log and the ledger, proofs.
+//! Fuzz targets for the hybrid service: requests, genesis, datagrams, content of the log and the ledger, proofs.
 
 use crate::input::Input;
 use lineside_fastpath::{FastPath, Reply, Source, Verdict};
@@ -145,7 +145,7 @@ pub fn request_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A request or genesis that is decoded is encoded to the same bytes again.
+/// Checks that a decoded request or genesis is encoded to the same bytes again.
 pub fn request(data: &[u8]) {
     if let Ok(request) = paper::Request::decode(data) {
         assert_eq!(request.encode().as_deref(), Ok(data));
@@ -156,7 +156,7 @@ pub fn request(data: &[u8]) {
     }
     if let Ok(genesis) = Genesis::decode(data) {
         assert_eq!(genesis.encode().as_deref(), Ok(data));
-        // A genesis may contradict itself, but must not cause a panic.
+        // The content of a genesis may be contradictory, but must not cause a panic.
         let _ = Chain::begin(data);
     }
 }
@@ -207,9 +207,9 @@ pub fn datagram_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A datagram that the fast path passes on is a request, and is encoded to the same bytes again. Any other output is
-/// not longer than the input, and is not a request. A decoded answer is encoded to the same bytes again, and is valid
-/// only with its own length.
+/// Checks that a datagram that the fast path passes on is a request, and is encoded to the same bytes again. Any other
+/// output must not be longer than the input, and must not be a request. A decoded answer must be encoded to the same
+/// bytes again, and be valid only with its own length.
 pub fn datagram(data: &[u8]) {
     let from = Source {
         address: [127, 0, 0, 1].into(),
@@ -227,7 +227,10 @@ pub fn datagram(data: &[u8]) {
             assert!(read_request(data).is_err());
             let mut none = Reply::default();
             let verdict = HybridFastPath.answer(from, 0, reply.as_bytes(), &mut none);
-            assert!(matches!(verdict, Verdict::Drop(_)), "a reply is answered");
+            assert!(
+                matches!(verdict, Verdict::Drop(_)),
+                "the server has answered a reply"
+            );
         }
         Verdict::Drop(_) => {}
     }
@@ -238,7 +241,7 @@ pub fn datagram(data: &[u8]) {
     }
 }
 
-/// Returns requests in the paper's encoding that is signed.
+/// Returns requests in the encoding of the paper, which is the encoding that is signed.
 fn paper_requests() -> Vec<Vec<u8>> {
     let body = |value, version| paper::Body::Set {
         key: "a",
@@ -260,8 +263,8 @@ fn paper_requests() -> Vec<Vec<u8>> {
     bodies.map(encode).into()
 }
 
-/// Executes messages of any requests on a database in the paper's mode: two nodes get the same result, a key's version
-/// only increases, and only the paper's sets write.
+/// Executes messages with any requests on a database in the paper's mode. Two nodes must get the same result, the
+/// version of a key must only increase, and only the paper's sets may write.
 fn paper_ledger(requests: &[Vec<u8>]) {
     let mut nodes = [(); 2].map(|()| Chain::begin(&PAPER_GENESIS).expect("a genesis"));
     let mut versions: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
@@ -313,8 +316,8 @@ pub fn ledger_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Executes messages of any requests, all treated as signed: two nodes get the same result, the codes and the state in
-/// a block are right, and each nonce counts once.
+/// Executes messages with any requests, which are all treated as signed. Two nodes must get the same result, the codes
+/// and the state in a block must be right, and each nonce must count once.
 pub fn ledger(data: &[u8]) {
     let mut input = Input(data);
     let mut requests = Vec::new();
@@ -379,7 +382,7 @@ pub fn ledger(data: &[u8]) {
     let _ = StoredBlock::decode(data);
 }
 
-/// State of a hundred keys, and proofs of some of them.
+/// State with a hundred keys, and proofs of some of them.
 static PROVEN: LazyLock<(Chain, ReadView, Vec<Vec<u8>>)> = LazyLock::new(|| {
     let mut chain = Chain::begin(&GENESIS).expect("a genesis");
     let mut view = ReadView::new(*chain.tip(), chain.state().membership().clone());
@@ -417,7 +420,7 @@ pub fn proof_seeds() -> Vec<Vec<u8>> {
     PROVEN.2.clone()
 }
 
-/// A proof that is accepted for the block's hash agrees with the state.
+/// Checks that a proof that is accepted for the block's hash agrees with the state.
 pub fn proof(data: &[u8]) {
     let (chain, ..) = &*PROVEN;
     for key in [&b"key 3"[..], b"key 77", b"none", b"key", b"key 100"] {
@@ -435,7 +438,7 @@ pub fn proof(data: &[u8]) {
     }
 }
 
-/// Offsets of the state root in a snapshot's header, and of the first entry.
+/// Offset of the state root in a snapshot's header; the next constant is the offset of the first entry.
 const SNAPSHOT_ROOT: usize = 8 + 1 + 176;
 const SNAPSHOT_ENTRIES: usize = 8 + 1 + 240 + 8;
 
@@ -452,7 +455,7 @@ pub fn snapshot_seeds() -> Vec<Vec<u8>> {
     vec![written(chain, view), written(&begun, &of_genesis)]
 }
 
-/// Restores a snapshot from pieces of `piece` bytes.
+/// Restores a snapshot that arrives in pieces of `piece` bytes.
 fn restore(bytes: &[u8], piece: usize) -> Result<(Chain, ReadView), SnapshotError> {
     let mut restore = Restore::new(database_id(&GENESIS));
     bytes.chunks(piece).try_for_each(|piece| restore.feed(piece))?;
@@ -481,8 +484,8 @@ fn root_of(mut entries: &[u8]) -> Option<[u8; 32]> {
     Some(tree.root())
 }
 
-/// With the state root of its entries, a snapshot that is accepted is encoded to the same bytes again, and the size of
-/// the pieces does not matter. With another root, no snapshot is accepted.
+/// Checks snapshots: with the state root of its entries, an accepted snapshot is encoded to the same bytes again,
+/// whatever the size of the pieces. With another root, no snapshot is accepted.
 pub fn snapshot(data: &[u8]) {
     let mut bytes = data.to_vec();
     if let Some(root) = bytes.get(SNAPSHOT_ENTRIES..).and_then(root_of) {

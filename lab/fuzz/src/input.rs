@@ -1,10 +1,10 @@
-//! Reader that takes values from a fuzzer's bytes. Missing bytes are zeros, so that every input is valid.
+//! Reader that takes values from the bytes of a fuzzer. Missing bytes are zeros, so that every input is valid.
 
-/// Bytes that are not yet taken.
+/// Bytes that were not taken yet.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
-    /// Returns the next `count` bytes, or the rest if it is shorter.
+    /// Returns the next `count` bytes, or the rest of the input if it is shorter.
     pub fn take(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(count.min(self.0.len()));
         self.0 = rest;
@@ -34,7 +34,7 @@ impl<'a> Input<'a> {
         u64::from_le_bytes(self.array())
     }
 
-    /// Returns whether all bytes are taken.
+    /// Returns whether all bytes were taken.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

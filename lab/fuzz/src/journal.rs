@@ -1,14 +1,14 @@
-//! Files of a journal: segments and a snapshot, with or without repaired checksums.
+//! Fuzz target for the files of a journal: segments and a snapshot, with or without repaired checksums.
 
 use crate::input::Input;
 use lineside_journal::{Disk, Error, Journal, Options, SimDisk, dump, merkle, repair, verify};
 use std::io::{Read, Write};
 
-/// Bits of an input's first byte: parts that are repaired before the journal is opened.
+/// Bits of the first byte of an input. They select the parts that are repaired before the journal is opened.
 const HEADERS: u8 = 1;
 const RECORDS: u8 = 2;
 const CHUNKS: u8 = 4;
-/// Segments are not padded with zeros to their full length.
+/// Bit that leaves the segments short, without zeros up to their full length.
 const SHORT: u8 = 8;
 
 const SEGMENT_BYTES: usize = 4096;
@@ -19,7 +19,7 @@ const NAMES: [&str; 3] = [
     "00000000000000000005.snap",
 ];
 
-/// Computes CRC32C bit by bit, independently of the journal's code.
+/// Computes CRC32C bit by bit, with code that is independent of the journal's.
 fn crc32c(parts: &[&[u8]]) -> [u8; 4] {
     let bytes = parts.iter().flat_map(|part| part.iter());
     let sum = !bytes.fold(u32::MAX, |sum, byte| {
@@ -30,7 +30,7 @@ fn crc32c(parts: &[&[u8]]) -> [u8; 4] {
     sum.to_le_bytes()
 }
 
-/// Returns two segments, of which the second has an unfinished group after its end, and a snapshot.
+/// Returns two segments and a snapshot. The second segment has an unfinished group after its end.
 fn files() -> [Vec<u8>; 3] {
     let disk = SimDisk::new(1);
     let mut journal = Journal::create(disk.clone(), 7, Options::small()).expect("a new journal");
@@ -90,7 +90,8 @@ pub fn journal_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Repairs the header's checksum, and limits the length of its segment: one of 4 GiB only takes time.
+/// Repairs the header's checksum, and limits the length of its segment, because a segment of 4 GiB would only take
+/// time.
 fn mend_header(bytes: &mut [u8]) {
     if let Some(header) = bytes.first_chunk_mut::<HEADER>() {
         header[42..44].fill(0);
@@ -99,7 +100,7 @@ fn mend_header(bytes: &mut [u8]) {
     }
 }
 
-/// Repairs the checksum of each record, as far as the lengths lead.
+/// Repairs the checksum of each record, as far as the records can be found by their lengths.
 fn mend_records(bytes: &mut [u8]) {
     let (mut at, id) = (HEADER, bytes.get(16..24).map(<[u8]>::to_vec).unwrap_or_default());
     while let Some(length) = bytes.get(at + 4..at + 8).and_then(|b| b.first_chunk().copied()) {
@@ -178,8 +179,8 @@ fn contents(disk: &SimDisk) -> Vec<(String, Option<Vec<u8>>)> {
         .collect()
 }
 
-/// For any files: reading changes nothing, a journal that verifies can be opened, a refused journal stays unchanged, an
-/// opened journal can be continued, and a repaired journal verifies.
+/// Checks that, for any files, reading changes nothing, a journal that verifies can be opened, a refused journal stays
+/// unchanged, an opened journal can be used further, and a repaired journal verifies.
 pub fn journal(data: &[u8]) {
     let disk = disk_of(data);
     let before = contents(&disk);
@@ -187,7 +188,7 @@ pub fn journal(data: &[u8]) {
     let (found, _) = records(&disk);
     assert!(
         found.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0),
-        "numbers without gaps"
+        "the record numbers must have no gaps"
     );
     assert!(contents(&disk) == before, "reading changes nothing");
 
@@ -214,7 +215,8 @@ pub fn journal(data: &[u8]) {
     assert!(contents(&disk).len() >= before.len(), "no file is missing");
 }
 
-/// An opened journal replays up to damage in an older segment, accepts a record, and opens again with it.
+/// Checks that an opened journal replays its records up to damage in an older segment, accepts a record, and opens
+/// again with it.
 fn goes_on(disk: &SimDisk, mut journal: Journal<SimDisk>, found: &Records) {
     let (first, last) = (journal.first_lsn(), journal.durable_lsn());
     let mut replayed = Records::new();
@@ -243,7 +245,7 @@ fn goes_on(disk: &SimDisk, mut journal: Journal<SimDisk>, found: &Records) {
             .expect("the snapshot was checked");
         assert_eq!(state.len() as u64, snapshot.bytes);
     }
-    // There is no number after the last one.
+    // After the largest number there is no number for a further record.
     if last > u64::MAX - 8 {
         return;
     }
@@ -278,7 +280,7 @@ pub fn merkle_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A proof that was changed in any way proves only what it proved before.
+/// Checks that a proof that was changed in any way proves only what it proved before.
 pub fn merkle(data: &[u8]) {
     let mut input = Input(data);
     let size = u64::from(input.byte() % 80) + 1;

@@ -1,6 +1,6 @@
-//! Fuzz targets: each is a plain function that panics if one of its assertions fails.
+//! Fuzz targets. Each target is a plain function that panics if one of its assertions fails.
 //!
-//! `make fuzz` runs them under libFuzzer; `cargo test` runs each over its seeds and a fixed number of mutations.
+//! `make fuzz` runs them under libFuzzer; `cargo test` runs each target over its seeds and a fixed number of mutations.
 //!
 //! ```
 //! let target = lineside_fuzz::find("request");
@@ -23,8 +23,8 @@ mod journal;
 mod mutate;
 mod packets;
 mod proofs;
-// Driver of the differential test of lineside-verify itself. That crate cannot depend on this one, so the shared code
-// is there.
+// This is the driver of the differential test of lineside-verify. That crate cannot depend on this one, so the shared
+// file is in its folder.
 #[path = "../../../crates/verify/tests/driver/mod.rs"]
 mod signatures;
 mod snapshots;
@@ -35,13 +35,13 @@ mod transfers;
 pub use mutate::Mutator;
 use std::path::PathBuf;
 
-/// Fuzz target.
+/// Fuzz target, with its name, its function and its seeds.
 pub struct Target {
-    /// Name, which is that of its file in `fuzz/fuzz_targets`.
+    /// Name of the target, which is also the name of its file in `lab/fuzz/libfuzzer/fuzz_targets`.
     pub name: &'static str,
-    /// Function that runs it on one input.
+    /// Function that runs the target on one input.
     pub run: fn(&[u8]),
-    /// Function that returns the inputs to start from.
+    /// Function that returns the inputs with which fuzzing starts.
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Number of mutations in the short run, which takes about a quarter of a second.
     pub short: u64,
@@ -61,7 +61,7 @@ const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>,
     }
 }
 
-/// All targets; `fuzz/README.md` lists their assertions.
+/// All targets; `lab/fuzz/libfuzzer/README.md` lists their assertions.
 pub const TARGETS: &[Target] = &[
     target("frame", frames::frame, frames::frame_seeds, 30_000),
     target("xdp", frames::xdp, frames::xdp_seeds, 20_000),
@@ -170,7 +170,7 @@ pub const TARGETS: &[Target] = &[
 /// Returns the target with this name.
 ///
 /// # Panics
-/// There is no such target.
+/// Panics if there is no such target.
 pub fn find(name: &str) -> &'static Target {
     let found = TARGETS.iter().find(|target| target.name == name);
     found.unwrap_or_else(|| panic!("no fuzz target {name}"))

@@ -1,10 +1,10 @@
-//! Seeded mutations, for the short run without a fuzzer.
+//! Seeded mutations of inputs, for the short run without a fuzzer.
 
 use lineside_testkit::Random;
 
 const LENGTH_MAX: usize = 8192;
 
-/// Stream of mutated seeds; the same number gives the same stream on every machine.
+/// Stream of mutated seeds. The same number gives the same stream on every machine.
 pub struct Mutator {
     random: Random,
     seeds: Vec<Vec<u8>>,

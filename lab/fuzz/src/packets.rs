@@ -1,4 +1,4 @@
-//! Payloads: requests to the fast path and host, and replies to the client's reader.
+//! Fuzz targets for payloads: requests to the fast path and the host, and replies that the client reads.
 
 use crate::frames::vectors;
 use crate::input::Input;
@@ -82,8 +82,8 @@ pub fn request_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A request that is accepted has no other content than the decoded one. The fast path and the host agree, no reply is
-/// longer than its request, and two servers that are made to answer each other stop.
+/// Checks that an accepted request has no other content than the decoded one, that the fast path and the host agree,
+/// that no reply is longer than its request, and that two servers that are made to answer each other stop.
 pub fn request(data: &[u8]) {
     let data = &data[..data.len().min(1452)];
     parsed_is_all_there_is(data);
@@ -106,7 +106,7 @@ pub fn request(data: &[u8]) {
                     (data[3] | NATIVE_REPLY_BIT, &data[8..16])
                 );
             }
-            // The fast path repeats the host's reply once the host has filled it.
+            // After the host has filled the table, the fast path repeats the host's reply.
             let (again, bytes) = ask_fastpath(rig, data);
             assert!(again == Verdict::Forward || bytes == by_host);
         }
@@ -147,7 +147,7 @@ fn parsed_is_all_there_is(data: &[u8]) {
             }
             (SPV_OP_ROOTS, header.request_id, body)
         }
-        // The padding of these requests is not checked.
+        // The server does not check the padding of these requests, so it is not compared.
         Ok(Request::Proof(header, txid, room)) => {
             assert!(room <= SPV_PROOF_DEPTH_MAX && data.len() == 16 + 136 + 32 * room);
             let body = [&txid[..], &data[48..]].concat();
@@ -216,7 +216,8 @@ pub fn reply_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A reply that is accepted has only the content that was decoded from it, and is accepted for that one request only.
+/// Checks that an accepted reply has only the content that was decoded from it, and is accepted only for its own
+/// request.
 pub fn reply(data: &[u8]) {
     let mut input = Input(data);
     let count = usize::from(input.byte() % (SPV_ROOTS_MAX as u8 + 2));
@@ -250,7 +251,7 @@ pub fn reply(data: &[u8]) {
     }
 }
 
-/// A reply to `witness_proof` that is accepted is encoded to the same bytes again.
+/// Checks that an accepted reply to `witness_proof` is encoded to the same bytes again.
 fn witness_reply(datagram: &[u8]) {
     let Some((status, body)) = reply::parse(SPV_OP_WITNESS_PROOF, ID, datagram) else {
         return;

@@ -1,4 +1,4 @@
-//! Proofs of a light client, its chain of headers, and the file of that chain.
+//! Fuzz targets for the proofs of a light client, its chain of headers, and the file of that chain.
 
 use crate::input::Input;
 use bitcoin::hashes::{Hash as _, HashEngine, sha256d};
@@ -10,12 +10,12 @@ use std::path::Path;
 
 /// Target of every regtest header, in compact form.
 const BITS: u32 = 0x207f_ffff;
-/// Time of the chain's clock, in seconds since 1970.
+/// Time that the chain's clock shows, in seconds since 1970.
 const NOW: u32 = 1_700_000_000;
 
 // ---- proofs ----
 
-/// Block for seeds: a coinbase with a witness commitment, and small transactions.
+/// Block of the seeds: a coinbase with a witness commitment, and small transactions.
 struct Block {
     transactions: Vec<Vec<u8>>,
     txids: Vec<Hash>,
@@ -117,7 +117,7 @@ fn read_path(input: &mut Input) -> Vec<Hash> {
     (0..length).map(|_| input.array()).collect()
 }
 
-/// Returns the root that a path leads to, computed with another crate's hash function.
+/// Returns the root to which a path leads, computed with the hash function of another crate.
 fn plain_root(leaf: Hash, path: &[Hash], index: u32) -> Hash {
     let step = |(node, index): (Hash, u32), sibling: &Hash| {
         let mut engine = sha256d::Hash::engine();
@@ -129,12 +129,12 @@ fn plain_root(leaf: Hash, path: &[Hash], index: u32) -> Hash {
     path.iter().fold((leaf, index), step).0
 }
 
-/// Checks a proof by TXID, by a transaction's bytes, or by WTXID.
+/// Checks a proof by TXID, by the bytes of a transaction, or by WTXID.
 pub fn proof(bytes: &[u8]) {
     judge(bytes);
 }
 
-/// Checks a proof and its consequences. Returns whether it is valid.
+/// Checks a proof and everything that follows from it. Returns whether the proof is valid.
 fn judge(bytes: &[u8]) -> bool {
     let mut input = Input(bytes);
     let kind = input.byte() % 3;
@@ -245,7 +245,7 @@ pub fn proof_seeds() -> Vec<Vec<u8>> {
 pub fn headers(bytes: &[u8]) {
     let mut input = Input(bytes);
     let mut chain = HeaderChain::in_memory(Network::Regtest, ChainOptions::default());
-    // Accepted headers, each with the times from the genesis header on.
+    // Accepted headers, each with the times of all headers from the genesis header to it.
     let mut known: Vec<(Vec<u32>, Header)> =
         vec![(vec![Network::Regtest.genesis().time], Network::Regtest.genesis())];
     let mut best = 0;
@@ -311,7 +311,7 @@ pub fn header_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Opens an original or changed file of headers: it has valid headers, or it is refused and not changed.
+/// Opens an original or changed file of headers. Either the file has valid headers, or it is refused and not changed.
 pub fn header_file(bytes: &[u8]) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("headers.dat");
@@ -348,7 +348,7 @@ fn open(folder: &Path) -> Option<HeaderChain<FileStore>> {
     HeaderChain::open(Network::Regtest, store, ChainOptions::default()).ok()
 }
 
-/// Returns files with one branch and with two.
+/// Returns a file with one branch and a file with two branches.
 pub fn header_file_seeds() -> Vec<Vec<u8>> {
     let genesis = Network::Regtest.genesis();
     let mut seeds = vec![Vec::new()];

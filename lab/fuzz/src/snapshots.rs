@@ -1,4 +1,4 @@
-//! Snapshots of a Fabric channel: one file of a snapshot is the input, and the others are unchanged.
+//! Fuzz target for snapshots of a Fabric channel. One file of the snapshot is the input, and the others are unchanged.
 
 use crate::fabric::block_of;
 use crate::stores::scratch;
@@ -27,7 +27,7 @@ impl Files for SnapshotInMemory {
     }
 }
 
-/// Returns the names of all files; an input's first byte selects one.
+/// Returns the names of all files. The first byte of an input selects one.
 fn names() -> impl Iterator<Item = &'static str> {
     [SIGNABLE, ADDITIONAL].into_iter().chain(FILES)
 }
@@ -81,7 +81,7 @@ impl Contents for Sum {
     }
 }
 
-/// Reads a snapshot with one changed file, with the original digest and with the digest of the changed file.
+/// Reads a snapshot with one changed file: first with the original digest, then with the digest of the changed file.
 pub fn snapshot(bytes: &[u8]) {
     let Some((which, bytes)) = bytes.split_first() else {
         return;
@@ -103,7 +103,7 @@ pub fn snapshot(bytes: &[u8]) {
             );
         }
         Ok(head) if !is_same => {
-            // Only the digits of the commit hash may differ in the file that no digest covers.
+            // In the file that no digest covers, only the digits of the commit hash may differ.
             assert_eq!(name, ADDITIONAL);
             let mut same = head.clone();
             same.commit_hash = whole.commit_hash;
@@ -112,7 +112,7 @@ pub fn snapshot(bytes: &[u8]) {
         }
         checked => assert_eq!(checked.is_ok(), is_same, "{name}: {checked:?}"),
     }
-    // With the right digest, the content of the file is read.
+    // With the right digest, the reader reads the content of the file.
     let mut head = whole;
     head.files.insert(name.to_owned(), Sha256::digest(bytes).into());
     let mut sum = Sum::default();

@@ -1,5 +1,5 @@
-//! Data that Lineside has stored itself and reads again: files of the chain store, the TXID index, and the fast path in
-//! pinned maps.
+//! Fuzz targets for data that Lineside has stored itself and reads again: files of the chain store, the TXID index, and
+//! the fast-path table in pinned maps.
 
 use crate::input::Input;
 use lineside_fastpath::lease;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};
 use tempfile::TempDir;
 
-/// Calls `act` with an empty folder of this thread, in memory if possible.
+/// Calls `act` with an empty folder that only this thread uses, in memory if possible.
 pub(crate) fn scratch<T>(act: impl FnOnce(&Path) -> T) -> T {
     let memory = Path::new("/dev/shm");
     let dir = match memory.is_dir() {
@@ -27,14 +27,14 @@ pub(crate) fn scratch<T>(act: impl FnOnce(&Path) -> T) -> T {
 // ---- blocks.dat and txids.dat ----
 
 const RECORD: usize = 128;
-/// Bits of an input's first byte: parts that are repaired before the store is opened.
+/// Bits of the first byte of an input. They select the parts that are repaired before the store is opened.
 const HEAD: u8 = 1;
 const RECORD_SUMS: u8 = 2;
 const TXID_SUMS: u8 = 4;
-/// Maximum size of txids.dat in the input, in TXIDs; the size follows the first byte.
+/// Maximum number of TXIDs in txids.dat in the input. The number follows the first byte.
 const TXIDS_MAX: u8 = 32;
 
-/// Computes CRC32C bit by bit, independently of the store's two implementations.
+/// Computes CRC32C bit by bit, with code that is independent of the store's two implementations.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
@@ -43,7 +43,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Files of a store with three blocks, a side branch and a detached block.
+/// Files of a store that has three blocks, a side branch and a detached block.
 static FILES: LazyLock<(Vec<u8>, Vec<u8>)> = LazyLock::new(|| {
     scratch(|dir| {
         fill(dir);
@@ -79,8 +79,8 @@ pub fn store_files_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// For any files, the store opens or returns an error. Refused files stay unchanged. An opened store answers for each
-/// of its connected blocks, accepts the next block, and opens again with the same content.
+/// Checks that, for any files, the store opens or returns an error. Refused files must stay unchanged. An opened store
+/// must answer for each of its connected blocks, accept the next block, and open again with the same content.
 pub fn store_files(data: &[u8]) {
     let mut input = Input(data);
     let mode = input.byte();
@@ -181,7 +181,8 @@ static INDEXED: LazyLock<TempDir> = LazyLock::new(|| {
     dir
 });
 
-/// Returns the pairs of a valid index in the form that the fuzzer changes: length, key, length, value, and so on.
+/// Returns the pairs of a valid index in the form that the fuzzer changes: length of the key, key, length of the value,
+/// value, and so on.
 pub fn txid_index_seeds() -> Vec<Vec<u8>> {
     scratch(|dir| {
         copy(dir);
@@ -211,8 +212,8 @@ fn copy(dir: &Path) {
     }
 }
 
-/// For any pairs in the index, an answer is an error or a position at which the transaction really is. If the index
-/// verifies, its answers equal those of the index in memory.
+/// Checks that, for any pairs in the index, an answer is an error or a position at which the transaction really is. If
+/// the index verifies, its answers must equal those of the index in memory.
 pub fn txid_index(data: &[u8]) {
     scratch(|dir| {
         copy(dir);
@@ -324,8 +325,8 @@ pub fn adopt_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Any content of the maps is adopted or emptied, without half-written entries. After that, a fill is answered, and a
-/// removed TXID or dropped block is not.
+/// Checks that any content of the maps is adopted or emptied, without half-written entries. After that, the table must
+/// answer for a filled TXID, and not for a removed TXID or a dropped block.
 pub fn adopt(data: &[u8]) {
     let mut input = Input(data);
     let store = Arc::new(Store::anonymous(&GEOMETRY).expect("memory"));
@@ -390,14 +391,17 @@ fn step(
     };
     match action % 5 {
         0 | 1 => {
-            // The fast path may have held another root for this block; admitting the block keeps its slot.
+            // The table may have contained another root for this block; admitting the block again keeps its slot.
             let ticket = writer.admit(&block);
             assert_eq!(writer.admit(&block), ticket);
             if writer.fill(&txid, ticket, u32::from(number)) {
                 assert_eq!(find(&txid).map(|place| place.block_hash), Some(block.hash));
             } else {
-                // Its block was just admitted, so the only reason can be a root that equals the TXID.
-                assert!(is_a_root(&txid), "not filled");
+                // The block was just admitted, so the fill can be refused only because a root equals the TXID.
+                assert!(
+                    is_a_root(&txid),
+                    "the TXID was not filled, although it equals no root"
+                );
             }
         }
         2 => {

@@ -1,4 +1,4 @@
-//! Texts: the configuration, hashes as people write them, HTTP.
+//! Fuzz targets for texts: the configuration, hashes in the form that people write, and HTTP.
 
 use lineside::config::Config;
 use lineside::services::SERVICES;
@@ -29,8 +29,8 @@ pub fn config_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A configuration that is accepted is accepted again from its own text, with the same content. A refused one reports
-/// errors with line numbers that the file has.
+/// Checks that an accepted configuration is accepted again from its own text, with the same content, and that the
+/// errors of a refused one have line numbers that the file has.
 pub fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -114,8 +114,8 @@ pub fn console_answer_seeds() -> Vec<Vec<u8>> {
     vec![answer_of(&body), answer_of(b"{}"), busy]
 }
 
-/// A status that is accepted arrived completely in an answer with status 200, and is the same after it is written and
-/// read again.
+/// Checks that an accepted status arrived completely in an answer with status 200, and stays the same after it is
+/// written and read again.
 pub fn console_answer(data: &[u8]) {
     let Ok(status) = read_status(data) else { return };
     assert!(data.starts_with(b"HTTP/1.1 200"));
@@ -129,7 +129,7 @@ thread_local! {
     static CONSOLE: RefCell<Option<Console>> = const { RefCell::new(None) };
 }
 
-/// Maximum time to wait for an answer: a request with a body leaves the connection open for longer.
+/// Maximum time to wait for an answer. If a request has a body, the console leaves the connection open for longer.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub fn console_request_seeds() -> Vec<Vec<u8>> {
@@ -149,8 +149,8 @@ pub fn console_request_seeds() -> Vec<Vec<u8>> {
     requests.map(|request| request.as_bytes().to_vec()).to_vec()
 }
 
-/// For any request, the console keeps running and answers the next request. A request that it answers with 200 was a
-/// GET or HEAD whose host is an address or localhost.
+/// Checks that, for any request, the console keeps running and answers the next request. A request that it answers with
+/// 200 must be a GET or HEAD whose host is an address or localhost.
 pub fn console_request(data: &[u8]) {
     let address = CONSOLE.with_borrow_mut(|console| {
         let started = || Console::start(([127, 0, 0, 1], 0).into(), Arc::new(snapshot)).expect("listening");
@@ -184,7 +184,7 @@ pub fn console_request(data: &[u8]) {
 fn exchange(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("connecting");
     stream.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a socket");
-    // The console may close the connection while the request is still being sent.
+    // The console may close the connection while the target is still sending the request.
     let _ = stream.write_all(request);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);

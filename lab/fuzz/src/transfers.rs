@@ -1,4 +1,5 @@
-//! Transfer service: packets to the host and the fast path, and the content of the journal and snapshots.
+//! Fuzz targets for the transfer service: packets to the host and the fast path, and the content of the journal and
+//! snapshots.
 
 use crate::input::Input;
 use k256::ecdsa::SigningKey;
@@ -61,10 +62,10 @@ fn store(mode: Mode) -> Arc<Store> {
 struct Rig {
     disk: SimDisk,
     host: Host<SimDisk>,
-    /// Fast path over the store that the host fills, and one that executes requests itself.
+    /// Fast path over the store that the host fills. The next field is a fast path that executes requests itself.
     fastpath: TransferFastPath,
     express: (Arc<Store>, TransferFastPath),
-    /// Sum of the money issued by the records of the executing fast path.
+    /// Sum of the money that the records of the executing fast path have issued.
     issued: u128,
 }
 
@@ -84,6 +85,8 @@ fn open(disk: SimDisk) -> Rig {
                 accounts: 16,
                 sessions: 4,
                 pendings: 1 << 20,
+                keys: 1 << 20,
+                key_window_s: 3600,
             },
             seal: SealPolicy {
                 operations: 8,
@@ -117,7 +120,7 @@ fn open(disk: SimDisk) -> Rig {
     }
 }
 
-/// Token of the first session, which follows from the host's `random`.
+/// Token of the first session, which follows from the host's function `random`.
 const TOKEN: u64 = 7;
 
 impl Rig {
@@ -211,9 +214,9 @@ pub fn request_seeds() -> Vec<Vec<u8>> {
     packets.map(|packets| framed(&packets)).to_vec()
 }
 
-/// For any packets: no reply is longer than its request. The fast path and the host drop the same packets, and the fast
-/// path answers REFER like the host. Two servers that are made to answer each other stop. Money is neither created nor
-/// lost, at the host and at a fast path that executes. After a power cut, the state is unchanged.
+/// Checks, for any packets: no reply is longer than its request; the fast path and the host drop the same packets, and
+/// the fast path answers REFER like the host; two servers that are made to answer each other stop; money is neither
+/// created nor lost, at the host and at a fast path that executes; after a power cut, the state is unchanged.
 pub fn request(data: &[u8]) {
     let mut rig = open(SimDisk::new(1));
     let mut input = Input(data);
@@ -260,13 +263,13 @@ fn one(rig: &mut Rig, from: Source, payload: &[u8]) {
     let bounced = rig.ask(from, &reply);
     let is_paper = (20..=22).contains(&reply.len());
     let ends = matches!(bounced.drop, Some(DropReason::ReplyBit | DropReason::NotARequest));
-    // A reply in the paper's format that is not a refusal looks like a request, but it is executed only once more and
-    // then refused.
+    // A reply in the paper's format that is not a refusal looks like a request. The server executes it only once more
+    // and then refuses it.
     assert!(ends || is_paper, "two servers would answer each other forever");
     assert!(is_paper || reply[3] & NATIVE_REPLY_BIT != 0);
 }
 
-/// Empties the ring like the host. Returns the money issued by its records.
+/// Empties the ring as the host does. Returns the money that its records have issued.
 fn drain(store: &Store) -> u128 {
     let ring = Ring::of(store, 0);
     let end = ring.tail() + ring.waiting();
@@ -281,7 +284,7 @@ fn drain(store: &Store) -> u128 {
     issued
 }
 
-/// Returns the sum of all cells of a fast path.
+/// Returns the sum of the balances in all cells of a fast path.
 fn held(store: &Store) -> u128 {
     let cells = store.cells.as_slice().iter();
     cells.map(|cell| u128::from(cell.balance.load(Relaxed))).sum()
@@ -299,6 +302,8 @@ fn entries() -> Vec<Entry> {
                 accounts: 9,
                 sessions: 2,
                 pendings: 1 << 20,
+                keys: 1 << 20,
+                key_window_s: 3600,
             },
             mode: Mode::Durable,
         },
@@ -378,7 +383,7 @@ pub fn entry_seeds() -> Vec<Vec<u8>> {
     entries().iter().map(seed).collect()
 }
 
-/// A record is one entry, which is encoded to the same bytes again, or is invalid.
+/// Checks that a record is one entry, which is encoded to the same bytes again, or is invalid.
 pub fn entry(data: &[u8]) {
     let Some((kind, payload)) = data.split_first() else {
         return;
@@ -393,6 +398,8 @@ pub fn ledger_seeds() -> Vec<Vec<u8>> {
         accounts: 9,
         sessions: 2,
         pendings: 1 << 20,
+        keys: 1 << 20,
+        key_window_s: 3600,
     });
     let empty = ledger.to_bytes();
     ledger.paper(&PaperRequest::new(CREATE, 1, 7, 0, 70), true);
@@ -401,7 +408,7 @@ pub fn ledger_seeds() -> Vec<Vec<u8>> {
     vec![empty, ledger.to_bytes()]
 }
 
-/// The accounts of a decoded ledger add up, and still do after further operations.
+/// Checks that the accounts of a decoded ledger add up, and still do after further operations.
 pub fn ledger(data: &[u8]) {
     let Some(mut ledger) = Ledger::from_bytes(data) else {
         return;
@@ -417,6 +424,8 @@ pub fn ledger(data: &[u8]) {
         accounts: u64::MAX,
         sessions: 1,
         pendings: 1 << 20,
+        keys: 1 << 20,
+        key_window_s: 3600,
     });
     let ids: Vec<AccountId> = ledger.accounts().map(|(id, _)| *id).collect();
     for pair in ids.windows(2) {

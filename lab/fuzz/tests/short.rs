@@ -1,4 +1,4 @@
-//! Runs every target over its seeds and a fixed number of their mutations; the inputs are the same each time.
+//! Runs every target over its seeds and over a fixed number of their mutations. The inputs are the same in each run.
 
 use lineside_fuzz::{Mutator, TARGETS, find};
 use std::panic::{AssertUnwindSafe, catch_unwind};

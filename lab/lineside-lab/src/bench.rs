@@ -112,7 +112,7 @@ fn workloads(given: &str) -> Result<String, String> {
     }
 }
 
-/// Part of `bench column` that can be measured alone.
+/// Part of `bench column` that can be measured without the others.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ColumnPart {
     /// Cost of a packet in the XDP program.

@@ -33,7 +33,7 @@ pub struct Chaos {
 /// Runs the cases and prints one line for each.
 ///
 /// # Errors
-/// An unknown attack, or a case in which something was lost, executed twice or wrong.
+/// An attack is unknown, or in a case something was lost, executed twice or wrong.
 pub fn run(arguments: Chaos, as_json: bool) -> anyhow::Result<()> {
     let names: Vec<_> = CASES.iter().map(|case| case.attack).collect();
     if let Some(unknown) = arguments

@@ -1,5 +1,5 @@
-//! `lineside-lab demo`: runs a daemon over a demonstration chain. It shows some answers and their source, the hit rate,
-//! the round-trip time compared with that of the papers' software, and two commands to try.
+//! `lineside-lab demo` runs a daemon over a demonstration chain. It shows some answers and where they came from, the
+//! hit rate, the round-trip time compared with that of the papers' software, and two commands to try.
 
 use crate::demo_chain::{BLOCKS, TRANSACTIONS, demo_blocks, write_demo_store};
 use anyhow::{Context, bail};
@@ -18,20 +18,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-/// Number of answers that are printed.
+/// Number of answers that the command prints.
 const PRINTED_ANSWERS: usize = 5;
-/// Distance between the positions of two queried transactions in a block.
+/// Distance between the positions in a block of two transactions that are queried one after the other.
 const STRIDE: usize = 32;
-/// Rounds of the comparison. In each round, all questions go to one contestant, then all to the other.
+/// Number of rounds of the comparison. In each round, all questions go to one contestant, and then all to the other.
 const ROUNDS: usize = 5;
 const QUESTIONS_PER_ROUND: usize = 1000;
-/// Command for the daemon when its program is not next to this one: cargo builds it first.
+/// Command that starts the daemon if its program is not next to this one: cargo builds the program first.
 const BUILT_FIRST: &str = "cargo run --release --locked --quiet -p lineside --";
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Hash = [u8; 32];
 
-/// Results of the demonstration.
+/// Results that the command prints.
 #[derive(Serialize)]
 pub struct Demonstration {
     blocks: usize,
@@ -39,21 +39,21 @@ pub struct Demonstration {
     answers: Vec<ShownCommand>,
     /// Number of questions in each of the two passes.
     asked: usize,
-    /// Questions of the first pass that the fast path answered; the next field is that of the second pass.
+    /// Number of questions of the first pass that the fast path answered; the next field is that of the second pass.
     fastpath_first: u64,
     fastpath_again: u64,
     round_trip: Comparison,
-    /// Datapath that was measured, such as `xdp generic`.
+    /// Name of the measured datapath, such as `xdp generic`.
     datapath: String,
     /// Commands that ask the server about one of the transactions.
     commands: Commands,
 }
 
-/// Complete command lines for a shell.
+/// Command lines that a user can paste into a shell.
 #[derive(Serialize)]
 struct Commands {
     get: String,
-    /// Verifies the proof with block headers that the client checks itself.
+    /// Command that verifies the proof with block headers that the client checks itself.
     verify: String,
 }
 
@@ -62,7 +62,7 @@ struct ShownCommand {
     txid: String,
     root: String,
     height: u32,
-    /// Source of the answer to the first question, and to the repeated one.
+    /// Part of the server that answered the first question; the next field is that for the repeated question.
     first: Answerer,
     again: Answerer,
 }
@@ -82,14 +82,15 @@ struct Comparison {
     questions: usize,
     lineside_p50_us: f64,
     sw_p50_us: f64,
-    /// Median round trip of the software divided by that of Lineside: the smallest of the rounds, then the largest.
+    /// Median round trip of the software divided by that of Lineside. This field is the smallest value of the rounds;
+    /// the next field is the largest one.
     ratio_min: f64,
     ratio_max: f64,
     rounds: usize,
     lost: u64,
 }
 
-/// Requests that the fast path has answered since its start, in the kernel and in user space.
+/// Numbers of requests that the fast path has answered since its start, in the kernel and in user space.
 #[derive(Clone, Copy)]
 struct Hits {
     line: u64,
@@ -139,8 +140,8 @@ pub fn run(arguments: Demo, as_json: bool) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("a directory for the demonstration chain")?;
     let data = folder.path().join("chain");
     write_demo_store(&data)?;
-    // A server restricts the file access of its thread. In this thread, that would prevent the removal of the directory
-    // at the end.
+    // A server restricts the file access of its thread, which would prevent that thread from removing the directory at
+    // the end. The server therefore runs in a thread of its own.
     let served = std::thread::scope(|scope| scope.spawn(|| serve(arguments, &data, as_json)).join());
     served.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -154,7 +155,7 @@ fn serve(arguments: Demo, data: &Path, as_json: bool) -> anyhow::Result<()> {
     section.set_some("line_bits", arguments.line_bits);
     config.serve_only("spv");
     let session = Session::start(&config, true)?;
-    // The server keeps running when standard output is closed; the demonstration does not.
+    // If standard output is closed, the server continues to run, but a run with `--once` ends.
     let heard = |said: Result<(), Unwritten>| match arguments.once {
         true => said,
         false => {
@@ -167,7 +168,7 @@ fn serve(arguments: Demo, data: &Path, as_json: bool) -> anyhow::Result<()> {
     }
     let serving = session.daemon().serving();
     let spv = serving.first().context("spv does not run")?;
-    // The headers of the light client are next to the store, and are removed when the demonstration ends.
+    // The headers of the light client are stored next to the chain, and are removed when the demonstration ends.
     let headers = data.with_file_name("headers");
     let shown = show(
         spv.listen,
@@ -191,8 +192,8 @@ fn serve(arguments: Demo, data: &Path, as_json: bool) -> anyhow::Result<()> {
     session.serve()
 }
 
-/// Sends questions to the server at `listen`, which serves the demonstration chain. `observe` returns the server's
-/// counters. The verify command that is shown keeps its block headers in `headers`.
+/// Sends questions to the server at `listen`, which serves the demonstration chain, and prints the answers. `observe`
+/// returns the server's counters. The printed verify command stores its block headers in `headers`.
 ///
 /// # Errors
 /// A missing or wrong answer, or an error of the operating system.
@@ -239,7 +240,7 @@ pub fn show(
         .flat_map(|(root, txids)| txids.iter().map(|txid| (*txid, *root)));
     let software = Software::start((reachable(listen.ip()), 0).into(), index.collect())
         .context("starting the software for the comparison")?;
-    // Spread over the chain and over the tree.
+    // The selected questions are spread over the chain and over the software's tree.
     let few: Vec<_> = questions
         .iter()
         .step_by(questions.len() / QUESTIONS_PER_ROUND)
@@ -285,13 +286,13 @@ fn check(found: Option<Hash>, txid: &Hash, root: &Hash) -> anyhow::Result<()> {
             to_display(txid)
         ),
         None => bail!(
-            "{}: the server did not find it, although the chain has it",
+            "{}: the server did not find this transaction, although the chain contains it",
             to_display(txid)
         ),
     }
 }
 
-/// Returns the address at which a client of this machine reaches a server that listens at `address`.
+/// Returns the address under which a client on this machine reaches a server that listens at `address`.
 fn reachable(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -322,7 +323,8 @@ fn compare(lineside: SocketAddr, sw: SocketAddr, questions: &[(Hash, Hash)]) -> 
     for _ in 0..ROUNDS {
         let mut medians = [f64::NAN; 2];
         for ((seen, median), server) in seen.iter_mut().zip(&mut medians).zip([lineside, sw]) {
-            let round = round_trips(server, questions).with_context(|| format!("asking {server}"))?;
+            let round = round_trips(server, questions)
+                .with_context(|| format!("sending the questions to {server}"))?;
             *median = p50_us(&round);
             seen.add(round);
         }

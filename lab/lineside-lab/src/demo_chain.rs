@@ -1,5 +1,5 @@
-//! Default chain of the demonstration and of `replay`: regtest's genesis block, a block with only a coinbase, then 64
-//! blocks of 2,048 transactions, each of which spends the coinbase of the block before it. Light clients accept it as a
+//! Default chain of `demo` and `replay`: regtest's genesis block, a block with only a coinbase, then 64 blocks of 2,048
+//! transactions. Each of these blocks spends the coinbase of the block before it. Light clients accept the chain as a
 //! regtest chain.
 
 use lineside_spv::chain::{ChainStore, Network};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Number of the blocks with many transactions.
 pub const BLOCKS: usize = 64;
-/// Number of transactions in each of these blocks.
+/// Number of transactions in each of the blocks with many transactions.
 pub const TRANSACTIONS: u32 = 2048;
 const SEED: u64 = 1;
 
@@ -20,7 +20,7 @@ pub fn demo_blocks() -> impl Iterator<Item = DemoBlock> {
 fn all_blocks() -> impl Iterator<Item = DemoBlock> {
     let mut chain = RegtestChain::new(SEED);
     let first = [RegtestChain::genesis(), chain.next(&[], 0)];
-    // The coinbase and the transaction that splits its value are two of the transactions.
+    // Two of the transactions are the coinbase and the transaction that splits the previous coinbase.
     let rest = (0..BLOCKS).map(move |_| chain.next(&[], TRANSACTIONS - 2));
     first.into_iter().chain(rest)
 }

@@ -1,4 +1,4 @@
-//! `lineside-lab diff`: compares datapaths with their model.
+//! `lineside-lab diff` compares datapaths with the Rust model of the fast path.
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -16,7 +16,7 @@ pub struct Diff {
     /// The service.
     #[arg(value_enum, default_value = "spv")]
     service: Service,
-    /// Service, given as an option.
+    /// Service, given as an option instead of an argument.
     #[arg(long = "service", value_enum, hide = true)]
     also: Option<Service>,
     /// Datapaths to compare. `socket` is the model; `xdp` runs in the kernel; `native` is the same C code compiled for
@@ -48,7 +48,7 @@ enum Datapath {
 /// Compares the datapaths and prints the counts.
 ///
 /// # Errors
-/// The first difference.
+/// Returns the first difference.
 pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
     let against = match arguments.datapaths.as_slice() {
         [Datapath::Socket, Datapath::Xdp] | [Datapath::Xdp, Datapath::Socket] => DatapathKind::Xdp,
@@ -88,7 +88,7 @@ pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Compares each case of a service. Where BPF is not allowed, the same C code runs natively instead.
+/// Compares each case of a service. If loading BPF programs is not permitted, runs the same C code natively instead.
 fn each<C: Debug>(
     arguments: &Diff,
     service: &str,

@@ -15,7 +15,7 @@ pub enum Verb {
 /// Runs one verb.
 ///
 /// # Errors
-/// The verb failed.
+/// Fails if the verb fails.
 pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Make(arguments) => make::make(arguments, as_json),

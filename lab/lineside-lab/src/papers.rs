@@ -1,4 +1,4 @@
-//! `lineside-lab papers`: reproduces the papers' figures.
+//! `lineside-lab papers` reproduces the figures of the papers.
 
 use crate::bench::with_bar;
 use anyhow::bail;
@@ -48,10 +48,10 @@ pub struct Arguments {
     seed: u64,
 }
 
-/// Makes the figures and prints the comparison.
+/// Creates the figures and prints the comparison.
 ///
 /// # Errors
-/// A run failed, a file cannot be written, or a reply was lost or wrong.
+/// Fails if a run failed, if a file cannot be written, or if a reply was lost or wrong.
 pub fn run(paper: &Paper, as_json: bool) -> anyhow::Result<()> {
     match paper {
         Paper::Spv(arguments) => run_spv(arguments, as_json),

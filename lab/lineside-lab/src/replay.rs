@@ -1,4 +1,4 @@
-//! `lineside-lab replay`: sends the frames of a capture through a datapath again.
+//! `lineside-lab replay` sends the frames of a capture through a datapath again.
 
 use crate::demo_chain::demo_store;
 use anyhow::{Context, bail};
@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Lease of the fast path in nanoseconds: one day, longer than any replay.
+/// Lease of the fast path in nanoseconds: one day, which is longer than any replay.
 const LEASE_NS: u64 = 86_400_000_000_000;
 
 /// Send the frames of a capture through the fast path on one datapath as if they had just arrived, and show the verdict
@@ -84,8 +84,8 @@ impl From<Datapath> for DatapathKind {
 /// Replays the capture and prints the results.
 ///
 /// # Errors
-/// The capture or the chain cannot be read. If the capture is damaged in the middle, the results up to there are
-/// printed first.
+/// Fails if the capture or the chain cannot be read. If the capture is damaged in the middle, the command prints the
+/// results up to the damage first.
 pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     let config = config(arguments)?;
     if let (Some(out), Ok(from)) = (&arguments.write, arguments.file.canonicalize())
@@ -159,8 +159,8 @@ fn open(path: &Path) -> anyhow::Result<Reader<BufReader<File>>> {
     Reader::new(BufReader::new(file)).with_context(|| path.display().to_string())
 }
 
-/// Fills the fast path from the chain of the configuration. The fast path answers from that chain while the returned
-/// host exists.
+/// Fills the fast-path table from the chain of the configuration. The fast path answers from that chain as long as the
+/// returned host exists.
 fn fill(config: &SpvConfig, store: &Arc<Store>) -> anyhow::Result<SpvHost> {
     let mut warnings = Vec::new();
     let chain = match config.data() {
@@ -181,7 +181,7 @@ fn fill(config: &SpvConfig, store: &Arc<Store>) -> anyhow::Result<SpvHost> {
     Ok(host)
 }
 
-/// Returns the verdict on a frame in one word, and the reason of a drop.
+/// Returns the name of the verdict on a frame, and the reason if the frame was dropped.
 fn outcome(verdict: Option<FrameVerdict>) -> (&'static str, Option<&'static str>) {
     match verdict {
         None => ("not run", None),

@@ -1,4 +1,4 @@
-//! `lineside-lab soak`: checks replies while the data that they are about changes.
+//! `lineside-lab soak` checks replies while the data that they contain changes.
 
 mod column;
 
@@ -77,7 +77,7 @@ enum Rule {
 }
 
 impl Rule {
-    /// Returns the corresponding rule of `spv`.
+    /// Returns the rule of `spv` that corresponds to this one.
     const fn of_spv(self) -> Option<Sabotage> {
         Some(match self {
             Self::KeepDropped => Sabotage::KeepDropped,
@@ -92,7 +92,7 @@ impl Rule {
     }
 }
 
-/// Returns the service's form of the rule to break.
+/// Returns the rule to break in the form of the service; `known` converts it.
 fn sabotage<T>(rule: Option<Rule>, known: impl Fn(Rule) -> Option<T>) -> Result<Option<T>, Wrong> {
     let known =
         |rule| known(rule).ok_or_else(|| Wrong("--sabotage: this service has no such rule".to_owned()));
@@ -102,7 +102,7 @@ fn sabotage<T>(rule: Option<Rule>, known: impl Fn(Rule) -> Option<T>) -> Result<
 /// Runs the soak and prints the results.
 ///
 /// # Errors
-/// A reply was torn, stale or wrong, or the soak could not run.
+/// Fails if a reply was torn, stale or wrong, or if the soak could not run.
 pub fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     match arguments.service {
         Service::Spv => spv(arguments, as_json),
@@ -110,7 +110,7 @@ pub fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the requested datapaths, each once.
+/// Returns the requested datapaths without repetitions.
 fn datapaths(arguments: &Soak) -> Vec<DatapathKind> {
     let kind = |datapath: &Datapath| match datapath {
         Datapath::Socket => DatapathKind::Socket,

@@ -1,4 +1,4 @@
-//! Runs `lineside-lab demo` as a user does.
+//! Tests that run `lineside-lab demo` as a user does.
 
 use lineside_testkit::{Daemon, RegtestChain, binary};
 use std::process::{Command, Output};
@@ -33,8 +33,8 @@ fn the_demonstration_needs_no_files_and_ends_after_one_round_with_once() {
     assert!(output.status.success(), "{output:?}");
     let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let shown = &said["demonstration"];
-    // The newest 8 of 64 blocks are in the fast path before it serves. The host adds the transactions that were
-    // queried.
+    // The newest 8 of 64 blocks are in the fast-path table before the server starts. The host adds the transactions
+    // that were queried.
     assert_eq!(
         (
             &shown["asked"],

@@ -1,12 +1,12 @@
-//! Runs `lineside-lab papers spv --quick` as a user does: the tables agree with independent formulas, and the plots are
-//! complete.
+//! Tests that run `lineside-lab papers spv --quick` as a user does: the tables agree with independent formulas, and the
+//! plots are complete.
 
 use lineside_testkit::skipped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// A CSV table by column names.
+/// Rows of a CSV table; each maps column names to cells.
 struct Csv(Vec<BTreeMap<String, String>>);
 
 impl Csv {
@@ -48,8 +48,8 @@ fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
         .unwrap_or_else(|_| panic!("{column} is {cell:?} in {row:?}"))
 }
 
-/// Returns the percentage of keys that are lost, by a Poisson distribution of the keys of a set. The program uses a
-/// binomial one.
+/// Returns the percentage of keys that are lost, computed with a Poisson distribution of the keys of a set. The program
+/// uses a binomial distribution.
 fn poisson_lost_percent(keys: f64, lines_log2: i32, ways: u32) -> f64 {
     let sets = 2f64.powi(lines_log2) / f64::from(ways);
     let mean = keys / sets;
@@ -76,7 +76,7 @@ fn check_collisions(folder: &Path) {
         if row["lines_log2"] != "22" {
             continue;
         }
-        // Tolerance of six standard deviations; the number of losses is approximately Poisson-distributed.
+        // The tolerance is six standard deviations; the number of losses is approximately Poisson-distributed.
         let losses = keys * expected / 100.0;
         let room = 100.0 * (6.0 * losses.sqrt() + 3.0) / keys;
         assert!(
@@ -146,7 +146,7 @@ fn check_load(folder: &Path) {
         let roof = number(row, "offered_per_s").min(number(row, "system_replies_per_s"));
         assert_eq!(number(row, "roof_replies_per_s"), roof, "{row:?}");
         assert!((number(row, "link_replies_per_s") - 10e9 / 8.0 / 98.0).abs() < 1.0);
-        // The client never sends faster than its configured rate.
+        // The client must not send faster than its configured rate.
         assert!(
             number(row, "replies_per_s") <= 1.1 * number(row, "offered_per_s"),
             "{row:?}"
@@ -166,7 +166,8 @@ fn check_load(folder: &Path) {
         let rows = table.find(&[("contestant", "xdp + sw"), ("hit_percent", hits)]);
         number(rows[0], "server_us_per_reply")
     };
-    // The purpose of the fast path is to relieve the server. The measured ratio is much larger than this bound of two.
+    // The fast path is meant to relieve the server. The measured ratio is much larger than the factor of two that is
+    // required here.
     assert!(
         server("100") < server("0") / 2.0,
         "{} {}",
@@ -175,7 +176,7 @@ fn check_load(folder: &Path) {
     );
 }
 
-/// Returns the text of every `text` element of an SVG, and checks that its elements are closed in order.
+/// Returns the text of every `text` element of an SVG file, and checks that its elements are closed in the right order.
 fn texts(svg: &str) -> Vec<String> {
     let (mut open, mut texts, mut rest) = (Vec::new(), Vec::new(), svg);
     while let Some((before, after)) = rest.split_once('<') {
@@ -199,7 +200,7 @@ fn texts(svg: &str) -> Vec<String> {
     texts
 }
 
-/// Each plot: number of its figure, its axes, and a part of each series' name.
+/// Expected content of each plot: name of its file, then its title, its axes, and a part of the name of each series.
 const PLOTS: [(&str, &[&str]); 10] = [
     (
         "fig13-collisions",

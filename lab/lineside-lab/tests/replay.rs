@@ -1,4 +1,4 @@
-//! Runs `lineside-lab replay` as a user does.
+//! Tests that run `lineside-lab replay` as a user does.
 
 use lineside_conformance::pcap::{Reader, Record, Writer};
 use lineside_testkit::{DemoChain, binary, skipped};
@@ -26,8 +26,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// Returns a chain store of one block, and a capture that asks for three of the block's transactions and for one
-    /// other.
+    /// Returns a chain store of one block, and a capture with requests for three of the block's transactions and for an
+    /// unknown one.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let block = DemoChain::new(5, 30).next().unwrap();
@@ -175,7 +175,7 @@ fn captures_that_cannot_be_replayed_are_refused_with_the_reason() {
             said(&output)
         );
     }
-    // The capture is not overwritten.
+    // The command must not overwrite the capture.
     let out = scene.text("in.pcap");
     let output = scene.replay("in.pcap", &["--datapath", "socket", "--write", &out]);
     assert_eq!(output.status.code(), Some(1));

@@ -1,4 +1,4 @@
-//! Runs `lineside-lab soak` as a user does.
+//! Tests that run `lineside-lab soak` as a user does.
 
 use std::process::{Command, Output};
 

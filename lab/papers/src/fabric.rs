@@ -20,20 +20,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Row of the paper's table for a number of endorsements.
+/// Row of the paper's table for one number of endorsements.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Paper {
-    /// Endorsements of a transaction.
+    /// Number of endorsements of a transaction.
     pub endorsements: usize,
-    /// "Packet Size \[Bytes\]".
+    /// Value of the column "Packet Size \[Bytes\]".
     pub packet_bytes: u32,
-    /// "Max. Processing Rate \[Gbps\]".
+    /// Value of the column "Max. Processing Rate \[Gbps\]".
     pub gbit_per_s: f64,
-    /// "Max. Processing Rate \[tps\]".
+    /// Value of the column "Max. Processing Rate \[tps\]".
     pub tps: f64,
 }
 
-/// The paper's table.
+/// Rows of the paper's table.
 pub const PAPER: [Paper; 4] = [
     paper(1, 921, 10.6, 1.14e6),
     paper(2, 1_002, 11.1, 1.11e6),
@@ -50,11 +50,12 @@ const fn paper(endorsements: usize, packet_bytes: u32, gbit_per_s: f64, tps: f64
     }
 }
 
-/// Transactions in a block when the endorsements vary.
+/// Number of transactions in a block when the number of endorsements varies.
 const BLOCK: usize = 100;
-/// Endorsements of a transaction when the block size varies.
+/// Number of endorsements of a transaction when the block size varies.
 const ENDORSEMENTS: usize = 2;
-/// Bytes of a datagram on Ethernet in addition to its payload: preamble, headers, checksum and gap, IP, UDP.
+/// Number of bytes that a datagram takes on Ethernet in addition to its payload: preamble, headers, checksum and gap,
+/// IP, UDP.
 const FRAME_BYTES: u64 = 8 + 14 + 4 + 12 + 20 + 8;
 /// Maximum size of a block in bytes.
 const BLOCK_BYTES_MAX: usize = 256 << 20;
@@ -64,15 +65,15 @@ const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Folder for the CSV file; made where it is missing.
+    /// Folder for the CSV file. It is created if it is missing.
     pub out: PathBuf,
     /// Seed of the network and of the blocks.
     pub seed: u64,
     /// Number of transactions of each case.
     pub transactions: u64,
-    /// Rounds of each case; each rate is the median of its rounds.
+    /// Number of rounds of each case; each rate is the median of its rounds.
     pub rounds: usize,
-    /// Block sizes in transactions.
+    /// Block sizes as numbers of transactions.
     pub blocks: Vec<usize>,
 }
 
@@ -88,7 +89,7 @@ impl Options {
         }
     }
 
-    /// Returns the options of a short run, with fewer transactions and sizes.
+    /// Returns the options of a short run, with fewer transactions and fewer block sizes.
     pub fn quick(out: PathBuf) -> Self {
         Self {
             transactions: 2_000,
@@ -102,42 +103,42 @@ impl Options {
 /// Row of the table of results.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
-    /// Endorsements of a transaction.
+    /// Number of endorsements of a transaction.
     pub endorsements: usize,
-    /// Transactions in a block.
+    /// Number of transactions in a block.
     pub block: usize,
-    /// Bytes of a transaction in its block, with its share of the rest of the block.
+    /// Number of bytes of a transaction in its block, including its share of the rest of the block.
     pub block_bytes: f64,
-    /// Bytes of a transaction's packet, without updates of the identity cache.
+    /// Number of bytes of a transaction's packet, without updates of the identity cache.
     pub packet_bytes: f64,
-    /// Bytes saved by the packets, in percent of the bytes of the blocks.
+    /// Bytes that the packets save, as a percentage of the bytes of the blocks.
     pub saved_percent: f64,
-    /// Transactions per second of the sender.
+    /// Rate of the sender in transactions per second.
     pub sender_tps: f64,
-    /// Transactions per second of the receiver.
+    /// Rate of the receiver in transactions per second.
     pub receiver_tps: f64,
-    /// Rate on Ethernet at the receiver's rate, in 10^9 bits per second.
+    /// Data rate on Ethernet that corresponds to the receiver's rate, in 10^9 bits per second.
     pub receiver_gbit_per_s: f64,
     /// The paper's values, if it has this case.
     pub paper: Option<Paper>,
 }
 
-/// Outcome of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The machine.
+    /// Machine on which the run took place.
     pub machine: Machine,
     /// Seed of the blocks.
     pub seed: u64,
     /// Rows for 1 to 4 endorsements, then for the block sizes.
     pub rows: Vec<Row>,
-    /// The file that was written.
+    /// Path of the file that was written.
     pub file: PathBuf,
-    /// Number of blocks that differ from the sent ones after the receiver.
+    /// Number of blocks that differ from the sent ones after they were received.
     pub wrong: u64,
 }
 
-/// Makes the table, and calls `progress` before each case.
+/// Creates the table, and calls `progress` before each case.
 ///
 /// # Errors
 /// The file cannot be written, or no block has packets.
@@ -232,7 +233,8 @@ fn measure(options: &Options, endorsements: usize, block: usize, wrong: &mut u64
     })
 }
 
-/// Returns the packets of all blocks that have some, the sender's counters, and the time that sending took in seconds.
+/// Returns the packets of all blocks that have packets, the counters of the sender, and the time in seconds that
+/// sending took.
 fn send(made: &[(u64, Vec<u8>)]) -> Result<(Vec<Packets>, PaperSent, f64)> {
     let (mut sender, mut all, mut seconds) = (PaperSender::new(), Vec::new(), 0.0);
     for (number, block) in made {
@@ -252,7 +254,7 @@ fn send(made: &[(u64, Vec<u8>)]) -> Result<(Vec<Packets>, PaperSent, f64)> {
     }
 }
 
-/// Returns the number of blocks that are equal to the sent ones, and the time in seconds.
+/// Returns the number of received blocks that equal the sent ones, and the time in seconds.
 fn receive(all: &[Packets]) -> (u64, f64) {
     let mut receiver = PaperReceiver::new(|from| from == HERE, 0, BLOCK_BYTES_MAX);
     let (mut right, mut seconds) = (0, 0.0);
@@ -312,9 +314,10 @@ fn table(rows: &[Row]) -> Table {
 }
 
 impl Summary {
-    /// Returns the failures, one per line.
+    /// Returns descriptions of the failures.
     pub fn failures(&self) -> Vec<String> {
-        let wrong = (self.wrong > 0).then(|| format!("{} blocks differ from the sent ones", self.wrong));
+        let wrong =
+            (self.wrong > 0).then(|| format!("{} received blocks differ from the sent ones", self.wrong));
         wrong.into_iter().collect()
     }
 }
@@ -353,8 +356,8 @@ impl Display for Summary {
 mod tests {
     use super::*;
 
-    /// In a small run, every block is equal to the sent one. With each endorsement a packet grows by less than an
-    /// identity, since identities are removed.
+    /// In a small run, every received block must equal the sent one. Each endorsement must add less than the size of an
+    /// identity to a packet, because the sender removes identities.
     #[test]
     fn each_endorsement_adds_a_signature_to_a_packet() {
         let folder = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ const LEGEND_LINE: i32 = 22;
 /// Maximum number of characters in one line of the legend.
 const LEGEND_CHARACTERS: usize = 34;
 const FONT: &str = "sans-serif";
-/// Colours that readers with any kind of colour vision can distinguish (Okabe and Ito).
+/// Colours that people with any kind of colour vision can distinguish (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -29,16 +29,16 @@ const COLOURS: [RGBColor; 8] = [
 /// Axis of a chart.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// Quantity and unit.
+    /// Label of the axis: quantity and unit.
     pub label: &'static str,
-    /// Spacing of the axis's values.
+    /// Spacing of the values on the axis.
     pub scale: Scale,
 }
 
-/// Spacing of an axis's values.
+/// Spacing of the values on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Linear, from 0, or from the smallest value if that is negative.
+    /// Linear, beginning at 0, or at the smallest value if that is negative.
     Linear,
     /// Logarithmic, with marks at 1, 2 and 5 times the powers of ten.
     Log10,
@@ -49,11 +49,11 @@ pub enum Scale {
 /// Drawing style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Measured values: circles, joined by a line.
+    /// Measured values, drawn as circles that a line joins.
     Measured,
-    /// Measured values: circles alone.
+    /// Measured values, drawn as circles only.
     Points,
-    /// A computed curve: a dashed line.
+    /// Computed curve, drawn as a dashed line.
     Computed,
 }
 
@@ -62,11 +62,11 @@ pub enum Style {
 pub struct Series {
     /// Name in the legend.
     pub name: String,
-    /// Points in the order in which they are joined. A logarithmic axis leaves out values that are not positive.
+    /// Points in the order in which the line joins them. A logarithmic axis omits values that are not positive.
     pub points: Vec<(f64, f64)>,
     /// Drawing style of the points.
     pub style: Style,
-    /// Index of the colour; related series share one.
+    /// Index of the colour. Related series have the same colour.
     pub colour: usize,
 }
 
@@ -214,7 +214,8 @@ impl Axis {
 }
 
 impl Scale {
-    /// Returns the coordinate of a value. The plotter itself supports only powers of ten on a logarithmic axis.
+    /// Returns the coordinate of a value on the axis. The plotting library itself supports only powers of ten on a
+    /// logarithmic axis.
     fn place(self, value: f64) -> f64 {
         match self {
             Self::Linear | Self::Log10 => value,
@@ -222,7 +223,7 @@ impl Scale {
         }
     }
 
-    /// Returns the label of the mark at a coordinate; it is empty where it would crowd the axis.
+    /// Returns the label of the mark at a coordinate. The label is empty where it would be too close to others.
     fn label(self, place: f64) -> String {
         let is_near = |value: f64, to: f64| (value / to - 1.0).abs() < 1e-6;
         match self {
@@ -254,7 +255,7 @@ fn lines(name: &str) -> Vec<String> {
     lines
 }
 
-/// Returns a short label for a value: 250 k and not 250000.
+/// Returns a short label for a value, for example 250 k instead of 250000.
 fn label(value: f64) -> String {
     let (value, unit) = match value.abs() {
         size if size >= 1e6 => (value / 1e6, " M"),

@@ -1,11 +1,11 @@
 //! Figures 13, 16, 18, 19, 20 and 21 of Y. Sakakibara, S. Morishima, K. Nakamura and H. Matsutani, "A Hardware-Based
-//! Caching System on FPGA NIC for Blockchain" (IEICE Transactions 2018, DOI 10.1587/transinf.2017EDP7290), and the load
-//! of the server. Relieving the server is the purpose of the paper's cache; the paper shows the load only by electrical
-//! power.
+//! Caching System on FPGA NIC for Blockchain" (IEICE Transactions 2018, DOI 10.1587/transinf.2017EDP7290), and the
+//! processor load of the server. The paper's cache is meant to relieve the server; the paper shows the server's load
+//! only as electrical power.
 //!
-//! [`collisions`] measures the real fast-path table and needs no rights. All other figures run the contestants of
-//! `lineside-bench` and need root, BPF and two cores. Where those are missing, only figure 13 is made, and
-//! [`Summary::not_measured`] has the reason.
+//! [`collisions`] measures the real fast-path table and needs no special rights. All other figures run the contestants
+//! of `lineside-bench` and need root, BPF and two cores. If these are missing, only figure 13 is created, and
+//! [`Summary::not_measured`] contains the reason.
 
 pub mod collisions;
 mod figures;
@@ -32,7 +32,7 @@ pub struct Options {
     pub out: PathBuf,
     /// Seed of the TXIDs.
     pub seed: u64,
-    /// Rounds of each run; each value is the median of its rounds.
+    /// Number of rounds of each run; each value is the median of its rounds.
     pub rounds: usize,
     /// Length of each run.
     pub duration: Duration,
@@ -70,26 +70,26 @@ impl Options {
     }
 }
 
-/// Outcome of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The machine.
+    /// Machine on which the run took place.
     pub machine: Machine,
     /// Seed of the TXIDs.
     pub seed: u64,
-    /// The paper's values with Lineside's.
+    /// Values of the paper next to those of Lineside.
     pub comparisons: Vec<Comparison>,
     /// Files that were written.
     pub files: Vec<PathBuf>,
-    /// Requests lost in the closed loops of the socket client.
+    /// Number of requests lost in the closed loops of the socket client.
     pub lost: u64,
-    /// Wrong replies.
+    /// Number of wrong replies.
     pub wrong: u64,
-    /// Reason for which only figure 13 was made, if so.
+    /// Reason why only figure 13 was created; `None` if all figures were created.
     pub not_measured: Option<String>,
 }
 
-/// Row of figure 13: one table, with measured values if it was measured.
+/// Row of figure 13 for one table. It has measured values if this table was measured.
 pub(crate) struct CollisionRow {
     line_bits: u32,
     ways: u32,
@@ -99,10 +99,10 @@ pub(crate) struct CollisionRow {
     measured: Option<Collisions>,
 }
 
-/// Makes the figures, and calls `progress` before each step.
+/// Creates the figures, and calls `progress` before each step.
 ///
 /// # Errors
-/// A contestant fails or a file cannot be written. Missing rights are not an error, see [`Summary::not_measured`].
+/// A contestant fails, or a file cannot be written. Missing rights are not an error; see [`Summary::not_measured`].
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summary> {
     let machine = Machine::read();
     fs::create_dir_all(&options.out).map_err(writing(&options.out))?;
@@ -161,17 +161,17 @@ fn collision_rows(options: &Options) -> Result<Vec<CollisionRow>> {
     Ok(rows)
 }
 
-/// Maximum load average of a quiet machine. Above it the report has a warning: on a busy machine, servers lose
-/// processor time and XDP hardly does.
+/// Maximum load average of a quiet machine. Above it the report has a warning, because a busy machine takes processor
+/// time from servers but hardly from XDP.
 const QUIET_LOAD_MAX: f64 = 0.3;
 
 impl Summary {
-    /// Returns a warning if the machine was too busy for valid ratios of a datapath to software.
+    /// Returns a warning if the machine was too busy for valid ratios between a datapath and the software.
     pub fn warning(&self) -> Option<String> {
         let load = self.machine.load_before;
         (load > QUIET_LOAD_MAX).then(|| {
             format!(
-                "the machine was not quiet: load {load} before the run, which servers feel most; ratios to `sw` are \
+                "the machine was not quiet: load average {load} before the run, slowing servers; ratios to `sw` are \
                  too large"
             )
         })

@@ -1,10 +1,10 @@
-//! Tables of text cells, written as CSV (RFC 4180, but with line feeds alone).
+//! Tables of text cells, which are written as CSV (RFC 4180, but with line feeds as line ends).
 
 use crate::error::{Result, writing};
 use std::fs;
 use std::path::Path;
 
-/// A table with named columns.
+/// Table with named columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     columns: Vec<&'static str>,
@@ -23,7 +23,8 @@ impl Table {
     /// Appends a row.
     ///
     /// # Panics
-    /// The row has more or fewer cells than the table has columns. The code that names the columns also makes the rows.
+    /// Panics if the row has more or fewer cells than the table has columns. The code that names the columns also
+    /// creates the rows.
     pub fn push<const CELLS: usize>(&mut self, row: [String; CELLS]) {
         assert_eq!(
             row.len(),
@@ -33,7 +34,7 @@ impl Table {
         self.rows.push(row.into());
     }
 
-    /// Returns the table as CSV; the first line has the column names.
+    /// Returns the table as CSV; the first line contains the column names.
     pub fn to_csv(&self) -> String {
         let mut text = self.columns.join(",") + "\n";
         for row in &self.rows {
@@ -61,7 +62,7 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-/// Returns a number with six significant digits, so that a table keeps small percentages.
+/// Returns a number with six significant digits, so that small percentages remain visible in a table.
 pub fn number(value: f64) -> String {
     if value.abs() < 1e-12 || !value.is_finite() {
         return if value.is_finite() {

@@ -11,7 +11,7 @@ static BUILDING: Mutex<()> = Mutex::new(());
 /// test --workspace` builds it before the tests run; if one package is tested alone, this function builds it.
 ///
 /// # Panics
-/// The program cannot be built.
+/// Panics if the program cannot be built.
 pub fn binary(name: &str) -> PathBuf {
     let _building = BUILDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let test = std::env::current_exe().expect("the path of this test");
@@ -29,11 +29,7 @@ pub fn binary(name: &str) -> PathBuf {
             built.is_ok_and(|status| status.success()),
             "cargo cannot build {name}"
         );
-        assert!(
-            path.exists(),
-            "cargo built {name} elsewhere than {}",
-            path.display()
-        );
+        assert!(path.exists(), "cargo did not build {name} in {}", path.display());
     }
     path
 }

@@ -8,9 +8,9 @@ use std::{fs, io};
 
 const BPFFS: &str = "/sys/fs/bpf";
 
-/// Returns a path for a new folder in a BPF file system that the calling thread and its children see. Prints a line and
-/// returns `None` where there is none. On a machine without a BPF file system, root gets a private one in a mount
-/// namespace that ends with the thread.
+/// Returns a path for a new folder in a BPF file system that the calling thread and its child processes see. If there
+/// is no such file system, prints a line and returns `None`. On a machine without a BPF file system, a process of root
+/// gets a private one, in a mount namespace that ends with the thread.
 pub fn below_bpffs(name: &str) -> Option<PathBuf> {
     let is_there = || {
         let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
@@ -24,17 +24,17 @@ pub fn below_bpffs(name: &str) -> Option<PathBuf> {
     Some(Path::new(BPFFS).join(format!("lineside-test-{}-{name}", std::process::id())))
 }
 
-/// Hides the BPF file system from the calling thread and its children. Returns false and prints the reason if that is
-/// not permitted.
+/// Hides the BPF file system from the calling thread and its child processes. If that is not permitted, prints the
+/// reason and returns false.
 #[must_use]
 pub fn hide_bpffs() -> bool {
     mount_at_bpffs(c"tmpfs")
 }
 
-/// Mounts a file system that only the calling thread and its children see. Returns false and prints the reason if that
-/// is not permitted.
+/// Mounts a file system that only the calling thread and its child processes see. If that is not permitted, prints the
+/// reason and returns false.
 fn mount_at_bpffs(kind: &CStr) -> bool {
-    // SAFETY: the strings end with 0; the call affects only this thread's mount namespace.
+    // SAFETY: the strings end with a zero byte and outlive the calls, which change only this thread's mount namespace.
     let mounted = unsafe {
         let private = libc::MS_REC | libc::MS_PRIVATE;
         libc::unshare(libc::CLONE_NEWNS) == 0

@@ -1,8 +1,8 @@
-//! In-process node that serves Bitcoin Core's interfaces over a chain in memory: the RPC calls that Lineside and
-//! ElectrumX use, REST for blocks, and ZMQ for announcements. It validates nothing; a test or benchmark decides which
-//! chain it has.
+//! Node in this process that serves the interfaces of Bitcoin Core over a chain in memory: the RPC calls that Lineside
+//! and ElectrumX use, REST for blocks, and ZMQ for announcements. The node validates nothing; a test or benchmark
+//! decides which chain it has.
 //!
-//! Formats: Bitcoin Core's help texts of the calls, `doc/REST-interface.md`, `doc/zmq.md`; ZMTP 3.1
+//! Sources of the formats: Bitcoin Core's help texts of the calls, `doc/REST-interface.md`, `doc/zmq.md`; ZMTP 3.1
 //! (rfc.zeromq.org/37).
 
 use crate::DemoBlock;
@@ -14,26 +14,26 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Version that the node reports: 31.0, which ElectrumX 2.0 requires.
+/// Version that the node reports. ElectrumX 2.0 requires 31.0.
 const VERSION: u32 = 310_000;
 
 #[derive(Default)]
 struct State {
     chain: Vec<DemoBlock>,
-    /// Disconnected blocks, which a node still returns.
+    /// Blocks that were disconnected, which a node still returns on request.
     stale: Vec<DemoBlock>,
     open: Vec<TcpStream>,
     subscribers: Vec<TcpStream>,
     /// Number of open connections to the RPC, and number of all connections since the start.
     clients: (usize, usize),
-    /// Hashes of the blocks that were given, in the order of the requests.
+    /// Hashes of the blocks that the node has returned, in the order of the requests.
     given: Vec<[u8; 32]>,
-    /// Authorization header that the RPC requires; `None`: it accepts every call.
+    /// Authorization header that the RPC requires; `None` if it accepts every call.
     authorization: Option<String>,
     ended: bool,
 }
 
-/// The node; it stops when it is dropped.
+/// Running node. It stops when this value is dropped.
 pub struct CoreMini {
     rpc: u16,
     zmq: u16,
@@ -69,23 +69,23 @@ impl CoreMini {
         Ok(Self { rpc, zmq, state })
     }
 
-    /// Returns the URL of the RPC for `--node`.
+    /// Returns the URL of the RPC in the form of the option `--node`.
     pub fn url(&self) -> String {
         format!("bitcoind://lineside:secret@127.0.0.1:{}", self.rpc)
     }
 
-    /// Returns the URL of the RPC in the form that ElectrumX takes.
+    /// Returns the URL of the RPC in the form that ElectrumX accepts.
     pub fn http_url(&self) -> String {
         format!("http://lineside:secret@127.0.0.1:{}/", self.rpc)
     }
 
-    /// Accepts only RPC calls with these credentials, `USER:PASSWORD`.
+    /// Makes the RPC accept only calls with these credentials, given as `USER:PASSWORD`.
     pub fn require(&self, pair: &str) {
         let encoded = base64::prelude::BASE64_STANDARD.encode(pair);
         lock(&self.state).authorization = Some(format!("Basic {encoded}"));
     }
 
-    /// Closes all connections, as a restart does.
+    /// Closes all connections, as a restart of the node does.
     pub fn close_all(&self) {
         for stream in lock(&self.state).open.drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
@@ -102,7 +102,7 @@ impl CoreMini {
     /// Replaces all blocks above `height` by `branch`, and announces its last block.
     ///
     /// # Panics
-    /// The branch is empty.
+    /// Panics if the branch is empty.
     pub fn reorganise(&self, height: u32, branch: Vec<DemoBlock>) {
         let hash = branch.last().expect("a branch has blocks").hash;
         let mut state = lock(&self.state);
@@ -118,12 +118,12 @@ impl CoreMini {
         lock(&self.state).subscribers.len()
     }
 
-    /// Returns the number of connections to the RPC that are open, and of all that there have been.
+    /// Returns the number of open connections to the RPC, and the number of all connections since the start.
     pub fn clients(&self) -> (usize, usize) {
         lock(&self.state).clients
     }
 
-    /// Returns the hashes of the blocks that were given since the last call.
+    /// Returns the hashes of the blocks that the node has returned since the last call.
     pub fn take_given(&self) -> Vec<[u8; 32]> {
         std::mem::take(&mut lock(&self.state).given)
     }
@@ -137,7 +137,7 @@ impl CoreMini {
         hash.reverse();
         let message = [&b"\x01\x09hashblock\x01\x20"[..], &hash, b"\x00\x04\x01\0\0\0"].concat();
         let mut state = lock(&self.state);
-        // A subscriber whose connection is closed is removed.
+        // If the connection of a subscriber is closed, the write fails and the subscriber is removed.
         (state.subscribers).retain_mut(|stream| stream.write_all(&message).is_ok());
     }
 }
@@ -186,7 +186,7 @@ fn listen(
     Ok(port)
 }
 
-/// Completes the handshake with a ZMQ subscriber; `None` if it disconnects before it has subscribed.
+/// Completes the handshake with a ZMQ subscriber. Returns `None` if it disconnects before it has subscribed.
 fn subscribed(mut stream: TcpStream) -> Option<TcpStream> {
     let mut greeting = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1];
     greeting.extend_from_slice(b"NULL");
@@ -195,7 +195,8 @@ fn subscribed(mut stream: TcpStream) -> Option<TcpStream> {
     stream.write_all(&greeting).ok()?;
     let mut theirs = [0; 64];
     stream.read_exact(&mut theirs).ok()?;
-    // READY, then the subscription; each is a byte of flags, a byte of length, and that number of bytes.
+    // The subscriber sends READY and then the subscription. Each consists of a byte of flags, a byte of length, and
+    // this number of bytes.
     for _ in 0..2 {
         let mut head = [0; 2];
         stream.read_exact(&mut head).ok()?;
@@ -221,7 +222,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, zmq: u16) -> Option<()> {
     }
 }
 
-/// Reads the first line, the credentials and the body of a request; `None` at the end of the connection.
+/// Reads the first line, the credentials and the body of a request. Returns `None` at the end of the connection.
 fn read_request(reader: &mut impl BufRead) -> Option<(String, Option<String>, Vec<u8>)> {
     let (mut first, mut authorization, mut length) = (String::new(), None, 0);
     loop {
@@ -293,7 +294,7 @@ fn info(state: &State) -> Value {
     })
 }
 
-/// Returns a hash as nodes print it.
+/// Returns a hash in the form in which nodes print it.
 fn display(hash: &[u8; 32]) -> String {
     let mut shown = *hash;
     shown.reverse();
@@ -310,7 +311,7 @@ impl State {
         self.chain.last().expect("a node has the first block")
     }
 
-    /// Returns a block and its height in the best chain, or height -1 if it is not part of it.
+    /// Returns a block and its height in the best chain; the height is -1 if the block is not part of it.
     fn block(&self, hash: &str) -> Option<(i64, &DemoBlock)> {
         let is_it = |block: &&DemoBlock| display(&block.hash) == hash;
         let best = self.chain.iter().rposition(|block| is_it(&block));

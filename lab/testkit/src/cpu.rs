@@ -1,4 +1,4 @@
-//! CPU of a thread, which an XDP program can observe.
+//! Functions for the CPU that a thread runs on, which an XDP program can observe.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use std::io;
 /// # Errors
 /// Error of the operating system.
 pub fn allowed() -> io::Result<Vec<usize>> {
-    // SAFETY: a set of zeros is an empty set; the kernel fills it.
+    // SAFETY: zeros in all bytes are an empty set, and the kernel writes at most the size that it is given.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
@@ -26,7 +26,7 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 /// # Errors
 /// Error of the operating system.
 pub fn pin(cpu: usize) -> io::Result<()> {
-    // SAFETY: a set of zeros is an empty set, and CPU_SET checks its bounds.
+    // SAFETY: zeros in all bytes are an empty set, and CPU_SET checks the bounds of the set.
     let pinned = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut set);

@@ -6,11 +6,11 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 /// Text of the line that a server prints when it has started.
 const STARTED: &str = "Ctrl-C ends it";
 
-/// Running server; killed when dropped.
+/// Running server. Dropping this value kills it.
 pub struct Daemon {
-    /// The process.
+    /// Process of the server.
     pub child: Child,
-    /// Lines of standard output up to and including the one that says how to end the server.
+    /// Lines of standard output, up to and including the line that says how to end the server.
     pub said: Vec<String>,
     errors: ChildStderr,
 }
@@ -18,13 +18,13 @@ pub struct Daemon {
 impl Daemon {
     /// Starts `command` and waits until the server reports that it serves.
     ///
-    /// The command logs warnings and errors only, because nothing reads its standard error before it ends.
+    /// The command logs only warnings and errors, because its standard error is read only after it has ended.
     ///
     /// # Errors
-    /// Standard error of the command, if it ends before that.
+    /// Returns standard error of the command if the command ends before it serves.
     ///
     /// # Panics
-    /// The output is not UTF-8.
+    /// Panics if the output is not UTF-8.
     pub fn start(command: &mut Command) -> Result<Self, String> {
         let command = command.env("RUST_LOG", "warn").stdout(Stdio::piped());
         let command = command.stderr(Stdio::piped());
@@ -47,9 +47,10 @@ impl Daemon {
     /// Sends `signal`, waits for the process to end, and returns the server's standard error.
     ///
     /// # Panics
-    /// The process cannot be signalled, or its output is not UTF-8.
+    /// Panics if the process cannot be signalled, or if its output is not UTF-8.
     pub fn signal(mut self, signal: i32) -> String {
-        // SAFETY: kill accesses no memory; the process is a child that was not waited for, so its id is not reused.
+        // SAFETY: kill accesses no memory. The process is a child for which nothing has waited yet, so its id is not
+        // reused.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
         self.child.wait().expect("a child can be waited for");
         let mut said = String::new();

@@ -1,4 +1,4 @@
-//! A seeded regtest chain in the real block format, with valid proof of work, for demonstrations and tests.
+//! Seeded regtest chain in the real block format, with valid proof of work, for demonstrations and tests.
 
 use crate::Random;
 use bitcoin::absolute::LockTime;
@@ -18,7 +18,7 @@ const BITS: u32 = 0x207f_ffff;
 /// Generated block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DemoBlock {
-    /// Serialised block, as in a block file and on the network.
+    /// Serialised block, in the form of a block file and of the network.
     pub raw: Vec<u8>,
     /// Block hash, in wire byte order.
     pub hash: [u8; 32],
@@ -60,7 +60,8 @@ pub struct DemoChain {
 }
 
 impl DemoChain {
-    /// Returns a chain that begins with its first block, with `transactions` (at least 1, the coinbase) in each block.
+    /// Returns a chain that begins with its first block. Each block has `transactions` transactions, at least 1 (the
+    /// coinbase).
     pub fn new(seed: u64, transactions: u32) -> DemoChain {
         DemoChain {
             seed,
@@ -84,7 +85,7 @@ impl DemoChain {
     }
 
     /// Adds witnesses to the chain: most payments have one, and the coinbase of each block commits to them. All TXIDs
-    /// except the coinbase's are those of the chain without witnesses.
+    /// except those of coinbases equal the TXIDs of the chain without witnesses.
     #[must_use]
     pub fn with_witness(self) -> DemoChain {
         DemoChain {
@@ -93,7 +94,7 @@ impl DemoChain {
         }
     }
 
-    /// Returns the next block, with the transactions `extra` after its own ones.
+    /// Returns the next block, which contains the transactions `extra` after its own transactions.
     pub fn next_with(&mut self, extra: &[Transaction]) -> DemoBlock {
         let mut txs = vec![self.coinbase()];
         txs.extend((1..self.transactions).map(|position| self.payment(position)));
@@ -107,7 +108,8 @@ impl DemoChain {
         block
     }
 
-    /// Returns a transaction like those in the blocks: one input, one output, unique by seed, height and position.
+    /// Returns a transaction like those in the blocks, with one input and one output. Seed, height and position make it
+    /// unique.
     pub fn payment(&self, position: u32) -> Transaction {
         let mut script = vec![71];
         script.extend(
@@ -134,7 +136,7 @@ impl DemoChain {
         )
     }
 
-    /// Adds a witness to two of three payments, and the commitment to all witnesses to the coinbase (BIP141).
+    /// Adds a witness to two of every three payments, and the commitment to all witnesses to the coinbase (BIP141).
     fn add_witnesses(&self, txs: &mut [Transaction]) {
         let mut reserved = [0; 32];
         reserved[..8].copy_from_slice(&mix(self.seed, self.height, 0, 31).to_le_bytes());
@@ -184,7 +186,7 @@ impl Iterator for DemoChain {
 }
 
 fn one_in_one_out(spent: OutPoint, script: Vec<u8>, value: u64, owner: u64) -> Transaction {
-    // A pay-to-public-key-hash output.
+    // The output pays to a public key hash.
     let mut lock = vec![0x76, 0xa9, 20];
     lock.extend_from_slice(&owner.to_le_bytes());
     lock.extend_from_slice(&[0; 12]);
@@ -221,7 +223,7 @@ fn assemble(prev: BlockHash, height: u32, txs: &[Transaction]) -> DemoBlock {
         bits: CompactTarget::from_consensus(BITS),
         nonce: 0,
     };
-    // Every second hash meets regtest's target, so the nonce never overflows.
+    // Every second hash is below regtest's target, so the nonce never overflows.
     while !header.target().is_met_by(header.block_hash()) {
         header.nonce += 1;
     }
@@ -238,7 +240,7 @@ fn assemble(prev: BlockHash, height: u32, txs: &[Transaction]) -> DemoBlock {
     }
 }
 
-/// Returns a well-mixed 64-bit value of one position in the chain (the finaliser of SplitMix64).
+/// Returns a well-mixed 64-bit value for one position in the chain (the finaliser of SplitMix64).
 fn mix(seed: u64, height: u32, position: u32, word: u32) -> u64 {
     let mut z = Random(seed ^ Random((u64::from(height) << 32) | u64::from(position)).next()).next();
     z = Random(z.wrapping_add(u64::from(word))).next();

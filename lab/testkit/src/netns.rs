@@ -1,5 +1,5 @@
-//! Network namespaces for tests, single or two joined by a veth pair. A thread holds each namespace, so that it ends
-//! with the test even if the test panics.
+//! Network namespaces for tests: single ones, or two that a veth pair joins. A thread holds each namespace, so that the
+//! namespace ends with the test even if the test panics.
 
 use crate::skipped;
 use std::os::fd::AsRawFd;
@@ -9,7 +9,7 @@ use std::thread::{Builder, JoinHandle};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Thread in a network namespace of its own.
+/// Thread that runs in its own network namespace.
 pub struct Namespace {
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -17,24 +17,24 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Creates a namespace. Prints one line and returns `None` where that is not permitted.
+    /// Creates a namespace. If that is not permitted, prints one line and returns `None`.
     pub fn new() -> Option<Self> {
         let (jobs, work) = channel::<Job>();
         let (ready, is_ready) = channel();
-        // The thread has the name of the test, which messages contain.
+        // The thread gets the name of the test, so that messages contain it.
         let test = std::thread::current().name().map(String::from);
         let named = Builder::new().name(test.unwrap_or_default());
         let spawned = named.spawn(move || {
-            // SAFETY: unshare accesses no memory; the new namespace belongs to this thread alone.
+            // SAFETY: unshare accesses no memory, and the new namespace affects only this thread.
             let made = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
-            // SAFETY: gettid has no preconditions.
+            // SAFETY: gettid takes no arguments and cannot fail.
             let thread = unsafe { libc::gettid() };
             let path = format!("/proc/{}/task/{thread}/ns/net", std::process::id());
             ready.send(made.then_some(path)).unwrap();
             work.into_iter().for_each(|job| job());
         });
         let Some(path) = is_ready.recv().unwrap() else {
-            skipped("no right to make network namespaces here (root is needed)");
+            skipped("creating network namespaces needs root rights");
             return None;
         };
         let namespace = Self {
@@ -46,7 +46,7 @@ impl Namespace {
         Some(namespace)
     }
 
-    /// Runs `job` in the namespace and waits for it; a panic in `job` continues in the caller.
+    /// Runs `job` in the namespace and waits for it. A panic in `job` continues in the caller.
     pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (answer, answered) = channel();
         let job = move || {
@@ -60,7 +60,7 @@ impl Namespace {
         }
     }
 
-    /// Runs `ip` with these arguments in the namespace.
+    /// Runs the program `ip` with these arguments in the namespace.
     pub fn ip(&self, words: &str) {
         let line: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let output = self.run(move || Command::new("ip").args(line).output().expect("ip (iproute2)"));
@@ -72,7 +72,7 @@ impl Namespace {
     pub fn spawn<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         let namespace = std::fs::File::open(&self.path).unwrap();
         std::thread::spawn(move || {
-            // SAFETY: the descriptor is an open descriptor of a network namespace.
+            // SAFETY: the descriptor is open and refers to a network namespace; the call affects only this thread.
             assert_eq!(
                 unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) },
                 0
@@ -101,7 +101,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Creates both namespaces. Prints one line and returns `None` where that is not permitted.
+    /// Creates both namespaces. If that is not permitted, prints one line and returns `None`.
     pub fn new() -> Option<Self> {
         let wire = Self {
             client: Namespace::new()?,
@@ -117,8 +117,8 @@ impl Wire {
         self.add('y', 1);
     }
 
-    /// Adds a veth pair whose ends are `letter`0 for host 1, the client, and `letter`1 for host 2, the server, in the
-    /// subnets of `number`.
+    /// Adds a veth pair: the end `letter`0 is for the client, which is host 1, and the end `letter`1 for the server,
+    /// which is host 2. `number` selects the subnets.
     fn add(&self, letter: char, number: u8) {
         let mac = |host| format!("02:00:00:00:0{number}:0{host}");
         self.client.ip(&format!(
@@ -149,15 +149,15 @@ impl Wire {
     }
 }
 
-/// Runs `test` on a thread in a network namespace of its own. Prints one line and returns where that is not permitted.
+/// Runs `test` on a thread in its own network namespace. If that is not permitted, prints one line and returns.
 pub fn alone(test: impl FnOnce() + Send + 'static) {
-    // The thread has the name of the test, which skipped() prints.
+    // The thread gets the name of the test, which `skipped` prints.
     let name = std::thread::current().name().map(String::from);
     let named = Builder::new().name(name.unwrap_or_default());
     let thread = named.spawn(move || {
-        // SAFETY: unshare accesses no memory; the new namespace belongs to this thread alone.
+        // SAFETY: unshare accesses no memory, and the new namespace affects only this thread.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-            skipped("no right to make network namespaces here (root is needed)");
+            skipped("creating network namespaces needs root rights");
             return;
         }
         let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();

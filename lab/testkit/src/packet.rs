@@ -1,4 +1,4 @@
-//! Socket that sends whole Ethernet frames, such as frames with a forged source.
+//! Socket that sends whole Ethernet frames, for example frames with a forged source address.
 
 use std::ffi::CString;
 use std::io;
@@ -11,37 +11,37 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Opens a socket at `interface` in the network namespace of this thread.
+    /// Opens a socket at `interface` in the network namespace of the calling thread.
     ///
     /// # Errors
     /// Error of the operating system, for example if the interface does not exist or the process lacks CAP_NET_RAW.
     pub fn open(interface: &str) -> io::Result<Self> {
-        // SAFETY: socket has no preconditions. Protocol 0: nothing is received.
+        // SAFETY: socket takes no pointers. With protocol 0 the socket receives nothing.
         let descriptor = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) };
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was just opened and is owned by nothing else.
+        // SAFETY: the descriptor was just opened, and no other code owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let name = CString::new(interface)?;
-        // SAFETY: the string ends with zero.
+        // SAFETY: the string ends with a zero byte and outlives the call.
         let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
         if index == 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: zeros are a valid sockaddr_ll.
+        // SAFETY: zeros in all bytes are a valid sockaddr_ll.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_ifindex = index as i32;
         Ok(Self { socket, address })
     }
 
-    /// Sends one frame, Ethernet header first.
+    /// Sends one frame, which begins with the Ethernet header.
     ///
     /// # Errors
     /// Error of the operating system.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        // SAFETY: the descriptor is open, and the buffer and the address outlive the call.
+        // SAFETY: the descriptor is open, and buffer and address outlive the call.
         let sent = unsafe {
             libc::sendto(
                 self.socket.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! Seeded random numbers.
+//! Random numbers that a seed determines.
 
 /// Generator of seeded random numbers: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). The same seed gives the same
 /// numbers on every machine. The numbers are not suitable for secrets.
@@ -42,7 +42,7 @@ impl Random {
     /// Returns one of `values`.
     ///
     /// # Panics
-    /// `values` is empty.
+    /// Panics if `values` is empty.
     pub fn pick<'a, T>(&mut self, values: &'a [T]) -> &'a T {
         &values[self.index(values.len())]
     }
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_sequence_is_splitmix64() {
-        // The first numbers of seed 1234567 in the reference implementation (Vigna, splitmix64.c).
+        // These are the first numbers for the seed 1234567 in the reference implementation (Vigna, splitmix64.c).
         let mut random = Random(1_234_567);
         let first = [random.next(), random.next(), random.next()];
         assert_eq!(

@@ -1,6 +1,6 @@
-//! Regtest chain above Bitcoin's own first block in which every input spends an output of the chain, so that servers
-//! that index outputs (ElectrumX) accept it too. Signatures are missing, since the programs that read the chain do not
-//! check them.
+//! Regtest chain on top of Bitcoin's own first regtest block. Every input spends an output of the chain, so that
+//! servers that index outputs (ElectrumX) accept it, too. The transactions have no signatures, because the programs
+//! that read the chain do not check them.
 
 use crate::{DemoBlock, DemoChain};
 use bitcoin::absolute::LockTime;
@@ -9,12 +9,12 @@ use bitcoin::hashes::Hash;
 use bitcoin::transaction::Version;
 use bitcoin::{Amount, Network, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Witness};
 
-/// Value of each payment and of each other output, in satoshi.
+/// Value in satoshi of each payment and of each other output.
 const VALUE: Amount = Amount::from_sat(100_000);
-/// Script OP_TRUE, which anyone may spend.
+/// Script OP_TRUE. Anyone may spend an output with it.
 const ANYONE: [u8; 1] = [0x51];
 
-/// Tip of a chain that can be extended; a clone extends it as another branch.
+/// Tip of a chain that can be extended. A clone extends the chain by another branch.
 #[derive(Clone, Debug)]
 pub struct RegtestChain {
     seed: u64,
@@ -45,7 +45,7 @@ impl RegtestChain {
         }
     }
 
-    /// Returns this tip with another seed, so that later blocks differ from those without it.
+    /// Returns this tip with another seed, so that its later blocks differ from those of the original.
     #[must_use]
     pub fn branch(&self, seed: u64) -> Self {
         Self { seed, ..self.clone() }
@@ -56,8 +56,8 @@ impl RegtestChain {
         self.height
     }
 
-    /// Makes the next block: the coinbase, a transaction that spends the previous block's coinbase and pays each of
-    /// `scripts`, and `spends` transactions of one input and one output. The first block has only its coinbase.
+    /// Creates the next block: the coinbase, a transaction that spends the previous block's coinbase and pays each of
+    /// `scripts`, and `spends` transactions with one input and one output. The first block has only its coinbase.
     pub fn next(&mut self, scripts: &[ScriptBuf], spends: u32) -> DemoBlock {
         let mut demo = DemoChain::branch(self.seed, 1, self.tip, self.height + 1);
         let more = match self.coinbase {
@@ -97,7 +97,7 @@ fn transaction(spent: OutPoint, scripts: Vec<ScriptBuf>) -> Transaction {
         lock_time: LockTime::ZERO,
         input: vec![TxIn {
             previous_output: spent,
-            // No signature, but long enough that no transaction has 64 bytes.
+            // The script contains no signature, but its length ensures that no transaction has 64 bytes.
             script_sig: ScriptBuf::from_bytes([&[40][..], &[7; 40]].concat()),
             sequence: Sequence::MAX,
             witness: Witness::new(),

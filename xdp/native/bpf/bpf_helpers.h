@@ -22,7 +22,7 @@ __u64 ls_native_now_ns(void);
 #define bpf_get_smp_processor_id() 0
 #define bpf_map_lookup_elem(MAP, KEY) ls_native_lookup(MAP, KEY)
 #define bpf_ktime_get_coarse_ns() ls_native_now_ns()
-/* A tick of the coarse clock at 250 Hz. */
+/* One tick of the coarse clock is 4 ms, as on a kernel with 250 Hz. */
 #define bpf_jiffies64() (ls_native_now_ns() / 4000000)
 
 static inline long bpf_loop(__u32 count, long (*callback)(__u32 index, void *context), void *context, __u64 flags)
@@ -35,7 +35,7 @@ static inline long bpf_loop(__u32 count, long (*callback)(__u32 index, void *con
 	return done;
 }
 
-/* For frames in one piece whose addresses in struct xdp_md are below 4 GiB. */
+/* These two work on frames in one piece whose addresses in struct xdp_md are below 4 GiB. */
 #define bpf_xdp_load_bytes(CTX, OFFSET, TO, BYTES) ls_native_load((CTX)->data, (CTX)->data_end, OFFSET, TO, BYTES)
 #define bpf_xdp_store_bytes(CTX, OFFSET, FROM, BYTES) ls_native_store((CTX)->data, (CTX)->data_end, OFFSET, FROM, BYTES)
 

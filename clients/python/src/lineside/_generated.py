@@ -30,15 +30,15 @@ NATIVE_REPLY_BIT: Final = 0x80
 class NativeHeader(NamedTuple):
     """Header of every native packet."""
 
-    #: 0x4c53, "LS"
+    #: magic number 0x4c53 ("LS")
     magic: int = 0
-    #: 1
+    #: version of the format, 1
     version: int = 0
     #: operation; bit 7 is set in replies
     op: int = 0
-    #: request: 0; reply: status code
+    #: 0 in a request; status code in a reply
     status: int = 0
-    #: bytes after this header
+    #: number of bytes after this header
     length: int = 0
     #: chosen by the client and returned in the reply
     request_id: int = 0
@@ -51,20 +51,20 @@ class Status(Code):
     """Status of a native reply."""
 
     OK = 0, "done"
-    UNKNOWN = 1, "no connected block holds it; no such row"
+    UNKNOWN = 1, "not found: no connected block holds the transaction, or there is no such row"
     BAD_REQUEST = 2, "wrong length, unknown operation, or padding that is not zero"
     BUSY = 3, "the host's queue is full: try again later"
     UNSUPPORTED_VERSION = 4, "this server does not support the header's version"
     NO_SESSION = 5, "no such session, or a wrong token"
-    SEQUENCE = 6, "not the session's next sequence number; the reply has the expected one"
-    REUSED = 7, "the session's last sequence number with another body"
+    SEQUENCE = 6, "wrong sequence number: the reply has the one that the session expects next"
+    REUSED = 7, "the request has the session's last sequence number, but another body"
     UNAUTHORISED = 8, "the sender may not do this, or has not signed it"
     NO_ROOM = 9, "nothing can be written: the disk or memory is full, or writing has ended after an error"
     OUTCOME_UNKNOWN = 10, "the change may or may not have been executed: its outcome is not known"
     UNKNOWN_FAMILY = 11, "the table has no such column family"
     START_BEHIND_STOP = 12, "the scan's start key is above its stop key"
     NOT_A_NUMBER = 13, "cannot increment: the cell value is not 8 bytes"
-    TOO_LONG = 14, "too long for a packet; the reply has the length. For a change: longer than a cell may be"
+    TOO_LONG = 14, "too long for a packet (the reply has the length), or a change would make a cell too long"
     NOT_KEPT = 15, "the server does not keep the data that this operation needs"
     NO_COMMITMENT = 16, "the transaction's block commits to no witnesses"
 
@@ -73,17 +73,17 @@ class Status(Code):
 
 #: Default UDP port; that of gRPC is the TCP port with this number.
 SPV_PORT: Final = 7701
-#: Bytes of the paper's request: a TXID in wire byte order, which is the reverse of that in explorers.
+#: Bytes of the paper's request: a TXID in wire byte order, the reverse of the order in block explorers.
 SPV_PAPER_REQUEST_BYTES: Final = 32
 #: Bytes of the paper's reply: a Merkle root in wire byte order; zeros if the TXID is unknown.
 SPV_PAPER_REPLY_BYTES: Final = 32
-#: Height of a block whose parents are unknown (--detached).
+#: Value for the height of a block whose parents are unknown (`spv import --detached`).
 SPV_HEIGHT_UNKNOWN: Final = 0xffffffff
-#: Maximum number of items in a `roots` packet: 1,208 bytes.
+#: Maximum number of items in a `roots` packet, which then has 1,208 bytes.
 SPV_ROOTS_MAX: Final = 16
 #: Maximum number of hashes in a `proof` packet: the path of a block of 16,384 transactions, 600 bytes.
 SPV_PROOF_DEPTH_MAX: Final = 14
-#: Maximum number of headers in a `headers` packet: 1,184 bytes.
+#: Maximum number of headers in a `headers` packet, which then has 1,184 bytes.
 SPV_HEADERS_MAX: Final = 14
 #: Maximum bytes after witness_reply in a `witness_proof` packet: 1,452 bytes with both headers.
 SPV_WITNESS_ROOM_MAX: Final = 1236
@@ -106,11 +106,11 @@ class RootReply(NamedTuple):
     root: bytes = bytes(32)
     #: hash of the block's header, wire byte order
     block_hash: bytes = bytes(32)
-    #: hash of the best block when this was answered
+    #: hash of the best block at the time of the reply
     tip_hash: bytes = bytes(32)
     #: height of the block; 0xffffffff: unknown
     height: int = 0
-    #: height of the best block
+    #: height of the best block at the time of the reply
     tip_height: int = 0
 
 
@@ -120,11 +120,11 @@ ROOT_REPLY: Final = Struct(">32s32s32sII")
 class RootsHead(NamedTuple):
     """Header of the body of `roots`, with the tip at which all items were valid."""
 
-    #: request: zeros; reply: hash of the best block when this was answered
+    #: request: zeros; reply: hash of the best block at the time of the reply
     tip_hash: bytes = bytes(32)
     #: request: 0; reply: height of the best block
     tip_height: int = 0
-    #: items that follow: 1 to 16
+    #: number of items that follow: 1 to 16
     count: int = 0  # type: ignore[assignment]
 
 
@@ -132,7 +132,7 @@ ROOTS_HEAD: Final = Struct(">32sII")
 
 
 class RootItem(NamedTuple):
-    """Position of one transaction of `roots`; zeros except for the status if it is unknown."""
+    """Position of one transaction in `roots`. If the TXID is unknown, all fields but the status are zero."""
 
     #: Merkle root of the block (the request has the TXID here)
     root: bytes = bytes(32)
@@ -148,7 +148,7 @@ ROOT_ITEM: Final = Struct(">32s32sII")
 
 
 class ProofReply(NamedTuple):
-    """Unknown: zeros except for the tip. Too long: zeros except for transactions and depth."""
+    """Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth are set."""
 
     #: the block's header, wire byte order (the request has the TXID here)
     header: bytes = bytes(80)
@@ -160,11 +160,11 @@ class ProofReply(NamedTuple):
     index: int = 0  # type: ignore[assignment]
     #: number of hashes that follow
     depth: int = 0
-    #: hash of the best block when this was answered
+    #: hash of the best block at the time of the reply
     tip_hash: bytes = bytes(32)
-    #: height of the best block
+    #: height of the best block at the time of the reply
     tip_height: int = 0
-    #: zero
+    #: reserved: zero
     reserved: int = 0
 
 
@@ -172,7 +172,7 @@ PROOF_REPLY: Final = Struct(">80sIIII32sII")
 
 
 class WitnessReply(NamedTuple):
-    """Unknown: zeros but the tip. Too long: zeros but transactions, depth, coinbase_bytes."""
+    """Header of a witness proof. Unknown: only the tip is set. Too long: transactions, depth, coinbase_bytes."""
 
     #: the block's header, wire byte order (the request has the TXID here)
     header: bytes = bytes(80)
@@ -184,13 +184,13 @@ class WitnessReply(NamedTuple):
     index: int = 0  # type: ignore[assignment]
     #: number of hashes in each of the two paths that follow
     depth: int = 0
-    #: hash of the best block when this was answered
+    #: hash of the best block at the time of the reply
     tip_hash: bytes = bytes(32)
-    #: height of the best block
+    #: height of the best block at the time of the reply
     tip_height: int = 0
-    #: bytes of the coinbase without its witness; too long: the room needed is 64 * depth more
+    #: bytes of the coinbase without its witness; too long: 64 * depth more bytes are needed
     coinbase_bytes: int = 0
-    #: WTXID of the transaction, wire byte order; of a coinbase, zeros
+    #: WTXID of the transaction, wire byte order; zeros for a coinbase
     wtxid: bytes = bytes(32)
     #: the witness reserved value: the only item in the witness of the coinbase (BIP141)
     witness_reserved: bytes = bytes(32)
@@ -200,17 +200,17 @@ WITNESS_REPLY: Final = Struct(">80sIIII32sII32s32s")
 
 
 class HeadersHead(NamedTuple):
-    """Header of a reply to `headers`: fewer than requested if the chain ends there."""
+    """Header of a reply to `headers`, which has fewer headers than requested if the chain ends."""
 
-    #: hash of the best block when this was answered
+    #: hash of the best block at the time of the reply
     tip_hash: bytes = bytes(32)
-    #: height of the best block
+    #: height of the best block at the time of the reply
     tip_height: int = 0
     #: height of the first header, as requested
     start: int = 0
     #: number of headers that follow
     count: int = 0  # type: ignore[assignment]
-    #: zero
+    #: reserved: zero
     reserved: int = 0
 
 
@@ -225,7 +225,7 @@ TRANSFER_PORT: Final = 7702
 TRANSFER_PAPER_BYTES_MIN: Final = 20
 #: Bytes of the paper's packet with padding to a frame of 64 bytes.
 TRANSFER_PAPER_BYTES_MAX: Final = 22
-#: Bit of Command in a refusal, whose Amount is the code.
+#: Bit that is set in the field Command of a refusal; Amount is then the result code.
 TRANSFER_PAPER_REFUSED: Final = 0x80000000
 #: CREATE: creates the account Source with the balance Amount.
 TRANSFER_COMMAND_CREATE: Final = 1
@@ -239,7 +239,7 @@ TRANSFER_COMMAND_REFER: Final = 4
 TRANSFER_COMMAND_FREEZE: Final = 5
 #: UNFREEZE: ends FREEZE. Native format only.
 TRANSFER_COMMAND_UNFREEZE: Final = 6
-#: Contract code of TRANSFER: immediate.
+#: Contract code of TRANSFER: the amount is transferred at once.
 TRANSFER_CONTRACT_PLAIN: Final = 0
 #: Contract code of TRANSFER: Amount is reserved until it is posted, voided or expires; `uuid` names it.
 TRANSFER_CONTRACT_PENDING: Final = 1
@@ -247,29 +247,31 @@ TRANSFER_CONTRACT_PENDING: Final = 1
 TRANSFER_CONTRACT_POST: Final = 2
 #: Contract code of TRANSFER: cancels the pending transfer `uuid`.
 TRANSFER_CONTRACT_VOID: Final = 3
-#: Flag of an operation: it is linked with the next one, and both are executed or none.
+#: Flag of an operation that is linked with the next one: either both are executed or neither.
 TRANSFER_FLAG_LINKED: Final = 1
-#: Curve of a signed packet: P-256.
+#: Flag of an operation: `uuid` is its idempotency key, so that a repetition gets the first outcome and changes nothing.
+TRANSFER_FLAG_KEYED: Final = 2
+#: Number of the curve P-256 in a signed packet.
 TRANSFER_CURVE_P256: Final = 1
-#: Curve of a signed packet: secp256k1.
+#: Number of the curve secp256k1 in a signed packet.
 TRANSFER_CURVE_SECP256K1: Final = 2
 #: Maximum number of operations in a packet that the fast path executes; larger packets go to the host.
 TRANSFER_LINE_OPERATIONS_MAX: Final = 4
-#: Maximum number of operations in a packet, by the header's length field. 16 fit into a datagram.
+#: Maximum number of operations in a packet, given by the header's length field. A datagram holds 16.
 TRANSFER_OPERATIONS_MAX: Final = 744
-#: Maximum number of accounts in one `refer` packet: 1,416 bytes.
+#: Maximum number of accounts in one `refer` packet, which then has 1,416 bytes.
 TRANSFER_REFER_MAX: Final = 29
-#: Durability in replies: the operation was on the disk before the reply was sent.
+#: Durability in a reply: the operation was on the disk before the reply was sent.
 TRANSFER_DURABLE: Final = 1
-#: Durability in replies: executed, and on the disk within a bounded delay.
+#: Durability in a reply: the operation is executed and will be on the disk within a bounded delay.
 TRANSFER_EXPRESS: Final = 2
-#: Number of cells in which an account may be.
+#: Number of cells of a bucket. An account is in a cell of one of two buckets.
 TRANSFER_BUCKET_CELLS: Final = 4
-#: Flag of a cell: it has an account. Never cleared.
+#: Flag of a cell that has an account. It is never cleared.
 TRANSFER_CELL_VALID: Final = 1
-#: Flag of a cell: the account is frozen.
+#: Flag of a cell whose account is frozen.
 TRANSFER_CELL_FROZEN: Final = 2
-#: Flag of a cell: the host is changing the account; the fast path only reads it.
+#: Flag of a cell whose account the host is changing. The fast path then only reads the account.
 TRANSFER_CELL_CLAIMED: Final = 4
 #: Maximum number of address ranges that may CREATE, ISSUE, FREEZE and UNFREEZE.
 TRANSFER_ISSUERS_MAX: Final = 8
@@ -287,15 +289,15 @@ class TransferCode(Code):
     DONE = 0, "done"
     UNKNOWN_ACCOUNT = 1, "no such account"
     ACCOUNT_EXISTS = 2, "the account exists already"
-    INSUFFICIENT_BALANCE = 3, "insufficient funds: the source's balance without pending amounts is lower"
+    INSUFFICIENT_FUNDS = 3, "insufficient funds: the source's balance without pending amounts is lower"
     OVERFLOW = 4, "a balance, including pending transfers to it, would exceed its format"
     SAME_ACCOUNT = 5, "source and destination are the same"
     STORE_FULL = 6, "the limit of accounts or pending transfers is reached"
-    STALE_ID = 7, "transaction id below the source's last one"
+    STALE_ID = 7, "the transaction id is below the last one of the source account"
     BUSY = 8, "busy, not executed: try again"
     FROZEN = 9, "source or destination is frozen"
-    BAD_COMMAND = 10, "unknown command, contract or flag; a transfer of 0; or a field that must (not) be 0"
-    ID_REUSED = 11, "the source's last transaction id with another body"
+    BAD_COMMAND = 10, "unknown command, contract or flag; a transfer of 0; or a value that is not allowed"
+    ID_REUSED = 11, "the request has the last transaction id of the source account, or a known idempotency key, but another body"
     UNAUTHORISED = 12, "the sender may not do this, or has not signed it"
     LINKED_FAILED = 13, "not executed, because a linked operation was refused"
     UNKNOWN_PENDING = 14, "no pending transfer with this uuid between these accounts, or it has ended"
@@ -303,15 +305,15 @@ class TransferCode(Code):
 
 
 class PaperTransfer(NamedTuple):
-    """Packet of the paper (its Table II)."""
+    """Packet in the paper's format (Table II of the paper)."""
 
     #: 1 CREATE, 2 ISSUE, 3 TRANSFER, 4 REFER; bit 31: refused
     command: int = 0
-    #: above the source's last one; 0: sent once, never repeated
+    #: above the last id of the source account; 0: the request is sent once and never repeated
     transaction_id: int = 0
     #: Source ID
     source: int = 0
-    #: Destination ID; only of TRANSFER
+    #: Destination ID; used only by TRANSFER
     destination: int = 0
     #: request: amount; reply: balance of Source after the operation, or the code
     amount: int = 0
@@ -323,9 +325,9 @@ PAPER_TRANSFER: Final = Struct(">IIIII")
 class ExecuteHead(NamedTuple):
     """Header of the body of `execute`: session and sequence number of the packet."""
 
-    #: secret token of the session
+    #: secret token of the session, which authenticates its packets
     token: int = 0
-    #: last sequence number of the session plus 1; reply to another one: the expected one
+    #: last sequence number of the session plus 1; in the refusal of another number: the expected one
     sequence: int = 0
     #: slot number of the session
     slot: int = 0
@@ -339,17 +341,17 @@ EXECUTE_HEAD: Final = Struct(">QQIHH")
 
 
 class SignedHead(NamedTuple):
-    """Header of `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and what follows."""
+    """Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after this header."""
 
     #: 1: P-256, 2: secp256k1
     curve: int = 0
-    #: 2 if the key's y is even, 3 if it is odd
+    #: 2 if the y coordinate of the public key is even, 3 if it is odd
     key_prefix: int = 0
-    #: zero
+    #: reserved: zero
     reserved: int = 0
-    #: zero
+    #: reserved: zero
     reserved_2: int = 0
-    #: x of the key, big-endian
+    #: x coordinate of the public key, big-endian
     key_x: bytes = bytes(32)
     #: r of the signature, big-endian
     r: bytes = bytes(32)
@@ -361,31 +363,33 @@ SIGNED_HEAD: Final = Struct(">BBHI32s32s32s")
 
 
 class Operation(NamedTuple):
-    """Operation, and its outcome."""
+    """Operation in a request, with its outcome in the reply."""
 
     #: 1 CREATE, 2 ISSUE, 3 TRANSFER, 5 FREEZE, 6 UNFREEZE
     command: int = 0
-    #: 1: linked with the next one
+    #: 1: the operation is linked with the next one; 2: `uuid` is its idempotency key; 3: both
     flags: int = 0
     #: request: 0; reply: code of the outcome
     code: int = 0
     #: 0 plain, 1 pending, 2 post, 3 void
     contract: int = 0
-    #: account that pays, is created or is affected
+    #: account that pays, is created, gets an amount (ISSUE), or is frozen or unfrozen
     source: bytes = bytes(16)
     #: TRANSFER: account that is paid; CREATE: fingerprint of the owner's key, or 0; else 0
     destination: bytes = bytes(16)
     #: request: amount; reply: balance of the source after the operation
     amount: int = 0
-    #: request: 0; reply: number of the operation in the ledger, or 0 if it has none yet
+    #: request: 0; reply: number of the operation in the ledger, or 0 if it has none yet; of a repetition, the first
+    #: one's
     number: int = 0
-    #: time of the client's clock; stored, not used
+    #: time of the client's clock, which the server stores and does not use
     timestamp: int = 0
-    #: client's id of the operation; names a pending transfer
+    #: id of the operation, chosen by the client; it identifies a pending transfer, and is the idempotency key if
+    #: `flags` says so
     uuid: bytes = bytes(16)
-    #: for the client; stored, not used
+    #: value chosen by the client, which the server stores and does not use
     nonce: int = 0
-    #: pending: seconds until it expires, 0: never; else 0
+    #: pending transfer: seconds until it expires, 0: never; other operations: 0
     timeout_s: int = 0
 
 
@@ -399,7 +403,7 @@ class ReferHead(NamedTuple):
     count: int = 0  # type: ignore[assignment]
     #: request: 0; reply: 1 durable, 2 express
     durability: int = 0
-    #: zero
+    #: reserved: zero
     reserved: int = 0
 
 
@@ -421,7 +425,7 @@ class BalanceItem(NamedTuple):
     code: int = 0
     #: 1: frozen
     frozen: int = 0
-    #: zero
+    #: reserved: zero
     reserved: int = 0
 
 
@@ -429,11 +433,11 @@ BALANCE_ITEM: Final = Struct(">16sQQQHHI")
 
 
 class SessionBody(NamedTuple):
-    """Session that is opened, closed or queried."""
+    """Session that a client opens, closes or queries: body of the request and of the reply."""
 
     #: proof that the client receives packets at its address
     challenge: bytes = bytes(16)
-    #: secret token of the session
+    #: secret token of the session, which authenticates its packets
     token: int = 0
     #: next sequence number
     sequence: int = 0
@@ -456,7 +460,7 @@ COLUMN_PAPER_KEY_BYTES: Final = 4
 COLUMN_PAPER_NAME_BYTES: Final = 9
 #: Bytes of a value in the paper's format, padded with zeros.
 COLUMN_PAPER_VALUE_BYTES: Final = 18
-#: Bytes of `get`, key, name; further bytes are zeros. Also those of `put` before its value.
+#: Bytes of a `get`: `get`, key, name; further bytes are zeros. A `put` has the same bytes before its value.
 COLUMN_PAPER_GET_BYTES: Final = 16
 #: Bytes of `sc1`, startRow, name, stopRow (inclusive); further bytes are zeros.
 COLUMN_PAPER_SCAN_BYTES: Final = 20
@@ -464,11 +468,11 @@ COLUMN_PAPER_SCAN_BYTES: Final = 20
 COLUMN_PAPER_GET_REPLY_BYTES: Final = 19
 #: Bytes of one row of a reply to `sc1`, after status and number of rows: key, value.
 COLUMN_PAPER_ROW_BYTES: Final = 22
-#: First byte of a reply to `get` and `sc1`: found.
+#: First byte of a reply to `get` and `sc1` if a row was found.
 COLUMN_PAPER_FOUND: Final = 0
-#: First byte of a reply to `get` and `sc1`: no such row, no row in the range, or startRow above stopRow.
+#: First byte of a reply to `get` and `sc1` if there is no row, or if startRow is above stopRow.
 COLUMN_PAPER_NO_ROW: Final = 1
-#: First byte of a reply to `sc1`: the range has more rows than fit.
+#: First byte of a reply to `sc1` if the range has more rows than fit the reply.
 COLUMN_PAPER_MORE: Final = 2
 #: Maximum bytes of a row key in a packet.
 COLUMN_KEY_BYTES_MAX: Final = 64
@@ -488,29 +492,29 @@ COLUMN_FLAG_ABSENT: Final = 8
 COLUMN_SOURCE_FASTPATH: Final = 1
 #: Source of a reply: the host.
 COLUMN_SOURCE_HOST: Final = 2
-#: Flag of a reply: it may be stale, because the fast path gets no notifications of other clients' changes.
+#: Flag of a reply that may be stale, because the fast path is not notified of other clients' changes.
 COLUMN_REPLY_MAY_BE_STALE: Final = 1
-#: Flag of a reply to `scan`: it ended at the limit or for lack of room; more rows may follow.
+#: Flag of a reply to `scan` that ended at the limit or because the packet is full; more rows may follow.
 COLUMN_REPLY_MORE: Final = 2
 #: Flag of a reply to `check_and_put`: the condition was false.
 COLUMN_REPLY_NOT_APPLIED: Final = 4
-#: Flag of a reply: a row in it is omitted, because it is longer than a packet.
+#: Flag of a reply in which a row is left out because it is longer than a packet.
 COLUMN_REPLY_LEFT_OUT: Final = 8
 #: Bit of a row's `column`: the row's cells do not fit into a packet; this column has the longest value.
 COLUMN_ROW_LEFT_OUT: Final = 0x80
-#: Bit next to it: the key is above 255 bytes and truncated; rows with this prefix cannot be returned.
+#: Bit of a row's `column`: the key has more than 255 bytes and is truncated; such rows cannot be returned.
 COLUMN_ROW_CUT_KEY: Final = 0x40
 #: First bytes of a notification between a server of the table and Lineside: "LSCN".
 COLUMN_NOTICE_MAGIC: Final = 0x4c53434e
-#: Default UDP port of a server's coprocessor, which grants leases.
+#: Default UDP port of the coprocessor in a server of HBase, which grants leases.
 COLUMN_NOTICE_PORT: Final = 7706
 #: Default UDP port on which Lineside receives notifications of changes.
 COLUMN_NOTIFY_PORT: Final = 7707
-#: Maximum bytes of a notification, which avoids fragmentation.
+#: Maximum bytes of a notification; longer ones could be fragmented.
 COLUMN_NOTICE_BYTES_MAX: Final = 1400
 #: Bytes of the tag after every notification: truncated HMAC-SHA256 over all bytes before it.
 COLUMN_NOTICE_TAG_BYTES: Final = 16
-#: Minimum bytes of the key of the tags.
+#: Minimum bytes of the secret key with which the tags are computed.
 COLUMN_NOTICE_KEY_BYTES_MIN: Final = 32
 #: Kind of a notification to Lineside: a change begins; it must be acknowledged.
 COLUMN_NOTICE_PRE: Final = 1
@@ -536,13 +540,13 @@ COLUMN_PAGES_MAX: Final = 4096
 COLUMN_SERVERS_MAX: Final = 64
 #: Maximum number of address ranges whose changes make the fast path invalidate a block.
 COLUMN_RANGES_MAX: Final = 8
-#: Flag of a block: a row in it may have changed.
+#: Flag of a block in which a row may have changed since it was filled.
 COLUMN_BLOCK_INVALID: Final = 1
-#: Flag of a block: the next block in order begins at its end.
+#: Flag of a block at whose end the next block in key order begins.
 COLUMN_BLOCK_CONTINUES: Final = 2
-#: Head of unused entries in tops and pages: above every key's.
+#: Head of unused entries in tops and pages, which is above the head of every key.
 COLUMN_NO_HEAD: Final = 0x8000000000000000
-#: Head of unused entries in a block: not below any key's.
+#: Head of unused entries in a block, which is not below the head of any key.
 COLUMN_NO_ROW_HEAD: Final = 0x7fffffffffffffff
 #: Length of the high key of a block that extends to the table's end.
 COLUMN_NO_END: Final = 0xff
@@ -561,7 +565,7 @@ class ColumnCode(Code):
     """Outcome of an operation of `column`."""
 
     DONE = 0, "done"
-    EMPTY_VALUE = 1, "there is no value"
+    EMPTY_VALUE = 1, "the request has no value: an empty value cannot be stored in this format"
     UNAUTHORISED = 2, "the sender may not do this"
     UNKNOWN_COLUMN = 3, "the table has no such column family"
     NO_TABLE = 4, "the table is not reachable, or does not accept the change now"
@@ -575,21 +579,21 @@ class ColumnHead(NamedTuple):
     flags: int = 0
     #: bytes of the key, or of the start key (0: from the first row)
     start_bytes: int = 0
-    #: `scan`: bytes of the stop key (0: to the last row); else 0
+    #: `scan`: bytes of the stop key (0: to the last row); other requests: 0
     stop_bytes: int = 0
     #: number of names that follow: at least 1; exactly 1 except for `get` and `scan`
     columns: int = 0
-    #: `scan`: maximum number of rows, 0: as many as fit; else 0
+    #: `scan`: maximum number of rows, 0: as many as fit; other requests: 0
     limit: int = 0
     #: bytes of the value; 0 if there is none
     value_bytes: int = 0
-    #: `check_and_put`: bytes of the expected value; else 0
+    #: `check_and_put`: bytes of the expected value; other requests: 0
     expected_bytes: int = 0
-    #: zero
+    #: reserved: zero
     reserved: int = 0
     #: changes: slot number of the session, or 0
     slot: int = 0
-    #: changes: secret token of the session; 0: none, for a trusted sender
+    #: changes: secret token of the session; 0: without a session, for a trusted sender
     token: int = 0
     #: changes: in a session, the last nonce plus 1; without a session 0, or a new number
     nonce: int = 0
@@ -607,11 +611,11 @@ class ColumnReply(NamedTuple):
     flags: int = 0
     #: number of rows that follow
     rows: int = 0
-    #: zero
+    #: reserved: zero
     reserved: int = 0
-    #: newest timestamp of the rows, ms since 1970; 0 without rows
+    #: newest timestamp of the rows in ms since 1970; 0 if there are no rows
     version_ms: int = 0
-    #: zero
+    #: reserved: zero
     reserved_2: int = 0
 
 
@@ -623,9 +627,9 @@ class ColumnRow(NamedTuple):
 
     #: bytes of the key
     key_bytes: int = 0
-    #: index of the name in the request; 0x80: omitted, 0x40: its key is truncated too
+    #: index of the column in the request; bit 0x80: row left out, bit 0x40: its key is truncated
     column: int = 0
-    #: bytes of the value; if omitted: 8, and the value is its length
+    #: bytes of the value; row left out: 8, and the value is the length of the longest value
     value_bytes: int = 0
 
 
@@ -633,7 +637,7 @@ COLUMN_ROW: Final = Struct(">BBH")
 
 
 class ColumnSession(NamedTuple):
-    """Session that is opened."""
+    """Session that a client opens: body of the request and of the reply."""
 
     #: proof that the client receives packets at its address
     challenge: bytes = bytes(16)
@@ -643,7 +647,7 @@ class ColumnSession(NamedTuple):
     slot: int = 0
     #: reply: seconds for which the challenge, or the session, is valid
     lease_s: int = 0
-    #: zero
+    #: reserved: zero
     reserved: int = 0
 
 
@@ -667,27 +671,27 @@ class ColumnNotice(NamedTuple):
     magic: int = 0
     #: 1 pre, 2 post, 3 ask, 4 grant, 5 ack
     kind: int = 0
-    #: `pre`: 1 range, 2 opened; else 0
+    #: `pre`: 1 the keys are a range, 2 a region was opened; other kinds: 0
     flags: int = 0
-    #: `pre`: number of keys that follow; else 0
+    #: `pre`: number of keys that follow; other kinds: 0
     keys: int = 0
     #: hash of the server's name; `ask`: 0
     server: int = 0
     #: the server's number of this subscriber and table, which increases with every start; `ask`: 0
     epoch: int = 0
-    #: `pre`, `ack`: number of the change; `grant`: of the next change; else 0
+    #: `pre`, `ack`: number of the change; `grant`: number of the next change; other kinds: 0
     number: int = 0
-    #: lowest number in progress, or the next one; `ask`, `ack`: 0
+    #: lowest number of a change in progress, otherwise the next number; `ask`, `ack`: 0
     oldest_open: int = 0
-    #: `ask`: random; `grant`: that of the `ask`; else 0
+    #: `ask`: random number; `grant`: the number of the `ask`; other kinds: 0
     token: int = 0
-    #: `pre`: expiry of the first of its cells, ms since 1970; 0: none expires
+    #: `pre`: time at which the first changed cell expires, in ms since 1970; 0: none expires
     expires_ms: int = 0
-    #: `grant`: duration from the `ask` on; else 0
+    #: `grant`: duration of the lease from the `ask` on; other kinds: 0
     lease_ms: int = 0
     #: bytes of the table's name, which follows
     table_bytes: int = 0
-    #: zero
+    #: reserved: zero
     reserved: int = 0
 
 
@@ -698,11 +702,11 @@ COLUMN_NOTICE: Final = Struct(">IBBHQQQQQQIHH")
 
 #: Default UDP port; that of gRPC is the TCP port with this number.
 HYBRID_PORT: Final = 7705
-#: First byte of the signed bytes.
+#: Value of the first byte of the signed bytes: version of the format.
 HYBRID_REQUEST_VERSION: Final = 1
 #: First byte of the paper's requests in the log of a database in the paper's mode.
 HYBRID_REQUEST_VERSION_PAPER: Final = 2
-#: Maximum bytes of a key; the minimum is one.
+#: Maximum bytes of a key. A key has at least one byte.
 HYBRID_KEY_BYTES_MAX: Final = 1024
 #: Maximum bytes of a value.
 HYBRID_VALUE_BYTES_MAX: Final = 262144
@@ -710,37 +714,37 @@ HYBRID_VALUE_BYTES_MAX: Final = 262144
 HYBRID_REQUEST_BYTES_MAX: Final = 524288
 #: Maximum bytes of a datagram with a request or an answer; longer ones need gRPC.
 HYBRID_DATAGRAM_BYTES_MAX: Final = 1200
-#: Maximum number of keys that one request reads, and that it writes.
+#: Maximum number of keys that one request may read, and maximum number that it may write.
 HYBRID_REQUEST_KEYS_MAX: Final = 1000
 #: Maximum bytes of a message of the log.
 HYBRID_MESSAGE_BYTES_MAX: Final = 900000
 #: Maximum number of requests in a message of the log.
 HYBRID_MESSAGE_REQUESTS_MAX: Final = 10000
-#: Kind of a write: the key has the value that follows.
+#: Kind of a write that sets the key to the value that follows.
 HYBRID_WRITE_PUT: Final = 0
-#: Kind of a write: the key is absent.
+#: Kind of a write that removes the key.
 HYBRID_WRITE_DELETE: Final = 1
-#: Consistency of a read: the state that this node has committed.
+#: Consistency of a read that returns the state which this node has committed.
 HYBRID_READ_LOCAL: Final = 0
-#: Consistency of a read: all requests answered by any node before the read arrived.
+#: Consistency of a read that sees every request which any node answered before the read arrived.
 HYBRID_READ_LINEARIZABLE: Final = 1
-#: Curve of a key: P-256; requests are hashed by SHA-256.
+#: Number of the curve P-256; requests signed with such a key are hashed with SHA-256.
 HYBRID_CURVE_P256: Final = 1
-#: Curve of a key: secp256k1; requests are hashed by Keccak-256.
+#: Number of the curve secp256k1; requests signed with such a key are hashed with Keccak-256.
 HYBRID_CURVE_SECP256K1: Final = 2
-#: Value of a member in a rule: every member.
+#: Member number in a rule that applies to every member.
 HYBRID_EVERYONE: Final = 0
 #: Right to read keys with the rule's prefix.
 HYBRID_RIGHT_READ: Final = 1
 #: Right to write keys with the rule's prefix.
 HYBRID_RIGHT_WRITE: Final = 2
-#: Role of a member: only the rights of the rules.
+#: Role of a member that has only the rights given by rules.
 HYBRID_ROLE_USER: Final = 0
-#: Role of a member: votes on changes.
+#: Role of a member that votes on changes (admin).
 HYBRID_ROLE_ADMIN: Final = 1
 #: Maximum number of changes that wait for votes.
 HYBRID_VOTES_OPEN_MAX: Final = 256
-#: Maximum number of these changes that one admin has requested.
+#: Maximum number of changes requested by one admin that wait for votes.
 HYBRID_VOTES_PER_ADMIN_MAX: Final = 16
 #: Maximum number of a member's keys that are not revoked.
 HYBRID_KEYS_PER_MEMBER_MAX: Final = 16
@@ -748,9 +752,9 @@ HYBRID_KEYS_PER_MEMBER_MAX: Final = 16
 HYBRID_CHANGE_ADD_MEMBER: Final = 1
 #: Change: revokes a member and all its keys.
 HYBRID_CHANGE_REVOKE_MEMBER: Final = 2
-#: Change: adds a key of a member; by the member, or by votes.
+#: Change that adds a key of a member. The member itself may make it, or admins by votes.
 HYBRID_CHANGE_ADD_KEY: Final = 3
-#: Change: revokes a key; by the member, or by votes.
+#: Change that revokes a key. The member itself may make it, or admins by votes.
 HYBRID_CHANGE_REVOKE_KEY: Final = 4
 #: Change: sets the rights of a member, or of everyone, below a prefix; 0 removes them.
 HYBRID_CHANGE_SET_RULE: Final = 5
@@ -764,7 +768,7 @@ HYBRID_CHANGE_SET_QUORUM: Final = 8
 HYBRID_MESSAGE_BLOCK: Final = 1
 #: Kind of a message of the log: a signed head.
 HYBRID_MESSAGE_HEAD: Final = 2
-#: Content of an answer by UDP: only its code.
+#: Content of an answer by UDP that has only a code.
 HYBRID_ANSWER_REFUSED: Final = 0
 #: Content of an answer by UDP: cells of keys.
 HYBRID_ANSWER_CELLS: Final = 1
@@ -811,21 +815,21 @@ class HybridCode(Code):
     BAD_CHANGE = 12, "the change is not possible in the present state of the database"
     TOO_MANY_VOTES = 13, "too many changes are waiting for votes"
     TOO_LARGE = 14, "too long for UDP, or for a message: use gRPC, or send less at once"
-    BUSY = 15, "not accepted: try again later"
+    BUSY = 15, "the node is busy and has not accepted the request: try again later"
     READ_ONLY = 16, "this node accepts no writes; its status has the reason"
     EXPIRY_TOO_FAR = 17, "a read must expire within a minute"
     UNKNOWN = 18, "no such transaction, or nothing to prove"
     OUTCOME_UNKNOWN = 19, "the request may or may not have been executed: ask for its outcome"
-    WRONG_MODE = 20, "a request of the paper to a database not in the paper's mode, or the reverse"
+    WRONG_MODE = 20, "the paper's format for a database that is not in the paper's mode, or the reverse"
     OLD_VERSION = 21, "the key's version is above that of the request: nothing was written"
 
 
 class RequestSignature(NamedTuple):
     """Header of every request; s is at most half the curve's order."""
 
-    #: big-endian
+    #: r of the signature, big-endian
     r: bytes = bytes(32)
-    #: big-endian
+    #: s of the signature, big-endian
     s: bytes = bytes(32)
 
 
@@ -835,7 +839,7 @@ REQUEST_SIGNATURE: Final = Struct(">32s32s")
 class RequestHead(NamedTuple):
     """Header of the signed bytes."""
 
-    #: 1
+    #: version of the format, 1
     version: int = 0
     #: operation
     op: int = 0
@@ -845,7 +849,7 @@ class RequestHead(NamedTuple):
     database: bytes = bytes(16)
     #: number of the member
     member: int = 0
-    #: lane in the upper 16 bits, counter in the lower 48: above the last one of the lane
+    #: lane in the upper 16 bits; counter in the lower 48, above the last counter of the lane
     nonce: int = 0
     #: expiry in milliseconds since 1970
     expiry_ms: int = 0
@@ -859,15 +863,15 @@ class MessageHead(NamedTuple):
 
     #: 1 requests, 2 a signed head
     kind: int = 0
-    #: number of the node that ordered it
+    #: number of the node that sent the message to the log
     node: int = 0
-    #: number above the last one of the node
+    #: number of the message, above the number of the node's last message
     sequence: int = 0
     #: time of the node's clock; a block's time never decreases
     time_ms: int = 0
-    #: zero
+    #: reserved: zero
     reserved: int = 0
-    #: number of requests that follow, each after be32 bytes
+    #: number of requests that follow; each has its length (be32) before it
     count: int = 0  # type: ignore[assignment]
 
 
@@ -881,9 +885,9 @@ class BlockHeader(NamedTuple):
     database: bytes = bytes(16)
     #: 0: genesis
     number: int = 0
-    #: position of its message in the log
+    #: position of the block's message in the log
     position: int = 0
-    #: time, never before that of the previous block
+    #: time of the block, never before the time of the previous block
     time_ms: int = 0
     #: number of requests
     transactions: int = 0
@@ -891,7 +895,7 @@ class BlockHeader(NamedTuple):
     committed: int = 0
     #: hash of the previous block
     previous: bytes = bytes(32)
-    #: Keccak-256 of the message without its signature; the paper's TH
+    #: Keccak-256 of the message without its signature; called TH in the paper
     transactions_hash: bytes = bytes(32)
     #: root of RFC 6962's tree (SHA-256) over the requests with signatures
     transactions_root: bytes = bytes(32)
@@ -899,7 +903,7 @@ class BlockHeader(NamedTuple):
     codes_hash: bytes = bytes(32)
     #: root of the map of all data that affects later results
     state_root: bytes = bytes(32)
-    #: the paper's BH: Keccak-256 of the previous one and TH
+    #: Keccak-256 of the previous block's value and of TH; called BH in the paper
     paper_hash: bytes = bytes(32)
 
 
@@ -913,13 +917,13 @@ class NodeHead(NamedTuple):
     node: int = 0
     #: number of the block
     number: int = 0
-    #: zero
+    #: reserved: zero
     reserved: int = 0
     #: hash of the block
     hash: bytes = bytes(32)
-    #: of the node's signature of `lineside/hybrid/head/1`, the database's id, node, number and hash
+    #: r of the node's signature over `lineside/hybrid/head/1`, database id, node, number and hash
     r: bytes = bytes(32)
-    #: at most half the curve's order
+    #: s of the signature, at most half the curve's order
     s: bytes = bytes(32)
 
 
@@ -935,9 +939,9 @@ class MemberWord(NamedTuple):
     number: int = 0
     #: hash of the block
     hash: bytes = bytes(32)
-    #: of the member's signature of `lineside/hybrid/word/1`, the database's id, member, number and hash
+    #: r of the member's signature over `lineside/hybrid/word/1`, database id, member, number and hash
     r: bytes = bytes(32)
-    #: at most half the curve's order
+    #: s of the signature, at most half the curve's order
     s: bytes = bytes(32)
 
 

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Maximum wait for a condition.
+/// Maximum time for which a test waits for a condition.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits until `condition` returns a value.
@@ -48,18 +48,18 @@ impl LocalChain for ChainInMemory {
 }
 
 impl ChainInMemory {
-    /// Carries out a step and checks the guarantees of the follower.
+    /// Carries out a step, and checks that the step keeps the guarantees of the follower.
     pub fn apply(&mut self, step: &ChainStep) {
         match step {
             ChainStep::Disconnect { to_height } => {
                 assert!(
                     (*to_height as usize) < self.0.len() - 1,
-                    "{step:?} removes nothing"
+                    "{step:?} removes no block"
                 );
                 self.0.truncate(*to_height as usize + 1);
             }
             ChainStep::Connect { height, hash, raw } => {
-                assert_eq!(*height as usize, self.0.len(), "blocks come in order");
+                assert_eq!(*height as usize, self.0.len(), "blocks are connected in order");
                 assert_eq!(BlockHash::of_block(raw), Some(*hash));
                 if let Some((parent, _)) = self.0.last() {
                     assert_eq!(raw[4..36], parent.0, "a block is connected to its parent");
@@ -98,7 +98,7 @@ pub fn btcd_program() -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// A running btcd on simnet; killed when dropped.
+/// A running btcd on simnet, which is killed when this value is dropped.
 pub struct Btcd {
     child: Child,
     pub folder: tempfile::TempDir,
@@ -174,7 +174,7 @@ impl Btcd {
             let ended = self.child.try_wait().unwrap();
             assert!(
                 ended.is_none(),
-                "btcd ended: {ended:?}; it says why when started by hand"
+                "btcd ended: {ended:?}; start it manually to see the reason"
             );
             let has_certificate = !self.tls || self.folder.path().join("rpc.cert").exists();
             TcpStream::connect(("127.0.0.1", self.rpc))
@@ -207,7 +207,7 @@ impl Btcd {
 
     /// Calls a method by plain HTTP, without the client under test.
     pub fn call(&self, method: &str, params: Value) -> Value {
-        assert!(!self.tls, "this helper speaks no TLS");
+        assert!(!self.tls, "this helper does not support TLS");
         let body = serde_json::json!({"jsonrpc": "1.0", "id": 1, "method": method, "params": params});
         let answer = post(self.rpc, &body.to_string());
         let mut answer: Value =
@@ -259,7 +259,8 @@ fn post(port: u16, body: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (_, body) = answer.split_once("\r\n\r\n").expect("an answer of HTTP");
-    // Long answers are chunked; the lengths of the chunks are on separate lines.
+    // A long answer is sent in chunks, whose lengths are on separate lines. The JSON begins at the first bracket and is
+    // in one line.
     let start = body.find(['{', '[']).unwrap_or(0);
     body[start..].lines().next().unwrap_or_default().to_owned()
 }

@@ -1,4 +1,5 @@
-//! A node that replays transcripts (`tests/transcripts`) and misbehaves on request of a test, and a ZMQ publisher.
+//! Simulated node that replays transcripts (`tests/transcripts`) and sends wrong answers if a test demands it, and a
+//! simulated ZMQ publisher.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -14,19 +15,19 @@ use std::time::Duration;
 /// Number of blocks in the chain of the transcripts.
 const BLOCKS: usize = 6;
 
-/// A request: method and parameters, or `GET` and the path.
+/// Request to the node: method and parameters, or `GET` and the path.
 pub type Request = (String, String);
 
-/// Form of an answer.
+/// Form in which the node sends an answer.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// Status and body, with the right length.
+    /// A complete answer with this status and body.
     Whole(u16, Vec<u8>),
-    /// The bytes, then the end of the connection.
+    /// These bytes, after which the node closes the connection.
     Cut(Vec<u8>),
-    /// The bytes, one after the other, with a pause after each.
+    /// These bytes, one at a time, with this pause after each.
     Drip(Vec<u8>, Duration),
-    /// A header, and then an endless body.
+    /// A header, followed by an endless body.
     Endless,
     /// No answer; the connection stays open.
     Silence,
@@ -45,14 +46,15 @@ struct State {
     ended: bool,
 }
 
-/// Simulated node; it stops when dropped.
+/// Simulated node, which stops when this value is dropped.
 pub struct Fake {
     pub port: u16,
     state: Arc<Mutex<State>>,
 }
 
 impl Fake {
-    /// Starts a node that replays `files`; if two of them have an exchange, the first one is used.
+    /// Starts a node that replays the transcripts `files`. If two of them have an answer to the same request, the first
+    /// file is used.
     pub fn start(files: &[&str], zmq_port: u16) -> Fake {
         let blocks: Vec<_> = DemoChain::new(11, 3).take(BLOCKS).collect();
         let mut exchanges = Vec::new();
@@ -102,19 +104,19 @@ impl Fake {
         Fake { port, state }
     }
 
-    /// Sets a function that may answer requests instead of the transcripts.
+    /// Sets a function that can answer requests in place of the transcripts.
     pub fn trick(&self, trick: impl FnMut(&Request) -> Option<Reply> + Send + 'static) {
         self.state.lock().unwrap().trick = Some(Box::new(trick));
     }
 
-    /// Requires these credentials from now on.
+    /// Makes the node require these credentials from now on.
     pub fn require(&self, pair: &str) {
         use base64::Engine as _;
         let encoded = base64::prelude::BASE64_STANDARD.encode(pair);
         self.state.lock().unwrap().authorization = Some(format!("Basic {encoded}"));
     }
 
-    /// Closes all connections, like a node does with idle ones.
+    /// Closes all connections, as a node closes idle connections.
     pub fn close_all(&self) {
         for stream in self.state.lock().unwrap().open.drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
@@ -211,7 +213,7 @@ impl State {
                 other => return other,
             }
         }
-        // A node may answer a batch in another order.
+        // A node may send the answers to a batch in any order, so send them in reverse.
         answers.reverse();
         Reply::Whole(200, format!("[{}]", answers.join(",")).into())
     }
@@ -272,14 +274,14 @@ fn write_reply(mut stream: &TcpStream, reply: Reply) -> Option<()> {
     }
 }
 
-/// A ZMQ socket of the kind PUB with subscribers of `hashblock`.
+/// ZMQ socket of the kind PUB, which sends to subscribers of the topic `hashblock`.
 pub struct Publisher {
     pub port: u16,
     subscribers: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Publisher {
-    /// Starts a publisher; `greeting` replaces its own greeting.
+    /// Starts a publisher; `greeting`, if given, replaces its correct greeting.
     pub fn start(greeting: Option<Vec<u8>>) -> Publisher {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -288,7 +290,8 @@ impl Publisher {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // Greeting, READY with 25 bytes and its header, the subscription with 10 bytes and its header.
+                // A subscriber sends the greeting (64 bytes), READY (25 bytes and a header of 2), and the subscription
+                // (10 bytes and a header of 2).
                 let mut opening = [0; 64 + 27 + 12];
                 if stream.read_exact(&mut opening).is_err() {
                     continue;

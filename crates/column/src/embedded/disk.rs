@@ -1,14 +1,14 @@
-//! Storage of cells in a directory. Changes that wait for the disk are written together with one fdatasync, and become
-//! visible after it.
+//! Storage of cells in a directory. Changes that wait for the disk at the same time are written with one fdatasync, and
+//! become visible after it.
 //!
 //! ```text
 //! <directory>/*.log, *.snap, acknowledged   journal: every change, until `tables` has it (docs/journal.md)
 //! <directory>/tables                        database of rows, with the number of the last change in it
 //! ```
 //!
-//! The journal is the source of truth. A change is written to it, made durable, applied to `tables`, and only then
-//! acknowledged. At a start, both are checked before anything is opened or truncated, and changes that `tables` lacks
-//! are applied again.
+//! The journal decides which changes the table has. A change is written to the journal, made durable, applied to
+//! `tables`, and only then acknowledged. A start checks the journal and `tables` before it opens or truncates any file,
+//! and applies the changes again that `tables` lacks.
 
 mod checkpoint;
 mod log;
@@ -35,17 +35,19 @@ type Write = (Vec<u8>, Option<Vec<u8>>);
 /// Changes that wait for the disk.
 #[derive(Default)]
 struct Queue {
-    /// Changes of the group that is being collected, and their size in bytes.
+    /// Changes of the group that is being collected, and their total size in bytes.
     waiting: Vec<Write>,
     waiting_bytes: usize,
-    /// Number of that group, and number of the first group that was not written yet.
+    /// Number of the group that is being collected, and number of the first group that is not written yet.
     collecting: u64,
     unwritten: u64,
     /// True while a group is being written.
     is_busy: bool,
-    /// Groups that the disk had no room for: the number of writers that were not notified yet, and the reason.
+    /// Groups that were refused because the disk was full: the number of their writers that have not got the result
+    /// yet, and the reason.
     refused: HashMap<u64, (usize, String)>,
-    /// Reason why writing has ended: the state of the disk is unknown. Nothing is written again before a restart.
+    /// Reason why writing has ended: a write has failed, so it is not known what the disk has. The table writes nothing
+    /// before a restart.
     failed: Option<String>,
 }
 
@@ -57,7 +59,7 @@ struct Shared {
 }
 
 pub(super) struct Disk {
-    /// Declared first, so that the thread ends before the files are closed.
+    /// This field is declared first, so that it is dropped first and the thread ends before the files are closed.
     _checkpoints: Checkpoints,
     shared: Arc<Shared>,
     queue: Mutex<Queue>,
@@ -79,7 +81,7 @@ impl Shared {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a group of changes durable, then visible.
+    /// Makes a group of changes durable, and then visible to readers.
     fn commit(&self, group: Vec<Write>) -> Result<(), WriteError> {
         let (last_lsn, bytes) = self.lock_log().write(&group)?;
         let made = self.tables.apply(group, last_lsn);
@@ -115,7 +117,7 @@ impl Disk {
         self.written.wait(queue).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the collected group, while the next one is collected.
+    /// Writes the collected group, while other writers collect the next one.
     fn lead<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         queue.is_busy = true;
         let number = queue.collecting;
@@ -136,7 +138,7 @@ impl Disk {
             Err(WriteError::Ended(why)) => {
                 tracing::error!(
                     why,
-                    "the table's files cannot be written: the table takes no changes until the next start"
+                    "column: cannot write the table's files; the table takes no changes until the next start"
                 );
                 queue.failed = Some(why);
             }
@@ -147,7 +149,7 @@ impl Disk {
 }
 
 impl Queue {
-    /// Returns the result for one writer of a group that was processed.
+    /// Returns the result of a processed group for one of its writers.
     fn outcome(&mut self, group: u64) -> Result<(), TableError> {
         let Some((writers, why)) = self.refused.get_mut(&group) else {
             return Ok(());
@@ -180,7 +182,8 @@ impl CellStore for Disk {
             if let Some(why) = &queue.failed {
                 return Err(TableError::Ended(why.clone()));
             }
-            // One of the group's own writers becomes its leader as soon as the previous group is written.
+            // If the group has room, this writer joins it. Otherwise it waits: one of the group's own writers writes
+            // the group as soon as the previous group is written.
             if queue.waiting.is_empty() || queue.waiting_bytes + bytes <= GROUP_BYTES_MAX {
                 break;
             }

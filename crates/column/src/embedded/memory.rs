@@ -1,4 +1,4 @@
-//! Storage of cells in memory, of limited size.
+//! Storage of cells in memory, with a maximum size.
 
 use super::{CellStore, View, Visit};
 use crate::table::TableError;
@@ -21,7 +21,7 @@ pub(super) struct Memory {
 #[derive(Default)]
 struct Counted {
     cells: Cells,
-    /// Total size of all cells in bytes, as computed by [`bytes_of`].
+    /// Total size of all cells in bytes, each computed by [`bytes_of`].
     bytes: usize,
 }
 
@@ -58,7 +58,7 @@ impl CellStore for Memory {
         let bytes = table.bytes - before + after;
         if after > before && bytes > self.bytes_max {
             return Err(TableError::Full(format!(
-                "the rows would take {bytes} bytes of memory, but the limit is {}: delete rows, or raise \
+                "the rows would take {bytes} bytes of memory, but the limit is {}; delete rows, or raise \
                  `memory_max`",
                 self.bytes_max
             )));

@@ -1,16 +1,16 @@
-//! Results of changes by nonce, so that no change is executed twice.
+//! Results of changes by nonce, so that a repeated change is not executed twice.
 //!
-//! The memory is bounded: the results of the oldest changes are dropped before their nonces are. A change whose nonce
-//! is known but whose result was dropped is answered "outcome unknown". Inside a session, the host itself remembers the
-//! newest change and refuses all others, so sessions never depend on this memory.
+//! This memory is bounded: the results of the oldest changes are dropped before their nonces are. A change whose nonce
+//! is known but whose result was dropped is answered "outcome unknown". For a session, the host itself remembers the
+//! newest change and refuses all other repetitions, so sessions do not depend on this memory.
 
 use crate::table::{ChangeOutcome, Nonce, TableError};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of nonces.
+/// Maximum number of nonces that are remembered.
 const NONCES_MAX: usize = 65_536;
-/// Memory of one nonce in bytes, in the map and in both queues, with their spare capacity.
+/// Memory of one nonce in bytes: in the map and in both queues, including their spare capacity.
 const NONCE_BYTES: usize = 192;
 
 #[derive(Debug)]
@@ -20,14 +20,14 @@ pub(super) struct Nonces {
     results_bytes_max: usize,
 }
 
-/// State of one change.
+/// Record of one executed change.
 #[derive(Debug)]
 enum ChangeState {
-    /// The result holds no value.
+    /// The result, which contains no value.
     Small(ChangeOutcome),
-    /// The result holds a value, whose bytes are counted.
+    /// The result, which contains a value. The value's bytes are counted.
     Long(ChangeOutcome),
-    /// The result was dropped.
+    /// The result was dropped; only the nonce is remembered.
     Forgotten,
 }
 
@@ -35,14 +35,14 @@ enum ChangeState {
 struct KeptNonce {
     done: HashMap<Nonce, ChangeState>,
     order: VecDeque<Nonce>,
-    /// Nonces whose results hold a value, oldest first.
+    /// Nonces whose results contain a value, oldest first.
     long: VecDeque<Nonce>,
-    /// Total size of those values in bytes.
+    /// Total size of these values in bytes.
     results_bytes: usize,
 }
 
 impl Nonces {
-    /// Returns an empty memory of at most `bytes_max` bytes.
+    /// Creates an empty memory that takes at most `bytes_max` bytes.
     pub(super) fn new(bytes_max: usize) -> Self {
         let nonces_max = (bytes_max / 2 / NONCE_BYTES).clamp(1, NONCES_MAX);
         Self {
@@ -67,7 +67,8 @@ impl Nonces {
         })
     }
 
-    /// Stores the result of a new nonce. The default nonce (group 0, number 0) means "no nonce" and is ignored.
+    /// Stores the result of a change with a new nonce. The default nonce (group 0, number 0) means "no nonce" and is
+    /// ignored.
     pub(super) fn keep(&self, nonce: Nonce, changed: &ChangeOutcome) {
         if nonce == Nonce::default() {
             return;
@@ -95,7 +96,7 @@ impl Nonces {
         }
     }
 
-    /// Returns the memory in use, in bytes.
+    /// Returns the number of bytes of memory in use.
     pub(super) fn bytes(&self) -> usize {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.order.len() * NONCE_BYTES + kept.results_bytes
@@ -103,7 +104,7 @@ impl Nonces {
 }
 
 impl KeptNonce {
-    /// Drops the oldest result that holds a value.
+    /// Drops the oldest result that contains a value, but not its nonce.
     fn forget_result(&mut self) {
         let Some(oldest) = self.long.pop_front() else {
             self.results_bytes = 0;
@@ -129,7 +130,7 @@ impl KeptNonce {
     }
 }
 
-/// Returns the size of the value that a result holds, in bytes.
+/// Returns the number of bytes of the value in a result; 0 if it has none.
 fn value_bytes(changed: &ChangeOutcome) -> usize {
     match changed {
         ChangeOutcome::Now(cell) => cell.value.len(),

@@ -1,4 +1,5 @@
-//! Thread that asks the table's servers for leases, receives their notices of changes, and acknowledges them.
+//! Thread that requests leases from the table's servers, receives their notices of changes, and acknowledges the
+//! notices.
 
 use super::notice::{Notice, NoticeKey};
 use crate::coherence::ColumnRange;
@@ -17,38 +18,38 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Read timeout of the socket, after which leases are checked.
+/// Read timeout of the socket. After it, the thread checks leases and requests new ones.
 const READ_TIMEOUT: Duration = Duration::from_millis(10);
-/// Interval between requests for a lease to a server that grants none.
+/// Interval in nanoseconds between lease requests to a server that grants no lease.
 const LEASE_REQUEST_INTERVAL_NS: u64 = 100_000_000;
-/// Maximum number of outstanding lease requests to one server whose grant is still accepted.
+/// Maximum number of unanswered lease requests to one server. A grant for an older request is ignored.
 const LEASE_REQUESTS_MAX: usize = 4;
-/// Maximum duration of a lease that is accepted.
+/// Maximum duration of a lease in milliseconds. A longer grant is ignored.
 const LEASE_MS_MAX: u32 = 60_000;
-/// Maximum number of remembered server names, one for each start of a server.
+/// Maximum number of server names that are remembered. A server has a new name after each start.
 const SERVER_NAMES_MAX: usize = 65_536;
 
 /// Options of a [`Listener`].
 #[derive(Debug)]
 pub struct Options {
-    /// Address to which the servers send their notices; it is configured there.
+    /// Address at which the thread receives notices. The servers' settings must name the same address.
     pub listen: SocketAddr,
-    /// Addresses of all servers that may hold a part of the table. Each is asked for leases.
+    /// Addresses of all servers that may hold a part of the table. The thread requests leases from each of them.
     pub servers: Vec<SocketAddr>,
     /// Key shared with the servers.
     pub key: NoticeKey,
     /// Name of the table in HBase's form.
     pub table: Vec<u8>,
-    /// Number of columns in the fast path. A notice about a row counts for all of them.
+    /// Number of columns in the fast path. A notice about a row affects all of them.
     pub columns: u16,
 }
 
-/// Numbers of notices.
+/// Numbers of notices since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Notices that were accepted.
+    /// Number of notices that were accepted.
     pub accepted: u64,
-    /// Notices that were rejected.
+    /// Number of notices that were rejected.
     pub refused: u64,
 }
 
@@ -59,7 +60,7 @@ struct Shared {
     refused: AtomicU64,
 }
 
-/// Handle of the listening thread. Dropping this ends the thread.
+/// Handle of the listening thread. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct Listener {
     shared: Arc<Shared>,
@@ -67,7 +68,7 @@ pub struct Listener {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Outstanding lease requests to one server, as pairs of token and time in ns, newest first.
+/// Unanswered lease requests to one server, newest first: the request's random token, and its time in nanoseconds.
 #[derive(Debug, Default)]
 struct LeaseRequests {
     outstanding: VecDeque<(u64, u64)>,
@@ -80,15 +81,15 @@ struct ListenerThread {
     servers: Arc<Servers>,
     on_region_opened: Box<dyn Fn() + Send>,
     lease_requests: Vec<LeaseRequests>,
-    /// Hashed names of the servers that granted a lease from a configured address.
+    /// Hashed names of the servers that have granted a lease from an address in `servers`.
     server_names: HashSet<u64>,
     shared: Arc<Shared>,
 }
 
 impl Listener {
-    /// Starts to listen for `servers`. If that was made by [`Servers::all_of`], its number of servers is that in
-    /// `options`. `on_region_opened` is called before a notice about an opened region is acknowledged, because the
-    /// table's description may have changed.
+    /// Starts to listen for notices to `servers`. If `servers` was made by [`Servers::all_of`], `options` must list the
+    /// same number of servers. `on_region_opened` is called before a notice about an opened region is acknowledged,
+    /// because the description of the table may have changed.
     ///
     /// # Errors
     /// The system's error of the socket or the thread.
@@ -118,12 +119,12 @@ impl Listener {
         })
     }
 
-    /// Returns the address that it listens on.
+    /// Returns the address at which the thread listens.
     pub const fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the numbers of notices so far.
+    /// Returns the numbers of notices since the start.
     pub fn counts(&self) -> Counts {
         Counts {
             accepted: self.shared.accepted.load(Relaxed),
@@ -136,7 +137,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.shared.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has already printed its message.
+            // If the thread has panicked, its message was already printed.
             let _ = thread.join();
         }
     }
@@ -147,7 +148,8 @@ impl ListenerThread {
         let mut bytes = [0; COLUMN_NOTICE_BYTES_MAX + 1];
         let mut checked_ns = 0;
         while !self.shared.stop.load(Relaxed) {
-            // An error is a timeout, or an ICMP reply to a notice that was sent to a closed port.
+            // An error is a timeout, or the ICMP reply to a notice that this thread sent to a closed port. Neither
+            // needs an action.
             if let Ok((length, from)) = self.socket.recv_from(&mut bytes) {
                 let is_taken = self.handle(&bytes[..length], from);
                 let count = match is_taken {
@@ -165,7 +167,7 @@ impl ListenerThread {
         }
     }
 
-    /// Asks all servers that are due for a lease.
+    /// Sends a lease request to each server for which it is due.
     fn ask(&mut self, now_ns: u64) {
         for (lease_requests, server) in self.lease_requests.iter_mut().zip(&self.options.servers) {
             let mut token = [0; 8];
@@ -236,8 +238,8 @@ impl ListenerThread {
         true
     }
 
-    /// Handles a grant. Only the answer to an outstanding request counts, because the time of any other grant is
-    /// unknown.
+    /// Handles the grant of a lease. It is accepted only if it answers one of the last lease requests, because the
+    /// lease begins when that request was sent.
     fn granted(&mut self, server: usize, progress: ChangeProgress, notice: &Notice) -> bool {
         let outstanding = &self.lease_requests[server].outstanding;
         let token = notice.head.token.get();
@@ -261,9 +263,9 @@ impl ListenerThread {
         true
     }
 
-    /// Handles a notice from an address that is not configured. If it names a known server, it is a replay: it is not
-    /// acknowledged, and the server then waits until no lease is held. Any other notice of a change comes from a server
-    /// that is missing from `servers`.
+    /// Handles a notice from an address that is not in `servers`. If it has the name of a known server, someone replays
+    /// a datagram: it is not acknowledged. Any other notice of a change comes from a server that is missing in
+    /// `servers`; without an acknowledgement that server waits until no lease can exist.
     fn record_unknown_writer(&self, from: SocketAddr, notice: &Notice) {
         if self.server_names.contains(&notice.head.server.get()) {
             return;
@@ -289,11 +291,11 @@ impl ListenerThread {
     }
 }
 
-/// Sends a notice. A notice that cannot be sent is treated like one that was lost.
+/// Sends a notice. If it cannot be sent, the effect is the same as if the network had lost it.
 fn send(socket: &UdpSocket, key: &NoticeKey, to: SocketAddr, notice: &Notice) {
     let sent = notice.to_bytes(key).map(|bytes| socket.send_to(&bytes, to));
     if let Some(Err(error)) = sent {
-        tracing::debug!(%to, %error, "a notice could not be sent");
+        tracing::debug!(%to, %error, "column: cannot send a notice to a server of the table");
     }
 }
 

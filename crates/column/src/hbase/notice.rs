@@ -1,4 +1,4 @@
-//! Notices: signed datagrams between a server of the table and Lineside (`column_notice` in `spec/column.toml`).
+//! Notices: signed datagrams between a region server of HBase and Lineside (`column_notice` in `spec/column.toml`).
 
 use crate::key::{Interval, Key};
 use lineside_wire::{
@@ -8,7 +8,7 @@ use lineside_wire::{
 use ring::hmac;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// HMAC key that the servers and Lineside share.
+/// HMAC key that the region servers and Lineside share.
 #[derive(Clone)]
 pub struct NoticeKey(hmac::Key);
 
@@ -19,7 +19,7 @@ impl std::fmt::Debug for NoticeKey {
 }
 
 impl NoticeKey {
-    /// Returns the key with these secret bytes, or `None` if there are fewer than 32.
+    /// Creates a key from secret bytes. Returns `None` if there are fewer than 32 bytes.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let is_long = bytes.len() >= COLUMN_NOTICE_KEY_BYTES_MIN;
         is_long.then(|| Self(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
@@ -31,7 +31,7 @@ impl NoticeKey {
         tag
     }
 
-    /// Returns true if `tag` is the tag of `bytes`. Compares in constant time.
+    /// Returns true if `tag` is the right tag of `bytes`. The comparison takes constant time.
     fn holds(&self, bytes: &[u8], tag: &[u8]) -> bool {
         let expected = self.tag(bytes);
         let differing = expected.iter().zip(tag).fold(0, |sum, (a, b)| sum | (a ^ b));
@@ -39,14 +39,14 @@ impl NoticeKey {
     }
 }
 
-/// A complete notice, signed by a holder of the key.
+/// A complete notice that a holder of the key has signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Fields of the notice.
     pub head: ColumnNotice,
     /// Name of the table.
     pub table: Vec<u8>,
-    /// Of a `pre` notice: the changed rows, or the two ends of a changed range.
+    /// In a `pre` notice, the changed rows, or the two ends of a changed range. Empty in other notices.
     pub keys: Vec<Vec<u8>>,
 }
 
@@ -88,7 +88,7 @@ impl Notice {
         })
     }
 
-    /// Returns the signed datagram, or `None` if a key or the whole notice is too long.
+    /// Returns the signed datagram; `None` if a key or the whole notice is too long.
     pub fn to_bytes(&self, key: &NoticeKey) -> Option<Vec<u8>> {
         let mut head = self.head;
         head.keys.set(u16::try_from(self.keys.len()).ok()?);
@@ -107,7 +107,7 @@ impl Notice {
     pub fn intervals(&self) -> Vec<Interval> {
         match &self.keys[..] {
             [low, high] if self.head.flags & COLUMN_NOTICE_RANGE != 0 => {
-                // A bound that is too long for the fast path is widened.
+                // A bound that is too long for the fast path is replaced by a nearby shorter one outside the range.
                 let low = Interval::of_row(low).low;
                 let high = Key::new(high).filter(|high| *high != Key::FIRST);
                 vec![Interval { low, high }]
@@ -169,7 +169,7 @@ mod tests {
             assert!(Notice::parse(&wrong, &key()).is_none(), "byte {at}");
             assert!(Notice::parse(&bytes[..at], &key()).is_none(), "{at} bytes");
         }
-        // Notices that are signed but malformed.
+        // Notices with a right signature, but malformed contents.
         let mut range = notice();
         range.head.flags = COLUMN_NOTICE_RANGE;
         range.keys.pop();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     proptest! {
-        /// Arbitrary bytes that are signed with the right key are parsed completely or not at all.
+        /// Arbitrary bytes with a right signature are either parsed completely or refused.
         #[test]
         fn a_signed_notice_is_complete_or_refused(
             mut said in prop::collection::vec(any::<u8>(), 0..300),
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// The expected value was computed with Python's hmac.
+    /// The expected tag was computed with Python's module `hmac`.
     #[test]
     fn the_tag_is_hmac_sha256() {
         let expected = [

@@ -1,5 +1,6 @@
-//! Challenges: a client proves that it receives packets at its address by sending one back. A challenge is valid for
-//! one address, one period of time and one session, and is checked without having been stored.
+//! Challenges, with which a client proves that it receives packets at its address: it must send one back. A challenge
+//! is valid for one address, one period of time and one session. The server does not store challenges; it checks their
+//! HMAC.
 
 use lineside_fastpath::Source;
 use lineside_fastpath::challenge::CHALLENGE_S;
@@ -7,13 +8,13 @@ use ring::hmac;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Maximum validity of a challenge, in seconds.
+/// Maximum time in seconds for which a challenge is valid.
 pub(super) const CHALLENGE_END_S: u64 = 2 * CHALLENGE_S;
 
-/// A challenge: its number, followed by a truncated HMAC.
+/// A challenge: its number, followed by a truncated HMAC over number, address and time.
 pub(super) type Challenge = [u8; 16];
 
-/// Makes and checks challenges. Holds the secret key.
+/// Creates and checks challenges. Contains the secret key of their HMAC.
 pub(super) struct Challenges {
     key: hmac::Key,
     next_number: AtomicU64,
@@ -26,21 +27,21 @@ impl std::fmt::Debug for Challenges {
 }
 
 impl Challenges {
-    /// Creates a generator with a random key.
+    /// Creates a maker of challenges with a random key.
     ///
     /// # Errors
-    /// The system's error if it provides no random numbers.
+    /// Returns the system's error if it provides no random numbers.
     pub(super) fn new() -> io::Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(io::Error::other)?;
         Ok(Self {
             key: hmac::Key::new(hmac::HMAC_SHA256, &key),
-            // Starts with 1, because a challenge of zeros in a request asks for a new challenge.
+            // Numbers start with 1, because a request with a challenge of zeros asks for a new challenge.
             next_number: AtomicU64::new(1),
         })
     }
 
-    /// Makes a challenge for `from`. `now_s` is in seconds of any monotonic clock.
+    /// Makes a challenge for the client at `from`. `now_s` is the time in seconds of any monotonic clock.
     pub(super) fn make(&self, from: Source, now_s: u64) -> Challenge {
         let number = self.next_number.fetch_add(1, Relaxed);
         self.in_period(number.to_be_bytes(), from, now_s / CHALLENGE_S)

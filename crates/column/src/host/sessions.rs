@@ -1,9 +1,9 @@
-//! Sessions, in which a change is executed once even if its request is repeated. A client gets a session by sending
-//! back a challenge, which proves that it receives packets at its address; each challenge is valid for one session.
-//! After a restart there are no sessions, so the outcome of a change that was in progress then is unknown to its
-//! client.
+//! Sessions of clients. In a session, a change is executed once even if its request is repeated. A client gets a
+//! session by sending back a challenge, which proves that it receives packets at its address; each challenge is valid
+//! for one session. A restart ends all sessions, so a client does not know the outcome of a change that was in progress
+//! at that time.
 //!
-//! Clients have shares of the sessions, so that unknown clients cannot use up those of others:
+//! Each class of clients has a share of the sessions, so that unknown clients cannot use up the sessions of others:
 //!
 //! ```text
 //! 0                      1/2                 3/4                 all
@@ -12,8 +12,9 @@
 //! |--- and trusted sources -----------------------------------------|
 //! ```
 //!
-//! A site is an IPv4 address, or the /64 of an IPv6 address. It has a history if one of its sessions changed the table
-//! some time ago.
+//! A site is an IPv4 address, or the /64 network of an IPv6 address. A site has a history if one of its sessions
+//! changed the table at least ten minutes ago. A stranger is a client that is not trusted and whose site has no
+//! history.
 
 mod history;
 
@@ -29,17 +30,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::FromZeros;
 
-/// Maximum number of sessions, regardless of the memory.
+/// Maximum number of sessions, even if the memory has room for more.
 const SESSIONS_MAX: usize = 65_536;
-/// Maximum memory of one session in bytes: its last request and reply, its entries in the maps, and those of two
-/// challenges.
+/// Maximum memory of one session in bytes: its last request and reply, its entries in the maps, and the entries of two
+/// used challenges.
 const SESSION_BYTES: usize = 2 * PAYLOAD_BYTES_MAX + 640;
-/// Maximum number of sessions of one site.
+/// Maximum number of sessions of a site.
 const PER_SITE_MAX: usize = 1024;
-/// Seconds for which the refusal of a new client is reported as a problem.
+/// Time in seconds for which the status reports a problem after a new client was refused.
 const REFUSED_S: u64 = 60;
 
-/// Network of a client, as limits count it.
+/// Network address by which limits count clients: an IPv4 address, or the /64 network of an IPv6 address.
 pub(super) type Site = [u8; 16];
 
 /// Class of a client, which determines its share of the sessions.
@@ -50,25 +51,26 @@ enum Class {
     Trusted,
 }
 
-/// One session.
+/// An open session of a client.
 #[derive(Debug)]
 pub(super) struct Session {
     token: u64,
     site: Site,
     class: Class,
     used_s: AtomicU64,
-    /// Time in seconds at which its last change was recorded in its site's history; 0 if it has changed nothing.
+    /// Time in seconds at which the site's history last recorded a change of this session; 0 if the session has changed
+    /// nothing.
     noted_s: AtomicU64,
-    /// The session's last change. Locked while a change of the session is executed.
+    /// The session's last change. This lock is held while a change of the session is executed.
     pub(super) last: Mutex<Last>,
 }
 
 /// A session's last change.
 #[derive(Debug, Default)]
 pub(super) struct Last {
-    /// Nonce of the change; 0 if there was none.
+    /// Nonce of the change; 0 if the session has made no change.
     pub(super) nonce: u64,
-    /// Body of its request, and the reply to it.
+    /// Body of the request, and the reply to it.
     pub(super) request: Vec<u8>,
     pub(super) reply: Vec<u8>,
 }
@@ -76,7 +78,7 @@ pub(super) struct Last {
 /// A challenge that was used.
 #[derive(Debug)]
 struct UsedChallenge {
-    /// Id of the request in which it was used. A repetition of that request opens no second session.
+    /// Id of the request that used the challenge. A repetition of that request gets the same session.
     request_id: u64,
     slot: u32,
     until_s: u64,
@@ -88,11 +90,11 @@ struct Open {
     used: HashMap<Challenge, UsedChallenge>,
     used_order: VecDeque<Challenge>,
     per_site: HashMap<Site, usize>,
-    /// Number of sessions by class.
+    /// Number of sessions of each class.
     counts: [usize; 3],
     histories: Histories,
     next_slot: u32,
-    /// Time in seconds at which idle sessions were last looked for.
+    /// Time in seconds of the last search for idle sessions.
     looked_s: Option<u64>,
     /// Time in seconds at which a client was last refused because a share was used up.
     refused_s: Option<u64>,
@@ -107,12 +109,12 @@ pub(super) struct Sessions {
 
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Maximum number of sessions, and the seconds after which an unused session may be closed.
+    /// Maximum number of sessions, and time in seconds after which an unused session may be closed.
     count: usize,
     idle_s: u64,
 }
 
-/// Use of the sessions.
+/// Numbers of sessions, for the status and the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionUse {
     /// Number of open sessions.
@@ -126,7 +128,7 @@ pub struct SessionUse {
 }
 
 impl Limits {
-    /// Returns the maximum number of sessions of this class and the classes below it.
+    /// Returns the maximum number of sessions that this class and the classes below it may have together.
     const fn share(&self, class: Class) -> usize {
         match class {
             Class::Stranger => self.count / 2,
@@ -135,7 +137,7 @@ impl Limits {
         }
     }
 
-    /// Returns the maximum number of sessions of one site.
+    /// Returns the maximum number of sessions that a site of this class may have.
     fn per_site(&self, class: Class) -> usize {
         match class {
             Class::Stranger => (self.count / 128).clamp(4, PER_SITE_MAX),
@@ -150,8 +152,8 @@ fn site_of(from: Source) -> Site {
 }
 
 impl Sessions {
-    /// Creates room for as many sessions as fit `bytes`. A session that was not used for `idle_s` seconds may be
-    /// closed.
+    /// Creates an empty set of sessions that takes at most `bytes` bytes of memory. A session that was not used for
+    /// `idle_s` seconds may be closed.
     pub(super) fn new(bytes: usize, idle_s: u64) -> io::Result<Self> {
         let count = bytes.saturating_sub(history::BYTES) / SESSION_BYTES;
         Ok(Self {
@@ -168,7 +170,7 @@ impl Sessions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Handles a request to open a session. `now_s` is in seconds of any monotonic clock.
+    /// Handles a request to open a session. `now_s` is the time in seconds of any monotonic clock.
     pub(super) fn open(
         &self,
         from: Source,
@@ -194,7 +196,7 @@ impl Sessions {
             Some(used) => used.slot,
             None => open.grant(site_of(from), is_trusted, now_s, self.limits)?,
         };
-        // If the session was closed in the meantime, its challenge does not open another one.
+        // If the session of this challenge was already closed, the challenge opens no other session.
         let token = open.by_slot.get(&slot).ok_or(Status::Unauthorised)?.token;
         open.note_used(challenge, request_id, slot, now_s);
         Ok(ColumnSession {
@@ -206,7 +208,7 @@ impl Sessions {
         })
     }
 
-    /// Returns the session with this number and secret.
+    /// Returns the session with this number, if `token` is the session's secret.
     pub(super) fn find(&self, slot: u32, token: u64, now_s: u64) -> Option<Arc<Session>> {
         let open = self.lock();
         let session = open.by_slot.get(&slot).filter(|session| session.token == token)?;
@@ -223,7 +225,7 @@ impl Sessions {
         }
     }
 
-    /// Returns the use of the sessions.
+    /// Returns how many sessions are in use.
     pub(super) fn usage(&self, now_s: u64) -> SessionUse {
         let open = self.lock();
         let percent = |class| 100 * open.count_up_to(class) / self.limits.share(class).max(1);
@@ -239,12 +241,12 @@ impl Sessions {
 }
 
 impl Open {
-    /// Returns the number of sessions of this class and the classes below it.
+    /// Returns the number of open sessions of this class and the classes below it.
     fn count_up_to(&self, class: Class) -> usize {
         self.counts[..=class as usize].iter().sum()
     }
 
-    /// Returns true if the shares of this class and of the classes above it have room for one more session.
+    /// Returns true if the share of this class, and the share of each class above it, has room for one more session.
     fn has_share(&self, class: Class, limits: Limits) -> bool {
         let above = [Class::Stranger, Class::Known, Class::Trusted]
             .into_iter()
@@ -302,7 +304,7 @@ impl Open {
         Ok(slot)
     }
 
-    /// Records a used challenge until it expires, so that it opens only one session.
+    /// Records a used challenge until it expires, so that it cannot open a second session.
     fn note_used(&mut self, challenge: Challenge, request_id: u64, slot: u32, now_s: u64) {
         if self.used.contains_key(&challenge) {
             return;
@@ -316,7 +318,7 @@ impl Open {
         self.used_order.push_back(challenge);
     }
 
-    /// Drops used challenges that have expired.
+    /// Forgets used challenges that have expired.
     fn forget_challenges(&mut self, now_s: u64) {
         while let Some(oldest) = self.used_order.front()
             && self.used.get(oldest).is_none_or(|used| used.until_s <= now_s)
@@ -326,8 +328,8 @@ impl Open {
         }
     }
 
-    /// Closes sessions that were not used for `idle_s` seconds. Sessions of `site`, and sessions that have changed
-    /// nothing, are closed sooner.
+    /// Closes sessions that were not used for `idle_s` seconds. Sessions of `site`, which asks for another session, and
+    /// sessions that have changed nothing are closed after a shorter time.
     fn close_idle(&mut self, site: &Site, now_s: u64, idle_s: u64) {
         let Self {
             by_slot,
@@ -336,10 +338,10 @@ impl Open {
             ..
         } = self;
         by_slot.retain(|_, session| {
-            // A session whose change is being executed is not idle.
+            // A session is not idle while one of its changes is being executed; its lock is held then.
             let is_in_use = session.last.try_lock().is_err();
             let idle_s = match session.site == *site || session.noted_s.load(Relaxed) == 0 {
-                // Applies also to the site that requests another session.
+                // The shorter time also applies to the site that asks for another session.
                 true => UNUSED_S.min(idle_s),
                 false => idle_s,
             };

@@ -1,19 +1,20 @@
-//! Expiry of cells, as announced by their writers. The table does not return the expiry of a cell that is read.
+//! Expiries of cells, as the servers announce them when the cells are written. A read does not return the expiry of a
+//! cell.
 
 use crate::coherence::ColumnRange;
 use crate::fill::ColumnId;
 use crate::key::Interval;
 
-/// Maximum number of expiring cells that are recorded separately. Beyond it, any row may be one that expires.
+/// Maximum number of expiring cells that are recorded one by one. Beyond it, each row counts as one that may expire.
 const EXPIRIES_MAX: usize = 4096;
-/// Time in milliseconds for which a cell is remembered after its expiry, because clocks differ.
+/// Time in milliseconds for which an expiry is remembered after it has passed, because the clocks of servers differ.
 const CLOCK_DIFFERENCE_MAX_MS: u64 = 1000;
 
 #[derive(Debug, Default)]
 pub(super) struct Expiries {
     by_range: Vec<(ColumnRange, u64)>,
-    /// First and last expiry of the cells that were not recorded separately. After the first one, no row is certain to
-    /// exist.
+    /// First and last expiry of the cells that are not recorded one by one. After the first expiry, any row may have
+    /// expired.
     others: Option<(u64, u64)>,
 }
 
@@ -41,7 +42,7 @@ impl Expiries {
     }
 }
 
-/// Returns true if a cell that expires at `end_ms` may still exist at `at_ms` of another clock.
+/// Returns true if a cell that expires at `end_ms` may still exist at the time `at_ms` of another machine's clock.
 const fn may_be(end_ms: u64, at_ms: u64) -> bool {
     at_ms <= end_ms.saturating_add(CLOCK_DIFFERENCE_MAX_MS)
 }
@@ -89,7 +90,7 @@ mod tests {
             expiries.first_expiry_ms(COLUMN, &row(8), now_ms),
             Some(now_ms + 1)
         );
-        // The cell has expired by any clock: later reads are without it.
+        // The cell has expired by every server's clock, so later reads do not find it.
         assert_eq!(
             expiries.first_expiry_ms(COLUMN, &row(8), now_ms + 2 + CLOCK_DIFFERENCE_MAX_MS),
             None

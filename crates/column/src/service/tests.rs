@@ -1,4 +1,4 @@
-//! Status of the coherence with the table's servers, against servers that the test plays.
+//! Tests of the status that describes the coherence with the table's servers. The test itself plays the servers.
 
 use super::*;
 use crate::hbase::notice::Notice;
@@ -19,7 +19,7 @@ fn server() -> UdpSocket {
     socket
 }
 
-/// A table of that name in HBase, which is never contacted.
+/// Returns the configuration of a table in HBase with this name. The test never contacts HBase.
 fn in_hbase(table: &str) -> TableName {
     TableName::HBase {
         servers: vec!["127.0.0.1:1".into()],
@@ -27,7 +27,7 @@ fn in_hbase(table: &str) -> TableName {
     }
 }
 
-/// Returns the coherence with these servers for `store`.
+/// Returns the subscription of a table in HBase to notices of these servers.
 fn told(store: TableName, servers: &[UdpSocket]) -> HBaseSubscription {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
@@ -48,7 +48,7 @@ fn told(store: TableName, servers: &[UdpSocket]) -> HBaseSubscription {
     HBaseSubscription::new(&config, Some(key), &table, &coherence).unwrap()
 }
 
-/// Returns the next lease request that a server receives.
+/// Returns the next lease request that a server receives, and its sender.
 fn asked(server: &UdpSocket) -> (Notice, SocketAddr) {
     let mut bytes = [0; COLUMN_NOTICE_BYTES_MAX];
     let (length, from) = server.recv_from(&mut bytes).expect("a question");
@@ -64,7 +64,7 @@ fn says(server: &UdpSocket, to: SocketAddr, kind: u8, change: impl FnOnce(&mut N
     server.send_to(&notice.to_bytes(&key()).unwrap(), to).unwrap();
 }
 
-/// Waits until `is_it` accepts the number of unknown servers, the number of leases, and the problems.
+/// Waits until `is_it` returns true for the number of unknown servers, the number of leases, and the problems.
 fn until(told: &HBaseSubscription, is_it: impl Fn(u64, u64, &[String]) -> bool) {
     let began = Instant::now();
     loop {
@@ -83,12 +83,12 @@ fn until(told: &HBaseSubscription, is_it: impl Fn(u64, u64, &[String]) -> bool) 
     }
 }
 
-/// Returns true if there is exactly one problem, which contains `what`.
+/// Returns true if the status has exactly one problem, and it contains `what`.
 fn is_said(problems: &[String], what: &str) -> bool {
     problems.len() == 1 && problems[0].contains(what)
 }
 
-/// Lets both servers grant a lease, one after the other; then an unknown server changes a row.
+/// Lets both servers grant a lease, one after the other. Then an unknown server changes a row.
 fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> HBaseSubscription {
     let servers = [server(), server()];
     let told = told(store, &servers);
@@ -144,7 +144,7 @@ fn an_unknown_writer_with_a_gateway_is_reported_as_a_problem() {
     });
 }
 
-/// HBase's servers omit the default namespace, so the name in lease requests must omit it too.
+/// HBase's servers omit the default namespace, so the name in Lineside's lease requests must omit it, too.
 #[test]
 fn a_table_of_the_default_namespace_is_announced_by_its_short_name() {
     for (configured, asked_for) in [

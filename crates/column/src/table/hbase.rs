@@ -1,4 +1,5 @@
-//! Implements the table of `column` for HBase. Each method calls the client's method of the same name.
+//! Implementation of the trait [`Table`] for the clients of HBase. Each method calls the client's method of the same
+//! name.
 
 use super::{
     Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, RegionOwner, ScanRange, Table, TableError,
@@ -55,7 +56,7 @@ impl Table for HBase {
     }
 }
 
-/// A gateway does not report which server holds a row, so the default methods of the trait are used for that.
+/// A Thrift gateway does not report which server holds a row, so this uses the default methods of the trait for owners.
 impl Table for Thrift2 {
     fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError> {
         Thrift2::get(self, key, columns)

@@ -1,35 +1,35 @@
-//! Frequency sketch of the rows that were read from the table. Rows that are read once must not evict rows that are
-//! read repeatedly from a full fast path.
+//! Frequency sketch: an estimate of how often each row was read from the table. When the fast path is full, rows that
+//! are read once must not evict rows that are read repeatedly.
 //!
-//! The sketch is a count-min sketch (Cormode, Muthukrishnan: "An improved data stream summary", 2005) of the rows in
-//! fills. Its counters are halved regularly, as in TinyLFU (Einziger, Friedman, Manes, 2017).
+//! It is a count-min sketch (Cormode, Muthukrishnan: "An improved data stream summary", 2005) of the rows in fills. All
+//! counters are halved regularly, as in TinyLFU (Einziger, Friedman, Manes, 2017).
 
 use crate::fill::{ColumnId, Filled};
 use crate::key::Key;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-/// Number of counters of each row. The smallest one is an upper bound on the number of reads.
+/// Number of counters that each key increments. The smallest of them is an upper bound on the key's number of reads.
 const COUNTERS_PER_ROW: usize = 4;
-/// Number of counters in each of the sketch's [`COUNTERS_PER_ROW`] rows, for each table row that the fast path has room
-/// for.
+/// Number of counters in each of the sketch's [`COUNTERS_PER_ROW`] rows, for each table row for which the fast path has
+/// room.
 const WIDTH_PER_ROW: usize = 4;
-/// Counted rows, for each row that the fast path has room for, after which all counters are halved.
+/// Number of counted reads after which all counters are halved, for each row for which the fast path has room.
 const HALVE_AFTER_PER_ROW: u64 = 8;
-/// Number of reads from which on a row is hot.
+/// Number of reads from which on a row counts as read often (hot).
 const HOT_READS: u8 = 2;
 
-/// Sketch of the number of reads of each row.
+/// Estimate of the number of reads of each row.
 #[derive(Debug)]
 pub(super) struct FrequencySketch {
     counters: Vec<[u8; COUNTERS_PER_ROW]>,
-    /// The hash has no secret key. An attacker who causes collisions only makes cold rows look hot.
+    /// Hash function without a secret key. An attacker who causes collisions can only make rarely read rows look hot.
     hasher: BuildHasherDefault<DefaultHasher>,
     counted: u64,
     halve_at: u64,
 }
 
 impl FrequencySketch {
-    /// Returns an empty sketch for a fast path with room for `rows` rows.
+    /// Creates an empty sketch for a fast path with room for `rows` rows.
     pub(super) fn new(rows: usize) -> Self {
         Self {
             counters: vec![[0; COUNTERS_PER_ROW]; (rows * WIDTH_PER_ROW).next_power_of_two()],
@@ -39,8 +39,8 @@ impl FrequencySketch {
         }
     }
 
-    /// Counts the rows that were read. Returns true if at least half of them are hot or, if there are none, if the low
-    /// key is.
+    /// Counts one read of each row in a fill. Returns true if at least half of the rows are hot. If there are no rows,
+    /// counts the interval's low key and returns true if that is hot.
     pub(super) fn count(&mut self, filled: &Filled<'_>) -> bool {
         if filled.rows.is_empty() {
             return self.count_key(filled.column, &filled.interval.low) >= HOT_READS;
@@ -52,11 +52,11 @@ impl FrequencySketch {
         2 * hot >= filled.rows.len()
     }
 
-    /// Counts one key, and returns its number of reads so far.
+    /// Counts one read of a key. Returns the estimated number of its reads so far.
     fn count_key(&mut self, column: ColumnId, key: &Key) -> u8 {
         let hash = self.hasher.hash_one((column, key.as_bytes()));
         let mask = self.counters.len() - 1;
-        // The places are derived from the two halves of one hash (Kirsch, Mitzenmacher, 2006).
+        // All places are computed from the two halves of one hash (Kirsch, Mitzenmacher, 2006).
         let (first, step) = (hash as u32 as usize, (hash >> 32) as usize | 1);
         let places: [usize; COUNTERS_PER_ROW] = std::array::from_fn(|depth| (first + depth * step) & mask);
         let least = (0..COUNTERS_PER_ROW)
@@ -113,7 +113,7 @@ mod tests {
         assert!(read(&mut sketch, 4..12), "half of the rows");
         assert!(!read(&mut sketch, 100..108));
         assert!(!read(&mut sketch, 107..115), "an eighth of the rows");
-        // For an interval without rows, its low key is counted.
+        // For an interval without rows, the low key is counted.
         assert!(!read(&mut sketch, 500..500));
         assert!(read(&mut sketch, 500..500));
         assert!(!read(&mut sketch, 501..501));
@@ -124,7 +124,7 @@ mod tests {
         let mut sketch = FrequencySketch::new(64);
         assert!(!read(&mut sketch, 0..8));
         assert!(read(&mut sketch, 0..8));
-        // Two halvings: 2 becomes 1, then 0.
+        // The counters are halved twice: 2 becomes 1, then 0.
         for pass in 0..2 * HALVE_AFTER_PER_ROW {
             read(&mut sketch, 1000 + 64 * pass..1064 + 64 * pass);
         }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn few_of_many_rows_read_once_are_taken_for_hot() {
+    fn few_rows_that_were_read_once_count_as_hot() {
         let mut sketch = FrequencySketch::new(1 << 14);
         let seeming = (0..1 << 14).filter(|number| read(&mut sketch, number * 3..number * 3 + 1));
         let seeming = seeming.count();

@@ -1,4 +1,4 @@
-//! Determines which rows around a requested range to read from the table, and reads rows from the writer's copy.
+//! Decides which rows around a requested range are read from the table, and reads rows from the fast path for the host.
 
 use super::ColumnWriter;
 use crate::fill::{READ_AHEAD_ROWS, ReadPlan, Row};
@@ -9,7 +9,7 @@ use lineside_wire::{COLUMN_BLOCK_INVALID, COLUMN_SERVERS_MAX};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl ColumnWriter {
-    /// Returns the blocks in the order of their keys, starting with the first one that ends after `low`.
+    /// Returns the blocks in the order of their keys, starting with the first block that ends after `low`.
     fn blocks_from(&self, column: usize, low: &Key) -> impl Iterator<Item = u32> {
         let (page, position) = self.position_of(column, low);
         let pages = self.columns[column].iter().enumerate().skip(page);
@@ -29,24 +29,24 @@ impl ColumnWriter {
         self.block(index).rows.load(Relaxed) as usize
     }
 
-    /// Returns the number of rows of a block below `key`.
+    /// Returns the number of rows of a block whose keys are below `key`.
     fn rows_below(&self, index: u32, key: &Key) -> usize {
         let is_below = |row: &usize| self.first_key(index, *row) < *key;
         (0..self.rows(index)).take_while(is_below).count()
     }
 
-    /// Returns true if the block was invalidated or has expired.
+    /// Returns true if the block's rows cannot be answered any more, because the block was invalidated or has expired.
     fn is_lost(&self, index: u32, now_ns: u64) -> bool {
         let block = self.block(index);
         block.flags.load(Relaxed) & COLUMN_BLOCK_INVALID != 0 || !lease::is_valid(&block.until_ns, now_ns)
     }
 
-    /// See [`ColumnFill::plan_read`](crate::fill::ColumnFill::reading).
+    /// Implements [`ColumnFill::plan_read`](crate::fill::ColumnFill::plan_read).
     pub(super) fn plan_read_around(&self, column: usize, requested: &Interval, rows: usize) -> ReadPlan {
         let now_ns = lease::now_ns();
         let mut interval = *requested;
-        // Numbers of rows from the start on: those to read at least, those in blocks seen so far, and those up to the
-        // end of the last lost block.
+        // Numbers of rows from the start of the interval: those that must be read, those in the blocks visited so far,
+        // and those up to the end of the last invalidated or expired block.
         let (mut rows_left, mut rows_seen, mut rows_lost) = (rows, 0, 0);
         let mut next = requested.low;
         for index in self.blocks_from(column, &requested.low) {
@@ -54,7 +54,7 @@ impl ColumnWriter {
             if cached.low > next {
                 break;
             }
-            // Rows may have been added to a lost block.
+            // A row may have been added to an invalidated block, so one more row is read.
             let is_lost = self.is_lost(index, now_ns);
             rows_seen += self.rows(index) + usize::from(is_lost);
             if cached.low < requested.low {
@@ -86,7 +86,7 @@ impl ColumnWriter {
         ReadPlan { interval, rows }
     }
 
-    /// See [`ColumnFill::cached`](crate::fill::ColumnFill::held).
+    /// Implements [`ColumnFill::cached_rows`](crate::fill::ColumnFill::cached_rows).
     pub(super) fn cached_rows_of(
         &self,
         column: usize,

@@ -1,4 +1,4 @@
-//! Splits an interval and its rows into the contents of blocks.
+//! Division of an interval with its rows into blocks.
 
 use crate::fill::Row;
 use crate::key::{Interval, Key, VALUE_BYTES_MAX};
@@ -6,16 +6,16 @@ use lineside_wire::ColumnRow;
 use std::ops::Range;
 use zerocopy::IntoBytes;
 
-/// Contents of one block.
+/// Part of an interval that becomes one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BlockContent {
     /// Interval of the block.
     pub interval: Interval,
-    /// Range of its rows among all rows.
+    /// Range of the block's rows in the list of all rows.
     pub rows: Range<usize>,
 }
 
-/// Returns a row in the format in which it is stored and sent.
+/// Returns the record of a row: the bytes that the fast path stores and sends.
 pub(super) fn record(row: &Row) -> Vec<u8> {
     let head = ColumnRow {
         key_bytes: row.key.as_bytes().len() as u8,
@@ -31,11 +31,11 @@ fn record_bytes(row: &Row) -> usize {
     (size_of::<ColumnRow>() + row.key.as_bytes().len() + row.value.len()).next_multiple_of(8)
 }
 
-/// Splits `interval` with its `rows` into blocks of at most `rows_max` rows and `room` bytes each. A row that does not
-/// fit any block is left out, and the blocks leave a gap around it.
+/// Divides `interval` with its `rows` into blocks of at most `rows_max` rows and `room` bytes each. If a row does not
+/// fit any block, the blocks leave a gap at its key.
 pub(super) fn pieces(interval: &Interval, rows: &[Row], rows_max: usize, room: usize) -> Vec<BlockContent> {
     let mut pieces = Vec::new();
-    // First key that is not covered yet. `None` after a key of the maximum length, whose successor does not fit.
+    // First key that no block covers yet; `None` after a key of the maximum length, which has no successor.
     let mut low = Some(interval.low);
     let (mut from, mut bytes) = (0, 0);
     let close = |low: Option<Key>, high: Option<Key>, rows: Range<usize>, pieces: &mut Vec<BlockContent>| {
@@ -58,7 +58,7 @@ pub(super) fn pieces(interval: &Interval, rows: &[Row], rows_max: usize, room: u
             low = Some(row.key);
             (from, bytes) = (number, 0);
         }
-        // After a key without a successor, the next block starts at this row.
+        // If the key before had no successor, the next block starts at this row.
         low = low.or(Some(row.key));
         bytes += record_bytes(row);
     }

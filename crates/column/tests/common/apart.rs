@@ -1,11 +1,11 @@
-//! A table whose rows are held by two servers.
+//! A table whose rows belong to two servers.
 
 use lineside_column::table::{
     Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, RegionOwner, ScanRange, Table, TableError,
 };
 use std::sync::Arc;
 
-/// A table in which one server holds the rows up to `m`, and another one the rest.
+/// A table in which one server holds the rows before `m`, and another server holds the rest.
 #[derive(Debug)]
 pub struct Apart(pub Arc<dyn Table>);
 

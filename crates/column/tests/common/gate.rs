@@ -1,4 +1,4 @@
-//! A table that delays its readers.
+//! A table whose scans return only when the test allows it.
 
 use lineside_column::table::{
     Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,

@@ -1,4 +1,4 @@
-//! A fast path of minimal complexity, as a model: intervals, and the rows in them.
+//! A simple model of a fast path: a list of intervals with the rows in them.
 
 #![allow(dead_code)]
 
@@ -25,11 +25,11 @@ struct Held {
     exact_only: bool,
 }
 
-/// The model of a fast path. A clone is another handle to the same one.
+/// Model of a fast path. All clones share the same rows.
 #[derive(Debug, Default, Clone)]
 pub struct ModelFastPath(Arc<Mutex<Held>>);
 
-/// Knowledge about one row: `None` if it is not held, `Some(None)` if it is known not to exist.
+/// Answer of the model about a row: `None` if it does not know the row, `Some(None)` if the table has no such row.
 pub type Answer = Option<Option<Row>>;
 
 impl ModelFastPath {
@@ -37,12 +37,13 @@ impl ModelFastPath {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Injects a fault: an invalidation affects only rows that exist, not the gaps between them.
+    /// Injects a fault: an invalidation removes only intervals that have a row in the invalidated range, and so keeps
+    /// gaps between rows.
     pub fn forget_rows_only(&self) {
         self.held(|held| held.exact_only = true);
     }
 
-    /// Returns the knowledge about `key` at `now_ns`.
+    /// Returns the model's answer about `key` at the time `now_ns`.
     pub fn get(&self, column: ColumnId, key: &Key, now_ns: u64) -> Answer {
         self.held(|held| {
             held.live(column, now_ns)
@@ -51,7 +52,7 @@ impl ModelFastPath {
         })
     }
 
-    /// Returns all rows of `interval` if all of it is held.
+    /// Returns all rows of `interval`; `None` if the model does not know the whole interval.
     pub fn scan(&self, column: ColumnId, interval: &Interval, now_ns: u64) -> Option<Vec<Row>> {
         self.held(|held| {
             let (mut at, mut rows) = (interval.low, Vec::new());
@@ -70,7 +71,7 @@ impl ModelFastPath {
         })
     }
 
-    /// Returns the number of ranges that are held, whether or not they may be answered.
+    /// Returns the number of intervals in the model, including those that may not be answered now.
     pub fn len(&self) -> usize {
         self.held(|held| held.ranges.len())
     }

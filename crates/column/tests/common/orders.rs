@@ -1,15 +1,15 @@
-//! Exhaustive exploration of all orders of a few events.
+//! Exploration of all orders in which a few events can happen.
 
-/// Enumerates all sequences of choices, one for each run.
+/// Enumerates all sequences of choices. Each run of the test follows one sequence.
 #[derive(Default)]
 pub struct Chooser {
-    /// Choices of the run: the chosen index, and the number of alternatives.
+    /// Choices of the present run: for each choice, the chosen index and the number of alternatives.
     path: Vec<(usize, usize)>,
     at: usize,
 }
 
 impl Chooser {
-    /// Chooses one of `among` alternatives.
+    /// Returns the index of one of `among` alternatives.
     pub fn choose(&mut self, among: usize) -> usize {
         if self.at == self.path.len() {
             self.path.push((0, among));
@@ -20,7 +20,7 @@ impl Chooser {
         chosen
     }
 
-    /// Advances to the next sequence. Returns false after the last one.
+    /// Changes to the next sequence of choices. Returns false after the last one.
     fn next(&mut self) -> bool {
         self.at = 0;
         while let Some((chosen, among)) = self.path.pop() {
@@ -33,8 +33,8 @@ impl Chooser {
     }
 }
 
-/// Calls `run` for every sequence of choices, or until one is stale. Returns the number of runs, and a description of
-/// the stale read.
+/// Calls `run` for every sequence of choices, until a run finds a stale read. Returns the number of runs, and the
+/// description of the stale read if there was one.
 pub fn explore(mut run: impl FnMut(&mut Chooser) -> Result<(), String>) -> (u64, Option<String>) {
     let (mut chooser, mut runs) = (Chooser::default(), 0);
     loop {

@@ -1,4 +1,4 @@
-//! Requests as clients send them, and the replies of a table that is a map.
+//! Requests as clients send them, and the replies that are right for a table, which is a map here.
 
 use lineside_column::fill::Row;
 use lineside_column::key::Key;
@@ -27,7 +27,7 @@ fn padded(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a native request of `payload_bytes`, or of its minimum length if that is longer.
+/// Returns a native request of `payload_bytes` bytes, or of its minimum length if that is longer.
 pub fn native(op: u8, flags: u8, start: &[u8], stop: &[u8], limit: u16, payload_bytes: usize) -> Vec<u8> {
     let head = ColumnHead {
         flags,
@@ -78,7 +78,7 @@ impl Scan {
         native(COLUMN_OP_SCAN, *flags, start, stop, *limit, *payload_bytes)
     }
 
-    /// Returns the reply of the table `truth`, or `None` if the host must refuse the request.
+    /// Returns the right reply for the table `truth`; `None` if the host must refuse the request.
     pub fn reply(&self, truth: &Table) -> Option<Vec<u8>> {
         let exclusive = self.flags & COLUMN_FLAG_START_EXCLUSIVE != 0;
         let inclusive = self.flags & COLUMN_FLAG_STOP_INCLUSIVE != 0;
@@ -143,7 +143,7 @@ fn finish(request: &mut [u8], status: u8, rows: u16, version_ms: u64, flags: u8,
     body[24..24 + records.len()].copy_from_slice(records);
 }
 
-/// Returns the reply of the table `truth` to [`get`].
+/// Returns the right reply for the table `truth` to the request [`get`].
 pub fn get_reply(truth: &Table, key: &[u8]) -> Vec<u8> {
     let mut request = get(key);
     match truth.get(key) {
@@ -159,7 +159,7 @@ fn zero_padded(bytes: &[u8], len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns a get in the paper format and its reply. Keys have at most 4 bytes.
+/// Returns a get in the paper format, and the right reply for the table `truth`. The key has at most 4 bytes.
 pub fn paper_get(truth: &Table, key: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let request = zero_padded(&[&b"get"[..], &zero_padded(key, 4), NAME.as_bytes()].concat(), 21);
     let reply = match truth.get(key) {
@@ -169,7 +169,7 @@ pub fn paper_get(truth: &Table, key: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (request, zero_padded(&reply, 21))
 }
 
-/// Returns a scan in the paper format and its reply.
+/// Returns a scan in the paper format, and the right reply for the table `truth`.
 pub fn paper_scan(truth: &Table, start: &[u8], stop: &[u8], payload_bytes: usize) -> (Vec<u8>, Vec<u8>) {
     let name = NAME.as_bytes();
     let request = [&b"sc1"[..], &zero_padded(start, 4), name, &zero_padded(stop, 4)].concat();

@@ -1,5 +1,5 @@
-//! The fast path and its writer against a table that is a map: the fast path's answers equal the map's, whatever is
-//! installed, invalidated and evicted.
+//! Tests of the fast path and its writer against a table that is a map: whatever is installed, invalidated or evicted,
+//! the answers of the fast path equal the map's.
 
 mod asks;
 mod race;
@@ -74,7 +74,7 @@ impl World {
 
     fn change(&mut self, key: &[u8], value: Option<&[u8]>) {
         let low = Key::new(key).expect("a key");
-        // A key of 64 bytes has no successor: the keys after it are invalidated too.
+        // A key of 64 bytes has no successor, so the keys after it are invalidated, too.
         let high = low.successor();
         self.writer.invalidate(COLUMN, &Interval { low, high });
         self.clock += 1;
@@ -117,7 +117,8 @@ fn geometry(row_bits: u32, value_bits: u32) -> Geometry {
     }
 }
 
-/// Generates keys that lie close together: few different bytes, 0 and 255 among them, after short and long prefixes.
+/// Generates keys that are close to each other: short and long prefixes, followed by few different bytes (0 and 255
+/// among them).
 fn key() -> impl Strategy<Value = Vec<u8>> {
     let letter = prop_oneof![Just(0u8), Just(1), Just(b'a'), Just(b'b'), Just(255)];
     let beginning = prop_oneof![
@@ -209,7 +210,8 @@ proptest! {
     }
 }
 
-/// Checks every row, keys between them, and scans, over keys with a common prefix.
+/// Installs rows whose keys have a common prefix, and checks that the fast path answers every row, keys between rows,
+/// and scans.
 fn check_all_held(prefix: &[u8], count: u32) {
     let mut world = World::new(&geometry(14, 2));
     let number = |number: u32| [prefix, &number.to_be_bytes()[1..]].concat();
@@ -259,7 +261,7 @@ fn many_small_fills_cache_the_whole_table() {
     for number in 0..2000 {
         world.change(&key(number), Some(b"value"));
     }
-    // In another order than that of the keys, so that pages are split everywhere.
+    // The order of the fills differs from the order of keys, so that pages are split at many places.
     for step in 0..250u64 {
         let first = step * 97 % 250 * 8;
         let high = Key::new(&key(first + 8));
@@ -282,7 +284,7 @@ fn many_small_fills_cache_the_whole_table() {
 
 #[test]
 fn rows_read_once_evict_nothing_from_a_full_fast_path() {
-    // Room for two columns, of which one exists.
+    // The geometry has room for two columns, of which only one is used.
     const ROWS: u32 = 1 << 11;
     let mut world = World::new(&geometry(10, 0));
     let key = |number: u32| number.to_be_bytes().to_vec();
@@ -294,14 +296,14 @@ fn rows_read_once_evict_nothing_from_a_full_fast_path() {
         low: Key::new(&key(first)).unwrap(),
         high: Key::new(&key(first + 8)),
     };
-    // Rows that are requested repeatedly, and for which there is room.
+    // Reads rows repeatedly. The fast path has room for all of them.
     for first in (0..ROWS).step_by(8) {
         world.install(eight(first));
     }
     let held = |world: &World| (0..ROWS).filter(|number| world.check_get(&key(*number))).count();
     let before = held(&world);
     assert!(before > ROWS as usize * 9 / 10, "{before}");
-    // One pass over the rest of the table, each row once. The sketch may be wrong, but rarely.
+    // Reads the rest of the table once. The sketch may take some of these rows for hot, but only few.
     for first in (ROWS..4 * ROWS).step_by(8) {
         world.install(eight(first));
     }
@@ -312,7 +314,7 @@ fn rows_read_once_evict_nothing_from_a_full_fast_path() {
     );
     let after = held(&world);
     assert!(after * 100 >= before * 97, "{before} rows became {after}");
-    // Rows that are requested a second time are installed.
+    // Rows that are read for the second time are installed.
     world.install(eight(2 * ROWS));
     assert!(world.check_get(&key(2 * ROWS + 5)));
 }
@@ -330,13 +332,13 @@ fn rows_read_twice_are_admitted_and_survive_a_scan_of_the_whole_table() {
         low: Key::new(&key(first)).unwrap(),
         high: Key::new(&key(first + 8)),
     };
-    // The fast path is full of rows that were read once. They are not read again, because a second read would make them
-    // hot.
+    // Fills the fast path with rows that were read once. The test does not read them again, because a second read would
+    // make them hot.
     for first in (4 * ROWS..6 * ROWS).step_by(8) {
         world.install(eight(first));
     }
     assert!(world.writer.counts().cold > 0, "{:?}", world.writer);
-    // Half of the rows that there is room for, read twice.
+    // Reads half as many rows as the fast path has room for, each row twice.
     for first in (0..ROWS / 2).step_by(8).chain((0..ROWS / 2).step_by(8)) {
         world.install(eight(first));
     }
@@ -390,7 +392,7 @@ fn requests_in_the_paper_format_are_answered() {
         let (request, reply) = paper_scan(&world.truth, start, stop, bytes);
         assert_eq!(world.answer(&request).expect("held"), reply, "{start:?} {stop:?}");
     }
-    // Rows that the paper format cannot represent are left to the host.
+    // Rows that the paper format cannot represent are answered by the host.
     world.change(b"long key", Some(b"v"));
     world.change(b"long", Some(&[7; 19]));
     world.install(Interval::ALL);
@@ -403,16 +405,28 @@ fn rows_are_not_answered_after_a_lease_or_a_cell_has_expired() {
     let mut world = World::new(&geometry(8, 0));
     world.change(b"k", Some(b"v"));
     world.install_until(Interval::ALL, NOW_NS + 1, ServerId(3));
-    assert!(!world.check_get(b"k"), "server 3 has no lease yet");
+    assert!(
+        !world.check_get(b"k"),
+        "the fast path answered before server 3 had a lease"
+    );
     world.writer.set_server_lease(ServerId(3), NOW_NS + 1);
     assert!(world.check_get(b"k"));
     world.writer.set_server_lease(ServerId(3), NOW_NS);
-    assert!(!world.check_get(b"k"), "the server's lease has ended");
+    assert!(
+        !world.check_get(b"k"),
+        "the fast path answered after the server's lease had ended"
+    );
     world.install_until(Interval::ALL, NOW_NS, ServerId(0));
-    assert!(!world.check_get(b"k"), "the row has expired");
+    assert!(
+        !world.check_get(b"k"),
+        "the fast path answered a row that has expired"
+    );
     world.install(Interval::ALL);
     lease::end(&world.store.control().lease_until_ns);
-    assert!(!world.check_get(b"k"), "the fast path's lease has ended");
+    assert!(
+        !world.check_get(b"k"),
+        "the fast path answered after its own lease had ended"
+    );
     assert_eq!(world.fastpath.counters()[ColumnCounter::NotLeased as usize], 4);
 }
 
@@ -441,12 +455,15 @@ fn the_fast_path_invalidates_changed_rows_itself() {
                 .answer(from, NOW_NS, &change, &mut Reply::default())
         };
         assert_eq!(said(source([10, 0, 0, 1])), Verdict::Forward);
-        assert!(world.check_get(&[b'k', block]), "the source is not trusted");
+        assert!(
+            world.check_get(&[b'k', block]),
+            "a change from an untrusted source invalidated the block"
+        );
         assert_eq!(said(source([127, 0, 0, 1])), Verdict::Forward);
         assert!(!world.check_get(&[b'k', block]));
         assert!(
             !world.check_get(&[b'k', 9]),
-            "read literally, the whole column misses"
+            "with literal_flags the whole column misses"
         );
         world
             .store
@@ -454,7 +471,7 @@ fn the_fast_path_invalidates_changed_rows_itself() {
             .literal_flags
             .store(0, std::sync::atomic::Ordering::Relaxed);
         assert!(!world.check_get(&[b'k', block]));
-        assert!(world.check_get(&[b'k', 9]), "another block");
+        assert!(world.check_get(&[b'k', 9]), "a change invalidated another block");
         world
             .store
             .control()
@@ -466,10 +483,13 @@ fn the_fast_path_invalidates_changed_rows_itself() {
         2
     );
     world.install(Interval::ALL);
-    assert!(world.check_get(&[b'k', 9]), "a fill releases the flags");
+    assert!(
+        world.check_get(&[b'k', 9]),
+        "a fill did not clear the invalid flags"
+    );
 }
 
-/// Rows next to a filled interval are not lost if they remain valid for at least half as long as the fill.
+/// A fill does not remove rows next to its interval that remain valid for at least half as long as the fill.
 #[test]
 fn a_fill_removes_no_more_of_a_block_than_necessary() {
     const SECOND_NS: u64 = 1_000_000_000;
@@ -501,13 +521,13 @@ fn impossible_geometries_are_refused() {
     assert!(fault(&|geometry| geometry.row_bits = 2).is_some());
     assert!(
         fault(&|geometry| geometry.value_bits = 12).is_some(),
-        "the paper's parameter a covers versions too"
+        "value_bits = 12 was accepted; the paper's a is larger because it also covers versions"
     );
     assert!(fault(&|geometry| geometry.columns.clear()).is_some());
     assert!(fault(&|geometry| geometry.columns.push("entry:third".into())).is_some());
     assert!(
         fault(&|geometry| geometry.columns[1] = "other:foo".into()).is_some(),
-        "two families"
+        "two families were accepted with family_bits = 0"
     );
     assert!(fault(&|geometry| geometry.columns[1] = geometry.columns[0].clone()).is_some());
     assert!(fault(&|geometry| geometry.columns[1] = "entry".into()).is_some());

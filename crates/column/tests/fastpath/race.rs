@@ -1,5 +1,5 @@
-//! Threads read the fast path while another thread changes the table, fills and evicts. No answer is torn, and none is
-//! older than the table was when the request was sent.
+//! Test in which threads read the fast path while another thread changes the table, fills and evicts. No answer may be
+//! torn, and no answer may be older than the table was when its request was sent.
 
 use crate::asks::{self, Scan, get, row};
 use lineside_column::fastpath::ColumnFastPath;
@@ -20,7 +20,7 @@ fn key(number: usize) -> Vec<u8> {
     format!("row/{number:05}").into_bytes()
 }
 
-/// Returns a value that contains the version and the number of the row, and a mix of both, repeatedly.
+/// Returns a value that repeats the number of the row, the version, and a hash of both.
 fn value(number: usize, version: u64) -> Vec<u8> {
     let mixed = (version ^ (number as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     [
@@ -31,7 +31,7 @@ fn value(number: usize, version: u64) -> Vec<u8> {
     .concat()
 }
 
-/// Returns the row's number and version. Panics if the value is torn.
+/// Returns the number and version in a row's value. Panics if the value is torn.
 fn read_row(key_bytes: &[u8], value_bytes: &[u8]) -> (usize, u64) {
     let word = |at: usize| u64::from_be_bytes(value_bytes[at..at + 8].try_into().expect("8 bytes"));
     let (version, number) = (word(0), word(8) as usize);
@@ -40,7 +40,7 @@ fn read_row(key_bytes: &[u8], value_bytes: &[u8]) -> (usize, u64) {
     (number, version)
 }
 
-/// Ends the readers when it is dropped, even if the writer panics.
+/// Guard that makes the readers end when it is dropped, even if the writer panics.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -73,7 +73,7 @@ impl World {
             .collect()
     }
 
-    /// Reads at random until the end. Returns the number of rows that were answered.
+    /// Reads random rows and ranges until the test ends. Returns the number of rows that the fast path answered.
     fn read(&self, mut random: Random) -> u64 {
         let mut answered = 0;
         while !self.done.load(SeqCst) {
@@ -95,7 +95,11 @@ impl World {
             let Some(reply) = self.ask(&request) else { continue };
             let after = self.versions(numbers.clone());
             let count = usize::from(u16::from_be_bytes([reply[18], reply[19]]));
-            assert_eq!(count, numbers.len(), "no row is ever deleted");
+            assert_eq!(
+                count,
+                numbers.len(),
+                "a scan lacks a row, but no row is ever deleted"
+            );
             let mut rest = &reply[40..];
             for ((number, before), after) in numbers.zip(before).zip(after) {
                 let (key_bytes, value_bytes) = (usize::from(rest[0]), usize::from(rest[3]));
@@ -122,7 +126,7 @@ impl World {
         for _ in 0..CHANGES {
             let number = random.index(KEYS);
             if random.index(4) == 0 {
-                // The row is first invalidated, then changed.
+                // The row's block is invalidated before the row is changed, as the protocol requires.
                 writer.invalidate(ColumnId(0), &interval(number, number + 1));
                 self.truth[number].fetch_add(1, SeqCst);
                 continue;

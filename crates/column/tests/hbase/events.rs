@@ -1,11 +1,12 @@
-//! All ways in which rows change, directly in HBase: the fast path answers before a change, and after it only once the
-//! row was read again.
+//! Test of all ways in which rows can change directly in HBase. The fast path answers the row before a change, and
+//! after the change only when the row was read again.
 
 use crate::rig::{Rig, until};
 use lineside_hbase_mini::HBase;
 use std::time::{Duration, Instant};
 
-/// Commands that are applied to row `m`, whose value is eight letters before, and true if the command changes the row.
+/// Commands that are applied to row `m`, and for each of them, true if the command changes the row. The row's value has
+/// eight letters before.
 const CHANGES: &[(&str, bool)] = &[
     ("put T changed m", true),
     ("put T changed a m z", true),
@@ -23,7 +24,7 @@ const CHANGES: &[(&str, bool)] = &[
     ("compact T", false),
 ];
 
-/// Makes the fast path hold row `m` with a known value.
+/// Reads row `m` until the fast path has it, with a known value.
 fn warm(rig: &Rig, hbase: &mut HBase, table: &str) {
     hbase.command(&format!("put {table} aaaaaaaa m")).unwrap();
     let value = until("the fast path holds the row", || {
@@ -33,7 +34,7 @@ fn warm(rig: &Rig, hbase: &mut HBase, table: &str) {
     assert_eq!(value, rig.truth("m"));
 }
 
-/// Asks immediately after `command` is done. Returns the value, and true if the fast path answered.
+/// Executes `command`, then reads row `m` at once. Returns the value, and true if the fast path answered.
 fn changes(rig: &Rig, hbase: &mut HBase, table: &str, command: &str) -> (Option<Vec<u8>>, bool) {
     let before = rig.truth("m");
     hbase
@@ -42,7 +43,7 @@ fn changes(rig: &Rig, hbase: &mut HBase, table: &str, command: &str) -> (Option<
     let (said, by_fastpath) = rig.get("m");
     let truth = rig.truth("m");
     assert_eq!(said, truth, "{command}: by the fast path {by_fastpath}");
-    // Later answers are the same, by the fast path too.
+    // Later answers, also those of the fast path, have the same value.
     assert_eq!(rig.get_fastpath("m"), truth, "{command}");
     assert!(!by_fastpath || before == truth, "{command}");
     (truth, by_fastpath)
@@ -50,8 +51,8 @@ fn changes(rig: &Rig, hbase: &mut HBase, table: &str, command: &str) -> (Option<
 
 pub fn every_change_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
     for (command, touches) in CHANGES {
-        // A lease may end at this moment, so that the fast path does not answer: a command that changes nothing is
-        // tried again.
+        // A lease may end at this moment, and then the fast path does not answer. So a command that changes nothing is
+        // repeated until the fast path has answered.
         until(command, || {
             warm(rig, hbase, table);
             let (truth, by_fastpath) = changes(rig, hbase, table, command);
@@ -61,11 +62,11 @@ pub fn every_change_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
             (by_fastpath != *touches).then_some(())
         });
     }
-    // A put that is older than the cell changes nothing, and is announced nevertheless.
+    // A put with an older timestamp than the cell changes nothing, but is announced nevertheless.
     warm(rig, hbase, table);
     let (truth, by_fastpath) = changes(rig, hbase, table, "old-put T older m");
     assert_eq!((truth.as_deref(), by_fastpath), (Some(&b"aaaaaaaa"[..]), false));
-    // More rows than fit a datagram, around the row.
+    // The command changes more rows than fit a datagram; row `m` lies among them.
     warm(rig, hbase, table);
     let rows: String = (0..200).map(|row| format!(" m{row:010}")).collect();
     let (_, by_fastpath) = changes(rig, hbase, table, &format!("put T changed a{rows}"));
@@ -78,7 +79,7 @@ pub fn every_range_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
     let load = format!("bulk-load T loaded m {}", folder.display());
     let (truth, by_fastpath) = changes(rig, hbase, table, &load);
     assert_eq!((truth.as_deref(), by_fastpath), (Some(&b"loaded"[..]), false));
-    // A merged region can be split only after a compaction, or if it is empty.
+    // HBase splits a merged region only after a compaction, or if it is empty.
     for (command, left) in [("merge T", true), ("truncate T", false), ("split T k", true)] {
         warm(rig, hbase, table);
         let (truth, by_fastpath) = changes(rig, hbase, table, command);
@@ -87,7 +88,7 @@ pub fn every_range_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
     cells_end_with_their_family(rig, hbase, table);
 }
 
-/// The family gets a time to live: rows that the fast path holds from then on expire with it.
+/// Gives the family a time to live. Rows that the fast path reads from then on expire with it.
 fn cells_end_with_their_family(rig: &Rig, hbase: &mut HBase, table: &str) {
     warm(rig, hbase, table);
     hbase.command(&format!("ttl {table} 4")).unwrap();
@@ -95,7 +96,7 @@ fn cells_end_with_their_family(rig: &Rig, hbase: &mut HBase, table: &str) {
     gone_when_the_table_says_so(rig);
 }
 
-/// A cell has a time to live of its own, which only its writer knows.
+/// Writes a cell with its own time to live, of which only its writer knows.
 pub fn cells_end_by_themselves(rig: &Rig, hbase: &mut HBase, table: &str) {
     warm(rig, hbase, table);
     hbase.command(&format!("delete-row {table} m")).unwrap();
@@ -103,7 +104,7 @@ pub fn cells_end_by_themselves(rig: &Rig, hbase: &mut HBase, table: &str) {
     gone_when_the_table_says_so(rig);
 }
 
-/// Checks that the fast path answers the row, and never after the table has removed it.
+/// Checks that the fast path answers the row, and no longer does when the table has removed it.
 fn gone_when_the_table_says_so(rig: &Rig) {
     let began = Instant::now();
     let mut fastpath = 0;
@@ -111,7 +112,7 @@ fn gone_when_the_table_says_so(rig: &Rig) {
         let truth = rig.truth("m");
         let (said, by_fastpath) = rig.get("m");
         fastpath += u32::from(by_fastpath && said.is_some());
-        // The table was asked first: a row that is gone does not come back.
+        // The table was read before the fast path, and a removed row does not come back.
         assert!(truth.is_some() || said.is_none(), "the fast path {by_fastpath}");
         if truth.is_none() && by_fastpath {
             break;

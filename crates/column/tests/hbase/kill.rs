@@ -1,5 +1,5 @@
-//! A region server is killed: the fast path stops answering the rows that it held, and has those of the table again
-//! after HBase's recovery.
+//! Test that kills a region server: the fast path stops answering rows that it read from this server, and answers the
+//! table's rows again after HBase has recovered.
 
 use crate::rig::{self, Rig, free_address, until};
 use lineside_hbase_mini::{Compilers, HBase, Jars, Options};
@@ -10,12 +10,12 @@ use std::process::Child;
 
 const TABLE: &str = "killed";
 
-/// A region server in a JVM of its own. Dropping this kills it.
+/// A region server in a JVM of its own. Dropping this object kills it.
 struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be dead already.
+        // `kill` returns an error if the server is already dead.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -86,7 +86,8 @@ fn a_killed_region_server_leaves_nothing_stale() {
     let apart = Rig::told_apart(&hbase, TABLE, other, &[first, second]);
     let rows: String = (0..100).map(|number| format!(" {}", row(number))).collect();
     hbase.command(&format!("put {TABLE} before{rows}")).unwrap();
-    // The first values are on the disk. The next ones may be lost with the server, and are in the fast path.
+    // HBase has written the first values to the disk. The next values are in the fast path, but may be lost with the
+    // server.
     hbase.command(&format!("flush {TABLE}")).unwrap();
     hbase.command(&format!("put {TABLE} after{rows}")).unwrap();
     for number in 0..100 {
@@ -95,18 +96,21 @@ fn a_killed_region_server_leaves_nothing_stale() {
         }
     }
     drop(killed);
-    until("the fast path falls silent", || match rig.try_get(&row(0)) {
+    until("the fast path stops answering", || match rig.try_get(&row(0)) {
         Some((_, true)) => None,
         _ => Some(()),
     });
-    // If rows are attributed to servers, the fast path continues to answer rows of the live server, before anyone has
-    // noticed.
+    // If rows are attributed to servers, the fast path still answers the rows of the live server, before HBase has
+    // noticed the failure of the other one.
     let held = || -> Vec<_> { (0..100).filter_map(|number| apart.held(&row(number))).collect() };
-    until("its rows are held no more", || (held().len() < 100).then_some(()));
+    until("the fast path drops the killed server's rows", || {
+        (held().len() < 100).then_some(())
+    });
     let live = held();
     assert!((25..=75).contains(&live.len()), "{} rows", live.len());
     assert!(live.iter().all(|said| said.as_deref() == Some(b"after")));
-    // Then all regions are at the other server, and the fast path caches nothing without the first one's lease.
+    // After the recovery, the other server serves all regions. Without attribution, the fast path caches nothing while
+    // the first server grants no lease.
     for number in 0..100 {
         let (said, by_fastpath) = rig.get(&row(number));
         assert!(!by_fastpath, "row {number}");

@@ -1,4 +1,4 @@
-//! The fast path over a real HBase, whose coprocessor announces every change.
+//! Tests of the fast path over a real HBase, whose coprocessor announces every change.
 
 mod events;
 mod kill;
@@ -17,16 +17,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Default number of cells in answers of the fast path that are checked.
+/// Default number of cells answered by the fast path that the test checks.
 const READS: u64 = 10_000;
-/// Number of notices and acknowledgements that the network must have lost before the run ends.
+/// Number of notices and acknowledgements that the relay must have lost before the test ends.
 const LOST: u64 = 5;
-/// Time limit until the network has lost them and the region has been split.
+/// Maximum time until the relay has lost them and the region is split.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn load(hbase: &mut HBase, jars: &Jars, table: &str, subscribers: &str) {
     let jar = jars.module("observer").unwrap();
-    // A new name each time makes HBase load the classes again.
+    // Each copy has a new name, so that HBase loads the classes again.
     let copy = hbase.folder().join(format!("{table}.jar"));
     std::fs::copy(jar, &copy).unwrap();
     let command = format!("load {table} {} {subscribers}", copy.display());
@@ -49,30 +49,30 @@ fn the_fast_path_over_hbase_is_never_stale() {
     let mut hbase = jars.start(&options).unwrap();
     hbase.command("create events entry k").unwrap();
     let mut rig = Rig::new(&hbase, "events", lineside, &[server]);
-    nothing_is_kept_without_the_jar(&rig, &mut hbase);
+    no_row_is_cached_without_the_coprocessor(&rig, &mut hbase);
     load(&mut hbase, &jars, "events", &lineside.to_string());
     events::every_change_is_told(&rig, &mut hbase, "events");
     events::cells_end_by_themselves(&rig, &mut hbase, "events");
     events::every_range_is_told(&rig, &mut hbase, "events");
-    a_dead_subscriber_holds_nobody_up(&mut rig, lineside, server);
+    a_dead_subscriber_delays_only_one_write(&mut rig, lineside, server);
     drop(rig);
     check_history(&mut hbase, &jars, server);
-    what_is_not_told_is_found(&mut hbase);
+    stale_reads_after_unannounced_changes_are_found(&mut hbase);
     let log = hbase.log();
     assert!(!log.contains("Lineside is not notified"), "{log}");
     assert!(!log.contains("cannot be sent to Lineside"), "{log}");
 }
 
-fn nothing_is_kept_without_the_jar(rig: &Rig, hbase: &mut HBase) {
+fn no_row_is_cached_without_the_coprocessor(rig: &Rig, hbase: &mut HBase) {
     hbase.command("put events first m").unwrap();
     for _ in 0..50 {
         assert_eq!(rig.get("m"), (Some(b"first".to_vec()), false));
     }
 }
 
-/// Writes do not wait while a subscriber responds. When it stops responding, they wait for a lease once, and then not
-/// any more.
-fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: SocketAddr) {
+/// Checks that writes do not wait while a subscriber responds. When it stops responding, one write waits until the
+/// lease has ended, and later writes do not wait.
+fn a_dead_subscriber_delays_only_one_write(rig: &mut Rig, listen: SocketAddr, server: SocketAddr) {
     let column = ColumnName::new(COLUMN.as_bytes()).unwrap();
     let put = |rig: &Rig| {
         let began = Instant::now();
@@ -86,9 +86,9 @@ fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: 
     rig.get_fastpath("m");
     drop(rig.listener.take());
     let first = put(rig);
-    // The put that waited was not visible as long as the fast path answered the old value.
+    // The put that waited became visible only when the fast path no longer answered the old value.
     assert_eq!(rig.get("m"), (Some(b"x".to_vec()), false));
-    // If each put waited for a lease, these would take ten seconds.
+    // If each put waited until a lease has ended, ten puts would take ten seconds.
     let others: Duration = (0..10).map(|_| put(rig)).sum();
     assert!(first < Duration::from_secs(20), "{first:?}");
     assert!(others < Duration::from_secs(8), "{others:?}");
@@ -99,8 +99,8 @@ fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: 
     println!("subscriber dead: first put {first:?}, ten more {others:?}");
 }
 
-/// Without announcements of changes, the check finds stale reads.
-fn what_is_not_told_is_found(hbase: &mut HBase) {
+/// Checks that the test finds stale reads if changes are not announced.
+fn stale_reads_after_unannounced_changes_are_found(hbase: &mut HBase) {
     hbase.command("create untold entry").unwrap();
     let (store, coherence) = history::fastpath().unwrap();
     let options = history::Options {
@@ -119,7 +119,7 @@ fn what_is_not_told_is_found(hbase: &mut HBase) {
     assert!(report.stale > 0, "{report:#?}");
 }
 
-/// Readers and writers, through Lineside and directly, while a region is split and notices are lost.
+/// Runs readers and writers, through Lineside and directly in HBase, while a region is split and notices are lost.
 fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
     let [subscriber, lineside, as_server] = [0; 3].map(|_| free_address());
     hbase.command("create history entry").unwrap();
@@ -145,7 +145,8 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
     let (mut step, began) = (0, Instant::now());
     let report = history::run_over(&options, over, &mut |fastpath| {
         match step {
-            // Half of the reads run over a good network, then some over a bad one, then some while a region is split.
+            // The first half of the reads uses a good network, the next reads use a bad one, and the last ones run
+            // while a region is split.
             0 if fastpath > options.reads / 2 => {
                 relay.lose(100);
                 step = 1;
@@ -156,7 +157,7 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
             }
             _ => {}
         }
-        // A fast machine finishes all reads before enough notices are lost.
+        // On a fast machine, all reads may end before enough notices are lost.
         step < 2 && began.elapsed() < WAIT_TIMEOUT
     })
     .unwrap();

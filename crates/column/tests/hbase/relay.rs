@@ -14,15 +14,15 @@ pub struct Relay {
 
 #[derive(Default)]
 struct Counts {
-    /// Datagrams out of 1000 that the relay loses.
+    /// Number of datagrams that the relay loses out of 1,000.
     of_1000: AtomicU64,
-    /// Number of datagrams that it has lost.
+    /// Number of datagrams that the relay has lost.
     lost: AtomicU64,
 }
 
 impl Relay {
-    /// The server at `server` has `as_lineside` as its subscriber; Lineside at `lineside` has `as_server` as its
-    /// server.
+    /// Starts a relay. The region server at `server` sends its notices to the address `as_lineside`; Lineside at
+    /// `lineside` sends its requests to the address `as_server`.
     pub fn start(
         server: SocketAddr,
         as_lineside: SocketAddr,
@@ -48,17 +48,17 @@ impl Relay {
         }
     }
 
-    /// Sets the loss to `of_1000` out of 1000 datagrams.
+    /// Makes the relay lose `of_1000` out of 1,000 datagrams.
     pub fn lose(&self, of_1000: u64) {
         self.counts.of_1000.store(of_1000, Relaxed);
     }
 
-    /// Returns the number of lost datagrams.
+    /// Returns the number of datagrams that the relay has lost.
     pub fn lost(&self) -> u64 {
         self.counts.lost.load(Relaxed)
     }
 
-    /// Ends the relay. Returns the number of lost datagrams.
+    /// Ends the relay. Returns the number of datagrams that it has lost.
     pub fn end(self) -> u64 {
         self.stop.store(true, Relaxed);
         for thread in self.threads {
@@ -89,7 +89,7 @@ fn carry(
         let chance = (state >> 33) % 1000;
         if chance < counts.of_1000.load(Relaxed) {
             counts.lost.fetch_add(1, Relaxed);
-            // Some of them arrive late.
+            // A quarter of the lost datagrams is delivered late instead.
             held = chance
                 .is_multiple_of(4)
                 .then(|| bytes[..length].to_vec())

@@ -1,4 +1,4 @@
-//! An HBase with the coprocessor, and a fast path over it.
+//! An HBase with the coprocessor, and a fast path over one of its tables.
 
 use lineside_column::coherence::Coherence;
 use lineside_column::fastpath::ColumnFastPath;
@@ -23,10 +23,11 @@ use zerocopy::FromBytes;
 
 pub const COLUMN: &str = "entry:foo";
 pub const KEY: [u8; 32] = [0x5a; 32];
-/// Time limit for operations of unknown duration.
+/// Maximum time for an operation whose duration is not known.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Only one HBase runs at a time, so that two do not slow each other down. Returns `None` if HBase is not installed.
+/// Returns the jars of HBase, and a lock so that only one HBase runs at a time. Returns `None` if HBase is not
+/// installed.
 pub fn jars() -> Option<(Jars, MutexGuard<'static, ()>)> {
     static ONE: Mutex<()> = Mutex::new(());
     let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,13 +40,13 @@ pub fn jars() -> Option<(Jars, MutexGuard<'static, ()>)> {
     }
 }
 
-/// Returns an address with a port that was free a moment ago.
+/// Returns an address whose port was free a moment ago.
 pub fn free_address() -> SocketAddr {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket.local_addr().unwrap()
 }
 
-/// Returns the settings of a server with the coprocessor at `listen`.
+/// Returns the settings of a region server whose coprocessor uses the address `listen`.
 pub fn settings(folder: &Path, listen: SocketAddr) -> Vec<(String, String)> {
     let key = folder.join("key");
     let hex: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -73,13 +74,13 @@ pub fn connect(hbase: &HBase, table: &str) -> Arc<Thrift2> {
     Arc::new(Thrift2::connect(&gateway, table.as_bytes(), Duration::from_secs(30)).unwrap())
 }
 
-/// Connects by HBase's own RPC, which handles many requests in parallel.
+/// Connects through HBase's own RPC, which handles many requests in parallel.
 pub fn connect_rpc(hbase: &HBase, table: &str) -> Arc<dyn Table> {
     let server = format!("127.0.0.1:{}", hbase.ports.regionserver);
     Arc::new(Rpc::connect(&[&server], table.as_bytes(), Duration::from_secs(30)).unwrap())
 }
 
-/// Calls `act` until it returns a result.
+/// Calls `act` again until it returns a result.
 pub fn until<T>(what: &str, mut act: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -91,7 +92,7 @@ pub fn until<T>(what: &str, mut act: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A fast path and a host over one table.
+/// A fast path and a host over the same table.
 pub struct Rig {
     pub table: Arc<Thrift2>,
     pub servers: Arc<Servers>,
@@ -102,19 +103,19 @@ pub struct Rig {
     readers: Readers,
 }
 
-/// Value of a row, and true if the fast path answered.
+/// Value of a row, and true if the fast path answered it.
 pub type Answer = (Option<Vec<u8>>, bool);
 
 impl Rig {
-    /// Connects through the gateway, which does not report the server of a row: the fast path needs the leases of all
-    /// servers.
+    /// Connects through the Thrift gateway. The gateway does not report which server holds a row, so the fast path
+    /// needs the leases of all servers.
     pub fn new(hbase: &HBase, table: &str, listen: SocketAddr, asked: &[SocketAddr]) -> Self {
         let of = |coherence| Servers::all_of(coherence, CLOCK_SLACK_NS, asked.len());
         Self::over(connect(hbase, table), hbase, table, listen, asked, of)
     }
 
-    /// Connects by HBase's own RPC, through its master: the fast path needs only the lease of the server that a row was
-    /// read from.
+    /// Connects through HBase's own RPC, by the address of its master. The fast path then needs only the lease of the
+    /// server from which a row was read.
     pub fn told_apart(hbase: &HBase, table: &str, listen: SocketAddr, asked: &[SocketAddr]) -> Self {
         let master = format!("127.0.0.1:{}", hbase.ports.master);
         let rpc = Rpc::connect(&[&master], table.as_bytes(), Duration::from_secs(30)).unwrap();
@@ -156,12 +157,12 @@ impl Rig {
         }
     }
 
-    /// Returns the answer that a client gets, or `None` if it gets none.
+    /// Returns the answer that a client would get; `None` if it would get no answer.
     pub fn try_get(&self, row: &str) -> Option<Answer> {
         self.answer(row, true)
     }
 
-    /// Returns the answer of the fast path alone, if it has the row.
+    /// Returns the answer of the fast path without the host; `None` if the fast path does not have the row.
     pub fn held(&self, row: &str) -> Option<Option<Vec<u8>>> {
         self.answer(row, false).map(|(value, _)| value)
     }
@@ -203,7 +204,7 @@ impl Rig {
         until("an answer", || self.try_get(row))
     }
 
-    /// Asks until the fast path answers. Returns its answer.
+    /// Reads a row again until the fast path answers. Returns its answer.
     pub fn get_fastpath(&self, row: &str) -> Option<Vec<u8>> {
         until("an answer of the fast path", || match self.try_get(row) {
             Some((value, true)) => Some(value),
@@ -211,7 +212,7 @@ impl Rig {
         })
     }
 
-    /// Returns the value in the table.
+    /// Returns the value of a row in the table.
     pub fn truth(&self, row: &str) -> Option<Vec<u8>> {
         let columns = [ColumnName::new(COLUMN.as_bytes()).unwrap()];
         let cells = until("the table", || self.table.get(row.as_bytes(), &columns).ok());

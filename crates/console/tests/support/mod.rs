@@ -147,7 +147,7 @@ pub fn send(to: SocketAddr, text: &str) -> (u16, String, String) {
     stream.write_all(text.as_bytes()).unwrap();
     let mut answer = Vec::new();
     let mut part = [0; 4096];
-    // A server that refuses a request before it has read all of it may reset the connection after its answer.
+    // A server that refuses a request before it has read it completely may reset the connection after its answer.
     while let Ok(bytes @ 1..) = stream.read(&mut part) {
         answer.extend_from_slice(&part[..bytes]);
     }

@@ -14,7 +14,7 @@ impl Client {
     /// Answers one request, or forwards it.
     pub(super) async fn one(&mut self, request: &Request<'_>, now: u64) {
         count(&self.counters().requests);
-        // The request is a notification; the protocol has no notifications from clients.
+        // A request without an identifier is a notification. The protocol has no notifications from clients: ignore it.
         let Some(id) = request.id else { return };
         if let Some(method) = Method::of(&request.method) {
             self.has_requested = true;
@@ -49,7 +49,7 @@ impl Client {
         self.rate.charge(now, cost);
     }
 
-    /// Returns the reply to a method that does not need the chain; `None` for one that is not answered here.
+    /// Returns the reply to a method with a fixed answer, which does not need the chain; `None` for every other method.
     fn fixed(&mut self, request: &Request, id: &str) -> Option<Vec<u8>> {
         let shared = Arc::clone(&self.shared);
         let result = match &*request.method {
@@ -58,7 +58,7 @@ impl Client {
             "server.banner" => Ok(serde_json::Value::from(&*shared.banner).to_string()),
             "server.donation_address" => Ok(serde_json::Value::from(&*shared.donation_address).to_string()),
             "server.peers.subscribe" => Ok("[]".into()),
-            // This server keeps no list of other servers.
+            // This server has no list of other servers, so it refuses to add one.
             "server.add_peer" => Ok("false".into()),
             _ => {
                 self.has_requested = true;
@@ -87,7 +87,8 @@ impl Client {
             return Err(RpcError::new(BAD_REQUEST, "server.version already sent"));
         }
         self.is_negotiated = true;
-        // From 1.6 on, this must be the first message; a client that has sent others uses an older version.
+        // From version 1.6 on, `server.version` must be the client's first message. A client that has sent other
+        // requests before uses an older version.
         let limit = if self.has_requested {
             Version::V1_4_3
         } else {
@@ -110,7 +111,8 @@ impl Client {
         }
     }
 
-    /// Answers a batch. The replies from the chain belong to one state of it, unless the chain changes all the time.
+    /// Answers a batch. All replies from the chain belong to one state of the chain, unless it changes during each
+    /// attempt.
     pub(super) async fn batch(&mut self, batch: &[Result<Request<'_>, RequestFault<'_>>], now: u64) {
         let (mut parts, mut local, mut forward) = (Vec::new(), Vec::new(), Vec::new());
         for request in batch {
@@ -145,7 +147,10 @@ impl Client {
                 begin_part(&mut parts);
                 if parts.len() >= self.limits().queued_bytes {
                     count(&self.counters().errors);
-                    let error = RpcError::new(BAD_REQUEST, "the replies to the batch are too long");
+                    let error = RpcError::new(
+                        BAD_REQUEST,
+                        "the replies to the batch are too long together; send fewer requests in a batch",
+                    );
                     reply::error(&mut parts, Some(id), &error);
                     continue;
                 }

@@ -37,7 +37,7 @@ impl Block {
         Txid::from_byte_array(self.txids[position])
     }
 
-    /// Returns a block of random transactions; rust-bitcoin computes its root.
+    /// Returns a block of random transactions; rust-bitcoin computes the Merkle root.
     pub fn random(random: &mut Random, previous: BlockHash, transactions: usize) -> Self {
         let mut txid = || {
             let mut bytes = [0; 32];
@@ -75,7 +75,8 @@ pub struct TestChain {
     state: Mutex<State>,
     changes: watch::Sender<u64>,
     random: Mutex<Random>,
-    /// Runs during the next answer: in `txids`, `headers` or `hash_at`.
+    /// Function that a test runs during the next call of `txids`; there are such fields for `headers` and `hash_at`
+    /// too.
     pub in_txids: Mutex<Option<Hook>>,
     pub in_headers: Mutex<Option<Hook>>,
     pub in_hash_at: Mutex<Option<Hook>>,
@@ -84,7 +85,7 @@ pub struct TestChain {
 }
 
 impl TestChain {
-    /// Returns a chain of blocks with these numbers of transactions.
+    /// Returns a chain with one block for each number in `blocks`, which is the block's number of transactions.
     pub fn new(seed: u64, blocks: &[usize]) -> Arc<Self> {
         let chain = Self {
             state: Mutex::default(),
@@ -100,7 +101,7 @@ impl TestChain {
         Arc::new(chain)
     }
 
-    /// Disconnects `depth` blocks and connects others, in one step.
+    /// Disconnects the last `depth` blocks and connects new blocks with these numbers of transactions, in one step.
     pub fn replace(&self, depth: usize, blocks: &[usize]) {
         let mut random = self.random.lock().expect("a lock");
         let mut state = self.state.lock().expect("a lock");
@@ -215,7 +216,7 @@ pub fn loopback() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").expect("a port")
 }
 
-/// Returns limits that the tests do not reach.
+/// Returns limits that are so high that the tests do not reach them.
 pub fn wide() -> Limits {
     Limits {
         clients_by_network: 10_000,
@@ -275,7 +276,8 @@ impl Client {
         match self.stream.read_line(&mut line) {
             Ok(0) => None,
             Ok(_) => Some(line.trim_end_matches('\n').to_owned()),
-            // If the server closes a connection while the client still sends, the connection is reset.
+            // A reset counts as the end of the stream: it happens if the server closes a connection while the client
+            // still sends.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
             Err(error) => panic!("{error}"),
         }

@@ -9,7 +9,7 @@ use tonic::{Status, Streaming};
 /// Name of the method in a channel's ACLs.
 const RESOURCE: &str = "gateway/CommitStatus";
 
-/// Answers a call. It ends when the transaction is committed, or the client has disconnected.
+/// Answers a call. The call ends when the transaction is committed, or when the client has disconnected.
 ///
 /// # Errors
 /// The status with which the call ends.
@@ -29,8 +29,8 @@ pub(crate) async fn commit_status(
     let mut heights = source.heights();
     let location = loop {
         heights.mark_unchanged();
-        // The index is in memory, but for old ids of a state on the disk: a lookup does not need a thread, and
-        // thousands of calls may wait for the same block.
+        // The lookup runs on this task and not on a blocking thread, because thousands of calls may wait for the same
+        // block. The index is in memory, except for old ids of a ledger with its state on the disk.
         if let Some(location) = source.transaction(&request.transaction_id)? {
             break location;
         }
@@ -53,7 +53,7 @@ pub(crate) async fn commit_status(
         result: location.code as i32,
         block_number: location.block,
     };
-    // A client that has disconnected needs no answer.
+    // Sending fails only if the client has disconnected; it then needs no answer.
     let _ = out.send(Ok(response)).await;
     Ok(())
 }

@@ -19,25 +19,27 @@ use tonic::{Status, Streaming};
 /// Name of the method in a channel's ACLs.
 const RESOURCE: &str = "gateway/ChaincodeEvents";
 
-/// Events that a client asks for.
+/// Selection of the events that a client requests.
 #[derive(Clone)]
 struct EventFilter {
     chaincode: String,
-    /// Transaction after which events are sent; empty: it has passed.
+    /// Id of the transaction after which events are sent. Empty once that transaction was found, or if the client names
+    /// none.
     after: String,
 }
 
 /// Events of one block.
 #[derive(Default)]
 struct Events {
-    /// Encoded messages, one after the other.
+    /// Encoded events, one after the other.
     bytes: Bytes,
     places: Vec<Range<usize>>,
-    /// True if the transaction after which events are sent has passed.
+    /// True if events are sent from this block on: the block contains the transaction after which events are sent, or
+    /// that transaction was found before, or the client names none.
     passed: bool,
 }
 
-/// Answers a call. It continues until the client has disconnected, or is no longer permitted to read.
+/// Answers a call. The call continues until the client has disconnected, or is no longer permitted to read.
 ///
 /// # Errors
 /// The status with which the call ends.
@@ -63,7 +65,7 @@ pub(crate) async fn chaincode_events(
     send_from(shared, client, (&source, session), (first, filter), out).await
 }
 
-/// Sends the events of all blocks from one on.
+/// Sends the events of all blocks from a given block on.
 async fn send_from(
     shared: &Shared,
     client: &Client,
@@ -132,7 +134,7 @@ fn first_block(
     }
 }
 
-/// Reads the events of a block as soon as there is room for them in transit to the client.
+/// Reads the events of a block as soon as the limit on bytes in transit to clients admits them.
 async fn read_within(
     shared: &Shared,
     client: &Client,
@@ -145,8 +147,11 @@ async fn read_within(
         let (from, filter) = (Arc::clone(source), filter.clone());
         let read = run_blocking(move || read(&*from, number, &filter)).await?;
         let mut events = read.map_err(|error| {
-            tracing::warn!(number, "a block's events cannot be served: {error}");
-            Status::unavailable(format!("block {number} cannot be read"))
+            tracing::warn!(
+                number,
+                "the events of a block cannot be read from the ledger, so a client's stream ends: {error}"
+            );
+            Status::unavailable(format!("block {number} cannot be read; see the server's log"))
         })?;
         if events.places.is_empty() {
             return Ok(events);

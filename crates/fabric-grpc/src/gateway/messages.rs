@@ -1,4 +1,5 @@
-//! Messages of `gateway.Gateway` and `protos.Endorser`. They declare only the fields that are read or written here.
+//! Messages of `gateway.Gateway` and `protos.Endorser`. The messages declare only the fields that this crate reads or
+//! writes.
 
 use crate::messages::SeekPosition;
 use bytes::Bytes;
@@ -52,8 +53,8 @@ pub struct ChaincodeEventsRequest {
     pub after_transaction_id: String,
 }
 
-/// `gateway.ChaincodeEventsResponse`. Events are declared as bytes, which have the same encoding: all events of one
-/// response are slices of one buffer, which is counted as a whole.
+/// `gateway.ChaincodeEventsResponse`. Events are declared as bytes, which have the same encoding. All events of a
+/// response are slices of one buffer, which counts as a whole against the limit on bytes in transit.
 #[derive(Clone, PartialEq, Message)]
 #[allow(missing_docs)]
 pub struct ChaincodeEventsResponse {

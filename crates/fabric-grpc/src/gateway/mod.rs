@@ -30,7 +30,8 @@ pub(crate) type Out<T> = mpsc::Sender<Result<T, Status>>;
 /// Returns the only message of a call.
 ///
 /// # Errors
-/// INVALID_ARGUMENT: there is none. DEADLINE_EXCEEDED: it does not arrive. UNAVAILABLE: the server is stopping.
+/// INVALID_ARGUMENT: the call has no message. DEADLINE_EXCEEDED: no message arrives in time. UNAVAILABLE: the server is
+/// stopping.
 async fn only_message<T>(shared: &Shared, requests: &mut Streaming<T>) -> Result<T, Status> {
     let next = tokio::time::timeout(shared.limits.request_wait, requests.message());
     let next = tokio::select! {
@@ -41,10 +42,10 @@ async fn only_message<T>(shared: &Shared, requests: &mut Streaming<T>) -> Result
     message.ok_or_else(|| Status::invalid_argument("a request is required"))
 }
 
-/// Decodes the request that a client of the gateway has signed.
+/// Decodes the request that a client of the gateway has signed. `what` names the request in error messages.
 ///
 /// # Errors
-/// INVALID_ARGUMENT: it is empty or malformed.
+/// INVALID_ARGUMENT: the request is empty or malformed.
 fn signed_message<T: Message + Default>(signed: &SignedRequest, what: &str) -> Result<T, Status> {
     if signed.request.is_empty() {
         return Err(Status::invalid_argument(format!("a {what} request is required")));
@@ -56,8 +57,8 @@ fn signed_message<T: Message + Default>(signed: &SignedRequest, what: &str) -> R
 /// Finds the source of a channel, and checks that the client may access the resource.
 ///
 /// # Errors
-/// PERMISSION_DENIED: the channel is not served here, or its policy denies access. UNAVAILABLE: its configuration is
-/// no longer known.
+/// PERMISSION_DENIED: this server does not serve the channel, or the channel's policy denies access. UNAVAILABLE: the
+/// channel's configuration is no longer known.
 async fn admit(
     shared: &Shared,
     client: &Client,
@@ -77,11 +78,11 @@ async fn admit(
     Ok((Arc::clone(source), session))
 }
 
-/// Returns the refusal of a client to which a channel's policy denies a resource.
+/// Returns the status for a client that may not access a resource of a channel.
 fn permission_denied(source: &Arc<dyn CommittedSource>, resource: &str) -> Status {
     Status::permission_denied(format!(
-        "access denied: the policy for {resource} of channel {} does not permit it, or the certificate or the \
-         signature is not valid",
+        "access denied: the policy for {resource} of channel {} does not permit this identity, or the certificate \
+         or the signature is not valid",
         source.channel()
     ))
 }

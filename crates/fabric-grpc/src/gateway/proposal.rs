@@ -10,14 +10,14 @@ use prost::Message;
 use sha2::{Digest, Sha256};
 use tonic::Status;
 
-/// `HeaderType_CONFIG` and `HeaderType_ENDORSER_TRANSACTION`, which a peer accepts.
+/// Header types that a peer accepts: `HeaderType_CONFIG` and `HeaderType_ENDORSER_TRANSACTION`.
 const ACCEPTED_HEADER_TYPES: [i32; 2] = [1, 3];
 
 /// Proposal to call a chaincode.
 pub(super) struct Call {
     /// Chaincode named in the header.
     pub chaincode: String,
-    /// Channel named in the header; queries of the peer CLI name none.
+    /// Channel named in the header; empty in queries of the peer CLI.
     pub channel: String,
     /// Name of the function, then its arguments.
     pub args: Vec<Bytes>,
@@ -32,7 +32,7 @@ impl Call {
     /// Parses a proposal, and checks its header as a peer does.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT: it is malformed, or the header is not valid.
+    /// INVALID_ARGUMENT: the proposal is malformed, or its header is not valid.
     pub fn read(signed: SignedProposal) -> Result<Self, Status> {
         let proposal: Proposal = decode(&signed.proposal_bytes, "proposal")?;
         let header: Header = decode(&proposal.header, "header")?;
@@ -42,7 +42,7 @@ impl Call {
         let extension: ChaincodeHeaderExtension = decode(&channel.extension, "header extension")?;
         let chaincode = extension.chaincode_id.map(|id| id.name).unwrap_or_default();
         if chaincode.is_empty() {
-            return Err(wrong("it names no chaincode"));
+            return Err(wrong("the proposal names no chaincode"));
         }
         let payload: ChaincodeProposalPayload = decode(&proposal.payload, "payload")?;
         let invocation: ChaincodeInvocationSpec = decode(&payload.input, "invocation")?;
@@ -50,7 +50,9 @@ impl Call {
         Ok(Self {
             chaincode,
             channel: channel.channel_id,
-            args: input.ok_or_else(|| wrong("it has no chaincode input"))?.args,
+            args: input
+                .ok_or_else(|| wrong("the proposal has no chaincode input"))?
+                .args,
             creator: by.creator,
             signed: signed.proposal_bytes,
             signature: signed.signature,
@@ -59,7 +61,7 @@ impl Call {
 }
 
 fn decode<T: Message + Default>(bytes: &Bytes, what: &str) -> Result<T, Status> {
-    T::decode(bytes.clone()).map_err(|_| wrong(&format!("its {what} cannot be read")))
+    T::decode(bytes.clone()).map_err(|_| wrong(&format!("the message {what} cannot be read")))
 }
 
 fn wrong(what: &str) -> Status {
@@ -68,17 +70,17 @@ fn wrong(what: &str) -> Status {
 
 fn check_header(channel: &ChannelHeader, by: &SignatureHeader) -> Result<(), &'static str> {
     if !ACCEPTED_HEADER_TYPES.contains(&channel.kind) {
-        return Err("its type is not ENDORSER_TRANSACTION");
+        return Err("the header type is not ENDORSER_TRANSACTION");
     }
     if channel.epoch != 0 {
-        return Err("its epoch is not 0");
+        return Err("the epoch in the header is not 0");
     }
     if by.nonce.is_empty() || by.creator.is_empty() {
-        return Err("its nonce or its creator is empty");
+        return Err("the nonce or the creator in the header is empty");
     }
     let hash = Sha256::new().chain_update(&by.nonce).chain_update(&by.creator);
     if channel.tx_id != to_hex(&hash.finalize()) {
-        return Err("its transaction id is not the hash of nonce and creator");
+        return Err("the transaction id is not the hash of nonce and creator");
     }
     Ok(())
 }

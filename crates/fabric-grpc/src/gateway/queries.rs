@@ -1,4 +1,4 @@
-//! Queries of the system chaincodes `qscc` and `cscc`, in signed proposals as sent by the peer CLI and SDKs.
+//! Answers to queries of the system chaincodes `qscc` and `cscc`, which the peer CLI and SDKs send in signed proposals.
 
 use super::messages::{
     BlockchainInfo, ChaincodeResponse, ChannelInfo, ChannelQueryResponse, EvaluateRequest, EvaluateResponse,
@@ -18,14 +18,14 @@ use prost::Message;
 use std::sync::Arc;
 use tonic::{Status, Streaming};
 
-/// Status of a chaincode's response with a result.
+/// Status of a chaincode response that contains a result.
 const OK: i32 = 200;
-/// Status of a chaincode's response without a result.
+/// Status of a chaincode response that contains only an error message.
 const ERROR: i32 = 500;
-/// Refusal of a chaincode that only peers execute.
-const NO_CHAINCODE: &str = "a replica executes no chaincode: send the proposal to a peer. It answers the queries of \
-                            qscc and cscc; committed keys are read by `lineside fabric state`";
-/// Refusal of a function of cscc that changes a peer.
+/// Message that refuses a call of a chaincode that only peers execute.
+const NO_CHAINCODE: &str = "a replica executes no chaincode: send the proposal to a peer. A replica answers the \
+                            queries of qscc and cscc; to read committed keys, run `lineside fabric state`";
+/// Message that refuses a function of cscc that would change the channels of a peer.
 const CANNOT_CHANGE_PEER: &str =
     "a replica takes its channels from its configuration: [[fabric]] in lineside.toml";
 
@@ -41,7 +41,7 @@ pub(crate) async fn process_proposal(
 ) -> Result<(), Status> {
     let signed = only_message(shared, &mut requests).await?;
     let response = Some(answer(shared, client, signed).await?);
-    // A client that has disconnected needs no answer.
+    // Sending fails only if the client has disconnected; it then needs no answer.
     let _ = out.send(Ok(ProposalResponse { response })).await;
     Ok(())
 }
@@ -74,7 +74,7 @@ pub(crate) async fn evaluate(
 /// Answers a proposal.
 ///
 /// # Errors
-/// UNIMPLEMENTED: it is for another chaincode. INVALID_ARGUMENT: it is malformed.
+/// UNIMPLEMENTED: the proposal is for another chaincode. INVALID_ARGUMENT: the proposal is malformed.
 async fn answer(
     shared: &Shared,
     client: &Client,
@@ -108,7 +108,7 @@ type ChaincodeResult = Result<ChaincodeResponse, String>;
 /// Maximum number of bytes of an argument that an error message repeats.
 const QUOTED_BYTES_MAX: usize = 256;
 
-/// Returns an argument as text, for a comparison or a message. A long one is truncated.
+/// Returns an argument as text, for a comparison or a message. A long argument is truncated.
 fn text(argument: &[u8]) -> String {
     let shown = argument.get(..QUOTED_BYTES_MAX).unwrap_or(argument);
     String::from_utf8_lossy(shown).into_owned()
@@ -167,7 +167,8 @@ async fn configuration(shared: &Shared, client: &Client, call: &Call) -> Result<
 async fn channels(shared: &Shared, call: &Call) -> Result<ChaincodeResult, Status> {
     let mut channels = Vec::new();
     for source in &shared.sources {
-        // A channel whose configuration is not known is hidden; the others are listed.
+        // The list leaves out a channel whose configuration is not known, because it is not known who may read that
+        // channel.
         if !source.withholds() && permitted(source, "qscc/GetChainInfo", call).await? {
             let channel_id = source.channel().to_owned();
             channels.push(ChannelInfo { channel_id });
@@ -175,7 +176,7 @@ async fn channels(shared: &Shared, call: &Call) -> Result<ChaincodeResult, Statu
     }
     if channels.is_empty() {
         return Ok(Err(
-            "access denied for [GetChannels]: no channel here permits it".to_owned()
+            "access denied for [GetChannels]: no channel of this replica permits it".to_owned(),
         ));
     }
     let list = ChannelQueryResponse { channels };
@@ -191,8 +192,8 @@ async fn permitted(source: &Arc<dyn CommittedSource>, resource: &str, call: &Cal
 
 fn permission_denied_text(function: &str, channel: &str) -> String {
     format!(
-        "access denied for [{function}][{channel}]: the channel's policy does not permit it, or the certificate or \
-         the signature is not valid"
+        "access denied for [{function}][{channel}]: the channel's policy does not permit this identity, or the \
+             certificate or the signature is not valid"
     )
 }
 
@@ -204,7 +205,7 @@ fn success_response(payload: Bytes) -> ChaincodeResponse {
     }
 }
 
-/// Reads a payload as soon as there is room for it in transit to the client.
+/// Reads the payload of a response as soon as the limit on bytes in transit to clients admits it.
 async fn read_within(
     shared: &Shared,
     client: &Client,
@@ -329,7 +330,7 @@ fn transaction(source: &dyn CommittedSource, id: &[u8]) -> Result<Bytes, String>
     let envelope = usize::try_from(location.index)
         .ok()
         .and_then(|index| block.transactions.get(index));
-    let envelope = envelope.ok_or("the block does not have the transaction")?;
+    let envelope = envelope.ok_or("the block does not contain the transaction")?;
     let processed = ProcessedTransaction {
         transaction_envelope: Bytes::copy_from_slice(envelope),
         validation_code: location.code as i32,
@@ -341,11 +342,13 @@ fn config_block(source: &dyn CommittedSource) -> Result<Bytes, String> {
     let (_, bytes) = newest(source)?;
     let arena = Arena::new();
     let block = Block::read(&bytes, &arena).map_err(|error| error.to_string())?;
-    let number = last_config(&block).ok_or("the newest block does not say where the configuration is")?;
+    let number =
+        last_config(&block).ok_or("the newest block does not name the block with the configuration")?;
     source.block(number).map_err(|error| error.to_string())
 }
 
-/// Returns the number of the block with the configuration under which a block was made, as given by its orderer.
+/// Returns the number of the block whose configuration was in force when `block` was made, as the orderer recorded it
+/// in the metadata of `block`.
 pub fn last_config(block: &Block<'_>) -> Option<u64> {
     let arena = Arena::new();
     let signatures: proto::Metadata<'_> = proto::decode(block.metadata.first()?, &arena).ok()?;

@@ -1,4 +1,5 @@
-//! A small network for tests: an organisation with its CA, identities and TLS, and a channel that it reads.
+//! A small network for tests: an organisation with its CA, identities and TLS certificates, and a channel that the
+//! organisation may read.
 #![allow(dead_code)]
 
 pub mod requests;
@@ -118,7 +119,8 @@ impl Network {
         tls.server_name("localhost")
     }
 
-    /// The channel's configuration: clients and peers may read (or, with `ADMIN` as role, admins), with these ACLs.
+    /// Returns the channel's configuration with these ACLs. Members with the role `role` may read: with `ADMIN`, only
+    /// admins.
     pub fn config(&self, sequence: u64, role: u64, acls: &[(&str, &str)]) -> Arc<Config> {
         let genesis = self.genesis(sequence, role, acls);
         Validator::new(&genesis, Options::default())
@@ -240,7 +242,7 @@ fn msp(name: &str, root: &str) -> Vec<u8> {
     message(&[(2, &fabric)])
 }
 
-/// An envelope of the channel with this header and data.
+/// Returns an envelope of the channel with this header type, transaction id and data.
 pub fn envelope(kind: u64, tx_id: &str, data: &[u8]) -> Vec<u8> {
     let mut header = Vec::new();
     put_number(&mut header, 1, kind);
@@ -250,12 +252,12 @@ pub fn envelope(kind: u64, tx_id: &str, data: &[u8]) -> Vec<u8> {
     message(&[(1, &message(&[(1, &header), (2, data)])), (2, b"signature")])
 }
 
-/// An endorser transaction with a chaincode event.
+/// Returns an endorser transaction with a chaincode event.
 pub fn with_event(tx_id: &str, event: &str) -> Vec<u8> {
     with_payload(tx_id, event, b"secret")
 }
 
-/// An endorser transaction with a chaincode event that has this payload.
+/// Returns an endorser transaction with a chaincode event that has this payload.
 pub fn with_payload(tx_id: &str, event: &str, payload: &[u8]) -> Vec<u8> {
     let event = message(&[
         (1, b"cc"),
@@ -272,7 +274,7 @@ pub fn with_payload(tx_id: &str, event: &str, payload: &[u8]) -> Vec<u8> {
     )
 }
 
-/// A block with codes for its transactions.
+/// Returns a committed block with these validation codes and transactions.
 pub fn block(number: u64, codes: &[u8], envelopes: &[Vec<u8>]) -> Vec<u8> {
     let mut hasher = Sha256::new();
     let mut data = Vec::new();
@@ -288,7 +290,7 @@ pub fn block(number: u64, codes: &[u8], envelopes: &[Vec<u8>]) -> Vec<u8> {
     message(&[(1, &header), (2, &data), (3, &metadata)])
 }
 
-/// Blocks with two transactions each, of which the second has code 10.
+/// Returns `count` blocks with two transactions each; the second transaction of each block has code 10 and is invalid.
 pub fn blocks(count: u64) -> Vec<Bytes> {
     let make = |number: u64| {
         let (one, two) = (format!("tx{number}a"), format!("tx{number}b"));
@@ -316,7 +318,7 @@ pub fn recorded(set: &str) -> Option<PathBuf> {
 pub const DELIVER: &str = "/protos.Deliver/Deliver";
 pub const FILTERED: &str = "/protos.Deliver/DeliverFiltered";
 
-/// Connects with or without TLS.
+/// Connects to a server: with TLS if `tls` is given, and with the client certificate `own` if that is given.
 pub async fn connect(address: impl ToString, tls: Option<&Network>, own: Option<&CertAndKey>) -> Channel {
     let address = address.to_string();
     let Some(network) = tls else {
@@ -338,7 +340,8 @@ pub async fn connect(address: impl ToString, tls: Option<&Network>, own: Option<
     endpoint.tls_config(config).unwrap().connect().await.unwrap()
 }
 
-/// Returns all answers to these requests; the requests end after them.
+/// Sends these requests in one call and ends the request stream. Returns all answers, and the status if the call
+/// failed.
 pub async fn ask(
     channel: &Channel,
     path: &'static str,
@@ -347,7 +350,7 @@ pub async fn ask(
     ask_each(channel, path, envelopes, || ()).await
 }
 
-/// Like [`ask`]; calls `received` after each answer.
+/// Does the same as [`ask`], and calls `received` after each answer.
 pub async fn ask_each(
     channel: &Channel,
     path: &'static str,

@@ -1,4 +1,4 @@
-//! Signed requests of a peer's clients.
+//! Signed requests, as the clients of a peer make them.
 
 use bytes::Bytes;
 use lineside_fabric_grpc::Signer;
@@ -19,7 +19,7 @@ pub fn signed(signer: &Signer, request: &impl Message) -> SignedRequest {
     }
 }
 
-/// Returns a proposal as made by the peer CLI, without a channel.
+/// Returns a signed proposal to call a chaincode. `channel` is the channel in its header; the peer CLI leaves it empty.
 pub fn proposal(signer: &Signer, channel: &str, chaincode: &str, args: &[&[u8]]) -> SignedProposal {
     let nonce = b"twenty-four bytes, nonce".to_vec();
     let hash = Sha256::new().chain_update(&nonce).chain_update(signer.identity());

@@ -1,4 +1,4 @@
-// Calls a replica with the official client, as an application would.
+// Program that calls a replica with the official client library, as an application would.
 //
 //	gateway FOLDER ADDRESS CHANNEL MSP blocks|filtered|events COUNT
 //	gateway FOLDER ADDRESS CHANNEL MSP commit TRANSACTION
@@ -88,7 +88,7 @@ func main() {
 	}
 }
 
-// Prints the code and the block of a transaction as soon as it is committed.
+// commit prints the code and the block of a transaction as soon as it is committed.
 func commit(ctx context.Context, gateway *client.Gateway, channel string, transaction string) {
 	creator, err := proto.Marshal(&msp.SerializedIdentity{
 		Mspid:   gateway.Identity().MspID(),
@@ -113,7 +113,7 @@ func commit(ctx context.Context, gateway *client.Gateway, channel string, transa
 	fmt.Println(status.TransactionID, status.Code, status.BlockNumber, status.Successful)
 }
 
-// Sends a signed proposal without a channel to the endorser service.
+// propose sends a signed proposal without a channel to the endorser service, and prints the answer.
 func propose(ctx context.Context, gateway *client.Gateway, connection *grpc.ClientConn, sign identity.Sign) {
 	contract := gateway.GetNetwork("").GetContract(os.Args[6])
 	made, err := contract.NewProposal(os.Args[7], client.WithArguments(os.Args[8:]...))
@@ -136,7 +136,7 @@ func propose(ctx context.Context, gateway *client.Gateway, connection *grpc.Clie
 	report(os.Args[7], answer.GetResponse().GetPayload(), err)
 }
 
-// Prints the result of a query.
+// report prints the result of a query.
 func report(function string, result []byte, err error) {
 	if err != nil {
 		fmt.Println("error:", err)
@@ -163,7 +163,7 @@ func report(function string, result []byte, err error) {
 	}
 }
 
-// Prints COUNT events.
+// listen prints COUNT events.
 func listen(ctx context.Context, network *client.Network, folder string, what string) {
 	count, err := strconv.Atoi(os.Args[6])
 	check(err)

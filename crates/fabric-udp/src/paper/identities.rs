@@ -1,7 +1,7 @@
-//! Reader of the file in which the papers' published code has identities (`fabric_machine.yaml`).
+//! Reader of the file that lists the identities for the paper's published code (`fabric_machine.yaml`).
 //!
 //! The number of an identity is the sum of its role's index in `Roles`, 16 times its organisation's index in
-//! `Organizations`, and 256 times its index among those of its organisation and role. An identity is a
+//! `Organizations`, and 256 times its index among the identities of the same organisation and role. An identity is a
 //! `SerializedIdentity` of the organisation's name and the certificate's file. The rest of the file is ignored.
 
 use lineside_fabric::proto::wire;
@@ -10,9 +10,9 @@ use std::io;
 use std::path::Path;
 use yaml_rust2::{Yaml, YamlLoader};
 
-/// Roles in the order of the published code, used if the file has none.
+/// Roles in the order of the published code. They are used if the file has no list of roles.
 const ROLES: [&str; 4] = ["admin", "orderer", "peer", "client"];
-/// Maximum number of roles, and of organisations, in an identity's number.
+/// Maximum number of roles, and maximum number of organisations, that an identity's number can express.
 const ROLES_MAX: usize = 16;
 /// Maximum number of identities of one organisation and role.
 const USERS: usize = 256;
@@ -31,7 +31,7 @@ pub struct NumberedIdentity {
 /// Reads the file and all certificates that it names; a relative path is relative to the file's folder.
 ///
 /// # Errors
-/// A file that cannot be read, or does not have this form; the text names it.
+/// The error names the file that cannot be read or does not have this form.
 pub fn read(file: &Path) -> io::Result<Vec<NumberedIdentity>> {
     let named =
         |error: io::Error, path: &Path| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
@@ -52,7 +52,7 @@ pub fn read(file: &Path) -> io::Result<Vec<NumberedIdentity>> {
     numbered.collect()
 }
 
-/// A certificate named in the file.
+/// A certificate that the file names.
 #[derive(PartialEq, Eq, Debug)]
 struct Certificate {
     id: u16,
@@ -69,10 +69,12 @@ fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
     };
     let organisations = list_of(root, "Organizations");
     if organisations.is_empty() {
-        return Err("it has no organisation under `Organizations`".to_owned());
+        return Err("the file has no organisation under `Organizations`".to_owned());
     }
     if roles.len() > ROLES_MAX || organisations.len() > ROLES_MAX {
-        return Err(format!("it has more than {ROLES_MAX} roles or organisations"));
+        return Err(format!(
+            "the file has more than {ROLES_MAX} roles or organisations"
+        ));
     }
     let mut all = Vec::new();
     for (index, of) in organisations.iter().enumerate() {

@@ -1,9 +1,10 @@
-//! Sender of blocks as the papers' packets, in the form of the published code.
+//! Sender of blocks as packets in the paper format, as the paper's published code sends them.
 //!
-//! A block is sent as its header, its transactions and its metadata, one datagram each. Identities in the cache are
-//! cut out, and a locator has the position and the number of each; pointers mark the fields that the receiver's
-//! hardware needs. Unlike in the published code, an identity that is not in the cache gets a number, and an update
-//! with it is sent before the first packet that needs it. So no packet refers to a lost identity.
+//! A block is sent as its header, its transactions and its metadata, one datagram each. Identities in the cache are cut
+//! out, and a locator has the position and the number of each cut identity; pointers mark the fields that the
+//! receiver's hardware needs. Unlike the published code, this sender gives a number to an identity that is not in the
+//! cache, and sends an update with the identity before the first packet that needs it. No packet therefore refers to an
+//! identity that was never sent.
 
 use super::{CACHE_RUN, HEADER, METADATA, NOTE_DATA, TRANSACTION, field_of};
 use crate::cut;
@@ -34,23 +35,23 @@ const ENDORSED: &[u32] = &[1, 1, 2, 1, 2, 2];
 const ORDERER: (u8, &[u32]) = (0x40, &[3, 1, 2, 1, 1]);
 const ORDERER_SIGNATURE: (u8, &[u32]) = (0x41, &[3, 1, 2, 2]);
 
-/// Reason why a block cannot be sent as the papers' packets. The receiver then fetches it with Deliver.
+/// Reason why a block cannot be sent in the paper format. The receiver then fetches the block with Deliver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unsendable {
     /// The published code refuses the genesis block, and so does this sender.
-    #[error("it is the genesis block")]
+    #[error("the block is the genesis block")]
     Genesis,
     /// The published code refuses blocks that set a configuration, and so does this sender.
     #[error("the block sets the configuration")]
     Config,
-    /// The block does not have an orderer's form.
+    /// The block does not have the form in which orderers write blocks.
     #[error("the block is not in the form in which an orderer writes blocks")]
     Form,
-    /// A part of the block needs a datagram with more bytes than the papers allow.
+    /// A part of the block needs a datagram with more bytes than the paper format allows.
     #[error("a part of the block needs a datagram of {0} bytes, but at most 9000 are allowed")]
     Large(usize),
     /// The block has more transactions than the header's packet can express.
-    #[error("it has {0} transactions, but the header's packet can express at most 65535")]
+    #[error("the block has {0} transactions, but the header's packet can express at most 65535")]
     Many(usize),
 }
 
@@ -61,7 +62,7 @@ pub struct PaperSent {
     pub blocks: u64,
     /// Number of transactions.
     pub transactions: u64,
-    /// Number of datagrams, updates of the cache included.
+    /// Number of datagrams, including updates of the cache.
     pub datagrams: u64,
     /// Bytes of the payloads of all datagrams.
     pub bytes: u64,
@@ -73,14 +74,14 @@ pub struct PaperSent {
     pub block_bytes: u64,
 }
 
-/// Makes packets of blocks, and keeps the cache of identities.
+/// Makes packets from blocks, and stores which identities the receiver has in its cache.
 #[derive(Default)]
 pub struct PaperSender {
     ids: HashMap<Box<[u8]>, u16>,
     used: HashSet<u16>,
     /// Next number to try for identities that no file names.
     free_from: u16,
-    /// Updates that were made for a block that was not sent.
+    /// Updates of the cache that were made for a block that could not be sent.
     unsent_updates: Vec<Vec<u8>>,
     sent: PaperSent,
 }
@@ -117,8 +118,8 @@ impl PaperSender {
         Self::default()
     }
 
-    /// Adds an identity with its number; only the first use of a number, and the first number of an identity, count.
-    /// Returns the update for the receiver's cache.
+    /// Adds an identity with its number. Returns the update for the receiver's cache; `None` if the number is used
+    /// already or the identity already has a number.
     pub fn add(&mut self, id: u16, identity: &[u8]) -> Option<Vec<u8>> {
         let is_new = id != u16::MAX && !self.used.contains(&id) && !self.ids.contains_key(identity);
         let update =
@@ -199,7 +200,8 @@ impl PaperSender {
         Ok(packets)
     }
 
-    /// Adds the packet of a section without the identities at these places, and updates before it.
+    /// Appends the packet of a section, from which the identities at these places are cut out, after updates for the
+    /// identities that are new.
     fn cut(
         &mut self,
         kind: u8,
@@ -234,12 +236,12 @@ impl PaperSender {
         packets.push(packet(kind, &notes, &parts));
     }
 
-    /// Returns the number of an identity. A new identity gets a number, and an update is added.
+    /// Returns the number of an identity. A new identity gets a number, and an update for it is appended to `packets`.
     fn id_of(&mut self, identity: &[u8], packets: &mut Vec<Vec<u8>>) -> Option<u16> {
         if let Some(id) = self.ids.get(identity) {
             return Some(*id);
         }
-        // Numbers from a file start at the bottom; these start in the middle.
+        // Numbers from a file start at 0; the numbers that this sender chooses start in the middle of the range.
         while self.free_from < u16::MAX / 2 {
             let id = u16::MAX / 2 + 1 + self.free_from;
             self.free_from += 1;
@@ -272,7 +274,7 @@ fn endorsers(transaction: &[u8]) -> Vec<Range<usize>> {
 
 /// Makes the header's packet: all bytes of the block before the first transaction.
 fn header(head: &[u8], transactions: usize) -> Vec<u8> {
-    // Field of the number in the header; the pointer marks its value.
+    // Position of the block number in the header; the pointer marks the value of that field.
     let header = field_of(head, 0..head.len(), 1).unwrap_or(0..0);
     let value = header.start + 1;
     let varint = head.get(value..).unwrap_or_default();
@@ -289,7 +291,7 @@ fn header(head: &[u8], transactions: usize) -> Vec<u8> {
 /// Returns an error for a block that the published code does not send.
 fn check(head: &[u8], transactions: &[&[u8]]) -> Result<(), Unsendable> {
     let header = field_of(head, 0..head.len(), 1).ok_or(Unsendable::Form)?;
-    // The number is the first field, and is omitted if it is 0.
+    // The block number is the first field of the header, and is omitted if it is 0.
     if head.get(header.start) != Some(&(1 << 3)) {
         return Err(Unsendable::Genesis);
     }

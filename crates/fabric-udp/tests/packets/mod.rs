@@ -1,4 +1,5 @@
-//! Arbitrary datagrams, with and without the right MAC, to both ends. Also a fuzz target (`lab/fuzz`).
+//! Passes arbitrary datagrams, with and without a valid MAC, to a sender and a receiver. The fuzz target in `lab/fuzz`
+//! also uses this module.
 
 use lineside_fabric::proto::{self, Arena};
 use lineside_fabric_udp::code::{Encoder, SegmentNotes, decode};
@@ -68,7 +69,7 @@ fn a_block(number: u64) -> Arc<[u8]> {
     block.into()
 }
 
-/// Bodies, each after its operation and length, in the form that `packets` takes.
+/// Returns inputs for [`packets`] that contain valid bodies, each after its operation and length.
 pub fn packet_seeds() -> Vec<Vec<u8>> {
     let key = SharedKey::new(&[5; 32]).unwrap();
     let mut sender = Sender::new(key.clone(), SENDER, SenderOptions::default());
@@ -100,7 +101,8 @@ pub fn packet_seeds() -> Vec<Vec<u8>> {
     vec![seed, plain, stream, paper]
 }
 
-/// Checks that memory stays bounded, that outputs match their hashes, and that nothing happens without the right MAC.
+/// Checks that memory stays bounded, that blocks match their hashes, and that datagrams without a valid MAC have no
+/// effect.
 pub fn packets(input: &[u8]) {
     let Some((&mode, rest)) = input.split_first() else {
         return;
@@ -173,7 +175,7 @@ fn stream(bytes: &[u8]) {
         &mut aside,
     );
     assert!(block[..100].iter().chain(&block[4_000..]).all(|&byte| byte == 0) || bytes.len() > 20);
-    // Encoded data must decode to the same.
+    // Encoded bytes must decode to the same bytes.
     let segment = bytes.get(..3_000).unwrap_or(bytes);
     let (mut encoder, mut out) = (Encoder::default(), Vec::new());
     encoder.begin(&[8; 90]);

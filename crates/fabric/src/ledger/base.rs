@@ -44,7 +44,7 @@ pub(crate) struct SnapshotBase {
 }
 
 /// Appends the files of a snapshot to an empty journal and makes them durable. Files that the head does not name are
-/// skipped. `each` is called after every commit.
+/// skipped. Calls `each` after every commit of the journal.
 pub(crate) fn write<D: Disk>(
     journal: &mut Journal<D>,
     record_bytes_max: usize,
@@ -95,7 +95,7 @@ struct RecordedFiles<D: Disk> {
     records: Records<D>,
     /// Index of the file that is being read.
     file: u8,
-    /// The last record's part of a file, and the number of bytes of it that were read.
+    /// Part of a file in the record that was read last. The first `done` bytes of it were already returned.
     part: Vec<u8>,
     done: usize,
     /// Index of the file that `part` belongs to, if that file is not opened yet.
@@ -150,7 +150,7 @@ impl<D: Disk> RecordedFiles<D> {
                 Ok(false)
             }
             _ => Err(wrong(
-                "a record of the snapshot in the ledger has an unknown form",
+                "a record of the snapshot in the ledger has an unknown form; join again into a new directory",
             )),
         }
     }
@@ -211,7 +211,8 @@ impl SnapshotBase {
         durable_mark(&self.head)
     }
 
-    /// Loads the snapshot: the ids into `index`, which is empty, and the keys into `state`, unless it already has them.
+    /// Loads the snapshot: the ids into `index`, which is empty, and the keys into `state`, unless `state` already has
+    /// them.
     pub fn load<D: Disk>(
         &self,
         reader: &Reader<D>,
@@ -226,17 +227,19 @@ impl SnapshotBase {
             .map_err(|error| SnapshotError::io(SIGNABLE, &error))?
             || files.end.is_none()
         {
-            return Err(
-                SnapshotError::new(SIGNABLE, "the ledger contains a file that it does not name").into(),
-            );
+            return Err(SnapshotError::new(
+                SIGNABLE,
+                "the ledger contains a snapshot file that this file does not name",
+            )
+            .into());
         }
         index.set_base(head.last, head.last_hash, files.last);
         Ok((index, standing))
     }
 }
 
-/// Loads a snapshot: the ids into `index`, which is empty, and the keys into `state`, unless it already has them. All
-/// hashes are checked.
+/// Loads a snapshot: the ids into `index`, which is empty, and the keys into `state`, unless `state` already has them.
+/// All hashes are checked.
 pub(crate) fn load(
     files: &mut impl Files,
     head: &SnapshotHead,
@@ -260,7 +263,7 @@ pub(crate) fn load(
         state.write_durable(head.last + 1).map_err(failed)?;
     }
     let mut ids = TxIds::default();
-    // Ids in files are looked up there.
+    // If the ids are in files, the validator looks them up in the files and needs no copy in memory.
     if index.ids.on_disk().is_none() {
         index.all_ids().for_each(|id| ids.insert(id));
     }
@@ -291,7 +294,7 @@ fn durable_mark(head: &SnapshotHead) -> DurableMark {
     }
 }
 
-/// Receives only the configuration.
+/// Receiver of a snapshot's content that keeps only the channel configuration.
 #[derive(Default)]
 struct OnlyConfig(Option<(Vec<u8>, u64)>);
 
@@ -310,14 +313,14 @@ impl Contents for OnlyConfig {
     }
 }
 
-/// Receives the whole content.
+/// Receiver of a snapshot's content that loads everything into a state and an index.
 struct StateLoader<'s> {
     state: &'s mut State,
     has_state: bool,
     /// Keys that are not in the state yet, and their approximate size in bytes.
     updates: Updates,
     bytes: usize,
-    /// `blockToLive` of the collections seen so far.
+    /// Cache of the `blockToLive` of each collection that was read so far.
     lives: LifetimeCache,
     index: Index,
 }
@@ -328,8 +331,8 @@ impl StateLoader<'_> {
         self.state.load(std::mem::take(&mut self.updates))
     }
 
-    /// Returns the `blockToLive` of a collection; `None` if its keys do not expire. All public keys come before the
-    /// first key of a collection, so all definitions are in the state after a flush.
+    /// Returns the `blockToLive` of a collection; `None` if its keys do not expire. In a snapshot, all public keys come
+    /// before the first key of a collection, so a flush puts all chaincode definitions into the state.
     fn lifetime(&mut self, namespace: &str, collection: &str) -> Result<Option<u64>, String> {
         if !self.lives.has(namespace) {
             self.flush()?;
@@ -369,10 +372,10 @@ impl Contents for StateLoader<'_> {
 
     fn id(&mut self, id: TxId) -> Result<(), String> {
         if !self.index.has_room(1) {
-            return Err("it has more transactions than the limit".to_owned());
+            return Err("the snapshot has more transaction ids than the limit".to_owned());
         }
         if self.index.number_of(&id).is_some() {
-            return Err("an id occurs twice".to_owned());
+            return Err("a transaction id occurs twice".to_owned());
         }
         // A snapshot contains neither the block nor the code of the transaction.
         self.index.push_transaction(TxCode::NotValidated as u8, Some(id));

@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 
 /// Number of transactions whose codes, then ids, are written together.
 const CHUNK: usize = 1 << 16;
-/// Number of transactions that are copied under one lock of the index. Blocks that are being committed wait for it.
+/// Number of transactions that are copied while the index is locked once. The commit of blocks waits for that lock.
 const LOCKED: usize = 1 << 10;
 /// Flag in the number of blocks: a snapshot precedes the first block.
 const HAS_BASE: u64 = 1 << 63;
@@ -22,14 +22,15 @@ const HAS_BASE: u64 = 1 << 63;
 const BYTES_MAX: u64 = crate::limits::BLOCK_BYTES_MAX as u64;
 
 impl Image {
-    /// Writes the image and the index of blocks up to it. These blocks, and files of ids and codes, must be durable.
+    /// Writes the image, and the index of the blocks up to the image's last block. These blocks, and the files of ids
+    /// and codes, must be durable.
     pub fn write<D: Disk>(&self, blocks: &Blocks<D>, out: &mut impl Write) -> io::Result<()> {
         let are_filed = blocks.view().index.ids.on_disk().is_some();
         self.write_as(are_filed, blocks, out)
     }
 
-    /// Writes the image as [`Self::write`] does; `are_filed`: ids and codes are in files, and only the newest are
-    /// written here.
+    /// Writes the image as [`Self::write`] does. If `are_filed` is true, ids and codes are in files, and only the
+    /// newest ones, which the files do not contain yet, are written to `out`.
     pub fn write_as<D: Disk>(
         &self,
         are_filed: bool,
@@ -110,7 +111,8 @@ fn write_transactions<D: Disk>(
     Ok(())
 }
 
-/// Writes the part of a checkpoint for ids and codes that are in files: a checksum, and the newest ones.
+/// Writes the part of a checkpoint for ids and codes that are in files: a checksum of the files' records, and the
+/// newest ids and codes.
 fn write_tail<D: Disk>(blocks: &Blocks<D>, transactions: u64, out: &mut impl Write) -> io::Result<()> {
     let pages = transactions / RECORDS as u64;
     let sum = blocks.view().index.ids.sum_after(pages)?;
@@ -141,7 +143,7 @@ fn records<D: Disk>(blocks: &Blocks<D>, from: usize, end: usize) -> io::Result<V
 /// Content of a checkpoint.
 #[derive(Debug)]
 pub(crate) struct CheckpointContent {
-    /// Files of ids that were rebuilt, with the reasons.
+    /// Descriptions of the id files that had to be rebuilt, with the reasons.
     pub remade: Vec<String>,
     /// Resume point of the validator. Its state is [`State::placeholder`] if the state is on the disk.
     pub standing: ValidatorState,
@@ -171,7 +173,7 @@ impl<R: Read> Input<R> {
 
     fn bytes(&mut self, length: u64) -> Result<Vec<u8>, LedgerError> {
         if length > BYTES_MAX {
-            return Err(self.wrong("a field in it exceeds the size limit"));
+            return Err(self.wrong("a field in the checkpoint exceeds the size limit"));
         }
         let mut bytes = vec![0; length as usize];
         self.from.read_exact(&mut bytes)?;
@@ -185,14 +187,14 @@ impl<R: Read> Input<R> {
 
     fn text(&mut self) -> Result<String, LedgerError> {
         let bytes = self.prefixed()?;
-        String::from_utf8(bytes).map_err(|_| self.wrong("a name in it is not UTF-8"))
+        String::from_utf8(bytes).map_err(|_| self.wrong("a name in the checkpoint is not UTF-8"))
     }
 
     fn flag(&mut self) -> Result<bool, LedgerError> {
         match self.array()? {
             [0] => Ok(false),
             [1] => Ok(true),
-            _ => Err(self.wrong("a flag in it is neither 0 nor 1")),
+            _ => Err(self.wrong("a flag in the checkpoint is neither 0 nor 1")),
         }
     }
 
@@ -237,8 +239,8 @@ impl<R: Read> Input<R> {
         Ok(State::from(namespaces))
     }
 
-    /// Reads the index of blocks and transactions. `are_filed`: ids and codes are in the files of `at`, except for the
-    /// newest.
+    /// Reads the index of blocks and transactions. If `are_filed` is true, ids and codes are in the files of `at`,
+    /// except for the newest ones.
     fn index(&mut self, at: &IdsAt, are_filed: bool) -> Result<(Index, Vec<String>), LedgerError> {
         let mut index = Index::default();
         let count = self.number()?;
@@ -262,7 +264,7 @@ impl<R: Read> Input<R> {
         }
         let transactions = self.number()?;
         if !usize::try_from(transactions).is_ok_and(|count| index.has_room(count)) {
-            return Err(self.wrong("it has more transactions than the limit"));
+            return Err(self.wrong("the checkpoint has more transactions than the limit"));
         }
         if let (IdsAt::Files(folder), false) = (at, are_filed) {
             index.ids = TxIdIndex::Disk(Box::new(DiskIds::create(folder)?));
@@ -308,7 +310,7 @@ impl<R: Read> Input<R> {
         };
         match at {
             IdsAt::Memory => {
-                Err(self.wrong("its transaction ids are in files, and cannot be read into memory"))
+                Err(self.wrong("the transaction ids are in files, and cannot be read into memory"))
             }
             IdsAt::Files(folder) => {
                 let (ids, remade) = DiskIds::open(folder, transactions, tail)?;
@@ -334,7 +336,7 @@ pub(crate) fn read(from: impl Read, lsn: Lsn, at: &IdsAt) -> Result<CheckpointCo
     let is_stateless = match layout {
         LAYOUT | LAYOUT_WITHOUT_EXPIRY => false,
         LAYOUT_STATELESS | LAYOUT_FILED => true,
-        _ => return Err(input.wrong("its layout is unknown; the blocks are replayed instead")),
+        _ => return Err(input.wrong("the checkpoint's layout is unknown; the blocks are replayed instead")),
     };
     let channel = input.text()?;
     let last = input.number()?;
@@ -348,16 +350,18 @@ pub(crate) fn read(from: impl Read, lsn: Lsn, at: &IdsAt) -> Result<CheckpointCo
     let (index, remade) = input.index(at, layout == LAYOUT_FILED)?;
     if layout == LAYOUT_WITHOUT_EXPIRY && index.base.is_some() {
         return Err(input.wrong(
-            "an older version wrote it and kept expired keys of the snapshot; the snapshot and the blocks are read \
-             again",
+            "an older version wrote the checkpoint and kept expired keys of the snapshot; the snapshot and the blocks \
+             are read again",
         ));
     }
-    let last_hash = index.last_hash().ok_or_else(|| input.wrong("it has no blocks"))?;
+    let last_hash = index
+        .last_hash()
+        .ok_or_else(|| input.wrong("the checkpoint has no blocks"))?;
     if index.height() != last + 1 || config_block > last {
-        return Err(input.wrong("its last block is not the last block of its state"));
+        return Err(input.wrong("the checkpoint's last block is not the last block of its state"));
     }
     let mut ids = TxIds::default();
-    // Ids in files are looked up there.
+    // If the ids are in files, the validator looks them up in the files and needs no copy in memory.
     if index.ids.on_disk().is_none() {
         index.all_ids().for_each(|id| ids.insert(id));
     }

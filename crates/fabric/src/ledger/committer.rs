@@ -185,7 +185,7 @@ struct CommitterThread<D: Disk> {
     queue: Arc<Queue>,
     writer: Writer<D>,
     results: Option<Publisher>,
-    /// Path of the history index, if it is to be created after the first block.
+    /// Path of the history index, if the index is to be opened or created after the next commit.
     history: Option<PathBuf>,
     index: Option<Index>,
     /// Blocks that are appended but not durable yet.
@@ -234,7 +234,8 @@ impl<D: Disk> CommitterThread<D> {
                 let LedgerError::Journal(JournalError::Full { .. }) = error else {
                     return Err(error);
                 };
-                // Space for the blocks appended before is already reserved.
+                // Space for the blocks that were appended before this one is already reserved, so they can be
+                // committed.
                 self.commit()?;
                 self.wait_for_space(error)?;
             }

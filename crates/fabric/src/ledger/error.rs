@@ -16,14 +16,14 @@ pub enum LedgerError {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// A record in the journal has an unknown form.
-    #[error("record {lsn}: {what}")]
+    #[error("record {lsn} of the journal: {what}")]
     Record {
         /// Number of the record.
         lsn: Lsn,
-        /// The fault.
+        /// Description of the fault.
         what: &'static str,
     },
-    /// A block in the ledger differs from the one that was committed.
+    /// A block in the ledger differs from the block that was committed.
     #[error("block {number}: {what}")]
     Block {
         /// Number of the block.
@@ -43,7 +43,7 @@ pub enum LedgerError {
     #[error("snapshot: {0}")]
     Snapshot(#[from] SnapshotError),
     /// The ledger has no transaction with this id.
-    #[error("there is no transaction with the id {id}")]
+    #[error("the ledger has no transaction with the id {id}")]
     NotFound {
         /// The requested id.
         id: String,
@@ -71,19 +71,21 @@ pub enum LedgerError {
         source: Error,
     },
     /// The disk is full. Nothing is committed until there is space; committed blocks can still be read.
-    #[error("the disk is full: {what}")]
+    #[error("the disk is full: {what}; free space on it")]
     Full {
         /// The error of the journal.
         what: Arc<str>,
     },
-    /// Writing stopped after an error, until the ledger is opened again.
-    #[error("the ledger has stopped writing: {what}; open it again")]
+    /// The ledger stopped writing after an error. It must be opened again.
+    #[error("the ledger has stopped writing: {what}; restart the replica")]
     Stopped {
         /// The first error.
         what: Arc<str>,
     },
     /// There is no ledger, or it has no blocks.
-    #[error("the ledger has no blocks")]
+    #[error(
+        "the ledger has no blocks; start a replica on it, or make it from a snapshot with `lineside fabric join`"
+    )]
     Empty,
     /// The ledger has no block with this number yet.
     #[error("block {number} is not in the ledger, which has {blocks} blocks")]

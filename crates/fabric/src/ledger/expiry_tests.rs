@@ -82,7 +82,7 @@ fn block(number: u64) -> Vec<u8> {
     read(&recorded(), number, "orderer").unwrap().unwrap()
 }
 
-/// Writes a snapshot of the set after block 8. Some keys of it expire with block 9.
+/// Writes a snapshot of the recorded channel after block 8 to `folder`. Some keys in the snapshot expire with block 9.
 fn snapshot_of_eight(folder: &Path) {
     let disk = SimDisk::new(7);
     let (mut replica, _) = Replica::open(disk.clone(), Setup::default(), None).unwrap();
@@ -94,7 +94,7 @@ fn snapshot_of_eight(folder: &Path) {
     export(&look, folder).unwrap();
 }
 
-/// Writes a checkpoint of a ledger in the form of an older version.
+/// Writes a checkpoint of a ledger in the layout of a version without expiry.
 fn write_older_checkpoint(disk: &SimDisk, setup: &Setup) {
     let begun = WritableLedger::open(disk.clone(), setup.journal, &setup.validation, &setup.state).unwrap();
     let blocks = begun.writer.blocks();
@@ -106,7 +106,7 @@ fn write_older_checkpoint(disk: &SimDisk, setup: &Setup) {
     begun.snapshots.write(end, |out| out.write_all(&bytes)).unwrap();
 }
 
-/// Adds block 9 and compares the state after it with the peer's.
+/// Adds block 9 and compares the state after that block with the peer's recorded state.
 fn add_nine(replica: &mut Replica<SimDisk>) {
     replica.add(block(9)).unwrap();
     let listing = Listing::read(&recorded(), 9).unwrap().unwrap();
@@ -114,8 +114,8 @@ fn add_nine(replica: &mut Replica<SimDisk>) {
     assert_eq!(differences, Vec::<String>::new());
 }
 
-/// A checkpoint of a version without expiry is used, except in a ledger that was joined: there it may contain keys of
-/// the snapshot that had expired.
+/// A checkpoint that a version without expiry wrote is used if the ledger begins with the genesis block. If the ledger
+/// begins with a snapshot, the checkpoint is not used, because it may contain keys of the snapshot that had expired.
 #[test]
 fn a_checkpoint_of_a_version_without_expiry_is_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,7 +156,8 @@ fn a_checkpoint_of_a_version_without_expiry_is_read() {
     add_nine(&mut replica);
 }
 
-/// A database of a version without expiry is rebuilt in a ledger that was joined, and only there.
+/// A state database that a version without expiry wrote is rebuilt if the ledger begins with a snapshot, and upgraded
+/// otherwise.
 #[test]
 fn a_database_of_a_version_without_expiry_is_upgraded_or_rebuilt() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Caches between identities and the records that hold them, in both directions. A cache that has grown too large is
-//! cleared; identities are then read, or written, again.
+//! Caches that map identities to the records that hold them, and records to identities. A cache that has grown too
+//! large is cleared; the identities in it are then read again, or written to new records.
 
 use super::error::LedgerError;
 use super::record::kind;

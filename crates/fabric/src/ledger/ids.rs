@@ -23,12 +23,12 @@ pub(crate) type Record = ([u8; 32], u8);
 /// Storage of a ledger's ids and codes.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum IdsAt {
-    /// In memory and in checkpoints.
+    /// Ids and codes are in memory and in checkpoints.
     #[default]
     Memory,
-    /// In files in this folder, which this process writes.
+    /// Ids and codes are in files in this folder, which this process writes.
     Files(PathBuf),
-    /// In files in this folder, which another process may write; they are read into memory.
+    /// Ids and codes are in files in this folder, which another process may write. This process reads them into memory.
     FilesRead(PathBuf),
 }
 

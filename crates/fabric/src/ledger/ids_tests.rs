@@ -15,7 +15,7 @@ const BLOCK: usize = 120;
 /// Number of blocks before the checkpoint. Their ids are in a merged run, in runs that are not merged, and in memory.
 const BLOCKS: usize = 13;
 
-/// Makes blocks of transactions without endorsements; their ids count nevertheless.
+/// Makes blocks of transactions without endorsements. Such transactions are invalid, but their ids are recorded.
 struct Sender {
     network: Network,
     tx: Tx,
@@ -72,7 +72,7 @@ impl Sender {
         }
     }
 
-    /// Sends a new transaction, followed by earlier ones, from the first to the last, which must be duplicates.
+    /// Adds a block with one new transaction and some earlier transactions, which must all get the code for duplicates.
     fn repeat(&mut self, replica: &mut Replica<FsDisk>) -> Result<(), LedgerError> {
         let mut transactions = vec![self.new_transaction()];
         transactions.extend(self.sent.iter().step_by(13).cloned());
@@ -145,7 +145,7 @@ fn an_id_that_comes_again_is_found_across_restarts_and_merged_runs() {
         sender.repeat(&mut replica).unwrap();
         sender.grow(&mut replica, 2);
         sender.repeat(&mut replica).unwrap();
-        // In other rounds, all blocks since the previous checkpoint are replayed from the journal.
+        // Without a checkpoint, in the even rounds, the next opening replays all blocks since the previous checkpoint.
         if round % 2 == 1 {
             replica.checkpoint().unwrap();
         }
@@ -157,9 +157,9 @@ fn an_id_that_comes_again_is_found_across_restarts_and_merged_runs() {
     assert_eq!(report.findings, Vec::<String>::new());
 }
 
-/// Replaces a file of an intact ledger with `bytes`. The change must be reported when the ledger is opened; or the
-/// block that depends on it is refused, and the change is reported at the next opening; or nothing depends on it.
-/// Returns the reports.
+/// Replaces a file in a copy of an intact ledger with `bytes`, and checks that the change causes no wrong code. There
+/// are three acceptable results: the change is reported when the ledger is opened; a block whose codes depend on the
+/// file is refused, and the next opening reports the change; or no code depends on the file. Returns the reports.
 fn opens_or_refuses(sound: &Path, sender: &mut Sender, file: &Path, bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     copy(sound, folder.path());
@@ -200,7 +200,7 @@ fn a_changed_bit_in_a_file_of_ids_never_gives_a_wrong_code() {
             refused += usize::from(said.contains("refused"));
             named += usize::from(!said.is_empty());
         }
-        eprintln!("{name}: {named} named, {refused} of them after a block was refused");
+        eprintln!("{name}: {named} changes were reported, {refused} of them after a block was refused");
         assert!(
             named > 4 && refused > 0,
             "{name}: {named} named, {refused} refused"
@@ -208,7 +208,8 @@ fn a_changed_bit_in_a_file_of_ids_never_gives_a_wrong_code() {
     }
 }
 
-/// A query whose page of ids cannot be read is an error, and not the answer that there is no such transaction.
+/// A query fails with an error if the page of ids that it needs cannot be read; it does not answer that there is no
+/// such transaction.
 #[test]
 fn an_unreadable_page_is_an_error_and_not_a_missing_transaction() {
     let folder = tempfile::tempdir().unwrap();

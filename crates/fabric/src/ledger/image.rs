@@ -9,14 +9,16 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-/// Layout with the state.
+/// Layout number of a checkpoint that contains the state.
 pub(super) const LAYOUT: u32 = 3;
-/// Layout with the state, of versions that did not support expiry. They stopped before the first block that wrote a key
-/// that expires, so the only keys of that kind are from a snapshot, and were never removed.
+/// Layout number of a checkpoint with the state that a version without expiry wrote. Such a version stopped before the
+/// first block that wrote a key that expires. Keys that expire can therefore only come from a snapshot, and that
+/// version never removed them.
 pub(super) const LAYOUT_WITHOUT_EXPIRY: u32 = 1;
-/// Layout without a state, which is on the disk.
+/// Layout number of a checkpoint without the state, which is in a database on the disk.
 pub(super) const LAYOUT_STATELESS: u32 = 2;
-/// Layout without a state, which is on the disk, and with ids and codes of transactions in separate files.
+/// Layout number of a checkpoint without the state, which is in a database on the disk, and without the ids and codes
+/// of transactions, which are in separate files.
 pub(super) const LAYOUT_FILED: u32 = 4;
 /// Size in bytes at which the next piece of memory is begun, so that copied keys are never moved.
 const PIECE_BYTES: usize = 1 << 20;
@@ -28,7 +30,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Copies the image at once. A state on the disk must be settled.
+    /// Copies the whole image in one step. If the state is on the disk, the database must contain all changes.
     pub fn new(validator: &Validator, config_block: u64) -> Self {
         let state = validator.state.in_memory();
         let taking = ImageBuilder::begin(validator, config_block, state);
@@ -93,7 +95,7 @@ fn keys_of<'s>(state: &'s State, namespace: &str, collection: &str) -> Option<&'
 
 impl ImageBuilder {
     /// Begins an image of a validator whose configuration was set by block `config_block`. Only names and counts are
-    /// copied now. `state` is the state in memory, if it is there.
+    /// copied now. `state` is the state, if it is in memory.
     pub fn begin(
         validator: &Validator,
         config_block: u64,
@@ -189,7 +191,7 @@ impl ImageBuilder {
 }
 
 impl ImageSection {
-    /// Copies keys until there are no more (returns `true`) or `left` is 0.
+    /// Copies keys of this section until all are copied (returns `true`) or `left` keys were copied (returns `false`).
     fn copy(&mut self, state: &State, pieces: &mut Vec<Vec<u8>>, left: &mut usize) -> bool {
         let from = match &self.copied {
             Some(key) => Bound::Excluded(&**key),
@@ -263,7 +265,8 @@ mod tests {
         updates
     }
 
-    /// An image that is taken in random steps during random changes equals the state at its beginning.
+    /// An image that is copied in random steps, while the state changes at random, equals the state with which the
+    /// image began.
     #[test]
     fn an_image_holds_the_state_of_one_block() {
         let mut steps = 0;

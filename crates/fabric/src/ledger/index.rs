@@ -15,7 +15,7 @@ pub(crate) struct BlockEntry {
     pub begin: Lsn,
     /// The record of the kind END.
     pub end: Lsn,
-    /// Offset of the BEGIN record in its segment; 0: not known yet.
+    /// Offset of the BEGIN record in its segment of the journal, in bytes; 0 if the offset is not known yet.
     pub offset: AtomicU64,
     pub hash: [u8; 32],
     /// Number of the first transaction, counted from the first one of the ledger.
@@ -61,7 +61,7 @@ pub(crate) struct Entry {
     pub ids: Vec<Option<TxId>>,
 }
 
-/// Blocks and transactions, in order.
+/// Index of a ledger's blocks and transactions, both in the order of their numbers.
 #[derive(Debug)]
 pub(crate) struct Index {
     /// The snapshot before the first block; `None`: the first block is the genesis block.
@@ -108,7 +108,7 @@ impl Index {
         self.ids.reserve(transactions);
     }
 
-    /// Returns whether the index has room for more transactions.
+    /// Returns whether this number of further transactions fits into the index.
     pub fn has_room(&self, transactions: usize) -> bool {
         self.ids.len() + transactions < TRANSACTIONS_MAX && self.blocks.len() < TRANSACTIONS_MAX
     }
@@ -181,7 +181,7 @@ impl Index {
         self.first() + self.blocks.len() as u64
     }
 
-    /// Returns the index of a block in [`Self::blocks`], also for a block that is not there yet.
+    /// Returns the index of a block in [`Self::blocks`], also for a later block that is not in the index yet.
     pub fn index_of(&self, number: u64) -> Option<usize> {
         usize::try_from(number.checked_sub(self.first())?).ok()
     }

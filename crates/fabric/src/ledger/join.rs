@@ -5,6 +5,7 @@ use super::error::LedgerError;
 use super::index::Index;
 use super::open::WritableLedger;
 use super::replica::Setup;
+use crate::replay::hex;
 use crate::snapshot::{ADDITIONAL, SIGNABLE, SnapshotError, SnapshotFolder, SnapshotHead, check};
 use crate::state::State;
 use crate::validate::{Options, Validator};
@@ -27,7 +28,7 @@ pub struct JoinedSnapshot {
     pub head: SnapshotHead,
     /// Number of transaction ids in the snapshot.
     pub transactions: u64,
-    /// Number of keys in the snapshot, with hashed ones.
+    /// Number of keys in the snapshot: public keys and hashed private keys.
     pub keys: u64,
 }
 
@@ -46,24 +47,32 @@ pub fn join<D: Disk>(
 ) -> Result<JoinedSnapshot, LedgerError> {
     let mut files = SnapshotFolder(folder.to_owned());
     let head = SnapshotHead::read(&mut files)?;
-    let compare = |file, what: &str, found: Option<[u8; 32]>, wanted: Option<[u8; 32]>| match wanted {
-        Some(_) if found != wanted => Err(SnapshotError::new(
-            file,
-            format!("{what} is not the expected one"),
-        )),
-        _ => Ok(()),
-    };
+    let text = |hash: Option<[u8; 32]>| hash.map_or_else(|| "missing".to_owned(), |hash| hex(&hash));
+    let compare =
+        |file, what: &str, found: Option<[u8; 32]>, wanted: Option<[u8; 32]>, option: &str| match wanted {
+            Some(_) if found != wanted => Err(SnapshotError::new(
+                file,
+                format!(
+                    "{what} is {}, but {option} says {}; check both with a peer that you trust",
+                    text(found),
+                    text(wanted)
+                ),
+            )),
+            _ => Ok(()),
+        };
     compare(
         SIGNABLE,
-        "its SHA-256, the snapshot's hash,",
+        "its SHA-256, which is the snapshot's hash,",
         Some(head.hash),
         expected.snapshot_hash,
+        "--snapshot-hash",
     )?;
     compare(
         ADDITIONAL,
-        "the commit hash",
+        "the commit hash of the snapshot's last block",
         head.commit_hash,
         expected.commit_hash,
+        "--commit-hash",
     )?;
     check(&mut files, &head)?;
     step("checked");

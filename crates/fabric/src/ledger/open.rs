@@ -46,12 +46,12 @@ impl StateStore {
     }
 }
 
-/// A ledger that was read.
+/// A ledger as restored from the journal and its newest usable checkpoint.
 pub(crate) struct RecoveredLedger<D: Disk> {
     pub blocks: Blocks<D>,
-    /// The validator; `None` if there are no blocks.
+    /// The validator after the ledger's last block; `None` if there are no blocks.
     pub validator: Option<Validator>,
-    /// Empty state for the genesis block, which takes it.
+    /// Empty state, which the validator takes over when it executes the genesis block.
     founding: State,
     /// Number of the block that set the current configuration.
     pub config_block: u64,
@@ -64,13 +64,13 @@ pub(crate) struct RecoveredLedger<D: Disk> {
 /// Findings when a ledger was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerFindings {
-    /// Last record that the checkpoint covers; 0: there was no checkpoint.
+    /// Number of the last journal record that the used checkpoint covers; 0 if no checkpoint was used.
     pub checkpoint: Lsn,
-    /// Newer checkpoints that are unusable, with the reasons.
+    /// Descriptions of newer checkpoints that cannot be used, with the reasons.
     pub damaged: Vec<String>,
     /// Number of blocks replayed after the checkpoint.
     pub replayed: u64,
-    /// Number of their transactions.
+    /// Number of transactions in the replayed blocks.
     pub replayed_transactions: u64,
     /// Reason why the state on the disk was rebuilt, if it was.
     pub state_remade: Option<String>,
@@ -79,8 +79,8 @@ pub struct LedgerFindings {
 }
 
 /// Reason why the state on the disk of a ledger that begins with a snapshot is not used.
-const STATE_WITH_EXPIRED_KEYS: &str = "an older version wrote it and kept expired keys of the snapshot; a \
-                                       replica that opens the ledger rebuilds it";
+const STATE_WITH_EXPIRED_KEYS: &str = "an older version wrote the state and kept expired keys of the \
+                                       snapshot; a replica that opens the ledger rebuilds it";
 
 /// Reads a ledger for writing. The recorded codes and commit hashes are trusted.
 pub(crate) fn recover<D: Disk>(
@@ -100,7 +100,7 @@ pub(crate) fn recover<D: Disk>(
         recovered => {
             let mut recovered = recovered?;
             if !recovered.has(mark)? {
-                "its last block is not in the ledger".to_owned()
+                "the state's last block is not in the ledger".to_owned()
             } else if lacks_expiry && recovered.base.is_some() {
                 STATE_WITH_EXPIRED_KEYS.to_owned()
             } else {
@@ -123,7 +123,10 @@ fn combine_checkpoint(
     if state.in_memory().is_some() {
         return match standing.state.in_memory() {
             Some(_) => Ok(restored),
-            None => Err("its state is on the disk, but the ledger is opened with a state in memory".into()),
+            None => Err(
+                "the checkpoint's state is on the disk, but the ledger is opened with a state in memory"
+                    .into(),
+            ),
         };
     }
     if !state.has(standing.last) {
@@ -147,7 +150,8 @@ fn empty(ids: &IdsAt) -> Result<Index, LedgerError> {
     })
 }
 
-/// Reads a ledger. `state` is empty, not opened, or on the disk.
+/// Reads a ledger. `state` is an empty state in memory, a placeholder for a state that is not opened, or a state on the
+/// disk.
 fn read<D: Disk>(
     reader: &Reader<D>,
     options: &Options,
@@ -169,7 +173,7 @@ fn read<D: Disk>(
         let fits = read.map_err(|error| error.to_string()).and_then(|read| {
             let fits = match has_base(&read, base.as_ref()) {
                 true => combine_checkpoint(read, &mut state),
-                false => Err("it belongs to a ledger with another first block".to_owned()),
+                false => Err("the checkpoint belongs to a ledger with another first block".to_owned()),
             };
             fits.map_err(|what| format!("checkpoint at record {lsn}: {what}"))
         });
@@ -222,7 +226,7 @@ fn read<D: Disk>(
 }
 
 impl<D: Disk> RecoveredLedger<D> {
-    /// Returns whether the ledger has the block of a mark, with the same codes.
+    /// Returns whether the ledger contains the block that a state's mark names, with the same validation codes.
     fn has(&self, mark: Option<DurableMark>) -> Result<bool, LedgerError> {
         let Some(mark) = mark else {
             return Ok(true);
@@ -280,7 +284,7 @@ impl<D: Disk> RecoveredLedger<D> {
         Ok(())
     }
 
-    /// Drops the validator's ids if files index them.
+    /// Removes the transaction ids from the validator's memory if files index them.
     fn forget_filed(&mut self) {
         if let Some(validator) = &mut self.validator
             && self.blocks.view().index.ids.on_disk().is_some()
@@ -304,7 +308,7 @@ impl<D: Disk> RecoveredLedger<D> {
                 let started = started.map_err(|source| LedgerError::Validation { number, source })?;
                 self.validator = Some(started.with_state(std::mem::take(&mut self.founding)));
             }
-            None => return Err(LedgerError::block(0, "it is missing in the ledger")),
+            None => return Err(LedgerError::block(0, "the block is missing in the ledger")),
         }
         Ok(())
     }
@@ -318,7 +322,7 @@ pub struct WritableLedger<D: Disk> {
     pub validator: Option<Validator>,
     /// Number of the block that set the current configuration.
     pub config_block: u64,
-    /// Empty state for the genesis block, if there is no block yet.
+    /// Empty state, which the validator takes over when it executes the genesis block, if there is no block yet.
     pub(crate) founding: State,
     /// Writer of checkpoints.
     pub(crate) snapshots: Snapshots<D>,
@@ -444,7 +448,7 @@ impl<D: Disk> ReadOnlyLedger<D> {
             looks += 1;
             match Reader::open(disk.clone()) {
                 Err(JournalError::NoJournal) => return Err(LedgerError::Empty),
-                // A concurrent write may look like damage.
+                // A write of another process during the read may look like damage, so the read is repeated.
                 Err(JournalError::Damaged { .. }) if looks < OPEN_ATTEMPTS => {
                     std::thread::sleep(OPEN_RETRY_INTERVAL)
                 }
@@ -468,7 +472,8 @@ impl<D: Disk> ReadOnlyLedger<D> {
             return Err(LedgerError::State { what });
         }
         if !recovered.has(mark)? {
-            let what = "the state on the disk belongs to another ledger".to_owned();
+            let what =
+                "the state on the disk belongs to another ledger; give this ledger's directory".to_owned();
             return Err(LedgerError::State { what });
         }
         Ok(Self {

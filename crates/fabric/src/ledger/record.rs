@@ -59,7 +59,7 @@ pub(crate) fn end(number: u64, parts: u32, hash: &[u8; 32], commit_hash: Option<
     payload
 }
 
-/// Takes `N` bytes from the front.
+/// Removes the first `N` bytes from `bytes` and returns them; `None` if there are fewer.
 fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     let (first, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
@@ -69,7 +69,7 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 /// Joined records of a block, whose identities are not filled in yet.
 pub(crate) struct BlockRecords {
     pub number: u64,
-    /// The record of the kind BEGIN, and its offset in its segment.
+    /// Number of the block's record of the kind BEGIN. `offset` is the offset of that record in its segment, in bytes.
     pub begin: Lsn,
     pub offset: u64,
     /// The record of the kind END.
@@ -102,7 +102,7 @@ impl Assembler {
             what,
         };
         let mut payload = record.payload;
-        let short = || wrong("it is too short");
+        let short = || wrong("the record is too short");
         match record.kind {
             kind::BEGIN => {
                 let [layout] = *take::<1>(&mut payload).ok_or_else(short)?;
@@ -111,7 +111,8 @@ impl Assembler {
                 }
                 let number = u64::from_le_bytes(*take(&mut payload).ok_or_else(short)?);
                 let bytes = u64::from_le_bytes(*take(&mut payload).ok_or_else(short)?);
-                // Each reference is shorter than its identity, and the length of a literal takes less than 11 bytes.
+                // The encoded block is at most this long: each reference is shorter than the identity that it replaces,
+                // and the length before each literal piece takes less than 11 bytes.
                 let most = 2 * BLOCK_BYTES_MAX + TRANSACTIONS_MAX;
                 let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= most);
                 let bytes = bytes.ok_or_else(|| wrong("a block exceeds the size limit"))?;
@@ -139,7 +140,7 @@ impl Assembler {
                 Ok(None)
             }
             kind::END => self.end(record).map(Some),
-            _ => Err(wrong("its kind is unknown")),
+            _ => Err(wrong("the record's kind is unknown")),
         }
     }
 
@@ -162,11 +163,12 @@ impl Assembler {
             payload.is_empty().then_some((number, parts, hash, commit_hash))
         };
         let (number, parts, hash, commit_hash) =
-            read().ok_or_else(|| wrong("it is not a valid end of a block"))?;
+            read().ok_or_else(|| wrong("the record is not a valid end of a block"))?;
         let open = self.open.take();
         let open = open
             .filter(|open| open.number == number && open.parts == parts && open.stream.len() == open.bytes);
-        let open = open.ok_or_else(|| wrong("it ends a block that the records before it do not contain"))?;
+        let open =
+            open.ok_or_else(|| wrong("the record ends a block that the records before it do not contain"))?;
         Ok(BlockRecords {
             number,
             begin: open.begin,
@@ -180,7 +182,8 @@ impl Assembler {
 }
 
 impl BlockRecords {
-    /// Returns the block as it was delivered. `identities` are those of [`Encoded::table`].
+    /// Returns the block as it was delivered. `identities` are the identities in the records of [`Encoded::table`], in
+    /// the same order.
     pub fn restore(
         &self,
         encoded: &Encoded<'_>,
@@ -188,22 +191,24 @@ impl BlockRecords {
     ) -> Result<Stored, LedgerError> {
         let wrong = |what: &str| LedgerError::block(self.number, what);
         let bytes = encoded.restore(identities);
-        let bytes = bytes.ok_or_else(|| wrong("its records cannot be decoded"))?;
+        let bytes = bytes.ok_or_else(|| wrong("the block's records cannot be decoded"))?;
         let arena = Arena::new();
         let block = Block::read(&bytes, &arena).map_err(|error| wrong(&error.to_string()))?;
         if block.number != self.number || block.hash() != self.hash {
-            return Err(wrong("its header differs from the committed one"));
+            return Err(wrong("the block's header differs from the committed header"));
         }
         let mut hasher = Sha256::new();
         for envelope in &block.transactions {
             hasher.update(envelope);
         }
         if hasher.finalize().as_slice() != block.data_hash {
-            return Err(wrong("its transactions do not match the data hash in its header"));
+            return Err(wrong(
+                "the block's transactions do not match the data hash in the header",
+            ));
         }
         if encoded.codes.len() != block.transactions.len() {
             return Err(wrong(
-                "its number of codes differs from its number of transactions",
+                "the block's number of codes differs from its number of transactions",
             ));
         }
         drop(block);

@@ -41,7 +41,7 @@ impl Validator {
         let arena = Arena::new();
         let block = Block::read(config_block, &arena)?;
         let config = block.genesis_config(&arena).ok_or(Refused::Malformed {
-            what: "the block that set the current configuration contains none",
+            what: "the block that should contain the current configuration contains none",
         })?;
         Self::resume_under(standing, config, options)
     }
@@ -82,7 +82,9 @@ impl Validator {
         let arena = Arena::new();
         let block = Block::read(&stored.bytes, &arena).map_err(failed)?;
         if number != self.last + 1 || block.previous_hash != self.last_hash {
-            return Err(wrong("its previous hash is not the hash of the block before it"));
+            return Err(wrong(
+                "the block's previous hash is not the header hash of the block before it",
+            ));
         }
         let mut checker = MvccChecker::new(&self.state, self.reader.rules);
         let (mut codes, mut ids, mut config) = (Vec::with_capacity(stored.codes.len()), Vec::new(), None);
@@ -93,7 +95,8 @@ impl Validator {
             self.reader.rules,
         );
         for (index, (parsed, code)) in all.into_iter().zip(&stored.codes).enumerate() {
-            let code = TxCode::from_number(*code).ok_or_else(|| wrong("one of its codes is unknown"))?;
+            let code = TxCode::from_number(*code)
+                .ok_or_else(|| wrong("a validation code of the block is unknown"))?;
             codes.push(code);
             if let (TxCode::Valid, ParsedTx::Signed(signed)) = (code, &parsed.known) {
                 match &signed.next {

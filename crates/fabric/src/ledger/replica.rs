@@ -51,7 +51,8 @@ impl Default for Setup {
     }
 }
 
-/// In a long ledger, a checkpoint is due when the transactions since the last one are this fraction (1/n) of all.
+/// In a long ledger, a checkpoint is due when the transactions since the last checkpoint are this fraction (1/n) of all
+/// transactions.
 const CHECKPOINT_SHARE: u64 = 8;
 /// Keys copied for a checkpoint with each block: at least this number, or this fraction (1/n) of a large state.
 const CHECKPOINT_KEYS: usize = 2_048;
@@ -85,14 +86,14 @@ struct BegunBlock {
 /// A replica of a channel.
 pub struct Replica<D: Disk> {
     validator: Option<Validator>,
-    /// Empty state for the genesis block, which takes it.
+    /// Empty state, which the validator takes over when it executes the genesis block.
     founding: State,
     blocks: Blocks<D>,
     committer: Committer<D>,
     waiter: DurabilityWaiter,
     setup: Setup,
     config_block: u64,
-    /// Number of transactions since the ledger's first block, with those that are not durable yet.
+    /// Number of transactions since the ledger's first block, including transactions that are not durable yet.
     transactions: u64,
     checkpointed: u64,
     snapshots: Snapshots<D>,
@@ -169,9 +170,10 @@ impl<D: Disk> Replica<D> {
     /// Validates the next block and passes it to the ledger. The genesis block is trusted.
     ///
     /// # Errors
-    /// [`LedgerError::Validation`]: the block is not accepted. [`LedgerError::Full`]: the disk is full, and the call
-    /// may be repeated later. After other errors the ledger must be opened again. Nothing changes on error. If blocks
-    /// were begun, they are finished first; on their errors, see [`Self::finish`], `bytes` is not examined.
+    /// [`LedgerError::Validation`]: the block is not accepted. [`LedgerError::Full`]: the disk is full, and
+    /// the call may be repeated later. After other errors the ledger must be opened again. Nothing changes on error. If
+    /// blocks were begun, they are finished first. If one of them fails, the error is that of [`Self::finish`], and
+    /// `bytes` is not examined.
     pub fn add(&mut self, bytes: impl Into<Bytes>) -> Result<AddedBlock, LedgerError> {
         let bytes = bytes.into();
         while self.finish()?.is_some() {}
@@ -210,8 +212,8 @@ impl<D: Disk> Replica<D> {
         Ok(())
     }
 
-    /// Begins the block `next`, for a stream of blocks. Then finishes the oldest begun block if it is read, or if the
-    /// maximum of blocks is being read ahead.
+    /// Begins the block `next` of a stream of blocks. Then finishes the oldest begun block if that block is already
+    /// read, or if the maximum number or size of begun blocks is reached.
     ///
     /// # Errors
     /// The errors of [`Self::begin`] and [`Self::finish`].
@@ -397,7 +399,7 @@ impl<D: Disk> Replica<D> {
         self.waiter.durable()
     }
 
-    /// Continues the current checkpoint, or begins one if it is due.
+    /// Continues the current checkpoint, or begins a new one if one is due.
     fn checkpoint_if_due(&mut self) -> Result<(), LedgerError> {
         let Some(validator) = &self.validator else {
             return Ok(());
@@ -464,7 +466,7 @@ impl<D: Disk> Replica<D> {
     /// The checkpoint cannot be written; the ledger continues without it.
     pub fn checkpoint(&mut self) -> Result<(), LedgerError> {
         if let Some(writing) = self.checkpoint.take() {
-            // A failure of it does not matter, because the next checkpoint replaces it.
+            // A failure of this write does not matter, because the next checkpoint replaces the one that failed.
             let _ = writing.join();
         }
         self.taking = None;

@@ -1,7 +1,7 @@
 //! Results of blocks in shared memory for other processes: `fabric_result` of `spec/fabric.toml`.
 //!
-//! A block is published once it is durable. The file holds the last few blocks; a reader that falls further behind must
-//! read the ledger.
+//! A block is published once it is durable. The file holds only the last blocks; a reader that needs an older block
+//! must read the ledger.
 
 use super::error::LedgerError;
 use super::store::BlockMeta;
@@ -60,19 +60,19 @@ pub struct BlockResult {
     pub header_hash: [u8; 32],
     /// Commit hash.
     pub commit_hash: Option<[u8; 32]>,
-    /// Nanoseconds for parsing.
+    /// Time for parsing the block, in nanoseconds.
     pub parse_ns: u64,
-    /// Nanoseconds for identities and signatures.
+    /// Time for looking up identities and verifying signatures, in nanoseconds.
     pub verify_ns: u64,
-    /// Nanoseconds for codes and policies.
+    /// Time for determining codes and evaluating policies, in nanoseconds.
     pub policy_ns: u64,
-    /// Nanoseconds for reads, writes and the commit hash.
+    /// Time for checking reads, collecting writes and computing the commit hash, in nanoseconds.
     pub mvcc_ns: u64,
-    /// Nanoseconds in the ledger.
+    /// Time from the start of the ledger's write until the block was durable, in nanoseconds.
     pub ledger_ns: u64,
-    /// Nanoseconds from the arrival of the complete block until it was durable.
+    /// Time from the arrival of the complete block until it was durable, in nanoseconds.
     pub total_ns: u64,
-    /// Time when it was durable, in nanoseconds since 1970.
+    /// Time at which the block became durable, in nanoseconds since 1970.
     pub durable_unix_ns: u64,
 }
 
@@ -109,7 +109,8 @@ fn map(file: &File) -> io::Result<Table<FabricResult>> {
     let length = file.metadata()?.len() as usize;
     let memory = MmapRaw::map_raw(file)?;
     let places = length / size_of::<FabricResult>();
-    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it is not a file of results");
+    let what = "it is not a file of block results; give the path of a replica's results file";
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, what);
     let table: Table<FabricResult> = Table::shared(memory, places).ok_or_else(wrong)?;
     let known = table
         .as_slice()
@@ -122,11 +123,11 @@ fn map(file: &File) -> io::Result<Table<FabricResult>> {
 }
 
 /// Returns whether `path` is a file of results, or one that was not initialised: every slot has the magic or is all
-/// zeros. Returns false if there is no file, and `InvalidData` if it is another file.
+/// zeros. Returns false if there is no file, and the error `InvalidData` if `path` is a file of another kind.
 fn replaceable(path: &Path) -> io::Result<bool> {
     let wrong = || {
         let what = format!(
-            "{} exists and is not a file of results; give another path",
+            "{} exists and is not a file of block results; give another path",
             path.display()
         );
         io::Error::new(io::ErrorKind::InvalidData, what)
@@ -185,8 +186,8 @@ impl Publisher {
         Arc::clone(&self.totals)
     }
 
-    /// Opens the file at `path`, or creates it. A new file is created as `PATH.new` and then renamed; readers of a
-    /// replaced file see no more blocks.
+    /// Opens the file at `path`, or creates it. A new file is created as `PATH.new` and then renamed to `path`. Readers
+    /// that still have a replaced file open see no further blocks.
     ///
     /// # Errors
     /// A system error; `InvalidData` if `path` or `PATH.new` is another kind of file, which is left unchanged.
@@ -201,7 +202,7 @@ impl Publisher {
             && table.as_slice().len() == places
         {
             for slot in table.as_slice() {
-                // The previous writer was killed while it wrote this slot.
+                // An odd `seq` means that the previous writer was killed while it wrote this slot.
                 if slot.seq.load(Ordering::Relaxed) % 2 == 1 {
                     slot.number.store(u64::MAX, Ordering::Relaxed);
                     slot.seq.fetch_add(1, Ordering::Release);
@@ -286,7 +287,7 @@ impl Results {
     /// Opens the file at `path`.
     ///
     /// # Errors
-    /// A system error; `InvalidData` if it is not a file of results.
+    /// A system error; `InvalidData` if the file is not a file of block results.
     pub fn open(path: &Path) -> Result<Self, LedgerError> {
         // The mapping type requires a writable file, although nothing is written.
         let file = OpenOptions::new().read(true).write(true).open(path)?;

@@ -198,7 +198,7 @@ impl<'a> Encoded<'a> {
         })
     }
 
-    /// Returns the block; `identities` are those of the table.
+    /// Returns the block's bytes. `identities` are the identities in the records of `table`, in the same order.
     pub fn restore(&self, identities: &[impl AsRef<[u8]>]) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(self.length);
         let mut rest = self.rest;

@@ -103,13 +103,14 @@ impl<D: Disk> Blocks<D> {
         self.shared.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of blocks of the channel, with those before a snapshot: the last block's number plus one.
+    /// Returns the number of blocks of the channel, which is the last block's number plus one. Blocks before a snapshot
+    /// are included.
     pub fn count(&self) -> u64 {
         self.view().index.height()
     }
 
-    /// Returns the number of the first block in the ledger: 0, or the one after the snapshot with which the ledger
-    /// begins.
+    /// Returns the number of the first block in the ledger: 0, or the number after that of the last block in the
+    /// snapshot with which the ledger begins.
     pub fn first(&self) -> u64 {
         self.view().index.first()
     }
@@ -159,10 +160,12 @@ impl<D: Disk> Blocks<D> {
         self.view().index.block_of_hash(hash)
     }
 
-    /// Returns the place and the code of a transaction, of several with one id the first; `None`: no block has it.
+    /// Returns the position and the code of the first transaction with this id; `None` if no block contains such a
+    /// transaction.
     ///
     /// # Errors
-    /// [`LedgerError::State`]: the files of ids cannot be read, so that it is not known whether there is one.
+    /// [`LedgerError::State`]: the files of ids cannot be read, so it is not known whether there is such a
+    /// transaction.
     pub fn transaction(&self, id: &TxId) -> Result<Option<TxPosition>, LedgerError> {
         let view = self.view();
         let found = view.index.transaction(id);
@@ -264,7 +267,7 @@ impl<D: Disk> Blocks<D> {
     }
 
     pub(crate) fn restore(&self, reader: &Reader<D>, whole: &BlockRecords) -> Result<Stored, LedgerError> {
-        let wrong = || LedgerError::block(whole.number, "its records cannot be decoded");
+        let wrong = || LedgerError::block(whole.number, "the block's records cannot be decoded");
         let encoded = Encoded::read(&whole.stream).ok_or_else(wrong)?;
         let identities = &self.shared.identities;
         let mut identities = identities.lock().unwrap_or_else(PoisonError::into_inner);
@@ -288,9 +291,12 @@ impl<D: Disk> Cursor<D> {
     ///
     /// # Errors
     /// An error of the journal, or a block that differs from the committed one.
-    #[allow(clippy::should_implement_trait, reason = "it can fail, and is over then")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "it can fail, and must not be called again after an error"
+    )]
     pub fn next(&mut self) -> Result<Option<Stored>, LedgerError> {
-        // Reading may start in the middle of an earlier block.
+        // The first record that is read may belong to an earlier block, so records before this one are skipped.
         let begin = self.blocks.begin_of(self.next);
         while let Some(record) = self.records.next()? {
             if record.kind == kind::IDENTITY || is_base(record.kind) {
@@ -306,7 +312,10 @@ impl<D: Disk> Cursor<D> {
                 continue;
             }
             if block.number > self.next {
-                return Err(LedgerError::block(self.next, "it is missing in the ledger"));
+                return Err(LedgerError::block(
+                    self.next,
+                    "the block is missing in the ledger",
+                ));
             }
             self.next += 1;
             return self.blocks.restore(&self.reader, &block).map(Some);
@@ -367,8 +376,8 @@ impl<D: Disk> Writer<D> {
     /// earlier blocks are committed first.
     ///
     /// # Errors
-    /// [`JournalError::Full`]: nothing is appended; the call may be repeated when there is space. Other errors end
-    /// writing.
+    /// [`JournalError::Full`]: nothing is appended; the call may be repeated when there is space. After any
+    /// other error, the writer accepts no more blocks.
     pub fn append(&mut self, bytes: &[u8], meta: &BlockMeta) -> Result<(), LedgerError> {
         let arena = Arena::new();
         let failed = |source| LedgerError::Validation {
@@ -388,7 +397,10 @@ impl<D: Disk> Writer<D> {
     ) -> Result<(), LedgerError> {
         let number = meta.number;
         if number != self.next() {
-            let what = format!("it cannot be appended, the next block is {}", self.next());
+            let what = format!(
+                "the block cannot be appended, because the next block is {}",
+                self.next()
+            );
             return Err(LedgerError::block(number, what));
         }
         if !self.blocks.view().index.has_room(meta.codes.len()) {

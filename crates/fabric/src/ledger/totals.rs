@@ -56,13 +56,13 @@ impl Totals {
             .collect()
     }
 
-    /// Returns the times in ns from the arrival of complete blocks until they were durable, with waiting.
+    /// Returns the times in ns from the arrival of complete blocks until they were durable, including waiting times.
     pub fn commit_ns(&self) -> Buckets {
         self.commit_ns.read()
     }
 
     /// Returns the total nanoseconds of each of [`STAGES`]. The last covers the time from the block's arrival until it
-    /// was durable, with waiting.
+    /// was durable, including waiting times.
     pub fn stages_ns(&self) -> [u64; STAGES.len()] {
         std::array::from_fn(|stage| {
             let sum = self.stages_ns.get(stage);

@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
-/// Maximum number of findings in a report; further ones are only counted.
+/// Maximum number of findings that a report describes; further findings are only counted.
 const FINDINGS_MAX: usize = 1_000;
 
 /// Result of verifying a ledger.
@@ -31,11 +31,11 @@ pub struct Report {
     pub joined_after: Option<u64>,
     /// Number of blocks that were validated.
     pub blocks: u64,
-    /// Number of their transactions.
+    /// Number of transactions in these blocks.
     pub transactions: u64,
-    /// Total size of these blocks, as delivered.
+    /// Total size of these blocks as the orderer delivered them, in bytes.
     pub block_bytes: u64,
-    /// Total size of their records.
+    /// Total size of the journal records of these blocks, in bytes.
     pub record_bytes: u64,
     /// Number of bytes after the last complete group: a commit that was never acknowledged.
     pub unfinished_bytes: u64,
@@ -49,14 +49,14 @@ pub struct Report {
     pub last_hash: Option<[u8; 32]>,
     /// Commit hash of the last block.
     pub commit_hash: Option<[u8; 32]>,
-    /// Descriptions of what is wrong, at most 1,000.
+    /// Descriptions of the faults that were found, at most 1,000.
     pub findings: Vec<String>,
-    /// Number of things that are wrong.
+    /// Number of all faults, including those that are not described.
     pub wrong: u64,
 }
 
 impl Report {
-    /// Returns whether nothing is wrong.
+    /// Returns whether no fault was found.
     pub fn is_sound(&self) -> bool {
         self.wrong == 0
     }
@@ -70,8 +70,8 @@ impl Report {
 }
 
 /// Reads every byte of a ledger without changing it, and validates every block up to the first damage. Compares codes,
-/// commit hashes, header hashes, the newest checkpoint, and every key of the state on the disk, if there is one. `each`
-/// is called after each block with its number.
+/// commit hashes, header hashes, the newest checkpoint, and every key of the state on the disk, if there is one. Calls
+/// `each` with the number of each block after the block was validated.
 ///
 /// # Errors
 /// [`LedgerError::Empty`], or an error of the disk. Faults of the ledger are in the report.
@@ -114,7 +114,7 @@ pub fn verify_ledger<D: Disk>(
     }
     if journal.first_lsn != 1 {
         report.add_finding(format!(
-            "the journal begins with record {}, not with record 1",
+            "the journal begins with record {}, not with record 1: files at its beginning are missing",
             journal.first_lsn
         ));
         return Ok(report);
@@ -145,9 +145,9 @@ struct Reverification<'o, D: Disk> {
     blocks: Blocks<D>,
     validator: Option<Validator>,
     config_block: u64,
-    /// The newest checkpoint, until it was compared.
+    /// The newest checkpoint; `None` once it was compared, or if there is none.
     checkpoint: Option<Checkpoint>,
-    /// The state on the disk, until it was compared.
+    /// The state on the disk; `None` once it was compared, or if there is none.
     state: Option<StateDisk>,
     /// The folder of the index of transaction ids, if ids may be in files.
     ids: Option<PathBuf>,
@@ -168,10 +168,11 @@ struct Checkpoint {
 impl Checkpoint {
     fn read(lsn: Lsn, mut from: impl Read) -> io::Result<Self> {
         let mut hasher = Hashing(Sha256::new());
-        // The length of the image, and its layout.
+        // The first 12 bytes are the length of the image and the layout number.
         let mut head = Vec::new();
         from.by_ref().take(12).read_to_end(&mut head)?;
-        // The image of an older version differs only in the layout number.
+        // The image that a version without expiry wrote differs only in its layout number, so that number is replaced
+        // before hashing.
         let length = head.strip_suffix(&LAYOUT_WITHOUT_EXPIRY.to_le_bytes());
         let now = length.map(|length| [length, &LAYOUT.to_le_bytes()[..]].concat());
         hasher.write_all(now.as_ref().unwrap_or(&head))?;
@@ -242,7 +243,7 @@ impl<'o, D: Disk> Reverification<'o, D> {
             self.compare_state(stored.number);
             each(stored.number);
         }
-        // A checkpoint after the damage cannot be compared.
+        // A checkpoint that covers records after the first damage cannot be compared, and is not reported.
         let unread_checkpoint = self.checkpoint.filter(|of| of.lsn <= reader.durable_lsn());
         if let Some(Checkpoint { lsn, .. }) = unread_checkpoint {
             self.report.add_finding(format!(
@@ -293,7 +294,7 @@ impl<'o, D: Disk> Reverification<'o, D> {
         let (codes, hash, commit_hash) = match &mut self.validator {
             None => {
                 if number != 0 {
-                    return Err(LedgerError::block(0, "it is missing in the ledger"));
+                    return Err(LedgerError::block(0, "the block is missing in the ledger"));
                 }
                 let started = Validator::new(&stored.bytes, self.options.clone()).map_err(failed)?;
                 let hash = started.last_hash();
@@ -315,18 +316,18 @@ impl<'o, D: Disk> Reverification<'o, D> {
                 let name = |code: u8| TxCode::from_number(code).map_or("no code", TxCode::name);
                 let (now, then) = (name(*now), name(*then));
                 self.report.add_finding(format!(
-                    "block {number}: the code of transaction {index} is {then} in the ledger, and {now} now"
+                    "block {number}: transaction {index} has the code {then} in the ledger, but validation gives {now}"
                 ));
             }
         }
         if hash != stored.hash {
             self.report.add_finding(format!(
-                "block {number}: its header hash differs from the recorded one"
+                "block {number}: the header hash differs from that in the ledger"
             ));
         }
         if commit_hash != stored.commit_hash {
             self.report.add_finding(format!(
-                "block {number}: its commit hash differs from the recorded one"
+                "block {number}: the commit hash differs from that in the ledger"
             ));
         }
         let arena = Arena::new();
@@ -392,7 +393,8 @@ impl<D: Disk> Reverification<'_, D> {
         }
     }
 
-    /// Compares the state on the disk if `number`, which was committed just now, is its last block.
+    /// Compares the state on the disk with the validator's state, if the last block of the state on the disk is
+    /// `number`, which was just committed.
     fn compare_state(&mut self, number: u64) {
         let is_its = |state: &mut StateDisk| state.durable_mark().is_some_and(|mark| mark.last == number);
         let Some((state, validator)) = self.state.take_if(is_its).zip(self.validator.as_ref()) else {
@@ -414,14 +416,15 @@ impl<D: Disk> Reverification<'_, D> {
             if state.get(namespace, collection, key).as_ref() != Some(entry) {
                 let key = key.escape_ascii();
                 self.report.add_finding(format!(
-                    "the state on the disk has another entry for key {key} of {namespace} {collection}"
+                    "the state on the disk has another entry for key {key} of {namespace} {collection} than the \
+                         blocks give"
                 ));
             }
         }
         let key_count = state.len() as u64;
         if key_count != keys {
             self.report.add_finding(format!(
-                "the state on the disk has {key_count} keys, the blocks give {keys}"
+                "the state on the disk has {key_count} keys, but the blocks give {keys} keys"
             ));
         }
         let (listed, expiring) = (state.all_due(), validator.state.all_due());

@@ -1,16 +1,18 @@
 //! Fabric's messages, with the field numbers of fabric-protos.
 //!
-//! A `lazy` field is a message that is not decoded with the enclosing one, because it may contain itself.
+//! A `lazy` field contains a message that is not decoded together with the enclosing message, because a message of this
+//! type may contain itself.
 
 use super::plain::{Field, Kind, Schema};
 use super::{Message, WalkError, wire};
 use crate::limits::REPEATED_ENTRIES_MAX;
 use smallvec::{Array, SmallVec};
 
-/// Entries of a field that has at most four in nearly all messages. Those are stored in place: they are allocated by
-/// the thread that parses and freed by another one, which is the most expensive case for the allocator.
+/// Entries of a field that has at most four entries in nearly all messages. Up to four entries are stored without an
+/// allocation: one thread would allocate them and another would free them, which is the most expensive case for the
+/// allocator.
 pub type Few<T> = SmallVec<[T; 4]>;
-/// Entries of a field that has at most two in nearly all messages; see [`Few`].
+/// Entries of a field that has at most two entries in nearly all messages; see [`Few`].
 pub type Pair<T> = SmallVec<[T; 2]>;
 
 /// Expands to the Rust type of a field.
@@ -107,7 +109,7 @@ macro_rules! field_wire {
     };
 }
 
-/// Expands to whether a field may occur several times in a row.
+/// Expands to true if a field may occur several times in a row, otherwise to false.
 macro_rules! field_many {
     (repeated_bytes) => {
         true

@@ -17,7 +17,7 @@ pub type Arena = typed_arena::Arena<Vec<u8>>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Malformed {
     /// Go rejects the bytes too.
-    #[error("it is not a valid protobuf message of this type")]
+    #[error("the bytes are not a valid protobuf message of this type")]
     Bad,
     /// The nesting depth, or the number of entries of a field, exceeds this program's limit; Go may accept the bytes.
     #[error("the message is nested too deeply, or one of its fields has too many entries, for this program")]
@@ -50,7 +50,7 @@ pub trait Message<'a>: Sized {
     fn walk(bytes: &'a [u8]) -> Result<Self, WalkError>;
 }
 
-/// Parses a message with the walker, or with the plain decoder if the walker cannot.
+/// Parses a message with [`Message::walk`], or with the plain decoder if the message is not in the usual form.
 #[inline]
 pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8], arena: &'a Arena) -> Result<M, Malformed> {
     match M::walk(bytes) {
@@ -61,7 +61,7 @@ pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8], arena: &'a Arena) -> Result<M
     }
 }
 
-/// Parses a message with the plain decoder.
+/// Parses a message that is not in the usual form: normalises it first.
 #[cold]
 pub fn decode_plain<'a, M: Message<'a>>(bytes: &'a [u8], arena: &'a Arena) -> Result<M, Malformed> {
     let ordered = arena.alloc(plain::normalise(M::schema(), bytes)?);

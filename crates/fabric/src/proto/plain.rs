@@ -1,8 +1,8 @@
 //! The plain decoder: normalises any valid encoding of a message into the form that the walker accepts.
 //!
-//! The decoder collects the fields in a map. Repeated occurrences follow the rules of protobuf: of a scalar the last
-//! counts; messages are merged, which equals decoding the concatenation of their bytes; a member of a oneof removes the
-//! others. Unknown fields are checked and dropped.
+//! The decoder collects the fields in a map. If a field that is not repeated occurs several times, the rules of
+//! protobuf apply: the last value of a scalar is used; messages are merged, which equals decoding the concatenation of
+//! their bytes; a member of a oneof removes the other members. Unknown fields are checked and dropped.
 
 use super::{Malformed, wire};
 use std::collections::BTreeMap;
@@ -56,10 +56,12 @@ enum Value<'a> {
     Many(Vec<Vec<u8>>),
 }
 
-/// Maximum nesting depth of messages. Go's limit is 10,000; depths in between are [`Malformed::TooLarge`].
+/// Maximum nesting depth of messages. Go's limit is 10,000; for a depth between the two limits, the error is
+/// [`Malformed::TooLarge`].
 pub const DEPTH_MAX: usize = 64;
 
-/// Maximum number of processed bytes for each byte of the message; nested messages are processed once for each level.
+/// Maximum number of bytes that the decoder processes for each byte of the message. The bytes of a nested message are
+/// processed once for each level above it.
 const WORK_PER_BYTE_MAX: usize = 2 * DEPTH_MAX;
 
 /// Returns the message with each field once, in the order of field numbers, repeated fields contiguous, without unknown
@@ -118,7 +120,8 @@ fn within(schema: &Schema, mut bytes: &[u8], depth: usize, work: &mut usize) -> 
                 let merged = match parts.as_slice() {
                     [only] => within(inner(), only, depth, work)?,
                     parts => {
-                        // Each occurrence must be valid by itself, even if the concatenation is.
+                        // Each occurrence must be valid by itself, even if the concatenation of all occurrences is
+                        // valid.
                         for part in parts {
                             within(inner(), part, depth, work)?;
                         }

@@ -19,7 +19,7 @@ const NUMBER_IN_GROUP_MAX: u64 = i32::MAX as u64;
 /// Maximum depth of nested groups: `protowire.DefaultRecursionLimit`, plus the outermost.
 const GROUPS_MAX: usize = 10_001;
 
-/// Reads a varint of at most ten bytes; of the tenth only the lowest bit may be set.
+/// Reads a varint of at most ten bytes; in the tenth byte, only the lowest bit may be set.
 #[inline]
 pub fn varint(bytes: &mut &[u8]) -> Result<u64, Malformed> {
     let (&first, rest) = bytes.split_first().ok_or(Malformed::Bad)?;
@@ -27,7 +27,7 @@ pub fn varint(bytes: &mut &[u8]) -> Result<u64, Malformed> {
         *bytes = rest;
         return Ok(u64::from(first));
     }
-    // Most lengths have two bytes.
+    // Most lengths have two bytes, so this case has its own short path.
     if let Some((&second, rest)) = rest.split_first()
         && second < 0x80
     {

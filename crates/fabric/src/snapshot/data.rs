@@ -1,4 +1,5 @@
-//! Reader of a snapshot's binary file, which is read once from start to end and hashed meanwhile.
+//! Reader of a binary file of a snapshot. The file is read once from start to end, and its SHA-256 is computed at the
+//! same time.
 
 use super::SnapshotError;
 use super::files::{Files, compare};
@@ -35,7 +36,7 @@ impl<R: Read> Read for Hashing<R> {
 impl<'f> Data<'f> {
     /// Opens a file that the head names, and checks its format byte.
     pub fn open(files: &'f mut impl Files, head: &SnapshotHead, name: &str) -> Result<Self, SnapshotError> {
-        let missing = || SnapshotError::new(super::SIGNABLE, format!("it has no SHA-256 of {name}"));
+        let missing = || SnapshotError::new(super::SIGNABLE, format!("the file has no SHA-256 of {name}"));
         let expected = *head.files.get(name).ok_or_else(missing)?;
         let from = files
             .open(name)
@@ -52,7 +53,7 @@ impl<'f> Data<'f> {
         match data.byte()? {
             FORMAT => Ok(data),
             format => Err(data.wrong(format!(
-                "it has format {format}; only format {FORMAT} is supported"
+                "the file has format {format}; only format {FORMAT} is supported"
             ))),
         }
     }
@@ -82,7 +83,7 @@ impl<'f> Data<'f> {
                 return Ok(value);
             }
         }
-        Err(self.wrong("a number of more than 64 bits"))
+        Err(self.wrong("the file contains a number of more than 64 bits; copy the snapshot again"))
     }
 
     /// Reads a length and that number of bytes; they replace the content of `into`.
@@ -99,7 +100,7 @@ impl<'f> Data<'f> {
         read.map_err(|error| SnapshotError::io(&self.name, &error))?;
         match into.len() as u64 == length {
             true => Ok(()),
-            false => Err(self.wrong("it is shorter than its lengths say")),
+            false => Err(self.wrong("the file ends within an entry; copy the snapshot again")),
         }
     }
 
@@ -117,7 +118,7 @@ impl<'f> Data<'f> {
             .fill_buf()
             .map_err(|error| SnapshotError::io(&self.name, &error))?;
         if !rest.is_empty() {
-            return Err(self.wrong("bytes follow its last entry"));
+            return Err(self.wrong("bytes follow the last entry of the file; copy the snapshot again"));
         }
         compare(&self.name, self.from.into_inner().hasher, &self.expected)
     }

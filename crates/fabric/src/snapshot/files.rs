@@ -23,7 +23,7 @@ pub const FILES: [&str; 8] = [
 /// Size of the read buffer, in bytes.
 const CHUNK_BYTES: usize = 1 << 18;
 
-/// Source of a snapshot's files, which are opened in order: the two JSON files, then those of [`FILES`].
+/// Source of a snapshot's files. The reader opens them in this order: the two JSON files, then the files in [`FILES`].
 pub trait Files {
     /// Opens a file. All of its bytes are read before the next file is opened.
     ///
@@ -45,7 +45,7 @@ impl Files for SnapshotFolder {
 /// Checks the SHA-256 of each file of a snapshot.
 ///
 /// # Errors
-/// The first file that differs or cannot be read.
+/// The error names the first file whose SHA-256 differs or that cannot be read.
 pub fn check(files: &mut impl Files, head: &SnapshotHead) -> Result<(), SnapshotError> {
     for name in FILES {
         let Some(expected) = head.files.get(name) else {
@@ -75,7 +75,7 @@ pub(super) fn compare(name: &str, hasher: Sha256, expected: &[u8; 32]) -> Result
         false => Err(SnapshotError::new(
             name,
             format!(
-                "its SHA-256 is {}, but the snapshot's metadata says {}",
+                "its SHA-256 is {}, but the snapshot's metadata says {}; copy the snapshot again",
                 hex(&actual),
                 hex(expected)
             ),

@@ -1,4 +1,4 @@
-//! The two JSON files of a snapshot: its block, and the SHA-256 of each other file.
+//! The two JSON files of a snapshot: they name the snapshot's last block, and the SHA-256 of each other file.
 
 use super::SnapshotError;
 use super::files::{FILES, Files};
@@ -13,7 +13,7 @@ pub const SIGNABLE: &str = "_snapshot_signable_metadata.json";
 pub const ADDITIONAL: &str = "_snapshot_additional_metadata.json";
 /// Maximum size of each of these files, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
-/// Name of LevelDB as a state database, in a peer's files.
+/// Name by which a peer's snapshot files refer to LevelDB as the state database.
 const LEVELDB: &str = "SimpleKeyValueDB";
 
 /// Content of the JSON files of a snapshot.
@@ -25,9 +25,9 @@ pub struct SnapshotHead {
     pub last: u64,
     /// Header hash of the last block.
     pub last_hash: [u8; 32],
-    /// Header hash of the block before it; `None` for the genesis block.
+    /// Header hash of the block before the last block; `None` if the last block is the genesis block.
     pub previous_hash: Option<[u8; 32]>,
-    /// Commit hash of the last block; `None` for the genesis block. No hash of the snapshot covers it.
+    /// Commit hash of the last block; `None` for the genesis block. No hash of the snapshot covers this value.
     pub commit_hash: Option<[u8; 32]>,
     /// Hash of the snapshot, which identifies its content.
     pub hash: [u8; 32],
@@ -57,7 +57,7 @@ impl SnapshotHead {
     /// Reads and checks the two files.
     ///
     /// # Errors
-    /// The file that is missing, damaged, or in another form than a peer writes.
+    /// The error names the file that is missing, damaged, or in another form than a peer writes.
     pub fn read(files: &mut impl Files) -> Result<Self, SnapshotError> {
         let signable = read_file(files, SIGNABLE)?;
         let additional = read_file(files, ADDITIONAL)?;
@@ -67,10 +67,12 @@ impl SnapshotHead {
     fn from_bytes(signable: &[u8], additional: &[u8]) -> Result<Self, SnapshotError> {
         let wrong = |what: String| SnapshotError::new(ADDITIONAL, what);
         let of: Additional = serde_json::from_slice(additional).map_err(|error| wrong(error.to_string()))?;
-        // No hash covers this file. A peer writes it in exactly one form, so all damage is found except in the digits
-        // of the commit hash.
+        // No hash covers this file. A peer writes this file in exactly one form, so all damage is found except in the
+        // digits of the commit hash.
         if additional != additional_text(&of.snapshot_hash, &of.last_block_commit_hash).as_bytes() {
-            return Err(wrong("it is not in the form that a peer writes".into()));
+            return Err(wrong(
+                "the file is not in the form that a peer writes; copy it again from the peer".into(),
+            ));
         }
         let hash: [u8; 32] = Sha256::digest(signable).into();
         if digest(&of.snapshot_hash) != Some(hash) {
@@ -87,7 +89,7 @@ impl SnapshotHead {
         let by: Signable = serde_json::from_slice(signable).map_err(|error| wrong(error.to_string()))?;
         if by.state_db_type != LEVELDB {
             let what = format!(
-                "its state database is {}; only LevelDB ({LEVELDB}) is supported",
+                "the peer's state database is {}; only LevelDB ({LEVELDB}) is supported",
                 by.state_db_type
             );
             return Err(wrong(what));
@@ -95,13 +97,13 @@ impl SnapshotHead {
         let mut files = BTreeMap::new();
         for (name, text) in by.snapshot_files_raw_hashes {
             if !FILES.contains(&name.as_str()) {
-                return Err(wrong(format!("it names an unknown file {name}")));
+                return Err(wrong(format!("the file names an unknown file {name}")));
             }
-            let digest = digest(&text).ok_or_else(|| wrong(format!("it has no SHA-256 of {name}")))?;
+            let digest = digest(&text).ok_or_else(|| wrong(format!("the file has no SHA-256 of {name}")))?;
             files.insert(name, digest);
         }
         let last_hash = digest(&by.last_block_hash)
-            .ok_or_else(|| wrong("it has no valid hash of the last block".into()))?;
+            .ok_or_else(|| wrong("the file has no valid hash of the last block".into()))?;
         let is_genesis = by.last_block_number == 0;
         let optional = |text: &str, file, what: &str| match (digest(text), text) {
             (None, "") if is_genesis => Ok(None),
@@ -115,15 +117,19 @@ impl SnapshotHead {
             previous_hash: optional(
                 &by.previous_block_hash,
                 SIGNABLE,
-                "it has no valid hash of the previous block",
+                "the file has no valid hash of the previous block",
             )?,
-            commit_hash: optional(&of.last_block_commit_hash, ADDITIONAL, "it has no commit hash")?,
+            commit_hash: optional(
+                &of.last_block_commit_hash,
+                ADDITIONAL,
+                "the file has no commit hash",
+            )?,
             hash,
             files,
         })
     }
 
-    /// Returns the two files in the form that a peer writes. The snapshot's hash is that of the first.
+    /// Returns the two files in the form that a peer writes. The SHA-256 of the first file is the snapshot's hash.
     pub(crate) fn to_json_files(&self) -> (String, String) {
         let hashes = self.files.iter();
         let hashes = hashes.map(|(name, digest)| format!("        \"{name}\": \"{}\"", hex(digest)));
@@ -158,7 +164,7 @@ fn read_file(files: &mut impl Files, name: &str) -> Result<Vec<u8>, SnapshotErro
     match bytes.len() as u64 > BYTES_MAX {
         true => Err(SnapshotError::new(
             name,
-            format!("it has more than {BYTES_MAX} bytes"),
+            format!("the file has more than {BYTES_MAX} bytes"),
         )),
         false => Ok(bytes),
     }

@@ -13,39 +13,40 @@ use std::collections::BTreeSet;
 
 /// Receiver of a snapshot's content, in the order of its files.
 pub trait Contents {
-    /// Takes the channel's configuration, a `ConfigEnvelope`, and the position at which it was set. It comes first.
+    /// Takes the channel's configuration, a `ConfigEnvelope`, and the position at which it was set. The reader calls
+    /// this method before the other methods.
     ///
     /// # Errors
-    /// The reason for refusing it.
+    /// The reason why the content is refused.
     fn config(&mut self, envelope: &[u8], version: Height) -> Result<ReadMore, String>;
 
     /// Takes a key: namespace, collection (empty for a public key), and entry. The keys of one collection are
     /// consecutive and in ascending order.
     ///
     /// # Errors
-    /// The reason for refusing it.
+    /// The reason why the content is refused.
     fn key(&mut self, namespace: &str, collection: &str, key: &[u8], entry: Entry) -> Result<(), String>;
 
     /// Takes the id of a transaction.
     ///
     /// # Errors
-    /// The reason for refusing it.
+    /// The reason why the content is refused.
     fn id(&mut self, id: TxId) -> Result<(), String>;
 }
 
-/// Decision of a [`Contents`] about the rest of a snapshot.
+/// Decision of a [`Contents`] whether the reader continues after the channel's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMore {
-    /// The rest is read, and all hashes are checked.
+    /// The reader continues to the end of the snapshot and checks all hashes.
     More,
-    /// Nothing more is read.
+    /// The reader stops here.
     Enough,
 }
 
 /// Reads a snapshot into `contents` and checks every byte.
 ///
 /// # Errors
-/// The first file that is damaged or that `contents` refuses.
+/// The error names the first file that is damaged or whose content `contents` refuses.
 pub fn read(
     files: &mut impl Files,
     head: &SnapshotHead,
@@ -135,7 +136,7 @@ fn state(
         }
     }
     if name == PUBLIC_STATE && !has_config {
-        return Err(data.wrong("it lacks the channel's configuration"));
+        return Err(data.wrong("the file does not contain the channel's configuration"));
     }
     data.end()?;
     Ok(ReadMore::More)
@@ -152,7 +153,8 @@ fn entry(record: &[u8]) -> Result<(Vec<u8>, Entry), String> {
         .iter()
         .rev()
         .find(|entry| entry.name == VALIDATION_PARAMETER);
-    let version = height(record.version).ok_or("a version is not a block number and a transaction number")?;
+    let version = height(record.version)
+        .ok_or("the version of a key is not a block number and a transaction number")?;
     let entry = Entry {
         value: record.value.into(),
         validation_parameter: parameter.map(|parameter| parameter.value.into()),
@@ -196,7 +198,8 @@ fn ids(
     data.end()
 }
 
-/// Reads and checks the definitions of collections. The current ones are in the state too; their history is not kept.
+/// Reads and checks the definitions of collections. The current definitions are also in the state; their history is not
+/// stored.
 fn history(files: &mut impl Files, head: &SnapshotHead) -> Result<(), SnapshotError> {
     let mut data = Data::open(files, head, &counts_of(HISTORY))?;
     let count = data.number()?;
@@ -204,7 +207,7 @@ fn history(files: &mut impl Files, head: &SnapshotHead) -> Result<(), SnapshotEr
     let mut data = Data::open(files, head, HISTORY)?;
     let mut entry = Vec::new();
     for _ in 0..count {
-        // The first is the key, which includes the block; the second is the definition.
+        // The first entry is the key, which includes the block number; the second entry is the definition.
         data.bytes(&mut entry)?;
         data.bytes(&mut entry)?;
     }

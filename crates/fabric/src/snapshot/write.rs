@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub struct Channel<'a> {
     /// Name of the channel.
     pub name: &'a str,
-    /// Number of the block.
+    /// Number of the block after which the snapshot is taken.
     pub last: u64,
     /// Header hash of the block.
     pub last_hash: [u8; 32],
@@ -49,7 +49,9 @@ type NamespaceKeys<'a> = BTreeMap<&'a [u8], &'a Entry>;
 /// Errors of the disk. The folder is then not a valid snapshot.
 pub fn write(folder: &Path, channel: Channel<'_>) -> io::Result<SnapshotHead> {
     if channel.state.in_memory().is_none() {
-        return Err(io::Error::other("the state is not in memory"));
+        return Err(io::Error::other(
+            "the state is not in memory; open the ledger with a state in memory",
+        ));
     }
     create_dir(folder)?;
     let mut out = SnapshotOutput {
@@ -198,7 +200,7 @@ impl SnapshotOutput {
             TxId::Other(text) => text,
         };
         let mut all: Vec<Box<[u8]>> = ids.map(text).collect();
-        // A peer orders ids by length first, which follows from the keys of its index.
+        // A peer writes ids in the order of the keys in its index, which is by length first.
         all.sort_unstable_by(|one, other| (one.len(), one).cmp(&(other.len(), other)));
         self.file(IDS, |out| {
             for id in &all {

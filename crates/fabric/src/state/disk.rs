@@ -1,21 +1,21 @@
 //! The state in a key-value database on the disk, with the changes of the latest blocks in memory.
 //!
 //! The changes of a block are written when the block is durable in the ledger. Each write is atomic and includes the
-//! number and hashes of the last block, the mark. The database is therefore never ahead of the ledger. After a crash it
-//! may lag, and the blocks after its mark are executed again. A database that is damaged, or whose mark is not in the
-//! ledger, is rebuilt from the ledger.
+//! mark: the number and the hashes of the last block whose changes are written. The database is therefore never ahead
+//! of the ledger. After a crash the database may lack the changes of the last blocks; the blocks after its mark are
+//! then executed again. A database that is damaged, or whose mark is not in the ledger, is rebuilt from the ledger.
 //!
-//! Batches are linked: each names the last block of the previous batch. The links detect a lost batch, because fjall
-//! skips the rest of a log that it cannot read, and continues with the next log.
+//! Batches of writes are linked: each batch names the last block of the previous batch. The links detect a lost batch,
+//! because fjall skips the rest of a log that it cannot read, and continues with the next log.
 //!
 //! An index lists the keys of collections that expire, by the block that removes them. Its entries are the prefix
 //! `EXPIRY`, that block (u64, big endian) and the key's place; the value is the collection's blockToLive (u64, little
 //! endian). A batch updates the index together with the keys, so each key that expires is in the index exactly once.
 //!
-//! The place of a key in the database is the namespace and the collection, each after its length (u32, big endian), and
-//! the key itself, so the keys of one collection are adjacent and in order. A value is block and transaction (u64,
-//! little endian), a flag for the validation parameter (0 or 1), the parameter's length (u32, little endian), the
-//! parameter, and the value.
+//! The place of a key is the key under which the database stores it: the namespace and the collection, each after its
+//! length (u32, big endian), and the key itself. The keys of one collection are therefore adjacent and in order. A
+//! value in the database is block and transaction (u64, little endian), a flag for the validation parameter (0 or 1),
+//! the parameter's length (u32, little endian), the parameter, and the value.
 
 mod cache;
 mod merged;
@@ -42,13 +42,14 @@ use writing::{GatheredChanges, StateWrite};
 
 /// Maximum size of the database's block cache, in bytes; entries of keys have a separate cache.
 const CACHE_BYTES: u64 = 128 << 20;
-/// Place of the mark, and prefix of the links. No namespace has this length, so both come after all keys.
+/// Database key of the mark, and prefix of the links' database keys. No namespace has this length, so the mark and the
+/// links come after all keys.
 const MARK: [u8; 4] = [0xff; 4];
 /// Prefix of the index of keys that expire; the index is after all keys and before the mark.
 const EXPIRY: [u8; 4] = [0xff, 0xff, 0xff, 0xfe];
-/// Error of an index entry with an unknown form.
+/// Text of the error for an entry of the expiry index that cannot be decoded.
 const NO_INDEX: &str = "the index of expiring keys has an entry with an unknown form";
-/// Number of bytes before the key's place in an index entry.
+/// Number of bytes before the key's place in the database key of an index entry.
 const EXPIRY_BYTES: usize = EXPIRY.len() + 8;
 /// Number of recent blocks for which links are kept.
 const LINKS: u64 = if cfg!(test) { 16 } else { 1 << 16 };
@@ -59,13 +60,13 @@ const MAGIC: &[u8; 8] = b"LSFSTAT3";
 /// First bytes of the mark in the older layout without the index of keys that expire. States in that layout contain no
 /// collection whose keys expire, unless they were made from a snapshot.
 const MAGIC_WITHOUT_EXPIRY: &[u8; 8] = b"LSFSTAT2";
-/// Number of bytes of the lengths in a place.
+/// Size of the two lengths in a key's place, in bytes.
 const HEAD_BYTES: usize = 8;
-/// Maximum size of a place, in bytes: fjall stores the length of a key in 16 bits.
+/// Maximum size of a key's place, in bytes: fjall stores the length of a database key in 16 bits.
 pub(super) const PLACE_BYTES_MAX: usize = u16::MAX as usize;
-/// Size of a memtable, in bytes, at which it is written to a table; a few memtables are held in memory.
+/// Size of a memtable, in bytes, at which fjall writes it to a table file; a few memtables are in memory.
 const MEMTABLE_BYTES: u64 = if cfg!(test) { 16 << 10 } else { 32 << 20 };
-/// Maximum total size of the logs, in bytes, which are read when the database is opened.
+/// Maximum total size of fjall's logs, in bytes. All logs are read when the database is opened.
 const JOURNALS_BYTES: u64 = 128 << 20;
 /// Number of attempts to open a database that another process has open, [`OPEN_RETRY_INTERVAL`] apart.
 const OPEN_ATTEMPTS: u32 = 50;
@@ -119,11 +120,11 @@ pub(crate) struct Disk {
     lacks_expiry: bool,
     /// Changes of blocks that are not durable in the ledger yet, oldest first.
     pending: VecDeque<PendingChanges>,
-    /// Changes of durable blocks before those of `pending`, which are not being written yet.
+    /// Changes of durable blocks that no write contains yet. These blocks are before the blocks of `pending`.
     gathered: GatheredChanges,
-    /// Changes before those of `gathered`, which are being written.
+    /// Changes that are being written now. Their blocks are before the blocks of `gathered`.
     writing: Option<StateWrite>,
-    /// Cache of entries; an entry in it is newer than all of the above.
+    /// Cache of entries. An entry in the cache includes all changes in `pending`, `gathered` and `writing`.
     cache: Cache,
     /// The first failure to read or write.
     failure: OnceLock<String>,
@@ -149,7 +150,10 @@ fn to_io_error(error: fjall::Error) -> io::Error {
 }
 
 fn in_use() -> io::Error {
-    io::Error::new(io::ErrorKind::ResourceBusy, "another process has the state open")
+    io::Error::new(
+        io::ErrorKind::ResourceBusy,
+        "another process has the state open; stop that process first",
+    )
 }
 
 /// Returns whether an error means that files are damaged, rather than that they cannot be accessed now.
@@ -168,7 +172,7 @@ fn is_damage(error: &fjall::Error) -> bool {
 }
 
 impl Disk {
-    /// Opens the database in a directory, or creates one. Returns also the reason if the database had to be rebuilt.
+    /// Opens the database in a directory, or creates one. Also returns the reason if the database has to be rebuilt.
     pub fn open(directory: &Path) -> io::Result<(Self, Option<String>)> {
         let folder = StateFolder(directory.to_owned());
         folder.claim()?;
@@ -184,11 +188,15 @@ impl Disk {
         Self::create_empty(directory).map(|disk| (disk, Some(why)))
     }
 
-    /// Opens the database in a directory for reading only. `ResourceBusy`: another process has it open.
+    /// Opens the database in a directory for reading only. The error `ResourceBusy` means that another process has it
+    /// open.
     pub fn open_read_only(directory: &Path) -> io::Result<Self> {
         let folder = StateFolder(directory.to_owned());
         if !folder.is_one() || folder.is_damaged().is_some() || !folder.database().exists() {
-            let what = format!("there is no valid state in {}", directory.display());
+            let what = format!(
+                "there is no valid state in {}; a replica that opens the ledger rebuilds it",
+                directory.display()
+            );
             return Err(io::Error::other(what));
         }
         let opened = Self::at(&folder).map_err(|error| match error {
@@ -209,7 +217,7 @@ impl Disk {
         Self::existing(&folder).map_err(to_io_error)
     }
 
-    /// Returns whether a state is there, valid or damaged.
+    /// Returns whether the directory holds a state, valid or damaged.
     pub fn is_at(directory: &Path) -> bool {
         StateFolder(directory.to_owned()).is_one()
     }
@@ -219,7 +227,7 @@ impl Disk {
         StateFolder(directory.to_owned()).remove()
     }
 
-    /// Returns whether the state there is marked as damaged.
+    /// Returns whether the state in the directory is marked as damaged.
     pub fn is_damaged(directory: &Path) -> bool {
         StateFolder(directory.to_owned()).is_damaged().is_some()
     }
@@ -274,7 +282,7 @@ impl Disk {
         })
     }
 
-    /// Checks that each linked batch follows the previous one, and that the last one ends at the mark.
+    /// Returns whether each linked batch follows the previous batch, and the last batch ends at the mark.
     fn has_all_links(&self) -> Result<bool, fjall::Error> {
         let mut last = None;
         for link in self.keys.range(link(0)..) {
@@ -474,8 +482,8 @@ impl Disk {
         }
     }
 
-    /// Returns the namespaces and collections (empty: public keys) that have keys, in no order and with duplicates.
-    /// Those whose last keys were deleted by changes that are not in the database yet are included.
+    /// Returns the namespaces and collections (empty: public keys) that have keys, in no order and with duplicates. The
+    /// result also includes collections whose last keys were deleted by changes that are not in the database yet.
     pub fn namespaces(&self) -> Vec<(String, String)> {
         let written = |keys: &super::Changes| keys.values().any(|update| update.value.is_some());
         let waiting = self.waiting().flat_map(Updates::collections);
@@ -493,7 +501,8 @@ impl Disk {
 
     /// Returns namespace and collection of the first key at or after a place, and the common prefix of their places.
     fn first_space(&self, from: &[u8]) -> Option<((String, String), Vec<u8>)> {
-        // Only keys begin with a length below 2^24, which is the length of a name.
+        // Only the places of keys begin with a zero byte, because they begin with the length of a name, which is below
+        // 2^24. The range therefore ends before the expiry index, the mark and the links.
         let first = catch_panic(|| {
             let mut keys = self.keys.range::<Vec<u8>, _>(from.to_vec()..vec![1]);
             keys.next().map(Guard::key).transpose()
@@ -509,8 +518,8 @@ impl Disk {
 
     /// Returns the entries of the database from `first` (inclusive) to `end` (exclusive).
     fn database_range(&self, mut first: Vec<u8>, mut end: Vec<u8>) -> Option<fjall::Iter> {
-        // No place is longer than the maximum, so a longer bound is truncated and becomes exclusive or inclusive
-        // accordingly.
+        // No place in the database is longer than the maximum. A longer bound is truncated, and the place that equals
+        // the truncated bound is then excluded (`first`) or included (`end`).
         let [first_is_long, behind_is_long] = [&mut first, &mut end].map(|place| {
             let is_long = place.len() > PLACE_BYTES_MAX;
             place.truncate(PLACE_BYTES_MAX);
@@ -535,7 +544,7 @@ impl Disk {
         on_disk.map_err(|error| self.fail(&error)).ok()
     }
 
-    /// Adds the changes of block `durable_mark`.
+    /// Adds `updates`, the changes of the block that `mark` names.
     pub fn apply(&mut self, mark: DurableMark, updates: Updates) {
         if self.mark.is_none_or(|kept| kept.last < mark.last) {
             for (namespace, collection, keys) in updates.collections() {
@@ -560,7 +569,7 @@ impl Disk {
     }
 
     /// Gathers the changes of the first `durable` blocks and continues writing on another thread. A write begins when
-    /// enough is gathered, or with `soon` at once.
+    /// enough changes are gathered, or immediately if `soon` is true.
     pub fn settle_behind(&mut self, durable: u64, soon: bool) -> Result<(), String> {
         self.gather(durable);
         if self.looked_at {
@@ -607,8 +616,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Returns the message of a failed write. The database is then as before the write or as after it; the next start
-    /// finds out. fjall reports the cause only once.
+    /// Returns the message of a failed write. The database is then either as before the write or as after it; the next
+    /// start determines which. fjall reports the cause of the failure only once.
     fn not_written(&self, error: &fjall::Error) -> String {
         self.fail(error);
         let folder = self.folder.0.display();
@@ -618,14 +627,14 @@ impl Disk {
         )
     }
 
-    /// Writes keys without a mark: the directory does not hold a valid state until it has one.
+    /// Writes keys without a mark. The directory does not hold a valid state until a mark is written.
     pub fn load(&self, updates: &Updates) -> Result<(), String> {
         let written = catch_panic(|| {
             let mut batch = self.database.batch();
             writing::put(&mut batch, &self.keys, updates)?;
             batch.commit()
         });
-        // The cache may hold keys as missing that exist now.
+        // The cache may have recorded keys as missing that exist now.
         self.cache.clear();
         written.map_err(|error| {
             self.fail(&error);
@@ -633,13 +642,13 @@ impl Disk {
         })
     }
 
-    /// Returns a function, for another thread, that makes everything written so far durable.
+    /// Returns a function that makes everything that was written before durable. Another thread may call the function.
     pub fn sync(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         let database = self.database.clone();
         move || catch_panic(|| database.persist(PersistMode::SyncAll)).map_err(to_io_error)
     }
 
-    /// Calls `each` with all keys: public ones and those of collections.
+    /// Calls `each` with all keys: public keys and keys of collections.
     pub fn each(&self, each: &mut EntryVisitor<'_>) {
         let mut changed = BTreeMap::new();
         for (namespace, collection, keys) in self.waiting().flat_map(Updates::collections) {
@@ -676,10 +685,10 @@ impl Disk {
         }
     }
 
-    /// Returns the number of keys, public ones and those of collections. They are counted one by one.
+    /// Returns the number of keys: public keys and keys of collections. The method counts the keys one by one.
     ///
-    /// Changes that are not written yet may reach the database during the count, so changed keys are counted
-    /// separately.
+    /// Changes that are not written yet may reach the database during the count. Keys with such changes are therefore
+    /// counted separately.
     pub fn len(&self) -> usize {
         let mut changed = BTreeMap::new();
         for (namespace, collection, keys) in self.waiting().flat_map(Updates::collections) {
@@ -716,7 +725,7 @@ fn entry_of(update: &Update) -> Option<Entry> {
 
 #[cfg(test)]
 impl Disk {
-    /// Gives the state the mark of the older layout, and removes the index of keys that expire.
+    /// Turns the database into one in the older layout: replaces the mark, and removes the index of keys that expire.
     pub fn make_older(&self) {
         let mark = self.mark.unwrap().encode();
         let older = [&MAGIC_WITHOUT_EXPIRY[..], &mark[MAGIC.len()..]].concat();

@@ -1,7 +1,8 @@
 //! Expiry index of a state in memory: the keys of collections that expire, by the block that wrote them.
 //!
-//! The index has each key of these collections exactly once, under the block of its version, so it is never larger than
-//! the collections themselves. It follows from the state and the collections' blockToLive, and is not stored.
+//! The index lists each key of these collections exactly once, under the block of the key's version, so the index is
+//! never larger than the collections themselves. It can be computed from the state and the collections' blockToLive,
+//! and is not stored.
 
 use super::Key;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,17 +17,18 @@ pub(crate) struct ExpiringKey {
     pub life: u64,
 }
 
-/// Returns the block whose keys expire with block `number`, if there is one: `number` is that block + `life` + 1.
+/// Returns the number of the block whose keys expire with block `number`: `number` - `life` - 1. `None` if there is no
+/// such block.
 pub(crate) fn expiring_block(number: u64, life: u64) -> Option<u64> {
     number.checked_sub(life)?.checked_sub(1)
 }
 
-/// Returns the block with which a key expires that block `written` wrote; `None`: it never expires.
+/// Returns the number of the block that removes a key which block `written` wrote; `None` if the key never expires.
 pub(crate) fn expiry(written: u64, life: u64) -> Option<u64> {
     written.checked_add(life)?.checked_add(1)
 }
 
-/// Keys of one collection by the block of their version.
+/// Keys of one collection, grouped by the block that wrote them last.
 #[derive(Debug)]
 struct KeysByBlock {
     life: u64,
@@ -38,8 +40,8 @@ struct KeysByBlock {
 pub(super) struct Expiring(BTreeMap<String, BTreeMap<String, KeysByBlock>>);
 
 impl Expiring {
-    /// Moves a key from the block `before` that wrote it last to the block `after` that writes it now; `None`
-    /// means a missing key.
+    /// Moves a key from the group of block `before`, which wrote it last, to that of block `after`, which writes it
+    /// now. `before` is `None` for a new key, and `after` is `None` for a deleted key.
     pub fn rewrite(
         &mut self,
         (namespace, collection): (&str, &str),
@@ -73,7 +75,7 @@ impl Expiring {
         }
     }
 
-    /// Returns all keys, each with the number of the block that it expires with.
+    /// Returns all keys, each with the number of the block that removes it.
     pub fn all(&self) -> Vec<(u64, ExpiringKey)> {
         let mut all = Vec::new();
         for (namespace, collections) in &self.0 {

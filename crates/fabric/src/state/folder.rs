@@ -1,4 +1,4 @@
-//! Directory of a state on the disk: identifies it by a marker file, and records damage and crashes in files.
+//! Directory of a state on the disk. A marker file identifies the directory, and other files record damage and crashes.
 
 use crate::ledger::IdsAt;
 use std::fs;
@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_128;
 const OWNER_FILE: &str = "lineside-state";
 const OWN_TEXT: &str =
     "The state of a Fabric channel, kept by Lineside. All of it can be rebuilt from the ledger.\n";
-/// Number of crashes while opening the database after which it counts as damaged.
+/// Number of successive crashes while the database is opened, after which the database counts as damaged.
 const OPENINGS_MAX: u32 = 2;
 
 /// Directory of a state. Directories without the marker file are never changed.
@@ -44,7 +44,7 @@ impl StateFolder {
         }
         if fs::read_dir(&self.0)?.next().is_some() {
             let what = format!(
-                "{} is not a state directory and not empty; give another one",
+                "{} is not empty and not a state directory; give another directory",
                 self.0.display()
             );
             return Err(io::Error::new(ErrorKind::AlreadyExists, what));
@@ -76,7 +76,8 @@ impl StateFolder {
         }
     }
 
-    /// Marks the state as damaged. A failure is ignored: the next reader finds the damage again.
+    /// Marks the state as damaged. A failure to write the mark is ignored, because the next reader finds the damage
+    /// again.
     pub fn set_damaged(&self, what: &str) {
         let _ = fs::write(self.damaged(), what);
     }
@@ -84,7 +85,7 @@ impl StateFolder {
     /// Returns the reason why the state must not be opened, if there is one.
     pub fn is_damaged(&self) -> Option<&'static str> {
         if self.damaged().exists() {
-            Some("it was found to be damaged")
+            Some("the state was found to be damaged")
         } else if self.openings() >= OPENINGS_MAX {
             Some("more than one process ended while it opened the state")
         } else {
@@ -101,7 +102,7 @@ impl StateFolder {
         };
         for keyspace in keyspaces {
             let keyspace = keyspace?.path();
-            // A missing file, or one in another form, is left to fjall to report.
+            // fjall reports an error if the file is missing or in another form, so this function ignores these cases.
             let Ok(current) = fs::read(keyspace.join("current")) else {
                 continue;
             };
@@ -117,10 +118,10 @@ impl StateFolder {
         Ok(true)
     }
 
-    /// Opens the database. A process that ends within `open` is counted.
+    /// Opens the database with `open`. If the process ends during this call, the attempt remains counted.
     pub fn open<T>(&self, open: impl FnOnce(&Path) -> T) -> T {
         let count = self.openings().saturating_add(1);
-        // If the file cannot be written, on a full disk for example, the attempt is not counted.
+        // If the counter file cannot be written, for example on a full disk, the attempt is not counted.
         let _ = fs::write(self.opening(), count.to_string());
         let opened = open(&self.database());
         let _ = fs::remove_file(self.opening());

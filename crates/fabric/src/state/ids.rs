@@ -1,12 +1,12 @@
-//! Index of transaction ids. Ids that the ledger on the disk does not index yet are kept in memory.
+//! Index of transaction ids. Only ids that the ledger on the disk does not index yet are stored in memory.
 
 use hashbrown::HashSet;
 use std::sync::Arc;
 
 /// The ids of every transaction in the ledger, valid or not.
 ///
-/// With a ledger that indexes the ids of durable blocks ([`rest_on`](Self::rest_on)), only the ids of later blocks are
-/// kept in memory, in two generations. The older generation is dropped when all of its blocks are in the ledger.
+/// If a ledger indexes the ids of durable blocks (see [`rest_on`](Self::rest_on)), only the ids of later blocks are
+/// stored in memory, in two generations. The older generation is dropped when all of its blocks are in the ledger.
 #[derive(Default)]
 pub struct TxIds {
     recent: TxIdSet,
@@ -28,7 +28,7 @@ pub trait KnownIds: Send + Sync {
 
 #[derive(Default)]
 struct TxIdSet {
-    /// Ids that are a hash in hex, as those of all honest clients are.
+    /// Ids that are a hash in hex; all clients that follow the rules use such ids.
     hashes: HashSet<[u8; 32]>,
     others: HashSet<Box<[u8]>>,
 }
@@ -102,7 +102,8 @@ impl TxIds {
         self.contains_each(&[Some(id)]) == [true]
     }
 
-    /// Returns for each id whether the ledger has it. Looking ids up together is several times faster than one by one.
+    /// Returns for each id whether the ledger has it. One call for many ids is several times faster than one call for
+    /// each id.
     pub fn contains_each(&self, ids: &[Option<&TxId>]) -> Vec<bool> {
         let is_kept = |id: &TxId| self.recent.contains(id) || self.older.contains(id);
         let mut known = ids.iter().map(|id| id.is_some_and(is_kept)).collect::<Vec<_>>();
@@ -128,7 +129,7 @@ impl TxIds {
         if let Some(ledger) = &self.ledger
             && ledger.durable() > self.older_last
         {
-            // The sets keep their memory: they hold about as many ids each time.
+            // `clear` keeps the memory of the set, because the set will hold about as many ids again.
             std::mem::swap(&mut self.older, &mut self.recent);
             self.recent.clear();
             self.older_last = last;
@@ -146,7 +147,7 @@ impl TxIds {
         }
     }
 
-    /// Drops the ids in memory, which the ledger has.
+    /// Drops the ids in memory. The ledger's index must contain them.
     pub(crate) fn forget(&mut self) {
         (self.recent, self.older) = Default::default();
     }
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Index of the ids of durable blocks, each of which has one transaction.
+    /// Index of the ids of durable blocks for the test; each block has one transaction.
     struct Ledger(AtomicU64);
 
     fn id(block: u64) -> TxId {
@@ -198,7 +199,7 @@ mod tests {
         ids.insert(id(0));
         ids.rest_on(ledger.clone());
         for block in 1..200 {
-            // The ledger lags by up to ten blocks, and then catches up.
+            // The ledger has up to ten blocks less than the validator, and then has all blocks again.
             let behind = block % 11;
             ledger.0.fetch_max(block - behind.min(block), Ordering::Relaxed);
             ids.insert(id(block));

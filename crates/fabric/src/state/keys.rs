@@ -1,5 +1,5 @@
-//! Keys of a namespace or of one of its collections, in memory: a key is found by its hash, a range by the order of
-//! keys.
+//! Keys of a namespace or of one of its collections, in memory. A hash table finds single keys, and an ordered map
+//! finds ranges of keys.
 
 use super::{Entry, Update};
 use hashbrown::HashTable;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
 
-/// Key of the state. A key of at most 24 bytes, as nearly all are, is stored in place: comparing it reads no other
-/// memory.
+/// Key of the state. A key of at most 24 bytes is stored in the value itself, so a comparison reads no other memory.
+/// Nearly all keys are that short.
 pub type Key = SmallVec<[u8; 24]>;
 
 /// Keys with their entries: a hash table, and the order of the keys for ranges.
@@ -18,7 +18,8 @@ pub struct Keys {
     entries: HashTable<(Key, Entry)>,
     /// Clients choose the keys, so the hash function has a secret key.
     hasher: RandomState,
-    /// The keys of `entries` with their hashes. Ranges, and checkpoints of all keys, compute no hash.
+    /// The keys of `entries` in order, with their hashes. Range queries and checkpoints use these hashes and compute
+    /// none.
     order: BTreeMap<Key, u64>,
 }
 
@@ -115,7 +116,7 @@ impl FromIterator<(Key, Entry)> for Keys {
         let entries: Vec<(Key, Entry)> = entries.into_iter().collect();
         let hasher = RandomState::new();
         let hashes: Vec<u64> = entries.iter().map(|(key, _)| hasher.hash_one(&**key)).collect();
-        // Entries that are sorted already, as in a checkpoint, are not sorted again.
+        // `collect` is fast for entries that are already sorted, as those of a checkpoint are.
         let hashed = entries
             .iter()
             .map(|(key, _)| key.clone())
@@ -148,7 +149,7 @@ mod tests {
         let mut random = Random(1);
         let (mut replaced, mut removed, mut found) = (0, 0, 0);
         for number in 0..20_000 {
-            // Some keys are too long to be stored in place, some are prefixes of others.
+            // Some keys are longer than 24 bytes, and some are prefixes of others.
             let mut key = || vec![b'k'; random.below(40) as usize];
             let (mut one, mut other) = (key(), key());
             one.extend([random.below(4) as u8].into_iter().filter(|last| *last > 0));

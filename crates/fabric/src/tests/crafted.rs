@@ -1,4 +1,4 @@
-//! Validation rules that the recorded blocks do not cover, on a generated channel.
+//! Tests of the validation rules that the recorded blocks do not cover, on a generated channel.
 
 use super::network::{
     CHANNEL, Member, Network, Spec, block_header, data, delete, message, metadata, number, policy, read,
@@ -69,7 +69,8 @@ fn hashed_read(broken: Option<Rule>) -> Vec<TxCode> {
     network.codes(&mut validator, &txs)
 }
 
-/// Writes a key, then writes it with an empty value, then reads it as missing; returns the codes.
+/// Writes a key in one block, writes it with an empty value in the next, and then reads it as missing; returns the
+/// codes.
 fn empty_value(broken: Option<Rule>) -> Vec<TxCode> {
     let (mut network, mut validator) = channel(broken);
     let first = network.tx(CC, &writing("a")).build();
@@ -170,7 +171,7 @@ fn generated_blocks_show_each_rule_that_recorded_ones_do_not() {
     assert_eq!(by_an_intermediate_ca(Some(Rule::InternalCas)), [Valid, Valid]);
 }
 
-// ---- leniencies of signatures and identities ----
+// ---- unusual forms of signatures and identities that peers accept ----
 
 #[test]
 fn bytes_inside_the_signature_after_s_are_accepted() {
@@ -209,7 +210,7 @@ fn text_around_the_certificate_and_another_type_are_accepted() {
         text.replace("CERTIFICATE", "SOMETHING"),
         text.replace('\n', "\r\n"),
         format!("{text}{text}"),
-        // Of several BEGINs before an END the last one counts, and invalid blocks are skipped.
+        // If several BEGIN lines precede an END line, the last one is used; invalid PEM blocks are skipped.
         format!("-----BEGIN CERTIFICATE-----\n{text}"),
         format!("-----BEGIN X-----\n!\n-----END X-----\n{text}"),
     ];
@@ -276,7 +277,7 @@ fn one_identity_in_two_forms_endorses_once() {
     let policy = policy::application(&policy::n_of(2, &[("Org1MSP", 3), ("Org1MSP", 3)]));
     let definition = network.define(CC, &policy, &[]).build();
     assert_eq!(network.codes(&mut validator, &[definition]), [Valid]);
-    // The same certificate with a high s in its signature: an MSP normalises s before it compares identities.
+    // `high` is the same certificate with a high s in its signature. An MSP normalises s before it compares identities.
     let spec = Spec::new("peer0", &["peer"]);
     let high = network.orgs[0].root.certify(&Spec { high_s: true, ..spec });
     let low = network.peer(0);
@@ -356,7 +357,7 @@ fn admins_are_those_on_the_list_and_those_with_the_admin_unit() {
     );
 }
 
-// ---- leniencies of protobuf ----
+// ---- unusual encodings of protobuf messages that peers accept ----
 
 /// Returns the code of a transaction whose payload `make` builds from header and data.
 fn with_payload(make: impl Fn(&[u8], &[u8]) -> Vec<u8> + 'static) -> TxCode {
@@ -396,14 +397,14 @@ fn unknown_fields_and_groups_are_skipped_and_broken_ones_are_not() {
     let around = |extra: &'static [u8]| {
         with_payload(move |header, data| [extra, &message(&[(1, header), (2, data)]), extra].concat())
     };
-    // Field 9: a varint, eight bytes, four bytes, nested groups.
+    // The unknown field 9 as a varint, as eight bytes, as four bytes, and as nested groups.
     assert_eq!(around(&[0x48, 0x80, 0x01]), Valid);
     assert_eq!(around(&[0x49, 1, 2, 3, 4, 5, 6, 7, 8]), Valid);
     assert_eq!(around(&[0x4d, 1, 2, 3, 4]), Valid);
     assert_eq!(around(&[0x4b, 0x53, 0x54, 0x4c]), Valid);
     // A known field with another wire type is treated as unknown.
     assert_eq!(around(&[0x08, 5]), Valid);
-    // Field number 0, a group with another end, wire types 6 and 7, a varint of eleven bytes.
+    // Not accepted: field number 0, a group whose end has another number, wire types 6 and 7, a varint of eleven bytes.
     assert_eq!(around(&[0x00, 0x00]), BadPayload);
     assert_eq!(around(&[0x4b, 0x54]), BadPayload);
     assert_eq!(around(&[0x4e, 0x00]), BadPayload);

@@ -1,5 +1,5 @@
-//! Identities over P-224, P-256, P-384 and P-521 as Go and the rules of a peer's bccsp decide them:
-//! `tests/go/curves.go` made the cases in `tests/data/curves.json`.
+//! Tests of identities with keys over P-224, P-256, P-384 and P-521. The expected results are those of Go and of the
+//! rules of a peer's package `bccsp`; `tests/go/curves.go` made the cases in `tests/data/curves.json`.
 
 use super::network::message;
 use crate::ecdsa::{DerSignature, OtherCurveKey};
@@ -23,7 +23,8 @@ struct Case {
     member: String,
     revoked: String,
     list: String,
-    /// SHA-256 of the member's certificate, and of those of its CAs, each with a low s.
+    /// SHA-256 of the member's certificate; `certifiers` is that of the CAs' certificates. Each certificate is hashed
+    /// with a low s in its signature.
     id: String,
     certifiers: String,
     message: String,
@@ -90,7 +91,7 @@ fn identities_over_other_curves_are_those_of_go() {
             case.curves
         );
         assert_eq!(sha256(&member.raw), member.id);
-        // The list of admins contains the certificate in its original form.
+        // The list of admins contains the certificate in its original form, so the comparison must normalise it.
         assert!(member.listed_admin, "{}", case.curves);
         let revoked = case.resolved(&case.revoked, &msps);
         assert!(revoked.valid && !revoked.listed_admin, "{}", case.curves);
@@ -126,7 +127,7 @@ fn signatures_over_other_curves_are_decided_as_by_go() {
     assert_eq!((taken, refused), (78, 780));
 }
 
-/// A certificate or a list of another CA, or with a changed bit, is not accepted.
+/// A certificate or a revocation list that another CA signed, or whose signature has a changed bit, is not accepted.
 #[test]
 fn signatures_of_another_ca_are_refused() {
     let cases = cases();

@@ -109,7 +109,7 @@ fn early_results_are_used_and_change_no_code() {
     let mut two = EarlyAndPlain::new(EARLY_BYTES_MAX);
     let mut expected = Vec::new();
     let mut all = Vec::new();
-    // More transactions than one batch.
+    // The 241 transactions are more than fit into one batch.
     for round in 0..80 {
         let tx = two.tx();
         let one = two.network.peer(round % 2);
@@ -118,7 +118,7 @@ fn early_results_are_used_and_change_no_code() {
         all.extend([tx, little.by(&[&one]).build(), forged]);
         expected.extend([Valid, EndorsementPolicyFailure, BadCreatorSignature]);
     }
-    // A peer scans no further after a transaction that it cannot parse.
+    // The last transaction cannot be parsed; a peer does not scan the transactions after it.
     let mut unread = two.network.tx(CC, b"");
     unread.payload = Some(Box::new(|_, _| vec![0xff; 9]));
     all.push(unread.build());
@@ -128,7 +128,7 @@ fn early_results_are_used_and_change_no_code() {
     assert!(two.work.memory_bytes() > all.concat().len());
     assert_eq!(two.next(&all), expected);
     assert_eq!((two.used(), two.work.memory_bytes()), (241, 0));
-    // Some transactions, in any order, also of the following block.
+    // Submit some transactions of this block and of the next block, in mixed order.
     let (here, behind) = ([two.tx(), two.tx(), two.tx()], [two.tx(), forged(&two.tx())]);
     let (block, before) = (two.block(), two.work.counts().verified);
     two.work.put(block, 2, &here[2]);
@@ -148,8 +148,8 @@ fn an_early_transaction_with_other_bytes_is_verified_again() {
     let [good, other, third] = [two.tx(), two.tx(), two.tx()];
     let (bad, worse) = (forged(&other), forged(&third));
     let longer = [&good[..], &[0x18, 1]].concat();
-    // Valid ones were submitted for forged ones in the block, the other way round, another transaction, a longer
-    // envelope, and one that the block lacks.
+    // The early transactions differ from those of the block: a valid one in place of a forged one, another transaction,
+    // a longer envelope, and one that the block does not have.
     two.submit_early(&[other.clone(), third.clone(), longer, other.clone(), good.clone()]);
     assert_eq!(
         two.next(&[bad, worse, good.clone(), third]),
@@ -159,7 +159,7 @@ fn an_early_transaction_with_other_bytes_is_verified_again() {
     let bad = forged(&two.tx());
     let good = two.tx();
     let block = two.block();
-    // The same index twice: the last transaction counts, if any.
+    // Two transactions are submitted for the same index. At most the result of the last one is used.
     two.submit_early(std::slice::from_ref(&bad));
     two.submit_early(std::slice::from_ref(&good));
     assert_eq!(two.next(&[good]), [Valid]);
@@ -186,7 +186,7 @@ fn another_configuration_voids_earlier_early_results() {
     assert_eq!(two.next(&[config]), [Valid]);
     assert_eq!(two.used(), 1, "the configuration itself");
     assert_eq!(two.work.memory_bytes(), 0);
-    // The creator was unknown when the transaction was submitted.
+    // The creator was not known yet when this transaction was submitted early, so that result is not used.
     assert_eq!(two.next(&[tx, early]), [Valid, Valid]);
     assert_eq!(two.used(), 1);
     let tx = two.tx_by(&stranger);
@@ -248,7 +248,7 @@ fn transactions_beyond_the_early_memory_are_verified_with_their_block() {
         assert!(two.work.memory_bytes() <= bytes_max);
     }
     let counts = two.work.counts();
-    // Five have room, and later ones only when room becomes free.
+    // The memory limit admits five transactions, and later ones only when a verification has released memory.
     assert!((10..=46).contains(&counts.skipped), "{counts:?}");
     two.wait(50 - counts.skipped);
     assert!(two.work.memory_bytes() <= bytes_max);
@@ -256,10 +256,10 @@ fn transactions_beyond_the_early_memory_are_verified_with_their_block() {
     assert_eq!(codes.iter().filter(|code| **code == Valid).count(), 49);
     assert_eq!(codes[1], BadCreatorSignature);
     assert!((1..=10).contains(&two.used()), "{:?}", two.work.counts());
-    // There is room again.
+    // After the block, memory is free again.
     let tx = two.tx();
     two.submit_early(std::slice::from_ref(&tx));
-    // A limit without room for any transaction.
+    // With this limit, not even one transaction is verified early.
     let mut none = EarlyAndPlain::new(10);
     let tx = none.tx();
     none.work.put(none.block(), 0, &tx);

@@ -38,7 +38,7 @@ fn write(network: &mut Network, collection: &str, value: &[u8]) -> Vec<u8> {
     network.tx(CC, &rwset).build()
 }
 
-/// Creates a transaction that reads the key of a collection as written by transaction 0 of a block.
+/// Creates a transaction that reads the key of a collection at the version of transaction 0 of block `block`.
 fn read(network: &mut Network, collection: &str, block: u64) -> Vec<u8> {
     let version = message(&[(2, &number(1, block))]);
     let hashed = message(&[(1, &[message(&[(1, KEY)]), version].concat())]);
@@ -52,7 +52,8 @@ fn version(validator: &Validator, collection: &str) -> Option<u64> {
     Some(block)
 }
 
-/// A key lives for blockToLive + 1 blocks after that of its version; reads in the last of these blocks still succeed.
+/// A key exists for blockToLive + 1 blocks after the block that wrote it; reads in the last of these blocks still
+/// succeed.
 #[test]
 fn a_key_is_read_up_to_the_block_that_removes_it() {
     for life in 1..4 {
@@ -70,7 +71,7 @@ fn a_key_is_read_up_to_the_block_that_removes_it() {
     }
 }
 
-/// Peers compute the block in 64 bits; on overflow the key never expires.
+/// Peers compute the number of the block that removes a key in 64 bits. If the sum overflows, the key never expires.
 #[test]
 fn a_lifetime_beyond_the_last_block_number_never_ends() {
     for life in [u64::MAX, u64::MAX - 1, u64::MAX - 3] {
@@ -89,8 +90,8 @@ fn a_lifetime_beyond_the_last_block_number_never_ends() {
     }
 }
 
-/// Of two collections with one name, a peer uses the first one's blockToLive. It ignores that of a collection with the
-/// name of an implicit one.
+/// If two collections have the same name, a peer uses the blockToLive of the first. It ignores the blockToLive of a
+/// collection that has the name of an implicit collection.
 #[test]
 fn the_first_definition_of_a_collection_counts() {
     let implied = "_implicit_org_Org1MSP";
@@ -105,7 +106,8 @@ fn the_first_definition_of_a_collection_counts() {
     assert_eq!(all.map(|of| version(&validator, of)), [Some(4), Some(2), None]);
 }
 
-/// An upgrade may add collections. One that changes a blockToLive stops the replica, which names the transaction.
+/// An upgrade of a chaincode may add collections. An upgrade that changes a blockToLive stops validation, and the error
+/// names the transaction.
 #[test]
 fn an_upgrade_that_changes_block_to_live_stops_validation() {
     let (mut network, mut validator) = channel(&[("mortal", 3), ("ever", 0)]);
@@ -130,7 +132,7 @@ fn an_upgrade_that_changes_block_to_live_stops_validation() {
         assert!(named, "{what}");
     }
     assert_eq!(format!("{:?}", validator.state()), state);
-    // An invalid upgrade changes nothing.
+    // An upgrade with too few endorsements is invalid and does not stop validation.
     let one = network.peer(0);
     let changed = network
         .define(CC, &endorsement(), &collections(&[("mortal", 5)]))

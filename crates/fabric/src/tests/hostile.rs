@@ -38,7 +38,7 @@ fn a_block_with_any_changed_byte_is_refused_or_gets_the_same_codes() {
     }
 }
 
-/// Changes a client's transaction at every byte, in a block that the orderer signed afterwards.
+/// Changes each byte of a client's transaction in turn, in a block that the orderer signs after the change.
 #[test]
 fn a_transaction_with_any_changed_byte_is_never_valid() {
     let (mut network, mut validator) = channel();
@@ -76,7 +76,8 @@ fn identities_with_any_changed_byte_are_decided_without_a_panic() {
         })
         .collect();
     let codes = network.codes(&mut validator, &txs);
-    // A few changes keep the certificate the same: blanks around the PEM, or unused bits of its last digit.
+    // A few changes do not change the certificate: blanks around the PEM block, or unused bits of its last base64
+    // digit.
     let strange = codes
         .iter()
         .filter(|code| **code != TxCode::BadCreatorSignature)
@@ -122,7 +123,7 @@ fn policies_with_too_many_rules_or_layers_are_refused() {
 #[test]
 fn a_validation_parameter_that_is_no_policy_halts_peers() {
     let (mut network, mut validator) = channel();
-    // Peers halt on a parameter that is not a policy; a policy that they cannot compile is never satisfied.
+    // Peers halt on a validation parameter that is not a policy. A policy that they cannot compile is never satisfied.
     let stopped = key_with(&mut network, &mut validator, &[0xff]);
     assert!(
         matches!(stopped, Err(Error::Stop(Stop::Transaction { .. }))),
@@ -147,7 +148,8 @@ fn too_many_endorsements_and_oversized_certificates_stop_validation() {
         matches!(stopped, Err(Error::Stop(Stop::Transaction { .. }))),
         "{stopped:?}"
     );
-    // A certificate of a megabyte, deeply nested elements, and wrong lengths.
+    // Certificates that must be refused quickly: one of a megabyte, one of deeply nested elements, and ones with wrong
+    // lengths.
     let mut deep = Vec::new();
     for _ in 0..2_000 {
         let mut outer = Vec::new();

@@ -1,5 +1,5 @@
-//! Tests of members with Ed25519 keys and of revocation lists in generated blocks: orderers, admins and readers, for
-//! which there are no recordings with Ed25519 keys.
+//! Tests of members with Ed25519 keys, and of revocation lists, in generated blocks. The recorded blocks have no
+//! orderers, admins and readers with Ed25519 keys.
 
 use super::network::{Member, Network, Spec, block_header, data, message, number, policy, rwset, write};
 use super::update::Change;
@@ -41,8 +41,8 @@ fn may_read(validator: &Validator, member: &Member) -> bool {
     config.permits(READERS, signed(message, &signature), &Verifier::default())
 }
 
-/// Members with Ed25519 keys can create, endorse and read from V3_0 on. Before V3_0, the organisation's other members
-/// still can.
+/// From the channel capability V3_0 on, members with Ed25519 keys can create and endorse transactions and read blocks.
+/// Before V3_0, only the organisation's other members can.
 #[test]
 fn ed25519_members_from_v3_0_on() {
     for (network, counts) in [(Network::new(), false), (v3(), true)] {
@@ -69,7 +69,7 @@ fn ed25519_members_from_v3_0_on() {
     }
 }
 
-/// Blocks in the form of Raft, signed by an orderer with an Ed25519 key.
+/// A block of Raft orderers that an orderer with an Ed25519 key signed is accepted from V3_0 on.
 #[test]
 fn an_orderers_ed25519_key_counts_from_v3_0_on() {
     for (mut network, counts) in [(Network::new(), false), (v3(), true)] {
@@ -88,7 +88,7 @@ fn an_orderers_ed25519_key_counts_from_v3_0_on() {
     }
 }
 
-/// Blocks of BFT orderers, of which two have Ed25519 keys.
+/// A block of four BFT orderers, two of which have Ed25519 keys, needs three valid signatures.
 #[test]
 fn signatures_of_bft_orderers_with_ed25519_keys_count() {
     let mut network = v3();
@@ -132,7 +132,7 @@ fn signatures_of_bft_orderers_with_ed25519_keys_count() {
     }
 }
 
-/// A configuration update that an admin with an Ed25519 key signs.
+/// An admin with an Ed25519 key can sign a configuration update.
 #[test]
 fn an_admin_with_an_ed25519_key_changes_the_configuration() {
     let (mut network, mut validator) = channel(v3());
@@ -157,7 +157,8 @@ fn revoke(network: &mut Network, validator: &mut Validator, lists: Vec<Vec<u8>>,
 /// also as readers. A well-formed identifier without a key matches no CA.
 #[test]
 fn a_revocation_list_without_a_key_id_invalidates_the_organisation() {
-    // Missing; a serial number that is not minimal; another type; a length beyond the end.
+    // The extension is missing; it has a serial number that is not minimal; it has another type; it has a length beyond
+    // its end.
     let broken: [Option<&[u8]>; 4] = [
         None,
         Some(&[0x30, 4, 0x82, 2, 0, 1]),
@@ -199,7 +200,8 @@ fn a_revocation_list_without_a_key_id_invalidates_the_organisation() {
     }
 }
 
-/// A peer rejects a configuration with such a list if the MSP has intermediate CAs, or admins only by certificate.
+/// A peer rejects a configuration with a revocation list without a key identifier if the MSP has intermediate CAs, or
+/// has admins only by certificate.
 #[test]
 fn a_revocation_list_without_a_key_id_with_intermediate_cas_stops_validation() {
     let mut network = Network::new();
@@ -254,7 +256,7 @@ fn configurations_are_followed_after_a_stop() {
     let block = network.block(&[unsigned]);
     assert!(
         matches!(follow(&mut network, &block), Err(Error::Stop(_))),
-        "no admin signed it"
+        "no admin signed the configuration"
     );
     let change = Change::between(&before, &network.config()).by(&[&admin]);
     let change = change.transaction(&mut network);
@@ -277,6 +279,6 @@ fn configurations_are_followed_after_a_stop() {
     assert!(!reads(&client) && reads(&other));
     assert!(
         may_read(&validator, &client),
-        "the replica itself has not gone on"
+        "the stopped replica still has the previous configuration"
     );
 }

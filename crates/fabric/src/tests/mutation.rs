@@ -1,12 +1,12 @@
-//! Mutation test: disables the validator's rules one at a time. The recorded sets, or the blocks of `crafted`, must
-//! show each change.
+//! Mutation test: disables the validator's rules one at a time. Each disabled rule must change the result for the
+//! recorded sets or for the blocks of `crafted`.
 
 use crate::replay::replay_with;
 use crate::rules::{Rule, Rules};
 use crate::{Options, Validator};
 use std::path::{Path, PathBuf};
 
-/// Returns whether a set shows that a rule is disabled: by a difference, a refusal or a stop.
+/// Returns whether the replay of a set shows that a rule is disabled: by a difference, a refused block or a stop.
 fn shows(directory: &Path, broken: Rule, options: &Options) -> bool {
     let rules = Rules { broken: Some(broken) };
     let mut start = |genesis: &[u8]| Validator::with_rules(genesis, options.clone(), rules);

@@ -1,4 +1,4 @@
-//! A generated channel for tests: CAs, identities, transactions and blocks, which a test can change as needed.
+//! A generated channel for tests: CAs, identities, transactions and blocks. A test can change each part.
 
 use crate::der::{put, put_unsigned, tag};
 use crate::proto::wire::{put_bytes, put_number};
@@ -14,7 +14,7 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// Encodes a message whose fields are bytes, including empty ones.
+/// Encodes a message whose fields are bytes; empty fields are encoded too.
 pub fn message(fields: &[(u32, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (number, content) in fields {
@@ -35,12 +35,12 @@ fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns a key that is derived from a word.
+/// Returns a P-256 key that is derived from a word, so that each run uses the same keys.
 pub fn key(seed: &str) -> SigningKey {
     SigningKey::from_slice(&sha256(seed.as_bytes())).unwrap()
 }
 
-/// Signs a digest; s is low or high, as requested.
+/// Signs a digest. The signature's s is high if `high` is true, otherwise low.
 pub fn sign(key: &SigningKey, digest: &[u8; 32], high: bool) -> Vec<u8> {
     let signature: Signature = key.sign_prehash(digest).unwrap();
     let low = signature.normalize_s().unwrap_or(signature);
@@ -274,7 +274,8 @@ pub mod policy {
         message(&[(2, &role)])
     }
 
-    /// Requires `n` of these principals. Roles: 0 member, 1 admin, 2 client, 3 peer, 4 orderer.
+    /// Encodes a policy that requires `n` of these principals: MSP and role. Roles: 0 member, 1 admin, 2 client, 3
+    /// peer, 4 orderer.
     pub fn n_of(n: u64, of: &[(&str, u64)]) -> Vec<u8> {
         let principals: Vec<_> = of.iter().map(|(msp, kind)| role(msp, *kind)).collect();
         n_of_principals(n, &principals)
@@ -378,7 +379,7 @@ impl Org {
     }
 }
 
-/// The mod_policy of all elements of the configuration.
+/// The mod_policy of all elements of the configuration: the policy that a change of the element must satisfy.
 const MOD_POLICY: &[u8] = b"Admins";
 
 fn value(name: &str, bytes: &[u8]) -> Vec<u8> {
@@ -396,7 +397,7 @@ fn signature_policy(name: &str, envelope: &[u8]) -> Vec<u8> {
     policy_entry(name, 1, envelope)
 }
 
-/// Rules: 0 any, 1 all, 2 majority.
+/// Encodes a policy over the policies `sub` of the groups below. Rules: 0 any, 1 all, 2 majority.
 fn implicit_policy(name: &str, sub: &str, rule: u64) -> Vec<u8> {
     policy_entry(
         name,
@@ -428,7 +429,7 @@ pub struct Network {
     /// Numbers and identities of BFT consenters.
     pub consenters: Vec<(u64, Member)>,
     pub sequence: u64,
-    /// Channel group that replaces the generated one.
+    /// Channel group that replaces the generated channel group, if it is set.
     pub channel_group: Option<Vec<u8>>,
     nonce: u64,
     /// Number and header hash of the last block.

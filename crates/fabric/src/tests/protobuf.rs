@@ -1,5 +1,5 @@
-//! Tests of the protobuf decoders: whatever the walker accepts, the plain decoder accepts with the same values; and the
-//! rules of Go's protobuf one by one.
+//! Tests of the protobuf decoders. The plain decoder must accept everything that the walker accepts, with the same
+//! values. Other tests check the rules of Go's protobuf library one by one.
 
 use crate::proto::{
     self, Arena, ChaincodeAction, ChannelHeader, ConfigEnvelope, Envelope, HashedRwSet, KvRwSet, Malformed,
@@ -17,7 +17,7 @@ fn agree<'a, M: Message<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], aren
     match M::walk(bytes) {
         Ok(walked) => assert_eq!(Ok(walked), plain),
         Err(WalkError::Malformed) => assert!(plain.is_err(), "{plain:?}"),
-        // Unordered bytes may also be malformed.
+        // The walker gives up on unordered fields before it checks the rest, so these bytes may be malformed or not.
         Err(WalkError::Unordered) => {}
         Err(WalkError::TooLarge) => assert_eq!(plain, Err(Malformed::TooLarge)),
     }
@@ -40,7 +40,7 @@ fn agree_in_all(bytes: &[u8]) {
     agree::<RangeQueryInfo<'_>>(bytes, &arena);
 }
 
-/// Returns real messages with everything inside them.
+/// Returns messages of recorded blocks, and all messages nested in them.
 fn samples() -> Vec<Vec<u8>> {
     let edge = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
     let mut samples = Vec::new();
@@ -144,7 +144,7 @@ fn the_last_member_of_a_oneof_replaces_the_others() {
 #[test]
 fn a_message_in_parts_has_to_be_whole_in_each() {
     let arena = Arena::new();
-    // Header { channel_header: "ab" }, cut in two: together the parts would be valid.
+    // The header { channel_header: "ab" } is cut into two parts. The concatenation of the parts would be valid.
     let parts = message(&[(1, &[0x0a, 2, b'a']), (1, b"b")]);
     assert_eq!(proto::decode::<Payload<'_>>(&parts, &arena), Err(Malformed::Bad));
 }
@@ -152,7 +152,7 @@ fn a_message_in_parts_has_to_be_whole_in_each() {
 #[test]
 fn the_decoder_bounds_depth_and_work() {
     let arena = Arena::new();
-    // Nested groups, as many as Go accepts, and one more.
+    // Groups nested as deeply as Go accepts, and then one level deeper.
     let groups = |count: usize| [vec![0x4b; count], vec![0x4c; count]].concat();
     assert!(proto::decode::<Envelope<'_>>(&groups(10_001), &arena).is_ok());
     assert_eq!(
@@ -163,12 +163,12 @@ fn the_decoder_bounds_depth_and_work() {
         proto::decode::<Envelope<'_>>(&vec![0x4b; 1 << 20], &arena),
         Err(Malformed::Bad)
     );
-    // Lengths beyond the end.
+    // Lengths that reach beyond the end of the message.
     for length in [[0xff, 0xff, 0xff, 0xff, 0x0f], [0x80, 0x80, 0x80, 0x80, 0x08]] {
         let bytes = [vec![0x0a], length.to_vec(), vec![0; 9]].concat();
         assert_eq!(proto::decode::<Envelope<'_>>(&bytes, &arena), Err(Malformed::Bad));
     }
-    // Nested messages, twice at each level: the work does not double with every level.
+    // Nested messages that occur twice at each level: the decoder must not do twice the work for each further level.
     let mut rule = vec![0x08, 0];
     for _ in 0..14 {
         let of = message(&[(2, &rule)]);
@@ -177,7 +177,7 @@ fn the_decoder_bounds_depth_and_work() {
     let envelope = message(&[(2, &rule)]);
     let read = plain::normalise(SignaturePolicyEnvelope::schema(), &envelope);
     assert!(matches!(read, Ok(_) | Err(Malformed::TooLarge)));
-    // Nested groups of a configuration.
+    // Groups of a configuration that are nested too deeply.
     let mut group = Vec::new();
     for _ in 0..1000 {
         group = message(&[(2, &message(&[(2, &group)]))]);

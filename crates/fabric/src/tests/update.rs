@@ -1,4 +1,4 @@
-//! Tests of configuration updates: which ones a peer accepts.
+//! Tests of the rules by which a peer accepts a configuration update.
 
 use super::network::{CHANNEL, Member, Network, Org, envelope, header_of, key, message, number};
 use crate::rules::Rule;
@@ -70,7 +70,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Creates the update from one `ConfigEnvelope` to another. The versions of the latter are computed.
+    /// Creates the update from one `ConfigEnvelope` to another. The versions of the elements in `after` are computed.
     pub fn between(before: &[u8], after: &[u8]) -> Self {
         let (sequence, before) = read_config(before).unwrap();
         let (_, mut after) = read_config(after).unwrap();
@@ -86,13 +86,14 @@ impl Change {
         }
     }
 
-    /// Sets the signers.
+    /// Sets the members that sign the update.
     pub fn by(mut self, signers: &[&Member]) -> Self {
         self.signers = signers.iter().map(|signer| (*signer).clone()).collect();
         self
     }
 
-    /// Edits the read, the written or the proposed elements, or both of the latter.
+    /// Edits the elements that `of` names: the read set, the write set, the proposed configuration, or the write set
+    /// and the proposed configuration.
     fn edit(mut self, of: Of, edit: impl Fn(&mut Group<'_>)) -> Self {
         let apply = |bytes: &[u8]| {
             let config = message(&[(1, &message(&[(2, bytes)]))]);
@@ -187,7 +188,7 @@ impl Case {
         self
     }
 
-    /// Checks that validation stops, with this text in the reason.
+    /// Checks that validation stops with a reason that contains this text.
     #[track_caller]
     fn stops(mut self, why: &str) {
         match self.outcome() {
@@ -234,7 +235,7 @@ fn an_update_needs_valid_signatures_of_its_admins() {
     let mut forged = Case::new().network.orgs[0].admin();
     forged.key = key("another");
     Case::new().by(&[&forged]).stops(NOT_SIGNED);
-    // A bad signature does not invalidate a good one.
+    // An invalid signature does not invalidate a valid one.
     let admin = Case::new().network.orgs[0].admin();
     Case::new().by(&[&forged, &client, &admin]).taken();
     let mut case = Case::of(Network::new(), Some(Rule::ConfigAuthorised)).by(&[]);
@@ -259,32 +260,32 @@ fn an_update_raises_each_changed_version_by_one() {
     };
     Case::new()
         .with(|change| change.edit(Of::Both, set(0)))
-        .stops("its update changes nothing");
+        .stops("the configuration update changes nothing");
     Case::new()
         .with(|change| change.edit(Of::Both, set(2)))
         .stops("from version 0 to 2");
     Case::new()
         .with(|change| change.edit(Of::Read, set(1)))
-        .stops("at version 1, which it does not have");
+        .stops("at version 1, but");
     Case::new()
         .with(|change| change.edit(Of::Proposed, set(2)))
-        .stops("differs from the result of its update");
-    // Another element changes, too, but keeps its version.
+        .stops("differs from the result of the configuration update");
+    // Another element also changes, but keeps its version.
     let policy = |group: &mut Group<'_>| {
         let below = org1(group);
         below.policies.get_mut("Writers").unwrap().mod_policy = "Writers";
     };
     Case::new()
         .with(|change| change.edit(Of::Both, policy))
-        .stops("differs from the result of its update");
-    // Another element has a new version, but only in the proposed configuration.
+        .stops("differs from the result of the configuration update");
+    // Another element has a new version in the proposed configuration, but not in the update.
     let policy = |group: &mut Group<'_>| {
         let policies = &mut org1(group).policies;
         policies.get_mut("Writers").unwrap().version = 1;
     };
     Case::new()
         .with(|change| change.edit(Of::Proposed, policy))
-        .stops("differs from the result of its update");
+        .stops("differs from the result of the configuration update");
     Case::new().with(|change| change.edit(Of::Both, policy)).taken();
 }
 
@@ -296,7 +297,7 @@ fn an_update_with_a_read_set_that_does_not_exist_stops() {
     };
     Case::new()
         .with(|change| change.edit(Of::Read, add))
-        .stops("its update read the value /Channel/Application/Org1MSP/Other");
+        .stops("the configuration update read the value /Channel/Application/Org1MSP/Other");
 }
 
 #[test]
@@ -322,7 +323,7 @@ fn an_added_value_raises_the_version_of_its_group() {
     };
     Case::new()
         .with(|change| change.edit(Of::Both, alone))
-        .stops("differs from the result of its update");
+        .stops("differs from the result of the configuration update");
     Case::new().with(|change| change.edit(Of::Written, alone)).taken();
     let underscore = |group: &mut Group<'_>| {
         let below = org1(group);
@@ -406,7 +407,7 @@ fn a_change_needs_the_mod_policy_of_the_changed_element() {
     }
 }
 
-/// A group's relative mod_policy is resolved from the group itself.
+/// The mod_policy of a group, if it is a relative path, is looked up below the group itself.
 #[test]
 fn a_raised_version_needs_the_mod_policy_of_the_group() {
     let bumped = |group: &mut Group<'_>| org1(group).version = 1;
@@ -416,7 +417,7 @@ fn a_raised_version_needs_the_mod_policy_of_the_group() {
     case().by(&[&two]).stops(NOT_SIGNED);
 }
 
-/// Elements without a mod_policy get one with the next update, even if that changes other elements.
+/// Elements without a mod_policy get one with the next update, even if the update changes only other elements.
 #[test]
 fn missing_mod_policies_are_filled_in() {
     let empty = |group: &mut Group<'_>| {
@@ -434,10 +435,10 @@ fn missing_mod_policies_are_filled_in() {
         case.with(|change| change.edit(Of::Both, bumped))
     };
     case().with(|change| change.edit(Of::Proposed, filled)).taken();
-    case().stops("differs from the result of its update");
+    case().stops("differs from the result of the configuration update");
 }
 
-/// Unknown fields are part of the signed content.
+/// Unknown fields of an element are compared too, because they are part of its signed content.
 #[test]
 fn unknown_fields_in_an_update_are_compared() {
     let unknown = message(&[(77, b"?")]);
@@ -460,18 +461,18 @@ fn unknown_fields_in_an_update_are_compared() {
         case
     };
     with(true, true).taken();
-    with(true, false).stops("differs from the result of its update");
-    with(false, true).stops("differs from the result of its update");
+    with(true, false).stops("differs from the result of the configuration update");
+    with(false, true).stops("differs from the result of the configuration update");
 }
 
 #[test]
 fn an_update_of_another_channel_or_type_stops_validation() {
     let mut case = Case::new();
     case.change.channel = "another".to_owned();
-    case.stops("its update is for the channel \"another\"");
+    case.stops("the configuration update is for the channel \"another\"");
     let mut case = Case::new();
     case.change.kind = 1;
-    case.stops("the header type of its update is not CONFIG_UPDATE");
+    case.stops("the header type of the configuration update is not CONFIG_UPDATE");
     let mut case = Case::new();
     let bare = case.network.config_transaction();
     let outcome = case.network.next(&mut case.validator, &[bare]);

@@ -1,5 +1,5 @@
-//! Tests of unverified input: it costs little and decides nothing; a transaction on which a peer would hang or crash
-//! gets no code; and reading ahead does not change the result.
+//! Tests of three properties: unverified input costs little and decides nothing; a transaction on which a peer would
+//! hang or crash gets no code; reading ahead does not change the result.
 
 use super::network::{Network, Payload, Spec, message, metadata, number, policy, read, rwset, write};
 use super::update::Change;
@@ -71,13 +71,13 @@ fn too_many_block_signatures_refuse_the_block_without_stopping() {
 #[test]
 fn an_unsigned_block_is_refused_before_it_is_parsed() {
     let (mut network, mut validator) = channel();
-    // A million empty namespaces: parsing them would take ten times as much memory.
+    // The transaction has a million empty namespaces. Parsing them would take ten times as much memory as the block.
     let many = [0x12, 0].repeat(REPEATED_ENTRIES_MAX + 1);
     let tx = network.tx(CC, &many).build();
     let signed = network.block(&[tx]);
     let unsigned = with_signatures(&signed, b"");
     assert_eq!(refusal(validator.validate(&unsigned)), Refused::Signature);
-    // If an orderer has signed it, validation stops instead of guessing.
+    // If an orderer has signed the same block, validation stops, because the decision of peers is not known.
     let stopped = validator.validate(&signed);
     assert!(
         matches!(stopped, Err(Error::Stop(Stop::Transaction { index: 0, .. }))),
@@ -106,8 +106,8 @@ fn codes_after(
     network.next(validator, &[first, second])
 }
 
-/// A peer scans the writes of each transaction before the one that it evaluates. If the action is missing, it crashes;
-/// if a message cannot be decoded, it never finishes.
+/// A peer scans the writes of each transaction before the transaction that it evaluates. If the action of a scanned
+/// transaction is missing, the peer crashes; if a message in it cannot be decoded, the peer never finishes.
 #[test]
 fn an_earlier_transaction_can_halt_peers() {
     for (data, why) in [
@@ -125,7 +125,7 @@ fn an_earlier_transaction_can_halt_peers() {
             }
             other => panic!("{data:?}: {other:?}"),
         }
-        // Alone in its block the transaction gets a code, and the next block is decided.
+        // If the transaction is alone in its block, it gets a code, and the next block is decided.
         let mut alone = network.tx(CC, &writing("a"));
         alone.payload = with_data(data);
         let alone = alone.build();
@@ -136,7 +136,7 @@ fn an_earlier_transaction_can_halt_peers() {
     }
 }
 
-/// A peer does not wait for a read-write set that cannot be decoded.
+/// A peer does not wait for the result of a transaction whose read-write set cannot be decoded.
 #[test]
 fn a_malformed_write_set_does_not_halt_peers() {
     let (mut network, mut validator) = channel();
@@ -250,7 +250,8 @@ fn a_refused_block_does_not_affect_later_blocks() {
     assert_eq!(taken.unwrap().codes, [TxCode::Valid]);
 }
 
-/// Hashes of blocks that are computed together are correct, and bytes that are not a block have none.
+/// The data hashes of several blocks that are computed together are correct, and bytes that are not a block have no
+/// hash.
 #[test]
 fn data_hashes_computed_together_are_those_of_each_block() {
     let (mut network, _) = channel();

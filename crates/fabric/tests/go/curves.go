@@ -59,7 +59,7 @@ func half(curve elliptic.Curve) *big.Int {
 	return new(big.Int).Rsh(curve.Params().N, 1)
 }
 
-// Returns the certificate with a low or a high s in its signature.
+// withS returns the certificate with a low or a high s in its signature.
 func withS(der []byte, curve elliptic.Curve, low bool) []byte {
 	var all certificate
 	must(asn1.Unmarshal(der, &all))
@@ -73,7 +73,7 @@ func withS(der []byte, curve elliptic.Curve, low bool) []byte {
 	return must(asn1.Marshal(all))
 }
 
-// Returns whether a peer accepts a member's signature.
+// takes returns whether a peer accepts a member's signature.
 func takes(key *ecdsa.PublicKey, message, bytes []byte) bool {
 	var of numbers
 	if _, err := asn1.Unmarshal(bytes, &of); err != nil {

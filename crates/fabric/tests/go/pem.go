@@ -1,4 +1,5 @@
-// Reads lines of bytes in hex. For each, prints what encoding/pem decodes: "+" and hex, or "-" if there is no block.
+// Reads lines of bytes in hex from standard input. For each line, the program prints the block that encoding/pem
+// decodes from these bytes: "+" and hex, or "-" if there is no block.
 package main
 
 import (

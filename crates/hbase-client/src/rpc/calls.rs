@@ -1,5 +1,5 @@
-//! Encodes the requests to a region, and decodes and validates the answers: they must contain cells of the requested
-//! rows and columns only, each once, in order.
+//! Encoding of the requests to a region, and decoding and validation of the answers: they must contain only cells of
+//! the requested rows and columns, each cell once, and in the right order.
 
 use super::Region;
 use super::catalog::decode;
@@ -14,10 +14,10 @@ use crate::{Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ScanRange
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Bytes of rows after which a region server ends one part of a scan.
+/// Number of bytes of rows after which a region server ends one part of a scan.
 const SCAN_BYTES: u64 = 2 << 20;
 const BINARY_COMPARATOR: &str = "org.apache.hadoop.hbase.filter.BinaryComparator";
-/// Attribute of a put with the lifetime of its cell in milliseconds, as eight big-endian bytes.
+/// Name of the attribute of a put that sets the lifetime of its cell, in milliseconds as eight big-endian bytes.
 const TTL: &str = "_ttl";
 
 pub(super) fn specifier(region: &Region) -> RegionSpecifier {
@@ -42,7 +42,7 @@ fn names(columns: &[ColumnName]) -> Vec<Column> {
         .collect()
 }
 
-/// Returns the row of a result's cells, or `None` if there are no cells.
+/// Returns the row key of a result's cells; `None` if the result has no cells.
 fn row_of(row: &Row) -> Result<Option<&Bytes>, Malformed> {
     if row.associated_cell_count.unwrap_or(0) != 0 || row.partial.unwrap_or(false) {
         return Err(Malformed("a row is incomplete"));
@@ -70,7 +70,7 @@ fn cell_of(cell: &WireCell) -> Cell {
     }
 }
 
-/// Returns a row's cells, one entry for each of the columns.
+/// Returns a row's cells: one entry for each of `columns`, which is `None` if the row has no such cell.
 fn cells_of(row: &Row, columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, Malformed> {
     let mut cells = vec![None; columns.len()];
     for cell in &row.cell {
@@ -93,7 +93,7 @@ fn cells_of(row: &Row, columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, Malf
             is_known = true;
         }
         if !is_known {
-            return Err(Malformed("a cell of a column that was not requested"));
+            return Err(Malformed("a cell is of a column that was not requested"));
         }
     }
     Ok(cells)
@@ -111,29 +111,29 @@ pub(super) fn get(region: &Region, key: &[u8], columns: &[ColumnName]) -> GetReq
     }
 }
 
-/// Decodes the answer to a get of `key` into cells in the order of `columns`.
+/// Decodes the answer to a get of `key`. Returns the cells in the order of `columns`.
 ///
 /// # Errors
-/// [`Malformed`] if it is not a valid answer to that get.
+/// [`Malformed`] if the bytes are not a valid answer to that get.
 pub fn got(answer: Bytes, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, Malformed> {
     let answer: GetResponse = decode(answer)?;
     let Some(row) = answer.result else {
-        return Err(Malformed("a get without a result"));
+        return Err(Malformed("the answer to a get has no result"));
     };
     if row_of(&row)?.is_some_and(|found| found != key) {
-        return Err(Malformed("a row that was not requested"));
+        return Err(Malformed("the row was not requested"));
     }
     cells_of(&row, columns)
 }
 
 // ---- scan ----
 
-/// Remaining part of a scan, or the portion of it in one region.
+/// Part of a scan: the range that is still to be read, or the portion of it in one region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanPart {
-    /// Lowest row.
+    /// Lowest row of the part (inclusive).
     pub low: Vec<u8>,
-    /// First row above the part; `None`: to the end of the table.
+    /// First row after the part; `None` if the part extends to the end of the table.
     pub high: Option<Vec<u8>>,
     /// True if the rows are read in descending order.
     pub reverse: bool,
@@ -144,19 +144,19 @@ pub struct ScanPart {
 /// Answer to a part of a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScanPiece {
-    /// Cells, row by row, in the requested order of columns.
+    /// Cells, ordered by row; the cells of a row are in the order of the requested columns.
     pub cells: Vec<FoundCell>,
     /// Number of rows.
     pub rows: usize,
-    /// True if this region may have more rows of the part. If there is no row, the server ran out of time before the
-    /// first.
+    /// True if this region may have more rows of the part. If it is true and there is no row, the server's time was
+    /// over before it had read the first row.
     pub more: bool,
-    /// Id of the scanner that continues, if one was left open.
+    /// Id of the scanner that can continue the scan, if the server left one open.
     pub scanner: Option<u64>,
 }
 
 impl ScanPart {
-    /// Returns the part that `range` describes, with at most `rows` rows, or `None` if it is empty.
+    /// Returns the part of a scan that `range` describes, with at most `rows` rows; `None` if the range is empty.
     pub(super) fn of(range: &ScanRange, rows: u32) -> Option<Self> {
         let is_empty = range.high.as_ref().is_some_and(|high| *high <= range.low);
         (!is_empty && rows > 0).then(|| Self {
@@ -167,7 +167,7 @@ impl ScanPart {
         })
     }
 
-    /// Returns the portion of the part in `region`.
+    /// Returns the portion of this part that lies in `region`.
     pub(super) fn within(&self, region: &Region) -> Self {
         let end = Some(&region.end).filter(|end| !end.is_empty());
         Self {
@@ -182,7 +182,8 @@ impl ScanPart {
     }
 }
 
-/// Returns the request that opens a scanner on a region and reads the part. With `close`, it also closes the scanner.
+/// Returns the request that opens a scanner on a region and reads the part. If `close` is true, it also closes the
+/// scanner.
 pub(super) fn scan(region: &Region, part: &ScanPart, columns: &[ColumnName], close: bool) -> ScanRequest {
     let (low, high) = (part.low.clone(), part.high.clone().unwrap_or_default());
     let (start_row, stop_row) = if part.reverse { (high, low) } else { (low, high) };
@@ -208,7 +209,7 @@ pub(super) fn scan(region: &Region, part: &ScanPart, columns: &[ColumnName], clo
     }
 }
 
-/// Returns the request that reads `rows` further rows from an open scanner. With 0 rows it closes the scanner.
+/// Returns the request that reads at most `rows` further rows from an open scanner. With 0 rows, it closes the scanner.
 pub(super) fn scan_on(scanner: u64, rows: u32, sequence: u64) -> ScanRequest {
     ScanRequest {
         scanner_id: Some(scanner),
@@ -222,22 +223,24 @@ pub(super) fn scan_on(scanner: u64, rows: u32, sequence: u64) -> ScanRequest {
 /// Decodes the answer to a scan of `part`.
 ///
 /// # Errors
-/// [`Malformed`] if it is not a valid answer to that scan.
+/// [`Malformed`] if the bytes are not a valid answer to that scan.
 pub fn scanned(answer: Bytes, part: &ScanPart, columns: &[ColumnName]) -> Result<ScanPiece, Malformed> {
     let answer: ScanResponse = decode(answer)?;
     if !answer.cells_per_result.is_empty() || answer.stale.unwrap_or(false) {
-        return Err(Malformed("rows outside the message, or from a stale replica"));
+        return Err(Malformed(
+            "the rows are outside the message, or come from a stale replica",
+        ));
     }
     if answer.results.len() > part.rows as usize {
-        return Err(Malformed("more rows than were requested"));
+        return Err(Malformed("the answer has more rows than were requested"));
     }
     let mut all_cells = Vec::with_capacity(answer.results.len());
     let mut last: Option<&Bytes> = None;
     for row in &answer.results {
-        let key = row_of(row)?.ok_or(Malformed("a row without cells"))?;
+        let key = row_of(row)?.ok_or(Malformed("a row has no cells"))?;
         let is_next = last.is_none_or(|last| if part.reverse { key < last } else { key > last });
         if !is_next || !part.contains(key) {
-            return Err(Malformed("rows out of order"));
+            return Err(Malformed("the rows are outside the range or not in order"));
         }
         last = Some(key);
         let cells = cells_of(row, columns)?.into_iter().enumerate();
@@ -257,7 +260,7 @@ pub fn scanned(answer: Bytes, part: &ScanPart, columns: &[ColumnName]) -> Result
 
 // ---- changes ----
 
-/// Returns a column with its new value, or with the kind of its deletion.
+/// Returns a column with its new value, or with the kind of its deletion if `value` is `None`.
 fn value(column: &ColumnName, value: Option<&[u8]>, delete_type: Option<i32>) -> Vec<ColumnValue> {
     let (family, qualifier) = column.split();
     vec![ColumnValue {
@@ -336,7 +339,7 @@ pub(super) fn change(
 /// Decodes the answer to a change of `key`.
 ///
 /// # Errors
-/// [`Malformed`] if it is not a valid answer to that change.
+/// [`Malformed`] if the bytes are not a valid answer to that change.
 pub fn changed(
     answer: Bytes,
     key: &[u8],
@@ -349,17 +352,19 @@ pub fn changed(
         Change::CheckAndPut { .. } => match answer.processed {
             Some(true) => Ok(ChangeOutcome::Done),
             Some(false) => Ok(ChangeOutcome::Mismatch),
-            None => Err(Malformed("a check without its outcome")),
+            None => Err(Malformed("the answer to a check has no outcome")),
         },
         Change::Increment(_) | Change::Append(_) => {
-            let row = answer.result.ok_or(Malformed("a change without its result"))?;
+            let row = answer
+                .result
+                .ok_or(Malformed("the answer to a change has no result"))?;
             if row_of(&row)?.is_none_or(|found| found != key) {
-                return Err(Malformed("a row that was not changed"));
+                return Err(Malformed("the answer has a row that was not changed"));
             }
             let mut cells = cells_of(&row, std::slice::from_ref(column))?;
             let cell = cells.pop().flatten();
             cell.map(ChangeOutcome::Now)
-                .ok_or(Malformed("a change without its result"))
+                .ok_or(Malformed("the answer to a change has no result"))
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Finds the regions of a table: the registry of any server locates `hbase:meta`, which locates the regions.
+//! Finds the regions of a table: the registry of any server names the server of `hbase:meta`, and `hbase:meta` lists
+//! the regions.
 
 use super::connection::{Connection, Failure};
 use super::frame::Malformed;
@@ -17,24 +18,25 @@ use std::time::{Duration, Instant};
 const REGISTRY: &str = "ClientMetaService";
 const MASTER: &str = "MasterService";
 const META: &[u8] = b"hbase:meta,,1";
-/// Prefix of a serialised message in a cell.
+/// First bytes of a serialised message in a cell.
 const MAGIC: &[u8] = b"PBUF";
-/// Suffixes that sort after and before the ids of all regions with the same first row.
+/// Suffixes of region names that sort after, and before, the ids of all regions with the same first row.
 const LAST_ID: &[u8] = b",99999999999999";
 const FIRST_ID: &[u8] = b",00000000000000";
-/// Rows of `hbase:meta` that are read to find a region. The parent of a split region may come before it.
+/// Number of rows of `hbase:meta` that are read to find a region. The parent of a split region may come before the
+/// region.
 const META_ROWS: u32 = 4;
 /// Lifetime in seconds that means "forever" in HBase.
 const FOREVER_S: u64 = i32::MAX as u64;
 
-/// Finds the regions of one table.
+/// Look-up of the regions of one table.
 #[derive(Debug)]
 pub(super) struct Catalog {
     /// Addresses of masters or region servers, `host:port`.
     registries: Vec<String>,
     table: Vec<u8>,
     regions: Regions,
-    /// Address of the server of `hbase:meta`. Locked by the thread that looks up a region.
+    /// Address of the server of `hbase:meta`. A thread holds this lock while it looks up a region.
     meta: Mutex<Option<String>>,
 }
 
@@ -55,7 +57,7 @@ fn address(name: &ServerName) -> Option<String> {
     (!name.host_name.is_empty() && port > 0).then(|| format!("{}:{port}", name.host_name))
 }
 
-/// Decodes the message of an answer.
+/// Decodes the protobuf message of an answer.
 pub(super) fn decode<T: Message + Default>(answer: Bytes) -> Result<T, Malformed> {
     T::decode(answer).map_err(|_| Malformed("a message cannot be decoded"))
 }
@@ -78,7 +80,7 @@ impl Catalog {
         &self.regions
     }
 
-    /// Returns the region for `lookup` from the cache or, if it is not there, from `hbase:meta`.
+    /// Returns the region for `lookup` from the cache or, if the cache does not have it, from `hbase:meta`.
     pub(super) fn locate(
         &self,
         pool: &Pool,
@@ -89,13 +91,13 @@ impl Catalog {
             return Ok(region);
         }
         let mut meta = self.meta.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have looked it up in the meantime.
+        // Another thread may have looked up the same region in the meantime.
         if let Some(region) = self.regions.find(lookup) {
             return Ok(region);
         }
         if Instant::now() >= deadline {
             return Err(Failure::NotSent(
-                "no time is left after waiting for another look-up of a region".into(),
+                "the time limit was reached while another thread looked up a region".into(),
             ));
         }
         let server = match meta.take() {
@@ -121,7 +123,7 @@ impl Catalog {
         Ok(region)
     }
 
-    /// Asks the registries one after the other until one answers.
+    /// Asks the registries of the configured servers one after the other, until one answers.
     fn ask<T: Message + Default>(&self, method: &str, deadline: Instant) -> Result<T, Failure> {
         let mut failed = Failure::NotSent("no server address is configured".into());
         for (at, server) in self.registries.iter().enumerate() {
@@ -162,13 +164,13 @@ impl Catalog {
         located(answer, &self.table, lookup).map_err(wrong)
     }
 
-    /// Returns the request that reads `hbase:meta` in descending order from the last row that may be the region's.
+    /// Returns the request that reads `hbase:meta` in descending order, from the last row that may be the region's.
     fn meta_scan(&self, lookup: RegionLookup<'_>) -> ScanRequest {
         let table = &self.table[..];
         let start = match lookup {
             RegionLookup::Of(key) => [table, b",", key, LAST_ID].concat(),
             RegionLookup::Below(Some(key)) => [table, b",", key, FIRST_ID].concat(),
-            // After all regions of this table, and before those of any other table.
+            // This row lies after all regions of this table, and before the regions of any other table.
             RegionLookup::Below(None) => [table, b"\0"].concat(),
         };
         let scan = Scan {
@@ -196,7 +198,7 @@ impl Catalog {
         }
     }
 
-    /// Returns the finite lifetimes of the table's families, in milliseconds, or `None` if the table does not exist.
+    /// Returns the finite lifetimes of the table's column families in milliseconds; `None` if the table does not exist.
     pub(super) fn lives(&self, timeout: Duration) -> Result<Option<Lives>, Failure> {
         let deadline = Instant::now() + timeout;
         let active: ActiveMaster = self.ask("GetActiveMaster", deadline)?;
@@ -224,11 +226,11 @@ impl Catalog {
     }
 }
 
-/// Decodes the answer of `hbase:meta` into the region at `place` of `table`. The region has an empty server address if
-/// it is on no server.
+/// Decodes the answer of `hbase:meta`, and returns the region of `table` at `place`. If no server holds the region, its
+/// server address is empty.
 ///
 /// # Errors
-/// [`Malformed`] if it is not a valid answer.
+/// [`Malformed`] if the bytes are not a valid answer.
 pub fn located(answer: Bytes, table: &[u8], place: RegionLookup<'_>) -> Result<Option<Region>, Malformed> {
     let found: ScanResponse = decode(answer)?;
     for row in &found.results {
@@ -239,8 +241,8 @@ pub fn located(answer: Bytes, table: &[u8], place: RegionLookup<'_>) -> Result<O
     Ok(None)
 }
 
-/// Decodes a row of `hbase:meta` into a region, with an empty server address if it is on no server. Returns `None` for
-/// the parent of a split region.
+/// Decodes a row of `hbase:meta` into a region. If no server holds the region, its server address is empty. Returns
+/// `None` for the parent of a split region.
 fn region_of(row: &Row, table: &[u8]) -> Result<Option<Region>, Malformed> {
     let name = row.cell.first().and_then(|cell| cell.row.clone());
     let name = name.ok_or(Malformed("a row of hbase:meta has no name"))?;
@@ -256,7 +258,7 @@ fn region_of(row: &Row, table: &[u8]) -> Result<Option<Region>, Malformed> {
     }
     let info: RegionInfo = decode(info.split_off(MAGIC.len()))?;
     if info.table_name != Some(parts(table)) {
-        return Err(Malformed("a region of another table"));
+        return Err(Malformed("the region belongs to another table"));
     }
     if info.split.unwrap_or(false) {
         return Ok(None);

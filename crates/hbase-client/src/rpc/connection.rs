@@ -1,9 +1,9 @@
-//! A connection to a service of a server. It carries the calls of many threads in parallel, which are matched to their
-//! answers by number.
+//! A connection to one service of a server. It carries the calls of many threads at the same time; each call has a
+//! number, by which its answer is recognised.
 //!
-//! A caller appends its call to the outbox. The first caller that finds no one writing writes all calls in it. One
-//! thread reads, and passes each answer to its caller. A connection dies once, for one reason, and all of its calls
-//! fail with it.
+//! A caller appends its call to the outbox. If no other thread is writing, it then writes all calls in the outbox. One
+//! thread reads answers, and passes each to its caller. When a connection dies, all of its calls fail for the same
+//! reason.
 
 use super::frame::{self, Exception, HEADER_BYTES_MAX, RESPONSE_BYTES_MAX};
 use bytes::Bytes;
@@ -16,23 +16,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum bytes read from the socket at a time.
+/// Maximum number of bytes that are read from the socket at a time.
 const READ_BYTES: usize = 64 << 10;
-/// Maximum number of abandoned calls whose answers may still arrive. With more, the server is too slow to continue.
+/// Maximum number of abandoned calls whose answers may still arrive. If it is exceeded, the server is too slow, and the
+/// connection is closed.
 const ABANDONED_CALLS_MAX: usize = 1024;
-/// Maximum number of a call, because Java's numbers are signed.
+/// Maximum number that identifies a call. Java's numbers are signed, so the highest bit is not used.
 const CALL_ID_MAX: u32 = i32::MAX as u32;
-/// Exceptions with which a server that requires authentication refuses a connection.
+/// Names of the exceptions with which a server that requires authentication refuses a connection.
 const ACCESS_DENIED_EXCEPTIONS: [&str; 2] = ["AccessDeniedException", "FatalConnectionException"];
 
-/// Reason why a call failed, by how far it got.
+/// Reason why a call failed. Each says whether the server may have executed the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Nothing was sent.
+    /// The call was not sent, so it was not executed.
     NotSent(String),
-    /// No answer arrived. The call may have been executed.
+    /// No answer arrived. The server may have executed the call.
     NoAnswer(String),
-    /// The answer is invalid, and a repetition would not help. The call may have been executed.
+    /// The answer is invalid, and a repetition would not help. The server may have executed the call.
     Wrong(String),
     /// The server answered with an exception.
     Said(Exception),
@@ -57,9 +58,9 @@ type Answer = Result<Bytes, Failure>;
 struct Calls {
     next_id: u32,
     waiting: HashMap<u32, SyncSender<Answer>>,
-    /// Calls that were abandoned.
+    /// Numbers of the calls whose callers do not wait any more.
     abandoned_calls: HashSet<u32>,
-    /// Number of answers so far.
+    /// Number of answers that have arrived on the connection.
     answers: u64,
     dead: Option<Failure>,
 }
@@ -67,7 +68,7 @@ struct Calls {
 #[derive(Debug, Default)]
 struct Outbox {
     bytes: Vec<u8>,
-    /// True while a thread writes, and after writing has failed.
+    /// True while a thread writes; it stays true after writing has failed.
     is_taken: bool,
 }
 
@@ -79,7 +80,7 @@ struct Shared {
     outbox: Mutex<Outbox>,
 }
 
-/// A connection. Dropping it closes it.
+/// A connection to a service. Dropping it closes the connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     shared: Arc<Shared>,
@@ -87,7 +88,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects to `service` at `peer` (`host:port`). Connecting takes at most `timeout`, and so does each write.
+    /// Connects to `service` at `peer` (`host:port`). Connecting, and each write, takes at most `timeout`.
     pub(super) fn open(peer: &str, service: &str, timeout: Duration) -> Result<Self, Failure> {
         let not_sent = |error: io::Error| Failure::NotSent(format!("{peer}: {error}"));
         let stream = connect(peer, timeout).map_err(not_sent)?;
@@ -115,12 +116,12 @@ impl Connection {
         })
     }
 
-    /// Returns true if calls can be made.
+    /// Returns true if the connection can take calls.
     pub(super) fn is_alive(&self) -> bool {
         self.shared.calls().dead.is_none()
     }
 
-    /// Makes a call, and waits until `deadline` at most for its answer.
+    /// Makes a call, and waits for its answer until `deadline`.
     pub(super) fn call(&self, method: &str, message: &impl Message, deadline: Instant) -> Answer {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -137,7 +138,7 @@ impl Connection {
             Ok(answer) => answer,
             Err(_) => match self.shared.give_up(id, answers_before) {
                 Some(failure) => Err(failure),
-                // The answer has just arrived.
+                // The answer has just arrived, so it is in the channel.
                 None => receiver.recv().unwrap_or_else(|_| Err(self.shared.silent())),
             },
         }
@@ -146,10 +147,12 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.shared
-            .die(Failure::NoAnswer(format!("{}: closed", self.shared.peer)));
+        self.shared.die(Failure::NoAnswer(format!(
+            "{}: the connection was closed",
+            self.shared.peer
+        )));
         if let Some(reader) = self.reader.take() {
-            // A thread that panicked has already printed its message.
+            // If the thread has panicked, its message was already printed.
             let _ = reader.join();
         }
     }
@@ -176,10 +179,10 @@ impl Shared {
     }
 
     fn silent(&self) -> Failure {
-        Failure::NoAnswer(format!("{}: no answer in time", self.peer))
+        Failure::NoAnswer(format!("{}: the server did not answer in time", self.peer))
     }
 
-    /// Registers a call. Returns its number, and the number of answers before it.
+    /// Registers a call. Returns its number, and the number of answers that arrived before it.
     fn register(&self, sender: SyncSender<Answer>) -> Result<(u32, u64), Failure> {
         let mut calls = self.calls();
         if let Some(dead) = &calls.dead {
@@ -199,8 +202,8 @@ impl Shared {
         Ok((id, calls.answers))
     }
 
-    /// Abandons the call `id`. Returns `None` if its answer has arrived. If the server has not answered anything since
-    /// the call, or too many calls were abandoned, the connection is closed.
+    /// Abandons the call `id`. Returns `None` if its answer has already arrived. Closes the connection if the server
+    /// has answered no call since this one was made, or if too many calls were abandoned.
     fn give_up(&self, id: u32, heard: u64) -> Option<Failure> {
         let mut calls = self.calls();
         calls.waiting.remove(&id)?;
@@ -213,7 +216,7 @@ impl Shared {
         Some(self.silent())
     }
 
-    /// Writes a call, and further calls that other threads append meanwhile.
+    /// Writes a call, and then the calls that other threads append in the meantime.
     fn send(&self, call: &[u8]) {
         let mut outbox = self.outbox();
         outbox.bytes.extend_from_slice(call);
@@ -233,21 +236,21 @@ impl Shared {
         outbox.is_taken = false;
     }
 
-    /// Closes the connection. The first reason is kept.
+    /// Closes the connection. If it is already closed, the first reason is kept.
     fn die(&self, why: Failure) {
         let mut calls = self.calls();
         let why = calls.dead.get_or_insert(why).clone();
         let waiting = std::mem::take(&mut calls.waiting);
         drop(calls);
         for sender in waiting.into_values() {
-            // A caller that has given up does not receive it.
+            // If the caller does not wait any more, it does not receive the reason.
             let _ = sender.send(Err(why.clone()));
         }
-        // The connection may be closed already.
+        // An error means that the socket is already closed.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Reads answers until the connection ends. Returns the reason.
+    /// Reads answers until the connection ends. Returns the reason for its end.
     fn read(&self, mut incoming: impl Read) -> Failure {
         loop {
             match self.read_one(&mut incoming) {
@@ -296,7 +299,7 @@ impl Shared {
     fn deliver_answer(&self, call_id: Option<u32>, answer: Answer) -> Option<Failure> {
         let peer = &self.peer;
         let Some(id) = call_id.filter(|id| *id <= CALL_ID_MAX) else {
-            // The frame concerns the whole connection.
+            // A frame without a call number concerns the whole connection.
             return Some(match answer {
                 Err(Failure::Said(said)) if ACCESS_DENIED_EXCEPTIONS.contains(&said.name()) => {
                     Failure::Denied(format!(
@@ -304,18 +307,18 @@ impl Shared {
                     ))
                 }
                 Err(failure) => Failure::NoAnswer(format!("{peer}: {failure}")),
-                Ok(_) => Failure::NoAnswer(format!("{peer}: an answer without a call number")),
+                Ok(_) => Failure::NoAnswer(format!("{peer}: an answer has no call number")),
             });
         };
         let mut calls = self.calls();
         calls.answers += 1;
         let Some(sender) = calls.waiting.remove(&id) else {
             let is_late = calls.abandoned_calls.remove(&id);
-            let why = || Failure::NoAnswer(format!("{peer}: an answer to a call that was not made"));
+            let why = || Failure::NoAnswer(format!("{peer}: an answer belongs to no call that was made"));
             return (!is_late).then(why);
         };
         drop(calls);
-        // A caller that has given up does not receive it.
+        // If the caller does not wait any more, it does not receive the answer.
         let _ = sender.send(answer);
         None
     }

@@ -1,5 +1,5 @@
-//! A cluster of one server for tests: registry, master, `hbase:meta` and a table's regions. A script of the test makes
-//! it misbehave.
+//! A simulated cluster of one server for tests: registry, master, `hbase:meta`, and the regions of a table. A script of
+//! the test makes it misbehave.
 
 use super::messages::{
     ActiveMaster, Cell, ExceptionResponse, GetRequest, GetResponse, INCREMENT, MetaRegionLocations,
@@ -13,35 +13,36 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// Reaction to one call.
+/// Reaction of the simulated server to one call.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     Answer,
-    /// Answers with this message.
+    /// Answers with this message instead of the right one.
     Message(Vec<u8>),
-    /// Answers with an exception: class, true if the same call would fail again, and the region's address.
+    /// Answers with an exception. The fields are its class, true if the same call would fail again, and the region's
+    /// address.
     Throw(&'static str, bool, Option<String>),
-    /// Neither executes the call nor answers.
+    /// Neither executes nor answers the call.
     Silence,
-    /// Executes the call, and closes the connection.
+    /// Executes the call, then closes the connection without an answer.
     DoAndClose,
-    /// Answers with the number of another call.
+    /// Answers, but with the number of another call.
     OtherCall,
-    /// Answers twice.
+    /// Sends the answer twice.
     Twice,
-    /// Answers with these bytes, and closes the connection.
+    /// Sends these bytes, then closes the connection.
     Raw(Vec<u8>),
-    /// Answers once the method is called on this connection again.
+    /// Answers only when the same method is called on this connection again.
     Late,
-    /// Collects this number of calls, and answers them in reverse order.
+    /// Collects this number of calls, then answers them in reverse order.
     Gather(usize),
 }
 
-/// Function of the test that chooses the reaction to a call from its method and the number of earlier calls of that
-/// method.
+/// Function of the test that chooses the reaction to a call. Its arguments are the method, and the number of earlier
+/// calls of that method.
 pub(super) type Script = Box<dyn Fn(&str, usize) -> Act + Send + Sync>;
 
-/// Start and end of a region, and the address and start code of its server.
+/// A region: its start and end, and the address and start code of its server.
 pub(super) type Placed = (&'static str, &'static str, String, u64);
 
 pub(super) struct State {
@@ -53,7 +54,7 @@ pub(super) struct State {
     counts: Mutex<HashMap<String, usize>>,
 }
 
-/// Returns a cell of the only column.
+/// Returns a cell of the table's only column.
 pub(super) fn cell(row: &[u8], value: &[u8]) -> Cell {
     Cell {
         row: Some(Bytes::copy_from_slice(row)),
@@ -72,7 +73,7 @@ fn table_name() -> TableName {
     }
 }
 
-/// Returns a row of `hbase:meta`.
+/// Returns a row of `hbase:meta` that describes a region.
 pub(super) fn meta_row(start: &str, end: &str, server: &str, start_code: u64, split: bool) -> Row {
     let name = format!("t,{start},{start_code}.x.");
     let info = RegionInfo {
@@ -106,7 +107,7 @@ pub(super) fn row(cells: Vec<Cell>) -> Row {
     }
 }
 
-/// Starts a cluster with one region, which it holds itself. It runs until the end of the test.
+/// Starts a simulated cluster whose table has one region. It runs until the test ends.
 pub(super) fn start(script: impl Fn(&str, usize) -> Act + Send + Sync + 'static) -> Arc<State> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -130,12 +131,13 @@ pub(super) fn start(script: impl Fn(&str, usize) -> Act + Send + Sync + 'static)
 }
 
 impl State {
-    /// Returns the number of calls of a method or, for "connect SERVICE", the number of connections.
+    /// Returns the number of calls of a method. For "connect SERVICE", returns the number of connections to that
+    /// service.
     pub(super) fn count(&self, what: &str) -> usize {
         self.counts.lock().unwrap().get(what).copied().unwrap_or(0)
     }
 
-    /// Replaces the script, and resets the counts.
+    /// Replaces the script, and sets the counts to 0.
     pub(super) fn now(&self, script: impl Fn(&str, usize) -> Act + Send + Sync + 'static) {
         *self.script.lock().unwrap() = Box::new(script);
         self.counts.lock().unwrap().clear();
@@ -268,7 +270,7 @@ impl State {
         }
     }
 
-    /// Executes a put, or an increment, which is executed once for each nonce.
+    /// Executes a put or an increment. An increment is executed once for each nonce.
     fn mutate(&self, asked: &MutateRequest) -> MutateResponse {
         let mutation = &asked.mutation;
         let key = mutation.row.clone().unwrap();
@@ -322,7 +324,7 @@ pub(super) fn exception(class: &str, do_not_retry: bool, moved_to: Option<String
     }
 }
 
-/// Returns a response with its length field.
+/// Returns the bytes of a response, including its length field.
 pub(super) fn response(id: u32, exception: Option<ExceptionResponse>, message: &[u8]) -> Vec<u8> {
     let is_answer = exception.is_none();
     let header = ResponseHeader {

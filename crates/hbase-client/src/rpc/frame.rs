@@ -1,44 +1,45 @@
-//! Frames of HBase's RPC: a length of four bytes, then a header and a message, each preceded by its own length.
+//! Frames of HBase's RPC. A frame has a length of four bytes, then a header and a message, each with its own length
+//! before it.
 
 use super::messages::{ConnectionHeader, RequestHeader, ResponseHeader, UserInformation};
 use bytes::{Buf, Bytes};
 use prost::Message;
 
-/// Maximum size of a response in bytes. A longer one is skipped, and its call fails.
+/// Maximum number of bytes of a response. A longer response is skipped, and its call fails.
 pub const RESPONSE_BYTES_MAX: usize = 16 << 20;
-/// Number of bytes of a response that is too long which are read to find its header.
+/// Number of bytes that are read of a response above the maximum, to find its header.
 pub(super) const HEADER_BYTES_MAX: usize = 4096;
-/// "HBas", version 0, and 80: no SASL.
+/// First bytes of a connection: "HBas", version 0, and 80, which means that SASL is not used.
 const PREAMBLE: [u8; 6] = *b"HBas\0\x50";
 /// Maximum number of characters of an exception's text.
 const EXCEPTION_CHARS_MAX: usize = 300;
 
-/// Description of an invalid frame or message.
+/// Description of what is wrong in a frame or message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server's answer is wrong: {0}")]
 pub struct Malformed(pub &'static str);
 
-/// Exception that a server answered.
+/// Exception with which a server answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exception {
-    /// Java class, with its package.
+    /// Name of the Java class, with its package.
     pub class: String,
-    /// First line of its text.
+    /// First line of the exception's text.
     pub message: String,
     /// True if the same call would fail again.
     pub do_not_retry: bool,
-    /// Address of the region now, `host:port`, if the exception contains it.
+    /// Present address of the region, `host:port`, if the exception contains it.
     pub moved_to: Option<String>,
 }
 
 impl Exception {
-    /// Returns the class without its package.
+    /// Returns the name of the class without its package.
     pub fn name(&self) -> &str {
         let last = self.class.rsplit('.').next().unwrap_or_default();
         last.rsplit('$').next().unwrap_or_default()
     }
 
-    /// Returns an exception of this class with this text.
+    /// Creates an exception of this class with this text.
     pub(super) fn new(class: &str, said: &str) -> Self {
         let line = said.lines().next().unwrap_or_default();
         Self {
@@ -59,16 +60,16 @@ impl std::fmt::Display for Exception {
     }
 }
 
-/// A response.
+/// A response of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// Number of the call; `None`, or all ones, if the response concerns the whole connection.
     pub call_id: Option<u32>,
-    /// Message, or exception.
+    /// Message of the answer, or the exception.
     pub outcome: Result<Bytes, Exception>,
 }
 
-/// Returns the bytes that open a connection to a service of a server.
+/// Returns the bytes with which a client opens a connection to a service.
 pub(super) fn opening(service: &str) -> Vec<u8> {
     let header = ConnectionHeader {
         user_info: Some(UserInformation {
@@ -98,7 +99,7 @@ pub(super) fn request(call_id: u32, method: &str, timeout_ms: u32, message: &imp
     bytes
 }
 
-/// Removes a length-delimited message from the front of the frame.
+/// Removes a message, which is preceded by its length, from the front of the frame.
 fn delimited(frame: &mut Bytes) -> Result<Bytes, Malformed> {
     let length =
         prost::decode_length_delimiter(&mut *frame).map_err(|_| Malformed("a length cannot be decoded"))?;
@@ -116,11 +117,11 @@ fn header(frame: &mut Bytes) -> Result<ResponseHeader, Malformed> {
 /// Parses a frame without its length field.
 ///
 /// # Errors
-/// [`Malformed`] if it is not a valid response.
+/// [`Malformed`] if the frame is not a valid response.
 pub fn parse(mut frame: Bytes) -> Result<Response, Malformed> {
     let header = header(&mut frame)?;
     if header.cell_block_meta.and_then(|meta| meta.length).unwrap_or(0) > 0 {
-        return Err(Malformed("a cell block follows, which was not requested"));
+        return Err(Malformed("a cell block follows, although none was requested"));
     }
     if let Some(thrown) = header.exception {
         let class = thrown.exception_class_name.unwrap_or_default();
@@ -147,7 +148,7 @@ pub fn parse(mut frame: Bytes) -> Result<Response, Malformed> {
     })
 }
 
-/// Returns the number of the call that a frame with this beginning answers.
+/// Returns the number of the call that a frame answers, from the frame's first bytes.
 pub(super) fn call_of(mut beginning: Bytes) -> Result<u32, Malformed> {
     let header = header(&mut beginning)?;
     header.call_id.ok_or(Malformed("the frame has no call number"))
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_read_as_it_is_written() {
+    fn a_written_response_is_parsed_unchanged() {
         let header = ResponseHeader {
             call_id: Some(7),
             ..ResponseHeader::default()
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_says_where_the_region_is_now() {
+    fn an_exception_contains_the_new_address_of_the_region() {
         let thrown = ExceptionResponse {
             exception_class_name: Some("org.apache.hadoop.hbase.exceptions.RegionMovedException".into()),
             stack_trace: Some("Region moved\n\tat somewhere".into()),
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_as_long_as_it_says() {
+    fn the_length_field_of_a_call_equals_its_length() {
         let bytes = request(3, "Get", 1000, &Nothing {});
         assert_eq!(bytes[..4], (bytes.len() as u32 - 4).to_be_bytes());
         let opening = opening("ClientService");

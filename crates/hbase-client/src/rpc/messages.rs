@@ -1,24 +1,24 @@
-//! The messages of HBase 2.6 that the client uses, with the field numbers of RPC.proto, Client.proto, HBase.proto,
+//! The messages of HBase 2.6 that the client uses. The field numbers are those of RPC.proto, Client.proto, HBase.proto,
 //! Cell.proto, Comparator.proto, Registry.proto and Master.proto. Required fields of answers are optional here, so that
-//! a missing field is noticed.
+//! the client notices a missing field.
 
 use bytes::Bytes;
 use prost::Message;
 
-/// RegionSpecifierType.REGION_NAME.
+/// Value of RegionSpecifierType.REGION_NAME.
 pub(super) const REGION_NAME: i32 = 1;
-/// CompareType.EQUAL.
+/// Value of CompareType.EQUAL.
 pub(super) const EQUAL: i32 = 2;
-/// CellType.PUT, the only type that readers get.
+/// Value of CellType.PUT, the only type of cells that readers get.
 pub(super) const CELL_PUT: i32 = 4;
-/// Scan.ReadType.PREAD, for short scans.
+/// Value of Scan.ReadType.PREAD, which is for short scans.
 pub(super) const PREAD: i32 = 2;
-/// MutationType.
+/// Values of MutationType.
 pub(super) const APPEND: i32 = 0;
 pub(super) const INCREMENT: i32 = 1;
 pub(super) const PUT: i32 = 2;
 pub(super) const DELETE: i32 = 3;
-/// DeleteType: all versions of a column.
+/// Value of DeleteType that deletes all versions of a column.
 pub(super) const DELETE_MULTIPLE_VERSIONS: i32 = 1;
 
 // ---- RPC.proto ----
@@ -45,7 +45,7 @@ pub(super) struct RequestHeader {
     pub(super) method_name: Option<String>,
     #[prost(bool, optional, tag = "4")]
     pub(super) request_param: Option<bool>,
-    /// Milliseconds.
+    /// Time limit of the call, in milliseconds.
     #[prost(uint32, optional, tag = "7")]
     pub(super) timeout: Option<u32>,
 }
@@ -362,7 +362,7 @@ pub(super) struct ScanResponse {
 
 // ---- Registry.proto, Master.proto ----
 
-/// GetMetaRegionLocationsRequest and GetActiveMasterRequest.
+/// Content of GetMetaRegionLocationsRequest and GetActiveMasterRequest, which have no fields.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Nothing {}
 

@@ -1,14 +1,14 @@
-//! One connection to each region server. A connection that has died is opened again, with growing pauses after
-//! failures.
+//! Pool of one connection to each region server. If a connection has died, the next call opens it again; after failed
+//! attempts, the pauses between attempts grow.
 
 use super::connection::{Connection, Failure};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// RPC service of region servers.
+/// Name of the region servers' RPC service.
 const SERVICE: &str = "ClientService";
-/// Pause after the first failed attempt to connect, and the maximum pause.
+/// Pause after the first failed attempt to connect, and maximum pause.
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -17,7 +17,7 @@ struct Server {
     connection: Option<Arc<Connection>>,
     /// Number of consecutive failed attempts to connect.
     failures: u32,
-    /// Time before which no further attempt is made.
+    /// Time before which no further attempt to connect is made.
     not_before: Option<Instant>,
 }
 
@@ -27,13 +27,13 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Returns the connection to `server` (`host:port`), and opens one if necessary. Opening takes at most `timeout`.
+    /// Returns the connection to `server` (`host:port`). If there is none, opens it, which takes at most `timeout`.
     pub(super) fn connection(&self, server: &str, timeout: Duration) -> Result<Arc<Connection>, Failure> {
         let entry = {
             let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(servers.entry(server.to_owned()).or_default())
         };
-        // The lock is held while connecting, so that one thread connects for all.
+        // The lock is held while the thread connects, so that only one thread connects to a server.
         let mut entry = entry.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(connection) = entry.connection.as_ref().filter(|open| open.is_alive()) {
             return Ok(Arc::clone(connection));

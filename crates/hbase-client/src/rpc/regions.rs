@@ -1,36 +1,38 @@
-//! Cache of a table's regions: the rows of each, and the server that holds it.
+//! Cache of a table's regions: the range of rows of each region, and the server that holds it.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A region, as recorded in `hbase:meta`.
+/// A region, as `hbase:meta` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Name, which is also its row key in `hbase:meta`.
+    /// Name of the region, which is also the key of its row in `hbase:meta`.
     pub name: Bytes,
-    /// First row.
+    /// First row of the region.
     pub start: Vec<u8>,
-    /// First row after the region; empty if it extends to the end of the table.
+    /// First row after the region; empty if the region extends to the end of the table.
     pub end: Vec<u8>,
-    /// Address of its server, `host:port`.
+    /// Address of the region's server, `host:port`.
     pub server: String,
-    /// Start time of its server, which distinguishes servers that were started at the same address; 0 if unknown.
+    /// Start time of the region's server (start code). It distinguishes servers that were started at the same address;
+    /// 0 if unknown.
     pub start_code: u64,
 }
 
 /// Criterion for finding a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionLookup<'a> {
-    /// The region that contains this row key.
+    /// Searches for the region that contains this row key.
     Of(&'a [u8]),
-    /// The region with the rows just below this key; `None`: the last region of the table.
+    /// Searches for the region whose rows lie directly before this key; `None`: the last region of the table.
     Below(Option<&'a [u8]>),
 }
 
 impl Region {
-    /// Returns the hash (FNV-1a) of its server's name as HBase writes it. The coprocessor uses the same hash.
+    /// Returns the hash (FNV-1a) of the name of the region's server in HBase's form. The coprocessor uses the same
+    /// hash.
     pub fn server_name_hash(&self) -> u64 {
         let (host, port) = self.server.rsplit_once(':').unwrap_or((&self.server, ""));
         let name = format!("{},{port},{}", host.to_ascii_lowercase(), self.start_code);
@@ -39,7 +41,7 @@ impl Region {
         })
     }
 
-    /// Returns true if the region fulfils the criterion.
+    /// Returns true if the region fulfils the criterion `place`.
     pub fn is_at(&self, place: RegionLookup<'_>) -> bool {
         let ends_behind = |key: &[u8], or_at: bool| {
             self.end.is_empty() || key < &self.end[..] || (or_at && key == &self.end[..])
@@ -52,7 +54,7 @@ impl Region {
     }
 }
 
-/// Regions by their first rows. Entries may be outdated.
+/// Cached regions by their first rows. Entries may be outdated.
 #[derive(Debug, Default)]
 pub(super) struct Regions(RwLock<BTreeMap<Vec<u8>, Arc<Region>>>);
 
@@ -68,7 +70,7 @@ impl Regions {
             .filter(|region| region.is_at(place))
     }
 
-    /// Adds a region, and removes all regions that overlap it.
+    /// Adds a region to the cache, and removes all regions that overlap it.
     pub(super) fn learn(&self, region: &Arc<Region>) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, other| {
@@ -79,7 +81,7 @@ impl Regions {
         known.insert(region.start.clone(), Arc::clone(region));
     }
 
-    /// Removes a region that is outdated.
+    /// Removes a region from the cache, unless its entry was replaced in the meantime.
     pub(super) fn forget(&self, region: &Region) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if known.get(&region.start).is_some_and(|other| **other == *region) {
@@ -87,7 +89,7 @@ impl Regions {
         }
     }
 
-    /// Records that a region is on another server, unless its entry has changed in the meantime.
+    /// Records that a region has moved to the server `server`, unless its entry was replaced in the meantime.
     pub(super) fn moved(&self, region: &Region, server: String) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(other) = known.get_mut(&region.start).filter(|other| ***other == *region) {
@@ -99,13 +101,13 @@ impl Regions {
         }
     }
 
-    /// Removes all regions, so that they are looked up again.
+    /// Removes all regions from the cache, so that they are looked up again.
     pub(super) fn forget_all(&self) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known.clear();
     }
 
-    /// Removes the regions of a server that does not respond, so that they are looked up again.
+    /// Removes the regions of a server that does not respond from the cache, so that they are looked up again.
     pub(super) fn forget_server(&self, server: &str) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, region| region.server != server);
@@ -126,9 +128,9 @@ mod tests {
         })
     }
 
-    /// The expected value was computed with Python for `node-7.example,16020,1700000000000`.
+    /// The expected hash was computed with Python for `node-7.example,16020,1700000000000`.
     #[test]
-    fn a_server_is_called_as_hbase_calls_it() {
+    fn the_server_name_hash_is_that_of_the_form_of_hbase() {
         let region = Region {
             start_code: 1_700_000_000_000,
             ..(*region("", "", "Node-7.example:16020")).clone()
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_found_in_its_region_and_below_it() {
+    fn a_region_is_found_by_its_rows_and_by_the_key_after_it() {
         let regions = Regions::default();
         let (first, last) = (region("", "m", "a"), region("m", "", "b"));
         regions.learn(&first);
@@ -169,7 +171,7 @@ mod tests {
         regions.learn(&region("", "m", "a"));
         assert_eq!(regions.find(RegionLookup::Of(b"z")).as_ref(), Some(&daughter));
         regions.moved(&daughter, "c".into());
-        // An outdated entry changes nothing.
+        // An entry that was replaced in the meantime is neither changed nor removed.
         regions.moved(&daughter, "d".into());
         regions.forget(&daughter);
         assert_eq!(regions.find(RegionLookup::Of(b"z")).unwrap().server, "c");

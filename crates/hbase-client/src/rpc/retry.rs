@@ -1,15 +1,15 @@
-//! Retry policy: classifies failed calls, and determines the pauses between attempts.
+//! Rules for repeating calls: classes of failures, and pauses between attempts.
 
 use super::connection::Failure;
 use std::time::{Duration, Instant};
 
-/// Maximum number of attempts of one action, in addition to its deadline.
+/// Maximum number of attempts of one action. The action also ends at its deadline.
 pub(super) const TRIES_MAX: u32 = 24;
-/// Pause before the second repetition, and the maximum pause. The first repetition follows at once.
+/// Pause before the second repetition, and maximum pause. The first repetition follows without a pause.
 const PAUSE: Duration = Duration::from_millis(4);
 const PAUSE_MAX: Duration = Duration::from_millis(400);
 
-/// Exceptions of a server that does not hold the region (any more). Nothing was executed.
+/// Names of exceptions of a server that does not hold the region any more. The call was not executed.
 const REGION_MOVED_EXCEPTIONS: [&str; 8] = [
     "NotServingRegionException",
     "RegionMovedException",
@@ -20,14 +20,14 @@ const REGION_MOVED_EXCEPTIONS: [&str; 8] = [
     "ServerNotRunningYetException",
     "PleaseHoldException",
 ];
-/// Exceptions of an overloaded server. Nothing was executed.
+/// Names of exceptions of an overloaded server. The call was not executed.
 const OVERLOADED_EXCEPTIONS: [&str; 4] = [
     "RegionTooBusyException",
     "CallQueueTooBigException",
     "CallDroppedException",
     "RpcThrottlingException",
 ];
-/// Exceptions about a scanner that does not exist any more.
+/// Names of exceptions which say that a scanner does not exist any more.
 const UNKNOWN_SCANNER_EXCEPTIONS: [&str; 5] = [
     "UnknownScannerException",
     "OutOfOrderScannerNextException",
@@ -35,21 +35,21 @@ const UNKNOWN_SCANNER_EXCEPTIONS: [&str; 5] = [
     "LeaseException",
     "LeaseStillHeldException",
 ];
-/// Exception that forbids a repetition but does not say if the call was executed.
+/// Name of the exception that forbids a repetition but does not say whether the call was executed.
 const CONFLICT_EXCEPTION: &str = "OperationConflictException";
 
-/// State after a failed call.
+/// Class of a failed call: whether it was executed, and whether it can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing was executed; the region must be looked up again.
+    /// The call was not executed; the region must be looked up again.
     Elsewhere,
-    /// Nothing was executed; the server is overloaded.
+    /// The call was not executed; the server is overloaded.
     Busy,
-    /// The call may have been executed. It may be repeated if that does no harm.
+    /// The call may have been executed. It can be repeated if a second execution does no harm.
     Open,
-    /// The call may have been executed, and a repetition does not help.
+    /// The call may have been executed, and a repetition would not help.
     OpenForGood,
-    /// Nothing was executed, and a repetition would fail too.
+    /// The call was not executed, and a repetition would fail, too.
     Refused,
 }
 
@@ -71,13 +71,14 @@ pub(super) fn outcome(failure: &Failure) -> Outcome {
     }
 }
 
-/// Waits before attempt number `tries`, counted from 0. Returns false if there is no time for it.
+/// Waits before attempt number `tries`, counted from 0. Returns false if the deadline comes before the end of the
+/// pause.
 pub(super) fn pause(tries: u32, deadline: Instant) -> bool {
     if tries < 2 {
         return tries == 0 || Instant::now() < deadline;
     }
     let longest = (PAUSE * 2u32.pow((tries - 2).min(10))).min(PAUSE_MAX);
-    // The random share prevents callers that failed together from repeating at the same time.
+    // A random part of the pause prevents callers that failed at the same time from repeating at the same time.
     let share = getrandom::u32().unwrap_or(u32::MAX);
     let pause = longest / 2 + longest.mul_f64(0.5 * f64::from(share) / f64::from(u32::MAX));
     let left = deadline.saturating_duration_since(Instant::now());

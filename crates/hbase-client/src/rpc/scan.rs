@@ -1,5 +1,5 @@
-//! A scan over all regions that it covers, one after the other: in one call if that is enough, else with a scanner that
-//! stays open as long as its server keeps it. If a scanner is lost, another one is opened after the last row.
+//! Scan of a range, region after region. A region is read with one call if that is enough, otherwise with a scanner
+//! that its server keeps open. If the server loses the scanner, a new one is opened after the last row that was read.
 
 use super::catalog::wrong;
 use super::connection::Failure;
@@ -10,18 +10,19 @@ use crate::{ColumnName, FoundCell, ScanRange, TableError};
 use calls::{ScanPart, ScanPiece};
 use std::sync::Arc;
 
-/// Maximum number of rows of one call.
+/// Maximum number of rows that one call reads.
 const ROWS_MAX: usize = 1000;
 
-/// A scanner that was left open.
+/// A scanner that its server has left open.
 struct OpenScanner {
     region: Arc<Region>,
     id: u64,
-    /// Number of calls made with it so far.
+    /// Number of calls that were made with the scanner so far.
     calls: u64,
 }
 
-/// Returns the cells of the rows of `range`. Calls `answered` for each region that returned rows, or that has none.
+/// Returns the cells of the rows of `range`. Calls `answered` for each region that has returned rows, or has none in
+/// the range.
 pub(super) fn all(
     hbase: &HBase,
     range: &ScanRange,
@@ -49,7 +50,7 @@ pub(super) fn all(
                 left.high = Some(last);
                 false
             }
-            // The region has no more rows: the scan continues where the region ends.
+            // The region has no more rows in the range, so the scan continues at the region's end.
             (_, _, false) => {
                 left.low = region.end.clone();
                 region.end.is_empty()
@@ -69,7 +70,7 @@ pub(super) fn all(
     Ok(cells)
 }
 
-/// Returns a piece with at least one row, or the last piece of its region.
+/// Asks the region until it returns at least one row or has no more rows, and returns that piece.
 fn ask(
     call: &RegionCall<'_>,
     message: &ScanRequest,
@@ -86,7 +87,7 @@ fn ask(
     }
 }
 
-/// Returns the next piece, and its region.
+/// Returns the next piece of the scan, and the region that it comes from.
 fn next(
     hbase: &HBase,
     part: &ScanPart,
@@ -100,7 +101,7 @@ fn next(
             let message = calls::scan_on(scanner.id, part.rows, scanner.calls);
             ask(asked, &message, part, columns)
         };
-        // After any failure, a new scanner is opened below.
+        // After any failure, the code below opens a new scanner.
         if let Ok(piece) = hbase.once(&scanner.region, deadline, &mut call) {
             let region = Arc::clone(&scanner.region);
             *open = piece.more.then_some(OpenScanner {
@@ -129,10 +130,10 @@ fn next(
     Ok((piece, region))
 }
 
-/// Closes a scanner. If that fails, its server closes it after its own timeout.
+/// Closes a scanner. If the call fails, the server closes the scanner after its own timeout.
 fn close(hbase: &HBase, open: &OpenScanner) {
     let mut call = |asked: &RegionCall<'_>| asked.call("Scan", &calls::scan_on(open.id, 0, 0));
     if let Err(failure) = hbase.once(&open.region, hbase.deadline(), &mut call) {
-        tracing::debug!(%failure, "a scanner could not be closed; its server will close it");
+        tracing::debug!(%failure, "cannot close a scanner; its server closes it after a timeout");
     }
 }

@@ -1,4 +1,4 @@
-//! The client against a server with faults, one fault at a time.
+//! Tests of the client with a simulated server that makes one fault at a time.
 
 use super::fake::{self, Act, State, cell, row};
 use super::frame::RESPONSE_BYTES_MAX;
@@ -7,7 +7,7 @@ use super::*;
 use prost::Message;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Timeout of an action. One call may take half of it.
+/// Time limit of an action. One call may take half of it.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 fn column() -> ColumnName {
@@ -39,7 +39,7 @@ fn increment(hbase: &HBase, key: &[u8]) -> Result<Vec<u8>, TableError> {
     }
 }
 
-/// Returns a script that applies `act` to the first call of `method`, and answers all others.
+/// Returns a script that applies `act` to the first call of `method`, and answers all other calls.
 fn first(method: &'static str, act: Act) -> impl Fn(&str, usize) -> Act + Send + Sync {
     move |asked, nth| match (asked == method, nth) {
         (true, 0) => act.clone(),
@@ -48,7 +48,7 @@ fn first(method: &'static str, act: Act) -> impl Fn(&str, usize) -> Act + Send +
 }
 
 #[test]
-fn calls_of_many_threads_share_a_connection_and_are_told_apart() {
+fn calls_of_many_threads_share_a_connection_and_get_their_own_answers() {
     const CALLERS: u8 = 16;
     let fake = fake::start(|_, _| Act::Answer);
     let hbase = open(&fake);
@@ -157,14 +157,14 @@ fn an_answer_of_another_server_is_not_used() {
     let owner = hbase.owner(b"a").expect("a region");
     let (_, is_from_owner) = hbase.scan_from_owner(&owner, &range, &[column()]).unwrap();
     assert!(!is_from_owner);
-    // The exception does not contain the name of the new server; `hbase:meta` does.
+    // The exception does not contain the name of the new server, so the client reads it from `hbase:meta`.
     let moved = hbase.owner(b"a").expect("a region");
     assert_ne!(moved.server, owner.server);
     let looks = here.count("Meta");
     hbase.forget_owner();
     assert_eq!(hbase.owner(b"a"), Some(owner.clone()));
     assert_eq!(here.count("Meta"), looks + 1);
-    // Regions are not looked up each time.
+    // A second call within a second does not look the regions up again.
     hbase.forget_owner();
     assert_eq!(hbase.owner(b"a"), Some(owner.clone()));
     assert_eq!(here.count("Meta"), looks + 1);
@@ -174,7 +174,7 @@ fn an_answer_of_another_server_is_not_used() {
 }
 
 #[test]
-fn a_region_that_moved_is_followed_to_where_it_is() {
+fn a_call_follows_a_region_that_moved() {
     let there = fake::start(|_, _| Act::Answer);
     there
         .rows
@@ -222,7 +222,7 @@ fn a_malformed_frame_closes_the_connection_and_gives_no_wrong_answer() {
         assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())), "{lie:?}");
         assert_eq!(fake.count("connect ClientService"), 2, "{lie:?}");
     }
-    // An answer that arrives twice is an answer to no call.
+    // The second copy of an answer belongs to no call, so the connection is closed.
     let fake = fake::start(first("Get", Act::Twice));
     let hbase = open(&fake);
     assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
@@ -231,7 +231,7 @@ fn a_malformed_frame_closes_the_connection_and_gives_no_wrong_answer() {
 }
 
 #[test]
-fn an_answer_to_something_else_is_an_error() {
+fn an_answer_that_does_not_match_its_request_is_an_error() {
     let named = |family: &'static [u8], qualifier: &'static [u8]| super::messages::Cell {
         family: Some(family.into()),
         qualifier: Some(qualifier.into()),
@@ -330,7 +330,7 @@ fn an_answer_that_is_too_long_fails_its_call_alone() {
 }
 
 #[test]
-fn a_change_without_an_answer_is_told_as_such_and_not_made_again() {
+fn a_change_without_an_answer_is_reported_as_unknown_and_not_repeated() {
     for act in [Act::Silence, Act::DoAndClose, Act::Raw(vec![0, 0])] {
         let fake = fake::start(first("Mutate", act.clone()));
         let hbase = open(&fake);
@@ -339,7 +339,7 @@ fn a_change_without_an_answer_is_told_as_such_and_not_made_again() {
         assert!(matches!(error, TableError::Unknown(_)), "{act:?}: {error:?}");
         assert!(began.elapsed() < TIMEOUT);
         assert_eq!(fake.count("Mutate"), 1, "{act:?}");
-        // A server that did not respond gets a new connection.
+        // The server did not respond, so the client opens a new connection to it.
         assert_eq!(put(&hbase, b"a", b"2"), Ok(ChangeOutcome::Done));
         assert_eq!(get(&hbase, b"a"), Ok(Some(b"2".to_vec())));
         assert_eq!(fake.count("connect ClientService"), 2, "{act:?}");
@@ -353,7 +353,7 @@ fn a_change_without_an_answer_is_told_as_such_and_not_made_again() {
 }
 
 #[test]
-fn an_increment_is_tried_again_by_its_nonce_and_counts_once() {
+fn an_increment_without_an_answer_is_repeated_and_counts_once() {
     for act in [Act::Silence, Act::DoAndClose] {
         let fake = fake::start(first("Mutate", act));
         fake.rows.lock().unwrap().clear();
@@ -371,7 +371,7 @@ fn an_increment_is_not_repeated_on_another_server() {
     fake.rows.lock().unwrap().clear();
     let hbase = open(&fake);
     assert_eq!(get(&hbase, b"n"), Ok(None));
-    // The same address after a restart of the server.
+    // The server was restarted at the same address, so its start code has changed.
     fake.placed.lock().unwrap()[0].3 = 2;
     assert!(matches!(increment(&hbase, b"n"), Err(TableError::Unknown(_))));
     assert_eq!(fake.count("Mutate"), 1);
@@ -388,8 +388,8 @@ fn a_late_answer_is_discarded() {
             assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
             is_answered.store(true, Relaxed);
         });
-        // Puts keep the connection from being considered dead. The late answer arrives before that of the second
-        // attempt.
+        // Puts in the meantime show that the server responds, so the connection stays open. The late answer arrives
+        // before the answer to the second attempt.
         while !is_answered.load(Relaxed) {
             assert_eq!(put(&hbase, b"z", b"1"), Ok(ChangeOutcome::Done));
         }
@@ -415,7 +415,7 @@ fn a_lost_server_is_reported_and_found_again() {
     assert!(began.elapsed() < 3 * TIMEOUT);
     fake.placed.lock().unwrap()[0].2 = fake.address.clone();
     assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
-    // The server restarts: its connections are closed and opened again.
+    // The server restarts: it closes its connections, and the client opens a new one.
     fake.now(first("Get", Act::Raw(Vec::new())));
     assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
     assert_eq!(fake.count("connect ClientService"), 1);
@@ -433,7 +433,7 @@ fn a_server_that_requires_authentication_is_refused_with_a_reason() {
 }
 
 #[test]
-fn the_next_server_is_asked_where_one_is_gone() {
+fn the_next_server_is_asked_if_one_does_not_answer() {
     let fake = fake::start(|_, _| Act::Answer);
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = gone.local_addr().unwrap().to_string();
@@ -453,7 +453,7 @@ fn malformed_rows_of_meta_are_refused() {
     };
     let fake = fake::start(|_, _| Act::Answer);
     let address = fake.address.clone();
-    // The parent of a split region is skipped.
+    // The client skips the parent of a split region.
     let parent = fake::meta_row("", "", &address, 9, true);
     let daughter = fake::meta_row("", "m", &address, 8, false);
     let hbase = open(&fake);
@@ -463,7 +463,7 @@ fn malformed_rows_of_meta_are_refused() {
     ));
     assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
     assert_eq!((fake.count("Meta"), fake.count("Get")), (1, 1));
-    // If the result is a region that does not contain the row, or a gap, it is requested again.
+    // If `hbase:meta` returns no region, or one that does not contain the row, the client asks again.
     let elsewhere = fake::meta_row("n", "o", &address, 7, false);
     for rows in [vec![], vec![parent], vec![elsewhere]] {
         let hbase = open(&fake);

@@ -1,41 +1,41 @@
-//! Values of Thrift's binary protocol, as far as `hbase.thrift` needs them: structs of numbered fields.
+//! Values of Thrift's binary protocol, restricted to the types that `hbase.thrift` uses.
 
 use thrift::protocol::{
     TFieldIdentifier, TInputProtocol, TListIdentifier, TOutputProtocol, TStructIdentifier, TType,
 };
 use thrift::{Error, ProtocolError, ProtocolErrorKind};
 
-/// Maximum nesting of structs.
+/// Maximum depth to which structs may be nested.
 const DEPTH_MAX: usize = 16;
-/// Maximum number of elements of one list.
+/// Maximum number of elements of a list.
 const LIST_MAX: i32 = 1_000_000;
 
-/// A value.
+/// A value of Thrift's binary protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// `bool`.
+    /// A value of Thrift's type `bool`.
     Bool(bool),
-    /// `i32`, and enums.
+    /// A value of Thrift's type `i32`, or of an enum.
     I32(i32),
-    /// `i64`.
+    /// A value of Thrift's type `i64`.
     I64(i64),
-    /// `binary` and `string`.
+    /// A value of Thrift's types `binary` and `string`.
     Bytes(Vec<u8>),
     /// A list of values of the same type.
     List(Vec<Value>),
-    /// The fields of a struct that are set, by number.
+    /// A struct: the fields that are set, each with its number.
     Struct(Vec<(i16, Value)>),
     /// A value of a type that this client does not use.
     Other,
 }
 
 impl Value {
-    /// Returns bytes as a value.
+    /// Creates a value from bytes.
     pub fn bytes(bytes: &[u8]) -> Self {
         Self::Bytes(bytes.to_vec())
     }
 
-    /// Returns field `id` of a struct.
+    /// Returns field `id` of a struct, if the value is a struct and the field is set.
     pub fn field(&self, id: i16) -> Option<&Value> {
         match self {
             Self::Struct(fields) => fields.iter().find(|(of, _)| *of == id).map(|(_, value)| value),
@@ -43,7 +43,7 @@ impl Value {
         }
     }
 
-    /// Returns the bytes in field `id`, or no bytes if it is not set.
+    /// Returns the bytes in field `id`; empty if the field is not set.
     pub fn bytes_of(&self, id: i16) -> &[u8] {
         match self.field(id) {
             Some(Self::Bytes(bytes)) => bytes,
@@ -51,7 +51,7 @@ impl Value {
         }
     }
 
-    /// Returns the list in field `id`, or an empty one if it is not set.
+    /// Returns the list in field `id`; empty if the field is not set.
     pub fn list_of(&self, id: i16) -> &[Value] {
         match self.field(id) {
             Some(Self::List(list)) => list,
@@ -73,7 +73,7 @@ impl Value {
     /// Writes the value.
     ///
     /// # Errors
-    /// An error of the connection.
+    /// Returns an error of the connection.
     pub fn write(&self, out: &mut dyn TOutputProtocol) -> thrift::Result<()> {
         match self {
             Self::Bool(value) => out.write_bool(*value),
@@ -94,7 +94,8 @@ impl Value {
     /// Reads a struct.
     ///
     /// # Errors
-    /// An error of the connection, or a struct that is nested too deeply or has a list that is too long.
+    /// Returns an error of the connection, or an error for a struct that is nested too deeply or has a list that is too
+    /// long.
     pub fn read_struct(input: &mut dyn TInputProtocol) -> thrift::Result<Self> {
         read(input, TType::Struct, DEPTH_MAX)
     }
@@ -129,7 +130,7 @@ fn read(input: &mut dyn TInputProtocol, kind: TType, depth: usize) -> thrift::Re
             if !(0..=LIST_MAX).contains(&list.size) {
                 return Err(refused("a list is too long"));
             }
-            // No capacity is reserved for elements that were only announced.
+            // Memory is not reserved in advance, because the announced length of the list may be wrong.
             let mut values = Vec::new();
             for _ in 0..list.size {
                 values.push(read(input, list.element_type, depth - 1)?);

@@ -1,14 +1,14 @@
-//! Arguments and results of calls, with the field numbers of `hbase.thrift`.
+//! Arguments and results of the gateway's calls, with the field numbers of `hbase.thrift`.
 
 use super::value::Value;
 use crate::{Cell, ColumnName, FoundCell, ROW_BYTES_MAX, ScanRange};
 
-/// Maximum number of rows of one call.
+/// Maximum number of rows that one call reads.
 const ROWS_MAX: usize = 10_000;
-/// `TDeleteType.DELETE_COLUMNS`: deletes all versions.
+/// Value of `TDeleteType.DELETE_COLUMNS`, which deletes all versions of a column.
 const DELETE_COLUMNS: i32 = 1;
 
-/// Fields of TColumn, which also begin TColumnValue and TColumnIncrement.
+/// Returns the fields of a TColumn. TColumnValue and TColumnIncrement begin with the same fields.
 fn name(column: &ColumnName) -> Vec<(i16, Value)> {
     let (family, qualifier) = column.split();
     vec![(1, Value::bytes(family)), (2, Value::bytes(qualifier))]
@@ -18,60 +18,60 @@ fn names(columns: &[ColumnName]) -> Value {
     Value::List(columns.iter().map(|column| Value::Struct(name(column))).collect())
 }
 
-/// Returns a list of one TColumnValue or TColumnIncrement.
+/// Returns a list that has one TColumnValue or TColumnIncrement.
 fn one(column: &ColumnName, third: Value) -> Value {
     let mut fields = name(column);
     fields.push((3, third));
     Value::List(vec![Value::Struct(fields)])
 }
 
-/// Returns the arguments of a call that has a table, and a struct about one row.
+/// Returns the arguments of a call that take a table's name and a struct about one row.
 fn of_row(table: &[u8], key: &[u8], mut fields: Vec<(i16, Value)>) -> Value {
     fields.insert(0, (1, Value::bytes(key)));
     Value::Struct(vec![(1, Value::bytes(table)), (2, Value::Struct(fields))])
 }
 
-/// Arguments of `getTableDescriptor`.
+/// Returns the arguments of `getTableDescriptor`.
 pub(super) fn table_name(table: &[u8]) -> Value {
     let mut parts = table.splitn(2, |byte| *byte == b':');
     let (first, second) = (parts.next().unwrap_or_default(), parts.next());
     let name = match second {
-        // `namespace:table`.
+        // The name has the form `namespace:table`.
         Some(second) => vec![(1, Value::bytes(first)), (2, Value::bytes(second))],
         None => vec![(2, Value::bytes(first))],
     };
     Value::Struct(vec![(1, Value::Struct(name))])
 }
 
-/// Arguments of `get`.
+/// Returns the arguments of `get`.
 pub(super) fn get(table: &[u8], key: &[u8], columns: &[ColumnName]) -> Value {
     of_row(table, key, vec![(2, names(columns))])
 }
 
-/// Arguments of `put`.
+/// Returns the arguments of `put`.
 pub(super) fn put(table: &[u8], key: &[u8], column: &ColumnName, value: &[u8]) -> Value {
     of_row(table, key, vec![(2, one(column, Value::bytes(value)))])
 }
 
-/// Arguments of `deleteSingle`.
+/// Returns the arguments of `deleteSingle`.
 pub(super) fn delete(table: &[u8], key: &[u8], column: &ColumnName) -> Value {
     let columns = names(std::slice::from_ref(column));
     of_row(table, key, vec![(2, columns), (4, Value::I32(DELETE_COLUMNS))])
 }
 
-/// Arguments of `increment`.
+/// Returns the arguments of `increment`.
 pub(super) fn increment(table: &[u8], key: &[u8], column: &ColumnName, by: i64) -> Value {
     let columns = one(column, Value::I64(by));
     of_row(table, key, vec![(2, columns), (7, Value::Bool(true))])
 }
 
-/// Arguments of `append`.
+/// Returns the arguments of `append`.
 pub(super) fn append(table: &[u8], key: &[u8], column: &ColumnName, tail: &[u8]) -> Value {
     let columns = one(column, Value::bytes(tail));
     of_row(table, key, vec![(2, columns), (6, Value::Bool(true))])
 }
 
-/// Arguments of `checkAndPut`.
+/// Returns the arguments of `checkAndPut`.
 pub(super) fn check_and_put(
     table: &[u8],
     key: &[u8],
@@ -92,9 +92,9 @@ pub(super) fn check_and_put(
     Value::Struct(fields)
 }
 
-/// Returns the arguments of `getScannerResults`, or `None` if no row lies in the range. In a reverse scan, HBase's
-/// start row is inclusive and its stop row is exclusive. Here `high` is exclusive and `low` is inclusive, so each is
-/// replaced by the key just before it.
+/// Returns the arguments of `getScannerResults`; `None` if the range contains no row. In a reverse scan, HBase's start
+/// row is inclusive and its stop row is exclusive. But `high` is exclusive and `low` is inclusive, so each bound is
+/// replaced by the key directly before it.
 pub(super) fn scan(table: &[u8], range: &ScanRange, columns: &[ColumnName]) -> Option<Value> {
     let (start, stop) = match (&range.high, range.reverse) {
         (high, false) => (range.low.clone(), high.clone().unwrap_or_default()),
@@ -115,8 +115,8 @@ pub(super) fn scan(table: &[u8], range: &ScanRange, columns: &[ColumnName]) -> O
     (!is_below_all).then_some(Value::Struct(fields))
 }
 
-/// Returns a key below `key` such that no row of at most [`ROW_BYTES_MAX`] bytes lies between the two. Returns the
-/// first key for itself.
+/// Returns a key before `key` such that no row of at most [`ROW_BYTES_MAX`] bytes lies between the two. For the first
+/// key, returns the first key itself.
 fn before(key: &[u8]) -> Vec<u8> {
     match key.split_last() {
         None => Vec::new(),
@@ -129,7 +129,7 @@ fn before(key: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns the cells of a TResult, in the order of the requested columns.
+/// Returns the cells in a TResult, in the order of the requested columns.
 pub(super) fn cells(result: &Value, columns: &[ColumnName]) -> Vec<FoundCell> {
     let key = result.bytes_of(1);
     let cell = |(column, name): (usize, &ColumnName)| {
@@ -153,7 +153,7 @@ pub(super) fn cells(result: &Value, columns: &[ColumnName]) -> Vec<FoundCell> {
     columns.iter().enumerate().filter_map(cell).collect()
 }
 
-/// Returns the column families of a TTableDescriptor, and the lifetimes of their cells in seconds if they are set.
+/// Returns the column families in a TTableDescriptor, each with the lifetime of its cells in seconds if it is set.
 pub(super) fn families(descriptor: &Value) -> Vec<(Vec<u8>, Option<i32>)> {
     let family = |family: &Value| {
         let life_s = match family.field(13) {
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_lies_between_a_key_and_the_one_before_it() {
+    fn no_key_lies_between_a_key_and_the_key_before_it() {
         assert_eq!(before(b""), b"");
         assert_eq!(before(b"a\0"), b"a");
         let below = before(b"b");

@@ -1,4 +1,4 @@
-//! Client of the paper's service.
+//! Client of the paper's gRPC service.
 
 use super::CODE_HEADER;
 use super::messages::{
@@ -13,7 +13,7 @@ use lineside_hybrid::{Code, Malformed};
 use lineside_util::hex::to_hex;
 use prost::Message;
 
-/// Signs and sends requests as the paper's client does.
+/// Client that signs requests as the paper's own client does, and sends them.
 pub struct Client {
     connection: Connection,
     secret: SecretKey,
@@ -21,10 +21,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to `HOST:PORT`.
+    /// Connects to the server at `HOST:PORT`.
     ///
     /// # Errors
-    /// [`AskError::Connect`]; [`AskError::Malformed`] for a P-256 key, which cannot sign these requests.
+    /// [`AskError::Connect`]. [`AskError::Malformed`] for a P-256 key, because these requests need a secp256k1 key.
     pub async fn connect(
         endpoint: &str,
         tls: Option<&ClientTls>,
@@ -34,7 +34,9 @@ impl Client {
             SecretKey::Secp256k1(_) => secret.public_key(),
             SecretKey::P256(_) => None,
         };
-        let public = public.ok_or(Malformed("the paper's requests need a secp256k1 key"))?;
+        let public = public.ok_or(Malformed(
+            "the key is not a secp256k1 key, which the paper's requests need",
+        ))?;
         Ok(Client {
             connection: Connection::open(endpoint, tls).await?,
             pubkey: to_hex(&public.to_sec1_uncompressed()),
@@ -58,9 +60,9 @@ impl Client {
     /// Signs a set request.
     ///
     /// # Errors
-    /// [`AskError::Malformed`] for a version above 63 bits.
+    /// [`AskError::Malformed`] if the version is above 2^63 - 2.
     pub fn sign_set(&self, key: &str, value: &str, version: u64) -> Result<SetRequest, AskError> {
-        let too_high = Malformed("a version above the maximum");
+        let too_high = Malformed("the version is above the maximum, 2^63 - 2");
         Ok(SetRequest {
             pubkey: self.pubkey.clone(),
             signature: self.signature(&Body::Set { key, value, version }),
@@ -97,7 +99,7 @@ impl Client {
     /// Sends a signed get request.
     ///
     /// # Errors
-    /// [`AskError`]; [`Code::Unknown`]: the key has no value.
+    /// [`AskError`]. [`Code::Unknown`] means that the key has no value.
     pub async fn get(&self, request: GetRequest) -> Result<GetResponse, AskError> {
         self.call("/controller.Node/Get", request).await
     }
@@ -105,15 +107,15 @@ impl Client {
     /// Sends a signed set request.
     ///
     /// # Errors
-    /// [`AskError`]; [`Code::OldVersion`]: the key's version is above the request's.
+    /// [`AskError`]. [`Code::OldVersion`] means that the key's version is above the request's.
     pub async fn set(&self, request: SetRequest) -> Result<SetResponse, AskError> {
         self.call("/controller.Node/Set", request).await
     }
 
-    /// Returns the block of a key's last write.
+    /// Requests the block of a key's last write.
     ///
     /// # Errors
-    /// [`AskError`]; [`Code::Unknown`]: the key has no value.
+    /// [`AskError`]. [`Code::Unknown`] means that the key has no value.
     pub async fn verify(&self, key: &str) -> Result<VerifyResponse, AskError> {
         let request = VerifyRequest {
             pubkey: self.pubkey.clone(),

@@ -1,4 +1,4 @@
-//! Messages of `proto/paper.proto`.
+//! Messages of `proto/paper.proto` as Rust types.
 
 #![allow(missing_docs, reason = "proto/paper.proto explains every field")]
 

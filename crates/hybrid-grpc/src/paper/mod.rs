@@ -1,5 +1,5 @@
-//! The paper's service, `controller.Node`, with hex strings in and out. It converts between these messages and a
-//! node's requests in the paper's format, which only a database in the paper's mode takes.
+//! The paper's gRPC service, `controller.Node`, in which keys and signatures are hex strings. This module converts its
+//! messages to a node's requests in the paper's format, which only a database in the paper's mode accepts.
 
 mod client;
 pub mod messages;
@@ -8,5 +8,5 @@ mod serve;
 pub use client::Client;
 pub(crate) use serve::PaperService;
 
-/// Header of a gRPC status with the number of the code.
+/// Name of the gRPC response header that contains the number of a refusal's code.
 const CODE_HEADER: &str = "lineside-code";

@@ -1,4 +1,4 @@
-//! Server of the paper's service.
+//! Server of the paper's gRPC service.
 
 use super::CODE_HEADER;
 use super::messages::{
@@ -21,7 +21,7 @@ use tonic::metadata::MetadataValue;
 use tonic::server::{NamedService, UnaryService};
 use tonic::{Code as GrpcCode, Request, Response, Status};
 
-/// Bytes of the code and its name in an answer of a batch, with the tags and lengths before them.
+/// Number of bytes that a code and its name take in an answer of a batch, including their tags and lengths.
 const REFUSED_BYTES: usize = 40;
 
 /// A request message of the paper's service.
@@ -93,7 +93,7 @@ told!(GetResponse, Answer::Cells(cells) => {
     let cell = cells.into_iter().flatten().next().ok_or(Code::Unknown)?;
     let (version, value) = read_cell(&cell.value);
     Ok(GetResponse {
-        // A node takes valid UTF-8 only.
+        // A node stores only valid UTF-8 in this mode, so no byte is replaced.
         value: String::from_utf8_lossy(value).into_owned(),
         version: version as i64,
         ..GetResponse::default()
@@ -110,7 +110,8 @@ told!(VerifyResponse, Answer::Block(header) => Ok(VerifyResponse {
     ..VerifyResponse::default()
 }));
 
-/// Converts an answer that has at most `bytes_max` bytes.
+/// Converts an answer to a message. If the message would have more than `bytes_max` bytes, returns the code
+/// `too_large`.
 fn within<R: AnswerMessage>(answer: Answer, bytes_max: usize) -> Result<R, Code> {
     let mut reply = R::of(answer)?;
     reply.set_code(Code::Done);
@@ -140,7 +141,7 @@ fn status(code: Code) -> Status {
     status
 }
 
-/// Method with one request and one answer.
+/// gRPC method with one request and one answer.
 struct One<Q> {
     service: NodeService,
     asks: PhantomData<fn() -> Q>,
@@ -164,7 +165,7 @@ impl<Q: RequestMessage> UnaryService<Q> for One<Q> {
     }
 }
 
-/// A batch of requests.
+/// Message with a batch of requests.
 trait Batch: Message + Default + 'static {
     type One: RequestMessage;
     type Reply: Message + Default + 'static;
@@ -193,7 +194,7 @@ macro_rules! batch {
 batch!(BatchGetRequest of GetRequest -> BatchGetResponse);
 batch!(BatchSetRequest of SetRequest -> BatchSetResponse);
 
-/// Method with many requests, and an answer to each.
+/// gRPC method with many requests and an answer to each.
 struct Many<B> {
     service: NodeService,
     batch: PhantomData<fn() -> B>,
@@ -230,7 +231,7 @@ impl<B: Batch> UnaryService<B> for Many<B> {
     }
 }
 
-/// The paper's service of a node.
+/// The paper's service, answered by a node.
 #[derive(Clone)]
 pub(crate) struct PaperService(pub NodeService);
 

@@ -27,7 +27,7 @@ impl Beginning {
         })
     }
 
-    /// Takes the next bytes of a snapshot. Returns the chain that continues it when it is complete.
+    /// Takes the next bytes of a snapshot. When the snapshot is complete, returns the chain that continues after it.
     pub fn snapshot(&mut self, chain: &Chain, piece: &[u8]) -> Result<Option<Chain>, SnapshotError> {
         if self.ended || self.base.is_some() {
             return Err(SnapshotError::NotFirst);
@@ -54,7 +54,7 @@ impl Beginning {
     /// Takes an attestation, which must follow the snapshot and precede the first block.
     pub fn attestation(&mut self, attestation: Attestation) -> Result<(), &'static str> {
         if self.ended || self.base.is_none() {
-            return Err("an attestation that does not follow a snapshot");
+            return Err("the ledger has an attestation that does not follow a snapshot");
         }
         self.attestations.push(attestation);
         Ok(())
@@ -81,7 +81,7 @@ impl Beginning {
                 &self.attestations,
                 verifier,
             )
-            .map_err(|error| format!("the attestations of its snapshot: {error}"))?;
+            .map_err(|error| format!("the attestations of the ledger's snapshot: {error}"))?;
             base.by_attestations = true;
         }
         Ok(Some(base))

@@ -5,13 +5,13 @@ use crate::block::HEADER_BYTES;
 use crate::execute::Executed;
 use crate::ledger::StoredBlock;
 
-/// Compares a block with its re-execution. The node has signed the message, so everything made of it must be equal,
-/// byte for byte.
+/// Compares a stored block with the result of executing its message again. The node has signed the message, and
+/// everything else in the block is computed from it, so both blocks must be equal, byte for byte.
 pub(super) fn compare(raw: &Raw, stored: &StoredBlock<'_>, executed: &Executed) -> Result<(), Finding> {
     let number = Some(executed.header.number);
     if let Some(offset) = first_difference(&executed.header.to_bytes(), &stored.header.to_bytes()) {
         let what = match field_at(offset) {
-            // Re-execution reproduces all of the previous block except its message's position in the log.
+            // Re-execution reproduces the whole previous block except for the position of its message in the log.
             "previous hash" => "the previous block's hash, or its position in the log,".to_owned(),
             field => format!("the header's {field}"),
         } + " differs from the re-execution";

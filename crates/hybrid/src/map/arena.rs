@@ -1,9 +1,9 @@
-//! Storage of the map's nodes: numbered slots, of which freed ones are reused first.
+//! Storage of the map's nodes in numbered slots. Freed slots are reused before new ones are added.
 
 use std::ops::{Index, IndexMut};
 
-/// Slots of one kind of node in two columns. A descent of the tree reads links only: 10^6 forks have 8 MB of links,
-/// which caches hold. The 64 MB of hashes are read when hashing, many at once.
+/// Slots for one kind of node, in two columns. A descent of the tree reads only links: 10^6 forks have 8 MB of links,
+/// which CPU caches can hold. The 64 MB of hashes are read when hashing, many at once.
 pub(super) struct Arena<Links, Hashes> {
     links: Column<Links>,
     hashes: Column<Hashes>,
@@ -21,7 +21,7 @@ impl<Links: Copy, Hashes: Copy> Arena<Links, Hashes> {
         }
     }
 
-    /// Adds a node and returns its slot, which is less than the maximum number of nodes that were alive at once.
+    /// Adds a node and returns its slot. Slot numbers stay below the maximum number of nodes that were alive at once.
     pub(super) fn add(&mut self, links: Links, hashes: Hashes) -> u32 {
         if let Some(index) = self.free.pop() {
             self.links[index] = links;
@@ -39,7 +39,7 @@ impl<Links: Copy, Hashes: Copy> Arena<Links, Hashes> {
         index as u32
     }
 
-    /// Frees the slot; nothing may refer to it any more.
+    /// Frees the slot. No node may refer to the slot any more.
     pub(super) fn free(&mut self, index: u32) {
         self.free.push(index);
     }
@@ -65,17 +65,17 @@ impl<Links: Copy, Hashes: Copy> Arena<Links, Hashes> {
         self.count - self.free.len()
     }
 
-    /// Bytes of all slots, freed ones included. The rest of the last chunk is not counted.
+    /// Number of bytes of all slots, including freed ones. Unused memory of the last chunk is not counted.
     pub(super) fn bytes(&self) -> usize {
         self.count * (size_of::<Links>() + size_of::<Hashes>()) + size_of_val(&self.free[..])
     }
 }
 
-/// Number of slots of a chunk: 256 KB of hashes.
+/// Number of slots in a chunk. A chunk of hashes has 256 KB.
 const CHUNK: usize = 1 << 12;
 
-/// Values by number, in chunks that never move. A single vector would occasionally copy all of it, 64 MB at 10^6
-/// keys, during the update of a block, and would take up to twice the memory.
+/// Values by slot number, in chunks that are never moved. A single vector would sometimes have to be copied when it
+/// grows, 64 MB at 10^6 keys, during the update of a block, and would take up to twice the memory.
 struct Column<T>(Vec<Vec<T>>);
 
 impl<T> Column<T> {

@@ -18,18 +18,19 @@
 //!
 //! # Security of proofs
 //!
-//! A [`Proof`] opens the key's path from the root down. Because the hash is collision resistant, a 32-byte value at a
-//! position of that path can only ever mean one thing: zero, so empty; one leaf; or one inner node. The marks `0x00`
-//! and `0x01` keep the last two apart, and no message is known whose digest is zero. So two proofs of one key under
-//! one root open the same nodes and end at the same one: **no root, not even one that was built wrongly on purpose,
-//! supports two statements about one key.** Under a root that a [`Tree`] made, the statement is the content of that
-//! tree.
+//! A [`Proof`] shows the key's path from the root down. Because the hash is collision resistant, a 32-byte hash at a
+//! position of that path can mean only one thing: zeros for an empty subtree; otherwise one leaf or one inner node. The
+//! first bytes `0x00` and `0x01` of the hashed messages distinguish a leaf from an inner node, and no message is known
+//! whose digest is zero. So two proofs of one key under one root show the same nodes and end at the same one: **no
+//! root, not even one that was built wrongly on purpose, supports two statements about one key.** Under a root that a
+//! [`Tree`] computed, the statement is the content of that tree.
 //!
-//! This does not need the rule that an inner node holds two leaves. A proof that visibly breaks the rule is refused
-//! nevertheless, since no tree makes it: a leaf with an empty sibling, two empty siblings, and an empty subtree at
-//! depth 256. A violation that cannot be seen, a sibling that is a single leaf with an empty sibling, is harmless for
-//! the reason above. Another leaf shows that a key is absent only if that leaf's own path leads through the same
-//! position. So a leaf that is off its path never counts, and no leaf counts against its own key.
+//! This argument does not need the rule that every inner node holds at least two leaves. A proof that visibly breaks
+//! the rule is refused nevertheless, because no tree produces it: a leaf with an empty sibling, two empty siblings, or
+//! an empty subtree at depth 256. A violation can be invisible, such as a sibling that is itself a leaf with an empty
+//! sibling; for the reason above it does no harm. Another leaf shows that a key is absent only if that leaf's own path
+//! leads through the same position. So a leaf at a wrong position is never accepted, and a key's own leaf never shows
+//! that the key is absent.
 //!
 //! ```
 //! use lineside_hybrid::map::{Change, Proof, Tree};
@@ -55,7 +56,7 @@ use node::{ChildHashes, EMPTY_HASH, Leaf, Node, Ref, bit};
 pub use proof::{Proof, ProofError};
 use update::UpdateBuffers;
 
-/// Change of one key.
+/// Change of one key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The key: a hash, so that keys are spread evenly. Any other 32 bytes are correct too.
@@ -87,12 +88,12 @@ impl Tree {
         }
     }
 
-    /// Root hash; zeros for an empty map.
+    /// Returns the root hash; zeros for an empty map.
     pub fn root(&self) -> [u8; 32] {
         self.root
     }
 
-    /// Number of keys that have a value.
+    /// Returns the number of keys that have a value.
     pub fn len(&self) -> usize {
         self.leaves.len()
     }
@@ -102,12 +103,12 @@ impl Tree {
         self.top.is_empty()
     }
 
-    /// Bytes of memory for nodes, including slots that removals have freed for reuse.
+    /// Returns the number of bytes of memory for nodes, including slots that removals have freed for reuse.
     pub fn node_bytes(&self) -> usize {
         self.leaves.bytes() + self.forks.bytes() + self.chains.bytes()
     }
 
-    /// Value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &[u8; 32]) -> Option<[u8; 32]> {
         let mut node = self.top;
         for depth in 0.. {

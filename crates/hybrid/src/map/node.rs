@@ -1,20 +1,21 @@
-//! Parts of a tree: references to nodes, bits of keys, and the messages that are hashed.
+//! Parts of the tree: references to nodes, bits of keys, and the messages from which hashes are computed.
 
-/// Bytes of a message: a mark, then two times 32 bytes.
+/// Number of bytes of a message that is hashed: one byte for its kind, then two times 32 bytes.
 pub(super) const MESSAGE_BYTES: usize = 65;
 
-/// Marks of the messages of leaves and of inner nodes. The marks differ and both messages have one length, so no leaf
-/// can be shown as an inner node or the other way round.
+/// First bytes of the messages of leaves and of inner nodes. They differ, and both messages have the same length, so a
+/// leaf cannot be presented as an inner node, nor an inner node as a leaf.
 const LEAF: u8 = 0;
 const INNER: u8 = 1;
 
 /// Hash of an empty subtree. No message with this digest is known.
 pub(super) const EMPTY_HASH: [u8; 32] = [0; 32];
 
-/// Number of bits of a key, so the maximum depth of a leaf.
+/// Number of bits of a key, which is also the maximum depth of a leaf.
 pub(super) const DEPTH_MAX: usize = 256;
 
-/// Limit of the slots of a kind: 30 bits, whose last value means [`Ref::EMPTY`].
+/// Maximum number of slots for each kind of node. A slot number has 30 bits, and the highest value means
+/// [`Ref::EMPTY`].
 pub(super) const SLOTS_MAX: usize = INDEX as usize;
 const INDEX: u32 = (1 << 30) - 1;
 
@@ -29,8 +30,8 @@ pub(super) enum Node {
     Leaf(u32),
     /// An inner node whose two children both hold leaves.
     Fork(u32),
-    /// An inner node with one child, on the side given first, that holds all leaves: at least two. Random keys make
-    /// 44 of them for 100 forks, so a kind of half a fork's size is worth it.
+    /// An inner node with one child, on the given side (0 left, 1 right); the child holds at least two leaves. Trees of
+    /// random keys have 44 chains for 100 forks. A chain takes half the memory of a fork, so it is a kind of its own.
     Chain(usize, u32),
 }
 
@@ -68,7 +69,7 @@ impl Ref {
     }
 }
 
-/// A leaf, which is one cache line.
+/// A leaf. It fills one cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Leaf {
@@ -76,18 +77,18 @@ pub(super) struct Leaf {
     pub(super) value: [u8; 32],
 }
 
-/// Hashes of a fork's children: one cache line.
+/// Hashes of a fork's two children. They fill one cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct ChildHashes(pub(super) [[u8; 32]; 2]);
 
-/// Bit `depth` of a key, 0 or 1, which is the side on which the path continues below that depth. Bit 0 is the most
+/// Returns bit `depth` of a key, 0 or 1: the side on which the key's path continues below that depth. Bit 0 is the most
 /// significant bit of the first byte.
 pub(super) fn bit(key: &[u8; 32], depth: usize) -> usize {
     usize::from(key[depth / 8] >> (7 - depth % 8) & 1)
 }
 
-/// Number of bits that two keys share before the first difference; 256 if they are equal.
+/// Returns the number of leading bits that two keys share; 256 if they are equal.
 pub(super) fn shared_bits(a: &[u8; 32], b: &[u8; 32]) -> usize {
     match a.iter().zip(b).position(|(a, b)| a != b) {
         Some(at) => at * 8 + (a[at] ^ b[at]).leading_zeros() as usize,

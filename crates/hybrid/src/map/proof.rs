@@ -41,30 +41,30 @@ enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProofError {
-    /// Its length is wrong.
-    #[error("the proof has {got} bytes, but its head says {wanted}")]
+    /// The proof's length is wrong.
+    #[error("the proof has {got} bytes, but by its first fields it must have {wanted}")]
     Length {
         /// Number of bytes given.
         got: usize,
-        /// Number of bytes that it should have, as far as it could be read.
+        /// Number of bytes that the proof should have, as far as its fields could be read.
         wanted: usize,
     },
-    /// The kind of its end is unknown.
+    /// The proof's path ends in an unknown kind of node.
     #[error("the proof's path ends in an unknown way")]
     End,
-    /// Keys have 256 bits.
+    /// The proof's depth is above 256, the number of bits of a key.
     #[error("the proof has depth {0}; the maximum is 256")]
     Depth(usize),
     /// An unused bit is set, or an empty sibling is written out.
     #[error("the proof's encoding is not canonical")]
     Form,
-    /// No tree has a path like this: an inner node on it would hold fewer than two leaves.
+    /// No tree has such a path: an inner node on it would hold fewer than two leaves.
     #[error("the proof's path is impossible in any tree")]
     Shape,
     /// The other leaf is the key's own, or does not lie at the end of the path.
     #[error("the other leaf in the proof does not show that the key is absent")]
     OtherLeaf,
-    /// It leads to another root: it belongs to another key or another state, or is forged.
+    /// The proof leads to another root: it belongs to another key or another state, or is forged.
     #[error(
         "the state root that follows from the proof is not that of the block: the proof is of another key, value or \
          block, or it was forged"
@@ -128,7 +128,7 @@ impl Proof {
         self.depth += 1;
     }
 
-    /// Encodes the proof, as described at the type.
+    /// Encodes the proof in the format that [`Proof`] describes.
     pub fn encode(&self) -> Vec<u8> {
         let end = match self.end {
             End::Empty => END_EMPTY,
@@ -151,8 +151,8 @@ impl Proof {
         bytes
     }
 
-    /// Decodes the output of [`Proof::encode`]. Refuses everything that is never written for a tree, so all decoded
-    /// proofs encode to the same bytes.
+    /// Decodes the output of [`Proof::encode`]. Refuses every encoding that no tree produces, so encoding a decoded
+    /// proof gives the same bytes.
     pub fn decode(bytes: &[u8]) -> Result<Proof, ProofError> {
         let short = |wanted| ProofError::Length {
             got: bytes.len(),
@@ -207,10 +207,10 @@ impl Proof {
         }
     }
 
-    /// Returns true if, as far as can be seen, every inner node on the path can hold two leaves. The deepest one has
-    /// the end of the path on one side, which is at most one leaf, so the other side must not be empty. If the end is
-    /// empty, the other side must hold two leaves, which is impossible at depth 256. A leaf of another key shares at
-    /// most 255 bits.
+    /// Returns true if, as far as the proof shows, every inner node on the path can hold two leaves. The deepest inner
+    /// node has the end of the path on one side, which is at most one leaf, so its other side must not be empty. If the
+    /// end is empty, the other side must hold two leaves, which is impossible at depth 256. A leaf of another key
+    /// shares at most 255 bits with the key.
     fn has_a_shape(&self) -> bool {
         let beside_something = self.depth == 0 || bit(&self.present, self.depth - 1) == 1;
         let may_be_deepest = matches!(self.end, End::Own { .. });

@@ -1,4 +1,4 @@
-//! Tests of the tree against a naive one, and of proofs against forgery.
+//! Tests that compare the tree with a naive implementation, and tests that forged proofs are refused.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use super::{Change, Proof, ProofError, Tree};
 type Hash = [u8; 32];
 type Map = BTreeMap<Hash, Hash>;
 
-/// Root computed as in the module's table, one leaf and one hash at a time. It takes the bits of keys in another way.
+/// Computes the root by the table in the module's documentation, one leaf and one hash at a time. Unlike the tree, it
+/// computes the bits of keys from numbers.
 fn naive_root(leaves: &[(Hash, Hash)], depth: usize) -> Hash {
     match leaves {
         [] => [0; 32],
@@ -31,12 +32,12 @@ fn root_of(map: &Map) -> Hash {
     )
 }
 
-/// Returns a key that is a hash.
+/// Returns the hash of a number, as a key. Such keys are spread evenly.
 fn spread(number: u32) -> Hash {
     keccak256(&number.to_be_bytes())
 }
 
-/// Returns a key that shares the first bits with this one and has all others inverted.
+/// Returns a key that shares its first `shared_bits` bits with `key`, and in which all other bits are inverted.
 fn diverging(key: &Hash, shared_bits: usize) -> Hash {
     std::array::from_fn(|byte| {
         let kept = shared_bits.saturating_sub(byte * 8).min(8);
@@ -61,7 +62,7 @@ fn tree_of(keys: &[Hash]) -> Tree {
     tree
 }
 
-/// Checks that every statement of the tree about these keys agrees with the map, and that a proof shows it.
+/// Checks that the tree has the same content as the map for these keys, and that its proofs show this content.
 fn assert_is(tree: &Tree, map: &Map, keys: &[Hash]) {
     assert_eq!(tree.root(), root_of(map));
     assert_eq!((tree.len(), tree.is_empty()), (map.len(), map.is_empty()));
@@ -78,7 +79,8 @@ fn assert_is(tree: &Tree, map: &Map, keys: &[Hash]) {
     }
 }
 
-/// Keys that meet in the tree: hashes of few numbers, and keys that leave another one after any number of bits.
+/// Keys that share paths in the tree: hashes of a few numbers, and keys that share any number of first bits with such a
+/// hash.
 fn any_key() -> impl Strategy<Value = Hash> {
     let fastpath = (0..4_u32, prop_oneof![0..256_usize, 240..256_usize]);
     let fastpath = fastpath.prop_map(|(number, bits)| diverging(&spread(number), bits));
@@ -115,7 +117,7 @@ proptest! {
         keys.dedup();
         assert_is(&tree, &map, &keys);
 
-        // A tree built in one step from the same map has exactly the same nodes alive.
+        // A tree that is built in one step from the same map must have the same number of nodes.
         let mut at_once = Tree::new();
         at_once.update(&mut map.iter().map(|(key, value)| Change { key: *key, value: Some(*value) }).collect());
         prop_assert_eq!(at_once.root(), tree.root());
@@ -169,7 +171,8 @@ fn assert_shows_nothing_else(tree: &Tree, key: &Hash, bytes: &[u8]) {
     );
 }
 
-/// Trees and keys whose proofs have every form: all kinds of ends, depth 0, many, 256; empty and other siblings.
+/// Trees and keys whose proofs have every form: all kinds of ends; depth 0, some depth and 256; empty siblings and
+/// others.
 fn shapes() -> Vec<(Tree, Hash)> {
     let key = spread(0);
     let twin = diverging(&key, 255);
@@ -199,7 +202,7 @@ fn a_flipped_bit_in_a_proof_proves_no_other_statement() {
         for bit in 0..honest.len() * 8 {
             let mut flipped = honest.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            // A flipped bit must not even give the same statement, because there is one encoding only.
+            // A proof with a flipped bit must not even show the same value, because a proof has only one encoding.
             let shown = Proof::decode(&flipped).and_then(|proof| proof.check(&tree.root(), &key));
             assert!(shown.is_err(), "bit {bit} of {honest:02x?}: {shown:?}");
         }
@@ -296,7 +299,8 @@ fn proofs_that_no_tree_can_have_are_refused() {
 fn another_leaf_proves_absence_only_on_the_path_of_the_key() {
     let key = spread(0);
     let leaf = |key: &Hash| keccak256(&[&[0], &key[..], &word(9)[..]].concat());
-    // Forged trees: one with the key's own leaf as the other leaf, one whose other leaf belongs on the other side.
+    // Forged trees: in one, the other leaf is the key's own leaf; in the second, the other leaf belongs to the other
+    // side of the root.
     let astray = diverging(&key, 0);
     for other in [key, astray] {
         let (here, sibling) = (leaf(&other), word(3));
@@ -310,7 +314,7 @@ fn another_leaf_proves_absence_only_on_the_path_of_the_key() {
         let proof = Proof::decode(&bytes).unwrap();
         assert_eq!(proof.check(&root, &key), Err(ProofError::OtherLeaf));
     }
-    // An inner node never passes for a leaf, whatever it holds, nor a leaf for an inner node.
+    // A proof never presents an inner node as a leaf, whatever the node holds, nor a leaf as an inner node.
     let (left, right) = (word(1), word(2));
     let inner = keccak256(&[&[1], &left[..], &right[..]].concat());
     let as_leaf = Proof::decode(&[&[0x40, 0][..], &right].concat()).unwrap();
@@ -378,7 +382,7 @@ fn freed_nodes_are_reused() {
             most = tree.node_bytes();
         }
     }
-    // Sets of 520 random keys need slightly different numbers of nodes.
+    // Sets of 520 random keys need slightly different numbers of nodes, so the test allows an eighth more.
     assert!(
         tree.node_bytes() <= most + most / 8,
         "{} bytes, {most} after 10 rounds",

@@ -36,12 +36,12 @@ impl Membership {
                 .last_key_value()
                 .is_some_and(|(last, _)| *last >= number)
             {
-                return Err(Malformed("keys that are not in ascending order"));
+                return Err(Malformed("the keys are not in ascending order"));
             }
             entry.keys.insert(number, read_key(content)?);
         }
         if member == 0 || entry.keys.is_empty() {
-            return Err(Malformed("member 0, or a member without a key"));
+            return Err(Malformed("it has member 0, or a member without a key"));
         }
         self.members.insert(member, Arc::new(entry));
         Ok(())
@@ -53,15 +53,15 @@ impl Membership {
             let member = content.u64()?;
             let rights = Rights::from_bits(content.u8()?)?;
             if rights == Rights::default() {
-                return Err(Malformed("a rule that grants no right"));
+                return Err(Malformed("a rule grants no right"));
             }
             if grants.last_key_value().is_some_and(|(last, _)| *last >= member) {
-                return Err(Malformed("members that are not in ascending order"));
+                return Err(Malformed("the members are not in ascending order"));
             }
             grants.insert(member, rights);
         }
         if grants.is_empty() {
-            return Err(Malformed("a prefix without rules"));
+            return Err(Malformed("a prefix has no rules"));
         }
         for (member, rights) in grants {
             self.rules.set(prefix, member, rights);
@@ -69,7 +69,7 @@ impl Membership {
         Ok(())
     }
 
-    /// Adds a node. Returns its last sequence.
+    /// Adds a node. Returns the node's last sequence number.
     pub(crate) fn put_node(&mut self, node: u32, content: &mut Input<'_>) -> Result<u64, Malformed> {
         let key = read_key(content)?;
         self.nodes.insert(node, key);
@@ -83,7 +83,7 @@ impl Membership {
 
 fn read_key(input: &mut Input<'_>) -> Result<Key, Malformed> {
     let mut key =
-        new_key(KeyBytes::read(input)?).map_err(|_| Malformed("a key that is not a point of its curve"))?;
+        new_key(KeyBytes::read(input)?).map_err(|_| Malformed("a key is not a point of its curve"))?;
     key.revoked = read_revoked(input)?;
     Ok(key)
 }
@@ -92,6 +92,6 @@ fn read_revoked(input: &mut Input<'_>) -> Result<bool, Malformed> {
     match input.u8()? {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(Malformed("a `revoked` flag that is neither 0 nor 1")),
+        _ => Err(Malformed("a `revoked` flag is neither 0 nor 1")),
     }
 }

@@ -1,5 +1,6 @@
-//! The state as entries of the authenticated map: for each entry, the bytes hashed for its place and its content. All
-//! entries together with the root reproduce the state.
+//! The state as entries of the authenticated map: for each entry, the bytes whose hash is its place, and the bytes
+//! whose hash is its content. The state can be restored from all its entries; the root then shows that they are
+//! complete.
 
 use super::{LastNonce, LastWrite, State, Votes, value_leaf};
 use crate::answer::Cell;
@@ -15,23 +16,23 @@ use lineside_wire::{HYBRID_KEY_BYTES_MAX, HYBRID_VALUE_BYTES_MAX};
 /// Number of leaves added to the map at once when a state is restored.
 const LEAVES: usize = 1 << 14;
 
-/// Maximum number of bytes of a place: a kind and a key.
+/// Maximum number of bytes of a place: one byte for the kind, then a key.
 pub(crate) const PLACE_BYTES_MAX: usize = 1 + HYBRID_KEY_BYTES_MAX;
-/// Maximum number of bytes of a content: a version and a value have 256 KiB, a member that had 65,536 keys has 2.4
-/// MB.
+/// Maximum number of bytes of a content. A version and a value have up to 256 KiB; a member that had 65,536 keys has
+/// 2.4 MB.
 pub(crate) const CONTENT_BYTES_MAX: usize = 3 << 20;
 
 impl State {
-    /// Number of entries of the map.
+    /// Returns the number of entries of the authenticated map.
     pub(crate) fn entries(&self) -> u64 {
         self.tree.len() as u64
     }
 
-    /// Calls `show` with place and content of every entry, in the order of places. `value` returns the values; their
-    /// versions are in the state.
+    /// Calls `show` with place and content of every entry, in the order of places. The state has only the versions of
+    /// keys; `value` returns their values.
     ///
     /// # Errors
-    /// Errors of `show`.
+    /// Returns the errors of `show`.
     pub(crate) fn each_entry<'a, E>(
         &self,
         value: impl Fn(&SharedKey) -> Option<&'a Cell>,
@@ -86,7 +87,7 @@ pub(crate) struct Gathering {
     last_place: Vec<u8>,
 }
 
-/// Kind of a restored entry. The state does not keep values.
+/// Kind of a restored entry. The state does not store values, so they are returned here.
 pub(crate) enum RestoredEntry {
     /// A value.
     Value(SharedKey, Cell),
@@ -103,14 +104,14 @@ impl Gathering {
         }
     }
 
-    /// Takes the next entry.
+    /// Takes the next entry of the state.
     ///
     /// # Errors
-    /// [`Malformed`] if the place is not above that of the entry before, or if [`State::each_entry`] never produces
+    /// [`Malformed`] if the place is not above the previous entry's place, or if [`State::each_entry`] never produces
     /// such an entry.
     pub fn take(&mut self, path: &[u8], content: &[u8]) -> Result<RestoredEntry, Malformed> {
         if !self.last_place.is_empty() && path <= self.last_place.as_slice() {
-            return Err(Malformed("entries that are not in ascending order"));
+            return Err(Malformed("the entries are not in ascending order"));
         }
         self.last_place.clear();
         self.last_place.extend_from_slice(path);
@@ -138,7 +139,7 @@ impl State {
         match path.u8()? {
             b'v' => {
                 if !(1..=HYBRID_KEY_BYTES_MAX).contains(&path.0.len()) {
-                    return Err(Malformed("a key that is too long, or empty"));
+                    return Err(Malformed("a key is empty or too long"));
                 }
                 let key = SharedKey::from(path.0);
                 let version = Version {
@@ -146,7 +147,7 @@ impl State {
                     index: content.u32()?,
                 };
                 if version.block == 0 || content.0.len() > HYBRID_VALUE_BYTES_MAX {
-                    return Err(Malformed("a version with block 0, or a value that is too long"));
+                    return Err(Malformed("a version names block 0, or a value is too long"));
                 }
                 let touched = 0;
                 self.versions.insert(key.clone(), LastWrite { version, touched });
@@ -198,7 +199,7 @@ impl Votes {
         while !input.0.is_empty() {
             let admin = input.u64()?;
             if votes.admins.last().is_some_and(|last| *last >= admin) {
-                return Err(Malformed("admins that are not in ascending order"));
+                return Err(Malformed("the admins of a vote are not in ascending order"));
             }
             votes.admins.insert(admin);
         }

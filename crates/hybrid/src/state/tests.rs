@@ -1,8 +1,8 @@
-//! Test of the root: it equals that of a map built from scratch from the same content.
+//! Test of the state's root: it equals the root of a map that is built in one step from the same content.
 
 use super::*;
 
-/// Uses few keys and lanes, so that a block has each of them several times: written, deleted, written again.
+/// The test uses few keys and lanes, so that each block writes, deletes and rewrites every one of them.
 #[test]
 fn the_root_depends_only_on_the_state_at_the_end_of_the_block() {
     let (mut state, mut random) = (State::new(), 1_u64);

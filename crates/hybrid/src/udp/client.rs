@@ -18,13 +18,14 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// First pause before a read is repeated; each later pause is twice as long.
+/// Time to wait for an answer before a read is sent again for the first time. Each later wait is twice as long.
 const READ_RESEND_PAUSE: Duration = Duration::from_millis(100);
-/// First pause before a write is repeated; it is longer because the write's block goes to the disk.
+/// Time to wait for an answer before a write is sent again for the first time. It is longer than for reads, because a
+/// write is answered only when its block is on the disk.
 const WRITE_RESEND_PAUSE: Duration = Duration::from_millis(250);
 const RESEND_PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Reason why there is no answer.
+/// Reason why the client has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The request cannot be encoded.
@@ -36,20 +37,20 @@ pub enum AskError {
     /// No answer arrived in time. A write may have been done: send the same request again, or ask for its outcome by
     /// its id.
     #[error(
-        "no answer from {server} within {timeout:?}; does `lineside hybrid serve` listen there with UDP?"
+        "no answer from {server} within {timeout:?}; check that `lineside hybrid serve` runs there and listens for UDP"
     )]
     Timeout {
         /// Address of the server.
         server: SocketAddr,
-        /// Time that was waited.
+        /// Time for which the client has waited.
         timeout: Duration,
     },
-    /// The server does not recognise the request.
+    /// The server answered with a status instead of an answer.
     #[error("{server}: {}", status.meaning())]
     Status {
         /// Address of the server.
         server: SocketAddr,
-        /// Status in the server's reply.
+        /// Status in the header of the server's reply.
         status: Status,
     },
     /// The answer is malformed.
@@ -65,7 +66,7 @@ pub enum AskError {
     },
 }
 
-/// Question to a node.
+/// Question that the client sends to a node, possibly several times.
 enum Question<'a> {
     /// A read, which is signed again for each datagram.
     Read(Body<'a>),
@@ -74,8 +75,8 @@ enum Question<'a> {
 }
 
 impl Question<'_> {
-    /// Interprets the answer to the last of `sent` datagrams for all of them: one may have been executed before the
-    /// node refused, temporarily or for good.
+    /// Returns the answer to a question of which `sent` datagrams were sent. For a write, a refusal of the last
+    /// datagram becomes `outcome_unknown` if an earlier datagram may have been executed.
     fn last_answer(&self, answered: Answered, sent: u32) -> Answered {
         match (self, &answered) {
             (Self::Write(_), Answered::Refused(Code::ReadOnly | Code::Revoked | Code::Expired))
@@ -92,7 +93,7 @@ impl Question<'_> {
 enum ReplyContent {
     /// The answer.
     Answered(Answered),
-    /// The node cannot answer now: ask again later.
+    /// The node cannot answer now: the client asks again.
     Retry(Code),
 }
 
@@ -107,11 +108,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Creates a client of `server` that waits at most `timeout` for an answer; it must be less than the 30 seconds
-    /// for which a request is valid. Counters start from the clock: [`counter_now`].
+    /// Creates a client of `server` that waits at most `timeout` for an answer. `timeout` must be less than the 30
+    /// seconds for which a request is valid. Counters start from the clock, see [`counter_now`].
     ///
     /// # Errors
-    /// Errors of opening a socket to that address.
+    /// Returns errors of opening a socket for that address.
     pub fn connect(server: SocketAddr, identity: Identity, timeout: Duration) -> Result<Self, AskError> {
         let io = |source| AskError::Io { server, source };
         Ok(Self {
@@ -119,23 +120,23 @@ impl Client {
             socket: open(server).map_err(io)?,
             signing: Signing::new(identity, counter_now(unix_ms())),
             timeout,
-            // Random, so that an attacker who does not see the requests cannot forge answers.
+            // The first id is random, so that an attacker who does not see the requests cannot forge answers.
             next_id: getrandom::u64().map_err(|error| io(io::Error::other(error)))?,
             resent: 0,
         })
     }
 
-    /// Returns the signer.
+    /// Returns the signer of this client's requests.
     pub fn signing(&self) -> &Signing {
         &self.signing
     }
 
-    /// Number of repeated datagrams.
+    /// Returns the number of datagrams that were sent again.
     pub fn resent(&self) -> u64 {
         self.resent
     }
 
-    /// Asks a read, a proof, the head or an outcome.
+    /// Sends a read: a get, a range, a history, a proof, the head or an outcome.
     ///
     /// # Errors
     /// [`AskError`].
@@ -160,7 +161,7 @@ impl Client {
         self.read(Body::Get { sees, keys })
     }
 
-    /// Sets a key. With `read`, the key must have this version.
+    /// Sets a key. If `read` names a version, the key must have this version.
     ///
     /// # Errors
     /// [`AskError`].
@@ -180,8 +181,8 @@ impl Client {
         while Instant::now() < end {
             let datagram = self.datagram(question, first_id)?;
             match self.socket.send(&datagram) {
-                // This error answers an earlier datagram: no server listens. It may be starting, so the client goes
-                // on.
+                // This error reports that an earlier datagram found no server listening. The server may be starting, so
+                // the client continues.
                 Err(error) if error.kind() != ErrorKind::ConnectionRefused => {
                     return Err(AskError::Io {
                         server,
@@ -200,23 +201,23 @@ impl Client {
         }
         let timeout = self.timeout;
         retry
-            // If a write was sent more often than it was refused, one datagram may have been executed.
+            // If a write was sent more often than it was refused, it may have been executed, so its outcome is unknown.
             .filter(|_| matches!(question, Question::Read(_)) || laters == sent)
             .map(Answered::Refused)
             .ok_or(AskError::Timeout { server, timeout })
     }
 
-    /// Builds the next datagram of a question; `first_id` is the id of its first one.
+    /// Builds the next datagram of a question; `first_id` is the id of the question's first datagram.
     fn datagram(&mut self, question: &Question<'_>, first_id: u64) -> Result<Vec<u8>, AskError> {
         let signed: Bytes;
         let (id, request, answer_bytes) = match question {
-            // An answer to any of the datagrams is accepted.
+            // Each datagram of a read has its own id, and the client accepts an answer to any of them.
             Question::Read(body) => {
                 signed = self.signing.sign(body.clone())?;
                 let id = self.next_id;
                 self.next_id = id.wrapping_add(1);
                 let answer_bytes = match body {
-                    // The answer is as short as that of a write.
+                    // The answer to an outcome request is as short as the answer to a write, so no padding is needed.
                     Body::Outcome { .. } => 0,
                     _ => HYBRID_DATAGRAM_BYTES_MAX,
                 };
@@ -230,8 +231,8 @@ impl Client {
         write_request(id, request, answer_bytes).ok_or(AskError::TooLong(request.len()))
     }
 
-    /// Waits until `until` for an answer to one of the datagrams from `first_id` on. A reply that asks to try later
-    /// does not end the wait; it is returned at the end.
+    /// Waits until `until` for an answer to one of the datagrams from `first_id` on. A reply that means "ask again
+    /// later" does not end the wait; it is returned if no other answer arrives.
     fn wait_for_answer(&self, first_id: u64, until: Instant) -> Result<Option<ReplyContent>, AskError> {
         let io = |source| AskError::Io {
             server: self.server,
@@ -264,7 +265,7 @@ impl Client {
         Ok(retry)
     }
 
-    /// Parses a reply, if it answers one of the datagrams from `first_id` on.
+    /// Parses a reply. Returns `None` if it does not answer one of the datagrams from `first_id` on.
     fn parse_reply(&self, first_id: u64, datagram: &[u8]) -> Result<Option<ReplyContent>, AskError> {
         let is_ours = |id: &u64| id.wrapping_sub(first_id) < self.next_id.wrapping_sub(first_id);
         let Some((_, status, body)) = read_answer(datagram).filter(|(id, ..)| is_ours(id)) else {
@@ -281,8 +282,8 @@ impl Client {
         let answered = Answered::decode(body).map_err(AskError::Answer)?;
         Ok(Some(match answered {
             Answered::Refused(Code::Busy) => ReplyContent::Retry(Code::Busy),
-            // Occurs for reads only: the network may duplicate a datagram and deliver the refusal of the second one
-            // first.
+            // This code occurs only for reads: the network may duplicate a datagram, and the refusal of the second copy
+            // may arrive before the answer to the first.
             Answered::Refused(Code::NonceUsed) => ReplyContent::Retry(Code::NonceUsed),
             answered => ReplyContent::Answered(answered),
         }))

@@ -1,5 +1,5 @@
-//! Datagrams: signed requests in transit, and the unique encoding of each answer. `docs/hybrid-ledger.md` specifies
-//! them.
+//! Encodings of datagrams: signed requests, and answers, each of which has exactly one encoding.
+//! `docs/hybrid-ledger.md` specifies them.
 
 use crate::answer::{Answered, Cell, Past};
 use crate::block::{HEADER_BYTES, Header, SIGNED_HEAD_BYTES, SignedHead};
@@ -16,15 +16,15 @@ use lineside_wire::{
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Bytes before the body.
+/// Number of bytes of the native header, which precedes the body.
 const HEADER: usize = size_of::<NativeHeader>();
-/// Bytes of the signed request's length.
+/// Number of bytes of the field with the signed request's length.
 const LENGTH: usize = size_of::<u16>();
 /// Maximum number of bytes of a signed request over UDP.
 pub const REQUEST_BYTES_MAX: usize = DATAGRAM_MAX - HEADER - LENGTH;
 
-/// Builds a datagram with a signed request, as long as its answer may be, at most [`DATAGRAM_MAX`]. Returns `None` if
-/// the request is longer than [`REQUEST_BYTES_MAX`].
+/// Builds a datagram with a signed request. It is padded to `answer_bytes`, the maximum length of its answer, but to at
+/// most [`DATAGRAM_MAX`]. Returns `None` if the request is longer than [`REQUEST_BYTES_MAX`].
 pub fn write_request(request_id: u64, request: &[u8], answer_bytes: usize) -> Option<Vec<u8>> {
     if request.len() > REQUEST_BYTES_MAX {
         return None;
@@ -41,16 +41,16 @@ pub fn write_request(request_id: u64, request: &[u8], answer_bytes: usize) -> Op
 /// Reason why a datagram is not a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRequest {
-    /// It is answered with this status.
+    /// The datagram is answered with this status.
     Status(Status),
-    /// It is longer than [`DATAGRAM_MAX`], which is answered with a code.
+    /// The datagram is longer than [`DATAGRAM_MAX`], and is answered with the code `too_large`.
     TooLarge,
 }
 
 /// Parses a datagram that has the native magic and no reply bit. Returns the header and the signed request.
 ///
 /// # Errors
-/// [`NoRequest`]; `bad_request` also for a request that is too short, and for padding that is not zero.
+/// [`NoRequest`]. The status `bad_request` is also for a request that is too short, and for padding that is not zero.
 pub fn read_request(datagram: &[u8]) -> Result<(&NativeHeader, &[u8]), NoRequest> {
     let bad = NoRequest::Status(Status::BadRequest);
     let (header, body) = native::parse_request(datagram).map_err(NoRequest::Status)?;
@@ -66,7 +66,7 @@ pub fn read_request(datagram: &[u8]) -> Result<(&NativeHeader, &[u8]), NoRequest
     is_one.then_some((header, request)).ok_or(bad)
 }
 
-/// Output up to a limit, beyond which nothing is written.
+/// Output with a maximum length. Bytes beyond that length are not written, but `is_over` is set.
 struct Bounded {
     bytes: Vec<u8>,
     bytes_max: usize,
@@ -82,8 +82,8 @@ impl Output for Bounded {
     }
 }
 
-/// Builds the datagram that answers a request, of at most `bytes_max` bytes. A longer answer is replaced by
-/// `too_large`.
+/// Builds the datagram that answers a request, of at most `bytes_max` bytes. An answer that would be longer is replaced
+/// by `too_large`.
 pub fn write_answer(request: &NativeHeader, answered: &Answered, bytes_max: usize) -> Vec<u8> {
     let body_max = bytes_max.min(DATAGRAM_MAX).saturating_sub(HEADER);
     let body = answered.encode(body_max).unwrap_or_else(|| {
@@ -118,7 +118,7 @@ impl Answered {
         }
     }
 
-    /// Encodes the part after the native header; `None` if it has more than `bytes_max` bytes.
+    /// Encodes the part after the native header. Returns `None` if it would have more than `bytes_max` bytes.
     pub fn encode(&self, bytes_max: usize) -> Option<Vec<u8>> {
         let mut out = Bounded {
             bytes: Vec::with_capacity(bytes_max.min(DATAGRAM_MAX)),
@@ -174,10 +174,10 @@ impl Answered {
         (!out.is_over).then_some(out.bytes)
     }
 
-    /// Decodes the part after a native header with status ok.
+    /// Decodes the part after a native header whose status is ok.
     ///
     /// # Errors
-    /// [`Malformed`] for anything that [`Self::encode`] does not write for an answer of a node.
+    /// [`Malformed`] for bytes that [`Self::encode`] does not write for an answer of a node.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut input = Input(bytes);
         let code = Code::from_code(input.u16()?).ok_or(Malformed("unknown code"))?;
@@ -188,7 +188,7 @@ impl Answered {
             _ => code == Code::Done,
         };
         if !is_of_a_kind {
-            return Err(Malformed("a code that does not match the kind of answer"));
+            return Err(Malformed("the code does not match the kind of answer"));
         }
         let answered = match says {
             HYBRID_ANSWER_REFUSED => Self::Refused(code),
@@ -202,7 +202,7 @@ impl Answered {
                 let more = read_flag(&mut input)?;
                 let cells = read_all(&mut input, |input| Ok((read_key(input)?, read_cell(input)?)))?;
                 if !cells.windows(2).all(|pair| pair[0].0 < pair[1].0) {
-                    return Err(Malformed("keys that are not in ascending order"));
+                    return Err(Malformed("the keys are not in ascending order"));
                 }
                 Self::Range { cells, more }
             }
@@ -218,7 +218,7 @@ impl Answered {
                 let past = read_all(&mut input, read_past)?;
                 if !past.windows(2).all(|pair| pair[0].version > pair[1].version) {
                     return Err(Malformed(
-                        "writes that are not ordered from the newest to the oldest",
+                        "the writes are not ordered from the newest to the oldest",
                     ));
                 }
                 Self::History { past, more }
@@ -239,7 +239,7 @@ impl Answered {
     }
 }
 
-/// Writes a count. A count above 16 bits is beyond the limit of a datagram in any case.
+/// Writes a count of 16 bits. A higher count does not fit a datagram anyway, so it sets `is_over`.
 fn write_count(out: &mut Bounded, count: usize) {
     out.is_over |= count > usize::from(u16::MAX);
     out.u16(count as u16);
@@ -268,21 +268,21 @@ fn read_flag(input: &mut Input<'_>) -> Result<bool, Malformed> {
     match input.u8()? {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(Malformed("a flag that is neither 0 nor 1")),
+        _ => Err(Malformed("a flag is neither 0 nor 1")),
     }
 }
 
-/// Reads the version of a write. Block 0, genesis, writes nothing.
+/// Reads the version of a write. Block 0 is the genesis, which contains no writes, so it is refused.
 fn read_version(input: &mut Input<'_>) -> Result<Version, Malformed> {
     match (input.u64()?, input.u32()?) {
-        (0, _) => Err(Malformed("a version with block 0")),
+        (0, _) => Err(Malformed("a version names block 0")),
         (block, index) => Ok(Version { block, index }),
     }
 }
 
 fn read_key(input: &mut Input<'_>) -> Result<SharedKey, Malformed> {
     match input.short(KEY_MAX)? {
-        [] => Err(Malformed("an empty key")),
+        [] => Err(Malformed("a key is empty")),
         key => Ok(Arc::from(key)),
     }
 }

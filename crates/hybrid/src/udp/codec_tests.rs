@@ -115,13 +115,13 @@ fn malformed_answers_are_refused() {
     };
     assert!(Answered::decode(&past(2, 1)).is_ok());
     for (bytes, what) in [
-        (placed(0, 0), "a place in genesis"),
+        (placed(0, 0), "the outcome of a transaction in the genesis"),
         (placed(99, 1), "an unknown code"),
         (cells(0, 2), "a flag that is neither 0 nor 1"),
         (cells(9, 0), "cells with a refusal"),
         (vec![0, 0, 0], "a refusal with the code done"),
         (vec![0, 9, 7], "an unknown kind"),
-        (vec![0, 0, 3, 0], "no proof"),
+        (vec![0, 0, 3, 0], "bytes that are not a proof"),
         (range([b"b", b"a"]), "keys in descending order"),
         (range([b"a", b"a"]), "a key twice"),
         (range([b"", b"a"]), "an empty key"),
@@ -142,7 +142,7 @@ fn an_answer_that_does_not_fit_becomes_too_large() {
             value: vec![7; bytes].into(),
         })
     };
-    // Header 16, head 3, count 2, flag 1, version 12, length 4.
+    // Number of bytes: header 16, head 3, count 2, flag 1, version 12, length 4, and the value.
     for (bytes, fits) in [(262, true), (263, false), (100_000, false)] {
         let answered = Answered::Cells(vec![cell(bytes)]);
         let datagram = write_answer(header, &answered, request.len());
@@ -155,7 +155,7 @@ fn an_answer_that_does_not_fit_becomes_too_large() {
     }
     let many = Answered::Cells(vec![None; 70_000]);
     assert_eq!(many.encode(usize::MAX), None);
-    // A trusted source gets up to a full datagram.
+    // A trusted source gets an answer of up to a full datagram, however short its request is.
     let long = write_answer(header, &Answered::Cells(vec![cell(1162)]), usize::MAX);
     assert_eq!(long.len(), DATAGRAM_MAX);
 }

@@ -1,6 +1,7 @@
 //! Requests as UDP datagrams, as described in `docs/hybrid.md`.
 //!
-//! [`codec`] has the encodings, [`server`] connects a socket datapath to a node, and [`client`] signs and asks.
+//! [`codec`] has the encodings, [`server`] connects a socket datapath to a node, and [`client`] signs requests and
+//! sends them.
 
 pub mod client;
 pub mod codec;

@@ -1,5 +1,5 @@
-//! A node that is reached through a socket datapath: the fast path checks a datagram's form, and the host passes the
-//! requests that arrived together to the node.
+//! Service of a node over UDP through a socket datapath: the fast path checks the form of each datagram, and the host
+//! passes requests that arrived together to the node.
 
 use super::codec::{NoRequest, read_request, write_answer};
 use crate::answer::{Answer, Answered};
@@ -15,8 +15,8 @@ use lineside_wire::{
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Fast path that drops datagrams that are not requests. It checks neither signatures nor the database, because it
-/// has neither keys nor data.
+/// Fast path that refuses or drops datagrams that are not requests. It has neither keys nor data, so it checks no
+/// signature and not the database of a request.
 pub struct HybridFastPath;
 
 impl FastPath for HybridFastPath {
@@ -43,28 +43,30 @@ impl FastPath for HybridFastPath {
     }
 }
 
-/// Host that passes datagrams to a node. Requests of one kind that arrived together form one call and are answered
-/// together: reads, which wait for no disk; proofs, which wait for earlier writes; and writes.
+/// Host that passes datagrams to a node. Requests that arrived together form one call for each kind of request, and all
+/// requests of a call are answered together. The kinds are reads, which wait for no disk; proofs, which wait for
+/// earlier writes; and writes.
 pub struct HybridHost<D: Disk> {
     node: Arc<Node<D>>,
     trusted: Vec<Range>,
 }
 
 impl<D: Disk> HybridHost<D> {
-    /// Creates a host. Sources in the `trusted` ranges may get up to 1,200 bytes, however short their requests are.
+    /// Creates a host. Sources in the `trusted` ranges may get answers of up to 1,200 bytes, however short their
+    /// requests are.
     pub fn new(node: Arc<Node<D>>, trusted: Vec<Range>) -> Self {
         Self { node, trusted }
     }
 }
 
-/// Requests that go to the node as one call, with the index and header of each.
+/// Requests that go to the node as one call. For each request it has the datagram's index and header.
 #[derive(Default)]
 struct CallBatch {
     indexed_headers: Vec<(usize, NativeHeader)>,
     requests: Vec<Bytes>,
 }
 
-/// Number of kinds of requests; those of one kind wait for the same events.
+/// Number of kinds of requests. Requests of the same kind wait for the same events (see [`HybridHost`]).
 const REQUEST_KINDS: usize = 3;
 
 fn kind(request: &[u8]) -> usize {
@@ -87,7 +89,7 @@ impl<D: Disk> AsyncHost for HybridHost<D> {
         let mut kinds: [CallBatch; REQUEST_KINDS] = Default::default();
         for (index, datagram) in datagrams.into_iter().enumerate() {
             let datagram = Bytes::from(datagram);
-            // The fast path has refused everything else.
+            // The fast path forwards only valid requests, so this does not happen.
             let Ok((header, request)) = read_request(&datagram) else {
                 continue;
             };
@@ -96,7 +98,7 @@ impl<D: Disk> AsyncHost for HybridHost<D> {
             };
             batch.indexed_headers.push((index, *header));
             batch.requests.push(match request.len() < datagram.len() / 2 {
-                // Padding is not kept while the request waits.
+                // A copy without the padding takes less memory while the request waits.
                 true => Bytes::copy_from_slice(request),
                 false => datagram.slice_ref(request),
             });
@@ -110,7 +112,8 @@ impl<D: Disk> AsyncHost for HybridHost<D> {
                 continue;
             }
             let responder = Arc::clone(&responder);
-            // The callback must not keep the node alive, because one of the node's own threads may drop it.
+            // The callback must not own the node: one of the node's own threads may drop the callback, and would then
+            // stop the node.
             self.node.submit_inline(requests, move |answers| {
                 send(&*responder, &indexed_headers, answers)
             });
@@ -171,9 +174,9 @@ mod tests {
         assert_eq!(fastpath(&reply).0, Verdict::Drop(DropReason::ReplyBit));
         assert_eq!(refusal(&with(2, 2)), Status::UnsupportedVersion);
         assert_eq!(refusal(&with(3, HYBRID_OP_ASK + 1)), Status::BadRequest);
-        assert_eq!(refusal(&with(5, 1)), Status::BadRequest, "a status");
+        assert_eq!(refusal(&with(5, 1)), Status::BadRequest, "a status in a request");
         assert_eq!(refusal(&good[..217]), Status::BadRequest, "cut short");
-        // All lengths but the right one, with padding that is not zero.
+        // Every seventh length that is not the right one; the padding is not zero.
         for length in (0..=u16::MAX).step_by(7).filter(|length| *length != 200) {
             let mut bytes = good.clone();
             bytes[16..18].copy_from_slice(&length.to_be_bytes());

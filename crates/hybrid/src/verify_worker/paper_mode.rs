@@ -1,4 +1,4 @@
-//! The paper's requests in the verify workers.
+//! Requests in the paper's format in the verify workers.
 
 use super::{RequestKind, ValidatedRequest, VerifyWorker};
 use crate::answer::Answer;
@@ -12,7 +12,7 @@ use lineside_journal::Disk;
 use lineside_wire::HybridCode as Code;
 
 impl<D: Disk> VerifyWorker<D> {
-    /// Checks a request as far as possible before its signature is verified.
+    /// Makes the checks of a request that can precede the verification of its signature.
     pub(super) fn validate_paper<'a>(
         &self,
         membership: &Membership,
@@ -41,15 +41,15 @@ impl<D: Disk> VerifyWorker<D> {
         })
     }
 
-    /// Returns the answer to a request that was ordered before. A refusal in the paper's mode is not final, so the
-    /// request is judged again.
+    /// Returns the answer to a request that was already ordered and executed. A refusal in the paper's mode is not
+    /// final, so a refused request is ordered again.
     pub(super) fn answer_if_ordered(&self, kind: &RequestKind<'_>, id: &Hash) -> Option<Answer> {
         let ordered_before = self.ordered_before(id)?;
         (matches!(kind, RequestKind::Native(_)) || ordered_before.code() == Code::Done)
             .then_some(ordered_before)
     }
 
-    /// Answers a read. Replays of reads cannot be detected.
+    /// Answers a read. The paper's requests have no nonce, so a replayed read is answered again.
     pub(super) fn read_paper(&self, membership: &Membership, body: &Body<'_>, member: MemberId) -> Answer {
         let key = body.key().as_bytes();
         if !membership.rights(member, key).read {

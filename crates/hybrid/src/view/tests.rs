@@ -1,4 +1,4 @@
-//! Tests of ranges against a search over all keys.
+//! Tests that compare the view's ranges with a search over all keys.
 
 use super::*;
 use crate::change::{Change, Rights};
@@ -22,7 +22,7 @@ fn header() -> Header {
     }
 }
 
-/// All strings of these bytes, up to a length.
+/// Returns all strings of these bytes up to this length.
 fn strings(bytes: &[u8], length: usize) -> Vec<Vec<u8>> {
     let mut all = vec![Vec::new()];
     let mut begin = 0;
@@ -38,8 +38,8 @@ fn strings(bytes: &[u8], length: usize) -> Vec<Vec<u8>> {
     all
 }
 
-/// Nested rules, some of which allow no reader; keys at their ends, and keys after the greatest value of the last
-/// byte.
+/// The rules are nested, and some allow no reader. Keys lie at the ends of the rules' prefixes, also after a prefix
+/// whose last byte is 255.
 #[test]
 fn a_range_returns_the_readable_keys_under_nested_rules() {
     let (keys, prefixes) = (strings(&[0, 1, 2, 255], 4), strings(&[0, 1, 255], 3));

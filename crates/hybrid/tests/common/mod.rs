@@ -18,7 +18,7 @@ use lineside_verify::Curve;
 use std::collections::HashMap;
 use std::sync::{Arc, mpsc};
 
-/// A journal of many small files.
+/// Options of a journal whose segments are small, so that it has many files.
 pub fn small_segments() -> lineside_journal::Options {
     lineside_journal::Options {
         segment_bytes: 1 << 15,
@@ -28,7 +28,7 @@ pub fn small_segments() -> lineside_journal::Options {
     }
 }
 
-/// Members 1 to 3 are admins, of whom two are the quorum; 4 to 8 are users, of whom 4 has a P-256 key.
+/// Number of admins: members 1 to 3, of whom two are the quorum. Members 4 to 8 are users; member 4 has a P-256 key.
 pub const ADMINS: u64 = 3;
 pub const MEMBERS: u64 = 8;
 pub const NODES: u32 = 3;
@@ -55,8 +55,8 @@ pub fn rights(read: bool, write: bool) -> Rights {
     Rights { read, write }
 }
 
-/// Everyone may read and write, except below `private/`, where only member 5 may, and below `shown/`, where only
-/// member 5 may write.
+/// Returns the genesis of the test database. Everyone may read and write, except below `private/`, where only member 5
+/// may read and write, and below `shown/`, where only member 5 may write.
 pub fn genesis() -> Genesis {
     let rule = |prefix: &[u8], member, rights| FirstRule {
         prefix: prefix.to_vec(),
@@ -86,7 +86,7 @@ pub fn genesis() -> Genesis {
     }
 }
 
-/// Signs for all members, each in one lane.
+/// Signs requests in the name of all members, each in one lane.
 pub struct Client {
     pub database: DatabaseId,
     counters: HashMap<MemberId, u64>,
@@ -100,7 +100,7 @@ impl Client {
         }
     }
 
-    /// Creates a client whose counters continue above those of an earlier one.
+    /// Creates a client whose counters continue after `from`, the last counter of an earlier client.
     pub fn again(from: u64) -> Client {
         let counters = (1..=MEMBERS).map(|member| (member, from)).collect();
         Client {
@@ -180,7 +180,7 @@ pub fn version_of(answer: &Answer) -> Version {
     }
 }
 
-/// Version and value in the answer to a get of one key.
+/// Returns the version and value in the answer to a get of one key.
 pub fn shown(answer: &Answer) -> Option<(Version, String)> {
     match answer {
         Answer::Cells(cells) => cells[0]
@@ -190,14 +190,14 @@ pub fn shown(answer: &Answer) -> Option<(Version, String)> {
     }
 }
 
-/// Blocks the verifying thread of a node that has one, until the returned sender is dropped: the thread calls the
-/// callback of a request that it answers itself.
+/// Blocks the verifying thread of a node that has one such thread, until the returned sender is dropped. The thread
+/// answers `request` itself, and this function's callback then blocks in that thread.
 pub fn hold_verifier<D: Disk>(node: &Node<D>, request: Bytes) -> mpsc::Sender<()> {
     let (key_owner, held) = mpsc::channel::<()>();
     let (begin, begun) = mpsc::channel();
     node.submit(vec![request], move |_| {
         begin.send(()).unwrap();
-        // Returns an error when the holder is dropped.
+        // `recv` returns with an error when the sender is dropped.
         let _ = held.recv();
     });
     begun.recv().unwrap();

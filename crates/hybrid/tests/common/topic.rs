@@ -1,4 +1,4 @@
-//! A log in memory that several nodes share, that loses messages, and that may end.
+//! A log in memory that several nodes share. A test can make it lose or change messages, or end it.
 
 use super::*;
 use lineside_hybrid::log::{Entry, Log, LogError, Lost, OpenLog};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread::JoinHandle;
 
-/// A log in memory: message i has the position i + 1.
+/// A log in memory. Message i (from 0) has the position i + 1.
 #[derive(Clone, Default)]
 pub struct Topic(Arc<Inner>);
 
@@ -17,17 +17,17 @@ pub struct Topic(Arc<Inner>);
 struct Inner {
     messages: Mutex<Vec<Vec<u8>>>,
     changed: Condvar,
-    /// If set, appended messages are given up and kept here.
+    /// If set, the log gives up every appended message and stores it here instead.
     lost: Mutex<Option<Vec<Vec<u8>>>>,
     ended: AtomicBool,
-    /// Modification of messages in transit.
+    /// If set, the log applies this function to every appended message.
     change: Mutex<Option<Change>>,
 }
 
 pub type Change = Box<dyn Fn(Vec<u8>) -> Vec<u8> + Send>;
 
 impl Topic {
-    /// Makes the keeper of the log change all messages that are written from now on.
+    /// Makes the log change all messages that are appended from now on, as a malicious operator of the log could.
     pub fn change(&self, change: impl Fn(Vec<u8>) -> Vec<u8> + Send + 'static) {
         *self.0.change.lock().unwrap() = Some(Box::new(change));
     }
@@ -94,7 +94,7 @@ impl Topic {
     }
 }
 
-/// One node's access to the log.
+/// Access of one node to the log.
 struct NodeLog {
     topic: Topic,
     lost: Lost,
@@ -139,7 +139,7 @@ pub fn options(node: u32) -> Options {
     Options {
         node,
         verify_threads: 1,
-        // Makes the log usually end with a message that is not a block.
+        // With a head after each block, the log usually ends with a message that is not a block.
         head_every: 1,
         ..Options::default()
     }
@@ -149,7 +149,7 @@ pub fn start_on(topic: &Topic, disk: SimDisk, options: Options) -> Node<SimDisk>
     start_of(&genesis(), topic, disk, options)
 }
 
-/// Starts a node of the database with this genesis.
+/// Starts a node of the database that has this genesis.
 pub fn start_of(genesis: &Genesis, topic: &Topic, disk: SimDisk, options: Options) -> Node<SimDisk> {
     let genesis = genesis.encode().unwrap();
     let key = Arc::new(node_key(options.node));
@@ -162,7 +162,7 @@ pub fn three(topic: &Topic) -> Vec<Node<SimDisk>> {
         .collect()
 }
 
-/// A linearizable read of one key.
+/// Reads one key with a linearizable read.
 pub fn read(node: &Node<SimDisk>, client: &mut Client, key: &str) -> Option<String> {
     let keys = vec![key.as_bytes()];
     let request = client.sign(

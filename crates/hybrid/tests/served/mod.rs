@@ -1,4 +1,4 @@
-//! A node with a UDP port, and a client that asks it.
+//! A node with a UDP port, and a client of that port.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A node with a port. The datapath ends first, as in the daemon.
+/// A node with a UDP port. The datapath is dropped before the node, as in the daemon.
 pub struct ServedNode {
     pub datapath: SocketDatapath,
     pub node: Arc<Node<SimDisk>>,
@@ -46,8 +46,8 @@ impl ServedNode {
         self.datapath.local_addr()
     }
 
-    /// Waits until all received datagrams are counted as answered or dropped, which happens soon after the last
-    /// answer.
+    /// Waits until all received datagrams are counted as answered or dropped. A datagram may be counted shortly after
+    /// its answer was sent.
     pub fn settle(&self) {
         let counts = self.datapath.counts();
         let end = Instant::now() + REPLY_TIMEOUT;
@@ -57,7 +57,11 @@ impl ServedNode {
             counts.received.load(Relaxed) - answered - dropped - counts.oversize.load(Relaxed)
         };
         while left() > 0 {
-            assert!(Instant::now() < end, "{} are not accounted for", left());
+            assert!(
+                Instant::now() < end,
+                "{} datagrams are neither answered nor dropped",
+                left()
+            );
             std::thread::yield_now();
         }
     }

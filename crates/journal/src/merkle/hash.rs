@@ -11,7 +11,7 @@ pub const EMPTY_ROOT: Hash = [
     0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
 
-/// Batched hashing of leaves and nodes. Every implementation must return the same hashes as [`Sha256`].
+/// Hash function for batches of leaves and nodes. Every implementation must return the same hashes as [`Sha256`].
 pub trait Hasher {
     /// Appends the leaf hash of each of `leaves` to `out`.
     fn leaves(&self, leaves: &[&[u8]], out: &mut Vec<Hash>);
@@ -19,7 +19,7 @@ pub trait Hasher {
     fn nodes(&self, pairs: &[[Hash; 2]], out: &mut Vec<Hash>);
 }
 
-/// Hashes one message at a time with the `sha2` crate.
+/// Hasher that computes one hash at a time with the `sha2` crate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sha256;
 
@@ -33,7 +33,7 @@ impl Hasher for Sha256 {
     }
 }
 
-/// Hashes a batch with a function that computes SHA-256 of each message.
+/// Hasher that uses a function for the SHA-256 of each message of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<F>(pub F);
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_at_once_are_what_one_after_the_other_are() {
+    fn a_batch_has_the_same_hashes_as_single_messages() {
         let batch = Batch(|messages: &[&[u8]], digests: &mut [Hash]| {
             for (message, digest) in messages.iter().zip(digests) {
                 *digest = sha2::Sha256::digest(message).into();

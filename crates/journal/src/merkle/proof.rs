@@ -47,7 +47,7 @@ pub fn verify_inclusion(leaf_hash: &Hash, index: u64, size: u64, proof: &[Hash],
     last == 0 && hash == *root
 }
 
-/// Skips the levels on which the right edge has no sibling.
+/// Returns the position after the levels on which the right edge of the tree has no sibling.
 fn up_from_right(place: u64, last: u64) -> (u64, u64) {
     let levels = if place & 1 == 1 { 0 } else { place.trailing_zeros() };
     (
@@ -65,7 +65,7 @@ pub fn consistency_proof(hasher: &impl Hasher, leaf_hashes: &[Hash], old_size: u
     if old == 0 {
         return Some(proof);
     }
-    let mut whole = true; // whether `rest` begins where the old tree does, so that its root is known to the verifier
+    let mut whole = true; // `rest` begins with the old tree, whose root the verifier knows
     while old < rest.len() {
         let (left, right) = rest.split_at(split(rest.len()));
         if old <= left.len() {
@@ -100,7 +100,7 @@ pub fn verify_consistency(
         return proof.is_empty() && old_root == new_root;
     }
     if old_size == 0 {
-        // Every tree begins with the empty one.
+        // Every tree is an extension of the empty tree.
         return proof.is_empty() && *old_root == super::EMPTY_ROOT;
     }
     let mut path = proof.iter();

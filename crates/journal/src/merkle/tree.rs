@@ -2,7 +2,7 @@
 
 use super::hash::{EMPTY_ROOT, Hash, Hasher, node_hash};
 
-/// Number of leaves hashed in one batch.
+/// Number of leaves that are hashed in one batch.
 const BATCH: usize = 1024;
 
 /// Append-only Merkle tree that stores at most one hash for each level.
@@ -19,8 +19,8 @@ impl Tree {
         Tree::default()
     }
 
-    /// Returns the tree with this [`Self::size`] and these [`Self::subtrees`]; `None` if their numbers contradict each
-    /// other.
+    /// Returns the tree with this number of leaves ([`Self::size`]) and these [`Self::subtrees`]; `None` if the number
+    /// of subtrees contradicts the size.
     pub fn from_parts(size: u64, subtrees: Vec<Hash>) -> Option<Tree> {
         (size.count_ones() as usize == subtrees.len()).then_some(Tree {
             roots: subtrees,
@@ -46,8 +46,8 @@ impl Tree {
     /// Adds leaves by their hashes, in batches.
     pub fn extend(&mut self, hasher: &impl Hasher, mut leaf_hashes: &[Hash]) {
         while !leaf_hashes.is_empty() {
-            // The largest full subtree possible at this position: as aligned as the size, and no larger than the
-            // remaining leaves.
+            // The next subtree is the largest full one that is possible: `size` must be a multiple of its leaves, and
+            // it must not have more leaves than remain.
             let room = leaf_hashes.len().ilog2();
             let level = self.size.trailing_zeros().min(room).min(BATCH.ilog2());
             let (part, rest) = leaf_hashes.split_at(1 << level);
@@ -67,7 +67,7 @@ impl Tree {
         joined.unwrap_or(EMPTY_ROOT)
     }
 
-    /// Adds the root of a full subtree of 2^level leaves; `size` must be a multiple of that.
+    /// Adds the root of a full subtree of 2^level leaves; `size` must be a multiple of 2^level.
     fn push_subtree(&mut self, mut root: Hash, level: u32) {
         let mut carry = self.size >> level;
         while carry & 1 == 1 {
@@ -93,7 +93,7 @@ fn full_root(hasher: &impl Hasher, leaf_hashes: &[Hash]) -> Hash {
     level.first().copied().unwrap_or(EMPTY_ROOT)
 }
 
-/// Returns the root over `leaves`. Needs O(log n) memory and one batch of leaves.
+/// Returns the root over `leaves`. Needs O(log n) memory, and the memory of one batch of leaves.
 pub fn root<T: AsRef<[u8]>>(hasher: &impl Hasher, leaves: impl IntoIterator<Item = T>) -> Hash {
     let mut leaves = leaves.into_iter();
     let mut tree = Tree::new();

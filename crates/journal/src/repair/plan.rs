@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 /// Maximum size of a segment in bytes.
 const SEGMENT_BYTES_MAX: u64 = 1 << 32;
 
-/// Complete records that remain, or could.
+/// Run of complete records that the repair keeps, or could keep.
 #[derive(Clone, Copy)]
 pub(super) struct Part<'a> {
     pub(super) surveyed: &'a Surveyed,
@@ -18,13 +18,14 @@ pub(super) struct Part<'a> {
     pub(super) in_place: bool,
 }
 
-/// Result of planning.
+/// Plan of a repair.
 pub(super) struct Plan<'a> {
-    /// Parts that remain, by record number. All but those before the newest snapshot follow one another.
+    /// Parts that remain, in the order of record numbers. There are gaps only between parts before the newest snapshot.
     pub(super) kept: Vec<Part<'a>>,
     /// Last record that remains, in a segment or in a snapshot; `None` if nothing remains.
     pub(super) last_lsn: Option<Lsn>,
-    /// Number of the first record of a new, empty segment, with which the journal continues after the newest snapshot.
+    /// Number of the first record of a new, empty segment with which the journal continues after the newest snapshot;
+    /// `None` if no such segment is needed.
     pub(super) new_lsn: Option<Lsn>,
     /// First and last record of each range that is in no remaining segment. The newest snapshot replaces them.
     pub(super) gaps: Vec<(Lsn, Lsn)>,
@@ -34,22 +35,23 @@ pub(super) struct Plan<'a> {
     pub(super) drops_records: bool,
     /// First record of a lost range directly before the first segment that remains; a snapshot replaces the range.
     lost_before: Option<Lsn>,
-    /// Files without remaining records that have records, or places for records, up to the last one that remains.
+    /// Files of which no record remains, although they contain records, or space for records, up to the last record
+    /// that remains.
     pub(super) useless: Vec<&'a Surveyed>,
     /// Files that only have records after the last one that remains, oldest first.
     pub(super) later: Vec<&'a Surveyed>,
 }
 
 impl<'a> Plan<'a> {
-    /// Plans the repair of the segments `all`. The state up to record `newest` is in a snapshot; 0: there is none.
-    /// `earlier_gaps` were found by a repair that was not confirmed.
+    /// Plans the repair of the segments `all`. A snapshot contains the state up to record `newest`; 0 means that there
+    /// is no snapshot. An unconfirmed repair has already found the gaps `earlier_gaps`.
     pub(super) fn make(all: &'a [Surveyed], newest: Lsn, earlier_gaps: &[(Lsn, Lsn)]) -> Plan<'a> {
         let wanted = newest + 1;
         let mut kept = disjoint(all, wanted);
         let is_state = |part: &Part<'_>| part.run.first <= wanted && part.run.next >= wanted;
         let start = kept.iter().position(is_state);
         let count = match start {
-            // The state needs the records that follow one another from here on.
+            // From this record on, the state needs all records without a gap.
             Some(start) => {
                 let joined = |pair: &&[Part<'_>]| matches!(pair, [a, b] if a.run.next == b.run.first);
                 start + 1 + kept[start..].windows(2).take_while(joined).count()
@@ -97,7 +99,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Returns the header that the segment of a part that remains must have.
+    /// Returns the header that the segment of this remaining part must have.
     pub(super) fn header(&self, index: usize, journal_id: u64) -> Header {
         let part = &self.kept[index];
         let before = index.checked_sub(1).map(|index| self.kept[index].run);
@@ -143,16 +145,16 @@ impl<'a> Plan<'a> {
 }
 
 impl Part<'_> {
-    /// Returns the intact header of a segment that stays.
+    /// Returns the intact header of a segment that remains in its file.
     pub(super) fn header(&self) -> Option<Header> {
         let content = self.surveyed.content.as_ref().filter(|_| self.in_place);
         content.map(|content| content.segment.header)
     }
 }
 
-/// Returns the complete records of all segments, by number. Where two files have the same records, the longer run
-/// counts, and of equal runs the one that can stay in its file. An empty segment counts only if it begins with record
-/// `wanted`.
+/// Returns the complete records of all segments, in the order of their numbers. If two files have the same records, the
+/// longer run is used; if both are equally long, the run that can stay in its file. An empty segment is used only if it
+/// begins with record `wanted`.
 fn disjoint(all: &[Surveyed], wanted: Lsn) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = all.iter().flat_map(Surveyed::parts).collect();
     parts.retain(|part| part.run.first < part.run.next || part.run.first == wanted);
@@ -173,8 +175,8 @@ fn disjoint(all: &[Surveyed], wanted: Lsn) -> Vec<Part<'_>> {
     parts
 }
 
-/// Returns the ranges of records that were in the journal and are in no segment that remains, up to the first record
-/// that the state needs.
+/// Returns the ranges of records that the journal contained and that are in no remaining segment, up to the first
+/// record that the state needs.
 fn gaps(all: &[Surveyed], kept: &[Part<'_>], new_lsn: Option<Lsn>) -> Vec<(Lsn, Lsn)> {
     let ours = all.iter().filter(|surveyed| surveyed.is_ours());
     let begins = kept.iter().map(|part| part.run.first).chain(new_lsn);
@@ -188,7 +190,8 @@ fn gaps(all: &[Surveyed], kept: &[Part<'_>], new_lsn: Option<Lsn>) -> Vec<(Lsn, 
 }
 
 impl Surveyed {
-    /// Returns the number of the first record in the file: as its header says, or else its first record or its name.
+    /// Returns the number of the first record in the file. It comes from the header, otherwise from the first record,
+    /// otherwise from the name.
     fn first_lsn(&self) -> Lsn {
         match (&self.content, &self.headless) {
             (Some(content), _) => content.segment.header.lsn,
@@ -197,12 +200,13 @@ impl Surveyed {
         }
     }
 
-    /// Returns whether the file is a segment of this journal, although perhaps a damaged one.
+    /// Returns whether the file is a segment of this journal, even if it is damaged.
     fn is_ours(&self) -> bool {
         self.headless.is_some() || (self.content.is_some() && (!self.is_misplaced() || self.is_renamed))
     }
 
-    /// Returns whether the content does not belong to this file: it is of another journal, or of another segment.
+    /// Returns whether the content does not belong to this file, because it belongs to another journal or to another
+    /// segment.
     fn is_misplaced(&self) -> bool {
         match (&self.content, &self.headless) {
             (Some(_), _) => self.finding.as_ref().is_some_and(|finding| finding.offset == 0),
@@ -211,7 +215,7 @@ impl Surveyed {
         }
     }
 
-    /// Returns the size of the file as a segment.
+    /// Returns the size in bytes that the file must have as a segment.
     pub(super) fn segment_bytes(&self) -> u64 {
         let own = self
             .content
@@ -230,7 +234,8 @@ impl Surveyed {
             .unwrap_or(0)
     }
 
-    /// Returns the runs of complete records in this file. Those of a segment whose file was renamed need a new one.
+    /// Returns the runs of complete records in this file. If the file of the segment was renamed, these records need a
+    /// new file.
     fn parts(&self) -> Vec<Part<'_>> {
         let (head, tail) = match (&self.content, &self.headless) {
             (Some(content), _) => (content.head(), &content.tail),

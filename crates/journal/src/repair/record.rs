@@ -1,5 +1,5 @@
-//! Record of a repair that is not confirmed yet: a file with the loss that it has found. While the file exists, the
-//! journal does not open, and the next repair reports that loss, too, even if the files no longer show it.
+//! Record of a repair that is not confirmed yet: a file with the loss that the repair has found. While this file
+//! exists, the journal does not open, and the next repair also reports this loss, even if the files no longer show it.
 
 use super::RepairReport;
 use crate::Lsn;
@@ -7,17 +7,17 @@ use crate::disk::{Disk, DiskFile, is_full, read_full, write_all};
 use crate::error::{Error, Result};
 use std::io;
 
-/// Name of the file.
+/// Name of the file that contains the record.
 pub(crate) const RECORD: &str = "repair";
 /// First bytes of the file.
 pub(crate) const MAGIC: &[u8] = b"This repair did not end";
-/// Name of the file while it is written.
+/// Name of the file before it is complete.
 pub(crate) const NEW_RECORD: &str = "repair.tmp";
 
 /// Content of the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Recorded {
-    /// Report of which only the loss is filled in.
+    /// Report in which only the fields about the loss are filled in.
     pub(super) loss: RepairReport,
     /// First records of the segments that the repair has written under temporary names, all of which are durable.
     pub(super) written: Vec<Lsn>,
@@ -29,7 +29,7 @@ pub(super) struct Recorded {
 /// [`Error::Full`], [`Error::Io`].
 pub(super) fn write<D: Disk>(disk: &D, report: &RepairReport, written: &[Lsn]) -> Result<()> {
     let text = text_of(report, written);
-    // The names of the segments that the record lists must be durable before its own.
+    // The names of the segments in the record must be durable before the name of the record is.
     disk.sync_dir().map_err(Error::io("sync", "."))?;
     let write = || {
         let file = match disk.create(NEW_RECORD) {
@@ -123,9 +123,9 @@ fn recorded_in(text: &str) -> Recorded {
 }
 
 impl RepairReport {
-    /// Adds the loss that an earlier repair has recorded whose report the operator has not received. Records that exist
-    /// again, because the operator has restored files, are not lost: those up to `last_lsn` that no gap of this repair
-    /// contains, and those for which `has_record` returns true.
+    /// Adds the loss of an earlier repair whose report the operator has not received. Records that exist again, because
+    /// the operator has restored files, are not lost: records up to `last_lsn` that are in no gap of this repair, and
+    /// records for which `has_record` returns true.
     pub(super) fn add_earlier(&mut self, earlier: &RepairReport, has_record: impl Fn(Lsn) -> bool) {
         let note = "an earlier repair did not end, or its report could not be written; its loss is included";
         self.notes.push(note.into());
@@ -155,7 +155,7 @@ mod tests {
     use crate::SimDisk;
 
     #[test]
-    fn a_record_is_read_as_it_was_written() {
+    fn a_repair_record_can_be_written_and_read_back() {
         let disk = SimDisk::new(1);
         assert_eq!(read(&disk).unwrap(), None);
         let report = RepairReport {

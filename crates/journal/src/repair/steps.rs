@@ -1,5 +1,6 @@
-//! Steps of a repair. First everything is written that needs space; it gets its names only afterwards. From then until
-//! the last step the journal does not open, so an interrupted repair is repeated, and then reports the same loss.
+//! Steps of a repair. The repair first writes everything that needs space, and then gives the new files their names.
+//! From then until the last step the journal does not open, so an interrupted repair must be repeated, and then reports
+//! the same loss.
 
 use super::plan::{Part, Plan};
 use super::{RepairReport, record};
@@ -15,25 +16,26 @@ use crate::{Lsn, Options};
 use std::io;
 use std::ops::Range;
 
-/// Number of bytes copied at a time.
+/// Number of bytes that are copied at a time.
 const CHUNK: usize = 1 << 20;
 
 /// Change of the file `acknowledged`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MarkStep {
     Keep,
-    /// The file is damaged or of another journal, and the next opening creates a new one.
+    /// The file is damaged or belongs to another journal; the next opening creates a new one.
     MoveAside,
-    /// The file must name an earlier record than before: the last one that remains.
+    /// The file must name an earlier record than before: the last record that remains.
     Replace(Lsn),
-    /// Nothing remains: the file must say that no record was acknowledged. True: the present one is moved aside first.
+    /// No record remains, so the file must say that no record was acknowledged. If the field is true, the present file
+    /// is moved aside first.
     BeginAgain(bool),
 }
 
-/// A segment whose records after the end of the journal are removed.
+/// Segment whose bytes after the end of the journal are removed.
 struct Cut {
     name: String,
-    /// Name of the complete copy.
+    /// Name of the file with the complete copy.
     aside: String,
     bytes: Range<u64>,
 }
@@ -63,12 +65,13 @@ impl<'a, D: Disk> Steps<'a, D> {
         }
     }
 
-    /// Performs the repair. `is_repeated`: an earlier repair did not end, and what it wrote may not be durable.
+    /// Performs the repair. If `is_repeated` is true, an earlier repair did not end, and the files that it wrote may
+    /// not be durable.
     pub(super) fn run(mut self, is_repeated: bool) -> Result<()> {
         let mark = self.mark_step()?;
         let cut = self.cut()?;
         if let Err(error) = self.write_new_files(mark, cut.as_ref()) {
-            // If a removal fails, the next opening or repair repeats it.
+            // If a removal fails, the next opening or repair removes the file.
             let _ = self
                 .names()
                 .and_then(|names| remove_unfinished(self.disk, &names));
@@ -90,7 +93,8 @@ impl<'a, D: Disk> Steps<'a, D> {
                 self.move_aside(&snapshot.file)?;
             }
         }
-        // Oldest first: the newest shows best how far the journal went.
+        // The oldest file is moved first: if the repair is interrupted, the newest files still show how far the journal
+        // went.
         for later in &self.plan.later {
             self.move_aside(&later.name)?;
             self.sync_dir()?;
@@ -99,7 +103,7 @@ impl<'a, D: Disk> Steps<'a, D> {
         self.settle_mark(mark)
     }
 
-    /// Writes, under temporary names, everything that needs space.
+    /// Writes everything that needs space, to files with temporary names.
     fn write_new_files(&self, mark: MarkStep, cut: Option<&Cut>) -> Result<()> {
         for (index, part) in self.plan.kept.iter().enumerate() {
             if !part.in_place {
@@ -137,7 +141,7 @@ impl<'a, D: Disk> Steps<'a, D> {
             .collect()
     }
 
-    /// Gives the new files their names.
+    /// Gives the new files their final names.
     fn name_new_files(&mut self, cut: Option<&Cut>) -> Result<()> {
         if let Some(Cut { name, aside, .. }) = cut {
             self.rename(&format!("{aside}.tmp"), aside)?;
@@ -148,7 +152,7 @@ impl<'a, D: Disk> Steps<'a, D> {
         }
         for lsn in self.new_segments() {
             let name = segment_name(lsn);
-            // A useless file may have the name.
+            // A file without remaining records may already have this name.
             if self.names()?.contains(&name) {
                 self.move_aside(&name)?;
                 self.sync_dir()?;
@@ -165,8 +169,8 @@ impl<'a, D: Disk> Steps<'a, D> {
         self.sync_dir()
     }
 
-    /// Writes the headers of segments that stay, where they are damaged or name another segment before them;
-    /// `writes_all`: in all of them.
+    /// Writes the headers of segments that stay in their files, if the header is damaged or names another previous
+    /// segment. If `writes_all` is true, writes the headers of all of them.
     fn write_headers(&mut self, writes_all: bool) -> Result<()> {
         for (index, part) in self
             .plan
@@ -180,7 +184,8 @@ impl<'a, D: Disk> Steps<'a, D> {
             if !is_new && !writes_all {
                 continue;
             }
-            // 64 bytes at the beginning of a sector: after a power cut they are the old or the new ones.
+            // The header is 64 bytes at the beginning of a sector: after a power cut these are the old bytes or the new
+            // ones.
             let name = &part.surveyed.name;
             let file = self.disk.open(name).map_err(Error::io("open", name))?;
             write_all(&file, 0, &header.encode(SEGMENT_MAGIC)).map_err(Error::io("write", name))?;
@@ -200,7 +205,8 @@ impl<'a, D: Disk> Steps<'a, D> {
         Ok(())
     }
 
-    /// Returns the segments that stay and are too short, with their present and their right lengths in bytes.
+    /// Returns the segments that stay in their files and are too short, each with its present and its right length in
+    /// bytes.
     fn short(&self) -> impl Iterator<Item = (&'a str, u64, u64)> + use<'a, D> {
         let plan = self.plan;
         let lengths = |part: &'a Part<'a>| {
@@ -215,7 +221,7 @@ impl<'a, D: Disk> Steps<'a, D> {
         in_place.filter(|(_, has, needs)| has < needs)
     }
 
-    /// Gives segments that are too short their right length.
+    /// Extends segments that are too short to their right length.
     fn lengthen(&self) -> Result<()> {
         let mut short = self.short().peekable();
         if short.peek().is_some() {
@@ -229,8 +235,8 @@ impl<'a, D: Disk> Steps<'a, D> {
         Ok(())
     }
 
-    /// Returns the cut of the last segment, if bytes after its last record are more than an unfinished group, which an
-    /// opening cuts.
+    /// Returns how the last segment must be cut, if the bytes after its last record are more than an unfinished group,
+    /// which opening the journal would cut.
     fn cut(&self) -> Result<Option<Cut>> {
         let Some(part) = self
             .plan
@@ -256,7 +262,7 @@ impl<'a, D: Disk> Steps<'a, D> {
         }))
     }
 
-    /// Overwrites the bytes after the last record with zeros, which needs no space.
+    /// Overwrites the bytes after the last record with zeros, which needs no further space.
     fn clear(&mut self, cut: &Cut) -> Result<()> {
         let Cut { name, bytes, .. } = cut;
         let file = self.disk.open(name).map_err(Error::io("open", name))?;
@@ -286,8 +292,8 @@ impl<'a, D: Disk> Steps<'a, D> {
         })
     }
 
-    /// Makes the mark agree with what remains. This comes last: an interrupted repair must not look like a sound
-    /// journal.
+    /// Makes the mark name the last record that remains. This step comes last, so that an interrupted repair does not
+    /// look like an intact journal.
     fn settle_mark(&mut self, step: MarkStep) -> Result<()> {
         match step {
             MarkStep::Keep => return Ok(()),
@@ -319,7 +325,7 @@ impl<'a, D: Disk> Steps<'a, D> {
         self.disk.open_read(name).and_then(|file| file.len()).unwrap_or(0)
     }
 
-    /// Moves a file aside unless that was done already.
+    /// Moves a file aside unless an earlier attempt has done so.
     fn move_aside(&mut self, name: &str) -> Result<()> {
         if self.report.moved.iter().any(|(from, _)| from == name) {
             return Ok(());
@@ -357,9 +363,9 @@ impl<'a, D: Disk> Steps<'a, D> {
     }
 }
 
-/// Gives their names to those of the segments `written` that a repair left under temporary names. A file that has such
-/// a name already is moved aside, as the repair would have done: the records that remain of it are in one of these
-/// segments.
+/// Gives the segments `written` their final names, which an interrupted repair left under temporary names. If a file
+/// already has such a name, it is moved aside, as that repair would have done: the records that remain of it are in one
+/// of these segments.
 pub(super) fn name_written_segments<D: Disk>(disk: &D, written: &[Lsn]) -> Result<()> {
     let sync = || disk.sync_dir().map_err(Error::io("sync", "."));
     for name in written.iter().map(|lsn| segment_name(*lsn)) {
@@ -399,7 +405,7 @@ fn copy_bytes<F: DiskFile>(source: &F, from: Range<u64>, target: &F, to: u64) ->
     while at < from.end {
         let part = (from.end - at).min(CHUNK as u64) as usize;
         let read = read_full(source, at, &mut chunk[..part])?;
-        // The end of a file that is too short counts as zeros, as it does when the records are read.
+        // The missing end of a file that is too short counts as zeros, as it does when records are read.
         chunk[read..part].fill(0);
         write_all(target, to + at - from.start, &chunk[..part])?;
         at += part as u64;
@@ -407,7 +413,7 @@ fn copy_bytes<F: DiskFile>(source: &F, from: Range<u64>, target: &F, to: u64) ->
     Ok(())
 }
 
-/// Returns the conversion of an error of the disk into that of the journal.
+/// Returns a function that converts an error of the disk into an error of the journal.
 fn failed(
     file: &str,
     op: &'static str,

@@ -1,4 +1,4 @@
-//! File of the simulated disk: its current content, its durable content, and the content that may become durable.
+//! File of the simulated disk: its current content, its durable content, and the contents that may become durable.
 
 use super::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const SECTOR: usize = 512;
 type Sector = [u8; SECTOR];
 
-/// Content of a file. Bytes after `bytes` are zeros, so that a preallocated segment needs no memory.
+/// Content of a file. All bytes after the vector `bytes` are zeros, so that a preallocated segment needs no memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     bytes: Vec<u8>,
@@ -48,7 +48,7 @@ impl Content {
         sector
     }
 
-    /// Sets a sector, as far as the file reaches.
+    /// Sets the content of a sector, as far as the file reaches.
     fn set_sector(&mut self, number: u64, sector: &Sector) {
         let offset = number * SECTOR as u64;
         let count = self.length.saturating_sub(offset).min(SECTOR as u64) as usize;
@@ -66,7 +66,8 @@ pub(super) struct Inode {
     pending: BTreeMap<u64, Vec<Sector>>,
     /// Successive lengths since the last sync.
     lengths: Vec<u64>,
-    /// Sectors that a failed sync dropped: they read as written, are not durable, and no later sync writes them.
+    /// Sectors that a failed sync dropped. They can be read as written, but they are not durable, and no later sync
+    /// writes them.
     forgotten: BTreeSet<u64>,
     pub(super) allocated: u64,
 }
@@ -97,7 +98,8 @@ impl Inode {
     pub(super) fn set_len(&mut self, length: u64) {
         let before = self.now.length;
         self.lengths.push(length);
-        // The part cut off reads as zeros if the file grows again, and may reappear after a power cut.
+        // The part that was cut off reads as zeros if the file grows again, and its old content may return after a
+        // power cut.
         if length < before {
             let end = before.min(self.now.bytes.len() as u64);
             self.now.set_len(length);
@@ -126,7 +128,7 @@ impl Inode {
         self.lengths.clear();
     }
 
-    /// Simulates a failed sync: each sector was written, or dropped, or is still pending.
+    /// Simulates a failed sync: each sector is written, or dropped, or remains pending.
     pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
         let all = rng.below(4);
         for (number, versions) in std::mem::take(&mut self.pending) {
@@ -165,7 +167,8 @@ impl Inode {
     pub(super) fn power_cut(&mut self, rng: &mut Rng, keep: u64) {
         let kept = |rng: &mut Rng| rng.below(4) < keep;
         if !self.lengths.is_empty() && kept(rng) {
-            // Usually the newest length, because lengths are journalled in order; never one that was not set.
+            // Usually the newest length survives, because file systems journal lengths in order. A length that was
+            // never set does not.
             let place = if rng.below(4) > 0 {
                 self.lengths.len() - 1
             } else {

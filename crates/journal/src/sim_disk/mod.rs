@@ -1,4 +1,4 @@
-//! Simulated disk in memory, for tests: power cuts and faults at any operation.
+//! Disk in memory for tests. It simulates power cuts and faults at any operation.
 
 mod inode;
 mod rng;
@@ -32,31 +32,31 @@ pub enum Op {
     SyncDir,
 }
 
-/// Number of operations since the disk was created.
+/// Number of operations of each kind since the disk was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
-    /// Lengths set.
+    /// Number of times that a length was set.
     pub set_lens: u64,
-    /// Allocations.
+    /// Number of allocations.
     pub allocates: u64,
-    /// Syncs of file data.
+    /// Number of syncs of file data.
     pub sync_datas: u64,
-    /// Files created.
+    /// Number of files that were created.
     pub creates: u64,
-    /// Files renamed.
+    /// Number of files that were renamed.
     pub renames: u64,
-    /// Files removed.
+    /// Number of files that were removed.
     pub removes: u64,
-    /// Directory syncs.
+    /// Number of syncs of the directory.
     pub sync_dirs: u64,
 }
 
 impl Counts {
-    /// Returns the number of operations that change or sync something: those that [`SimDisk::cut_at`] counts.
+    /// Returns the number of operations that change or sync something; [`SimDisk::cut_at`] counts these operations.
     pub fn changes(&self) -> u64 {
         self.writes
             + self.set_lens
@@ -86,8 +86,8 @@ impl Counts {
 /// Disk in memory. Clones refer to the same disk. The same seed and the same calls give the same behaviour.
 ///
 /// At a power cut, each 512-byte sector that was written and not synced gets, at random, its old content, its new
-/// content, or one in between; lengths and directory entries likewise. After a failed sync, its bytes may be lost at
-/// the next power cut, although they can be read until then and although a later sync succeeds (as on Linux).
+/// content, or a content between them; lengths and directory entries likewise. After a failed sync, the bytes may be
+/// lost at the next power cut, although they can be read until then and although a later sync succeeds (as on Linux).
 #[derive(Clone, Debug)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
@@ -101,13 +101,13 @@ impl SimDisk {
         }
     }
 
-    /// Cuts the power and restores it. Each use of a file opened before returns an error.
+    /// Cuts the power and restores it. Every use of a file that was opened before returns an error.
     pub fn power_cut(&self) {
         self.state().power_cut();
     }
 
     /// Kills the process, while the machine keeps running: written data can still be read, but is no more durable than
-    /// before. Each use of a file opened before returns an error.
+    /// before. Every use of a file that was opened before returns an error.
     pub fn kill(&self) {
         self.state().kill();
     }
@@ -124,12 +124,13 @@ impl SimDisk {
         self.state().dead
     }
 
-    /// Lets the `n`-th operation `op` from now (counted from 1) fail with EIO. A failing write may write a part.
+    /// Makes the `n`-th operation `op` from now (counted from 1) fail with EIO. A failing write may write a part of its
+    /// bytes.
     pub fn fail_nth(&self, op: Op, n: u64) {
         self.state().set_fault(op, n, false);
     }
 
-    /// Lets the `n`-th [`Op::SyncData`] or [`Op::SyncDir`] from now (counted from 1) report success without doing
+    /// Makes the `n`-th [`Op::SyncData`] or [`Op::SyncDir`] from now (counted from 1) report success without doing
     /// anything.
     pub fn skip_nth(&self, op: Op, n: u64) {
         self.state().set_fault(op, n, true);
@@ -140,7 +141,7 @@ impl SimDisk {
         self.state().clear_faults();
     }
 
-    /// Sets whether writes may write only a random part, like write(2).
+    /// Sets whether a write may write only a random part of its bytes, as write(2) may.
     pub fn set_short_writes(&self, short: bool) {
         self.state().short_writes = short;
     }
@@ -171,7 +172,7 @@ impl SimDisk {
         Some(bytes)
     }
 
-    /// Creates a file with durable content; `None` removes it.
+    /// Creates a file with durable content; if the content is `None`, removes the file.
     pub fn put(&self, name: &str, content: Option<Vec<u8>>) {
         self.state().put(name, content);
     }

@@ -17,9 +17,9 @@ enum Change {
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     op: Op,
-    /// Number of operations `op` until the fault happens; it happens at 1.
+    /// Number of further operations `op` until the fault happens; it happens when the number is 1.
     left: u64,
-    /// Reports success without doing anything, instead of an error.
+    /// True if the operation reports success without doing anything; false if it returns an error.
     skip: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Fate {
     Done,
     Skipped,
     Failed,
-    /// The power fails; true if the operation was done before.
+    /// The power fails. The field is true if the operation was done before that.
     Dies(bool),
 }
 
@@ -112,7 +112,8 @@ impl State {
         Ok(fate)
     }
 
-    /// Runs `work` according to the operation's outcome. These operations happen completely or not at all.
+    /// Runs `work` according to the operation's outcome. An operation that is run this way happens completely or not at
+    /// all.
     pub(super) fn run<T>(&mut self, op: Op, work: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         match self.fate(op)? {
             Fate::Done | Fate::Skipped => work(self),

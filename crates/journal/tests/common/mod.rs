@@ -1,10 +1,10 @@
-//! Model of the results that a caller received, and a check that they are still true after a power cut.
+//! Model of the results that a caller has received, and a check that they are still true after a power cut.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use lineside_journal::{Error, Journal, Lsn, Options, Recovery, SimDisk};
 use std::io::{Read, Write};
 
-/// Returns the payload of this record. The lengths go from 0 to the maximum.
+/// Returns the payload of this record. The lengths of the payloads go from 0 to the maximum.
 pub fn payload(lsn: Lsn) -> Vec<u8> {
     let length = if lsn.is_multiple_of(13) {
         1024
@@ -24,7 +24,7 @@ pub fn state(lsn: Lsn) -> Vec<u8> {
 pub struct ReceivedResults {
     /// Last record reported as durable.
     pub durable: Lsn,
-    /// Last record appended: no later one may appear.
+    /// Number of the last record that was appended. No later record may exist.
     pub appended: Lsn,
     /// Newest snapshot that was written.
     pub snapshot: Lsn,
@@ -53,8 +53,8 @@ pub fn group(journal: &mut Journal<SimDisk>, told: &mut ReceivedResults, records
     Ok(())
 }
 
-/// Appends a group of `records` and commits it. Appends `beside` further records while the group is written; these are
-/// not committed.
+/// Appends a group of `records` records and commits it. Appends `beside` further records while the group is written;
+/// these are not committed.
 pub fn group_beside(
     journal: &mut Journal<SimDisk>,
     told: &mut ReceivedResults,
@@ -90,7 +90,9 @@ pub fn reopen(disk: &SimDisk, told: &mut ReceivedResults) -> Outcome<(Journal<Si
     let (journal, recovery) = &opened;
     let last = recovery.last_lsn;
     if last < told.durable || last > told.appended {
-        return Err(format!("records up to {last} are there, of {told:?}"));
+        return Err(format!(
+            "the journal has the records up to {last}, but the caller received {told:?}"
+        ));
     }
     told.durable = last;
     told.appended = last;
@@ -109,20 +111,22 @@ pub fn check(journal: &Journal<SimDisk>, told: &ReceivedResults) -> Outcome {
         let mut read = Vec::new();
         snapshot.read_to_end(&mut read).map_err(text)?;
         if read != state(snapshot.lsn) {
-            return Err(format!("snapshot {} is another", snapshot.lsn));
+            return Err(format!("snapshot {} has another content", snapshot.lsn));
         }
         base = snapshot.lsn;
     }
     if base < told.snapshot || journal.first_lsn() > base + 1 {
         let first = journal.first_lsn();
-        return Err(format!("snapshot {base}, records from {first}, of {told:?}"));
+        return Err(format!(
+            "snapshot {base} and the records from {first} do not give the state; received: {told:?}"
+        ));
     }
     let mut next = journal.first_lsn();
     let mut records = journal.records(next).map_err(text)?;
     loop {
         let record = match records.next() {
             Ok(None) => break,
-            // Lost, as a repair has reported: the snapshot replaces the records.
+            // The records are lost, as a repair has reported, and the snapshot replaces them.
             Err(Error::Missing { from, to, .. }) if from == next && to <= base => {
                 next = to + 1;
                 records = journal.records(next).map_err(text)?;
@@ -132,17 +136,19 @@ pub fn check(journal: &Journal<SimDisk>, told: &ReceivedResults) -> Outcome {
             Err(error) => return Err(text(error)),
         };
         if record.lsn != next || record.kind != next as u8 || record.payload != payload(next) {
-            return Err(format!("record {next} is another: {record:?}"));
+            return Err(format!("record {next} has another content: {record:?}"));
         }
         next += 1;
     }
     if next != journal.durable_lsn() + 1 {
-        return Err(format!("replay ends before {next}, of {told:?}"));
+        return Err(format!(
+            "the replay ends before record {next}, but the caller received {told:?}"
+        ));
     }
     Ok(())
 }
 
-/// Checks that the journal continues: more groups, past the end of a segment, and another power cut.
+/// Checks that the journal can be used further: more groups, past the end of a segment, and another power cut.
 pub fn goes_on(disk: &SimDisk, told: &mut ReceivedResults) -> Outcome {
     let (mut journal, _) = reopen(disk, told)?;
     for records in [1, 4, 9, 4] {

@@ -9,9 +9,9 @@ use lineside_xdp::{Interface, Pins, XdpDatapath, attached, harmful_offloads, nat
 use std::fs;
 use std::path::Path;
 
-/// Alternative to XDP.
+/// End of a remedy that names the alternative to XDP.
 const OR_SOCKET: &str = "or set kind = \"socket\" in [datapath], which does not need that";
-/// Remedy where the kernel does not accept the programs; the error itself says what it lacks.
+/// Remedy if the kernel does not accept the programs; the kernel's error, which is printed too, says what is missing.
 const TAKE_SOCKET: &str = "do what the message says, or set kind = \"socket\" in [datapath]";
 
 pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
@@ -26,7 +26,8 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
     let names = datapath.interfaces.iter();
     findings.extend(names.flat_map(|name| interface(datapath, name)));
     if datapath.kind == DatapathKind::Auto {
-        // The server falls back to sockets.
+        // With `kind = "auto"` the server starts with sockets if XDP cannot be used, so a failed check is only a
+        // warning.
         for finding in &mut findings {
             if finding.level == Level::Failed {
                 finding.level = Level::Warning;
@@ -104,7 +105,7 @@ fn interface(datapath: &DatapathConfig, name: &str) -> Vec<Finding> {
     if offloads.is_empty() {
         findings.push(Finding::ok(
             "offloads",
-            format!("{name} has none that change frames before XDP"),
+            format!("{name} has no active offload that changes frames before XDP"),
         ));
     }
     let remedies = offloads.into_iter().map(|line| ("offloads", line));

@@ -41,7 +41,7 @@ pub struct RequestIdentity {
 /// Detects that all endpoints refused the requests before any of them answered; the command then ends.
 pub struct Refusals {
     endpoints: usize,
-    /// Number of refusals without a break; `None` once an endpoint has answered.
+    /// Number of consecutive refusals by endpoints; `None` after an endpoint has answered.
     in_a_row: Mutex<Option<usize>>,
     why: watch::Sender<Option<String>>,
 }
@@ -111,7 +111,8 @@ impl RequestIdentity {
         let refusals = Refusals::new(endpoints.len());
         let (on_left, on_held) = (Arc::clone(&refusals), Arc::clone(&refusals));
         options.on_left = Some(Arc::new(move |endpoint, left| {
-            // Not printed: an idle channel, and the refusal that ends the command, which is its error.
+            // An idle channel is not printed. The refusal that ends the command is not printed either, because the
+            // command then fails with this refusal as its error.
             on_left.on_left(endpoint, left);
             if *left != LeaveReason::Silent && on_left.why.borrow().is_none() {
                 tell!("lineside: {endpoint}: {left}");

@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Maximum number of blocks that wait to be sent, in addition to those that the sender keeps for repeats.
 const WAITING_BLOCKS_MAX: usize = 8;
-/// Time without a receiver after which a message says so.
+/// Time without a reply from a receiver after which a message says that the sender still waits.
 const RECEIVER_SILENCE: Duration = Duration::from_secs(5);
 /// Payload bytes of a packet of 1,500 bytes, without the headers of IP and UDP.
 const PAYLOAD_V4: usize = 1_472;

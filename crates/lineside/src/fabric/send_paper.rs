@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of the headers of IP and UDP, which count towards the rate.
 const HEADERS_BYTES: u64 = 28;
-/// Lead over the rate at which the sender sleeps.
+/// Maximum time by which the sender may be ahead of the configured rate; it sleeps when it is further ahead.
 const RATE_LEAD: Duration = Duration::from_millis(1);
 
 /// Send recorded blocks to a replica as packets in the papers' format.
@@ -48,7 +48,7 @@ pub struct SendPaper {
     times: u32,
 }
 
-/// Socket that limits the rate.
+/// Socket that sends at most `bytes_per_s` bytes a second.
 struct Paced {
     socket: UdpSocket,
     bytes_per_s: u64,

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 /// Audit the block files or a snapshot of a Fabric peer.
 ///
-/// Validates each block of the peer again, or compares it with a ledger here (--data), and names the first block whose
+/// Validates each block of the peer again, or compares it with a local ledger (--data), and names the first block whose
 /// codes or commit hash differ. Exit code 1 if something differs.
 #[derive(Args)]
 pub struct VerifyPeer {
@@ -125,7 +125,7 @@ fn show(audited: &AuditReport, as_json: bool) -> anyhow::Result<()> {
         let (blocks, transactions) = (counted(*blocks, "block"), counted(*transactions, "transaction"));
         say!("{blocks} with {transactions} agree")?;
         if *without_commit_hash > 0 {
-            say!("{without_commit_hash} of them have no commit hash at the peer; their codes agree")?;
+            say!("{without_commit_hash} of these blocks have no commit hash at the peer; their codes agree")?;
         }
         if *unfinished_bytes > 0 {
             say!(

@@ -1,4 +1,4 @@
-//! Client verbs that read and write.
+//! Client subcommands of `lineside hybrid` that read and write the database.
 
 use super::asker::Asker;
 use super::member::{Member, hash, refused, version, version_json, version_text};
@@ -386,6 +386,7 @@ impl Outcome {
     }
 }
 
+/// Returns every result code except the one for an unknown request id.
 fn all_but_unknown() -> Vec<Code> {
     let all = (0..).map_while(Code::from_code);
     all.filter(|code| *code != Code::Unknown).collect()

@@ -74,14 +74,14 @@ enum ProposedChange {
         #[arg(value_parser = rights, allow_hyphen_values = true)]
         rights: Rights,
     },
-    /// Add a node, whose signed messages count.
+    /// Add a node; the database then accepts messages that this node signs.
     AddNode {
         /// Number of the new node.
         node: u32,
         /// Public key of the node: CURVE:HEX, or a key file.
         public: String,
     },
-    /// Revoke a node: its messages no longer count.
+    /// Revoke a node; the database then no longer accepts messages that this node signs.
     RevokeNode {
         /// Number of the node.
         node: u32,

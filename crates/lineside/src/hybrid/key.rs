@@ -10,7 +10,7 @@ use lineside_util::hex::{from_hex, to_hex};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Verbs of `lineside hybrid key`.
+/// Subcommands of `lineside hybrid key`.
 #[derive(Subcommand)]
 pub enum KeyVerb {
     /// Create a key in a new file, and print its public half.

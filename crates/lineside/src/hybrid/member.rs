@@ -192,7 +192,7 @@ pub fn version_json(version: Option<messages::Version>) -> Value {
 /// Parses a version: BLOCK.INDEX, or `absent`.
 ///
 /// # Errors
-/// The text has another form.
+/// The text does not have this form.
 pub fn version(text: &str) -> Result<Version, String> {
     let parse = || {
         let (block, index) = text.split_once('.')?;
@@ -210,7 +210,7 @@ pub fn version(text: &str) -> Result<Version, String> {
 /// Parses 32 bytes from 64 hex digits.
 ///
 /// # Errors
-/// The text has another form.
+/// The text does not have this form.
 pub fn hash(text: &str) -> Result<[u8; 32], String> {
     let bytes = from_hex(text).and_then(|bytes| bytes.try_into().ok());
     bytes.ok_or_else(|| "must be 64 hex digits".into())
@@ -219,7 +219,7 @@ pub fn hash(text: &str) -> Result<[u8; 32], String> {
 /// Parses the number and hash of a block: NUMBER:HASH.
 ///
 /// # Errors
-/// The text has another form.
+/// The text does not have this form.
 pub fn block(text: &str) -> Result<(u64, [u8; 32]), String> {
     let parts = text.split_once(':').and_then(|(number, digits)| {
         let number = number.parse().ok()?;

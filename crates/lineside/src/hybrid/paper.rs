@@ -7,7 +7,7 @@ use lineside_hybrid::Code;
 use lineside_hybrid_grpc::{AskError, paper};
 use serde_json::json;
 
-/// Verbs of `lineside hybrid paper`.
+/// Subcommands of `lineside hybrid paper`.
 #[derive(Subcommand)]
 pub enum PaperVerb {
     /// Print the value and version of a key.

@@ -193,7 +193,7 @@ impl VerifyProof {
             .context("the node's public key is not a point on its curve")?;
         if !head.is_signed_by(&proof.header.database, &key, &Verifier::default()) {
             bail!(
-                "{path}: the signature is not of node {}'s key for this database",
+                "{path}: the signature was not made with the key of node {} for this database",
                 head.node
             );
         }

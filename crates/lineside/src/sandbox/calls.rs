@@ -98,7 +98,7 @@ impl Group {
     #[cfg(test)]
     const ALL: [Self; 5] = [Self::Base, Self::Net, Self::Files, Self::Directories, Self::Xdp];
 
-    /// Returns the group for a group that a service names.
+    /// Converts a group that a service lists in its definition.
     pub(super) const fn of(group: CallGroup) -> Self {
         match group {
             CallGroup::Files => Self::Files,
@@ -184,7 +184,7 @@ fn conditions(number: i64) -> anyhow::Result<Vec<SeccompRule>> {
     let has = |mask: u64, value: u64| (SeccompCmpOp::MaskedEq(mask), value);
     let is = |value: u64| (SeccompCmpOp::Eq, value);
     let (argument, alternatives) = match number {
-        // Only threads: no new process, no namespace.
+        // `clone` may only create threads, and neither a new process nor a namespace.
         libc::SYS_clone => {
             let namespaces = libc::CLONE_NEWCGROUP
                 | libc::CLONE_NEWIPC

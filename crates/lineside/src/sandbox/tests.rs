@@ -51,7 +51,7 @@ fn error_of(result: i64) -> Option<i32> {
 fn execve() -> Option<i32> {
     let path = CString::new("/bin/true").expect("text");
     let arguments = [path.as_ptr(), std::ptr::null()];
-    // SAFETY: a C string, and a list of them that ends with null.
+    // SAFETY: `path` is a C string, and `arguments` is a list of C strings that ends with a null pointer.
     error_of(unsafe { libc::syscall(libc::SYS_execve, path.as_ptr(), arguments.as_ptr(), 0) })
 }
 
@@ -65,8 +65,8 @@ fn forbidden_calls_are_refused_also_on_threads_that_start_later() {
     let refused = within(&kept(folder.path()), || {
         let later = std::thread::spawn(|| {
             let executable = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-            // SAFETY: the filter refuses each call before the kernel reads its arguments; a mapping, if made, would
-            // leak.
+            // SAFETY: the filter refuses each call before the kernel reads its arguments. If the kernel made a mapping
+            // nevertheless, it would only leak.
             unsafe {
                 [
                     ("execve", execve()),
@@ -131,7 +131,7 @@ fn the_calls_that_a_server_needs_are_allowed() {
     });
 }
 
-/// A service may make the calls of the groups that it names, and of no others.
+/// A service may make the system calls of the groups that it names, and no other calls.
 #[test]
 fn a_service_may_make_only_the_calls_of_its_own_groups() {
     if !has_seccomp() {

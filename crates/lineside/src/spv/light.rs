@@ -353,7 +353,7 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
 fn verify_by_wtxid(opened: &mut OpenedLightClient, wtxid: &Id, as_json: bool) -> anyhow::Result<()> {
     let text = wtxid.text();
     let served = opened.client.wtxid_proof(&wtxid.0)?.result;
-    let served = served.with_context(|| format!("{text}: no connected block of the server commits to it"))?;
+    let served = served.with_context(|| format!("{text}: no block in the server's chain commits to it"))?;
     let confirmations = accepted(opened.chain.verify_witness(&served.proof(), &wtxid.0))?;
     let location = VerifiedLocation {
         header: served.header,
@@ -367,7 +367,7 @@ fn verify_by_wtxid(opened: &mut OpenedLightClient, wtxid: &Id, as_json: bool) ->
 impl OpenedLightClient {
     fn proof(&mut self, txid: &[u8; 32], text: &str) -> anyhow::Result<TransactionProof> {
         let found = self.client.proof(txid)?.result;
-        let found = found.with_context(|| format!("{text}: no connected block of the server holds it"))?;
+        let found = found.with_context(|| format!("{text}: no block in the server's chain contains it"))?;
         if found.height == SPV_HEIGHT_UNKNOWN {
             bail!(
                 "{text}: the server holds the block as a detached one, whose height it does not know: such a proof \
@@ -379,7 +379,7 @@ impl OpenedLightClient {
 
     fn witness_proof(&mut self, txid: &[u8; 32], text: &str) -> anyhow::Result<ServedWitness> {
         let found = self.client.witness_proof(txid)?.result;
-        found.with_context(|| format!("{text}: no connected block of the server holds it"))
+        found.with_context(|| format!("{text}: no block in the server's chain contains it"))
     }
 }
 

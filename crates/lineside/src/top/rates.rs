@@ -172,7 +172,7 @@ fn flat(service: &ServiceStatus) -> Vec<(String, &str, u64)> {
 
 fn is_counter(key: &str) -> bool {
     let mut all = metric::ALL.iter();
-    // The fast path's counters without a metric of their own count as counters, too.
+    // A value without a metric in `spec/` is a counter of the fast path.
     all.find(|metric| metric.key == key)
         .is_none_or(|metric| metric.kind == MetricKind::Counter)
 }

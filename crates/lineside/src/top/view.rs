@@ -92,7 +92,7 @@ impl View {
         let mut state = TableState::default().with_selected(Some(chosen));
         frame.render_stateful_widget(service_table(history, table.width), table, &mut state);
         let columns = columns(details.width).min(services.len()).max(1);
-        // The services of one page; the last page is full, too.
+        // Index of the first service on the page. If there are enough services, the last page is full as well.
         let first = (chosen / columns * columns).min(services.len().saturating_sub(columns));
         let areas = Layout::horizontal(vec![Constraint::Fill(1); columns]).spacing(GAP);
         let shown = services.iter().enumerate().skip(first);
@@ -223,8 +223,8 @@ fn draw_details(
     draw_values(frame, values, history.values(service));
 }
 
-/// Draws the values: those that change fastest first, then the others by name. If one table has no room for all, there
-/// are as many next to each other as needed and as fit.
+/// Draws the values of counters: the fastest-changing first, then the unchanged ones by name. If one table has too few
+/// lines for all values, further tables are drawn next to it, as many as the width allows.
 fn draw_values(frame: &mut Frame<'_>, area: Rect, mut values: Vec<Value>) {
     values.retain(|value| value.value > 0);
     values.sort_by(|one, other| {

@@ -10,8 +10,8 @@ use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::signed::KeyId;
 use lineside_wire::{
     Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
-    TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER, TRANSFER_COMMAND_UNFREEZE, TRANSFER_PORT,
-    TransferCode as Code,
+    TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER, TRANSFER_COMMAND_UNFREEZE, TRANSFER_FLAG_KEYED,
+    TRANSFER_PORT, TransferCode as Code,
 };
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -65,8 +65,30 @@ struct How {
     /// the same id and arguments is executed once.
     #[arg(long, value_name = "ID", requires = "paper", default_value_t = 0)]
     id: u32,
+    /// Idempotency key: a UUID, or 32 hex digits other than zeros. While the server remembers it, the same operation on
+    /// the same account with this key is executed once: a repetition prints the outcome of the first one.
+    #[arg(long, value_name = "KEY", conflicts_with = "paper", value_parser = parse_key)]
+    idempotency_key: Option<[u8; 16]>,
     #[command(flatten)]
     sign: Sign,
+}
+
+/// Parses an idempotency key: 32 hex digits, which may be grouped by hyphens as in a UUID.
+///
+/// # Errors
+/// The text has another form, or all digits are zero.
+pub fn parse_key(text: &str) -> Result<[u8; 16], String> {
+    let digits = text.replace('-', "");
+    let key = lineside_util::hex::from_hex(&digits).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
+    key.filter(|key| *key != [0; 16]).ok_or_else(|| {
+        format!("{text}: an idempotency key is a UUID, or 32 hex digits that are not all zero")
+    })
+}
+
+/// Gives an operation an idempotency key.
+pub fn set_key(operation: &mut Operation, key: [u8; 16]) {
+    operation.flags |= TRANSFER_FLAG_KEYED;
+    operation.uuid = key;
 }
 
 /// Create an account.
@@ -258,7 +280,10 @@ fn paper_id(account: AccountId) -> anyhow::Result<u32> {
 
 impl How {
     /// Sends one operation and prints its result.
-    fn send(&self, operation: Operation, as_json: bool) -> anyhow::Result<()> {
+    fn send(&self, mut operation: Operation, as_json: bool) -> anyhow::Result<()> {
+        if let Some(key) = self.idempotency_key {
+            set_key(&mut operation, key);
+        }
         let mut client = self.server.client()?;
         if self.paper {
             if operation.command > TRANSFER_COMMAND_REFER {
@@ -289,15 +314,10 @@ impl How {
 
 fn print_outcome(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> anyhow::Result<()> {
     if as_json {
-        let (number, durable) = placed(code, native).unzip();
-        say!(
-            "{}",
-            json!({"code": code as u16, "meaning": code.meaning(), "balance": amount, "number": number.flatten(),
-                "durable": durable})
-        )?;
+        say!("{}", outcome_json(code, amount, native))?;
     }
     if code != Code::Done {
-        bail!("refused ({}): {}", code as u16, code.meaning());
+        bail!("refused ({}): {}", code.name(), code.meaning());
     }
     if !as_json {
         let number = native.map_or(String::new(), |(number, is_durable)| {
@@ -309,9 +329,16 @@ fn print_outcome(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: 
     Ok(())
 }
 
+/// Returns an outcome in JSON. A refusal has no balance, number or durability.
+pub fn outcome_json(code: Code, amount: u64, native: Option<(u64, bool)>) -> serde_json::Value {
+    let (number, durable) = placed(code, native).unzip();
+    json!({"result": code.name(), "code": code as u16, "meaning": code.meaning(),
+        "balance": (code == Code::Done).then_some(amount), "number": number.flatten(), "durable": durable})
+}
+
 /// Returns the number of an operation in the ledger, if it has one already, and whether it is durable; `None` for an
 /// operation that was refused, which is in no ledger.
-pub fn placed(code: Code, native: Option<(u64, bool)>) -> Option<(Option<u64>, bool)> {
+fn placed(code: Code, native: Option<(u64, bool)>) -> Option<(Option<u64>, bool)> {
     let (number, is_durable) = native.filter(|_| code == Code::Done)?;
     Some(((number > 0).then_some(number), is_durable))
 }

@@ -7,7 +7,7 @@ use lineside_transfer::signed::Signer;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Verbs of `lineside transfer key`.
+/// Subcommands of `lineside transfer key`.
 #[derive(Subcommand)]
 pub enum KeyVerb {
     /// Create a key in a new file, and print its fingerprint.

@@ -11,7 +11,7 @@ use lineside_transfer::client::{Client, ClientError, Executed, Session};
 use lineside_wire::{
     Operation, Status, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
     TRANSFER_COMMAND_UNFREEZE, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_POST, TRANSFER_CONTRACT_VOID,
-    TRANSFER_FLAG_LINKED,
+    TRANSFER_FLAG_KEYED, TRANSFER_FLAG_LINKED,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -22,7 +22,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Verbs of `lineside transfer session`.
+/// Subcommands of `lineside transfer session`.
 #[derive(Subcommand)]
 pub enum SessionVerb {
     /// Open a session and store it in a new file.
@@ -84,7 +84,12 @@ impl SessionContent {
                 file.display()
             )
         })?;
-        serde_json::from_str(&text).with_context(|| format!("{}: this file holds no session", file.display()))
+        serde_json::from_str(&text).with_context(|| {
+            format!(
+                "{}: this file contains no session; create one with `lineside transfer session open`",
+                file.display()
+            )
+        })
     }
 
     /// Returns the locked session. Creates no lock file if the session file does not exist.
@@ -174,36 +179,66 @@ fn operation_text(words: &str) -> String {
         (_, TRANSFER_CONTRACT_VOID) => format!("void {name} {source} {destination}"),
         _ => format!("transfer {source} {destination} {amount}"),
     };
-    format!("{linked}{text}")
+    let is_keyed = operation.flags & TRANSFER_FLAG_KEYED != 0;
+    let key = match is_keyed {
+        true => format!(" key={}", lineside_util::hex::to_hex(&operation.uuid)),
+        false => String::new(),
+    };
+    format!("{linked}{text}{key}")
 }
 
-/// Executes the operations as one packet, in the session in `file`, or in a new session that is closed afterwards.
+/// Executes one packet of operations, in the session in `file`, or in a new session that is closed afterwards.
 ///
 /// # Errors
-/// The number of operations is wrong, the session file cannot be used, the server does not answer, or it refuses the
-/// whole packet.
+/// See [`execute_all`].
 pub fn execute(
     client: &mut Client,
     file: Option<&Path>,
     operations: &[Operation],
 ) -> anyhow::Result<Executed> {
+    let mut executed = None;
+    execute_all(client, file, &[operations.to_vec()], |_, outcome| {
+        executed = Some(outcome.clone());
+        Ok(())
+    })?;
+    executed.context("the packet has no outcome")
+}
+
+/// Executes packets of operations one after the other, in the session in `file`, or in a new session that is closed
+/// afterwards. Passes the index and the outcome of each packet to `done` before the next one is sent.
+///
+/// # Errors
+/// The number of operations of a packet is wrong, the session file cannot be used, the server does not answer, it
+/// refuses a whole packet, or `done` fails. The packets after that are not sent.
+pub fn execute_all(
+    client: &mut Client,
+    file: Option<&Path>,
+    packets: &[Vec<Operation>],
+    mut done: impl FnMut(usize, &Executed) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let most = client.operations_max();
-    if !(1..=most).contains(&operations.len()) {
-        bail!(ClientError::Count(operations.len(), most));
+    if let Some(wrong) = packets.iter().find(|packet| !(1..=most).contains(&packet.len())) {
+        bail!(ClientError::Count(wrong.len(), most));
     }
     if let Some(file) = file {
         let (_lock, mut content) = SessionContent::locked(file)?;
-        return content.execute(file, client, operations);
+        for (index, packet) in packets.iter().enumerate() {
+            done(index, &content.execute(file, client, packet)?)?;
+        }
+        return Ok(());
     }
     let mut session = client.open()?;
-    let executed = client.execute(&mut session, operations);
+    let executed = packets
+        .iter()
+        .enumerate()
+        .try_for_each(|(index, packet)| done(index, &client.execute(&mut session, packet)?));
     // Closed even after an error: sessions of an address are limited, and only this command knows the session.
     let closed = client.close(&session);
-    let executed = executed?;
+    executed?;
     if let Err(error) = closed {
         tell!("lineside: warning: the session of this command could not be closed: {error}");
     }
-    Ok(executed)
+    Ok(())
 }
 
 fn open(file: &Path, client: &mut Client) -> anyhow::Result<Session> {

@@ -20,7 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Seconds in a day.
 const DAY_S: u64 = 86_400;
 
-/// Verbs of `lineside transfer sessions`.
+/// Subcommands of `lineside transfer sessions`.
 #[derive(Subcommand)]
 pub enum SessionsVerb {
     /// List the open sessions: number, address that opened it, packets, and seconds since the last packet.
@@ -63,7 +63,7 @@ pub struct Close {
 }
 
 impl SessionsVerb {
-    /// Runs the verb.
+    /// Runs the given subcommand.
     ///
     /// # Errors
     /// The ledger cannot be read or written, the server does not answer, or no session matches a given number.

@@ -16,8 +16,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
-/// Returns a directory with a chain store of the demonstration chain that `user` can use. Each daemon has its own copy,
-/// which is removed when the test program ends.
+/// Returns a directory with a chain store of the demonstration chain; `user` can use it. Each daemon has its own copy
+/// of the store. The copies are removed when the test program ends.
 fn demo_data(user: Option<u32>) -> PathBuf {
     static STORES: OnceLock<TempDir> = OnceLock::new();
     static COPIES: AtomicU32 = AtomicU32::new(0);
@@ -57,7 +57,7 @@ pub fn start(arguments: &[&str], user: Option<u32>) -> Result<Daemon, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
     command.arg("run");
     let data = demo_data(user);
-    // The caller's arguments replace these.
+    // Assignments among the caller's arguments replace these.
     for assignment in [
         "spv.line_bits=17",
         "spv.prefill=none",
@@ -82,7 +82,8 @@ pub fn lineside(arguments: &[&str]) -> Output {
         .expect("run")
 }
 
-/// Directory of pins, removed at the end; `None`, with a message, if BPF cannot be used.
+/// Directory of pins, which is removed when the value is dropped. `Bpf::new` returns `None` and prints a message if BPF
+/// cannot be used.
 pub struct Bpf(PathBuf);
 
 impl Bpf {

@@ -86,13 +86,13 @@ impl Server {
         self.started["listen"].as_str().unwrap()
     }
 
-    /// Runs a verb with the key of a member.
+    /// Runs a client subcommand with the key of a member.
     pub fn ask(&self, house: &HybridDatabase, verb: &str, key: &str, rest: &[&str]) -> CommandOutput {
         let fixed = [verb, "--server", self.address(), "--key", key];
         house.hybrid(&[&fixed, rest].concat())
     }
 
-    /// Runs a verb with the key of a member, which must succeed; returns the printed objects.
+    /// Runs a client subcommand with the key of a member. The command must succeed; returns the printed objects.
     pub fn done(&self, house: &HybridDatabase, verb: &str, key: &str, rest: &[&str]) -> Vec<Value> {
         let said = self.ask(house, verb, key, &[rest, &["--json"]].concat());
         assert_eq!(said.code, 0, "{verb} {rest:?}: {}", said.error);

@@ -1,5 +1,5 @@
-//! Record of every block that btcd's best chain ever had, read from btcd, to compare replies with; and helpers that
-//! make blocks of many transactions on btcd.
+//! Record of every block that was ever in btcd's best chain, read from btcd, with which replies are compared; and
+//! helpers that create blocks of many transactions on btcd.
 
 use crate::common::Btcd;
 use bitcoin::absolute::LockTime;
@@ -31,7 +31,7 @@ pub struct Block {
 #[derive(Default)]
 pub struct Ledger {
     pub blocks: HashMap<Hash, Block>,
-    /// Hashes of the best chain at the last record, by height.
+    /// Hashes of the best chain when it was last recorded, by height.
     pub best: Vec<Hash>,
 }
 
@@ -40,7 +40,7 @@ fn hash_of(value: &Value) -> Hash {
 }
 
 impl Ledger {
-    /// Reads the best chain from the node, except blocks that are known already.
+    /// Reads the best chain from the node, except blocks that were recorded already.
     pub fn record(&mut self, btcd: &Btcd) {
         let mut hash = hash_of(&btcd.call("getbestblockhash", json!([])));
         let mut branch = Vec::new();
@@ -119,8 +119,8 @@ pub fn root_of(leaf: &Hash, mut position: usize, path: &[Hash]) -> Hash {
     })
 }
 
-/// Sends btcd a transaction that spends the coinbase of the block at `height`, which must be mature, and `count` that
-/// spend its outputs; the next block holds them all.
+/// Sends btcd a transaction that spends the coinbase of the block at `height`, which must be mature, and `count`
+/// transactions that spend its outputs. The next block contains all of them.
 pub fn send_many(btcd: &Btcd, height: usize, count: u32) {
     let hash = btcd.call("getblockhash", json!([height]));
     let block = btcd.call("getblock", json!([hash, 1]));
@@ -134,8 +134,8 @@ pub fn send_many(btcd: &Btcd, height: usize, count: u32) {
     }
 }
 
-/// Returns a transaction that spends an output anyone may spend, and pays `value` satoshi to each of `count` such
-/// outputs (pay to the hash of the script OP_TRUE).
+/// Returns a transaction that spends such an output, and pays `value` satoshi to each of `count` outputs that anyone
+/// may spend (pay to the hash of the script OP_TRUE).
 fn anyone(spent: OutPoint, value: u64, count: u32) -> Transaction {
     let script = hash160::Hash::hash(&[0x51]).to_byte_array();
     let lock = ScriptBuf::from_bytes([&[0xa9, 20][..], &script, &[0x87]].concat());

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Blocks of the channel.
+/// Number of blocks of the generated channel.
 const BLOCKS: &str = "60";
 
 /// Running clients, which end with [`Load::stop`].
@@ -29,7 +29,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Calls `step` with its number until the load stops, at first `per_s` times a second, then more or fewer times.
+    /// Calls `step` with an increasing number until the load stops. The rate is `per_s` a second at first, and then
+    /// rises and falls.
     fn client(&self, per_s: f64, mut step: impl FnMut(u32) + Send + 'static) {
         let stop = Arc::clone(&self.stop);
         let client = std::thread::spawn(move || {
@@ -39,7 +40,8 @@ impl Load {
                 number += 1;
                 let wave = 1.0 + 0.45 * (began.elapsed().as_secs_f64() / 17.0).sin();
                 due += Duration::from_secs_f64(1.0 / (per_s * wave));
-                // Pauses are short, so that no request waits for long; a late client does not catch up.
+                // Pauses are short, so that no request waits for long. A client that is late does not send the missed
+                // requests later.
                 let now = Instant::now();
                 match due.checked_duration_since(now) {
                     Some(early) => std::thread::sleep(early),
@@ -50,7 +52,7 @@ impl Load {
         self.clients.borrow_mut().push(client);
     }
 
-    /// Asks for transactions. Some are asked for often, others rarely.
+    /// Asks for transactions: for some of them often, for others rarely.
     pub fn spv(&self, server: &str, txids: Vec<[u8; 32]>) {
         let server = server.parse().expect("an address");
         let mut client = lineside_spv::client::Client::connect(server, PATIENCE).expect("a client");
@@ -64,7 +66,7 @@ impl Load {
         });
     }
 
-    /// Moves 1 between two accounts, and reads them.
+    /// Transfers 1 between two accounts, and reads their balances.
     pub fn transfer(&self, server: &str) {
         let mut client = Client::connect(server.parse().expect("an address"), PATIENCE).expect("a client");
         for (account, amount) in [(1, 1_000_000), (2, 1_000_000)] {
@@ -82,7 +84,7 @@ impl Load {
         });
     }
 
-    /// Reads rows, and changes one now and then.
+    /// Reads rows, and changes a row from time to time.
     pub fn column(&self, server: &str) {
         let server = server.parse().expect("an address");
         let mut client = lineside_column::client::Client::connect(server, PATIENCE).expect("a client");
@@ -126,7 +128,7 @@ impl Load {
         });
     }
 
-    /// Ends all clients. A client whose request was not answered ends the test.
+    /// Ends all clients. If a request of a client was not answered, the test fails.
     pub fn stop(self) {
         self.stop.store(true, Relaxed);
         for client in self.clients.into_inner() {
@@ -135,7 +137,7 @@ impl Load {
     }
 }
 
-/// Writes a chain store, and returns the TXIDs of its transactions.
+/// Creates a chain store in `data`, and returns the TXIDs of its transactions.
 pub fn chain(data: &Path, blocks: usize, transactions: u32) -> Vec<[u8; 32]> {
     let mut chain = ChainStore::open(Some(data), Network::Regtest).expect("a chain store");
     let mut txids = Vec::new();
@@ -147,7 +149,7 @@ pub fn chain(data: &Path, blocks: usize, transactions: u32) -> Vec<[u8; 32]> {
     txids
 }
 
-/// Makes a channel, and returns its orderer and the section `[fabric]` that follows it.
+/// Creates a channel, and returns its orderer and a section `[fabric]` that follows this orderer.
 pub fn channel(place: &ServiceFiles) -> (Running, String) {
     let folder = place.path("channel");
     let made = Command::new(binary("lineside-lab"))

@@ -1,5 +1,5 @@
-//! Software of other projects as processes: the wallet `electrum` and ElectrumX; and a small Electrum server for
-//! forwarded requests.
+//! Programs of other projects, run as processes: the wallet `electrum` and ElectrumX. Also a small Electrum server that
+//! answers forwarded requests.
 
 pub mod upstream;
 
@@ -29,7 +29,7 @@ pub struct Wallet {
 }
 
 impl Wallet {
-    /// Creates the wallet, without a connection.
+    /// Creates the wallet, which has no connection yet.
     pub fn make(program: PathBuf) -> Self {
         let wallet = Self {
             program,

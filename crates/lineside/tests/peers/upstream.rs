@@ -19,7 +19,7 @@ struct Payment {
 struct State {
     node: Arc<CoreMini>,
     script: ScriptBuf,
-    /// Payments that were in a block at some time; those outside the best chain are unconfirmed.
+    /// Payments that were in a block at some time. Those that are not in the best chain are unconfirmed.
     seen: Vec<bitcoin::Transaction>,
     subscribers: Vec<TcpStream>,
 }

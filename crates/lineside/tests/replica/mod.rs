@@ -1,4 +1,4 @@
-//! Replicas and orderers as processes, with recorded blocks.
+//! Starts replicas and orderers as processes that serve recorded blocks.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use lineside_util::key_file::write_owner_only;
@@ -19,8 +19,8 @@ pub fn objects(output: &Output) -> Vec<Value> {
         .collect()
 }
 
-/// Returns the program with the verb at the start of `words`: `lineside-lab` for generated channels and the mock
-/// orderer, otherwise `lineside`.
+/// Returns the program that has the subcommand at the start of `words`: `lineside-lab` for generated channels and the
+/// mock orderer, otherwise `lineside`.
 fn program(words: &[&str]) -> PathBuf {
     match words.first() {
         Some(&"make" | &"mock-orderer") => lineside_testkit::binary("lineside-lab"),
@@ -39,7 +39,7 @@ pub fn one(words: &[&str]) -> Value {
     objects(&output).remove(0)
 }
 
-/// Running verb, and the first line that it printed; killed when dropped.
+/// Running command, with the first line that it printed; killed when dropped.
 pub struct Running {
     pub said: Value,
     child: Child,
@@ -52,7 +52,7 @@ impl Running {
         Self::start_saying(words, Stdio::inherit())
     }
 
-    /// Starts a verb whose standard error goes to `stderr`.
+    /// Starts a command whose standard error goes to `stderr`.
     pub fn start_saying(words: &[&str], stderr: Stdio) -> Self {
         let mut child = Command::new(program(words))
             .args(["fabric", "--json"])
@@ -77,7 +77,7 @@ impl Running {
 
     /// Sends SIGTERM and returns true if the process ended with success.
     pub fn end(mut self) -> bool {
-        // SAFETY: a child of ours that was not waited for yet.
+        // SAFETY: the process is a child that was not waited for yet, so its id still names it.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
         self.child.wait().unwrap().success()
     }
@@ -91,7 +91,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns an MSP folder whose key signs requests.
+/// Creates an MSP folder with a new key for signing requests, and returns its path.
 pub fn msp(directory: &Path) -> PathBuf {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();

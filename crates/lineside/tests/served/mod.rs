@@ -1,4 +1,4 @@
-//! Any service in a process of its own, with the socket datapath, for tests of properties that all services share.
+//! Runs any service in a separate process with the socket datapath, for tests of properties that all services share.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 use lineside_spv::chain::{ChainStore, Network};
@@ -39,7 +39,7 @@ pub fn write_private(path: &Path, bytes: &[u8]) {
 /// Folder with the files that the services' configurations name.
 pub struct ServiceFiles {
     folder: TempDir,
-    /// Value of the key `state` in `[fabric]`: the place of the channel's state.
+    /// Value of the key `state` in `[fabric]`, which says where the channel's state is stored.
     pub fabric_state: &'static str,
 }
 
@@ -123,7 +123,7 @@ impl ServiceFiles {
         format!("[{service}]\nenabled = true\nlisten = \"{listen}\"\ndata = {data:?}\n{rest}")
     }
 
-    /// Returns the command that serves `service` from `data`, with a usual umask.
+    /// Returns the command that serves `service` from the directory `data`, with a common umask.
     pub fn command(&self, service: &str, data: &Path, listen: &str) -> Command {
         let file = self.path(&format!("{service}.toml"));
         let text = format!(
@@ -134,7 +134,7 @@ impl ServiceFiles {
         std::fs::write(&file, text).expect("written");
         let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
         command.args([service, "serve", "--config"]).arg(file);
-        // SAFETY: only this function is called between fork and exec, and it is async-signal-safe.
+        // SAFETY: between fork and exec, the closure calls only this function, which is async-signal-safe.
         unsafe {
             command.pre_exec(|| {
                 libc::umask(0o022);
@@ -179,7 +179,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Writes once. Returns the command's error text if the write was refused. `number` must differ at each call.
+    /// Sends one write. Returns the command's error text if the write was refused. Each call needs another `number`.
     pub fn write(&self, number: u32) -> Result<(), String> {
         let (server, number) = (self.address.as_str(), number.to_string());
         let key = self.folder.join("alice.key").display().to_string();
@@ -225,7 +225,7 @@ impl Server {
     pub fn threads(&self, key: &str) -> Vec<String> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.daemon.child.id())).expect("threads");
         let value = |task: std::io::Result<std::fs::DirEntry>| {
-            // A thread that has ended meanwhile has no such file.
+            // A thread that has ended in the meantime has no such file and is skipped.
             let status = std::fs::read_to_string(task.ok()?.path().join("status")).ok()?;
             let line = status
                 .lines()

@@ -1,4 +1,4 @@
-//! Tests for stored blocks, for the kinds of requests that are answered, and for a disk that is full for some time.
+//! Tests for stored raw blocks, for the kinds of requests that are answered, and for a disk that is temporarily full.
 
 use super::*;
 use lineside_spv::client::Client;
@@ -13,7 +13,7 @@ fn kept_blocks_are_imported_into_another_store_without_the_node() {
     let follow = ["--node", &*url, "--keep-blocks", "true"];
     let server = Server::start("regtest", &data, &follow);
     until("the node is followed", || node_of(&server)["at_tip"] == true);
-    // After a reorganisation, the files contain both branches, as those of a node do.
+    // After a reorganisation, the files contain the blocks of both branches, as the files of a node do.
     let mut branch = {
         let mut chain = RegtestChain::new(3);
         (0..4).for_each(|_| drop(chain.next(&[], 0)));
@@ -24,7 +24,7 @@ fn kept_blocks_are_imported_into_another_store_without_the_node() {
     let tip = to_display(&new[1].hash);
     until("the branch is served", || server.tip() == tip);
     drop(server);
-    // After a restart, blocks that are in the files are not written again.
+    // After a restart, blocks that are already in the files are not written again.
     let server = Server::start("regtest", &data, &follow);
     node.connect(branch.next(&[], 0));
     until("one more block", || {
@@ -46,7 +46,7 @@ fn kept_blocks_are_imported_into_another_store_without_the_node() {
     ]));
     let import = ["spv", "import", "--json", "--data", other, kept];
     let said: Value = serde_json::from_str(&succeeded(&lineside(&import))).unwrap();
-    // Six blocks of the first chain, of which one is a side branch now, and three of the other branch.
+    // The import has six blocks of the first chain, one of which is now a side branch, and three of the other branch.
     assert_eq!(
         (&said["blocks"], &said["side"], &said["known"]),
         (&json!(9), &json!(1), &json!(0))
@@ -55,7 +55,8 @@ fn kept_blocks_are_imported_into_another_store_without_the_node() {
     assert!(succeeded(&located).contains("height 6"));
 }
 
-/// Changes one byte in the last transaction of a kept block, or shortens the file to end before the block.
+/// Changes one byte in the last transaction of a stored block or, if `cut` is true, shortens the file to end before the
+/// block.
 fn damage(data: &std::path::Path, raw: &[u8], cut: bool) {
     let path = data.join("blocks/blk00000.dat");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -92,7 +93,8 @@ fn a_kept_block_is_read_from_the_disk_and_fetched_only_if_it_is_damaged() {
         node.take_given(),
         other.iter().map(|block| block.hash).collect::<Vec<_>>()
     );
-    // The node returns to the first chain with two further blocks. Of its blocks, one kept copy is damaged.
+    // The node returns to the first chain, which has two more blocks now. The stored copy of one of its blocks is
+    // damaged.
     damage(&data, &blocks[5].raw, false);
     let mut first = RegtestChain::new(3);
     (0..6).for_each(|_| drop(first.next(&[], 0)));
@@ -102,7 +104,7 @@ fn a_kept_block_is_read_from_the_disk_and_fetched_only_if_it_is_damaged() {
     let given = [&blocks[5], &blocks[7], &blocks[8]].map(|block| block.hash);
     assert_eq!(node.take_given(), given);
     drop(server);
-    // The copy that replaced the damaged one is used, also after a restart.
+    // The copy that replaced the damaged one is used from then on, also after a restart.
     let server = Server::start("regtest", &data, &["--node", &*url, "--keep-blocks", "true"]);
     until("the node is followed", || node_of(&server)["at_tip"] == true);
     assert_eq!(node.take_given(), [[0; 32]; 0]);
@@ -135,7 +137,7 @@ fn a_missing_kept_block_is_reported_at_the_start_and_fetched() {
     };
     drop(follow("true"));
     damage(&data, &blocks[4].raw, true);
-    // One more block arrives while the server does not keep blocks.
+    // One more block arrives while the option to keep blocks is off.
     blocks.push(chain.next(&[], 0));
     node.connect(blocks[6].clone());
     drop(follow("false"));
@@ -186,7 +188,8 @@ fn a_server_answers_the_kinds_of_requests_that_its_options_name() {
                 ),
             }
         }
-        // The paper's packets belong to `root`; a server that does not answer them sends nothing.
+        // Packets in the paper's format belong to the kind `root`. A server that does not answer this kind sends
+        // nothing.
         let mut client = Client::connect(address, Duration::from_millis(300)).unwrap();
         assert_eq!(
             client.paper_root(&blocks[2].txids[0]).is_ok(),
@@ -226,7 +229,7 @@ fn a_node_is_followed_again_once_a_full_disk_has_room() {
         failed(&server).is_some_and(|why| why.contains("too large"))
     });
     node.connect(chain.next(&[], 0));
-    // The problem is reported while the chain grows, and the missing blocks are counted.
+    // The server reports the problem while the chain grows, and counts the missing blocks.
     until("the node's height is known", || {
         node_of(&server)["node_height"] == 5
     });
@@ -246,7 +249,7 @@ fn a_node_is_followed_again_once_a_full_disk_has_room() {
     let health = server.console("/healthz");
     assert!(health.starts_with("{\"status\":\"ok\","), "{health}");
     drop(server);
-    // The blocks that arrived in the meantime are durable.
+    // The blocks that arrived while the disk was full are durable now.
     let located = lineside(&[
         "spv",
         "locate",

@@ -1,4 +1,4 @@
-//! `lineside spv`: its commands, and a server for UDP, Electrum and HTTP clients.
+//! Runs the commands of `lineside spv`, and a server for UDP, Electrum and HTTP clients.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -52,7 +52,7 @@ impl Server {
         Self::start_without_network(data, &[&["--network", network], more].concat())
     }
 
-    /// Starts a server with the network of the store.
+    /// Starts a server without the option `--network`; the server reads the network from the store.
     pub fn start_without_network(data: &Path, more: &[&str]) -> Self {
         Self::started(Command::new(env!("CARGO_BIN_EXE_lineside")), data, more)
     }
@@ -60,7 +60,8 @@ impl Server {
     /// Starts a server whose writes can be limited ([`Server::limit_files`]).
     pub fn start_with_limit(data: &Path, more: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
-        // SAFETY: ignoring a signal installs no handler; a write beyond the limit is then an error.
+        // SAFETY: ignoring a signal installs no handler, so it is safe between fork and exec. A write beyond the limit
+        // then returns an error.
         unsafe {
             command.pre_exec(|| {
                 libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
@@ -70,7 +71,7 @@ impl Server {
         Self::started(command, data, more)
     }
 
-    /// Limits the length of the files that the server writes, as a full disk does.
+    /// Limits the length of the files that the server writes. A write beyond the limit fails as on a full disk.
     pub fn limit_files(&self, bytes: u64) {
         let limit = libc::rlimit {
             rlim_cur: bytes,
@@ -113,7 +114,7 @@ impl Server {
         self.said["listen"].as_str().unwrap().parse().unwrap()
     }
 
-    /// Returns the body of a page by HTTP.
+    /// Returns the body of a page, requested over HTTP.
     pub fn page(&self, address: SocketAddr, path: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         write!(
@@ -173,7 +174,8 @@ impl Electrum {
         let id = self.next_id;
         self.next_id += 1;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        // One write, so that TCP does not hold back a second part until the first is acknowledged.
+        // The request is sent with one write, so that TCP does not delay a second part until the first part is
+        // acknowledged.
         self.stream.write_all(format!("{request}\n").as_bytes())?;
         loop {
             let line = self.next()?;

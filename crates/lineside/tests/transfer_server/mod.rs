@@ -97,7 +97,7 @@ impl Server {
 impl Server {
     /// Sends SIGTERM and waits until the server has ended.
     pub fn end(mut self) {
-        // SAFETY: a child of ours that was not waited for yet.
+        // SAFETY: the process is a child that was not waited for yet, so its id still names it.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
         assert!(self.child.wait().unwrap().success());
     }
@@ -128,7 +128,7 @@ pub fn operation(command: u8, source: u32, destination: u32, amount: u64) -> Ope
     operation
 }
 
-/// Transfers 1 from account 1 to account 2, `count` times, with ids from `first` on; every reply must hold the next
+/// Transfers 1 from account 1 to account 2, `count` times, with ids from `first` on. Every reply must hold the next
 /// balance.
 pub fn move_ones(client: &mut Client, first: u32, count: u32, balance: u32) {
     for done in 0..count {

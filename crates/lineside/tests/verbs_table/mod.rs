@@ -1,5 +1,5 @@
-//! Table of verbs for `verbs.rs`: one command line for each verb that fails for a reason of its own, such as a missing
-//! directory, or a verb that cannot fail in an empty folder.
+//! Table of subcommands for `verbs.rs`. Each row has a command line that fails for its own reason, such as a missing
+//! directory; or one that succeeds if the command cannot fail in an empty directory.
 
 /// Command line of a verb, and its exit code.
 pub struct Row<'a> {
@@ -7,8 +7,8 @@ pub struct Row<'a> {
     pub verb: &'a str,
     /// Options that several verbs share.
     pub options: &'a [&'a str],
-    /// Other arguments. Clap accepts all of them. `file` exists and holds a word; `missing` and `new` do not exist. No
-    /// server runs at port 9.
+    /// Other arguments. Clap accepts all of them. `file` is a file with one word; `missing` and `new` do not exist. No
+    /// server listens on port 9.
     pub arguments: &'a [&'a str],
     /// Exit code.
     pub code: i32,
@@ -30,7 +30,7 @@ const fn row<'a>(verb: &'a str, arguments: &'a [&'a str], code: i32) -> Row<'a> 
     }
 }
 
-/// Row of a verb that asks a server which does not answer.
+/// Returns the row of a command that asks a server which does not answer.
 const fn asks<'a>(verb: &'a str, arguments: &'a [&'a str]) -> Row<'a> {
     Row {
         options: &["--server", "127.0.0.1:9", "--timeout-ms", "100"],
@@ -38,7 +38,7 @@ const fn asks<'a>(verb: &'a str, arguments: &'a [&'a str]) -> Row<'a> {
     }
 }
 
-/// Row of a server whose data directory is a file.
+/// Returns the row of a server whose data directory is a file, so that it cannot start.
 const fn serves(verb: &str) -> Row<'_> {
     let options = &[
         "--datapath",
@@ -121,6 +121,8 @@ pub const ROWS: &[Row<'static>] = &[
     row("transfer key new", &["file"], 1),
     row("transfer key show", &["missing"], 2),
     row("transfer batch", &["missing"], 1),
+    row("transfer accounts", &["--data", "missing"], 1),
+    row("transfer history", &["--data", "missing", "1"], 1),
     row("transfer prove", &["--data", "missing", "1"], 1),
     row("transfer verify-proof", &["missing"], 1),
     row("transfer audit", &["--data", "missing"], 1),
@@ -239,8 +241,8 @@ pub const ROWS: &[Row<'static>] = &[
     row("hybrid join", &["--data", "new", "--block", BLOCK], 2),
 ];
 
-/// Options without a default: without them a feature is off, a filter lets everything pass, or the value comes from the
-/// configuration file.
+/// Names of options without a default. Without them a function is off, a filter admits everything, or the value comes
+/// from the configuration file.
 pub const OPTIONAL: &[&str] = &[
     "address",
     "before",

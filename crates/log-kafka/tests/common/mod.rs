@@ -1,4 +1,4 @@
-//! A broker, and nodes that use it.
+//! A Kafka broker for tests, and nodes that use it.
 
 #![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
 
@@ -27,12 +27,12 @@ pub fn broker() -> Option<Broker> {
     }
 }
 
-/// A single broker is a weak log, which these nodes accept.
+/// Options of a log at this broker. A single broker has weak settings, which these options accept.
 pub fn log_options(broker: &Broker) -> lineside_log_kafka::Options {
     let address = format!("kafka://{}", broker.address()).parse().unwrap();
     lineside_log_kafka::Options {
         allow_weak_kafka: true,
-        // Other programs use this machine too.
+        // The timeouts are long, because other programs use this machine, too.
         answer_timeout: Duration::from_secs(60),
         message_timeout: Duration::from_secs(120),
         ..lineside_log_kafka::Options::new(address)
@@ -62,7 +62,7 @@ pub fn join(broker: &Broker, disk: SimDisk, node: u32) -> Node<SimDisk> {
     try_join(disk, node_options(node), log_options(broker)).unwrap()
 }
 
-/// A linearizable read, repeated while the node answers `busy`.
+/// Reads one key with a linearizable read, which is repeated while the node answers `busy`.
 pub fn read(node: &Node<SimDisk>, client: &mut Client, member: u64, key: &str) -> Option<(Version, String)> {
     loop {
         let keys = vec![key.as_bytes()];

@@ -1,4 +1,4 @@
-//! Text form of a status, for people.
+//! Status as text for people.
 
 use super::{ServiceStatus, Snapshot};
 use lineside_wire::{Metric, metric};
@@ -60,7 +60,7 @@ const NUMBER: usize = 16;
 /// Minimum width of the column of names.
 const NAME: usize = 22;
 
-/// Writes the tables of counts. All of them use one column width, that of the longest name.
+/// Writes the tables of counters. All of them have the same column width, which fits the longest name.
 fn write_counts(service: &ServiceStatus, out: &mut Formatter<'_>) -> Result {
     let mut names: Vec<&String> = service.counters.values().flat_map(BTreeMap::keys).collect();
     names.sort();
@@ -116,8 +116,8 @@ fn write_counts(service: &ServiceStatus, out: &mut Formatter<'_>) -> Result {
     Ok(())
 }
 
-/// Returns the name of a value with its unit from `spec/`, and the value in that unit. Times are in nanoseconds in a
-/// status, and are shown in seconds.
+/// Returns the name of a value with its unit from `spec/`, and the value in that unit. A status has times in
+/// nanoseconds, and the text shows them in seconds.
 fn with_unit(service: &ServiceStatus, key: &str, name: &str, value: u64) -> (String, String) {
     let is_own = |metric: &&&Metric| metric.key == key && metric.service == Some(service.name.as_str());
     let is_common = |metric: &&&Metric| metric.key == key && metric.service.is_none();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn all_numbers_end_in_one_column() {
+    fn the_numbers_of_all_tables_are_right_aligned_in_one_column() {
         let long = "a_name_that_is_longer_than_the_least_width";
         let mut service = ServiceStatus {
             name: "spv".into(),

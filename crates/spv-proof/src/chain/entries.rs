@@ -7,7 +7,8 @@ use std::hash::{BuildHasher, RandomState};
 /// Number of a header in the order in which headers were accepted; the genesis header is 0.
 pub(super) type Id = u32;
 
-/// Entries in one piece of memory. Pieces are never moved, so that growth neither copies nor doubles.
+/// Number of entries in one piece of memory. Pieces are never moved, so that the growth of the table copies no entry
+/// and never needs twice the memory.
 const CHUNK: usize = 4096;
 
 /// One accepted header. The hash of its parent is that of the entry `parent`.
@@ -19,7 +20,7 @@ pub(super) struct Entry {
     pub(super) time: u32,
     pub(super) bits: u32,
     nonce: u32,
-    /// Entry of the parent; of the genesis header itself.
+    /// Entry of the parent. The genesis header has its own number here.
     pub(super) parent: Id,
     pub(super) height: u32,
     /// Work of the chain up to this header: low and high 64 bits. All work of the main network up to 2026 is below
@@ -58,12 +59,12 @@ pub(super) struct Entries {
     /// Entries of the chain with the most work, by height.
     active: Vec<Id>,
     by_hash: HashTable<Id>,
-    /// Keyed, so that hashes cannot be chosen to collide.
+    /// Random key of the index by hash, so that an attacker cannot choose headers that fall into the same slot.
     keys: RandomState,
 }
 
 impl Entries {
-    /// Starts with the genesis header as the chain.
+    /// Returns a table whose only entry is the genesis header, which is also the tip.
     pub(super) fn new(genesis: &Header) -> Entries {
         let mut entries = Entries {
             chunks: Vec::new(),

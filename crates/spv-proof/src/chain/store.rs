@@ -26,25 +26,25 @@ pub trait HeaderStore {
     /// Calls `each` with every kept header, in order, until it returns false.
     ///
     /// # Errors
-    /// The system's reason, or [`StoreError::OtherKind`].
+    /// The operating system's error, or [`StoreError::OtherKind`].
     fn load(&mut self, each: &mut dyn FnMut(&[u8; HEADER_BYTES]) -> bool) -> Result<(), StoreError>;
 
     /// Keeps only the first `count` headers.
     ///
     /// # Errors
-    /// The system's reason.
+    /// The operating system's error.
     fn cut(&mut self, count: u64) -> Result<(), StoreError>;
 
     /// Adds headers. They need not be durable before [`HeaderStore::sync`] returns.
     ///
     /// # Errors
-    /// The system's reason; the store then holds the headers that it held before.
+    /// The operating system's error; the store then holds the headers that it held before.
     fn append(&mut self, headers: &[[u8; HEADER_BYTES]]) -> Result<(), StoreError>;
 
     /// Makes everything that was appended durable.
     ///
     /// # Errors
-    /// The system's reason. What was appended may be lost; the caller can fetch it again.
+    /// The operating system's error. What was appended may be lost; the caller can fetch it again.
     fn sync(&mut self) -> Result<(), StoreError>;
 }
 
@@ -54,17 +54,21 @@ pub enum StoreError {
     /// The file is not of this format, has another format version, or holds another network's headers.
     #[error("{} holds {found}, not headers of {expected}: give another directory", path.display())]
     OtherKind {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Description of the content by the file's first bytes.
+        /// Description of the content, derived from the file's first bytes.
         found: String,
-        /// Network that was asked for.
+        /// Network that the caller expects.
         expected: Network,
     },
-    /// An earlier write could not be undone, so the end of the file is not known.
-    #[error("{} can no longer be written, because a failed write could not be undone; restart", path.display())]
+    /// An earlier write failed in the middle, and the file could not be shortened to its previous end. The end of the
+    /// file is therefore unknown.
+    #[error(
+        "{} can no longer be written, because a failed write could not be undone; restart the program",
+        path.display()
+    )]
     Broken {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The system returned an error.
@@ -72,9 +76,9 @@ pub enum StoreError {
     Io {
         /// Operation that failed.
         op: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's reason.
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -131,7 +135,7 @@ impl FileStore {
     /// Opens the `headers.dat` that is in `directory`.
     ///
     /// # Errors
-    /// [`StoreError::OtherKind`], [`StoreError::Io`] with [`io::ErrorKind::NotFound`] if there is none.
+    /// [`StoreError::OtherKind`]; [`StoreError::Io`] with [`io::ErrorKind::NotFound`] if there is no such file.
     pub fn open(directory: &Path, network: Network) -> Result<FileStore, StoreError> {
         let path = directory.join(FILE_NAME);
         let file = OpenOptions::new().read(true).write(true).open(&path);
@@ -168,8 +172,8 @@ impl FileStore {
         })
     }
 
-    /// Returns the network of the headers in `directory`; `None` if there are none, or of an unknown network. Changes
-    /// nothing.
+    /// Returns the network of the headers in `directory`; `None` if there is no `headers.dat`, or if it belongs to an
+    /// unknown network. The function changes nothing.
     pub fn network_in(directory: &Path) -> Option<Network> {
         let mut start = [0; FILE_HEADER_BYTES as usize];
         let mut file = File::open(directory.join(FILE_NAME)).ok()?;

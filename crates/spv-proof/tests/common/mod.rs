@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
-/// Bytes written as hexadecimal digits.
+/// Bytes that a vector file has as hexadecimal digits.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Hex(pub Vec<u8>);
@@ -35,7 +35,7 @@ impl Hex {
     }
 }
 
-/// Returns hexadecimal digits; `-` for no bytes.
+/// Returns `bytes` as hexadecimal digits; `-` if there are no bytes, as the C test program expects.
 pub fn hex(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     if digits.is_empty() { "-".into() } else { digits }
@@ -54,7 +54,7 @@ pub fn vectors<T: DeserializeOwned>(name: &str) -> Vec<T> {
     file.vector
 }
 
-/// Proof of a vector, by TXID or by WTXID.
+/// Test vector of a proof by TXID or by WTXID, as in the files of `vectors/spv-proof`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProofVector {
@@ -158,7 +158,7 @@ impl ProofVector {
     }
 }
 
-/// Header of a vector.
+/// Test vector of a header, with its expected hash, target and work.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeaderVector {
@@ -188,7 +188,7 @@ pub fn real_blocks() -> Option<PathBuf> {
         .find(|folder| folder.join("MANIFEST.json").is_file())
 }
 
-/// Mines a header on `parent` with these bits, this time, and a Merkle root made from `tag`.
+/// Mines a header whose parent is `parent`, with the given bits and time, and a Merkle root made from `tag`.
 pub fn mine(parent: &Header, bits: u32, time: u32, tag: u32) -> Header {
     let mut merkle_root = [0; 32];
     merkle_root[..4].copy_from_slice(&tag.to_le_bytes());

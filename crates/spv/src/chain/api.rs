@@ -8,9 +8,9 @@ use std::io;
 
 /// Chain of blocks that finds the block of a transaction: the embedded [`ChainStore`], or a view of a full node.
 ///
-/// It answers from the **connected** blocks. New blocks or another best branch do not change answers until the caller
-/// takes the steps of [`Chain::plan`], so that a cache can drop entries first. Between two steps every answer is
-/// consistent with one whole chain. Hashes are in wire byte order, heights count from 0.
+/// A chain answers from the **connected** blocks. New blocks or another best branch do not change its answers until the
+/// caller takes the steps of [`Chain::plan`], so that a cache can drop entries first. Between two steps every answer is
+/// consistent with one whole chain. Hashes are in wire byte order; heights count from 0.
 ///
 /// A [`BlockId`] is the chain's own number of a block; it does not change while the process lives. Many threads call
 /// `&self` methods at the same time.
@@ -34,7 +34,7 @@ pub trait Chain: Send + Sync {
     /// WTXID index always returns `None`.
     ///
     /// # Errors
-    /// Those of [`Chain::locate`].
+    /// The errors of [`Chain::locate`].
     fn locate_wtxid(&self, _wtxid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
         Ok(None)
     }
@@ -42,11 +42,13 @@ pub trait Chain: Send + Sync {
     /// Returns the last block of the connected chain; `None` if no block is connected.
     fn tip(&self) -> Option<Tip>;
 
-    /// Returns a number that changes whenever any answer changes, and is equal for equal states across restarts (two
-    /// states share a number with probability 2^-64). A fast path that was filled in the same state may be kept.
+    /// Returns a number that identifies the chain's state: it changes whenever any answer changes, and is equal for
+    /// equal states across restarts (two different states share a number with probability 2^-64). A new process may
+    /// keep the contents of a fast path that was filled in a state with the same number.
     fn state(&self) -> u64;
 
-    /// Returns the number of known blocks, side branches and detached blocks included, and of transactions in them.
+    /// Returns the number of known blocks, side branches and detached blocks included, and the number of transactions
+    /// in these blocks.
     fn size(&self) -> (u64, u64);
 
     /// Returns the connected block at `height`.
@@ -82,10 +84,10 @@ pub trait Chain: Send + Sync {
     /// block is durable only after [`Chain::sync`].
     ///
     /// # Errors
-    /// The reason why the block was refused; nothing of it is kept.
+    /// The reason why the block was refused; the chain keeps no data of a refused block.
     fn accept(&mut self, block: &CheckedBlock, detached: bool) -> Result<Submitted, Refused>;
 
-    /// Keeps the bytes of a block that was accepted, where the chain keeps blocks.
+    /// Stores the bytes of a block that was accepted, if the chain was configured to keep the bytes of blocks.
     ///
     /// # Errors
     /// The bytes cannot be written now; the call can be repeated.
@@ -93,31 +95,33 @@ pub trait Chain: Send + Sync {
         Ok(())
     }
 
-    /// Returns true for a block whose bytes are kept.
+    /// Returns true if the bytes of the block with this hash are stored.
     fn is_kept(&self, _hash: &[u8; 32]) -> bool {
         false
     }
 
-    /// Returns the bytes of a kept block; `None` if it is not kept. Only the header is checked.
+    /// Returns the stored bytes of a block; `None` if they are not stored. Only the header is checked.
     ///
     /// # Errors
-    /// The bytes cannot be read, or the place holds another block.
+    /// The bytes cannot be read, or the file contains another block at this offset.
     fn kept_block(&self, _hash: &[u8; 32]) -> io::Result<Option<Vec<u8>>> {
         Ok(None)
     }
 
-    /// Removes a damaged kept copy from the table, so that [`Chain::keep`] can write it again.
+    /// Removes the damaged copy of a block from the table of stored blocks, so that [`Chain::keep`] can write the block
+    /// again.
     fn forget_kept(&mut self, _hash: &[u8; 32]) {}
 
-    /// Returns the lowest block of the chain that should be kept but is not.
+    /// Returns the hash of the lowest block of the chain whose bytes should be stored but are not.
     fn first_unkept(&mut self) -> Option<[u8; 32]> {
         None
     }
 
-    /// Stops trying to keep a block that should be kept, until the chain is opened again.
+    /// Removes a block from those that [`Chain::first_unkept`] returns, until the chain is opened again.
     fn give_up_unkept(&mut self, _hash: &[u8; 32]) {}
 
-    /// Returns the steps from the connected chain to the best one; empty if they are the same.
+    /// Returns the steps that lead from the connected chain to the best one; no step if the connected chain is the
+    /// best.
     ///
     /// # Errors
     /// The best chain cannot be determined now.
@@ -126,19 +130,19 @@ pub trait Chain: Send + Sync {
     /// Disconnects the tip, which must be `id`.
     ///
     /// # Errors
-    /// [`ChainError::NoSuchBlock`], [`ChainError::IllegalStep`]; nothing has changed.
+    /// [`ChainError::NoSuchBlock`], [`ChainError::IllegalStep`]. After an error the chain is unchanged.
     fn disconnect(&mut self, id: BlockId) -> Result<(), ChainError>;
 
     /// Connects `id`, a child of the tip.
     ///
     /// # Errors
-    /// [`ChainError::NoSuchBlock`], [`ChainError::IllegalStep`]; nothing has changed.
+    /// [`ChainError::NoSuchBlock`], [`ChainError::IllegalStep`]. After an error the chain is unchanged.
     fn connect(&mut self, id: BlockId) -> Result<(), ChainError>;
 
     /// Makes every accepted block durable.
     ///
     /// # Errors
-    /// Writing failed; no block is accepted until the chain is opened again.
+    /// Writing failed. The chain accepts no block until it is opened again.
     fn sync(&mut self) -> Result<(), ChainError>;
 }
 

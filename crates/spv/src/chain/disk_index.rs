@@ -1,12 +1,15 @@
-//! The TXID index on disk. A key is the first 8 bytes of a TXID, the block's number and the transaction's position (u32
-//! each, big endian); values are empty. Every lookup compares the whole TXID, which is in the store's files, so two
-//! TXIDs with equal first bytes cost only one more comparison.
+//! The TXID index on disk: finds the block of a TXID without an index of all transactions in memory.
 //!
-//! Blocks are indexed in order. The newest blocks are kept in a table in memory, the tail, until they hold
-//! [`FLUSH_TXIDS`] TXIDs; then they are sorted and ingested as one run, together with the record of how many blocks the
-//! index covers. The run and its record become visible and durable in one step, after the blocks themselves. So the
-//! index never covers more blocks than the files hold, and opening the index adds the missing ones. A key whose
-//! location has a TXID with other first bytes is an error: a damaged index never changes an answer.
+//! A key is the first 8 bytes of a TXID, the block's number and the transaction's position (u32 each, big endian);
+//! values are empty. Every lookup compares the whole TXID, which is in the store's files, so two TXIDs with equal first
+//! bytes cost only one more comparison.
+//!
+//! Blocks are indexed in order. A table in memory, the tail, holds the entries of the newest blocks until these blocks
+//! have [`FLUSH_TXIDS`] TXIDs. Then the entries are sorted and written into the database as one run, together with the
+//! record, which contains the number of blocks that the index covers. The run and its record become visible and durable
+//! in one step, after the blocks themselves. So the index never covers more blocks than the store's files, and opening
+//! the index adds the blocks that it lacks. A key that leads to a TXID with other first bytes is an error, so a damaged
+//! index never causes a wrong answer.
 
 mod mend;
 
@@ -24,26 +27,26 @@ use std::path::{Path, PathBuf};
 
 /// Number of TXIDs that are kept in memory before they are sorted and written: about 70 MB including the sort.
 const FLUSH_TXIDS: usize = 1 << 21;
-/// Key of the record. It is shorter than every TXID key and sorts before all of them.
+/// Key of the record of covered blocks. This key is shorter than every TXID key and sorts before all of them.
 const RECORD_KEY: &[u8] = &[0];
-/// First bytes of the record; the last digit is the layout's version.
+/// First bytes of the record of covered blocks; the last digit is the version of the record's layout.
 const MAGIC: &[u8; 8] = b"LSTXIDX2";
-/// Bytes of a TXID in a key.
+/// Number of bytes of a TXID that a key contains.
 const PREFIX: usize = 8;
-/// Bytes of a key.
+/// Length of a key in bytes: part of the TXID, block number, position.
 const KEY: usize = PREFIX + 8;
-/// Number of TXIDs that are looked up at opening, before the index is used.
+/// Number of TXIDs that the opening of an index looks up as a sample, to find damage before the index is used.
 const SAMPLES: usize = 64;
 
-/// The record: the blocks that the index covers.
+/// Record in the database that describes the blocks which the index covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Covered {
     network: u8,
     /// Number of blocks, from block 0 on.
     blocks: u32,
-    /// Number of keys besides the record's.
+    /// Number of keys in the index, without the key of the record.
     keys: u64,
-    /// SHA-256 chain over hash and transaction count of each of these blocks.
+    /// SHA-256 chain over the hash and the transaction count of each covered block.
     digest: [u8; 32],
 }
 
@@ -90,37 +93,37 @@ impl Covered {
     }
 }
 
-/// Blocks in the files of the store, which the index must agree with.
+/// Blocks in the files of the store. An index must agree with them.
 pub(super) trait Truth {
-    /// Number of blocks.
+    /// Returns the number of blocks.
     fn blocks(&self) -> u32;
-    /// A block's hash.
+    /// Returns a block's hash.
     fn hash(&self, block: u32) -> &[u8; 32];
-    /// A block's TXIDs in order; `block` is below [`Truth::blocks`].
+    /// Returns a block's TXIDs in order; `block` is below [`Truth::blocks`].
     fn txids(&self, block: u32) -> &[[u8; 32]];
 }
 
-/// An opened index, and the reason if it had to be rebuilt.
+/// An opened index, and the reason why it had to be rebuilt (`None`: the index was valid).
 type OpenedIndex = (DiskIndex, Option<String>);
 
 pub(super) struct DiskIndex {
-    /// Database and its keys; `None` if it was closed after a failure and could not be opened again.
+    /// Database and its keys; `None` if the database was closed after a failure and could not be opened again.
     opened: Option<(Database, Keyspace)>,
     network: Network,
     path: PathBuf,
     covered: Covered,
-    /// Blocks from `covered.blocks` on.
+    /// Entries in memory for the blocks from number `covered.blocks` on, which the database does not have yet.
     tail: TxidIndex,
-    /// [`FLUSH_TXIDS`], except in tests.
+    /// Number of TXIDs in `tail` from which `tail` is written: [`FLUSH_TXIDS`], or fewer in tests.
     flush_txids: usize,
     failed: Option<Failed>,
     marker: PathBuf,
 }
 
-/// Reason why nothing is written.
+/// Reason why the index is not written at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failed {
-    /// A write found no free space; it is repeated when there is some.
+    /// A write found no free disk space; it is repeated when there is free space.
     NoRoom,
     /// A write failed for another reason, or is in progress.
     Otherwise,
@@ -139,7 +142,7 @@ impl DiskIndex {
         let marker = dir.join(format!("{name}.damaged"));
         let mut why = None;
         if marker.exists() {
-            why = Some("a read has found it damaged".to_owned());
+            why = Some("an earlier lookup found that the index is damaged".to_owned());
         } else if path.exists() {
             // fjall does not verify the checksums of its lists of tables: a changed byte in a list may hide a table,
             // and with it transactions that the index covers.
@@ -173,13 +176,13 @@ impl DiskIndex {
             let keys = database.keyspace("txids", || options).map_err(other)?;
             let covered = match keys.get(RECORD_KEY).map_err(other)? {
                 Some(bytes) => {
-                    Covered::decode(&bytes).ok_or_else(|| other("its record has another format version"))?
+                    Covered::decode(&bytes).ok_or_else(|| other("the index has another format version"))?
                 }
                 None if keys.is_empty().map_err(other)? => Covered::nothing(network),
-                None => return Err(other("its record is missing")),
+                None => return Err(other("the record of covered blocks is missing from the index")),
             };
             if covered.network != network.code() {
-                return Err(other("it belongs to another network"));
+                return Err(other("the index belongs to another network"));
             }
             Ok(DiskIndex {
                 opened: Some((database, keys)),
@@ -194,17 +197,17 @@ impl DiskIndex {
         })
     }
 
-    /// Compares the record with the blocks, and looks up a sample of TXIDs.
+    /// Compares the record of covered blocks with the blocks of the store, and looks up a sample of TXIDs.
     fn believe(&self, truth: &impl Truth) -> io::Result<()> {
         if self.covered.blocks > truth.blocks() {
-            return Err(other("it covers more blocks than the store has"));
+            return Err(other("the index covers more blocks than the store has"));
         }
         let mut expected = Covered::nothing(Network::Regtest);
         for block in 0..self.covered.blocks {
             expected = expected.with(truth.hash(block), truth.txids(block).len() as u32);
         }
         if expected.digest != self.covered.digest {
-            return Err(other("it was built for other blocks"));
+            return Err(other("the index was built for other blocks"));
         }
         let step = (self.covered.blocks as usize / SAMPLES).max(1);
         for block in (0..self.covered.blocks).step_by(step) {
@@ -215,7 +218,7 @@ impl DiskIndex {
             let mut is_listed = false;
             self.on_disk(txid, truth, &mut |place| is_listed |= place.block == block)?;
             if !is_listed {
-                return Err(other("it lacks a transaction that it should cover"));
+                return Err(other("the index lacks a transaction of a block that it covers"));
             }
         }
         Ok(())
@@ -224,7 +227,7 @@ impl DiskIndex {
     fn catch_up(&mut self, truth: &impl Truth) -> io::Result<()> {
         for block in self.covered.blocks..truth.blocks() {
             self.add(block, truth);
-            // Only up to this block: the tail holds no later one.
+            // Writes the entries of the blocks up to this one; the tail has no entries of later blocks.
             if self.tail.len() >= self.flush_txids {
                 self.flush_until(block + 1, truth)?;
             }
@@ -241,7 +244,7 @@ impl DiskIndex {
     /// Calls `each` with every location of `txid`.
     ///
     /// # Errors
-    /// The index cannot be read or contradicts the blocks. It will be rebuilt at the next opening.
+    /// The index cannot be read or contradicts the blocks. The next opening then rebuilds it.
     pub(super) fn places(
         &self,
         txid: &[u8; 32],
@@ -273,7 +276,7 @@ impl DiskIndex {
         })
     }
 
-    /// Returns the location that a key names, and the TXID there; `None` if the blocks contradict the key.
+    /// Returns the location in a key, and the TXID at this location; `None` if the blocks contradict the key.
     fn locate<'t>(&self, key: &[u8], truth: &'t impl Truth) -> Option<(&'t [u8; 32], IndexedTx)> {
         let key: &[u8; KEY] = key.try_into().ok()?;
         let (prefix, location) = key.split_first_chunk::<PREFIX>()?;
@@ -291,7 +294,9 @@ impl DiskIndex {
 
     fn keys(&self) -> io::Result<&Keyspace> {
         let opened = self.opened.as_ref().map(|(_, keys)| keys);
-        opened.ok_or_else(|| other("it is closed, because a write failed and it could not be opened again"))
+        opened.ok_or_else(|| {
+            other("the index is closed, because a write failed and it could not be opened again")
+        })
     }
 
     /// Writes the tail if it holds at least [`FLUSH_TXIDS`] TXIDs, or anything in it if `all` is set. The blocks must
@@ -358,7 +363,7 @@ impl DiskIndex {
             .inspect_err(|_| _ = std::fs::write(&self.marker, b""))
     }
 
-    /// Number of blocks whose index entries are durable.
+    /// Returns the number of blocks whose index entries are durable.
     pub(super) fn durable_blocks(&self) -> u32 {
         self.covered.blocks
     }
@@ -368,7 +373,7 @@ fn txid_at(truth: &impl Truth, place: IndexedTx) -> &[u8; 32] {
     &truth.txids(place.block)[place.position as usize]
 }
 
-/// Returns a key as a number that sorts in the order of the key's bytes.
+/// Returns a key as a number. Numbers sort in the same order as the keys' bytes.
 fn key(txid: &[u8; 32], block: u32, position: u32) -> u128 {
     let prefix = txid.first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
     u128::from(prefix) << 64 | u128::from(block) << 32 | u128::from(position)
@@ -390,7 +395,8 @@ fn other(error: impl Display) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// Keeps the kind of the system's error inside a database error, so that a full disk can be distinguished from damage.
+/// Converts a database error, and keeps the kind of an operating system's error in it, so that a full disk can be
+/// distinguished from damage.
 fn of_database(error: fjall::Error) -> io::Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     while let Some(error) = cause {
@@ -406,7 +412,7 @@ fn wrong() -> io::Error {
     other("the index contradicts the blocks")
 }
 
-/// Turns a panic of the database library, which asserts on some kinds of damage, into an error.
+/// Runs `act` and turns a panic into an error: the database library panics at some kinds of damaged data.
 fn guarded<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| Err(other("the index is damaged")))
 }
@@ -449,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn catching_up_goes_in_runs_and_every_place_is_found() {
+    fn catching_up_writes_runs_and_every_location_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let (path, marker) = (dir.path().join("index"), dir.path().join("damaged"));
         let truth = plain();
@@ -459,7 +465,7 @@ mod tests {
         assert_eq!(
             (index.durable_blocks(), index.tail.len()),
             (48, 14),
-            "every third block ends a run"
+            "a run is written after every third block"
         );
         let find = |index: &DiskIndex, txid: &[u8; 32]| {
             let mut found = Vec::new();
@@ -482,11 +488,19 @@ mod tests {
                 }
             }
             assert_eq!(find(index, &[3; 32]), []);
-            assert_eq!(find(index, &[0x77; 32]), [], "only the first bytes are known");
+            assert_eq!(
+                find(index, &[0x77; 32]),
+                [],
+                "a TXID that shares only its first bytes with others is not found"
+            );
         };
         check(&index);
         index.flush(false, &truth).unwrap();
-        assert_eq!(index.durable_blocks(), 48, "a short tail waits");
+        assert_eq!(
+            index.durable_blocks(),
+            48,
+            "a tail that is shorter than a run stays in memory"
+        );
         index.flush(true, &truth).unwrap();
         assert_eq!((index.durable_blocks(), index.covered.keys), (50, 350));
         check(&index);
@@ -500,7 +514,7 @@ mod tests {
         assert!(DiskIndex::at(&path, &marker, Network::Signet).is_err());
     }
 
-    /// 640 blocks of 2 TXIDs.
+    /// Returns 640 blocks of 2 TXIDs each.
     fn many() -> Plain {
         let txid = |number: u32| sha256::Hash::hash(&number.to_le_bytes()).to_byte_array();
         Plain(
@@ -510,7 +524,7 @@ mod tests {
         )
     }
 
-    /// Creates a directory, in /dev/shm if possible, because each index syncs many files.
+    /// Creates a directory, in /dev/shm if possible: each index calls fsync for many files, which is slow on a disk.
     fn new_dir() -> tempfile::TempDir {
         tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
     }
@@ -575,7 +589,8 @@ mod tests {
         }
         assert!(
             rebuilt > 0 && harmless > 0,
-            "of the changed bits, {rebuilt} made the index be rebuilt, {harmless} did not; {noticed} lookups failed"
+            "after {rebuilt} of the changed bits the index was rebuilt, after {harmless} it was not; \
+             {noticed} lookups failed"
         );
     }
 }

@@ -1,11 +1,11 @@
 //! The files of a store: `txids.dat` (concatenated TXIDs) and `blocks.dat` (one record for each block). A store with
-//! witness data also has those of [`super::witness_files`].
+//! witness data also has the files of [`super::witness_files`].
 //!
 //! TXIDs and witness data become durable before the records that refer to them, so an interrupted write never leaves a
-//! whole record without its data. The next opening removes what an interrupted write does leave: torn records at the
-//! end, and data after that of the last whole record. Everything else is damage (a torn record followed by a whole one,
-//! a whole record whose data is missing or wrong): the store is refused, and nothing is removed. Without a directory
-//! the same code keeps everything in memory.
+//! whole record without its data. An interrupted write can leave torn records at the end, and data that no whole record
+//! refers to; the next opening removes both. Everything else is damage (a torn record followed by a whole one, a whole
+//! record whose data is missing or wrong): the store is refused, and nothing is removed. Without a directory the same
+//! code keeps all data in memory.
 
 use super::checksum::crc32c;
 use super::network::{Network, StoreNetwork};
@@ -20,9 +20,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a record, and of the header of `blocks.dat`.
+/// Length in bytes of a record, and also of the header of `blocks.dat`.
 const RECORD: usize = 128;
-/// First bytes of `blocks.dat`; the last digit is the layout's version.
+/// First bytes of `blocks.dat`; the last digit is the version of the file's layout.
 const MAGIC: &[u8; 8] = b"LSCHAIN1";
 /// Offset in the header of the byte with the kinds of data that the store keeps in addition to headers and TXIDs.
 const KEEPS: usize = 9;
@@ -30,13 +30,13 @@ const KEEPS: usize = 9;
 const KEEPS_WITNESS: u8 = 1;
 /// Bytes of the header with the identity of a signet; zeros for the default signet and for other networks.
 const SIGNET: std::ops::Range<usize> = 16..48;
-/// Number of TXIDs that are kept in memory before the store writes them without a request.
+/// Number of pending TXIDs in memory from which the store writes them without a call of [`Files::sync`].
 const PENDING_TXIDS: usize = 1 << 20;
 
-/// Record of a block: everything that is kept of it except its TXIDs.
+/// Record of a block in `blocks.dat`: all stored data of the block except its TXIDs and its witness data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Header as sent on the network.
+    /// Header in the form in which nodes send it.
     pub(super) header: [u8; 80],
     /// Number of the block's first TXID in `txids.dat`.
     pub(super) first: u64,
@@ -44,7 +44,7 @@ pub(super) struct Record {
     pub(super) count: u32,
     /// Height, or all ones for a detached block.
     pub(super) height: u32,
-    /// Bit 0: detached.
+    /// Flags: bit 0 is set for a detached block; the other bits are 0.
     pub(super) flags: u32,
     /// CRC32C of the TXIDs.
     pub(super) txids_crc: u32,
@@ -115,25 +115,25 @@ const KIND: Kind = Kind::new("spv", 1).beside(&[
 /// The files of a store, and the data that is not yet written to them.
 pub(super) struct Files {
     disk: Option<Disk>,
-    /// TXIDs after those in the map.
+    /// TXIDs that are not written to `txids.dat` yet; they follow the TXIDs in `map`.
     pending: Vec<[u8; 32]>,
     records: Vec<u8>,
-    /// Length to which `records` is cut before the write when the store is closed, so that withheld blocks are not
-    /// written; `None`: no block is withheld.
+    /// Length to which `records` is truncated before the last write, when the store is closed, so that withheld blocks
+    /// are not written; `None`: no block is withheld.
     written_at_end: Option<usize>,
-    /// `None` in a store without witness data.
+    /// Files of the witness data; `None` in a store without witness data.
     witness: Option<WitnessFiles>,
 }
 
 struct Disk {
     txids: File,
     blocks: File,
-    /// `None` if there is no TXID: an empty file cannot be mapped.
+    /// Map of `txids.dat`; `None` if the file has no TXID, because an empty file cannot be mapped.
     map: Option<Mmap>,
     /// Offset of the next record in `blocks`.
     blocks_end: u64,
     failed: bool,
-    /// Held while the store is open.
+    /// Exclusive claim on the store's directory, held while the store is open.
     _owner: DataDir,
 }
 
@@ -170,7 +170,7 @@ impl Opening {
         let map = map(&txids).map_err(io(&txids_path))?;
 
         if bytes.len() < RECORD {
-            // A new store, or one whose creation was interrupted. Any other content must not be overwritten.
+            // The store is new, or its creation was interrupted. A file with any other content must not be overwritten.
             let is_begun = [false, true].map(|witness| head(new, witness).starts_with(&bytes));
             if map.is_some() || !is_begun.contains(&true) {
                 return Err(ChainError::NotAStore { path: blocks_path });
@@ -214,7 +214,8 @@ impl Opening {
     pub(super) fn cut(mut self) -> Result<Files, ChainError> {
         cut(&mut self.blocks, self.blocks_end).map_err(io(&self.blocks_path))?;
         cut(&mut self.txids, self.txids_end).map_err(io(&self.txids_path))?;
-        // A killed process may have left data that is not on disk yet; the index is built on it next.
+        // A killed process may have written data that is not on disk yet. The data must be durable before the index is
+        // built from it.
         self.txids.sync_data().map_err(io(&self.txids_path))?;
         let witness = self.witness.map(WitnessOpening::cut).transpose()?;
         self.blocks.sync_data().map_err(io(&self.blocks_path))?;
@@ -248,7 +249,7 @@ fn no_witness_data(records: &[Record], blocks_path: &Path) -> Result<(), ChainEr
         Some(record) => Err(corrupt(
             blocks_path,
             record,
-            "has witness data, which this store does not keep",
+            "has witness data, but this store was created without witness data",
         )),
     }
 }
@@ -300,13 +301,14 @@ impl Files {
         }
     }
 
-    /// Returns true if the store writes without a request before it accepts the next block.
+    /// Returns true if the pending data has reached the amount at which the store writes it before it accepts the next
+    /// block.
     pub(super) fn is_long(&self) -> bool {
         self.disk.is_some() && self.pending.len() >= PENDING_TXIDS
     }
 
-    /// Writes the pending data if it is large. Returns true if it wrote, and an error if the store cannot write any
-    /// more.
+    /// Writes the pending data if there is much of it. Returns true if it wrote data, and an error if the store cannot
+    /// be written any more.
     pub(super) fn make_room(&mut self) -> io::Result<bool> {
         match &self.disk {
             Some(disk) if disk.failed => Err(failed()),
@@ -380,9 +382,9 @@ impl Files {
     }
 }
 
-/// Clears the failure flag if a write met a full disk: no durable record refers to the written data, and the next
-/// attempt writes all of it again at the same offset. A failed fdatasync stays fatal, because the kernel may have
-/// dropped the pages that it could not write.
+/// Clears the flag `has_failed` if a write failed because the disk is full: no durable record refers to the written
+/// data, so the next attempt can write all of it again at the same offset. A failed fdatasync stays fatal, because the
+/// kernel may have dropped the pages that it could not write.
 fn retryable(has_failed: &mut bool, written: io::Result<()>) -> io::Result<()> {
     if written.as_ref().is_err_and(is_full) {
         *has_failed = false;
@@ -401,17 +403,21 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 impl Drop for Files {
     fn drop(&mut self) {
         if let Some(length) = self.written_at_end {
-            // The next opening removes the data of these blocks.
+            // The records of the withheld blocks are not written; the next opening removes the other data of these
+            // blocks.
             self.records.truncate(length);
         }
         if let Err(error) = self.sync() {
-            tracing::error!(%error, "the last blocks of the chain store were not written");
+            tracing::error!(
+                %error,
+                "the last blocks of the chain store were not written; import them again, or follow a node"
+            );
         }
     }
 }
 
 fn failed() -> io::Error {
-    io::Error::other("an earlier write failed; nothing is written until a restart")
+    io::Error::other("an earlier write failed, so nothing is written any more; restart this program")
 }
 
 fn head(identity: StoreNetwork, with_witness: bool) -> [u8; RECORD] {
@@ -491,12 +497,16 @@ fn read_records(
                 .iter()
                 .any(|later| Record::decode(later).is_some())
             {
-                return Err(corrupt(blocks_path, i, "is damaged, and whole ones follow it"));
+                return Err(corrupt(blocks_path, i, "is damaged, and valid records follow it"));
             }
             break;
         };
         if record.first != end || record.count == 0 {
-            return Err(corrupt(blocks_path, i, "does not follow the one before it"));
+            return Err(corrupt(
+                blocks_path,
+                i,
+                "does not begin where the TXIDs of the previous record end",
+            ));
         }
         let covered = end as usize..end as usize + record.count as usize;
         let Some(txids) = stored.get(covered) else {
@@ -538,7 +548,8 @@ pub(super) fn map(file: &File) -> io::Result<Option<Mmap>> {
     if file.metadata()?.len() == 0 {
         return Ok(None);
     }
-    // SAFETY: the file belongs to this process alone (lock file); it only grows while it is mapped.
+    // SAFETY: a mapped file must not be truncated or changed. Only this process uses the file, because it holds the
+    // lock file, and it only appends to the file while the map exists.
     unsafe { Mmap::map(file) }.map(Some)
 }
 

@@ -1,4 +1,5 @@
-//! Import of blocks from files: headers are read first, then every parent is taken before its children.
+//! Import of blocks from files: headers are read first; then the blocks are stored in an order in which every parent
+//! precedes its children.
 
 use super::scan::{self, ScannedBlock, Source};
 use super::store::ChainStore;
@@ -10,9 +11,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Sync policy of an import. An interrupted import resumes after the last sync, which happens after this number of
-/// bytes, or after this interval, or after `SYNC_SHARE` times the duration of the last sync, so that syncs cost at most
-/// a twentieth of the time.
+/// Number of imported bytes after which the import syncs the store. An interrupted import resumes after the last sync.
+/// A sync also happens after an interval of time, but not before `SYNC_SHARE` times the duration of the last sync, so
+/// that syncs cost at most a twentieth of the time.
 const SYNC_BYTES: u64 = 256 << 20;
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 const SYNC_SHARE: u32 = 20;
@@ -41,20 +42,20 @@ pub enum Phase {
 pub struct Progress {
     /// Current phase.
     pub phase: Phase,
-    /// Bytes finished in this phase.
+    /// Number of bytes that this phase has processed.
     pub bytes: u64,
-    /// Total bytes of this phase.
+    /// Total number of bytes that this phase has to process.
     pub total_bytes: u64,
-    /// Blocks found or accepted so far.
+    /// Number of blocks that were found or accepted so far.
     pub blocks: u64,
 }
 
 /// A block, or bytes in a file, that the import refused.
 #[derive(Debug)]
 pub struct RefusedBlock {
-    /// The file.
+    /// Path of the file that contains the block.
     pub path: PathBuf,
-    /// The byte in the file where the block begins.
+    /// Offset in bytes at which the block begins in the file.
     pub offset: u64,
     /// The block's hash, where a header could be read.
     pub hash: Option<[u8; 32]>,
@@ -65,30 +66,30 @@ pub struct RefusedBlock {
 /// Result of an import.
 #[derive(Debug, Default)]
 pub struct ImportReport {
-    /// Blocks accepted.
+    /// Number of accepted blocks.
     pub blocks: u64,
-    /// Their transactions.
+    /// Number of transactions in the accepted blocks.
     pub transactions: u64,
-    /// Their bytes.
+    /// Total length of the accepted blocks in bytes.
     pub bytes: u64,
-    /// Blocks that the store already had, or that the files hold more than once.
+    /// Number of blocks that the store already had, or that the files contain more than once.
     pub already_stored: u64,
-    /// Refused blocks and bytes.
+    /// Blocks, and bytes that are not a block, that the import refused.
     pub refused: Vec<RefusedBlock>,
-    /// Accepted blocks that are connected now, detached ones included.
+    /// Number of accepted blocks that are connected now, detached blocks included.
     pub connected: u64,
-    /// Accepted blocks on side branches.
+    /// Number of accepted blocks on side branches.
     pub side: u64,
-    /// Accepted blocks that are detached.
+    /// Number of accepted blocks that are detached.
     pub detached: u64,
 }
 
 impl ChainStore {
     /// Imports `paths`: raw blocks (one in each file), files of magic, length and block, directories with blk*.dat.
     ///
-    /// A repeated import resumes where the last one ended: known blocks are checked again, because their header does
-    /// not prove the body in the file, but are not stored again. On return everything is durable and the best chain is
-    /// connected.
+    /// A repeated import resumes where the last one ended. Blocks that the store has are checked again, because a known
+    /// header does not prove the transactions in the file, but they are not stored again. On return everything is
+    /// durable and the best chain is connected.
     pub fn import(
         &mut self,
         paths: &[PathBuf],
@@ -172,7 +173,7 @@ struct ImportRun<'a> {
     report: ImportReport,
     /// Found blocks that wait for their parent, by the parent's hash.
     waiting: HashMap<[u8; 32], Vec<u32>>,
-    /// Blocks whose parent is in the store, by their order in the files; the first one is taken next.
+    /// Numbers of the blocks whose parent is in the store, in the order of the files; the lowest number is stored next.
     ready: BinaryHeap<Reverse<u32>>,
     open: HashMap<u32, File>,
     done: u64,

@@ -1,7 +1,8 @@
 //! The TXID index in memory: maps a TXID to every location of it in accepted blocks.
 //!
-//! The table stores locations, not TXIDs. A lookup compares the TXID that the store holds at a location, so all 256
-//! bits decide. The hash that selects a slot is keyed with a random seed, because anyone can grind TXIDs.
+//! The table stores locations, not TXIDs. A lookup compares the requested TXID with the TXID that the store has at a
+//! location, so all 256 bits are compared. The hash that selects a slot is keyed with a random seed, because anyone can
+//! make transactions until their TXIDs have chosen bits.
 
 use hashbrown::HashTable;
 
@@ -22,7 +23,11 @@ impl TxidIndex {
     /// Returns an empty index with a fresh random key.
     pub(super) fn new() -> std::io::Result<Self> {
         let mut seed = [0u8; 16];
-        getrandom::fill(&mut seed).map_err(|e| std::io::Error::other(format!("no random seed: {e}")))?;
+        getrandom::fill(&mut seed).map_err(|e| {
+            std::io::Error::other(format!(
+                "the kernel returned no random seed for the TXID index: {e}"
+            ))
+        })?;
         let value = u128::from_le_bytes(seed);
         Ok(TxidIndex {
             table: HashTable::new(),
@@ -116,13 +121,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn our_siphash_equals_the_librarys(k0: u64, k1: u64, txid: [u8; 32]) {
+        fn siphash_equals_that_of_the_siphasher_crate(k0: u64, k1: u64, txid: [u8; 32]) {
             prop_assert_eq!(siphash([k0, k1], &txid), siphash24::Hash::hash_to_u64_with_keys(k0, k1, &txid));
         }
     }
 
     #[test]
-    fn duplicate_and_absent_transactions_are_told_apart() {
+    fn duplicates_are_all_found_and_absent_transactions_are_not() {
         let stored = [[1u8; 32], [2; 32], [1; 32]];
         let at = |place: IndexedTx| &stored[place.position as usize];
         let mut index = TxidIndex::new().unwrap();

@@ -1,12 +1,13 @@
 //! Raw blocks, if the configuration keeps them: `blocks/blkNNNNN.dat` in the store's directory, in the format of
 //! Bitcoin Core: magic, length and block, one after the other. `lineside spv import` reads them.
 //!
-//! A server that follows a node reads a block from here if it needs the block again, for example after a reorganisation
-//! back and forth. It asks the node only if the copy is missing or damaged.
+//! A server that follows a node reads a block from these files if it needs the block again, for example when the node's
+//! chain returns to an earlier branch. The server requests the block from the node only if the copy is missing or
+//! damaged.
 //!
-//! Files only grow. Blocks of side branches stay in them, as in a node's files. Opening removes an interrupted write,
-//! and also a block that a power failure left with other bytes: the store does not have that block, because its record
-//! is written after the block is durable.
+//! Files only grow. Blocks of side branches stay in them, as in a node's files. Opening removes a block whose write was
+//! interrupted, and also a block whose bytes a power failure changed. The store has no record of such a block, because
+//! the record is written only after the block is durable.
 
 use super::Network;
 use super::store::ChainStore;
@@ -22,18 +23,18 @@ use std::path::{Path, PathBuf};
 const FOLDER: &str = "blocks";
 /// Length at which a file is full and gets no further block, as in Bitcoin Core.
 const FILE_BYTES: u64 = 128 << 20;
-/// Bytes of magic and length before a block.
+/// Number of bytes before a block in a file: the network's magic and the block's length.
 const HEAD: usize = 8;
-/// Bytes of a block's header.
+/// Length of a block's header in bytes.
 const HEADER: usize = 80;
 
 /// Files of raw blocks.
 pub(super) struct KeptBlocks {
     folder: PathBuf,
     magic: [u8; 4],
-    /// File and offset of each block. If there are two copies, the later one is used.
+    /// Number of the file, and offset in it, of each block by its hash. If there are two copies, the later one is used.
     locations: HashMap<[u8; 32], (u32, u32)>,
-    /// Blocks of the chain above the lowest kept one that are not kept, the lowest first.
+    /// Hashes of the chain's blocks above the lowest stored block that are not stored, the lowest first.
     missing: VecDeque<[u8; 32]>,
     number: u32,
     file: File,
@@ -55,7 +56,7 @@ impl KeptBlocks {
         let is_sound = |hash: &[u8; 32], read: &dyn Fn() -> io::Result<Vec<u8>>| {
             Ok(is_durable(hash) || CheckedBlock::check_with_witness(&read()?, network).is_ok())
         };
-        // A server that follows a node created the directory before it dropped the right to do so.
+        // A server that follows a node creates the directory before it drops the right to create directories.
         if !folder.is_dir() {
             std::fs::create_dir_all(folder)?;
         }
@@ -84,7 +85,7 @@ impl KeptBlocks {
         }
     }
 
-    /// Adds a block unless it is kept already. After an error the call can be repeated.
+    /// Appends a block unless the files contain it already. After an error the call can be repeated.
     fn add(&mut self, hash: &[u8; 32], raw: &[u8]) -> io::Result<()> {
         if self.locations.contains_key(hash) {
             return Ok(());
@@ -104,7 +105,7 @@ impl KeptBlocks {
         Ok(())
     }
 
-    /// Returns the bytes of a block; `None` if it is not kept. Only the header is checked.
+    /// Returns the bytes of a block; `None` if the files do not contain it. Only the header is checked.
     fn read(&self, hash: &[u8; 32]) -> io::Result<Option<Vec<u8>>> {
         let Some(&(number, offset)) = self.locations.get(hash) else {
             return Ok(None);
@@ -130,11 +131,11 @@ impl KeptBlocks {
         self.missing = from_first.filter(|hash| !known.contains_key(hash)).collect();
     }
 
-    /// Makes all blocks durable. After a failure nothing is written until the store is opened again.
+    /// Makes all blocks durable. After a failure no block is written until the store is opened again.
     fn sync(&mut self) -> io::Result<()> {
         if self.failed {
             return Err(io::Error::other(
-                "an earlier write of the kept blocks failed; nothing is written until a restart",
+                "an earlier write of the kept blocks failed, so nothing is written any more; restart this program",
             ));
         }
         if self.unsynced {
@@ -149,7 +150,7 @@ impl KeptBlocks {
 impl Drop for KeptBlocks {
     fn drop(&mut self) {
         if let Err(error) = self.sync() {
-            tracing::error!(%error, "the last kept blocks may not be on disk");
+            tracing::error!(%error, "the last blocks in the files of `keep_blocks` may not be on disk");
         }
     }
 }
@@ -164,10 +165,11 @@ fn open_file(folder: &Path, number: u32) -> io::Result<File> {
     options.open(path_of(folder, number))
 }
 
-/// Returns true if a block is complete; takes its hash and a function that reads its bytes.
+/// Function that returns true if a block is complete and undamaged. Its arguments are the block's hash and a function
+/// that reads the block's bytes.
 type IsSound<'a> = dyn Fn(&[u8; 32], &dyn Fn() -> io::Result<Vec<u8>>) -> io::Result<bool> + 'a;
 
-/// Reads the hashes of the blocks in a file. Returns the end of the last sound block.
+/// Reads the hashes of the blocks in a file. Returns the offset at which the last undamaged block ends.
 fn scan(
     (file, number): (&File, u32),
     magic: [u8; 4],
@@ -200,8 +202,8 @@ fn scan(
 }
 
 impl ChainStore {
-    /// Creates the directory of kept blocks below `dir`, the store's directory, for a process that has dropped the
-    /// right to do so when it calls [`ChainStore::keep_blocks`].
+    /// Creates the directory of kept blocks below `dir`, the store's directory. A process that drops the right to
+    /// create directories calls this function before it does so, and [`ChainStore::keep_blocks`] afterwards.
     ///
     /// # Errors
     /// The system's error.
@@ -210,9 +212,9 @@ impl ChainStore {
         std::fs::create_dir_all(&path).map_err(|source| ChainError::Io { path, source })
     }
 
-    /// Keeps the bytes of all blocks accepted from now on, below `dir`, the store's directory. Returns the number of
-    /// blocks of the chain that are not kept although an earlier one is; [`ChainStore::first_unkept`] returns them.
-    /// Blocks before the first kept one do not count.
+    /// Stores the bytes of all blocks that are accepted from now on, below `dir`, the store's directory. Returns the
+    /// number of blocks of the chain that are missing in these files above the first block that they contain;
+    /// [`ChainStore::first_unkept`] returns the missing blocks. Blocks before the first stored one do not count.
     ///
     /// # Errors
     /// The files cannot be opened.
@@ -234,7 +236,7 @@ impl ChainStore {
         Ok(missing)
     }
 
-    /// Returns the lowest block of the chain that should be kept but is not.
+    /// Returns the hash of the lowest block of the chain whose bytes should be stored but are not.
     pub fn first_unkept(&mut self) -> Option<[u8; 32]> {
         let kept = self.kept_blocks.as_mut()?;
         while let Some(hash) = kept.missing.front().copied() {
@@ -246,36 +248,37 @@ impl ChainStore {
         None
     }
 
-    /// Stops trying to keep a block that should be kept, until the next opening.
+    /// Removes a block from those that [`ChainStore::first_unkept`] returns, until the next opening.
     pub fn give_up_unkept(&mut self, hash: &[u8; 32]) {
         if let Some(kept) = &mut self.kept_blocks {
             kept.missing.retain(|missing| missing != hash);
         }
     }
 
-    /// Returns true for a block whose bytes are kept.
+    /// Returns true if the bytes of the block with this hash are stored.
     pub fn is_kept(&self, hash: &[u8; 32]) -> bool {
         self.kept_blocks
             .as_ref()
             .is_some_and(|kept| kept.locations.contains_key(hash))
     }
 
-    /// Returns the bytes of a kept block; `None` if it is not kept. Only the header is checked.
+    /// Returns the stored bytes of a block; `None` if they are not stored. Only the header is checked.
     ///
     /// # Errors
-    /// The bytes cannot be read, or the place holds another block.
+    /// The bytes cannot be read, or the file contains another block at this offset.
     pub fn kept_block(&self, hash: &[u8; 32]) -> io::Result<Option<Vec<u8>>> {
         self.kept_blocks.as_ref().map_or(Ok(None), |kept| kept.read(hash))
     }
 
-    /// Removes a damaged kept copy from the table, so that [`ChainStore::keep`] writes the block again.
+    /// Removes the damaged copy of a block from the table of stored blocks, so that [`ChainStore::keep`] writes the
+    /// block again.
     pub fn forget_kept(&mut self, hash: &[u8; 32]) {
         if let Some(kept) = &mut self.kept_blocks {
             kept.locations.remove(hash);
         }
     }
 
-    /// Keeps the bytes of a block that was accepted, if the store keeps blocks.
+    /// Stores the bytes of a block that was accepted, if the store was opened with [`ChainStore::keep_blocks`].
     ///
     /// # Errors
     /// The bytes cannot be written now; the call can be repeated.
@@ -286,7 +289,7 @@ impl ChainStore {
         let added = kept.add(hash, raw_block);
         match added {
             Ok(()) => self.files.release(),
-            // A store that is closed before the bytes are written must not contain the block.
+            // If the store is closed before the block's bytes are written, the store must not contain the block.
             Err(_) => self.files.withhold_last(),
         }
         added
@@ -305,7 +308,7 @@ mod tests {
     const MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda];
 
     #[test]
-    fn blocks_fill_files_one_after_the_other_and_a_torn_one_is_cut() {
+    fn blocks_fill_one_file_after_the_other_and_a_torn_block_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let blocks: Vec<DemoBlock> = DemoChain::new(1, 20).take(6).collect();
         let bytes = blocks[0].raw.len() as u64;
@@ -321,7 +324,7 @@ mod tests {
         let (last, end) = (kept.number, kept.end);
         assert!(last >= 2, "{last}");
         drop(kept);
-        // Half a block, as a killed process leaves it.
+        // Appends part of a block, as a process that is killed during a write leaves it.
         let torn = [&MAGIC[..], &1000u32.to_le_bytes(), &blocks[0].raw[..90]].concat();
         let file = open_file(folder.path(), last).unwrap();
         file.write_all_at(&torn, end).unwrap();
@@ -337,7 +340,7 @@ mod tests {
         assert_eq!(
             open_with(&|_| true).locations.len(),
             6,
-            "what is durable is not read"
+            "blocks that are known to be durable are not read"
         );
         let mut kept = open();
         assert_eq!((kept.number, kept.locations.len()), (last, 5));

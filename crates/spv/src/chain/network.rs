@@ -18,7 +18,7 @@ pub enum Network {
     Signet,
     /// A private network with trivial difficulty.
     Regtest,
-    /// btcd's private network.
+    /// btcd's network for simulations (simnet).
     Simnet,
 }
 
@@ -33,7 +33,7 @@ impl Network {
         Network::Simnet,
     ];
 
-    /// The easiest target that a block of this network may claim.
+    /// Returns the easiest target that a block of this network may claim.
     pub fn easiest_target(self) -> Target {
         Target::from_compact(CompactTarget::from_consensus(self.rules().limit_bits()))
     }
@@ -48,9 +48,9 @@ impl Network {
         self.rules().name()
     }
 
-    /// Returns the height from which a coinbase's witness commitment is checked (BIP141): the activation height of
-    /// segwit on the networks that are older than segwit. On the others, software writes a commitment only if segwit is
-    /// active.
+    /// Returns the height from which a coinbase's witness commitment is checked (BIP141): on the networks that are
+    /// older than segwit, the height at which segwit became active; on all others 0, because their software writes a
+    /// commitment only if segwit is active.
     pub(super) fn segwit_height(self) -> u32 {
         match self {
             Network::Mainnet => 481_824,
@@ -71,7 +71,7 @@ impl Network {
         }
     }
 
-    /// Returns the network as `lineside-spv-proof` names it, with its header rules.
+    /// Returns the value of `lineside-spv-proof` for this network, which has the network's header rules.
     pub fn rules(self) -> proof::Network {
         match self {
             Network::Mainnet => proof::Network::Mainnet,
@@ -84,7 +84,7 @@ impl Network {
     }
 }
 
-/// Network that a store holds. For a signet it includes which one, because all signets share their first block.
+/// Network whose blocks a store holds. It also identifies the signet, because all signets have the same first block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreNetwork {
     /// The network.
@@ -94,13 +94,13 @@ pub struct StoreNetwork {
 }
 
 impl StoreNetwork {
-    /// Returns `network`; for signet, the default signet.
+    /// Returns the value for `network`; for [`Network::Signet`], the value for the default signet.
     pub fn new(network: Network) -> Self {
         let signet = (network == Network::Signet).then(SignetId::default_signet);
         Self { network, signet }
     }
 
-    /// Returns a signet.
+    /// Returns the value for the given signet.
     pub fn of_signet(signet: SignetId) -> Self {
         Self {
             network: Network::Signet,

@@ -7,7 +7,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Maximum length of a block in a framed file (a node's own block files end at this size).
+/// Maximum length in bytes of a block in a file with magic and length before each block. A node's block files are not
+/// longer than this.
 const BLOCK_BYTES_MAX: u32 = 128 << 20;
 const HEADER: u64 = 80;
 const FRAME: u64 = 8;
@@ -28,7 +29,7 @@ pub(super) struct ScannedBlock {
     pub(super) parent: [u8; 32],
 }
 
-/// Offset of bytes in a source that are not a block, and the reason.
+/// Offset in a source of bytes that are not a block, and the reason why they are not a block.
 pub(super) type Unreadable = (u64, String);
 
 /// Turns files and directories into sources: a directory contributes its blk*.dat files.
@@ -53,7 +54,7 @@ pub(super) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, ChainError> {
         if files.is_empty() {
             return Err(ChainError::NoBlocks {
                 path: path.clone(),
-                why: "no blk*.dat in this directory",
+                why: "this directory contains no blk*.dat; give the node's directory of blocks",
             });
         }
         files.sort();
@@ -84,7 +85,8 @@ impl Source {
             let key_path = path.with_file_name("xor.dat");
             match std::fs::read(&key_path) {
                 Ok(bytes) => {
-                    let why = "xor.dat must hold exactly 8 bytes";
+                    let why =
+                        "this file, with the node's XOR key, must have 8 bytes; copy it from the node again";
                     key = bytes.try_into().map_err(|_| ChainError::NoBlocks {
                         path: key_path.clone(),
                         why,
@@ -97,7 +99,7 @@ impl Source {
         Ok(Source { path, len, key })
     }
 
-    /// Reads `buffer` from `offset` on, and removes the XOR key.
+    /// Reads bytes from `offset` on into `buffer`, and decodes them with the node's XOR key, if there is one.
     pub(super) fn read(&self, file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         file.read_exact_at(buffer, offset)?;
         if self.key != [0; 8] {
@@ -132,7 +134,10 @@ impl Source {
             return self.scan_framed(&file, number, network, blocks, unreadable);
         }
         if let Some(other) = Network::ALL.into_iter().find(|other| other.magic() == start) {
-            unreadable.push((0, format!("a block file of {other}, not of {network}")));
+            unreadable.push((
+                0,
+                format!("the file contains blocks of {other}, not of {network}"),
+            ));
         } else if self.len < HEADER || self.len > u64::from(BLOCK_BYTES_MAX) {
             unreadable.push((0, format!("{} bytes cannot be a block", self.len)));
         } else {
@@ -198,8 +203,8 @@ impl Source {
         Ok(())
     }
 
-    /// Returns the offset of the next magic of the network (or the end), and true if only padding lies before it:
-    /// zeros, which a node preallocates, with or without the XOR key.
+    /// Returns the offset of the network's next magic (or the end of the file), and true if all bytes before this
+    /// offset are padding: zeros that a node preallocates, encoded with the XOR key or not.
     fn find_magic(&self, file: &File, from: u64, network: StoreNetwork) -> io::Result<(u64, bool)> {
         const STEP: u64 = 1 << 20;
         let magic = network.magic();
@@ -216,7 +221,7 @@ impl Source {
                 .skip(skip)
                 .position(|window| window == magic)
                 .map(|i| i + skip);
-            // The magic may span two steps: the last three bytes are read again.
+            // The magic may begin in one buffer and end in the next, so the last three bytes are read again.
             let last = at + len == self.len;
             let passed = hit.unwrap_or(if last { len as usize } else { len as usize - 3 });
             for (i, byte) in bytes[..passed].iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The store: accepted blocks, the best chain among them, and lookups in it.
+//! The chain store: accepted blocks, the best chain among them, and lookups of transactions in the connected blocks.
 
 mod indexes;
 mod rules;
@@ -60,11 +60,12 @@ fn slice32(header: &[u8; 80], at: usize) -> [u8; 32] {
     out
 }
 
-/// The embedded chain store. One thread writes; `&self` methods may be shared.
+/// The embedded chain store. One thread writes; several threads may call the methods that take `&self`.
 pub struct ChainStore {
     network: Network,
     identity: StoreNetwork,
-    /// Raw blocks, if they are kept. Dropped before `files`, whose records need them.
+    /// Raw blocks, if they are stored. This field is dropped before `files`, because a block's bytes must be written
+    /// before its record.
     pub(super) kept_blocks: Option<KeptBlocks>,
     pub(super) files: Files,
     pub(super) entries: Vec<Entry>,
@@ -72,7 +73,7 @@ pub struct ChainStore {
     index: Index,
     /// Index of WTXIDs, if enabled.
     wtxids: Option<Index>,
-    /// The connected chain by height.
+    /// Blocks of the connected chain by height.
     active: Vec<BlockId>,
     best: Option<BlockId>,
     /// Digest of all accepted blocks, in order.
@@ -90,7 +91,7 @@ impl ChainStore {
     /// TXID index is kept in memory.
     ///
     /// # Errors
-    /// Those of [`ChainStore::open`].
+    /// The errors of [`ChainStore::open`].
     pub fn make(
         dir: Option<&Path>,
         network: impl Into<StoreNetwork>,
@@ -141,10 +142,10 @@ impl ChainStore {
             store.restore(record).ok_or_else(|| ChainError::Corrupt {
                 path: dir.unwrap_or(Path::new("")).join("blocks.dat"),
                 record: number as u64,
-                why: "contradicts those before it",
+                why: "contradicts the records before it",
             })?;
         }
-        // Nothing is removed from files that are refused.
+        // The records are valid: now remove what an interrupted write left. Files that are refused stay unchanged.
         if let Some(opening) = opening {
             store.files = opening.cut()?;
         }
@@ -173,7 +174,7 @@ impl ChainStore {
         self.by_hash.get(hash).copied()
     }
 
-    /// Returns the network of the store in `dir`; `None` if there is no store. Nothing is changed there.
+    /// Returns the network of the store in `dir`; `None` if there is no store. The directory is not changed.
     ///
     /// # Errors
     /// The file cannot be read, or does not belong to a store.
@@ -267,7 +268,8 @@ impl ChainStore {
         })
     }
 
-    /// Returns height and detachment of a block after `parent`; `None` if the parent is unknown.
+    /// Returns the height of a block whose parent is `parent`, and true if this block is detached; `None` if the parent
+    /// is unknown.
     fn position_after(&self, parent: &[u8; 32]) -> Option<(u32, bool)> {
         if *parent == [0; 32] {
             return Some((0, false));
@@ -280,7 +282,7 @@ impl ChainStore {
         })
     }
 
-    /// Adds one record of the files; `None` if it contradicts those before it.
+    /// Adds the block of one record of the files; `None` if the record contradicts earlier ones.
     fn restore(&mut self, record: &Record) -> Option<()> {
         let header: Header = encode::deserialize(&record.header).ok()?;
         let hash = check_work(&header, self.network).ok()?;
@@ -290,7 +292,7 @@ impl ChainStore {
         if !fits || self.by_hash.contains_key(&hash) {
             return None;
         }
-        // The clock may have been set back since.
+        // Every block time counts as past, because the clock may have been set back since the block was accepted.
         self.check_lineage(&header, &hash, u32::MAX).ok()?;
         self.enter(record, &header, hash);
         Some(())
@@ -348,7 +350,7 @@ impl ChainStore {
         self.active.get(height as usize).copied()
     }
 
-    /// Returns true if the store answers from this block now.
+    /// Returns true if this block is connected, so that the store finds its transactions.
     pub fn is_connected(&self, id: BlockId) -> bool {
         self.entries
             .get(id.0 as usize)
@@ -367,16 +369,16 @@ impl ChainStore {
     }
 
     /// Returns the location of a transaction after the coinbase by its WTXID, in the blocks that commit to their
-    /// witnesses. Returns `None` without [`ChainStore::index_wtxids`].
+    /// witnesses. Returns always `None` unless [`ChainStore::index_wtxids`] was called.
     ///
     /// # Errors
-    /// Those of [`ChainStore::locate`].
+    /// The errors of [`ChainStore::locate`].
     pub fn locate_wtxid(&self, wtxid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
         let Some(index) = &self.wtxids else {
             return Ok(None);
         };
         let best = self.best_place(index, wtxid, &Witnessed(self.truth()))?;
-        // The WTXID index has no coinbases.
+        // The WTXID index does not count the coinbase, so its position 0 is the block's position 1.
         let after_coinbase = |place: IndexedTx| IndexedTx {
             position: place.position + 1,
             ..place
@@ -481,7 +483,7 @@ pub(crate) fn check_for(witness: bool, raw_block: &[u8], network: Network) -> Re
     }
 }
 
-/// Mixes a hash into a number. The multiplier is odd, so the mapping is a bijection.
+/// Mixes a hash into a number. The multiplier is odd, so the multiplication loses no bits.
 fn fold(number: u64, hash: &[u8; 32]) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(&hash[..8]);

@@ -15,10 +15,10 @@ pub struct BlockId(pub u32);
 /// Where a store keeps its index from TXIDs to blocks. Both give the same answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IndexKind {
-    /// In memory, about 10 bytes a transaction, rebuilt at each opening.
+    /// In memory, with about 10 bytes for each transaction; rebuilt at each opening.
     #[default]
     Memory,
-    /// On disk next to the blocks, about 21 bytes a transaction.
+    /// On disk in the store's directory, with about 21 bytes for each transaction.
     Disk,
 }
 
@@ -52,7 +52,7 @@ pub struct Submitted {
     pub id: BlockId,
     /// The block's hash.
     pub hash: [u8; 32],
-    /// Its height, or [`DETACHED_HEIGHT`].
+    /// The block's height, or [`DETACHED_HEIGHT`].
     pub height: u32,
     /// True if the store already had the block.
     pub already_known: bool,
@@ -63,7 +63,7 @@ pub struct Submitted {
 pub struct Reorg {
     /// Blocks to disconnect, the tip first.
     pub disconnect: Vec<BlockId>,
-    /// Blocks to connect after that, the lowest first.
+    /// Blocks to connect after the disconnections, the lowest first.
     pub connect: Vec<BlockId>,
 }
 
@@ -77,9 +77,9 @@ impl Reorg {
 /// Last block of the connected chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tip {
-    /// Its hash.
+    /// Hash of the block.
     pub hash: [u8; 32],
-    /// Its height.
+    /// Height of the block.
     pub height: u32,
 }
 
@@ -103,27 +103,27 @@ pub struct Located {
 pub struct BlockInfo {
     /// The block's hash.
     pub hash: [u8; 32],
-    /// Its parent's hash.
+    /// Hash of the block's parent.
     pub parent: [u8; 32],
-    /// Its Merkle root.
+    /// The block's Merkle root.
     pub root: [u8; 32],
-    /// Its header's 80 bytes.
+    /// The 80 bytes of the block's header.
     pub header: [u8; 80],
-    /// Its height, or [`DETACHED_HEIGHT`].
+    /// The block's height, or [`DETACHED_HEIGHT`].
     pub height: u32,
-    /// Number of its transactions.
+    /// Number of transactions in the block.
     pub transactions: u32,
     /// True if the block is not part of the chain because its ancestors are unknown.
     pub detached: bool,
-    /// True if the store answers from this block now.
+    /// True if the block is connected, so that the store finds its transactions.
     pub connected: bool,
 }
 
-/// Returns the recovery that follows a failed read or write of an index.
+/// Returns the part of a message that says how the store recovers from a failed read or write of an index.
 fn remedy(error: &std::io::Error) -> &'static str {
     match super::files::is_full(error) {
-        true => "it is written when there is free space",
-        false => "the next start rebuilds it if it is damaged",
+        true => "free disk space, and it is written again",
+        false => "restart the server, which rebuilds a damaged index",
     }
 }
 
@@ -157,11 +157,11 @@ pub enum ChainError {
     #[error(transparent)]
     Directory(DataDirError),
     /// The store was created for another network.
-    #[error("{}: this chain store holds {found}, not {wanted}", path.display())]
+    #[error("{}: this chain store holds {found}, not {wanted}; give another directory or network", path.display())]
     OtherNetwork {
         /// The file that names the network.
         path: PathBuf,
-        /// The network it holds.
+        /// The network whose blocks the store holds.
         found: Network,
         /// The requested network.
         wanted: Network,
@@ -172,7 +172,8 @@ pub enum ChainError {
         /// The file.
         path: PathBuf,
     },
-    /// A record or its TXIDs are damaged, in a way that no interrupted write causes; the files are unchanged.
+    /// A record or the TXIDs of its block are damaged in a way that no interrupted write causes. The files are
+    /// unchanged.
     #[error(
         "{}: block record {record} {why}; nothing was changed: \
          restore the file, or remove the directory and import again",

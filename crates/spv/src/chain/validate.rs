@@ -1,4 +1,4 @@
-//! Checks of a block before anything of it is kept.
+//! Checks of a block before the store keeps any data of it.
 
 use super::network::Network;
 use super::witness::{CheckedWitness, WitnessReader};
@@ -9,22 +9,24 @@ use bitcoin::pow::Target;
 use bitcoin::{Transaction, VarInt};
 use lineside_spv_proof::RuleError;
 
-/// Reason why a block was refused. Nothing of a refused block is kept.
+/// Reason why a block was refused. The store keeps no data of a refused block.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// The bytes are not a block.
     #[error("malformed block: {0}")]
     Malformed(String),
-    /// Bytes follow a whole block.
+    /// There are bytes after the end of a complete block.
     #[error("{0} trailing bytes after the block")]
     TrailingBytes(usize),
     /// The header's Merkle root is not that of the transactions.
     #[error("wrong Merkle root: the header does not commit to these transactions")]
     WrongMerkleRoot,
-    /// The root is right, but the tree holds an equal pair, so other transaction lists have the same root.
-    #[error("mutated Merkle tree: an equal pair of nodes (CVE-2012-2459)")]
+    /// The Merkle root is right, but two nodes with the same parent are equal, so other lists of transactions have the
+    /// same root.
+    #[error("mutated Merkle tree: two sibling nodes are equal (CVE-2012-2459)")]
     MutatedTree,
-    /// The first transaction is not a coinbase: inner nodes may pose as transactions (CVE-2017-12842).
+    /// The first transaction is not a coinbase. The list may consist of inner nodes of the Merkle tree instead of
+    /// transactions (CVE-2017-12842).
     #[error("the first transaction is not a coinbase")]
     NoCoinbase,
     /// The block's hash is above the target that its header claims.
@@ -50,7 +52,7 @@ pub enum Refused {
     )]
     OtherGenesis(Network),
     /// The parent is not in the store.
-    #[error("unknown parent {}", display_hash(.0))]
+    #[error("its parent {} is not in the chain store", display_hash(.0))]
     UnknownParent([u8; 32]),
     /// The coinbase commits to other witnesses, or its own witness is not a single value of 32 bytes.
     #[error("wrong witness commitment: the coinbase does not commit to these witnesses")]
@@ -59,7 +61,7 @@ pub enum Refused {
     #[error("unexpected witness: the coinbase commits to no witnesses")]
     UnexpectedWitness,
     /// The coinbase commits to witnesses, but the block has none.
-    #[error("the block came without the witnesses that its coinbase commits to")]
+    #[error("the block was received without the witnesses to which its coinbase commits")]
     WitnessesMissing,
     /// A store with witness data received a block whose witnesses were not checked.
     #[error("the block's witnesses were not checked")]
@@ -87,7 +89,7 @@ pub struct CheckedBlock {
     pub(super) hash: [u8; 32],
     pub(super) txids: Vec<[u8; 32]>,
     pub(super) network: Network,
-    /// `None` if the witnesses were not checked.
+    /// Witness data of the block; `None` if the witnesses were not checked.
     pub(super) witness: Option<CheckedWitness>,
 }
 
@@ -147,7 +149,7 @@ impl CheckedBlock {
 /// Checks the header's target and proof of work. Returns the block's hash.
 pub(super) fn check_work(header: &Header, network: Network) -> Result<[u8; 32], Refused> {
     let target = Target::from_compact(header.bits);
-    // A valid target has exactly one encoding; this also refuses negative and overflowing ones.
+    // A valid target has exactly one encoding. The comparison also refuses negative and too large targets.
     if target.to_compact_lossy() != header.bits {
         return Err(Refused::Malformed(format!(
             "nBits {:#010x} is not a valid target",
@@ -173,9 +175,9 @@ fn decode_txids(mut body: &[u8], mut witness: Option<&mut WitnessReader>) -> Res
     let (count, used) = partial::<VarInt>(body)?;
     body = &body[used..];
     if count.0 == 0 {
-        return Err(Refused::Malformed("a block without transactions".into()));
+        return Err(Refused::Malformed("the block has no transactions".into()));
     }
-    // The smallest transaction has 10 bytes: a false count reserves no more than the block's own size allows.
+    // The smallest transaction has 10 bytes, so a false count reserves at most a tenth of the block's length.
     let mut txids = Vec::with_capacity(count.0.min(body.len() as u64 / 10) as usize);
     let mut coinbase_first = false;
     for position in 0..count.0 {
@@ -199,7 +201,7 @@ fn decode_txids(mut body: &[u8], mut witness: Option<&mut WitnessReader>) -> Res
     Ok(txids)
 }
 
-/// Returns the TXID, hashed from the transaction's own bytes: all of them, or those without marker, flag and witnesses.
+/// Returns the TXID of a transaction: the hash of its bytes without marker, flag and witnesses.
 fn txid_of(tx: &Transaction, raw: &[u8]) -> [u8; 32] {
     let base = tx.base_size();
     if raw.len() == base {
@@ -214,8 +216,8 @@ fn txid_of(tx: &Transaction, raw: &[u8]) -> [u8; 32] {
 
 /// Returns the Merkle root over `txids`, and true if two equal nodes form a pair on any level (CVE-2012-2459).
 ///
-/// An odd level repeats its last node; that is legal and does not count as a pair. The root of an empty list is all
-/// zeros.
+/// In a level with an odd number of nodes the last node is its own sibling; this does not count as an equal pair. The
+/// root of an empty list is all zeros.
 pub fn merkle_root(txids: &[[u8; 32]]) -> ([u8; 32], bool) {
     let mut level = txids.to_vec();
     let mut mutated = false;

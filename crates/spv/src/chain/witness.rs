@@ -41,8 +41,8 @@ pub(super) struct CheckedWitness {
 }
 
 impl CheckedWitness {
-    /// Refuses a block that came without the witnesses that it commits to. Before segwit was active, an output that
-    /// looks like a commitment had no meaning.
+    /// Refuses a block that was received without the witnesses to which it commits. Below the height at which segwit
+    /// became active nothing is refused, because an output that looks like a commitment had no meaning there.
     pub(super) fn check_height(&self, network: Network, height: u32) -> Result<(), Refused> {
         let is_active = height != DETACHED_HEIGHT && height >= network.segwit_height();
         if self.is_stripped && is_active {
@@ -63,7 +63,7 @@ pub(super) struct WitnessReader {
 }
 
 impl WitnessReader {
-    /// Adds the next transaction: decoded, as bytes, and its TXID.
+    /// Adds the next transaction of the block: `tx` is the decoded transaction, `raw` its bytes, `txid` its TXID.
     pub(super) fn take(&mut self, tx: &bitcoin::Transaction, raw: &[u8], txid: &[u8; 32]) {
         let base = tx.base_size();
         let has_witness = raw.len() != base;
@@ -81,7 +81,7 @@ impl WitnessReader {
             self.coinbase = raw.to_vec();
             return;
         }
-        // Without marker, flag and witness.
+        // Copies the version, the inputs and outputs, and the lock time, but not the marker, the flag and the witness.
         self.coinbase.extend_from_slice(&raw[..4]);
         self.coinbase.extend_from_slice(&raw[6..6 + base - 8]);
         self.coinbase.extend_from_slice(&raw[raw.len() - 4..]);
@@ -92,7 +92,7 @@ impl WitnessReader {
         self.reserved = item.and_then(|item| item.try_into().ok());
     }
 
-    /// Checks that the coinbase commits to the witnesses, if there are any.
+    /// Checks that the coinbase commits to the witnesses of the block, if it has any.
     pub(super) fn finish(self) -> Result<CheckedWitness, Refused> {
         let coinbase = Transaction::parse(&self.coinbase).ok();
         let commitment = coinbase.and_then(|coinbase| coinbase.witness_commitment());

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the reserved value, which precedes a coinbase.
+/// Length in bytes of the witness reserved value, which precedes a coinbase in `coinbases.dat`.
 const RESERVED: usize = 32;
 
 /// Location of a block's witness data, stored in its record; all zero if the block commits to no witnesses.
@@ -44,11 +44,11 @@ impl WitnessPlace {
 /// Witness data, and the part of it that is not yet in the files.
 pub(super) struct WitnessFiles {
     disk: Option<Disk>,
-    /// Leaves after those in the map.
+    /// Leaves that are not written to `wtxids.dat` yet; they follow the leaves in the map of this file.
     wtxids: Vec<[u8; 32]>,
     /// Ranges of `wtxids` that must be written: the leaves of blocks with a commitment.
     filled: Vec<Range<usize>>,
-    /// Bytes after those in the map.
+    /// Bytes that are not written to `coinbases.dat` yet; they follow the bytes in the map of this file.
     coinbases: Vec<u8>,
 }
 
@@ -144,7 +144,8 @@ impl WitnessFiles {
         disk.coinbases.sync_data()
     }
 
-    /// Drops the pending data once it and the records that refer to it are durable.
+    /// Drops the pending data from memory. The caller calls this when the data and the records that refer to it are
+    /// durable.
     pub(super) fn written(&mut self) -> std_io::Result<()> {
         let Some(disk) = &mut self.disk else { return Ok(()) };
         disk.wtxid_map = map(&disk.wtxids)?;
@@ -168,8 +169,8 @@ pub(super) struct WitnessOpening {
 }
 
 impl WitnessOpening {
-    /// Opens the files in `dir`, and checks them against the records of all whole blocks. They are created if there is
-    /// no block.
+    /// Opens the files in `dir`, and checks them against the records of all whole blocks. If there is no block, missing
+    /// files are created.
     pub(super) fn read(
         dir: &Path,
         blocks_path: &Path,
@@ -178,7 +179,7 @@ impl WitnessOpening {
         let paths = [dir.join("wtxids.dat"), dir.join("coinbases.dat")];
         for path in &paths {
             if !records.is_empty() && !path.exists() {
-                return Err(corrupt(path, 0, "has witness data, and this file is missing"));
+                return Err(corrupt(path, 0, "has witness data, but this file is missing"));
             }
         }
         let [wtxids_path, coinbases_path] = paths;
@@ -235,7 +236,8 @@ struct StoredWitnesses<'a> {
 }
 
 impl StoredWitnesses<'_> {
-    /// Checks the data of one record, which begins at `ends` (leaves, bytes of coinbases). Returns its ends.
+    /// Checks the witness data of one record. `ends` is the number of leaves and the number of bytes of coinbases
+    /// before this data; the returned values are the same numbers after it.
     fn check(
         &self,
         number: usize,
@@ -256,7 +258,7 @@ impl StoredWitnesses<'_> {
                 return Err(corrupt(
                     self.blocks_path,
                     number,
-                    "contradicts itself: a coinbase of no bytes",
+                    "contradicts itself: its coinbase has a length of 0 bytes",
                 ));
             }
             return Ok((leaves_end, ends.1));
@@ -265,7 +267,7 @@ impl StoredWitnesses<'_> {
             return Err(corrupt(
                 self.blocks_path,
                 number,
-                "has a coinbase that does not follow the one before it",
+                "has a coinbase that does not begin where the previous one ends",
             ));
         }
         let Some(coinbase) = self.coinbases.get(range.clone()) else {

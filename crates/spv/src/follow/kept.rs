@@ -1,5 +1,5 @@
-//! Fetches blocks that should be kept but are not, for example those of a time without `keep_blocks`. Runs while the
-//! chain is at the node's tip.
+//! Fetches blocks whose bytes should be stored (`keep_blocks`) but are missing, for example because the server ran
+//! without `keep_blocks` for some time. Blocks are fetched while the host's chain is equal to the node's.
 
 use super::{FEED_WAIT_MAX, Following, REFUSED_BLOCK_PAUSES};
 use crate::chain::Refused;
@@ -8,11 +8,11 @@ use lineside_util::hex::to_display;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// State of fetching missing kept blocks.
+/// State of fetching the blocks that are missing in the files of `keep_blocks`.
 pub(super) struct Unkept {
-    /// Number of blocks fetched since none was missing.
+    /// Number of missing blocks fetched so far. The number is logged and reset when no block is missing any more.
     fetched: u64,
-    /// Time before which no block is fetched, set after a fault.
+    /// Time before which no block is fetched; set after a failed fetch.
     not_before: Option<Instant>,
     backoff: Backoff,
 }
@@ -27,17 +27,17 @@ impl Default for Unkept {
     }
 }
 
-/// Outcome of one fetch.
+/// Outcome of fetching one missing block.
 enum Fetched {
     Kept,
-    /// The node cannot send this block.
+    /// The node cannot send this block, for the given reason; the block is not requested again.
     Never(String),
-    /// A fault that may pass.
+    /// The fetch failed for a reason that may be temporary; the block is requested again later.
     Later(String),
 }
 
 impl Following {
-    /// Fetches missing kept blocks for a short time; between two calls the node is followed.
+    /// Fetches missing blocks for a short time. Between two calls, the thread follows the node.
     pub(super) fn fetch_unkept(&mut self, is_over: &AtomicBool) {
         let start = Instant::now();
         if self.unkept.not_before.is_some_and(|end| start < end) {
@@ -58,13 +58,16 @@ impl Following {
                     let block = to_display(&hash);
                     tracing::warn!(
                         block,
-                        "a block that should be kept is missing, and the node cannot send it: {why}"
+                        "a block is missing in the files of `keep_blocks`, and the node cannot send it: {why}"
                     );
                     self.host.give_up_unkept(&hash);
                 }
                 Fetched::Later(why) => {
                     let pause: Duration = self.unkept.backoff.pause();
-                    tracing::debug!(?pause, "a missing kept block could not be fetched: {why}");
+                    tracing::debug!(
+                        ?pause,
+                        "a block for the files of `keep_blocks` could not be fetched: {why}"
+                    );
                     self.unkept.not_before = Some(Instant::now() + pause);
                     return;
                 }
@@ -93,7 +96,10 @@ impl Following {
     fn end_of_unkept(&mut self) {
         let blocks = std::mem::take(&mut self.unkept.fetched);
         if blocks > 0 {
-            tracing::info!(blocks, "missing kept blocks have been fetched");
+            tracing::info!(
+                blocks,
+                "all blocks that were missing in the files of `keep_blocks` have been fetched"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The local chain that is compared with the node's: connected blocks, blocks that are held back, and a branch that is
-//! being fetched.
+//! The local chain that is compared with the node's: connected blocks, blocks with too few confirmations, and a branch
+//! that is being fetched.
 
 use crate::chain::BlockInfo;
 use crate::host::SpvHost;
@@ -39,7 +39,7 @@ pub struct Branch {
     pub blocks: VecDeque<UnconnectedBlock>,
     /// Work of `blocks`; `None` if there are no blocks.
     work: Option<Work>,
-    /// Work of the blocks that would be replaced.
+    /// Work of the blocks of the present chain that the branch would replace.
     replaced: Option<Work>,
 }
 
@@ -86,7 +86,7 @@ pub struct ChainView<'a> {
 }
 
 impl ChainView<'_> {
-    /// Returns the block at `height` of the branch, or else the held one.
+    /// Returns the block at `height` of the branch; if the branch has none there, the unconnected block of the chain.
     fn unconnected_at(&self, height: u32) -> Option<&UnconnectedBlock> {
         let blocks = match self.branch {
             Some(branch) if height > branch.fork => &branch.blocks,
@@ -96,7 +96,7 @@ impl ChainView<'_> {
         blocks.get(height.checked_sub(first)? as usize)
     }
 
-    /// Returns true for heights at which the branch replaces connected and held blocks.
+    /// Returns true for heights at which the branch replaces connected or unconnected blocks of the chain.
     fn is_of_branch(&self, height: u32) -> bool {
         self.branch.is_some_and(|branch| height > branch.fork)
     }

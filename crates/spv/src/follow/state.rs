@@ -11,11 +11,11 @@ pub struct NodeState {
     pub node_height: Option<u32>,
     /// True while the host's chain is equal to the node's.
     pub at_tip: bool,
-    /// Start of the present period in which the node answers; `None` if it does not.
+    /// Time since when the node has answered without interruption; `None` if it does not answer now.
     pub connected_since: Option<Instant>,
     /// True while the node answers but has less work than the host; `away` has the reason.
     pub has_less_work: bool,
-    /// Reason why the node is not followed now, and the time since when.
+    /// Reason why the node is not followed now, and the time when this began; `None` if it is followed.
     pub away: Option<(String, Instant)>,
     /// Reason why the node's data is refused: it is wrong, or from another network.
     pub refused: Option<String>,
@@ -56,7 +56,7 @@ impl NodeState {
         (self.at_tip, self.has_less_work, self.refused) = (at_tip, false, None);
     }
 
-    /// Records that the chain store has written what it accepted.
+    /// Records that the chain store has written the accepted blocks.
     pub(super) fn stored(&mut self) {
         if self.store_failed.take().is_some() {
             tracing::info!(
@@ -75,7 +75,7 @@ impl NodeState {
         } else if self.store_failed.is_some() {
             "not followed, because the chain store cannot store its blocks".into()
         } else if self.refused.is_some() {
-            "not followed, because a block of it was refused".into()
+            "not followed, because one of its blocks was refused".into()
         } else if let Some((_, since)) = &self.away {
             let seconds = for_s(Some(*since));
             match self.has_less_work {
@@ -127,7 +127,7 @@ impl NodeState {
                 self.node
             ));
         } else {
-            // A server that never had a block cannot answer at all.
+            // A server without any block cannot answer requests, so this is a problem and not a warning.
             let list = match height {
                 Some(_) => &mut warnings,
                 None => &mut problems,

@@ -1,4 +1,5 @@
-//! Metrics and health of the frontends, with a directory of block files that has a block with a wrong target.
+//! Tests of the metrics and the health of the follower and of the Electrum and HTTP server. The followed node is a
+//! directory of block files, in which one block has a wrong target.
 
 use super::*;
 use crate::chain::{ChainStore, Network};
@@ -59,7 +60,7 @@ fn value(status: &ServiceStatus, metric: lineside_wire::Metric) -> Option<u64> {
 }
 
 #[test]
-fn node_and_clients_are_counted_and_a_lie_is_a_problem() {
+fn node_and_clients_are_counted_and_a_block_with_a_wrong_target_is_a_problem() {
     let dir = tempfile::tempdir().unwrap();
     let mut chain = RegtestChain::new(3);
     append(dir.path(), &RegtestChain::genesis());
@@ -110,7 +111,7 @@ fn node_and_clients_are_counted_and_a_lie_is_a_problem() {
         );
     }
 
-    // A branch that replaces two blocks.
+    // Append a branch that replaces two blocks of the chain.
     let mut branch = at_three().branch(9);
     for _ in 0..3 {
         append(dir.path(), &branch.next(&[], 0));
@@ -122,8 +123,8 @@ fn node_and_clients_are_counted_and_a_lie_is_a_problem() {
 
     clients(&fronts, &host);
 
-    // A block with a target that regtest does not have: it is not served, and is a problem, for which /healthz answers
-    // 503.
+    // Append a block whose target is not allowed on regtest. The service must not serve it, and must report it as a
+    // problem, for which /healthz answers 503.
     let next = branch.next(&[], 0);
     let time = u32::from_le_bytes(*next.raw[68..].first_chunk().unwrap());
     append(dir.path(), &next.mined_again(0x207f_fffe, time));
@@ -143,7 +144,7 @@ fn node_and_clients_are_counted_and_a_lie_is_a_problem() {
         "{:?}",
         out.problems
     );
-    assert!(fronts.summary(Some(6))[0].contains("a block of it was refused"));
+    assert!(fronts.summary(Some(6))[0].contains("one of its blocks was refused"));
     assert_eq!(value(&status, metric::SPV_NODE_UP), Some(0));
     assert_eq!(host.tip().unwrap().height, 6);
     fronts.stop();
@@ -183,7 +184,7 @@ fn clients(fronts: &Frontends, host: &SpvHost) {
             answer[9..12].to_owned()
         })
         .collect();
-    // The burst is five requests; the allowance may grow by another during the test.
+    // A client may send five requests at once. The time that the test takes may permit some more.
     let answered = statuses.iter().filter(|status| *status == "200").count() as u64;
     assert!((5..8).contains(&answered), "{statuses:?}");
     assert!(

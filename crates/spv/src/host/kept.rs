@@ -1,4 +1,4 @@
-//! Raw blocks, if the chain keeps them.
+//! Access to the bytes of blocks, if the chain stores them (`keep_blocks`).
 
 use super::SpvHost;
 use crate::chain::{CheckedBlock, Refused};
@@ -8,7 +8,7 @@ use std::io;
 use std::sync::PoisonError;
 
 impl SpvHost {
-    /// Keeps the bytes of a block that was accepted, if the chain keeps blocks.
+    /// Stores the bytes of a block that was accepted, if the chain stores the bytes of blocks.
     ///
     /// # Errors
     /// The bytes cannot be written now; the call can be repeated.
@@ -17,13 +17,13 @@ impl SpvHost {
         chain.keep(&block.hash(), raw_block)
     }
 
-    /// Returns true for a block whose bytes are kept.
+    /// Returns true if the bytes of the block with this hash are stored.
     pub fn is_kept(&self, hash: &Hash) -> bool {
         self.chain().is_kept(hash)
     }
 
-    /// Returns the bytes of a kept block after checking all of them; `None` if it is not kept. A copy that cannot be
-    /// read or is damaged is removed from the table, with a message in the log.
+    /// Returns the stored bytes of a block after checking all of them; `None` if they are not stored. A copy that is
+    /// damaged or cannot be read is removed from the table of stored blocks, and a message is logged.
     pub fn kept_block(&self, hash: &Hash) -> Option<Vec<u8>> {
         let read = self.chain().kept_block(hash);
         let checked = read.and_then(|raw| match raw {
@@ -37,7 +37,7 @@ impl SpvHost {
             tracing::warn!(
                 %error,
                 block = to_display(hash),
-                "the kept copy of a block is damaged; the block is fetched from the node"
+                "the copy of a block in the files of `keep_blocks` is damaged; it is fetched from the node again"
             );
             let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
             chain.forget_kept(hash);
@@ -45,7 +45,8 @@ impl SpvHost {
         })
     }
 
-    /// Checks the bytes of a block to be kept, witnesses included, even if the chain does not keep witness data.
+    /// Checks the bytes of a block that will be stored, witnesses included, even if the chain does not keep witness
+    /// data.
     fn check_kept(&self, hash: &Hash, raw: &[u8]) -> Result<(), Refused> {
         let block = CheckedBlock::check_with_witness(raw, self.identity.network)?;
         match block.hash() == *hash {
@@ -54,13 +55,13 @@ impl SpvHost {
         }
     }
 
-    /// Returns the lowest block of the chain that should be kept but is not.
+    /// Returns the hash of the lowest block of the chain whose bytes should be stored but are not.
     pub fn first_unkept(&self) -> Option<Hash> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         chain.first_unkept()
     }
 
-    /// Keeps the bytes of a block that [`SpvHost::first_unkept`] returned.
+    /// Stores the bytes of a block that [`SpvHost::first_unkept`] returned.
     ///
     /// # Errors
     /// [`Refused::Storage`]: the bytes cannot be written now. Any other error: the bytes are not those of the block.
@@ -70,7 +71,7 @@ impl SpvHost {
         chain.keep(hash, raw).map_err(Refused::Storage)
     }
 
-    /// Stops trying to keep a block that should be kept, until the server is restarted.
+    /// Removes a block from those that [`SpvHost::first_unkept`] returns, until the server is restarted.
     pub fn give_up_unkept(&self, hash: &Hash) {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         chain.give_up_unkept(hash);

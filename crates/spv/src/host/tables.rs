@@ -6,13 +6,13 @@ use crate::request::Request;
 /// stores nothing for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tables {
-    /// `root`, `roots` and the paper's packets.
+    /// True if `root`, `roots` and the paper's packets are answered.
     pub roots: bool,
-    /// `proof`.
+    /// True if `proof` is answered.
     pub proofs: bool,
-    /// `witness_proof` and `wtxid_proof`.
+    /// True if `witness_proof` and `wtxid_proof` are answered.
     pub witnesses: bool,
-    /// `headers`.
+    /// True if `headers` is answered.
     pub headers: bool,
 }
 

@@ -20,7 +20,8 @@ impl SpvHost {
         self.identity
     }
 
-    /// Returns the number of the chain's current state. It changes in the same step as the chain, and only increases.
+    /// Returns the number of the chain's current state. The number increases in the same step in which the chain
+    /// changes.
     pub fn generation(&self) -> u64 {
         self.generation.load(Relaxed)
     }
@@ -50,27 +51,28 @@ impl SpvHost {
     /// Accepts a block without connecting it. Its parent must be known.
     ///
     /// # Errors
-    /// The reason why the block was refused; nothing of it is kept then.
+    /// The reason why the block was refused; the chain then keeps no data of it.
     pub fn accept(&self, block: &CheckedBlock) -> Result<Submitted, Refused> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         chain.accept(block, false)
     }
 
-    /// Connects accepted blocks. The first must be a child of the tip, and each other one a child of the one before.
-    /// Before any answer from the new state is sent, all answers that the change invalidates have been sent and their
-    /// lines removed.
+    /// Connects accepted blocks. The first must be a child of the tip, and each other block a child of the block before
+    /// it. Before any answer from the new state is sent, all answers that the change invalidates have been sent, and
+    /// their cache lines have been removed.
     ///
     /// # Errors
-    /// [`ChainError::IllegalStep`] for any other block; the blocks before it are connected then.
+    /// [`ChainError::IllegalStep`] for a block that is not such a child; the blocks before it are then connected.
     pub fn connect(&self, hashes: &[Hash]) -> Result<(), ChainError> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         self.change(chain.as_mut(), |chain, writer| connect(chain, writer, hashes))
     }
 
-    /// Disconnects every block above `height`. After this call no answer uses those blocks.
+    /// Disconnects every block above `height`; `None` disconnects all blocks. After this call no answer uses the
+    /// disconnected blocks.
     ///
     /// # Errors
-    /// Those of the chain. Fast path and host agree even then, on the block where the change stopped.
+    /// The errors of the chain. If a step fails, fast path and host both answer at the block before this step.
     pub fn disconnect_above(&self, height: Option<u32>) -> Result<(), ChainError> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         self.change(chain.as_mut(), |chain, writer| {
@@ -82,7 +84,7 @@ impl SpvHost {
     /// answer is sent in between.
     ///
     /// # Errors
-    /// Those of [`SpvHost::connect`] and [`SpvHost::disconnect_above`].
+    /// The errors of [`SpvHost::connect`] and [`SpvHost::disconnect_above`].
     pub fn replace_above(&self, height: u32, hashes: &[Hash]) -> Result<(), ChainError> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         self.change(chain.as_mut(), |chain, writer| {
@@ -94,7 +96,7 @@ impl SpvHost {
     /// Connects the best chain among the accepted blocks.
     ///
     /// # Errors
-    /// Those of the chain. Fast path and host agree even then, on the block where the change stopped.
+    /// The errors of the chain. If a step fails, fast path and host both answer at the block before this step.
     pub fn connect_best(&self) -> Result<(), ChainError> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         self.change(chain.as_mut(), follow)
@@ -119,8 +121,8 @@ impl SpvHost {
         block.connected.then_some(block)
     }
 
-    /// Appends the headers of at most `count` connected blocks from height `start` on, all from one state of the chain.
-    /// Returns the number of appended headers.
+    /// Appends the headers of at most `count` connected blocks from height `start` on to `into`. All headers are from
+    /// one state of the chain. Returns the number of appended headers.
     pub fn headers(&self, start: u32, count: u32, into: &mut Vec<u8>) -> u32 {
         let chain = self.chain();
         let mut appended = 0;
@@ -155,7 +157,7 @@ impl SpvHost {
             .transpose()
     }
 
-    /// Returns the tip, and the generation of the same state.
+    /// Returns the tip, and the number of the chain's state at which it is the tip (see [`SpvHost::generation`]).
     pub fn tip_and_generation(&self) -> (Option<Tip>, u64) {
         let chain = self.chain();
         (chain.tip(), self.generation())

@@ -1,5 +1,5 @@
 //! Answers to `witness_proof` and `wtxid_proof`: proofs of a WTXID by the coinbase's commitment. Only the host sends
-//! them.
+//! these answers, never the fast path.
 
 use super::{SpvHost, put};
 use crate::chain::{BlockInfo, BlockWitness, Chain, ChainError, Committed, Located, Tip};
@@ -9,7 +9,7 @@ use lineside_spv_proof::{MerklePath, Tree, depth_of};
 use lineside_wire::{NativeHeader, SPV_HEADER_BYTES, SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native};
 use zerocopy::IntoBytes;
 
-/// Id of the transaction in a request for a witness proof.
+/// Id by which a request for a witness proof names the transaction.
 #[derive(Clone, Copy)]
 pub(super) enum Key<'a> {
     Txid(&'a Hash),
@@ -20,7 +20,7 @@ pub(super) enum Key<'a> {
 pub(super) struct WitnessRequest<'a> {
     pub(super) header: &'a NativeHeader,
     pub(super) key: Key<'a>,
-    /// Bytes of room in the reply after its fixed part.
+    /// Number of bytes available in the reply after its fixed part.
     pub(super) body_bytes_max: usize,
 }
 
@@ -47,14 +47,14 @@ struct Proven<'a> {
 /// Result of a request for a witness proof.
 enum WitnessLookup<'a> {
     Proven(Box<Proven<'a>>),
-    /// The request has too little room: the proof needs two paths of this depth and this number of bytes of the
-    /// coinbase.
+    /// The request reserves too little space for the proof, which needs two paths of `depth` hashes and the bytes of
+    /// the coinbase.
     TooLong {
         transactions: u32,
         depth: usize,
         coinbase_bytes: usize,
     },
-    /// No proof, for the reason in the status.
+    /// There is no proof, for the reason in the status.
     None(Status),
 }
 
@@ -119,7 +119,8 @@ impl SpvHost {
         let missing = || ChainError::NoSuchBlock(location.block.0);
         let of_txids = self.tree(chain, location.block)?;
         let of_wtxids = self.witness_trees.get(location.block, || {
-            // A block that was checked with its witnesses always has a witness tree.
+            // `Tree::new` fails only for a block without transactions or with too many, which the check of a block
+            // refuses.
             Tree::new(&committed.wtxids).map_err(|_| missing())
         })?;
         let index = location.position;

@@ -3,19 +3,19 @@
 use lineside_spv::chain::Network;
 use std::path::Path;
 
-/// A recorded block.
+/// Recorded block of a real network.
 pub struct RealBlock {
-    /// Its network.
+    /// Network of the block.
     pub network: Network,
-    /// Its height.
+    /// Height of the block.
     pub height: u32,
-    /// Its bytes.
+    /// Bytes of the block.
     pub raw: Vec<u8>,
     /// True if a transaction was altered, so that the Merkle root is wrong.
     pub is_altered: bool,
 }
 
-/// Reads the blocks; `None` if the directory does not exist.
+/// Reads the recorded blocks; `None` if their directory does not exist.
 pub fn blocks() -> Option<Vec<RealBlock>> {
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let mut folders = above.map(|above| above.join("shared/data/bitcoin-blocks"));
@@ -29,7 +29,7 @@ pub fn blocks() -> Option<Vec<RealBlock>> {
             .find(|network| network.name() == text("network"))
             .unwrap();
         let bytes = std::fs::read(folder.join(text("file"))).unwrap();
-        // Some files have magic and length before the block.
+        // In some files the network's magic and the block's length, 8 bytes in total, precede the block.
         let start = if bytes.starts_with(&network.magic()) { 8 } else { 0 };
         let (_, used) = bitcoin::consensus::deserialize_partial::<bitcoin::Block>(&bytes[start..]).unwrap();
         RealBlock {

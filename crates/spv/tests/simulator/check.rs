@@ -1,5 +1,5 @@
-//! Checks of answers: each must be true on the chain of its own tip, and that tip must be the host's at the time of the
-//! answer.
+//! Checks of answers in the simulation: each answer must be true on the chain that ends with the tip in the answer, and
+//! this tip must be the host's tip at the time of the answer.
 
 use super::sabotage::Sabotage;
 use super::world::World;
@@ -15,15 +15,15 @@ use zerocopy::IntoBytes;
 
 /// Maximum number of blocks that a reorganisation replaces.
 const DEPTH_MAX: u64 = 12;
-/// Number of changes of the node's chain for one host, after which a new chain begins.
+/// Number of changes of the node's chain after which the simulation starts a new rig, with a new chain and host.
 const CHANGES_PER_RIG: u32 = 150;
 /// Number of answers that are checked while the host catches up with one change.
 const ASKED: u64 = 200;
-/// Room in requests for proofs, in hashes.
+/// Number of hashes for which requests for proofs reserve space.
 const PROOF_HASHES: usize = 5;
 const HEADERS: u32 = 6;
 
-/// Counts of checked answers.
+/// Numbers of checked answers, by kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckCounts {
     pub roots_of_fastpath: u64,
@@ -31,9 +31,9 @@ pub struct CheckCounts {
     pub proofs_of_fastpath: u64,
     pub proofs_of_host: u64,
     pub headers: u64,
-    /// Answers while the host had not caught up with the node.
+    /// Number of answers while the host had not caught up with the node.
     pub while_behind: u64,
-    /// Answers during which the host changed its chain.
+    /// Number of answers during which the host changed its chain.
     pub during_changes: u64,
     pub changes: u64,
     pub restarts: u64,
@@ -68,7 +68,7 @@ fn untrue<T>(what: impl Into<String>) -> Result<T, AnswerFault> {
     Err(AnswerFault::Untrue(what.into()))
 }
 
-/// One simulation: a sequence of rigs.
+/// One simulation: a sequence of rigs, each of which is a simulated node and a host that follows it.
 pub struct Simulation {
     pub checked: CheckCounts,
     random: Random,
@@ -82,7 +82,7 @@ impl Simulation {
             checked: CheckCounts::default(),
             random: Random(seed),
             fault,
-            // A deliberately broken rig is waited for only briefly.
+            // With a deliberate fault, the host may never catch up, so the wait is short.
             patience: fault.map_or(CATCH_UP_TIMEOUT, |_| Duration::from_secs(3)),
         }
     }
@@ -98,7 +98,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Runs one rig.
+    /// Runs the simulation with one node and host until `end` answers have been checked, or the node's chain has
+    /// changed often enough.
     fn run_rig(&mut self, min_confirmations: u32, end: u64) -> Result<(), AnswerFault> {
         let rig = Rig::with(self.random.next() >> 33, min_confirmations, self.fault);
         rig.node.change(|world| world.mine(30));
@@ -148,7 +149,7 @@ impl Simulation {
             number => {
                 let txid = {
                     let world = rig.node.world();
-                    // The newest TXIDs are requested more often, because they are those of the competing branches.
+                    // Requests most often name one of the newest TXIDs, which are in the competing branches.
                     let count = world.txids.len();
                     let among = if self.random.one_in(4) {
                         count
@@ -190,7 +191,10 @@ impl Simulation {
         if before.1 != after.1 {
             self.checked.during_changes += 1;
         } else if before.0.is_some_and(|before| before != tip) {
-            return stale(format!("the tip {tip:?} in place of the host's, {:?}", before.0));
+            return stale(format!(
+                "the answer has the tip {tip:?}, but the host's is {:?}",
+                before.0
+            ));
         }
         let world = rig.node.world();
         let is_behind = world.settled_tip() != Some((tip.height, tip.hash));
@@ -215,7 +219,9 @@ impl Simulation {
         });
         let found = found.map(|place| (place.root, place.block_hash, place.height));
         if found != expected {
-            return stale(format!("{found:?} of {by:?} in place of {expected:?} at {tip:?}"));
+            return stale(format!(
+                "{by:?} answered {found:?} instead of {expected:?} at {tip:?}"
+            ));
         }
         Ok((found.is_some(), tip))
     }
@@ -280,7 +286,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Requests every transaction of the node's newest blocks, and some of blocks that it has left.
+    /// Requests every transaction of the node's newest blocks, and some transactions of blocks that are no longer in
+    /// the node's chain. Checks the answers after the host has caught up.
     fn check_settled(&mut self, rig: &Rig) -> Result<(), AnswerFault> {
         self.settle(rig)?;
         let (wanted, asked) = {
@@ -296,7 +303,9 @@ impl Simulation {
         for txid in &asked {
             let (_, tip) = self.ask_root(rig, txid, false)?;
             if wanted.is_some_and(|wanted| wanted != (tip.height, tip.hash)) {
-                return stale(format!("{tip:?} after the host had caught up to {wanted:?}"));
+                return stale(format!(
+                    "the tip is {tip:?} after the host had caught up to {wanted:?}"
+                ));
             }
         }
         for _ in 0..12 {
@@ -330,9 +339,11 @@ impl Simulation {
                 return stale("a chain with less work was accepted");
             }
             if Instant::now() > deadline {
-                return Err(AnswerFault::Stuck("the node's loss is not noticed".into()));
+                return Err(AnswerFault::Stuck(
+                    "the host did not notice that the node lost blocks".into(),
+                ));
             }
-            // One notification in eight is lost.
+            // One notification in eight is lost, so notify again.
             rig.node.change(|_| ());
         }
         if rig.host.tip() != kept {
@@ -346,7 +357,7 @@ impl Simulation {
     }
 }
 
-/// Checks that the host may have this tip: a block that has had enough confirmations in a chain of the node.
+/// Checks that `tip` is a permitted tip of the host: a block that had enough confirmations in a chain of the node.
 fn check_tip(world: &World, tip: &Tip) -> Result<(), AnswerFault> {
     if tip.hash == [0; 32] && tip.height == 0 {
         return Ok(());

@@ -31,7 +31,7 @@ pub enum By {
     Host,
 }
 
-/// A host with its fast path, following a node.
+/// Test arrangement: a simulated node, and a host with its fast path that follows this node.
 pub struct Rig {
     pub node: SimNode,
     pub host: Arc<SpvHost>,
@@ -80,7 +80,8 @@ impl Rig {
         }
     }
 
-    /// Sends a request to the fast path and, if that forwards it, to the host; with `only_host`, to the host alone.
+    /// Sends a request to the fast path, and to the host if the fast path forwards the request; with `only_host`, only
+    /// to the host.
     pub fn ask(&self, request: &[u8], only_host: bool) -> (Reply, By) {
         let reader = self.readers.join();
         let mut reply = Reply::default();
@@ -93,7 +94,8 @@ impl Rig {
         (reply, By::Host)
     }
 
-    /// Waits until the host's tip has exactly the wanted number of confirmations. Returns false after `patience`.
+    /// Waits until the host's tip is the node's highest block with `min_confirmations` confirmations. Returns false if
+    /// this takes longer than `patience`.
     pub fn settle(&self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         loop {

@@ -1,4 +1,4 @@
-//! Deliberately broken rules. Each must be detected by the simulation; this tests the simulation itself.
+//! Deliberately broken rules of the host. The simulation must detect each of them; this tests the simulation itself.
 
 use lineside_spv::chain::Tip;
 use lineside_spv::store::Hash;
@@ -7,7 +7,7 @@ use lineside_spv_proof::Tree;
 use lineside_wire::SPV_HEADER_BYTES;
 use std::collections::HashMap;
 
-/// Rule that is broken.
+/// Rule of the host that a simulation breaks, and the resulting behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
     /// A block is disconnected after the next blocks are connected, not before.
@@ -35,18 +35,19 @@ impl Sabotage {
     ];
 }
 
-/// Lines and tree of a block that the host filled in.
+/// Cache lines and tree of a block that the host wrote into the fast path.
 struct Filled {
     block: BlockRef,
     lines: Vec<(Hash, u32)>,
     tree: Option<([u8; SPV_HEADER_BYTES], Tree)>,
 }
 
-/// Writer with at most one fault.
+/// Writer of the fast path with at most one deliberate fault.
 pub struct Saboteur {
     inner: StoreWriter,
     fault: Option<Sabotage>,
-    /// Blocks that were dropped, or should have been, by earlier changes: since the last new tip, and before it.
+    /// Blocks that earlier changes dropped, or should have dropped. The first list is of the time since the last new
+    /// tip, the second of the time before it.
     late: [Vec<Hash>; 2],
     filled: HashMap<Hash, Filled>,
     /// Block of the last ticket.
@@ -104,7 +105,7 @@ impl SpvFill for Saboteur {
         };
         self.inner.commit(&said, chain_state);
         if tip.height < before.height {
-            // The blocks above are connected next.
+            // The new blocks are connected before the old one is dropped, so do not drop it yet.
             return;
         }
         let [now, before] = &mut self.late;
@@ -114,7 +115,7 @@ impl SpvFill for Saboteur {
                     self.fill_again(&hash);
                 }
             }
-            // Drop the blocks of the change before: until now they were answered with the new tip.
+            // Drop the blocks of the previous change. Until now the fast path answered from them at the new tip.
             _ => {
                 for hash in std::mem::replace(before, std::mem::take(now)) {
                     self.inner.drop_block(&hash);

@@ -1,4 +1,4 @@
-//! All blocks of the simulation, and the node's view of them.
+//! Simulated node: all blocks of the simulation, and the chain that the node regards as the best.
 
 use bitcoin::Transaction;
 use bitcoin::hashes::Hash as _;
@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Number of transactions of each block, not counting those that come from disconnected blocks.
+/// Number of transactions of each block, without the transactions that are taken from disconnected blocks.
 const TRANSACTIONS: u32 = 12;
 /// Maximum number of abandoned branches that may grow again.
 const SIDES: usize = 8;
@@ -30,29 +30,29 @@ pub enum Habit {
     Panics,
 }
 
-/// A block and its place in its chain.
+/// Block of the simulation, and the chain that ends with it.
 pub struct KnownBlock {
     pub block: DemoBlock,
-    /// Hashes of its chain by height; the last is its own.
+    /// Hashes of the chain by height; the last is the block's own hash.
     pub line: Arc<Vec<Hash>>,
-    /// Its second transaction, which a block of another branch may also hold.
+    /// Second transaction of the block, which a block of another branch may also hold.
     spare: Option<Transaction>,
 }
 
 pub struct World {
     pub blocks: HashMap<Hash, KnownBlock>,
-    /// The node's best chain by height.
+    /// Hashes of the node's best chain by height.
     pub best: Vec<Hash>,
-    /// Every transaction, with each block that holds it and its position there.
+    /// For every transaction, each block that holds it, and the transaction's position in this block.
     pub places: HashMap<Hash, Vec<(Hash, u32)>>,
-    /// Every transaction, the newest last.
+    /// TXIDs of all transactions, the newest last.
     pub txids: Vec<Hash>,
     /// Blocks that have had enough confirmations in a best chain of the node.
     pub confirmed: HashSet<Hash>,
     min_confirmations: usize,
     sides: Vec<Hash>,
     seed: u64,
-    /// Number of calls that the node does not answer.
+    /// Number of calls that the node will not answer, as if it were restarting.
     pub away_calls: u32,
     pub habit: Habit,
     /// True if a lost notification is never compensated by polling.
@@ -129,20 +129,20 @@ impl World {
             .is_some_and(|tip| tip.line.get(height) == Some(block))
     }
 
-    /// Returns the place of a transaction on the chain that ends with `tip`.
+    /// Returns the block and the position of a transaction on the chain that ends with `tip`.
     pub fn place(&self, txid: &Hash, tip: &Hash) -> Option<(&KnownBlock, u32)> {
         let mut places = self.places.get(txid)?.iter();
         let (block, position) = places.find(|(block, _)| self.is_below(block, tip))?;
         Some((&self.blocks[block], *position))
     }
 
-    /// Returns the tip of a host that has caught up.
+    /// Returns height and hash of the tip that a host must have after it has caught up.
     pub fn settled_tip(&self) -> Option<(u32, Hash)> {
         let height = self.best.len().checked_sub(self.min_confirmations)?;
         Some((height as u32, self.best[height]))
     }
 
-    /// Mines blocks on the best chain. Some hold a transaction of an abandoned branch.
+    /// Mines `count` blocks on the best chain. Some blocks also contain a transaction of an abandoned branch.
     pub fn mine(&mut self, count: u32) {
         self.seed += 1;
         let tip = self.best[self.best.len() - 1];
@@ -220,7 +220,7 @@ impl World {
         !self.sides.is_empty()
     }
 
-    /// Removes the newest blocks, like a node that was restored from a backup, and mines fewer.
+    /// Removes the newest `depth` blocks, like a node that was restored from a backup, and mines fewer new blocks.
     pub fn lose(&mut self, depth: usize) {
         self.leave_branch();
         let keep = self.best.len() - depth.min(self.best.len() - 1);
@@ -299,7 +299,7 @@ impl Node for SimNode {
         let mut world = self.asked()?;
         loop {
             let best = world.best[world.best.len() - 1];
-            // One of eight notifications is lost and compensated by the next poll.
+            // One of eight notifications is lost; the follower then notices the change at its next poll.
             if best != known.0 && world.lost != Some(best) {
                 if !world.random.one_in(8) {
                     let hash = BlockHash(best);

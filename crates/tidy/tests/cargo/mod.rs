@@ -1,10 +1,10 @@
-//! Runs cargo in the repository, for the tests that read the dependencies.
+//! Runs cargo in the repository, for the tests that read its dependencies.
 
 use crate::common::root;
 use std::process::Command;
 
-/// Runs cargo with `--locked --offline`, and again without `--offline` if that fails because a package of the lock file
-/// is not on this machine yet. Returns its standard output.
+/// Runs cargo with `--locked --offline`. If that fails because a package of the lock file is not on this machine yet,
+/// runs it again without `--offline`. Returns the standard output of cargo.
 pub fn cargo(arguments: &[&str]) -> String {
     let run = |more: &[&str]| {
         Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))

@@ -1,4 +1,4 @@
-//! Path of the repository, for the tests that read its files.
+//! Path of the repository, for the tests that read files of the repository.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Text files of the repository, read once for the rules that look at text.
+//! Text files of the repository. They are read once, for the rules that inspect text.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -12,7 +12,7 @@ pub const TEXT: &[&str] = &[
 
 /// Text file of the repository.
 pub struct File {
-    /// Path from the root of the repository, with `/`.
+    /// Path from the root of the repository, with `/` as separator.
     pub path: String,
     pub text: String,
 }
@@ -42,8 +42,8 @@ pub fn root() -> PathBuf {
         .to_path_buf()
 }
 
-/// Returns the text files that git tracks or would track. Where git or its folder is missing (a source archive), it
-/// returns all text files under the root except those of `target`.
+/// Returns the text files that git tracks or would track. If git or its folder is missing (in a source archive),
+/// returns all text files below the root except those in `target`.
 pub fn repository() -> Vec<File> {
     let root = root();
     let paths = git_files(&root).unwrap_or_else(|| {

@@ -9,17 +9,18 @@ use lineside_xdp::{Runner, XdpDatapath, XdpError};
 use std::fmt;
 use std::io;
 
-/// Maximum number of items of one order; `TRANSFER_ORDER_ITEMS_MAX` in C.
+/// Maximum number of items in one order, the input of one run of the claims program; `TRANSFER_ORDER_ITEMS_MAX` in C.
 const ITEMS_MAX: usize = 32;
 const _: () = assert!(STEP_CELLS_MAX <= ITEMS_MAX);
 
-/// Words of `struct transfer_order_item`.
+/// Number of 64-bit words in `struct transfer_order_item`.
 const ITEM_WORDS: usize = 10;
 
-/// Number of attempts for one order. An XDP program holds a lock for a tenth of a microsecond.
+/// Maximum number of runs of the claims program for one order. A run fails while an XDP program holds one of the locks,
+/// which takes about 0.1 µs.
 const ORDER_ATTEMPTS_MAX: usize = 100;
 
-/// Kind of an order: `enum transfer_order_kind` in C.
+/// Kind of an order, the input of the claims program; `enum transfer_order_kind` in C.
 #[derive(Clone, Copy)]
 enum OrderKind {
     ClaimCells,
@@ -41,14 +42,14 @@ impl LineClaims<Runner> {
     /// Creates claims in the maps of this datapath.
     ///
     /// # Errors
-    /// [`XdpError::Map`] when it has no `transfer`; errors of the system.
+    /// Returns [`XdpError::Map`] if the datapath has no program of `transfer`, and errors of the system.
     pub fn of(datapath: &mut XdpDatapath) -> Result<Self, XdpError> {
         let run = datapath.runner_of("ls_transfer_claims")?;
         Ok(Self { run })
     }
 }
 
-/// Runs the claims program on an order; `true` if the order was carried out.
+/// Runner of the claims program. A run returns `true` if the program carried out the order.
 pub trait RunOrder {
     /// Runs the program once.
     ///
@@ -65,7 +66,7 @@ impl RunOrder for Runner {
 }
 
 impl<R: RunOrder> LineClaims<R> {
-    /// Creates claims that `run` carries out.
+    /// Creates claims whose orders `run` carries out.
     pub fn by(run: R) -> Self {
         Self { run }
     }

@@ -26,10 +26,10 @@ pub(super) struct Task {
     pub(super) source: AccountId,
     pub(super) destination: AccountId,
     pub(super) amount: u64,
-    /// Maximum balance that its format can represent.
+    /// Maximum balance that the format of the request can represent.
     pub(super) limit: u64,
     pub(super) now_ns: u64,
-    /// Record with all fields except those above and those that the outcome determines.
+    /// Record of the operation. [`push`] sets the fields that are in this struct, and those that depend on the outcome.
     pub(super) record: Record,
 }
 
@@ -46,7 +46,8 @@ impl Task {
             amount: request.amount.into(),
             record: Record {
                 slot: NO_SESSION,
-                // As received, because the reply repeats it; CREATE and ISSUE allow any value there.
+                // The destination is stored as received, because the reply repeats it; CREATE and ISSUE allow any value
+                // in this field.
                 destination: request.destination_id(),
                 sequence: request.transaction_id.into(),
                 count: 1,
@@ -221,7 +222,7 @@ fn one(
         Ok(()) => match run(store, task, None, &mut effect, ring) {
             Ok(OperationResult::Done(outcome)) => outcome,
             Err(NotDone::Claimed) if task.record.index == 0 => return None,
-            // Without a transaction id, nothing is repeated.
+            // A single operation of a session has no transaction id, so `Repeated` cannot occur here.
             Ok(OperationResult::Repeated(_)) | Err(NotDone::Busy { .. } | NotDone::Claimed) => {
                 push(ring, task, Err(Code::Busy), &effect);
                 Err(Code::Busy)
@@ -267,7 +268,8 @@ enum OperationResult {
     Repeated(PaperAnswer),
 }
 
-/// Returns whether a refusal is recorded: its id or sequence number is used, so a retry must find it.
+/// Returns whether a refusal gets a record in the ring: the refused request has used a transaction id or a sequence
+/// number, so a retry must get the same reply.
 fn is_kept(task: &Task, numbered: Option<&PaperRequest>) -> bool {
     task.record.slot != NO_SESSION || numbered.is_some()
 }
@@ -296,7 +298,7 @@ fn run(
     settle(store, task, numbered, source, destination, effect, ring)
 }
 
-/// Records a refusal that no account can store: only a session does.
+/// Records the refusal of an operation whose source account does not exist. Only a session can store it.
 fn nowhere(task: &Task, code: Code, effect: &Effect, ring: &Ring<'_>) -> OperationResult {
     if task.record.slot != NO_SESSION {
         push(ring, task, Err(code), effect);

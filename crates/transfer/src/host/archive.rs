@@ -13,7 +13,7 @@ use std::io;
 
 const MAGIC: &[u8; 8] = b"LSARCH01";
 const TEMPORARY: &str = "archive.tmp";
-/// Number of bytes that are written together.
+/// Number of bytes that the writer collects before it writes them to the file.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Number of 8-byte words in a leaf.
 const WORDS: usize = LEAF_BYTES / 8;
@@ -51,7 +51,7 @@ impl<D: Disk> ArchiveWriter<D> {
     pub(super) fn new(disk: &D) -> io::Result<Self> {
         let file = match disk.create(TEMPORARY) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Left by an interrupted attempt.
+                // An interrupted attempt has left this temporary file.
                 disk.remove(TEMPORARY)?;
                 disk.create(TEMPORARY)?
             }
@@ -168,17 +168,42 @@ pub(super) fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, Ope
             .checked_sub(block.first)
             .filter(|index| *index < block.count)
         {
-            let mut bytes = vec![0; length as usize - BLOCK_BYTES];
-            let at = offset + 4 + BLOCK_BYTES as u64;
-            let proof = (read_full(&open, at, &mut bytes)? == bytes.len())
-                .then(|| leaves(&bytes))
-                .flatten()
-                .and_then(|leaves| Proof::new(&block, &leaves, index));
+            let proof =
+                block_leaves(&open, offset, length).and_then(|leaves| Proof::new(&block, &leaves, index));
             return proof.ok_or_else(|| damaged(&file.name)).map(Some);
         }
         offset += 4 + length;
     }
     Ok(None)
+}
+
+/// Calls `visit` for each block of the archive in the order of the numbers, with its leaves.
+pub(super) fn blocks<D: Disk>(
+    disk: &D,
+    mut visit: impl FnMut(&Block, &[[u8; LEAF_BYTES]]),
+) -> Result<(), OpenError> {
+    for file in archived(disk)? {
+        let open = disk.open_read(&file.name)?;
+        let mut offset = MAGIC.len() as u64;
+        while let Some((block, length)) = block_at(&open, offset)? {
+            visit(
+                &block,
+                &block_leaves(&open, offset, length).ok_or_else(|| damaged(&file.name))?,
+            );
+            offset += 4 + length;
+        }
+        if offset != open.len()? {
+            return Err(damaged(&file.name));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the leaves of the block at `offset`, whose data has `length` bytes; `None` if they cannot be read or decoded.
+fn block_leaves(file: &impl DiskFile, offset: u64, length: u64) -> Option<Vec<[u8; LEAF_BYTES]>> {
+    let mut bytes = vec![0; length as usize - BLOCK_BYTES];
+    let read = read_full(file, offset + 4 + BLOCK_BYTES as u64, &mut bytes).ok()?;
+    (read == bytes.len()).then(|| leaves(&bytes)).flatten()
 }
 
 fn damaged(name: &str) -> OpenError {

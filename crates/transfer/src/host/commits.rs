@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 pub(super) struct Commits<D: Disk> {
     answers: VecDeque<Answers>,
     on_its_way: Option<OnItsWay<D>>,
-    /// Committing thread; `None`: the thread that waits for a commit runs it.
+    /// Thread that runs commits; if it is `None`, the thread that waits for a commit runs the commit itself.
     committer: Option<Committer<D>>,
 }
 
@@ -28,9 +28,9 @@ struct Answers {
 }
 
 struct OnItsWay<D: Disk> {
-    /// `None` while the committing thread has it.
+    /// Commit to run; `None` while the committing thread has it.
     commit: Option<Commit<D>>,
-    /// Changes that are published to the fast path afterwards.
+    /// Changes that the host publishes to the fast path after the commit.
     changes: Vec<Change>,
 }
 
@@ -92,7 +92,7 @@ impl<D: Disk> Host<D> {
     /// Queues a batch's replies until the commit that they depend on is durable.
     pub(super) fn enqueue(&mut self, said: Vec<RequestOutcome>, had_failed: bool) {
         let stand_on = match &self.failed {
-            // Refusals depend on no record.
+            // Writing had already ended, so these replies are refusals, which depend on no record.
             _ if had_failed => 0,
             Some(_) if self.is_dirty => Lsn::MAX,
             _ => self.journal.next_lsn() - 1,
@@ -130,7 +130,7 @@ impl<D: Disk> Host<D> {
                 self.commits.on_its_way = Some(OnItsWay { commit, changes });
                 return false;
             }
-            // The batch needed a new segment, and is durable already.
+            // The batch needed a new segment of the journal, and became durable with it.
             Ok(None) => {
                 self.counts.groups += 1;
                 self.publish(&changes);
@@ -166,7 +166,7 @@ impl<D: Disk> Host<D> {
         match committed {
             Some(committed) => {
                 let committed = self.journal.end_commit(committed);
-                // Its replies leave even if executing a later batch has failed since.
+                // The replies of this commit may leave even if executing a later batch has failed since.
                 if self.committed(committed) {
                     self.publish(&changes);
                 }
@@ -190,13 +190,13 @@ impl<D: Disk> Host<D> {
 
 /// Thread that waits for the disk. Dropping this ends it after the commits that it has received.
 struct Committer<D: Disk> {
-    /// `None` only while this is dropped.
+    /// Channel to the thread; `None` only while this value is dropped.
     to: Option<Sender<Commit<D>>>,
     from: Receiver<Committed>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The thread has ended.
+/// Error: the thread has ended.
 struct ThreadEnded;
 
 impl<D: Disk> Committer<D> {
@@ -243,7 +243,7 @@ impl<D: Disk> Drop for Committer<D> {
     fn drop(&mut self) {
         drop(self.to.take());
         if let Some(thread) = self.thread.take() {
-            // The thread only ran commits, and no request waits for their outcome any more.
+            // The thread only ran commits, and no request waits for the outcome of a commit any more.
             let _ = thread.join();
         }
     }

@@ -40,7 +40,8 @@ const RECORDS_PER_COMMIT_MAX: usize = 16 << 10;
 /// Maximum number of polls for the remaining records of a packet, which the fast path writes within a microsecond.
 const PACKET_POLLS_MAX: u32 = 1 << 24;
 
-/// Maximum lag of the journal's clock, in seconds, when records of the fast path are journaled.
+/// Seconds by which the host's clock may be ahead of the journal's clock when the host journals records of the fast
+/// path, which contain no host time. If the difference is larger, the host journals its time first.
 const CLOCK_S: u64 = 60;
 
 /// State of a host in `express`.
@@ -49,9 +50,9 @@ pub(super) struct Express {
     /// Number of the next record of each ring.
     next: Vec<u64>,
     phase: Phase,
-    /// True if the disk has no room for the fast path's operations. The fast path continues until its rings are full.
+    /// True if the disk has no space for the fast path's operations. The fast path continues until its rings are full.
     full: bool,
-    /// Sessions that the host changed.
+    /// Slots of the sessions that the host changed and has to publish to the fast path.
     slots: BTreeSet<u32>,
     withheld: Withheld,
 }
@@ -83,7 +84,7 @@ impl ClaimedState {
     /// table.
     fn cells_of(&self, step: &[Change]) -> Vec<(u32, Change)> {
         let place = |change: &Change| Some((self.accounts.get(&change.account).copied()??, *change));
-        // If the step changed an account twice, the later change counts.
+        // If the step changed an account twice, the later change is the one that counts.
         let cells: BTreeMap<u32, Change> = step.iter().filter_map(place).collect();
         cells.into_iter().collect()
     }
@@ -108,7 +109,8 @@ impl ClaimedState {
             .collect()
     }
 
-    /// Returns whether a further one of the accounts is in the fast-path table now.
+    /// Returns whether the fast-path table now contains an account that it did not contain at the last call of
+    /// [`Self::find`].
     fn has_more(&self, store: &Store) -> bool {
         let mut missing = self.accounts.iter().filter(|(_, index)| index.is_none());
         missing.any(|(account, _)| store.find(account).is_some())
@@ -118,7 +120,7 @@ impl ClaimedState {
 impl Express {
     pub(super) fn new(store: &Store, fastpath: Executing, refusals_per_s: u32) -> Self {
         let rings = 0..store.rings.as_slice().len();
-        // The first batch fills the credit.
+        // The credit for refusals starts at 0; the host sets it when it executes its first batch.
         store.set_paper_refusals(0);
         Self {
             fastpath,
@@ -132,7 +134,7 @@ impl Express {
 }
 
 impl<D: Disk> Host<D> {
-    /// Marks a session that has to be published to the fast path.
+    /// Marks a session that the host has to publish to the fast path.
     pub(super) fn touch(&mut self, slot: u32) {
         if let Some(express) = &mut self.express {
             express.slots.insert(slot);
@@ -235,7 +237,7 @@ impl<D: Disk> Host<D> {
     }
 
     /// Journals a record that the ledger has applied. A packet of which the fast path executed nothing becomes one
-    /// short entry: its records are collected in `refused` until its last one, or an executed one, comes.
+    /// short entry: `refused` collects its records until the packet ends or has an executed operation.
     fn note(&mut self, record: Record, refused: &mut Vec<Record>) {
         let is_done = record.code == Code::Done as u16;
         if is_done {
@@ -296,8 +298,8 @@ impl<D: Disk> Host<D> {
         self.settle();
     }
 
-    /// Makes the outcomes of a plain packet look as the fast path reports them, because it may be the fast path that
-    /// repeats the reply.
+    /// Gives the outcomes of a plain packet the form in which the fast path reports them, because the fast path may be
+    /// the one that repeats the reply.
     pub(super) fn as_fastpath_says(
         &self,
         operations: &[Operation],
@@ -327,7 +329,7 @@ impl<D: Disk> Host<D> {
             && self.unjournaled() > 0
             && self.reserve(64).is_ok()
         {
-            // The fast path's records have no time of the host's clock.
+            // Records of the fast path do not contain the time of the host's clock.
             self.ledger.time(now_s);
             self.append(&Entry::Time { now_s });
         }
@@ -336,7 +338,7 @@ impl<D: Disk> Host<D> {
             return true;
         };
         if self.store.requires_signature() && Ring::waiting_in(&self.store) == 0 {
-            // The fast path executes no operations, so it can continue meanwhile.
+            // With required signatures, the fast path executes no operations, so it needs no pause.
             express.phase = Phase::Resting;
             return true;
         }
@@ -395,7 +397,7 @@ impl<D: Disk> Host<D> {
             if !self.may_change(batch_request.payload, signer) {
                 continue;
             }
-            // A refusal needs no account that does not exist.
+            // A request whose sender may not create accounts is refused, so its accounts need not exist.
             let makes = |account: &AccountId| {
                 let may = self.store.may_issue(batch_request.from.address) || signer.is_some();
                 may && self.store.find(account).is_none()
@@ -447,7 +449,7 @@ impl<D: Disk> Host<D> {
         loop {
             let cells = needed.find(&self.store);
             is_ours = is_ours && claims.claim(&cells, &[]).is_ok();
-            // An account that the fast path has created since may be in the ledger now; the next round claims it.
+            // An account that the fast path has created meanwhile may be in the ledger now; the next round claims it.
             let is_level = is_ours && self.catch_up();
             if is_level && needed.has_more(&self.store) {
                 continue;
@@ -457,7 +459,8 @@ impl<D: Disk> Host<D> {
                 self.express.as_mut()?.phase = Phase::Claimed(needed);
                 return Some(true);
             }
-            // If this fails, the fast path leaves them to the host permanently.
+            // If giving back fails, the fast path forwards requests for these accounts and sessions to the host until
+            // the next start.
             let slots = self.express.as_mut()?.withheld.take_given_back(&slots);
             let _ = claims.give_back(&needed.cells(), &slots);
             return is_ours.then_some(false);
@@ -476,7 +479,7 @@ impl<D: Disk> Host<D> {
             if express.next.iter().zip(&until).all(|(next, until)| next >= until) {
                 return self.failed.is_none();
             }
-            // Records in other rings that it depends on have arrived by the next round.
+            // The record that this ring waits for may be in another ring; the next round applies it.
             if express.full || self.failed.is_some() {
                 return false;
             }
@@ -519,7 +522,7 @@ impl<D: Disk> Host<D> {
         let slots = std::mem::take(&mut express.slots);
         let (claims, mut result) = (&express.fastpath.claims, Ok(()));
         let changed: BTreeSet<AccountId> = match &express.phase {
-            // The fast path made these changes itself, except newly opened sessions.
+            // The fast path made these changes itself, except the opening of sessions.
             Phase::Following => BTreeSet::new(),
             Phase::Claimed(claimed) => {
                 let steps = changes.chunk_by(|one, next| one.step == next.step);
@@ -547,7 +550,7 @@ impl<D: Disk> Host<D> {
             }
         }
         if let Err(error) = result {
-            // The change is in the journal, and the next start publishes it.
+            // The change is in the journal, and the next start of the server publishes it.
             self.failed = Some(format!("the fast-path table could not be updated: {error}"));
         }
     }

@@ -15,11 +15,11 @@ use std::net::Ipv6Addr;
 
 /// Maximum number of sources with a bucket of their own; all others share one.
 const BUCKETS_MAX: usize = 4096;
-/// Time in which an empty bucket becomes full, in seconds.
+/// Time in seconds in which an empty bucket becomes full.
 const FULL_AFTER_S: u64 = 60;
-/// Time in which the maximum debt is paid, where debts are bounded, in seconds.
+/// Time in seconds in which a source pays the maximum debt, for limiters whose debt is bounded.
 const DEBT_S: u64 = 10;
-/// Interval in which each session may have one refusal regardless of other sessions of its source, in seconds.
+/// Interval in seconds in which each session may have one refusal, whatever other sessions of its source do.
 const SESSION_S: u64 = 4;
 /// Key of the bucket shared by sources without one of their own: no source has this address.
 const SHARED: Address = [0xff; 16];
@@ -73,14 +73,14 @@ impl Limiter {
         self.buckets.is_empty()
     }
 
-    /// Returns whether this source may make the journal grow once more.
+    /// Returns whether this source has the credit to make the journal grow once more.
     pub(super) fn may(&self, network: &Address, now_s: u64) -> bool {
         let own = self.buckets.get(network);
         own.or_else(|| self.shared())
             .is_none_or(|bucket| self.credit(bucket, now_s) > 0)
     }
 
-    /// Returns the shared bucket, if no further buckets are created.
+    /// Returns the shared bucket if the maximum number of buckets is reached.
     fn shared(&self) -> Option<&Bucket> {
         (self.buckets.len() >= BUCKETS_MAX)
             .then(|| self.buckets.get(&SHARED))
@@ -152,7 +152,7 @@ impl Budgets {
     /// Refills the fast path's credit for refusing numbered requests in the paper's format, at the time `now_s`.
     pub(super) fn refill(&mut self, store: &Store, now_s: u64) {
         let unproved = &mut self.unproved;
-        // At the start the credit is full.
+        // The credit is full when the host starts.
         let before_s = self.refilled_at_s.replace(now_s);
         let elapsed_s = before_s.map_or(FULL_AFTER_S, |at_s| now_s.saturating_sub(at_s));
         let more = elapsed_s.saturating_mul(unproved.per_s);
@@ -296,7 +296,7 @@ mod tests {
             }
         }
         assert_eq!(limiter.buckets.len(), BUCKETS_MAX + 1);
-        assert!(limiter.may(&network(1), 5), "it has a bucket of its own");
+        assert!(limiter.may(&network(1), 5), "network 1 has a bucket of its own");
         assert!(!limiter.may(&network(u32::MAX), 5), "the shared bucket is empty");
         assert!(limiter.may(&network(u32::MAX), 6));
         limiter.charge(&network(7), 1, 100);

@@ -111,7 +111,7 @@ impl<D: Disk> Host<D> {
     /// applied first.
     ///
     /// # Errors
-    /// Reason why it cannot be served.
+    /// Returns the reason why this ledger cannot be served.
     pub fn open(
         disk: D,
         options: Options,
@@ -149,7 +149,7 @@ impl<D: Disk> Host<D> {
                 ledger.set_limits(limits);
             }
         }
-        // A fast path that was ahead when its host was killed may still be answering.
+        // If the fast path was ahead of a host that was killed, it may still be answering requests.
         if let Some(executing) = &express {
             lease::end(&store.control().lease_until_ns);
             executing.readers.wait();
@@ -278,11 +278,13 @@ fn from_nothing(key: VerifyingKey) -> Result<Replay, OpenError> {
         accounts: 0,
         sessions: 0,
         pendings: 0,
+        keys: 0,
+        key_window_s: 0,
     };
     Ok(Replay::new(Ledger::new(none), None, Chain::new(key))?)
 }
 
-/// Result of an audit.
+/// Result of [`audit`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
     /// Record of the snapshot that it began with; 0 if it began with the first record.
@@ -301,7 +303,7 @@ pub struct Audit {
     pub issued: u128,
     /// Sum of all balances.
     pub balances: u128,
-    /// Sums that pending transfers reserve: from accounts, and for accounts.
+    /// Two sums that pending transfers reserve: in their source accounts, and in their destination accounts.
     pub pending: (u128, u128),
 }
 
@@ -310,7 +312,7 @@ pub struct Audit {
 /// records that a running server has written so far can be audited.
 ///
 /// # Errors
-/// The first record that is wrong.
+/// Returns the first record that is wrong, with the reason.
 pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
     let oldest = match first_unbroken(disk)? {
         0 | 1 => None,
@@ -373,7 +375,7 @@ pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
 /// ledger meanwhile.
 ///
 /// # Errors
-/// The first record that is wrong.
+/// Returns the first record that is wrong, with the reason.
 pub fn open_read_only<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Ledger, OpenError> {
     let newest = Snapshots::look(disk.clone())?.latest()?.snapshot;
     let (from, mut replay) = restore(newest, key)?;
@@ -402,7 +404,7 @@ pub fn close_sessions<D: Disk>(disk: D, options: Options, slots: &[u32]) -> Resu
     Ok(())
 }
 
-/// Returns the first record of a journal that is not open; 0 if there is none.
+/// Returns the number of the first record of a journal that this process has not opened; 0 if there is none.
 fn first_lsn<D: Disk>(disk: &D) -> Result<Lsn, OpenError> {
     let names = disk.list()?;
     let first = names.iter().find_map(|name| name.strip_suffix(".log"));
@@ -426,7 +428,7 @@ pub fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError>
         if proof.is_some() || wrong.is_some() {
             return;
         }
-        // A block that includes lost records cannot be proved.
+        // A block with lost records cannot be proved: the number of this record is not the expected one.
         is_within |= expected.is_some_and(|expected| expected != record.lsn);
         expected = Some(record.lsn + 1);
         match Entry::from_record(record.kind, record.payload) {

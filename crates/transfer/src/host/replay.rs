@@ -14,11 +14,11 @@ use lineside_wire::{ExecuteHead, Operation, SignedHead, TransferCode as Code};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-/// Number of leaves that are sent to the thread together.
+/// Number of leaves in one message to the thread that verifies blocks.
 const LEAVES: usize = 1024;
-/// Number of signatures that are verified together.
+/// Number of signatures in one message to the thread that verifies blocks.
 const SIGNATURES: usize = 512;
-/// Maximum number of messages that wait for the thread.
+/// Maximum number of messages that wait for the thread that verifies blocks.
 const MESSAGES: usize = 64;
 
 /// Ledger that follows a journal.
@@ -49,7 +49,7 @@ enum ToCheck {
     },
 }
 
-/// Returns the error for an entry that does not follow from the journal before it.
+/// Returns the error for a record that contradicts the journal before it.
 fn wrong(lsn: Lsn, what: String) -> OpenError {
     OpenError::Replay { lsn, what }
 }
@@ -80,7 +80,7 @@ impl Replay {
         }
     }
 
-    /// Executes the journal's records from `from` on; returns their number.
+    /// Executes the journal's records, beginning with record `from`; returns their number.
     pub(super) fn run<D: Disk>(&mut self, journal: &Journal<D>, from: Lsn) -> Result<u64, OpenError> {
         let mut records = journal.records(from)?;
         let mut replayed = 0;
@@ -120,7 +120,8 @@ impl Replay {
         };
         match (so_far, chain) {
             (Ok(()), Ok(chain)) => Ok((self.ledger, self.mode, chain)),
-            // A block is verified after the entries before it were executed.
+            // The thread verifies a block after the replay has executed the entries before the block. If both find a
+            // fault, the fault of the block comes first in the journal.
             (_, Err(fault)) | (Err(fault), Ok(_)) => Err(fault),
         }
     }
@@ -189,13 +190,14 @@ impl Replay {
                     }
                     Some(_) => return Err("the packet is not the next one of its session".into()),
                 }
-                // The permissions at that time are known only from the reply. That also applies to transfers of 0,
-                // which were not bad commands in journals of earlier versions.
+                // The replay does not know the permissions of that time; it takes them from the recorded reply. The
+                // same applies to transfers of 0: journals of earlier versions contain executed ones.
                 let permitted = |index: usize, _: Option<&Account>| match outcomes[index].code {
                     Code::Unauthorised => Err(Code::Unauthorised),
                     Code::BadCommand => native::check(&operations[index]),
                     _ => Ok(()),
                 };
+                let number_before = self.ledger.number();
                 let replayed = self
                     .ledger
                     .execute(*slot, *sequence, operations, permitted, *now_s);
@@ -204,10 +206,8 @@ impl Replay {
                         "the recorded reply is {outcomes:?}, but the replay gives {replayed:?}"
                     ));
                 }
-                for (operation, outcome) in operations.iter().zip(outcomes) {
-                    if outcome.code == Code::Done {
-                        self.push(settlement::leaf(operation, outcome));
-                    }
+                for (operation, outcome) in native::executed(operations, outcomes, number_before) {
+                    self.push(settlement::leaf(operation, outcome));
                 }
                 if let Some(head) = signed {
                     self.signed += 1;
@@ -233,13 +233,14 @@ impl Replay {
                         "the packet of session {slot} has sequence number {sequence}, which is not the next one"
                     ));
                 }
+                let number_before = self.ledger.number();
                 let replayed = self.ledger.run(operations, |_, _| Ok(()), *now_s);
                 if replayed != *outcomes {
                     return Err(format!(
                         "the recorded reply is {outcomes:?}, but the replay gives {replayed:?}"
                     ));
                 }
-                for (operation, outcome) in operations.iter().zip(outcomes) {
+                for (operation, outcome) in native::executed(operations, outcomes, number_before) {
                     self.push(settlement::leaf(operation, outcome));
                 }
                 let mut done = outcomes.iter();

@@ -4,6 +4,7 @@
 use super::archive::{ArchiveWriter, last_block};
 use super::{Host, OpenError};
 use crate::entry::Entry;
+use crate::native;
 use crate::settlement::{self, Block, LEAF_BYTES};
 use lineside_journal::{Disk, Journal, Lsn};
 use lineside_wire::TransferCode as Code;
@@ -96,7 +97,7 @@ fn old_blocks<D: Disk>(
     let mut records = journal.records(journal.first_lsn())?.over_gaps();
     while let Some(record) = records.next()? {
         if begins.is_none() && record.lsn > covered {
-            // No later record can be removed.
+            // The snapshots do not cover this record, so this record and all later ones must remain.
             return Ok((old, record.lsn));
         }
         match Entry::from_record(record.kind, record.payload) {
@@ -136,7 +137,7 @@ fn archive<D: Disk>(journal: &Journal<D>, disk: &D, last: u64) -> Result<u64, Op
         expected = record.lsn + 1;
         match Entry::from_record(record.kind, record.payload) {
             Some(Entry::Block(block)) => {
-                // Numbers of operations are known from the end of the first block on.
+                // The numbers of operations are known only after the end of the first block.
                 let is_whole = !is_within && leaves.len() as u64 == block.count;
                 if block.number > had && is_whole {
                     writer.push(&block, &leaves)?;
@@ -173,9 +174,8 @@ pub(super) fn put_leaves(entry: &Entry, next: &mut u64, leaves: &mut Vec<[u8; LE
         | Entry::Partly {
             operations, outcomes, ..
         } => {
-            let done = operations.iter().zip(outcomes);
-            let done = done.filter(|(_, outcome)| outcome.code == Code::Done);
-            leaves.extend(done.map(|(operation, outcome)| settlement::leaf(operation, outcome)));
+            let executed = native::executed(operations, outcomes, next.saturating_sub(1));
+            leaves.extend(executed.map(|(operation, outcome)| settlement::leaf(operation, outcome)));
         }
         Entry::Line(record) if record.code == Code::Done as u16 => {
             leaves.push(settlement::line_leaf(record, *next));

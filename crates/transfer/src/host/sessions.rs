@@ -1,12 +1,12 @@
 //! Opening and closing sessions. A client gets a session if it proves that it receives packets at its source address,
 //! by returning a challenge, which the host can verify without having stored it. A challenge grants one session.
 //!
-//! Sessions are limited by address, by network (an IPv4 address, or a /64 of IPv6), and by the number of free
-//! sessions. A quarter is reserved for trusted sources and for networks that have changed something for a day or
-//! longer. One network of strangers has at most 1/64 of the sessions that are free for strangers; a /48 of IPv6 has
-//! four times as many. When a slot is needed, a session that was idle for long is closed, and a session of strangers
-//! in which no operation was executed is closed after some seconds. The journal records this like any other closing,
-//! and the token is never valid again.
+//! Sessions are limited by address, by network (an IPv4 address, or a /64 of IPv6), and by the number of free sessions.
+//! A quarter is reserved for trusted sources and for networks with a history: their sessions have changed something
+//! over a day or longer. All other networks are strangers. One network of strangers has at most 1/64 of the sessions
+//! that are free for strangers; a /48 of IPv6 has four times as many. When a slot is needed, the host closes a session
+//! that was idle for `idle_s` seconds, or a session of strangers in which no operation was executed for some seconds.
+//! The journal records this like any other closing, and the token is never valid again.
 
 use super::{Host, NoRoom};
 use crate::entry::Entry;
@@ -80,7 +80,7 @@ pub(super) struct Sessions {
     spent: HashMap<[u8; 16], GrantedSession>,
     /// Period in which expired challenges were last removed.
     period: u64,
-    /// No session is idle before this time.
+    /// Time before which no session can be idle long enough to be closed, in seconds since 1970.
     idle_from_s: u64,
 }
 
@@ -186,7 +186,7 @@ pub struct SessionUse {
 }
 
 impl SessionUse {
-    /// Returns whether four fifths of the sessions that strangers may use are open.
+    /// Returns whether at least four fifths of the sessions that strangers may use are open.
     pub fn is_nearly_used_up(&self) -> bool {
         u64::from(self.open) * 5 >= u64::from(self.strangers_most) * 4
     }
@@ -396,9 +396,9 @@ impl<D: Disk> Host<D> {
         })
     }
 
-    /// Returns the session to close so that this source gets one, after `before` other sessions: the oldest one in
-    /// which no operation was executed, otherwise the one that was idle for the longest time. If the source has
-    /// reached a limit, only sessions of its own network or site count.
+    /// Returns the session to close so that this source gets one. The caller has already chosen `before` other
+    /// sessions. The choice is the oldest session in which no operation was executed, otherwise the session that was
+    /// idle for the longest time. If the source has reached a limit, only sessions of its own network or site count.
     pub(super) fn idle_for(&self, now_s: u64, from: Source, before: usize) -> Option<u32> {
         let Some((first, last)) = self.limit_reached(from) else {
             return self
@@ -439,14 +439,14 @@ impl<D: Disk> Host<D> {
             .map(|(slot, _)| slot)
     }
 
-    /// Computes the time before which no session can be idle, so that none is searched for earlier.
+    /// Computes the time before which no session can be idle, so that the host searches for one only after that time.
     pub(super) fn look_for_idle(&mut self, now_s: u64) {
         if now_s < self.sessions.idle_from_s {
             return;
         }
         let oldest_s = self.ledger.sessions().map(|(_, session)| session.last_s).min();
         let idle_s = self.sessions.policy.idle_s;
-        // A session that is opened from now on becomes idle later.
+        // A session that is opened later also becomes idle later.
         self.sessions.idle_from_s = oldest_s.unwrap_or(now_s).saturating_add(idle_s);
     }
 
@@ -460,7 +460,7 @@ impl<D: Disk> Host<D> {
         };
         let (all, own) = self.ledger.large_results(&network_of(&session.opener));
         let free = self.sessions.policy.large_results.saturating_sub(all);
-        // Even if one network keeps many outcomes, another one finds room.
+        // Even if one network keeps many outcomes, another network still has space for its own.
         let is_fair = own == 0 || own + operations as u64 <= free;
         let given_back = match session.outcomes.len() {
             count if count > crate::ledger::SMALL_RESULTS => count as u64,

@@ -101,8 +101,8 @@ impl Accounts {
         }
     }
 
-    /// Prefetches accounts into the CPU's caches, all in parallel. Without this, each one would be a cache miss of its
-    /// own.
+    /// Prefetches accounts into the CPU's caches, all in parallel. Without this, reading each account would wait for a
+    /// cache miss.
     pub(super) fn warm<const N: usize>(&self, ids: [AccountId; N]) {
         let places = ids.map(|id| self.location(&id, |_| true).map_or(0, |place| place.at));
         for at in places.into_iter().take_while(|_| self.len() > 0) {

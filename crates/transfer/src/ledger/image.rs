@@ -2,7 +2,8 @@
 //! content.
 
 use super::history::ChangeTimes;
-use super::{Account, Ledger, Limits, PendingTransfer, Session};
+use super::keys::KeyedOperation;
+use super::{Account, IdempotencyKey, Ledger, Limits, PendingTransfer, Session};
 use crate::AccountId;
 use crate::bytes::{Reader, Writer};
 use crate::native::Outcome;
@@ -11,7 +12,9 @@ use crate::rules::Holding;
 use lineside_wire::TransferCode as Code;
 use std::collections::HashMap;
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+/// Version without idempotency keys, which is still read.
+const VERSION_WITHOUT_KEYS: u32 = 2;
 
 impl Ledger {
     /// Returns the encoded state.
@@ -50,19 +53,28 @@ impl Ledger {
             out.u64(pending.amount);
             out.u64(pending.expires_s);
         }
+        out.u64(self.limits.keys);
+        out.u64(self.limits.key_window_s);
+        out.u64(self.keys.iter().count() as u64);
+        for (key, operation) in self.keys.iter() {
+            put_keyed(&mut out, key, operation);
+        }
         out.into_bytes()
     }
 
     /// Decodes the bytes of [`Ledger::to_bytes`]; `None` if they are invalid or inconsistent.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut input = Reader::new(bytes);
-        if input.u32()? != VERSION {
+        let version = input.u32()?;
+        if ![VERSION, VERSION_WITHOUT_KEYS].contains(&version) {
             return None;
         }
         let limits = Limits {
             accounts: input.u64()?,
             sessions: input.u32()?,
             pendings: input.u64()?,
+            keys: 0,
+            key_window_s: 0,
         };
         let mut ledger = Self::new(limits);
         ledger.number = input.u64()?;
@@ -91,6 +103,14 @@ impl Ledger {
                 expires_s: input.u64()?,
             };
             ledger.set_pending(id, Some(pending));
+        }
+        if version == VERSION {
+            ledger.limits.keys = input.u64()?;
+            ledger.limits.key_window_s = input.u64()?;
+            for _ in 0..input.u64()? {
+                let (key, operation) = keyed(&mut input)?;
+                ledger.keys.insert(key, operation);
+            }
         }
         (input.is_empty() && ledger.adds_up()).then_some(ledger)
     }
@@ -179,7 +199,7 @@ fn put_session(out: &mut Writer, session: &Session) {
         sequence,
         sum,
         outcomes,
-        // Always 0 when a snapshot is written.
+        // `missing` is always 0 when a snapshot is written.
         missing: _,
     } = session;
     out.u64(*token);
@@ -205,6 +225,25 @@ fn session(input: &mut Reader<'_>) -> Option<Session> {
         outcomes: (0..input.u16()?).map(|_| outcome(input)).collect::<Option<_>>()?,
         missing: 0,
     })
+}
+
+fn put_keyed(out: &mut Writer, key: &IdempotencyKey, operation: &KeyedOperation) {
+    key.put(out);
+    out.u64(operation.sum);
+    out.u64(operation.executed_s);
+    out.u64(operation.amount);
+    out.u64(operation.number);
+}
+
+fn keyed(input: &mut Reader<'_>) -> Option<(IdempotencyKey, KeyedOperation)> {
+    let key = IdempotencyKey::read(input)?;
+    let operation = KeyedOperation {
+        sum: input.u64()?,
+        executed_s: input.u64()?,
+        amount: input.u64()?,
+        number: input.u64()?,
+    };
+    Some((key, operation))
 }
 
 pub(crate) fn put_outcome(out: &mut Writer, outcome: &Outcome) {

@@ -15,7 +15,7 @@ use lineside_wire::{
 pub enum RecordResult {
     /// The record is in the ledger.
     Done,
-    /// An earlier record is still in another ring.
+    /// The record has to wait: a record before it is still in another ring.
     Waits,
     /// The record was applied before.
     Seen,
@@ -179,7 +179,7 @@ impl Ledger {
     }
 
     fn keep_packet(&mut self, record: &Record, outcome: Result<u64, Code>) {
-        // The fast path does not know the operation's number, so the outcome has none.
+        // The fast path does not know the number of the operation, so the stored outcome has none.
         let outcome = outcome.map_or_else(Outcome::refused, |amount| Outcome {
             amount,
             ..Outcome::refused(Code::Done)
@@ -191,7 +191,8 @@ impl Ledger {
         }
         if let Some(session) = self.sessions.get_mut(slot) {
             if record.index != 0 {
-                // A packet of the fast path has only a few operations.
+                // The fast path executes only packets of a few operations, so this outcome need not count as a large
+                // result.
                 (session.sequence, session.sum) = (record.sequence, record.sum);
                 session.outcomes.push(outcome);
             }

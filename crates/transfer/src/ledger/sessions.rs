@@ -35,7 +35,7 @@ fn mapped(address: IpAddr) -> Address {
     }
 }
 
-/// One session.
+/// Session of a client: its token, and the outcomes of its last packet, which a repetition of the packet gets again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
     /// Secret token; 0: the slot is free.
@@ -58,16 +58,17 @@ pub struct Session {
     pub missing: u16,
 }
 
-/// Reply to a packet of a session that is not executed.
+/// Reply to a packet of a session that the ledger does not execute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionAnswer {
     /// The session does not exist, or the token is wrong.
     NoSession,
-    /// The sequence number is not the next one, which is this.
+    /// The packet has a wrong sequence number. The field is the next sequence number of the session.
     Expected(u64),
-    /// The packet has the last sequence number but other operations; the next sequence number is this.
+    /// The packet has the last sequence number but other operations. The field is the next sequence number of the
+    /// session.
     Reused(u64),
-    /// The packet repeats the last one, which had these outcomes.
+    /// The packet repeats the last one. The field has the outcomes of the last packet.
     Repeated(Vec<Outcome>),
 }
 
@@ -79,7 +80,7 @@ struct Share {
     large_results: u64,
 }
 
-/// All sessions, by their slots.
+/// All sessions of a ledger, by their slots.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     slots: Vec<Session>,
@@ -200,7 +201,7 @@ impl Sessions {
             session.noted_s = now_s.max(1);
             self.history.note(network_of(&session.opener), now_s);
         }
-        // Refused packets do not keep a session alive in which no operation was executed.
+        // A refused packet does not extend the life of a session in which no operation was executed.
         if session.noted_s != 0 {
             session.last_s = now_s;
         }
@@ -244,7 +245,7 @@ impl Ledger {
         self.sessions.count()
     }
 
-    /// Returns the free slot for the next session; `None` if all are taken.
+    /// Returns the slot for the next session; `None` if all slots are taken.
     pub fn free_slot(&self) -> Option<u32> {
         let next = self.sessions.slots.len() as u32;
         let slot = self.sessions.free.first().copied().unwrap_or(next);
@@ -312,7 +313,7 @@ impl Ledger {
         self.sessions.take(slot);
     }
 
-    /// Advances the journal's clock to at least `now_s`, in seconds since 1970.
+    /// Sets the journal's clock to `now_s`, in seconds since 1970, unless it is ahead already.
     pub fn time(&mut self, now_s: u64) {
         self.clock_s = self.clock_s.max(now_s);
     }
@@ -355,7 +356,7 @@ impl Ledger {
         }
     }
 
-    /// Returns whether a session is open and this is the sequence of its next packet.
+    /// Returns whether a session is open in this slot and `sequence` is the sequence number of its next packet.
     pub(crate) fn is_next(&self, slot: u32, sequence: u64) -> bool {
         self.session(slot)
             .is_some_and(|session| sequence == session.sequence + 1)

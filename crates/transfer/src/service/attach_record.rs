@@ -1,5 +1,5 @@
-//! Record, in a ledger's directory, of the interfaces that its fast path is attached to. A server that starts after a
-//! crash reads it, so that no other fast path remains that still answers for the same accounts.
+//! Record, in a ledger's directory, of the interfaces to which its fast path is attached. A server that starts after a
+//! crash reads it, so that no other fast path continues to answer for the same accounts.
 
 use crate::datapath::{Pinned, pinned};
 use anyhow::{Context, bail};
@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 /// interface.
 const FILE: &str = "fastpath";
 
-/// Record that the fast path of a ledger is attached; removed by [`AttachRecord::remove`].
+/// Record that the fast path of a ledger is attached; [`AttachRecord::remove`] removes it.
 pub struct AttachRecord(PathBuf);
 
-/// Fast path that a killed server has left.
+/// Fast path that a killed server has left attached.
 struct LeftFastPath {
     /// Directory of its pins.
     dir: PathBuf,
@@ -26,10 +26,11 @@ struct LeftFastPath {
 
 /// Checks whether a fast path of the ledger `tag` in `data` may still be attached elsewhere. `at_line` is true if this
 /// server uses the interfaces of `datapath`. `is_express` is true if the fast path of this ledger executes operations;
-/// in `durable` it only has copies, and nothing is lost with it. Returns the interfaces at which it is still pinned.
+/// in `durable` it only has copies of balances, so nothing is lost with it. Returns the interfaces at which the fast
+/// path is still pinned.
 ///
 /// # Errors
-/// Interfaces where it is attached, and the remedy.
+/// Names the interfaces where the fast path is attached, and the commands that detach it.
 pub fn check(
     data: &Path,
     tag: u64,
@@ -87,8 +88,8 @@ pub fn check(
 }
 
 impl LeftFastPath {
-    /// Finds the fast path of the ledger `tag` at the interfaces that a record names. Another ledger's fast path may be
-    /// attached there by now.
+    /// Finds the fast path of the ledger `tag` at the interfaces that a record names. The fast path of another ledger
+    /// may have been attached there since.
     fn find(dir: &Path, recorded: &[&str], tag: u64) -> anyhow::Result<Self> {
         let mut at = Vec::new();
         for name in recorded {
@@ -104,7 +105,7 @@ impl LeftFastPath {
     }
 
     /// Returns true if a server with this configuration takes over the table at one of its interfaces and detaches the
-    /// others, which [`lineside_service::XdpAttachment`] does if they have the same maps.
+    /// other interfaces. [`lineside_service::XdpAttachment`] does so if they have the same maps.
     fn is_taken_over_by(&self, datapath: &DatapathConfig) -> anyhow::Result<bool> {
         if self.dir != datapath.pin_dir {
             return Ok(false);
@@ -115,8 +116,8 @@ impl LeftFastPath {
 }
 
 impl AttachRecord {
-    /// Writes the record that the fast path of the ledger in `data` is attached at the interfaces of `datapath`. It is
-    /// also still attached at `left`, the result of [`check`], until the programs are attached.
+    /// Writes the record that the fast path of the ledger in `data` is attached at the interfaces of `datapath`. Until
+    /// the programs are attached, it is also still attached at `left`, the result of [`check`].
     ///
     /// # Errors
     /// Error of the system.
@@ -136,7 +137,7 @@ impl AttachRecord {
 
     /// Removes the record after the fast path was detached.
     pub fn remove(&self) {
-        // If it cannot be removed, the next start finds no pins there and removes it.
+        // If the file cannot be removed, the next start finds no pins at these interfaces and removes it.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -145,7 +146,7 @@ impl AttachRecord {
 mod tests {
     use super::*;
 
-    /// The directory of pins does not exist, as after a reboot: only in `express` something may be lost.
+    /// The directory of pins does not exist, as after a reboot: only in `express` operations may be lost.
     #[test]
     fn only_express_loses_operations_with_a_fast_path_that_is_gone() {
         for is_express in [false, true] {

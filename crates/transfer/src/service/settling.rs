@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Interval between two checks for new blocks.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Thread that runs until this is dropped; blocks that are on the disk by then are settled first.
+/// Thread that runs until this value is dropped; before it ends, it settles the blocks that are on the disk.
 pub struct Settling {
     thread: Option<(Sender<()>, JoinHandle<()>)>,
     settled: Arc<AtomicU64>,
@@ -41,7 +41,7 @@ impl Settling {
                         last_message.clear();
                     }
                     Err(error) => {
-                        // Each error is reported once, not at each check.
+                        // The same error is reported once, and not at each check.
                         let error = error.to_string();
                         if error != last_message {
                             tracing::warn!(
@@ -70,7 +70,7 @@ impl Drop for Settling {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.thread.take() {
             drop(stop);
-            // A thread that panicked has reported it already.
+            // A thread that panicked has already reported the panic.
             let _ = thread.join();
         }
     }

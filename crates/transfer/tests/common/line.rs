@@ -1,4 +1,4 @@
-//! A fast path that executes operations, and its host, with one ring and limits by source.
+//! Fast path that executes operations, and its host, with one ring and with limits by source.
 
 use super::{LOOPBACK, NOW_S, geometry, key, limits, options, random};
 use lineside_fastpath::{BatchRequest, FastPath, Readers, Reply, Source, Verdict, lease};

@@ -49,10 +49,13 @@ pub fn limits() -> Limits {
         accounts: 256,
         sessions: 16,
         pendings: 2_000,
+        keys: 1 << 20,
+        key_window_s: 3600,
     }
 }
 
-/// Journal sizes that are large enough for every test's packets, and small enough for several segments.
+/// Journal sizes for the tests: large enough for the packets of every test, and so small that the journal has several
+/// segments.
 pub fn options() -> Options {
     Options {
         segment_bytes: 64 << 10,
@@ -88,7 +91,7 @@ pub fn start_with(
     start_in(disk, seed, seal, limits(), policy(), issuer_keys)
 }
 
-/// Four sessions for each address; other values are the defaults.
+/// Session policy with four sessions for each address and default values otherwise.
 pub fn policy() -> SessionPolicy {
     SessionPolicy {
         per_source: 4,

@@ -7,7 +7,8 @@ use lineside_transfer::paper::PaperAnswer;
 use lineside_wire::TransferCode as Code;
 
 impl Oracle {
-    /// Returns the first difference, if there is one. Tokens that no client has seen are taken from the ledger.
+    /// Returns the first difference between the oracle and the ledger, if there is one. The oracle adopts tokens that
+    /// no client has seen from the ledger.
     pub fn differs(&mut self, ledger: &Ledger) -> Option<String> {
         for (id, account) in &self.accounts {
             let theirs = ledger.account(&AccountId(*id));
@@ -22,7 +23,8 @@ impl Oracle {
             let Some(theirs) = ledger.session(*slot) else {
                 return Some(format!("session {slot} is not open"));
             };
-            // Operations that the fast path executes have no number in their reply.
+            // Operations that the fast path executes have no number in their reply, so the oracle does not compare
+            // their numbers.
             let numbers = |number: u64| if session.is_unnumbered { 0 } else { number };
             let outcomes: Vec<_> = theirs
                 .outcomes

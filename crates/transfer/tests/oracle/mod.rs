@@ -1,8 +1,9 @@
-//! The oracle: a second implementation of the ledger from its specification, as simple as possible. It reads requests
-//! as bytes and shares no code with the crate that it checks; only the numbers of `spec/` are the same.
+//! Oracle: a second implementation of the ledger from its specification, as simple as possible. It reads requests as
+//! bytes and shares no code with the crate that it checks; both use only the same numbers of `spec/`.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 mod compare;
+mod keys;
 mod rules;
 mod sessions;
 mod signatures;
@@ -33,7 +34,7 @@ const ITEMS_MAX: usize = 29;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     pub balance: u64,
-    /// Amounts that pending transfers reserve: from this account, and for it.
+    /// Amount that pending transfers from this account reserve.
     pub out: u64,
     pub incoming: u64,
     pub frozen: bool,
@@ -65,14 +66,14 @@ pub struct Session {
 pub struct PendingTransfer {
     pub to: Id,
     pub amount: u64,
-    /// Expiry; 0: never.
+    /// Expiry in seconds since 1970; 0 if the transfer never expires.
     pub expires_s: u64,
 }
 
-/// Required reply.
+/// Reply that the oracle requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequiredReply {
-    /// No reply, because it is not a request.
+    /// No reply, because the packet is not a request.
     Nothing,
     /// Exactly these bytes.
     Reply(Vec<u8>),
@@ -82,8 +83,8 @@ pub enum RequiredReply {
     Granted { slot: u32 },
 }
 
-/// Key of a request that counts once: in the paper's format source and transaction id, for a session token and
-/// sequence number. (A session whose token no client knows has no packets.)
+/// Key of a request that counts once: source and transaction id in the paper's format, token and sequence number in a
+/// session. (A session whose token no client knows has no packets.)
 type Key = (Id, u64);
 
 /// Everything that a ledger stores, and how often each request was executed.
@@ -92,6 +93,13 @@ pub struct Oracle {
     pub accounts: BTreeMap<Id, Account>,
     pub sessions: BTreeMap<u32, Session>,
     pub pendings: BTreeMap<PendingName, PendingTransfer>,
+    /// Operations with idempotency keys; forgotten ones are not removed.
+    pub keys: BTreeMap<keys::Key, keys::Keyed>,
+    pub keys_max: usize,
+    pub key_window_s: u64,
+    /// Operations whose key was known: of the same operation, and of another one.
+    pub repeated: u64,
+    pub reused: u64,
     pub accounts_max: usize,
     pub sessions_max: u32,
     pub sessions_per_source: usize,
@@ -99,16 +107,16 @@ pub struct Oracle {
     pub issued: u128,
     /// True in `express`, where the fast path's replies have no numbers and say 2 where the host says 1.
     pub is_express: bool,
-    /// True if the fast path is asked, which creates accounts as long as it has cells.
+    /// True if the fast path executes the request. It creates accounts as long as it has cells.
     pub is_fastpath: bool,
     /// True if writes must be signed: debits by the key that the account names as its owner.
     pub requires_signature: bool,
-    /// Outcomes of the operations of the next request, if they are known: a refusal is taken over, whatever its
+    /// Codes of the operations of the next request, if they are known: the oracle adopts a refusal, whatever its
     /// reason.
     pub told: Vec<u16>,
     executed: BTreeMap<Key, u32>,
-    /// Lost at a restart: challenges that were sent (to whom, in which period), and those returned (in which period,
-    /// in which request), with the opening that each was used for.
+    /// Challenges that the host forgets at a restart: those that were sent (to which client, in which period), and
+    /// those that were returned (in which period, in which request), with the opening that each was used for.
     challenges: BTreeMap<Id, (Source2, u64)>,
     granted: BTreeMap<Id, (u64, u64, u64)>,
     openings: u64,
@@ -142,7 +150,7 @@ pub fn paper_id(id: u32) -> Id {
     u128::from(id).to_be_bytes()
 }
 
-/// Returns whether the reply only reports that nothing can be written, so that nothing was executed.
+/// Returns whether the reply only reports that nothing can be written, which means that nothing was executed.
 pub fn is_no_room(request: &[u8], reply: &[u8]) -> bool {
     if (20..=22).contains(&request.len()) {
         reply.len() == request.len()

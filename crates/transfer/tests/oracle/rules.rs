@@ -1,4 +1,4 @@
-//! Effects of operations. Refusals are checked in the order in which `spec/` ranks them.
+//! Effects of operations. The oracle checks refusals in the order in which `spec/` ranks them.
 
 use super::{Account, Code, Id, OPERATION, Oracle, PendingName, PendingTransfer, id_at, u32_at, u64_at};
 use lineside_wire::{
@@ -11,7 +11,7 @@ impl Account {
         self.version += 1;
     }
 
-    /// Returns whether `amount` more would exceed a limit.
+    /// Returns whether adding `amount` to the balance would exceed a limit.
     fn overflows(&self, amount: u64, limit: u64) -> bool {
         let sum = u128::from(self.balance) + u128::from(amount);
         sum > u128::from(limit) || sum + u128::from(self.incoming) > u128::from(u64::MAX)
@@ -79,7 +79,7 @@ impl Oracle {
             return Err(Code::Frozen);
         }
         if u128::from(source.balance) < u128::from(source.out) + u128::from(amount) {
-            return Err(Code::InsufficientBalance);
+            return Err(Code::InsufficientFunds);
         }
         if source.balance - amount > limit || destination.overflows(amount, limit) {
             return Err(Code::Overflow);
@@ -98,7 +98,7 @@ impl Oracle {
             return Err(Code::Frozen);
         }
         if u128::from(source.balance) < u128::from(source.out) + u128::from(amount) {
-            return Err(Code::InsufficientBalance);
+            return Err(Code::InsufficientFunds);
         }
         if destination.overflows(amount, u64::MAX) {
             return Err(Code::Overflow);
@@ -116,7 +116,7 @@ impl Oracle {
         Ok(self.put(name.0, source, to, destination))
     }
 
-    /// Ends a pending transfer: moves `posted` of it (`None`: voided), and releases the rest.
+    /// Ends a pending transfer: moves `posted` of its amount (nothing if it is `None`, a void), and releases the rest.
     fn end(&mut self, name: PendingName, to: Id, posted: Option<u64>) -> Result<u64, Code> {
         let pending = self.pendings.get(&name).cloned().ok_or(Code::UnknownPending)?;
         if pending.to != to {
@@ -159,18 +159,23 @@ impl Oracle {
         self.end(*name, to, None).expect("both accounts are there");
     }
 
-    /// Executes one native operation of 88 bytes.
-    pub(super) fn one(&mut self, now_s: u64, operation: &[u8], may: bool) -> Result<u64, Code> {
-        let (command, contract) = (operation[0], u32_at(operation, 4));
-        let (source, destination) = (id_at(operation, 8), id_at(operation, 24));
-        let (amount, timeout_s) = (u64_at(operation, 40), u32_at(operation, 84));
-        let name = (source, id_at(operation, 64));
+    /// Checks the form of a native operation of 88 bytes, then whether its sender may execute it.
+    pub(super) fn permit(operation: &[u8], may: bool) -> Result<(), Code> {
         if !is_well_formed(operation) {
             return Err(Code::BadCommand);
         }
         if !may {
             return Err(Code::Unauthorised);
         }
+        Ok(())
+    }
+
+    /// Executes one native operation that was checked.
+    pub(super) fn one(&mut self, now_s: u64, operation: &[u8]) -> Result<u64, Code> {
+        let (command, contract) = (operation[0], u32_at(operation, 4));
+        let (source, destination) = (id_at(operation, 8), id_at(operation, 24));
+        let (amount, timeout_s) = (u64_at(operation, 40), u32_at(operation, 84));
+        let name = (source, id_at(operation, 64));
         match (command, contract) {
             (CREATE, _) => self.create(source, amount, destination, u64::MAX),
             (ISSUE, _) => self.issue(source, amount, u64::MAX),
@@ -213,5 +218,5 @@ fn is_well_formed(operation: &[u8]) -> bool {
         (FREEZE | UNFREEZE, 0) => destination_is_zero && amount_is_zero && timeout_is_zero,
         _ => false,
     };
-    fits && code_and_number_are_zero && flags <= 1
+    fits && code_and_number_are_zero && flags <= 3 && (flags & 2 == 0 || !is_zero(64, 80))
 }

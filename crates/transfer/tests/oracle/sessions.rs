@@ -28,7 +28,7 @@ impl Oracle {
         self.packet(now_s, from, &plain, Some(signer(signature, packet)))
     }
 
-    /// Handles a packet. `signer`: key of the signature, if the packet has one.
+    /// Handles a packet. `signer` is the key of its signature, if it has one.
     pub(super) fn packet(
         &mut self,
         now_s: u64,
@@ -105,8 +105,8 @@ impl Oracle {
         RequiredReply::Reply(reply)
     }
 
-    /// Returns whether no operation of the packet can ever be executed where writes must be signed: all accounts that
-    /// it debits belong to others, and its signer may not issue.
+    /// Returns whether the packet must be refused as a whole where writes must be signed, because no operation of it
+    /// can ever be executed: all accounts that it debits belong to others, and its signer may not issue.
     fn is_strangers(&self, from: Source, operations: &[u8], signer: Option<Id>) -> bool {
         let Some(signer) = signer.filter(|_| self.requires_signature && !from.address.is_loopback()) else {
             return false;
@@ -150,7 +150,7 @@ impl Oracle {
             let is_open = all[end - 1][1] & 1 != 0;
             let chain = &all[at..end];
             let before = self.clone();
-            let mut results: Vec<Result<u64, Code>> = Vec::new();
+            let mut results: Vec<Result<(u64, u64), Code>> = Vec::new();
             for (index, operation) in chain.iter().enumerate() {
                 let failed = results.iter().any(Result::is_err);
                 results.push(if failed {
@@ -160,17 +160,29 @@ impl Oracle {
                 } else if let Some(code) = self.was_refused(at + index) {
                     Err(code)
                 } else {
-                    self.one(now_s, operation, self.may_do(from, operation, signer))
+                    let may = self.may_do(from, operation, signer);
+                    Self::permit(operation, may)
+                        .and_then(|()| self.first_execution(now_s, chain, index))
+                        .and_then(|first| match first {
+                            Some(first) => Ok(first),
+                            None => self.one(now_s, operation).map(|amount| (amount, 0)),
+                        })
                 });
             }
             if let Some(failed) = results.iter().position(Result::is_err) {
                 *self = before;
                 results[..failed].fill(Err(Code::LinkedFailed));
             }
-            for result in results {
-                self.number += u64::from(result.is_ok());
+            for (operation, result) in chain.iter().zip(results) {
+                self.repeated += u64::from(matches!(result, Ok((_, 1..))));
+                self.reused += u64::from(result == Err(Code::IdReused));
                 outcomes.push(match result {
-                    Ok(amount) => (Code::Done as u16, amount, self.number),
+                    Ok((amount, 0)) => {
+                        self.number += 1;
+                        self.remember(now_s, operation, amount);
+                        (Code::Done as u16, amount, self.number)
+                    }
+                    Ok((amount, number)) => (Code::Done as u16, amount, number),
                     Err(code) => (code as u16, 0, 0),
                 });
             }
@@ -258,8 +270,9 @@ impl Oracle {
         RequiredReply::Granted { slot }
     }
 
-    /// Returns whether a source may open a session. Loopback has the limit of an address. Others leave a quarter of
-    /// all sessions free, and each of them has 1/64 of the rest, but at least one. No session here is idle for days.
+    /// Returns whether a source may open a session. For loopback, only the limit of an address counts. All others
+    /// together leave a quarter of the sessions free, and each of them may have 1/64 of the rest, but at least one. In
+    /// these tests no session is idle for days.
     fn may_open(&self, from: Source) -> bool {
         let open = self.sessions.len() as u32;
         let opener = address_of(from);
@@ -296,7 +309,7 @@ impl Oracle {
             .map(|(slot, _)| *slot)
     }
 
-    /// Returns whether `reply` is the required one. Values that are not predictable are taken from it.
+    /// Returns whether `reply` is the required reply. The oracle adopts values that are not predictable from it.
     pub fn check(
         &mut self,
         now_s: u64,

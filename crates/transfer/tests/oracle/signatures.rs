@@ -11,7 +11,7 @@ pub const SIGNED_HEAD: usize = 104;
 pub const DOMAIN: &[u8] = b"lineside/transfer/1";
 
 thread_local! {
-    /// Signers of the latest packets, because the oracle checks each packet several times.
+    /// Signers of the latest packets. They are stored because the oracle checks each packet several times.
     static KNOWN: RefCell<HashMap<Vec<u8>, Option<Id>>> = RefCell::default();
 }
 

@@ -21,7 +21,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Answers a payload on thread 0 or 1; `None`: the fast path forwards it to the host.
+/// Function that sends a payload to the fast path on thread 0 or 1. `None` means that the fast path forwards it to the
+/// host.
 pub type Ask<'a> = dyn Fn(usize, &[u8]) -> Option<Vec<u8>> + Sync + 'a;
 
 /// Address of the client.
@@ -29,13 +30,13 @@ pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
 
 /// Number of accounts: few, so that the threads collide all the time.
 const ACCOUNTS: u32 = 4;
-/// Source of numbered requests that both threads send.
+/// Source account of the requests with transaction ids that both threads send.
 const NUMBERED: u32 = 9;
 const OPENING: u32 = 1_000_000;
 /// Session whose packets both threads send; sessions 0 and 1 belong to one thread each.
 const SHARED_SLOT: u32 = 2;
 
-/// Mode `express`, with rings that fill up, and so small that accounts share buckets.
+/// Geometry for mode `express`: rings that fill up, and so few cells that accounts share buckets.
 pub fn geometry(rings: u32) -> Geometry {
     Geometry {
         account_bits: 3,
@@ -114,7 +115,7 @@ fn execute(slot: u32, sequence: u64, operations: &[Operation]) -> Vec<u8> {
     packet
 }
 
-/// Sends a packet until it is executed: a lock or the ring may be busy.
+/// Sends a packet until the fast path executes it, because a lock may be busy or the ring full.
 fn insist(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, packet: &[u8]) -> Vec<u8> {
     loop {
         let reply = ask(thread, packet).expect("the fast path executes it");
@@ -167,7 +168,7 @@ fn open_all(journal: &Journal<'_>, ask: &Ask<'_>) {
 }
 
 /// Runs random transfers on two threads, each with a session of its own, and rounds in which both send the same packet
-/// of one session and the same numbered request.
+/// of one session and the same request with a transaction id.
 pub fn conserve(store: &Store, ask: &Ask<'_>, rounds: u64) {
     let journal = Journal {
         store,
@@ -188,7 +189,7 @@ pub fn conserve(store: &Store, ask: &Ask<'_>, rounds: u64) {
                     alone(journal, ask, thread, &mut random, &mut sequence);
                     let said = together(journal, ask, thread, &mut shared, round);
                     replies[thread].lock().expect("replies").push(said);
-                    // The next round begins when both have a reply in this one.
+                    // The next round begins when both threads have their replies in this round.
                     at[thread].store(round as usize, SeqCst);
                     while at[1 - thread].load(SeqCst) < round as usize {
                         std::thread::yield_now();
@@ -233,13 +234,14 @@ fn alone(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, random: &mut Rando
         1 => {
             let account = 1 + random.below(ACCOUNTS.into()) as u32;
             let request = PaperRequest::new(TRANSFER_COMMAND_REFER, 0, account, 0, 0).to_bytes();
-            // The account may be changing all the time; then the host is asked.
+            // If the account changes during all attempts, the fast path forwards the request to the host, so there is
+            // no reply.
             if let Some(reply) = ask(thread, &request) {
                 assert_eq!(paper_code(&reply), Code::Done);
             }
         }
         2 => {
-            // Both threads create the same account: one succeeds, the other finds it.
+            // Both threads create the same account: one succeeds, and the other learns that the account exists.
             let id = 100 + random.below(40) as u32;
             let request = PaperRequest::new(TRANSFER_COMMAND_CREATE, 0, id, 0, 0).to_bytes();
             let code = paper_code(&insist(journal, ask, thread, &request));
@@ -267,8 +269,8 @@ fn alone(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, random: &mut Rando
     }
 }
 
-/// Sends the requests that both threads send, in either order: the same packet of a session, and the same numbered
-/// request. Returns both replies.
+/// Sends the requests that both threads send, in either order: the same packet of a session, and the same request with
+/// a transaction id. Returns both replies.
 fn together(
     journal: &Journal<'_>,
     ask: &Ask<'_>,
@@ -337,7 +339,10 @@ fn check(journal: &Journal<'_>, rounds: u64) {
         ];
         for (account, version) in touched.into_iter().filter(|(_, version)| *version != 0) {
             let twice = waiting.insert((account, version), record);
-            assert!(twice.is_none(), "{account} changed twice to version {version}");
+            assert!(
+                twice.is_none(),
+                "account {account} changed twice to version {version}"
+            );
         }
     }
     let held = replay(&waiting);
@@ -387,7 +392,7 @@ fn replay(waiting: &HashMap<(AccountId, u64), &Record>) -> HashMap<AccountId, (u
             *version == 0 || held.get(account).map_or(0, |(_, version)| *version) + 1 == *version
         };
         if !touched.iter().all(is_due) {
-            // The other account's turn comes first; applying its record continues with this one.
+            // The change of the other account comes first; applying its record continues with this one later.
             continue;
         }
         for (account, version) in touched.into_iter().filter(|(_, version)| *version != 0) {
@@ -413,8 +418,8 @@ fn replay(waiting: &HashMap<(AccountId, u64), &Record>) -> HashMap<AccountId, (u
     held
 }
 
-/// Two threads transfer money, while a host moves money between accounts that it has claimed meanwhile: claimed
-/// accounts do not change otherwise, and nothing is lost or duplicated.
+/// Two threads transfer money, while a host moves money between accounts that it has claimed: claimed accounts change
+/// only through the host, and no money is lost or created.
 pub fn conserve_beside_claims(store: &Store, ask: &Ask<'_>, claims: &(dyn Claims + Sync), rounds: u64) {
     let journal = Journal {
         store,
@@ -466,7 +471,7 @@ pub fn conserve_beside_claims(store: &Store, ask: &Ask<'_>, claims: &(dyn Claims
     assert!(store.cells.as_slice().iter().all(is_free));
 }
 
-/// Moves money as a host does; returns the record that the journal would have.
+/// Moves money as a host does; returns the record that the host would write into the journal.
 fn move_claimed(store: &Store, claims: &dyn Claims, from: u32, to: u32, amount: u64) -> Option<Record> {
     let accounts = [from, to].map(AccountId::from_paper);
     let cells = accounts.map(|account| store.find(&account).expect("the account exists"));
@@ -483,7 +488,7 @@ fn move_claimed(store: &Store, claims: &dyn Claims, from: u32, to: u32, amount: 
         assert_eq!(
             read(),
             [(from_balance, from_version), (to_balance, to_version)],
-            "it is claimed"
+            "the host has claimed the account"
         );
     }
     let record = (from_balance >= amount).then(|| {
@@ -523,9 +528,9 @@ fn move_claimed(store: &Store, claims: &dyn Claims, from: u32, to: u32, amount: 
     record
 }
 
-/// One thread moves money from A to B while the other asks for A, then B, then A. The earlier balance of A plus that
-/// of B is never less than the total, and that of B plus the later balance of A never more. With `claims`, a host
-/// moves the money.
+/// One thread moves money from A to B while the other thread reads the balances of A, then B, then A. The earlier
+/// balance of A plus the balance of B is never less than the total, and the balance of B plus the later balance of A is
+/// never more. With `claims`, a host moves the money.
 pub fn refer_while_moving(
     store: &Store,
     ask: &Ask<'_>,
@@ -559,7 +564,8 @@ pub fn refer_while_moving(
             let refer = |account| PaperRequest::new(TRANSFER_COMMAND_REFER, 0, account, 0, 0).to_bytes();
             let balance = |account| ask(1, &refer(account)).map(|reply| paper_amount(&reply));
             while !ended.load(SeqCst) {
-                // The host answers for an account that changes all the time; the next attempt finds it unchanged.
+                // The fast path forwards a read of an account that changes during all attempts; the next read finds it
+                // unchanged.
                 let papers = [balance(a), balance(b), balance(a)];
                 let [Some(before), Some(of_b), Some(after)] = papers else {
                     continue;

@@ -38,7 +38,7 @@ struct Flight {
 
 #[derive(Debug)]
 enum RequestKind {
-    /// Ids of the paper's format that only this client uses as sources; its last transaction id.
+    /// Client in the paper's format: the ids that only it uses as sources, and its last transaction id.
     Paper { sources: Vec<u32>, last_id: u32 },
     Native {
         close_percent: u64,
@@ -57,19 +57,20 @@ pub struct Client {
     kind: RequestKind,
     flight: Option<Flight>,
     requests: u64,
-    /// Pending transfers that it created, by their keys.
-    pendings: Vec<requests::PendingIds>,
-    /// Its last request that counts once, with the first reply.
+    /// Pending transfers and keyed operations that the client sent.
+    earlier: requests::Earlier,
+    /// Last request that counts once, with the first reply to it.
     pub last: Option<(Vec<u8>, Vec<u8>)>,
     pub answered: u64,
     /// True if it signs; the number of its key is its port.
     pub has_key: bool,
-    /// True if the current request is not signed correctly.
+    /// True if the signature of the current request is wrong on purpose.
     lies: bool,
     pub stream_percent: u64,
     pub is_large: bool,
     pub plain_percent: u64,
-    /// True if the reply may be forgotten: the power was cut, and the reply did not say that it was durable.
+    /// True if the ledger may lack the effect of the last reply: the power was cut, and the reply did not say that it
+    /// was durable.
     pub may_be_forgotten: bool,
 }
 
@@ -80,7 +81,7 @@ impl Client {
             kind,
             flight: None,
             requests: u64::from(from.port) << 32,
-            pendings: Vec::new(),
+            earlier: requests::Earlier::default(),
             last: None,
             answered: 0,
             has_key: false,
@@ -111,7 +112,7 @@ impl Client {
         Self::new(from, RequestKind::Thief)
     }
 
-    /// Returns whether it sends the current request by stream, which it must if a datagram is too small.
+    /// Returns whether the client sends its current request by stream; it must if a datagram is too small.
     pub fn takes_stream(&self, rng: &mut Random) -> bool {
         let waits = self.flight.as_ref();
         self.stream_percent > 0
@@ -137,7 +138,7 @@ impl Client {
         if rng.percent(50) {
             return None;
         }
-        // A late copy of an answered request.
+        // The client sends a late copy of a request that was answered.
         if rng.percent(5)
             && let Some((request, _)) = &self.last
             && (by_stream || request.len() <= DATAGRAM)
@@ -204,7 +205,7 @@ impl Client {
                     is_large: self.is_large && by_stream,
                 };
                 let packet =
-                    requests::execute(rng, request_id, *session, *sequence, &shape, &mut self.pendings);
+                    requests::execute(rng, request_id, *session, *sequence, &shape, &mut self.earlier);
                 if !self.has_key {
                     return Some((packet, true));
                 }
@@ -216,7 +217,7 @@ impl Client {
                     (2, Some(theirs)) => {
                         keys::with_signature(&theirs.payload[HEAD..HEAD + SIGNED_HEAD], &packet)
                     }
-                    // Signed, but possibly with the key of a client that owns nothing.
+                    // The request is signed, but possibly with the key of a client that owns nothing.
                     (3 | 4, _) => {
                         let other = 1 + rng.below(keys::KEYS.into()) as u16;
                         return Some((keys::sign(other, &packet), true));
@@ -269,13 +270,14 @@ impl Client {
             .contains(&code)
         {
             return Err(format!(
-                "a client's only request {request:02x?} was answered {reply:02x?}"
+                "the client's only open request {request:02x?} got the wrong reply {reply:02x?}"
             ));
         }
         let RequestKind::Paper { sources, .. } = &self.kind else {
             return Ok(());
         };
-        // With several sources for all ids, the last id of one source need not be the last of all.
+        // A client with several sources uses its ids for all of them, so its last id need not be the last id of each
+        // source.
         let forgets = [
             Code::UnknownAccount as u32,
             Code::StoreFull as u32,
@@ -299,9 +301,11 @@ impl Client {
         };
         if let Some(open) = session {
             if request[3] == CLOSE {
-                // Refused: the session was closed before, and that reply was lost.
+                // The closing was refused: the session had been closed before, and that reply was lost.
                 if status != Status::Ok as u16 && status != Status::NoSession as u16 {
-                    return Err(format!("closing {open:?} was answered {reply:02x?}"));
+                    return Err(format!(
+                        "closing session {open:?} got the wrong reply {reply:02x?}"
+                    ));
                 }
                 (*session, *sequence, *challenge, self.last) = (None, 0, [0; 16], None);
                 return Ok(());
@@ -322,7 +326,7 @@ impl Client {
             }
             if status != Status::Ok as u16 {
                 return Err(format!(
-                    "of {open:?}, {sequence}: {request:02x?} was answered {reply:02x?}"
+                    "session {open:?}, sequence {sequence}: {request:02x?} got the wrong reply {reply:02x?}"
                 ));
             }
             if is_packet {
@@ -344,7 +348,7 @@ impl Client {
             }
             // The challenge has expired, or belongs to the host before its restart; or there are too many sessions.
             Some(Status::Unauthorised | Status::Busy) => *challenge = [0; 16],
-            _ => return Err(format!("opening was answered {reply:02x?}")),
+            _ => return Err(format!("opening a session got the wrong reply {reply:02x?}")),
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Log of events for the reader of a failure, and counts of events.
+//! Log of events that is printed when a run fails, and counts of events.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ pub fn hex(bytes: &[u8]) -> String {
     format!("{begin} ({} bytes)", bytes.len())
 }
 
-/// The last events.
+/// Last events of a run, for a failure's message.
 #[derive(Debug, Default)]
 pub struct Events {
     last: VecDeque<String>,
@@ -69,8 +69,8 @@ const AT_THE_LINE: [&str; 7] = [
     "behind",
 ];
 
-/// Events of `durable` that are rare in `express`: there a full disk first keeps the host behind the fast path, which
-/// counts as `behind`.
+/// Events of `durable` that are rare in `express`: there, a full disk first keeps the host behind the fast path, which
+/// counts as the event `behind`.
 const WITHOUT_LINE: [&str; 1] = ["full"];
 
 tally! {
@@ -78,13 +78,16 @@ tally! {
     operations,
     answered,
     restarts,
-    /// Restarts after which an unanswered batch existed, and restarts after which it did not.
+    /// Restarts after which an unanswered batch was found on the disk, and restarts after which it was not.
     kept,
     lost,
     snapshots,
     full,
     fastpath_checks,
     blocks,
+    /// Operations whose idempotency key was known: of the same operation, and of another one.
+    repeated,
+    reused,
     /// Packets with a valid signature, and requests that were refused for lack of one.
     signed,
     unsigned,
@@ -95,10 +98,10 @@ tally! {
     busy,
     rests,
     claims,
-    /// Hosts that found a fast path that had continued alone.
+    /// Hosts that took over a fast path that had continued alone.
     adopted,
     /// Replies of the fast path whose effects were lost.
     forgotten,
-    /// Batches before which the rings could not be emptied.
+    /// Batches that the host could not execute because the rings could not be emptied.
     behind,
 }

@@ -14,7 +14,7 @@ use lineside_wire::{TRANSFER_OP_EXECUTE as EXECUTE, TRANSFER_OP_OPEN as OPEN};
 use std::cmp::Ordering;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Request that the fast path has executed, while it may still be lost.
+/// Request that the fast path has executed and that may still be lost.
 #[derive(Clone, Debug)]
 pub struct Logged {
     datagram: Datagram,
@@ -63,8 +63,8 @@ impl Logged {
         })
     }
 
-    /// Returns the codes of its operations. A refusal changes no account, so the change that caused it may reach the
-    /// journal later, or never.
+    /// Returns the codes of the operations of the request. A refusal changes no account, so the change that caused it
+    /// may reach the journal later, or never.
     fn codes(&self) -> Vec<u16> {
         let RequiredReply::Reply(reply) = &self.said else {
             return Vec::new();
@@ -79,10 +79,12 @@ impl Logged {
         }
     }
 
-    /// Returns how many of its operations are in a ledger, and how many it has.
+    /// Returns how many operations of the request are in a ledger, and how many it has.
     fn in_ledger(&self, ledger: &Ledger) -> Result<(usize, usize), String> {
         if let Some((slot, sequence, count)) = self.packet {
-            let session = ledger.session(slot).ok_or("its session is gone")?;
+            let session = ledger
+                .session(slot)
+                .ok_or("the session of the packet is not in the ledger")?;
             let there = match session.sequence.cmp(&sequence) {
                 Ordering::Greater => count,
                 Ordering::Less => 0,
@@ -97,7 +99,7 @@ impl Logged {
         match self.touched.iter().filter(has).count() {
             0 => Ok((0, 1)),
             all if all == self.touched.len() => Ok((1, 1)),
-            _ => Err(format!("half of {self:?} is there")),
+            _ => Err(format!("the ledger has only one account's change of {self:?}")),
         }
     }
 }
@@ -116,8 +118,8 @@ fn beginning(payload: &[u8], count: usize) -> Vec<u8> {
     packet
 }
 
-/// Executes in the oracle the requests of `log` that are in `ledger`, and compares the replies; returns the other
-/// requests. A packet may have lost its end only if the power was cut.
+/// Executes in the oracle the requests of `log` that are in `ledger`, and compares the replies; returns the requests
+/// that are not in the ledger. Only a power cut may have removed the end of a packet.
 fn follow(
     oracle: &mut Oracle,
     log: &[Logged],
@@ -139,11 +141,15 @@ fn follow(
                 oracle.ask(done.now_s, *client, &beginning(payload, there));
                 done.said.clone()
             }
-            (there, all) => return Err(format!("{there} of {all} operations of {payload:02x?} are there")),
+            (there, all) => {
+                return Err(format!(
+                    "the ledger has {there} of {all} operations of {payload:02x?}"
+                ));
+            }
         };
         if said != done.said {
             return Err(format!(
-                "{payload:02x?} was answered {:02x?}, and now {said:02x?}",
+                "{payload:02x?} was answered {:02x?}, but now the reply is {said:02x?}",
                 done.said
             ));
         }
@@ -189,7 +195,7 @@ impl World<'_> {
                 }
                 return Ok(());
             }
-            other => return Err(format!("the fast path: {other:?} of {payload:02x?}")),
+            other => return Err(format!("the fast path returned {other:?} for {payload:02x?}")),
         };
         let said = self.note_answer(datagram, Some(&reply));
         self.tally.line += 1;
@@ -202,7 +208,9 @@ impl World<'_> {
         if is_no_room(payload, &reply) && expected != RequiredReply::Nothing {
             let needed = if is_paper { 1 } else { operations(payload) as u64 };
             if room >= needed {
-                return Err(format!("the fast path is busy with room for {room}: {said}"));
+                return Err(format!(
+                    "the fast path is busy although the ring has room for {room} records: {said}"
+                ));
             }
             self.tally.busy += 1;
         } else if !after.check(self.now_s, from, payload, &expected, &reply) {
@@ -240,11 +248,14 @@ impl World<'_> {
         if had_failed { Ok(()) } else { self.taken() }
     }
 
-    /// Checks that the applied records are on the disk: all of them, if there is room.
+    /// Checks that the host wrote the applied records to the disk: all of them, if the disk has space.
     fn taken(&mut self) -> CheckResult {
-        let server = self.server.as_ref().expect("it has just taken it");
+        let server = self
+            .server
+            .as_ref()
+            .expect("the server has just applied the records");
         if server.host.failed().is_some() {
-            // The restart shows how far it came.
+            // After a failure, the next restart shows which records were written.
             self.note("the host has failed".into());
             return Ok(());
         }
@@ -266,11 +277,11 @@ impl World<'_> {
         self.durable.fault().map_or(Ok(()), Err)
     }
 
-    /// Checks a batch before which the rings could not be emptied for lack of room: it executed nothing except opening
-    /// sessions.
+    /// Checks a batch before which the rings could not be emptied because the disk was full: the batch executed
+    /// nothing, except that it may have opened sessions.
     pub(super) fn behind(&mut self, datagrams: &[Datagram], said: &[Answer]) -> CheckResult {
         self.tally.behind += 1;
-        let server = self.server.as_ref().expect("it has just answered");
+        let server = self.server.as_ref().expect("the server has just answered");
         let has_failed = server.host.failed().is_some();
         if !has_failed && !self.is_limited {
             return Err("the fast path's rings are not emptied, though there is room".into());
@@ -313,15 +324,15 @@ impl World<'_> {
         self.taken()
     }
 
-    /// Records that the fast path was lost, with the power or its process. Its replies may be forgotten.
+    /// Records that the fast path was lost, by a power cut or with its process. Effects of its replies may be lost.
     pub(super) fn fastpath_is_gone(&mut self) {
         for client in &mut self.clients {
             client.may_be_forgotten |= self.setting.is_express;
         }
     }
 
-    /// Checks that the state after a restart is possible: `oracle`, plus those requests of the fast path that were
-    /// journaled before. If the fast path survived, nothing is lost. Returns the number of lost requests.
+    /// Checks that the state after a restart is possible: `oracle`, plus the requests of the fast path that reached the
+    /// journal. If the fast path survived, nothing may be lost. Returns the number of lost requests.
     pub(super) fn came_back(
         &self,
         mut oracle: Oracle,
@@ -331,7 +342,7 @@ impl World<'_> {
         let ledger = server.host.ledger();
         let rest = follow(&mut oracle, &self.log, ledger, !has_all)?;
         if has_all && !rest.is_empty() {
-            return Err(format!("the fast path was there, and {rest:02x?} is lost"));
+            return Err(format!("the fast path survived, but {rest:02x?} is lost"));
         }
         oracle.restarted();
         match oracle.differs(ledger) {

@@ -3,12 +3,12 @@
 use lineside_fastpath::Source;
 use lineside_testkit::Random;
 
-/// Datagram in transit. Requests are `from` a client, replies are for it.
+/// Datagram in transit. A request is `from` a client; a reply goes to a client.
 #[derive(Clone, Debug)]
 pub struct Datagram {
     pub client: Source,
     pub payload: Vec<u8>,
-    /// True if it came, and is answered, over a stream.
+    /// True if the request came over a stream; its reply then goes over the stream, too.
     pub by_stream: bool,
 }
 
@@ -37,14 +37,14 @@ impl Network {
         }
         let copies = if rng.percent(self.double_percent) { 2 } else { 1 };
         for _ in 0..copies {
-            // One in twenty is very late: its sender has long continued.
+            // One datagram in twenty arrives so late that its sender has long continued.
             let late = if rng.percent(5) { 10 * self.delay_max } else { 0 };
             let at = now + 1 + rng.below(self.delay_max) + late;
             self.on_the_way.push((at, datagram.clone()));
         }
     }
 
-    /// Returns received datagrams in any order, at most `most`.
+    /// Returns received datagrams in random order, `most` of them at the most.
     pub fn receive(&mut self, rng: &mut Random, now: u64, most: usize) -> Vec<Datagram> {
         let mut arrived = Vec::new();
         while arrived.len() < most {

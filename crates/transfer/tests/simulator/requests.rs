@@ -5,8 +5,8 @@ use lineside_testkit::Random;
 use lineside_wire::{
     NATIVE_MAGIC, NATIVE_VERSION, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_FREEZE as FREEZE,
     TRANSFER_COMMAND_ISSUE as ISSUE, TRANSFER_COMMAND_REFER as REFER, TRANSFER_COMMAND_TRANSFER as TRANSFER,
-    TRANSFER_COMMAND_UNFREEZE as UNFREEZE, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN,
-    TRANSFER_OP_REFER, TRANSFER_OP_SIGNED,
+    TRANSFER_COMMAND_UNFREEZE as UNFREEZE, TRANSFER_FLAG_KEYED, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE,
+    TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_OP_SIGNED,
 };
 
 /// Number of account ids in the paper's format; more than the ledger accepts.
@@ -25,7 +25,7 @@ pub struct Session {
 /// Kind of a client's packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shape<'a> {
-    /// Keys that accounts are created for; empty: any.
+    /// Keys that may own new accounts; empty if any value may be the owner.
     pub owners: &'a [Id],
     /// Percentage of packets for the fast path: few operations, neither linked nor pending.
     pub plain_percent: u64,
@@ -36,7 +36,16 @@ pub struct Shape<'a> {
 /// Source, destination and uuid of a pending transfer.
 pub type PendingIds = (Id, Id, Id);
 
-/// Returns every account that a client may ask for.
+/// Requests that a client sent before and may send again.
+#[derive(Debug, Default)]
+pub struct Earlier {
+    /// Pending transfers that the client created.
+    pendings: Vec<PendingIds>,
+    /// Operations with an idempotency key.
+    keyed: Vec<[u8; OPERATION]>,
+}
+
+/// Returns every account that a client may query.
 pub fn accounts() -> Vec<Id> {
     let native = (1..=NATIVE_ACCOUNTS).map(|number| {
         let mut id = [number; 16];
@@ -116,7 +125,7 @@ pub fn execute(
     session: Session,
     sequence: u64,
     shape: &Shape<'_>,
-    pendings: &mut Vec<PendingIds>,
+    earlier: &mut Earlier,
 ) -> Vec<u8> {
     let is_plain = rng.percent(shape.plain_percent);
     let count = if shape.is_large && rng.percent(8) {
@@ -133,10 +142,15 @@ pub fn execute(
     body.extend((count as u16).to_be_bytes());
     body.extend([0; 2]);
     let linked_percent = *rng.pick(&[0, 0, 50]);
+    // In most packets all operations have a key, or none has.
+    let keyed_percent = *rng.pick(&[0, 0, 0, 10, 100, 100]);
     for index in 0..count {
         let may_link = index + 1 < count || rng.percent(5);
         let is_linked = may_link && !is_plain && rng.percent(linked_percent);
-        let mut operation = operation(rng, is_linked, pendings);
+        let mut operation = operation(rng, is_linked, &mut earlier.pendings);
+        if !is_plain && rng.percent(keyed_percent) {
+            operation = keyed(rng, operation, &mut earlier.keyed);
+        }
         if is_plain {
             operation[4..8].fill(0);
             operation[84..88].fill(0);
@@ -148,6 +162,32 @@ pub fn execute(
     }
     assert_eq!(body.len(), EXECUTE_HEAD + count as usize * OPERATION);
     [header(TRANSFER_OP_EXECUTE, request_id, body.len()), body].concat()
+}
+
+/// Gives an operation an idempotency key, or replaces it by a repetition of an earlier one.
+fn keyed(
+    rng: &mut Random,
+    mut operation: [u8; OPERATION],
+    keyed: &mut Vec<[u8; OPERATION]>,
+) -> [u8; OPERATION] {
+    if !keyed.is_empty() && rng.percent(50) {
+        let is_linked = operation[1];
+        operation = *rng.pick(keyed);
+        operation[1] = is_linked | TRANSFER_FLAG_KEYED;
+        // A repetition may have another time and nonce.
+        operation[56..64].copy_from_slice(&rng.next().to_be_bytes());
+        operation[80..84].copy_from_slice(&(rng.next() as u32).to_be_bytes());
+        if rng.percent(10) {
+            // The key with another amount.
+            operation[47] ^= 1;
+        }
+        return operation;
+    }
+    operation[1] |= TRANSFER_FLAG_KEYED;
+    keyed.push(operation);
+    let first = keyed.len().saturating_sub(8);
+    keyed.drain(..first);
+    operation
 }
 
 fn operation(rng: &mut Random, is_linked: bool, pendings: &mut Vec<PendingIds>) -> [u8; OPERATION] {
@@ -210,14 +250,14 @@ pub fn stolen(rng: &mut Random, seen: &[u8]) -> Vec<u8> {
         return packet;
     }
     let is_paper = packet.len() <= 22;
-    // Offset of token and sequence number.
+    // Offset of token and sequence number in the packet.
     let head = match packet.get(3) {
         Some(&TRANSFER_OP_SIGNED) if !is_paper => HEAD + SIGNED_HEAD,
         _ => HEAD,
     };
     let at = match rng.below(8) {
         0 => return packet,
-        // Another amount, destination or id, never higher than those used before.
+        // The copy has another amount, destination or id, but never a higher id than those used before.
         1 if is_paper => 19,
         2 if is_paper => 15,
         3 if is_paper && packet[4..8] > [0, 0, 0, 1][..] => {
@@ -229,7 +269,7 @@ pub fn stolen(rng: &mut Random, seen: &[u8]) -> Vec<u8> {
             packet.extend([1]);
             return packet;
         }
-        // Token, slot, sequence, body.
+        // The copy has another token, slot, sequence number or body.
         1 => head + 7,
         2 => head + 19,
         3 if packet.len() > head + EXECUTE_HEAD => {
@@ -238,7 +278,7 @@ pub fn stolen(rng: &mut Random, seen: &[u8]) -> Vec<u8> {
             return packet;
         }
         4 => packet.len().saturating_sub(40),
-        // Not a request at all.
+        // The copy is not a request at all.
         5 => {
             packet[if is_paper { 0 } else { 3 }] |= 0x80;
             return packet;

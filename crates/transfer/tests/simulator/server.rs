@@ -18,6 +18,8 @@ const LIMITS: Limits = Limits {
     accounts: 16,
     sessions: 64,
     pendings: 1 << 20,
+    keys: 24,
+    key_window_s: 40,
 };
 const SESSIONS_PER_SOURCE: usize = 48;
 /// Number of the fast path's CPUs in `express`.
@@ -62,17 +64,18 @@ impl RunSettings {
 
     pub fn oracle(&self) -> Oracle {
         let mut oracle = Oracle::new(LIMITS.accounts as usize, LIMITS.sessions, SESSIONS_PER_SOURCE);
+        (oracle.keys_max, oracle.key_window_s) = (LIMITS.keys as usize, LIMITS.key_window_s);
         oracle.is_express = self.is_express;
         oracle.requires_signature = self.requires_signature;
         oracle
     }
 }
 
-/// The fast path, which may survive a killed process.
+/// Fast path of a run; it may survive a killed host process.
 pub struct SimulatedFastPath {
     pub store: Arc<Store>,
     pub fastpath: TransferFastPath,
-    /// The fast path on each CPU.
+    /// One instance of the fast path for each CPU.
     pub cpus: Vec<TransferFastPath>,
 }
 
@@ -105,13 +108,13 @@ impl SimulatedFastPath {
     }
 }
 
-/// Host, with the fast path over its store.
+/// Host, together with the fast path over its store.
 pub struct Server {
     pub host: Host<SimDisk>,
     pub line: SimulatedFastPath,
 }
 
-/// Starts a host. `left`: the fast path that the previous host left.
+/// Starts a host. `left` is the fast path that the previous host left, if it survived.
 pub fn start(
     disk: &SimDisk,
     rng: &mut Random,

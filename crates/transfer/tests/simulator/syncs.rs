@@ -1,5 +1,5 @@
-//! Leaves out each fdatasync once and cuts the power afterwards: either the loss is found, or the sync was
-//! unnecessary.
+//! Test that leaves out each fdatasync once and cuts the power afterwards: either the oracle finds the loss, or the
+//! sync was unnecessary.
 
 use super::requests::{self, Session, Shape};
 use super::server::{RunSettings, Server, start};
@@ -29,23 +29,23 @@ const CUTS: u64 = 6;
 /// Seeds of the disks that the script runs on, because the disk decides what a failed sync leaves.
 const DISKS: std::ops::Range<u64> = 1..5;
 
-/// Script, with the state that must exist after each of its steps.
+/// Script of a run, with the state that must exist after each step.
 struct Script {
     disk: SimDisk,
     rng: Random,
     server: Option<Server>,
     /// State that the replies depend on.
     durable: Oracle,
-    /// Another possible state: with a batch that was not answered.
+    /// Another possible state: it also contains a batch that was not answered.
     maybe: Option<Oracle>,
     session: Session,
     sequence: u64,
-    /// Step of each sync, in order.
+    /// Name of the step and kind of each sync, in order.
     labels: Vec<(&'static str, Op)>,
-    /// Sync to leave out: its kind, and its number among those of the kind, from 1.
+    /// Sync to leave out: its kind, and its number among the syncs of this kind, counted from 1.
     skip: Option<(Op, usize)>,
     is_found: bool,
-    /// Number of unanswered batches that existed all the same after the process was killed.
+    /// Number of unanswered batches that were on the disk nevertheless after the process was killed.
     kept: u32,
 }
 
@@ -88,7 +88,7 @@ impl Script {
         ] {
             self.labels.extend((0..count).map(|_| (label, op)));
         }
-        // Nothing can be missing before the sync is left out.
+        // Before the test leaves out the sync, no state may be missing.
         let is_left_out = self.skip.is_some_and(|(op, n)| {
             let so_far = self.labels.iter().filter(|(_, own)| *own == op);
             so_far.count() >= n
@@ -123,7 +123,7 @@ impl Script {
             if maybe.differs(server.host.ledger()).is_none() {
                 self.durable = maybe;
                 self.kept += 1;
-                // The client's retry gets the stored reply, and nothing is written for it.
+                // The client's retry gets the stored reply, and the server writes nothing for it.
                 self.sequence += 1;
             }
         }
@@ -131,7 +131,8 @@ impl Script {
         self.server = Some(server);
     }
 
-    /// Sends a request and takes over its effect if there is a reply; `None`: there was none.
+    /// Sends a request and applies its effect to the expected state if there is a reply; returns `None` if there is no
+    /// reply.
     fn ask(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let asked = [BatchRequest { from: FROM, payload }];
         let said = self.server.as_mut()?.host.group(NOW_S, &asked);
@@ -170,14 +171,15 @@ impl Script {
             self.session,
             sequence,
             &Shape::default(),
-            &mut Vec::new(),
+            &mut requests::Earlier::default(),
         );
         let is_answered = self.ask(&packet).is_some();
         self.sequence += u64::from(is_answered);
         is_answered
     }
 
-    /// Lets the next `op` fail, works until it has, and kills the process: its written data can still be read.
+    /// Makes the next `op` fail, sends requests until it has failed, and kills the process: its written data can still
+    /// be read.
     fn fail(&mut self, op: Op) {
         self.disk.fail_nth(op, 1);
         while !self.is_found && self.maybe.is_none() {
@@ -228,8 +230,9 @@ const UNANSWERED: &str = "a group without an answer";
 const AFTER_SYNC: &str = "opening after a failed fdatasync";
 const AFTER_NAMES: &str = "opening after a failed sync of names";
 
-/// No reply depends on these syncs. If a snapshot is lost, the journal still has everything. An opening makes durable
-/// what may not be, but here everything is: all of it where nothing failed, names where data failed, and vice versa.
+/// Syncs on which no reply depends. If a snapshot is lost, the journal still has everything. Opening a ledger syncs
+/// data that may not be durable, but in these steps the data is durable: all of it where nothing failed, the names
+/// where data failed, and the data where names failed.
 const NEEDLESS: [(&str, Op); 5] = [
     ("a snapshot", Op::SyncData),
     ("a snapshot", Op::SyncDir),
@@ -237,11 +240,11 @@ const NEEDLESS: [(&str, Op); 5] = [
     (UNANSWERED, Op::SyncDir),
     (AFTER_SYNC, Op::SyncDir),
 ];
-/// Replies depend on some of these syncs. For the first three, that is the sync of the journal's mark, without which
-/// the journal does not open; everything else that the first opening wrote is synced again with the first reply. For
-/// the others, replies depend on them if the unanswered batch exists after all, which the disk decides. The first of
-/// those is the sync of a segment that the batch filled, before the name of the next segment failed: an opening that
-/// finds the next segment takes the full one for durable.
+/// Syncs on which some replies depend. The first three are syncs of the journal's mark, without which the journal does
+/// not open; everything else that the first opening wrote is synced again with the first reply. For the others, a reply
+/// depends on the sync if the unanswered batch exists after all, which the disk decides. The first of these others is
+/// the sync of a segment that the batch filled, before the name of the next segment failed: an opening that finds the
+/// next segment assumes that the full one is durable.
 const SOMETIMES: [(&str, Op); 6] = [
     ("first opening", Op::SyncData),
     ("opening again", Op::SyncData),
@@ -253,7 +256,7 @@ const SOMETIMES: [(&str, Op); 6] = [
 
 #[test]
 fn every_omitted_fdatasync_is_detected() {
-    // The number of syncs of each kind, and how many of them were missed.
+    // Number of syncs of each kind, and number of those whose omission was not found.
     let mut all: HashMap<(&str, Op), (u32, u32)> = HashMap::new();
     let mut kept = 0;
     for disk in DISKS {
@@ -269,9 +272,15 @@ fn every_omitted_fdatasync_is_detected() {
             }
         }
     }
-    assert!(kept >= 2, "only {kept} unanswered groups were there after all");
+    assert!(
+        kept >= 2,
+        "only {kept} unanswered batches were on the disk nevertheless"
+    );
     for label in NEEDLESS.iter().chain(&SOMETIMES) {
-        assert!(all.contains_key(label), "{label:?} no longer happens");
+        assert!(
+            all.contains_key(label),
+            "the step {label:?} no longer has this sync"
+        );
     }
     let is_wrong = |(label, (count, missed)): &(&(&str, Op), &(u32, u32))| match label {
         _ if NEEDLESS.contains(label) => *missed != 0,
@@ -279,5 +288,8 @@ fn every_omitted_fdatasync_is_detected() {
         _ => missed != count,
     };
     let wrong: Vec<_> = all.iter().filter(is_wrong).collect();
-    assert!(wrong.is_empty(), "of each kind, and missed: {wrong:?} of {all:?}");
+    assert!(
+        wrong.is_empty(),
+        "(syncs, omissions not found) per step: {wrong:?}; of all: {all:?}"
+    );
 }

@@ -30,18 +30,18 @@ pub struct World<'a> {
     pub(super) setting: RunSettings,
     /// State on the disk; in `durable`, every sent reply depends only on it.
     pub(super) durable: Oracle,
-    /// State according to the fast path: in `express` the one on the disk, plus everything executed since.
+    /// State of the fast path: in `express` it is the state on the disk, plus everything that was executed since.
     pub(super) tip: Oracle,
-    /// Requests that lead from the one to the other.
+    /// Requests that lead from the state `durable` to the state `tip`.
     pub(super) log: Vec<Logged>,
-    /// The fast path, after its host was killed.
+    /// Fast path that continues after its host was killed, if there is one.
     pub(super) left: Option<SimulatedFastPath>,
     /// Requests that the fast path forwarded to the host.
     pub(super) forwarded: VecDeque<Datagram>,
     /// Requests and replies over streams.
     streams: VecDeque<Datagram>,
     stream_replies: Vec<Datagram>,
-    /// Possible states after an unanswered batch, one for each step of it; empty: there was none.
+    /// Possible states after an unanswered batch, one for each step of the batch; empty if no batch is unanswered.
     pub(super) maybe: Vec<Oracle>,
     pub(super) clients: Vec<Client>,
     pub(super) requests: Network,
@@ -51,9 +51,9 @@ pub struct World<'a> {
     pub(super) now_s: u64,
     /// True if the capacity of the disk is limited.
     pub(super) is_limited: bool,
-    /// Rate of faults: out of 1000 steps.
+    /// Number of faults per 1000 steps.
     trouble: u64,
-    /// Rates at which the host handles requests, and empties the rings in addition: out of 100 steps.
+    /// Percentages of the steps in which the host handles requests, and in which it empties the rings in addition.
     serve_percent: u64,
     drain_percent: u64,
     pub tally: Tally,
@@ -101,14 +101,14 @@ impl<'a> World<'a> {
         };
         let setting = RunSettings {
             seal,
-            // 1 leaves no room for some accounts.
+            // With 1, some accounts find no cell.
             account_bits: if is_express { 8 } else { *rng.pick(&[12, 12, 1]) },
             is_express,
             requires_signature,
             is_large,
         };
         let trouble = *rng.pick(&[0, 20, 60, 120]);
-        // A host with little time finds full rings, with packets of one session in several.
+        // A host that gets little time finds full rings, with packets of one session in several rings.
         let serve_percent = if is_express { *rng.pick(&[40, 15, 4]) } else { 40 };
         let drain_percent = *rng.pick(&[20, 3]);
         Self {
@@ -288,7 +288,7 @@ impl<'a> World<'a> {
         let mut is_certain = 0;
         let expired_all = had_failed || self.expire(&mut oracle, &mut steps);
         let expiries = steps.len() - 1;
-        // Possible states of the ledger: one, as long as there are replies.
+        // Possible states of the ledger: a single one as long as the host sends replies.
         let mut tips = vec![oracle];
         for (datagram, said) in datagrams.iter().zip(&said) {
             let (from, payload) = (datagram.client, &datagram.payload);
@@ -302,7 +302,7 @@ impl<'a> World<'a> {
                 }
                 Some(reply) if is_no_room(payload, reply) && expected != RequiredReply::Nothing => {
                     if !(has_failed || self.is_limited) {
-                        return Err(format!("no room, though there is: {line}"));
+                        return Err(format!("the reply is `no_room`, but the disk has space: {line}"));
                     }
                     self.tally.full += u64::from(!has_failed);
                     continue;
@@ -318,7 +318,7 @@ impl<'a> World<'a> {
                     }
                     if !expired_all && after.number != number {
                         return Err(format!(
-                            "executed although an expired transfer was still pending: {line}"
+                            "a request was executed although an expired transfer was still pending: {line}"
                         ));
                     }
                     is_certain = steps.len();
@@ -327,7 +327,8 @@ impl<'a> World<'a> {
                 None if has_failed => {}
                 None => return Err(format!("no answer: {line}")),
             }
-            // A full disk may have had no room for it, and that refusal was never sent: both states are possible then.
+            // The full disk may have had no space for this request, and the refusal was never sent: then both states
+            // are possible.
             let has_room = !self.is_limited || !has_failed || said.reply.is_some();
             let others = tips.iter().filter(|_| !has_room).cloned().collect::<Vec<_>>();
             if said.reply.is_some() {
@@ -395,10 +396,10 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Expires pending transfers at the start of a batch. Returns `false` if that has to wait, because the disk is
-    /// full.
+    /// Expires pending transfers at the start of a batch. Returns `false` if the host cannot expire them yet, because
+    /// the disk is full.
     fn expire(&mut self, oracle: &mut Oracle, steps: &mut Vec<Oracle>) -> bool {
-        let server = self.server.as_ref().expect("it has just answered");
+        let server = self.server.as_ref().expect("the server has just answered");
         let waits = |name: &(crate::oracle::Id, crate::oracle::Id), expires_s| {
             let theirs = server.host.ledger().pending(&(AccountId(name.0), name.1));
             theirs.is_some_and(|pending| pending.expires_s == expires_s)
@@ -415,7 +416,7 @@ impl<'a> World<'a> {
     }
 
     fn check_ledger(&mut self) -> CheckResult {
-        let server = self.server.as_ref().expect("it is checked while it runs");
+        let server = self.server.as_ref().expect("the check needs a running server");
         if let Some(difference) = self.durable.differs(server.host.ledger()) {
             return Err(format!("the ledger is wrong: {difference}"));
         }
@@ -431,12 +432,12 @@ impl<'a> World<'a> {
 
     /// Returns the first difference between the fast path and `oracle`, if there is one.
     fn fastpath_differs(&self, oracle: &Oracle) -> Option<String> {
-        let server = self.server.as_ref().expect("it is checked while it runs");
+        let server = self.server.as_ref().expect("the check needs a running server");
         let from = self.clients[0].from;
         let may_be_homeless = server.host.counts().homeless > 0;
         let mut oracle = oracle.clone();
         let is_express = self.setting.is_express;
-        // The fast path may be paused; nothing else uses it here.
+        // The lease may have ended while the fast path is paused, so the check sets it for its own requests.
         let lease = &server.line.store.control().lease_until_ns;
         let until = lease.swap(u64::MAX, Relaxed);
         let wrong = requests::accounts().into_iter().find_map(|account| {
@@ -454,7 +455,7 @@ impl<'a> World<'a> {
             };
             let (account, said) = (AccountId(account), reply.as_bytes());
             let what = format!(
-                "the fast path of {account}: {verdict:?} {said:02x?}, and durable is {expected:02x?}"
+                "account {account}: the fast path has {verdict:?} {said:02x?}, but durable is {expected:02x?}"
             );
             (!is_right).then_some(what)
         });
@@ -498,7 +499,7 @@ impl<'a> World<'a> {
                 self.disk.set_capacity_bytes(Some(self.disk.used_bytes() + more));
             }
             7 => {
-                // In the middle of the next snapshot.
+                // The power is cut in the middle of the next snapshot.
                 let n = 1 + self.rng.below(8);
                 self.disk.cut_at(n);
                 let taken = server.host.snapshot().is_ok();
@@ -518,7 +519,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// The machine fails, or only the process; then the fast path may survive.
+    /// Simulates a failure of the machine, or only of the process; then the fast path may survive.
     fn crash(&mut self) {
         let server = self.server.take();
         let counts = server
@@ -572,7 +573,7 @@ impl<'a> World<'a> {
                 self.disk.set_capacity_bytes(None);
                 return Ok(());
             }
-            Err(error) => return Err(format!("it does not open: {error}")),
+            Err(error) => return Err(format!("the ledger does not open: {error}")),
         };
         self.note("open".into());
         self.tally.restarts += 1;
@@ -584,7 +585,7 @@ impl<'a> World<'a> {
         let all: Vec<Oracle> = std::iter::once(self.durable.clone())
             .chain(self.maybe.drain(..))
             .collect();
-        // The latest state first: a step that changes nothing equals the previous one.
+        // The latest state comes first: a step that changes nothing has the same state as the previous step.
         for (index, oracle) in all.into_iter().enumerate().rev() {
             match self.came_back(oracle, &server, has_all) {
                 Ok((oracle, forgotten)) => {
@@ -597,7 +598,7 @@ impl<'a> World<'a> {
         }
         let Some((index, oracle)) = found else {
             return Err(format!(
-                "what came back is nothing that could be there:\n{}",
+                "the state after the restart does not equal any possible state:\n{}",
                 wrong.join("\n")
             ));
         };
@@ -632,7 +633,7 @@ impl<'a> World<'a> {
                 continue;
             };
             if !is_one || proof.fault().is_some() || !proof.block.is_signed_by(key().verifying_key()) {
-                return wrong(number, "does not hold");
+                return wrong(number, "is not valid");
             }
         }
         Ok(())
@@ -659,7 +660,7 @@ impl<'a> World<'a> {
             last.extend(answered);
         }
         for datagram in last {
-            // The oracle knows whether it is the newest, and which reply it got.
+            // The oracle knows whether the request is the newest of its client, and which reply it got.
             if self.setting.is_express && self.rng.percent(50) {
                 self.ask_fastpath(&datagram)?;
             }
@@ -670,6 +671,8 @@ impl<'a> World<'a> {
             self.tally.answered += client.answered;
         }
         self.tally.operations = self.durable.number;
+        self.tally.repeated = self.durable.repeated;
+        self.tally.reused = self.durable.reused;
         self.server = None;
         self.disk.kill();
         let found =

@@ -6,13 +6,14 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Name of the marker's file.
+/// Name of the marker file.
 pub const MARKER: &str = "lineside.dir";
-/// Name of a marker file that is being written.
+/// Name of a marker file while it is being written.
 const UNFINISHED: &str = "lineside.dir.new";
-/// Lock file of a service, which it creates after the marker.
+/// Name of the lock file, which a service creates after the marker.
 const LOCK: &str = "lock";
-/// Names that an empty directory may contain: files of an interrupted claim, and what file systems create.
+/// Names that a directory may contain and still count as empty: files of an interrupted claim, and files that file
+/// systems create.
 const EMPTY: &[&str] = &[LOCK, "lost+found", UNFINISHED];
 
 /// Kind of a data directory, as stated in its marker.
@@ -20,7 +21,7 @@ const EMPTY: &[&str] = &[LOCK, "lost+found", UNFINISHED];
 pub struct Kind {
     service: &'static str,
     format: u32,
-    /// Names of files that may be in a directory that has no marker yet.
+    /// Names of files that may already be in a directory that has no marker yet.
     beside: &'static [&'static str],
 }
 
@@ -34,8 +35,8 @@ impl Kind {
         }
     }
 
-    /// Allows files of these names in a directory that has neither a marker nor a lock file yet, such as a key that the
-    /// operator provides.
+    /// Allows files with these names in a directory that has neither a marker nor a lock file yet. An example is a key
+    /// that the operator provides.
     #[must_use]
     pub const fn beside(mut self, names: &'static [&'static str]) -> Self {
         self.beside = names;
@@ -46,7 +47,7 @@ impl Kind {
         format!("service {}\nformat {}\n", self.service, self.format)
     }
 
-    /// Returns the text as `printf` takes it.
+    /// Returns the text of the marker in the form that `printf` needs.
     fn shell_text(&self) -> String {
         self.text().replace('\n', "\\n")
     }
@@ -65,7 +66,7 @@ pub(super) fn check_marked(path: &Path, kind: &Kind) -> Result<bool, DataDirErro
     let file = path.join(MARKER);
     let text = match fs::read(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        read => read.map_err(DataDirError::io("reading", &file))?,
+        read => read.map_err(DataDirError::io("read", &file))?,
     };
     if text == kind.text().as_bytes() {
         return Ok(true);
@@ -87,7 +88,7 @@ pub(super) fn check_marked(path: &Path, kind: &Kind) -> Result<bool, DataDirErro
 }
 
 /// Refuses a directory that has the marker of another kind, or files but no marker. Returns true if it contains no data
-/// of a service. If `kind` is `None`, any directory is accepted and the result is false.
+/// of any service. If `kind` is `None`, any directory is accepted and the result is false.
 pub(super) fn check(path: &Path, kind: Option<&Kind>) -> Result<bool, DataDirError> {
     let Some(kind) = kind else {
         return Ok(false);
@@ -95,8 +96,9 @@ pub(super) fn check(path: &Path, kind: Option<&Kind>) -> Result<bool, DataDirErr
     if check_marked(path, kind)? {
         return Ok(false);
     }
-    let names = names(path).map_err(DataDirError::io("reading", path))?;
-    // A server has used a directory with a lock file, and the marker was removed since.
+    let names = names(path).map_err(DataDirError::io("read", path))?;
+    // A lock file without a marker means that a server has used the directory and that the marker was removed since
+    // then.
     let was_used = names.iter().any(|name| name == LOCK);
     let is_known = |name: &str| EMPTY.contains(&name) || (kind.beside.contains(&name) && !was_used);
     let is_kept = names.iter().any(|name| kind.beside.contains(&name.as_str()));
@@ -111,8 +113,8 @@ pub(super) fn check(path: &Path, kind: Option<&Kind>) -> Result<bool, DataDirErr
     }
 }
 
-/// Returns true if these names of a directory's entries are the marker, and otherwise only what an empty directory may
-/// contain.
+/// Returns true if the names of a directory's entries are the marker and, otherwise, only names that an empty directory
+/// may contain.
 pub(super) fn is_alone(names: &[String]) -> bool {
     let is_marker = |name: &String| name == MARKER;
     let is_known = |name: &String| is_marker(name) || EMPTY.contains(&name.as_str());

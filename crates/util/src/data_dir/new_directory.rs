@@ -14,7 +14,8 @@ impl NewDirectory {
         Self(directory.inner.was_empty.then(|| directory.clone()))
     }
 
-    /// Keeps the directory: from now on it may hold data that was acknowledged to a client as durable.
+    /// Keeps the directory when this value is dropped, because it may now hold data that was acknowledged to a client
+    /// as durable.
     pub fn keep(&mut self) {
         self.0 = None;
     }
@@ -27,12 +28,12 @@ impl Drop for NewDirectory {
         };
         let path = directory.path();
         if directory.check().is_err() {
-            // Another directory may have taken its path.
+            // Another directory may have been moved to this path, so nothing is removed.
             return;
         }
         for name in names(path).unwrap_or_default() {
             let entry = path.join(&name);
-            // Files that cannot be removed do no harm: no client depends on them yet.
+            // A file that cannot be removed does no harm, because no client depends on it yet.
             let _ = match entry.is_dir() && !entry.is_symlink() {
                 true if name == "lost+found" => Ok(()),
                 true => fs::remove_dir_all(entry),

@@ -33,7 +33,7 @@ fn a_new_directory_is_closed_to_others_and_marked() {
 }
 
 #[test]
-fn permissions_of_others_are_taken_away_from_what_is_ours() {
+fn permissions_of_other_users_are_removed_from_directories_of_this_user() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("open");
     fs::create_dir(&path).unwrap();
@@ -119,7 +119,7 @@ fn other_kinds_and_unmarked_files_are_refused_before_anything_is_written() {
 }
 
 #[test]
-fn what_is_missing_is_not_made_by_those_who_only_use_it() {
+fn a_missing_directory_is_not_created_if_only_an_existing_one_may_be_claimed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("none");
     assert!(matches!(
@@ -131,7 +131,7 @@ fn what_is_missing_is_not_made_by_those_who_only_use_it() {
 }
 
 #[test]
-fn one_owner_also_after_the_lock_was_removed() {
+fn a_second_owner_is_refused_even_after_the_lock_file_was_removed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     let first = DataDir::claim(&path, &KIND).unwrap();
@@ -146,7 +146,7 @@ fn one_owner_also_after_the_lock_was_removed() {
 }
 
 #[test]
-fn what_leaves_its_place_is_noticed() {
+fn a_removed_moved_or_replaced_directory_or_lock_is_reported() {
     type Change = fn(&Path);
     let changes: [(&str, Change); 5] = [
         ("the lock removed", |path| {
@@ -183,7 +183,7 @@ fn what_leaves_its_place_is_noticed() {
 }
 
 #[test]
-fn a_new_directory_goes_unless_it_is_kept() {
+fn a_new_directory_is_removed_unless_it_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a/b/c");
     let fill = |path: &Path| {
@@ -225,7 +225,7 @@ fn a_new_directory_goes_unless_it_is_kept() {
 }
 
 #[test]
-fn a_key_that_the_operator_brought_outlives_a_failed_start() {
+fn a_key_that_the_operator_provided_remains_after_a_failed_start() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("settlement.key"), "").unwrap();
     let taken = DataDir::claim(folder.path(), &KIND).unwrap();

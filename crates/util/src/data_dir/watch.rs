@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Interval between two checks.
+/// Interval between two checks of all directories.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// All directories that this process owns.
@@ -27,8 +27,8 @@ pub(super) fn register(directory: &Arc<Inner>) {
     owned.push(Arc::downgrade(directory));
 }
 
-/// Returns the open directories. The list is not locked when this returns, because dropping a directory may end its
-/// owner.
+/// Returns the open directories. The list is not locked any more when this function returns, because dropping a
+/// directory needs the lock if that ends its ownership.
 fn open_directories() -> Vec<Arc<Inner>> {
     owned().iter().filter_map(Weak::upgrade).collect()
 }
@@ -41,16 +41,17 @@ pub fn problems() -> Vec<String> {
         .collect()
 }
 
-/// Returns, for each data directory that was created by this process, the topmost directory that was created for it.
+/// Returns, for each data directory that this process created, the topmost directory that it had to create.
 pub fn made_directories() -> Vec<PathBuf> {
     let open = open_directories();
     open.iter().filter_map(|one| one.created.clone()).collect()
 }
 
-/// Device and number of a file.
+/// Device number and inode number of a file.
 type Identity = (u64, u64);
 
-/// Watched file: its identity, and the length in bytes that it had when the watch began. Its owner never shortens it.
+/// Watched file: its identity, and the length in bytes that it had when the watch began. The owner never shortens the
+/// file.
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     identity: Identity,
@@ -78,8 +79,9 @@ impl Harm {
 }
 
 impl WatchedFiles {
-    /// Watches the file at `path` from now on; `file` is the open file. If the system does not report its identity, it
-    /// is not watched. If it was watched before, its greatest length counts.
+    /// Watches the file at `path` from now on; `file` is the open file. A file whose identity the system does not
+    /// report is not watched. If the file was watched before, the greater of the two lengths counts as its minimum
+    /// length.
     pub fn watch(&mut self, path: &Path, file: &File) {
         if let Ok(about) = file.metadata() {
             let before = self
@@ -96,7 +98,8 @@ impl WatchedFiles {
         self.0.insert(path.into(), Watched { identity, bytes });
     }
 
-    /// Watches the file `from` under its new path `to` from now on. A file that was there before is no longer watched.
+    /// Watches the file `from` under its new path `to` from now on. A file that was at `to` before is no longer
+    /// watched.
     pub fn rename(&mut self, from: &Path, to: &Path) {
         self.0.remove(from);
         if let Ok(about) = fs::metadata(to) {
@@ -133,7 +136,7 @@ impl Inner {
     }
 
     /// Checks whether the directory, its lock files and its watched files are still at their paths, and whether the
-    /// watched files are still as long as they were. Records the first one that is not.
+    /// watched files have at least their recorded lengths. Records the first one for which this is not true.
     pub(super) fn check(&self) {
         if self.lost_reason.get().is_some() {
             return;
@@ -159,13 +162,13 @@ impl Inner {
     }
 }
 
-/// Returns true if `path` still names the open `file`. Errors that do not prove the contrary, such as those of a
-/// network file system that does not respond, count as true.
+/// Returns true if `path` still names the open `file`. An error counts as true unless it proves the contrary; an
+/// example is a network file system that does not respond.
 fn is_in_place(path: &Path, file: &File) -> bool {
     file.metadata().map_or(true, |held| is_at(path, identity(&held)))
 }
 
-/// Returns whether `path` names the file with the identity `held`. Errors count as in [`is_in_place`].
+/// Returns true if `path` names the file with the identity `held`. Errors count as in [`is_in_place`].
 fn is_at(path: &Path, held: Identity) -> bool {
     match fs::metadata(path) {
         Ok(at_path) => identity(&at_path) == held,
@@ -173,7 +176,7 @@ fn is_at(path: &Path, held: Identity) -> bool {
     }
 }
 
-/// Returns whether an error proves that a path names no file.
+/// Returns true if an error proves that a path names no file.
 fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),

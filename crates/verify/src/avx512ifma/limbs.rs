@@ -1,131 +1,132 @@
-//! Eight 260-bit integers in parallel, in five limbs of 52 bits, and the operations that do not depend on the
+//! Eight 260-bit integers in parallel, in five limbs of 52 bits, and the operations on them that do not depend on the
 //! modulus.
 //!
-//! All of it is based on one instruction, `vpmadd52{lo,hi}uq`. It multiplies the low 52 bits of two words and adds
-//! the low or high 52 bits of the product to a third. It ignores bits 52 and up of its factors, so they need no mask,
-//! but the carries of limbs must be propagated before a multiplication.
+//! All operations are based on one instruction, `vpmadd52{lo,hi}uq`. It multiplies the low 52 bits of two words and
+//! adds the low or high 52 bits of the product to a third word. The instruction ignores bits 52 and up of its factors,
+//! so these bits need no mask, but the carries of limbs must be propagated before a multiplication.
 //!
-//! The functions here are safe by their signatures only: on a CPU without AVX-512 they would be undefined behaviour.
-//! Privacy makes them sound. Code outside `avx512ifma` cannot name them, and all access goes through a token `Ifma`,
-//! which `Ifma::new` returns only if the CPU has the required features. If one of them is made more visible, or is
-//! called without a token, it must become `unsafe`.
+//! The functions of this module are declared as safe, but on a CPU without AVX-512 a call would be undefined behaviour.
+//! They are sound because they are private: code outside `avx512ifma` cannot name them, and code in it needs a token
+//! `Ifma`, which `Ifma::new` returns only if the CPU has the required features. If a function is made more visible, or
+//! is called without a token, it must become `unsafe`.
 
 use std::arch::x86_64::*;
 
-/// Eight words.
+/// Vector of eight 64-bit words, one for each lane.
 pub(super) type Z = __m512i;
 /// Eight integers of five limbs. Word `k` of entry `i` is limb `i` of integer `k`, with weight 2^(52 i).
 pub(super) type Limbs = [Z; 5];
-/// Columns of a product.
+/// Columns of a product of two numbers of five limbs. Column `i` has the weight 2^(52 i); columns may exceed 52 bits.
 pub(super) type Wide = [Z; 10];
 
 pub(super) const MASK52: u64 = (1 << 52) - 1;
 
-/// Defines functions for instructions.
+/// Defines a function for each of the listed instructions.
 ///
-/// SAFETY of every block here: the functions are reached only through the token `Ifma`, which exists only if the CPU
-/// has AVX-512 F, IFMA and VBMI2; and they do not touch memory.
+/// The `unsafe` blocks of this module are sound for two reasons: only code with a token `Ifma` calls the functions, and
+/// the token exists only if the CPU has AVX-512 F, IFMA and VBMI2; and the instructions do not access memory.
 macro_rules! instructions {
     ($($(#[$doc:meta])* $name:ident($($argument:ident),*) = $intrinsic:ident;)*) => {
         $($(#[$doc])* #[inline(always)]
         pub(super) fn $name($($argument: Z),*) -> Z {
-            // SAFETY: see the macro.
+            // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
             unsafe { $intrinsic($($argument),*) }
         })*
     };
 }
 
 instructions! {
-    /// `a + low 52 bits of b·c`.
+    /// Returns `a` plus the low 52 bits of `b·c`.
     lo(a, b, c) = _mm512_madd52lo_epu64;
-    /// `a + high 52 bits of b·c`.
+    /// Returns `a` plus the high 52 bits of `b·c`.
     hi(a, b, c) = _mm512_madd52hi_epu64;
     add(a, b) = _mm512_add_epi64;
     sub(a, b) = _mm512_sub_epi64;
     and(a, b) = _mm512_and_si512;
     or(a, b) = _mm512_or_si512;
-    /// The product of the low 32 bits of each, signed.
+    /// Returns the signed product of the low 32 bits of `a` and `b`.
     mul32(a, b) = _mm512_mul_epi32;
 }
 
 #[inline(always)]
 pub(super) fn set(word: u64) -> Z {
-    // SAFETY: see `instructions`.
+    // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
     unsafe { _mm512_set1_epi64(word as i64) }
 }
 
 #[inline(always)]
 pub(super) fn zero() -> Z {
-    // SAFETY: see `instructions`.
+    // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
     unsafe { _mm512_setzero_si512() }
 }
 
-/// Logical shift right.
+/// Shifts the words right by `BITS` and fills with zeros (logical shift).
 #[inline(always)]
 pub(super) fn shr<const BITS: u32>(a: Z) -> Z {
-    // SAFETY: see `instructions`.
+    // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
     unsafe { _mm512_srli_epi64::<BITS>(a) }
 }
 
-/// Arithmetic shift right. Carries are signed, because columns and limbs may be differences.
+/// Shifts the words right by `BITS` and fills with the sign (arithmetic shift). Carries are signed, because columns and
+/// limbs may be differences.
 #[inline(always)]
 pub(super) fn sar<const BITS: u32>(a: Z) -> Z {
-    // SAFETY: see `instructions`.
+    // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
     unsafe { _mm512_srai_epi64::<BITS>(a) }
 }
 
 #[inline(always)]
 pub(super) fn shl<const BITS: u32>(a: Z) -> Z {
-    // SAFETY: see `instructions`.
+    // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
     unsafe { _mm512_slli_epi64::<BITS>(a) }
 }
 
-/// `a` in the lanes of `mask`, else `b`.
+/// Returns `a` in the lanes of `mask`, and `b` in the other lanes.
 #[inline(always)]
 pub(super) fn blend(mask: u8, a: Z, b: Z) -> Z {
-    // SAFETY: see `instructions`.
+    // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
     unsafe { _mm512_mask_blend_epi64(mask, b, a) }
 }
 
-/// The lanes in which `a` equals `b`.
+/// Returns the mask of the lanes in which `a` equals `b`.
 #[inline(always)]
 pub(super) fn equal(a: Z, b: Z) -> u8 {
-    // SAFETY: see `instructions`.
+    // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
     unsafe { _mm512_cmpeq_epi64_mask(a, b) }
 }
 
-/// The lanes in which `a`, signed, is below zero.
+/// Returns the mask of the lanes in which `a`, as a signed number, is below zero.
 #[inline(always)]
 pub(super) fn negative(a: Z) -> u8 {
-    // SAFETY: see `instructions`.
+    // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
     unsafe { _mm512_cmplt_epi64_mask(a, zero()) }
 }
 
-/// 64 bits of `high:low`, beginning with bit `shift` of `low`.
+/// Returns 64 bits of the 128-bit number `high:low`, beginning with bit `shift` of `low`.
 #[inline(always)]
 pub(super) fn bits_from(low: Z, high: Z, shift: u32) -> Z {
-    // SAFETY: see `instructions`.
+    // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
     unsafe { _mm512_shrdv_epi64(low, high, set(u64::from(shift))) }
 }
 
-/// The lanes in which `a` and `b` have a bit in common.
+/// Returns the mask of the lanes in which some bit is set both in `a` and in `b`.
 #[inline(always)]
 pub(super) fn any_bit(a: Z, b: Z) -> u8 {
-    // SAFETY: see `instructions`.
+    // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
     unsafe { _mm512_test_epi64_mask(a, b) }
 }
 
-/// `!a` in the lanes of `mask`, `a` elsewhere.
+/// Returns `!a` in the lanes of `mask`, and `a` in the other lanes.
 #[inline(always)]
 pub(super) fn invert_where(mask: u8, a: Z) -> Z {
-    // SAFETY: see `instructions`.
+    // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
     unsafe { _mm512_mask_xor_epi64(a, mask, a, set(u64::MAX)) }
 }
 
-/// Lane `i` becomes lane `i ^ x`.
+/// Exchanges lanes: lane `i` of the result is lane `i ^ x` of `a`.
 #[inline(always)]
 pub(super) fn exchange(a: &Limbs, x: i64) -> Limbs {
-    // SAFETY: see `instructions`.
+    // SAFETY: the caller has a token `Ifma`, so the CPU has the instruction, which accesses no memory.
     unsafe {
         let from = _mm512_set_epi64(7 ^ x, 6 ^ x, 5 ^ x, 4 ^ x, 3 ^ x, 2 ^ x, 1 ^ x, x);
         a.map(|limb| _mm512_permutexvar_epi64(from, limb))
@@ -138,20 +139,20 @@ pub(super) fn splat(limbs: &[u64; 5]) -> Limbs {
     limbs.map(set)
 }
 
-/// Words of the eight lanes.
+/// Returns the words of the eight lanes.
 #[inline(always)]
 pub(super) fn lanes(a: Z) -> [u64; 8] {
-    // SAFETY: see `instructions`; both are 64 bytes of plain integers.
+    // SAFETY: both types have 64 bytes, and every bit pattern is valid for both.
     unsafe { std::mem::transmute(a) }
 }
 
 #[inline(always)]
 pub(super) fn from_lanes(words: [u64; 8]) -> Z {
-    // SAFETY: see `instructions`; both are 64 bytes of plain integers.
+    // SAFETY: both types have 64 bytes, and every bit pattern is valid for both.
     unsafe { std::mem::transmute(words) }
 }
 
-/// Adds the columns of `a·b` to `columns`: 50 multiplications. Each column sum grows by less than 10·2^52.
+/// Adds the columns of `a·b` to `columns`, with 50 multiplications. Each column grows by less than 10·2^52.
 #[inline(always)]
 pub(super) fn add_product(columns: &mut Wide, a: &Limbs, b: &Limbs) {
     for i in 0..5 {
@@ -162,7 +163,7 @@ pub(super) fn add_product(columns: &mut Wide, a: &Limbs, b: &Limbs) {
     }
 }
 
-/// The columns of `a·a`: 30 multiplications and 8 additions.
+/// Returns the columns of `a·a`, with 30 multiplications and 8 additions.
 #[inline(always)]
 pub(super) fn square(a: &Limbs) -> Wide {
     let mut columns = [zero(); 10];
@@ -182,7 +183,7 @@ pub(super) fn square(a: &Limbs) -> Wide {
     columns
 }
 
-/// Propagates the carries of limbs 0 to 3 and masks the limbs; words are signed.
+/// Propagates the carries of limbs 0 to 3, which are signed, and masks these limbs to 52 bits.
 #[inline(always)]
 pub(super) fn carry(mut a: Limbs) -> Limbs {
     let mask = set(MASK52);
@@ -193,8 +194,8 @@ pub(super) fn carry(mut a: Limbs) -> Limbs {
     a
 }
 
-/// Propagates the carries without masking: the low 52 bits of each limb are right, and a multiplication uses only
-/// those.
+/// Propagates the carries of limbs 0 to 3 without masking the limbs. The low 52 bits of each limb are then right, and a
+/// multiplication uses only these bits.
 #[inline(always)]
 pub(super) fn carry_on(mut a: Limbs) -> Limbs {
     for i in 0..4 {
@@ -218,7 +219,7 @@ pub(super) fn blend_limbs(mask: u8, a: &Limbs, b: &Limbs) -> Limbs {
     std::array::from_fn(|i| blend(mask, a[i], b[i]))
 }
 
-/// `a mod m` for `a < 3m` with propagated carries.
+/// Returns `a mod m` for an `a` below `3m` with propagated carries.
 #[inline(always)]
 pub(super) fn reduce_twice(a: &Limbs, m: &Limbs) -> Limbs {
     let mut a = *a;
@@ -229,7 +230,7 @@ pub(super) fn reduce_twice(a: &Limbs, m: &Limbs) -> Limbs {
     a
 }
 
-/// The lanes in which all limbs are equal.
+/// Returns the mask of the lanes in which all limbs of `a` and `b` are equal.
 #[inline(always)]
 pub(super) fn equal_limbs(a: &Limbs, b: &Limbs) -> u8 {
     (0..5).fold(0xff, |mask, i| mask & equal(a[i], b[i]))

@@ -1,4 +1,4 @@
-//! The backend with eight lanes in AVX-512 IFMA (Ice Lake and Zen 4, and newer).
+//! Backend with eight lanes in AVX-512 IFMA, for Intel Ice Lake, AMD Zen 4 and newer processors.
 
 mod limbs;
 mod p256;
@@ -14,7 +14,7 @@ use limbs::*;
 use scalar::Order;
 use std::marker::PhantomData;
 
-/// The backend over one curve. A value is a token that proves that the CPU has the required features.
+/// Backend over the curve `C`. A value of this type is a token that proves that the CPU has the required features.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ifma<C>(PhantomData<C>);
 
@@ -35,7 +35,8 @@ impl<C> Ifma<C> {
     }
 }
 
-/// Runs a stage. The stage, and all that is inlined into it, may use the features that `is_available` checks.
+/// Runs a stage. The stage, and all functions that are inlined into it, are compiled for the CPU features that
+/// `is_available` checks.
 ///
 /// # Safety
 /// `is_available` must return true.
@@ -47,11 +48,11 @@ unsafe fn run<S: Stage>(stage: S) -> S::Out {
 
 /// Operations and constants that depend on the curve.
 pub(crate) trait Reduction: Params {
-    /// R modulo p where elements are in Montgomery's domain, else 1.
+    /// Representation of 1 in the domain of the elements: R modulo p for Montgomery's domain, 1 for the plain domain.
     const R: U256;
-    /// Factor that takes the inverse of a domain's element back to the domain.
+    /// Constant by which the integer inverse of an element is multiplied, so that the result is in the domain again.
     const INVERSE_BY: [u64; 5];
-    /// Factor that takes a plain element into the domain.
+    /// Constant by which a plain element is multiplied to bring it into the domain.
     const ENTER_BY: [u64; 5];
     fn reduce_product(columns: Wide) -> Limbs;
     fn reduce_square(columns: Wide) -> Limbs;
@@ -100,17 +101,19 @@ impl Reduction for Secp256k1 {
     }
 }
 
-/// Structure in which eight lanes are inverted: the field or the scalars. It is a trait because inlining of closures
-/// is not guaranteed.
+/// Ring in which eight lanes are inverted: the field's elements or the scalars. This is a trait and not a closure,
+/// because the compiler does not guarantee to inline closures.
 trait Invertible {
     const MODULUS: U256;
-    /// Factor that takes the inverse of a product of eight back to the domain.
+    /// Constant by which the integer inverse of the product of eight lanes is multiplied, so that the result is in the
+    /// domain again.
     const BY: [u64; 5];
     fn mul(a: &Limbs, b: &Limbs) -> Limbs;
 }
 
-/// Inverts each lane with one inversion of their product: three exchanges multiply all lanes together, and the
-/// product of the other lanes is the factor that each lane still needs. A product of zero has the inverse zero.
+/// Inverts each lane with one inversion of the product of all lanes. Three exchanges of lanes multiply all lanes
+/// together. The inverse of a lane is the inverse of this product times the product of the other lanes. If the product
+/// is zero, all results are zero.
 #[inline(always)]
 fn invert_lanes<M: Invertible>(a: &Limbs) -> Limbs {
     let others = exchange(a, 1);
@@ -150,7 +153,7 @@ impl<C: Reduction> Ifma<C> {
         reduce_twice(a, &splat(&Self::P))
     }
 
-    /// `a·b + TIMES·p·2^260 - minus`.
+    /// Returns `a·b + TIMES·p·2^260 - minus`.
     #[inline(always)]
     fn product_less<const TIMES: u64>(a: &Limbs, b: &Limbs, minus: &Wide) -> Limbs {
         assert_factor(a, Self::FACTOR_BITS);
@@ -212,7 +215,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
         }
     }
 
-    /// In the plain domain, products are wide and must be reduced.
+    /// Returns the sum as a factor. In the plain domain products are wide, so the sum is reduced first.
     #[inline(always)]
     fn factor(self, a: &Limbs) -> Limbs {
         let factor = if is_one(&C::R) { C::normal(a) } else { carry_on(*a) };
@@ -229,7 +232,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
         }
     }
 
-    /// a - b + 3p; 3p is above any normal element.
+    /// Returns a - b + 3p, which is not negative, because 3p is above every normal element.
     #[inline(always)]
     fn diff(self, a: &Limbs, b: &Limbs) -> Limbs {
         let p3 = splat(&Self::P.map(|limb| 3 * limb));
@@ -259,7 +262,8 @@ impl<C: Reduction> Lanes for Ifma<C> {
         C::reduce_square(square(a))
     }
 
-    /// One reduction for both products. p·2^260 is above any product that is subtracted, so the sum stays positive.
+    /// Computes `a·b - c·d` with one reduction for both products. It adds p·2^260, which is above every product c·d, so
+    /// that the sum is not negative.
     #[inline(always)]
     fn mul_sub_mul(self, a: &Limbs, b: &Limbs, c: &Limbs, d: &Limbs) -> Limbs {
         assert_factor(c, Self::NORMAL_BITS);
@@ -269,7 +273,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
         Self::product_less::<1>(a, b, &minus)
     }
 
-    /// Like `mul_sub_mul`, with 4p·2^260 above 8c².
+    /// Computes `a·b - 8·c²` like `mul_sub_mul`. It adds 4p·2^260, which is above every 8c².
     #[inline(always)]
     fn mul_sub_8_squares(self, a: &Limbs, b: &Limbs, c: &Limbs) -> Limbs {
         assert_factor(c, Self::NORMAL_BITS);
@@ -295,7 +299,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
 
     #[inline(always)]
     fn run<S: Stage>(self, stage: S) -> S::Out {
-        // SAFETY: the token proves `is_available`.
+        // SAFETY: `run` needs that `is_available` returns true, and the token `self` exists only in this case.
         unsafe { run(stage) }
     }
 
@@ -317,7 +321,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
     #[inline(always)]
     fn invert(self, a: &Limbs) -> Option<Limbs> {
         let inverse = invert_lanes::<Self>(a);
-        // The inverse of a zero product is zero.
+        // If a lane is zero, the product of all lanes is zero, and `invert_lanes` returns zeros.
         (self.zeros(&inverse) == 0).then_some(inverse)
     }
 
@@ -340,7 +344,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
     #[inline(always)]
     fn load_table_points(self, points: &[&TablePoint], negate: u8) -> Affine<Limbs> {
         let (x, y) = table_points::load(points);
-        // p - y may leave negative limbs; `normal` would cost as much as `carry`.
+        // The limbs of p - y may be negative, so their carries are propagated; `normal` would cost as much as `carry`.
         let minus_y = carry(sub_limbs(&splat(&Self::P), &y));
         Affine {
             x,
@@ -358,7 +362,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
         let ([low, high], shift) = scalars.place(i, width);
         let x = bits_from(from_lanes(*low), from_lanes(*high), shift);
         let positive = any_bit(x, set(1 << (width - 1)));
-        // See `recode::digit`.
+        // The computation is that of `recode::digit`, for eight lanes.
         let index = and(invert_where(!positive, x), set((1 << (width - 1)) - 1));
         (lanes(index), !positive ^ scalars.negative())
     }

@@ -1,4 +1,4 @@
-//! Arithmetic modulo a group's order n: plain Montgomery reduction with R = 2^260. Values are below 2^257.
+//! Arithmetic modulo a group's order n, by Montgomery reduction with R = 2^260. All values are below 2^257.
 
 use super::limbs::*;
 use super::{Invertible, invert_lanes};
@@ -10,7 +10,7 @@ pub(super) struct Order<C>(PhantomData<C>);
 
 impl<C: Params> Order<C> {
     const N: [u64; 5] = limbs52(&C::N);
-    /// `-1/n mod 2^52`.
+    /// Constant of the Montgomery reduction: `-1/n mod 2^52`.
     const K: u64 = negated_inverse(C::N[0]) & MASK52;
 
     #[inline(always)]
@@ -31,16 +31,17 @@ impl<C: Params> Order<C> {
         carry([columns[5], columns[6], columns[7], columns[8], columns[9]])
     }
 
-    /// Reduces to a value below n.
+    /// Returns the value modulo n, below n.
     #[inline(always)]
     pub(super) fn reduced(a: &Limbs) -> Limbs {
         reduce_twice(a, &splat(&Self::N))
     }
 
-    /// `R/a`.
+    /// Returns `R/a` modulo n.
     #[inline(always)]
     pub(super) fn invert(a: &Limbs) -> Limbs {
-        // R²/a, as if a were in Montgomery's domain.
+        // `invert_lanes` treats a as an element of Montgomery's domain and returns R²/a; the product with 1 divides by
+        // R.
         let inverse = invert_lanes::<Self>(a);
         Self::mul(&inverse, &splat(&[1, 0, 0, 0, 0]))
     }

@@ -4,7 +4,7 @@ use super::limbs::*;
 use crate::lanes::TablePoint;
 use std::arch::x86_64::*;
 
-/// Splits four words each into limbs; the upper bits of the last word are shifted down.
+/// Converts the four 64-bit words of each lane into five limbs of 52 bits.
 #[inline(always)]
 pub(super) fn unpack(words: &[Z; 4]) -> Limbs {
     let mask = set(MASK52);
@@ -17,7 +17,7 @@ pub(super) fn unpack(words: &[Z; 4]) -> Limbs {
     ]
 }
 
-/// Packs a value below 2^256 with propagated carries into words.
+/// Converts the limbs of each lane into four 64-bit words. The value must be below 2^256 and have propagated carries.
 #[inline(always)]
 pub(super) fn pack(limbs: &Limbs) -> [Z; 4] {
     [
@@ -28,18 +28,19 @@ pub(super) fn pack(limbs: &Limbs) -> [Z; 4] {
     ]
 }
 
-/// Transposes: word `i` of table point `j` becomes word `j` of vector `i`, and back.
+/// Transposes an 8 × 8 matrix of words: word `i` of row `j` becomes word `j` of row `i`. This converts eight table
+/// points into eight vectors with one word of each, and back.
 #[inline(always)]
 pub(super) fn transpose(rows: &[Z; 8]) -> [Z; 8] {
-    // SAFETY: see `limbs`; no memory is touched.
+    // SAFETY: the caller has a token `Ifma`, so the CPU has the instructions, which access no memory.
     unsafe {
-        // Pairs of rows: words 0 2 4 6 of both in the even ones, 1 3 5 7 in the odd ones.
+        // Combine pairs of rows: an even vector has the words 0, 2, 4, 6 of both rows, an odd one the words 1, 3, 5, 7.
         let mut pairs = [zero(); 8];
         for i in 0..4 {
             pairs[2 * i] = _mm512_unpacklo_epi64(rows[2 * i], rows[2 * i + 1]);
             pairs[2 * i + 1] = _mm512_unpackhi_epi64(rows[2 * i], rows[2 * i + 1]);
         }
-        // Four rows: words `k` and `k + 4`.
+        // Combine four rows: each vector has the words `k` and `k + 4` of all four.
         let low = _mm512_set_epi64(13, 12, 5, 4, 9, 8, 1, 0);
         let high = _mm512_set_epi64(15, 14, 7, 6, 11, 10, 3, 2);
         let mut quads = [zero(); 8];
@@ -62,8 +63,11 @@ pub(super) fn transpose(rows: &[Z; 8]) -> [Z; 8] {
 /// Loads the limbs of x and y of eight table points.
 #[inline(always)]
 pub(super) fn load(table_points: &[&TablePoint]) -> (Limbs, Limbs) {
-    let table_points: &[&TablePoint; 8] = table_points.try_into().expect("a line for each lane");
-    // SAFETY: a table point is 64 bytes, aligned to 64.
+    let table_points: &[&TablePoint; 8] = table_points
+        .try_into()
+        .expect("there is one table point for each lane");
+    // SAFETY: the aligned load reads 64 bytes at an address that must be a multiple of 64. A table point has exactly
+    // this size and alignment.
     let rows = table_points.map(|table_point| unsafe { _mm512_load_si512(table_point.0.as_ptr().cast()) });
     let [x0, x1, x2, x3, y0, y1, y2, y3] = transpose(&rows);
     (unpack(&[x0, x1, x2, x3]), unpack(&[y0, y1, y2, y3]))
@@ -71,7 +75,9 @@ pub(super) fn load(table_points: &[&TablePoint]) -> (Limbs, Limbs) {
 
 #[inline(always)]
 pub(super) fn store(x: &Limbs, y: &Limbs, table_points: &mut [TablePoint]) {
-    let table_points: &mut [TablePoint; 8] = table_points.try_into().expect("a line for each lane");
+    let table_points: &mut [TablePoint; 8] = table_points
+        .try_into()
+        .expect("there is one table point for each lane");
     let ([x0, x1, x2, x3], [y0, y1, y2, y3]) = (pack(x), pack(y));
     let rows = transpose(&[x0, x1, x2, x3, y0, y1, y2, y3]);
     for (table_point, row) in table_points.iter_mut().zip(rows) {

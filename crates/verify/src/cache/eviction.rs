@@ -1,16 +1,18 @@
-//! Room in the cache: the lists of the two segments, and which entries are evicted from them.
+//! Eviction from the cache: the lists of the two segments, and the choice of the entries whose tables are removed to
+//! make space for others.
 
 use super::Segment::{Probation, Protected};
 use super::{Cache, HOT_USES, IDLE_AFTER_SIGNATURES, List, MUCH_COLDER_LEVELS, NONE, PROMOTIONS, Segment};
 
-/// Number of the least recently used entries that are searched for one that makes room.
+/// Maximum number of entries, beginning with the least recently used, that one search for an entry to evict examines.
 const VICTIM_SEARCH_MAX: usize = 64;
 
-/// Entry that makes room among the protected.
+/// Protected entry whose table is removed to make space for another one.
 enum Victim {
     /// The entry moves to probation.
     Leaves(u32),
-    /// The entry has more than its share. It stays, and gets a table of its share when it is used next.
+    /// The entry's table is larger than its share. The entry stays protected, and gets a table within its share when it
+    /// is used next.
     Greedy(u32),
 }
 
@@ -85,8 +87,8 @@ impl<V: Clone> Cache<V> {
         true
     }
 
-    /// Returns the first of the least recently used protected entries that makes room for an entry. If there is none,
-    /// it tries some others, so that repeated calls try all of them.
+    /// Returns the first of the least recently used protected entries that can be evicted for the entry in `slot`. If
+    /// they cannot be evicted, the function examines some further entries, so that repeated calls examine all.
     fn victim(&mut self, slot: u32) -> Option<Victim> {
         let own = &self.entries[slot as usize];
         let newcomer = own.segment != Some(Protected);
@@ -113,7 +115,8 @@ impl<V: Clone> Cache<V> {
         greedy.or(equal).or_else(|| self.sweep(slot))
     }
 
-    /// Checks whether a protected entry is much colder than another, or has more than its share.
+    /// Returns the entry in `at` as a victim if it is much colder than the entry in `slot`, or if its table is larger
+    /// than its share.
     fn makes_room(&self, at: u32, slot: u32) -> Option<Victim> {
         let entry = &self.entries[at as usize];
         if at == slot {
@@ -122,7 +125,7 @@ impl<V: Clone> Cache<V> {
         if entry.level() + MUCH_COLDER_LEVELS < self.entries[slot as usize].level() {
             return Some(Victim::Leaves(at));
         }
-        // Entries with the smallest table do not take it from each other.
+        // An entry with the smallest table is never evicted because of its share.
         let bytes = self.bytes(at);
         let smallest = (self.bytes_of)(PROMOTIONS[0].width);
         (bytes > smallest && bytes > self.share(at)).then_some(Victim::Greedy(at))
@@ -165,7 +168,7 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// Reduces probation to its limit after an entry was moved there.
+    /// Evicts tables on probation until their bytes are within the limit, after an entry was moved to probation.
     pub(super) fn trim(&mut self) {
         while self.probation.bytes > self.probation.limit && self.probation.oldest != NONE {
             self.evict_from_probation(self.probation.oldest);

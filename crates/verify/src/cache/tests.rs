@@ -1,4 +1,4 @@
-//! Tests of the cache's decisions, with numbers in place of tables.
+//! Tests of the cache's decisions. The cached values are numbers instead of tables.
 
 use super::*;
 use crate::curve::Curve;
@@ -20,7 +20,7 @@ fn hash(n: u64) -> u64 {
 
 const FIRST_USES: u64 = 3;
 
-/// A cache whose values are the key's number and the table's width.
+/// Cache whose values are the number of the key and the width of the table.
 struct Model {
     cache: Cache<(u64, u32)>,
     limit: usize,
@@ -63,12 +63,13 @@ impl Model {
         self.check();
     }
 
-    /// Uses a key with valid signatures and inline builds. Returns the width of the table used.
+    /// Verifies `uses` valid signatures of key `n`, and builds tables inline. Returns the width of the used table.
     fn use_inline(&mut self, n: u64, uses: u64) -> Option<u32> {
         self.verify_inline(n, uses, uses)
     }
 
-    /// Verifies signatures, of which `valid` are valid. Returns the width of the table used.
+    /// Verifies `uses` signatures of key `n`, of which `valid` are valid, and builds tables inline. Returns the width
+    /// of the used table.
     fn verify_inline(&mut self, n: u64, uses: u64, valid: u64) -> Option<u32> {
         let found = self.see(n, uses);
         if found.pending {
@@ -95,14 +96,17 @@ impl Model {
         assert!(counts.queued <= QUEUED_BUILDS_MAX);
     }
 
-    /// Recomputes and compares all sums.
+    /// Recomputes all sums of the cache, and compares them with the stored ones.
     fn check_all(&self) {
         let cache = &self.cache;
         let of = |segment| (0..cache.entries.len() as u32).filter(move |&slot| self.is_in(slot, segment));
         for (segment, list) in [(Probation, &cache.probation), (Protected, &cache.protected)] {
             assert_eq!(of(segment).count(), list.entries);
             let bytes: usize = of(segment).map(|slot| cache.bytes(slot)).sum();
-            assert!(bytes <= list.bytes, "builds in progress are added");
+            assert!(
+                bytes <= list.bytes,
+                "the bytes of builds in progress are included"
+            );
             let mut walked = 0;
             let mut at = list.newest;
             while at != NONE {
@@ -154,14 +158,14 @@ fn a_key_gets_larger_tables_with_use() {
 }
 
 #[test]
-fn many_uses_at_once_count_once_they_were_valid() {
+fn many_uses_at_once_count_when_they_are_known_to_be_valid() {
     let mut model = Model::new(256 << 20, 75);
     assert_eq!(model.use_inline(1, 3), Some(5));
     assert_eq!(model.use_inline(2, 512), Some(5));
     assert_eq!(model.use_inline(2, 1), Some(8));
     assert_eq!(model.use_inline(3, 20_000), Some(5));
     assert_eq!(model.use_inline(3, 1), Some(13));
-    // A key that was seen without a build goes straight to its width.
+    // A key that reaches many uses before its first build gets the table for this number of uses at once.
     assert_eq!(model.use_inline(4, 2), None);
     let slot_hint = model.see(5, 1).slot_hint;
     model.record_verdicts(5, slot_hint, 1, 20_000);
@@ -188,7 +192,7 @@ fn hot_keys_share_the_bytes_equally() {
 }
 
 #[test]
-fn more_hot_keys_make_tables_smaller() {
+fn with_more_hot_keys_the_tables_become_smaller() {
     let mut model = Model::new(192 << 20, 75);
     for _ in 0..100 {
         for n in 0..16 {
@@ -202,7 +206,7 @@ fn more_hot_keys_make_tables_smaller() {
         }
     }
     for n in 0..500 {
-        // Some larger ones may be left, as long as their room is not needed.
+        // Some larger tables may remain while their bytes are not needed.
         assert!(model.use_inline(n, 1) >= Some(8), "{n}");
     }
     assert!(model.cache.counts().evictions > 10);
@@ -210,7 +214,7 @@ fn more_hot_keys_make_tables_smaller() {
 }
 
 #[test]
-fn any_number_of_new_keys_cannot_evict_a_hot_one() {
+fn new_keys_in_any_number_cannot_evict_a_hot_key() {
     let mut model = Model::new(8 << 20, 75);
     for _ in 0..100 {
         model.use_inline(0, 30);
@@ -234,7 +238,7 @@ fn any_number_of_new_keys_cannot_evict_a_hot_one() {
 }
 
 #[test]
-fn keys_recurring_in_a_cycle_too_large_do_not_evict_each_other() {
+fn keys_that_recur_in_a_too_large_cycle_do_not_evict_each_other() {
     let mut model = Model::new(4 << 20, 0);
     let fit = (4 << 20) / Table::bytes(5) as u64;
     for _ in 0..50 {
@@ -249,7 +253,7 @@ fn keys_recurring_in_a_cycle_too_large_do_not_evict_each_other() {
 }
 
 #[test]
-fn unused_tables_are_evicted_in_time() {
+fn unused_tables_are_evicted_after_some_time() {
     let mut model = Model::new(8 << 20, 75);
     assert_eq!(model.use_inline(0, 100), Some(5));
     assert_eq!(model.use_inline(0, 300), Some(5));
@@ -261,7 +265,7 @@ fn unused_tables_are_evicted_in_time() {
     assert_eq!(
         model.cache.counts().tables,
         2,
-        "the key keeps its table while the room is not needed"
+        "the key keeps its table while the bytes are not needed"
     );
     for n in 2..1_000 {
         model.use_inline(n, 5);
@@ -275,7 +279,10 @@ fn queued_builds_are_limited() {
     let mut model = Model::new(256 << 20, 75);
     for n in 0..10_000 {
         assert!(model.see(n, 3).value.is_none());
-        assert!(model.see(n, 1).value.is_none(), "asked twice, queued once");
+        assert!(
+            model.see(n, 1).value.is_none(),
+            "a build that is requested twice is queued once"
+        );
     }
     assert_eq!(model.cache.counts().queued, QUEUED_BUILDS_MAX);
     assert_eq!(model.cache.counts().tables, 0);
@@ -289,7 +296,7 @@ fn queued_builds_are_limited() {
 }
 
 #[test]
-fn a_cache_without_room_builds_no_tables() {
+fn a_cache_without_bytes_builds_no_tables() {
     for (bytes, percent) in [(0, 75), (50_000, 0), (50_000, 100), (100_000, 50)] {
         let mut model = Model::new(bytes, percent);
         for n in 0..10 {
@@ -307,7 +314,8 @@ fn a_cache_without_room_builds_no_tables() {
     assert_eq!(none_protected.use_inline(1, 100_000), Some(5));
 }
 
-/// A party that knows no private key has no valid signatures: invalid ones never count.
+/// Checks that invalid signatures do not count as uses, so that a party without a private key cannot influence the
+/// cache in the long run.
 #[test]
 fn invalid_signatures_count_as_no_use() {
     let mut model = Model::new(192 << 20, 75);
@@ -318,7 +326,8 @@ fn invalid_signatures_count_as_no_use() {
         "earlier invalid signatures do not count"
     );
     for _ in 0..100 {
-        // This many signatures at once could be valid, so the key gets a table first.
+        // The verdicts are not known yet, and this number of valid signatures would justify a table, so the smallest
+        // table is built first.
         assert_eq!(model.verify_inline(1, 100_000, 0), Some(5));
     }
     assert_eq!(model.cache.counts().protected, 0);
@@ -336,7 +345,8 @@ fn invalid_signatures_count_as_no_use() {
     model.check_all();
 }
 
-/// Endless keys, each used as often as an attacker likes and then never again, with honest keys before and after.
+/// Checks an attack with an endless number of keys, each of which is used some times and then never again. Honest keys
+/// before and after the attack must keep and get their tables.
 #[test]
 fn new_keys_take_no_share_of_the_protected_bytes() {
     for times in [3, 64, 100, 300] {
@@ -345,7 +355,7 @@ fn new_keys_take_no_share_of_the_protected_bytes() {
             model.use_inline(0, 20_000);
             assert_eq!(model.use_inline(0, 1), Some(13));
             for n in 0..20_000 {
-                // In small batches, as they may arrive.
+                // The attacker's signatures arrive in small batches.
                 let mut left = [times, valid];
                 while left[0] > 0 {
                     let now = left.map(|left| left.min(32));
@@ -367,7 +377,8 @@ fn new_keys_take_no_share_of_the_protected_bytes() {
     }
 }
 
-/// All the keys that fit, each kept protected by a few uses again and again, with honest keys that come later.
+/// Checks an attack with all keys that fit into the cache, each of which stays protected by a few uses from time to
+/// time. Honest keys that come later must get their tables.
 #[test]
 fn many_rarely_used_keys_take_no_share_of_a_hot_one() {
     for (keys, times) in [(2_700, 64), (5_000, 64), (2_700, 100), (1_000, 100)] {
@@ -382,7 +393,7 @@ fn many_rarely_used_keys_take_no_share_of_a_hot_one() {
         }
         for round in 0..40 {
             for n in 0..16 {
-                // Together they have a quarter of the attacker's traffic.
+                // The honest keys together have a quarter of the attacker's traffic.
                 model.use_inline(n, keys.max(2_000) * times / 64);
             }
             attack(&mut model);
@@ -398,18 +409,19 @@ fn many_rarely_used_keys_take_no_share_of_a_hot_one() {
     }
 }
 
-/// Equally hot keys share equally, in whatever order they come, and one that cools down makes room.
+/// Checks that equally hot keys have equal shares, in whatever order they are used, and that keys which are used less
+/// lose their tables to others.
 #[test]
 fn shares_follow_the_use() {
     let mut model = Model::new(64 << 20, 75);
-    // Room for nine of the largest tables.
+    // The cache has bytes for nine of the largest tables.
     for _ in 0..40 {
         for n in 0..9 {
             model.use_inline(n, 1_000);
         }
     }
     assert!((0..9).all(|n| model.use_inline(n, 1) == Some(13)));
-    // Nine others take over. The first nine are still used a little, so they are not idle.
+    // Nine other keys become hot. The first nine are still used a little, so they are not idle.
     for _ in 0..4_000 {
         for n in 0..9 {
             model.use_inline(n, 1);
@@ -426,7 +438,8 @@ fn shares_follow_the_use() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Key, number of signatures, and percent that are valid; above 100: the verdicts are still pending.
+    /// Looks up a key: its number, the number of signatures, and the percentage of valid ones. Above 100, no verdicts
+    /// are recorded, as if they were still pending.
     See(u64, u64, u64),
     Start,
     Finish,
@@ -445,7 +458,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Builds of several threads at once, finished in another order than begun.
+    /// Checks the limit for builds of several threads at the same time, which end in another order than they began.
     #[test]
     fn bytes_never_exceed_the_limit(
         limit in prop_oneof![0..200_000usize, 0..3_000_000usize, 0..40_000_000usize],
@@ -487,6 +500,6 @@ proptest! {
         model.check();
         model.check_all();
         let held: usize = (0..model.cache.entries.len() as u32).map(|slot| model.cache.bytes(slot)).sum();
-        prop_assert_eq!(held, model.cache.counts().bytes, "no bytes stay reserved for ever");
+        prop_assert_eq!(held, model.cache.counts().bytes, "no bytes stay reserved after the last build");
     }
 }

@@ -1,6 +1,7 @@
-//! `r || s`: two numbers of 32 bytes, big-endian, nothing else.
+//! Compact encoding of a signature, `r || s`: two numbers of 32 bytes, big-endian, and nothing else.
 //!
-//! IEEE 1363 calls it the concatenation of r and s (P1363 in Wycheproof); RFC 7518 section 3.4 uses it for ES256.
+//! IEEE 1363 defines this encoding as the concatenation of r and s (P1363 in Wycheproof); RFC 7518 section 3.4 uses it
+//! for ES256.
 
 use super::{Signature, SignatureError};
 
@@ -15,7 +16,7 @@ pub fn parse(bytes: &[u8]) -> Result<Signature, SignatureError> {
     Ok(Signature { r: *r, s })
 }
 
-/// Encodes `r || s`.
+/// Returns the compact encoding of a signature, `r || s`.
 pub fn write(signature: &Signature) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     let (r, s) = bytes.split_at_mut(32);

@@ -1,51 +1,52 @@
-//! `SEQUENCE { r INTEGER, s INTEGER }` (RFC 3279 section 2.2.3) in DER (X.690), strict or as Go parses it.
+//! DER encoding (X.690) of a signature, `SEQUENCE { r INTEGER, s INTEGER }` (RFC 3279 section 2.2.3). There are two
+//! parsers: a strict one, and one that accepts the same bytes as Go's parser.
 //!
-//! [`parse_strict`] accepts exactly one encoding of a pair (r, s), the one that [`write()`] returns. That is what BIP
-//! 66 requires of a signature without its hash type byte, for numbers up to 32 bytes.
+//! [`parse_strict`] accepts exactly one encoding of a pair (r, s), the one that [`write()`] returns. BIP 66 requires
+//! this of a signature without its hash type byte, for numbers up to 32 bytes.
 //!
 //! [`parse_go`] accepts what Go's `encoding/asn1.Unmarshal` accepts for `struct { R, S *big.Int }` if the rest is
 //! ignored, except for values that cannot be a signature. Hyperledger Fabric's peers read signatures in this way:
-//! `UnmarshalECDSASignature` in fabric-lib-go, `bccsp/utils/ecdsa.go`. A validator must accept what they accept, or
-//! it diverges from them.
+//! `UnmarshalECDSASignature` in fabric-lib-go, `bccsp/utils/ecdsa.go`. A validator must accept the signatures that
+//! these peers accept; otherwise its results differ from theirs.
 //!
-//! # Where the two differ
+//! # Differences of the two parsers
 //!
-//! Only in what may follow the two numbers:
+//! The parsers differ only in the bytes that may follow the two numbers:
 //!
-//! | | strict | go | why go takes it |
+//! | bytes | strict | go | reason why go accepts them |
 //! |---|---|---|---|
-//! | bytes after the SEQUENCE | `TrailingAfter` | taken | `Unmarshal` returns them as the rest, Fabric drops it |
-//! | elements after s in the SEQUENCE | `TrailingInside` | taken | `parseField` on a struct allows a longer SEQUENCE |
-//! | bytes after s that are not an element | `TrailingInside` | taken | it does not look at them |
-//! | enough of these for 128 bytes in the SEQUENCE | `TrailingInside` | taken | a long form is minimal then |
-//! | both of them | `TrailingInside` | taken | |
+//! | bytes after the SEQUENCE | `TrailingAfter` | accepted | `Unmarshal` returns them as the rest, Fabric ignores it |
+//! | elements after s in the SEQUENCE | `TrailingInside` | accepted | `parseField` allows more elements than fields |
+//! | bytes after s that are not an element | `TrailingInside` | accepted | `parseField` does not read these bytes |
+//! | enough of these for a long form of the length | `TrailingInside` | accepted | the long form is then minimal |
+//! | bytes inside and after the SEQUENCE | `TrailingInside` | accepted | both of the reasons above |
 //!
-//! # Where they agree
+//! # Inputs that both parsers reject
 //!
-//! Go's parser is not a BER parser. Both reject, for the same reason:
+//! Go's parser is not a BER parser. Both parsers reject these inputs, for the same reason:
 //!
-//! | | X.690 | encoding/asn1 |
+//! | input | X.690 | encoding/asn1 |
 //! |---|---|---|
 //! | other classes and tags, SEQUENCE primitive, INTEGER constructed | 8.1.2, 8.3.1, 8.9.1 | `parseField` |
-//! | tag numbers in the high form; 16 and 2 written so are not minimal | 8.1.2.4 | `parseTagAndLength` |
+//! | tag numbers in the high form, which is not minimal for 16 and 2 | 8.1.2.4 | `parseTagAndLength` |
 //! | indefinite lengths | 10.1 | `parseTagAndLength` |
 //! | long lengths with leading zeros, or below 128 | 10.1 | `parseTagAndLength` |
 //! | lengths of 2^31 or more | | `parseTagAndLength` |
-//! | content beyond the bytes there are | | `parseField`, `invalidLength` |
+//! | content that is longer than the input | | `parseField`, `invalidLength` |
 //! | empty INTEGERs | 8.3.1 | `checkInteger` |
-//! | INTEGERs with nine equal bits in front | 8.3.2 | `checkInteger` |
-//! | negative INTEGERs | 8.3.3 | taken by `parseBigInt`, refused by Fabric (`Sign() != 1`) |
-//! | 2^256 and more | | taken by `parseBigInt`, never valid: `crypto/ecdsa.Verify` wants less than n |
+//! | INTEGERs whose first nine bits are equal | 8.3.2 | `checkInteger` |
+//! | negative INTEGERs | 8.3.3 | accepted by `parseBigInt`, refused by Fabric (`Sign() != 1`) |
+//! | 2^256 and more | | accepted by `parseBigInt`, never valid: `crypto/ecdsa.Verify` requires less than n |
 //!
-//! Zero passes here in both modes. Fabric rejects it together with the negative numbers; the engine reports it as
-//! invalid.
+//! Both parsers accept the number zero. Fabric rejects it together with the negative numbers; the engine of this crate
+//! reports such a signature as invalid.
 
 use super::{Part, Signature, SignatureError};
 
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
 
-/// Maximum number of bytes that [`write()`] returns: two INTEGERs of 33 bytes, and three headers of two.
+/// Maximum number of bytes that [`write()`] returns: two INTEGERs of 33 bytes, and three headers of two bytes.
 pub const BYTES_MAX: usize = 72;
 
 /// Parses the only DER encoding of two numbers in `[0, 2^256)`. [`SignatureError`] lists the errors.
@@ -60,7 +61,8 @@ pub fn parse_strict(bytes: &[u8]) -> Result<Signature, SignatureError> {
     Ok(signature)
 }
 
-/// Parses what a Fabric peer accepts, and zero: like [`parse_strict`], but without the two errors named `Trailing`.
+/// Parses a signature like [`parse_strict`], but accepts trailing bytes, for which that function returns one of the two
+/// errors named `Trailing`. A Fabric peer accepts the same signatures, except those with a zero.
 pub fn parse_go(bytes: &[u8]) -> Result<Signature, SignatureError> {
     parse(bytes).map(|(signature, _, _)| signature)
 }
@@ -81,7 +83,7 @@ fn parse(bytes: &[u8]) -> Result<(Signature, &[u8], &[u8]), SignatureError> {
     Ok((signature, inside, after))
 }
 
-/// Splits off the content of the first element. Returns it with the bytes after the element.
+/// Returns the content of the first element, and the bytes after the element.
 #[inline]
 fn element(bytes: &[u8], tag: u8, part: Part) -> Result<(&[u8], &[u8]), SignatureError> {
     let (&found, bytes) = bytes.split_first().ok_or(SignatureError::Missing(part))?;
@@ -98,8 +100,8 @@ fn element(bytes: &[u8], tag: u8, part: Part) -> Result<(&[u8], &[u8]), Signatur
         .ok_or(SignatureError::Truncated(part))
 }
 
-/// Reads a length in `octets` octets (X.690 section 8.1.3.5), which must be minimal (section 10.1). Returns it with
-/// the rest.
+/// Reads a length of `octets` octets (X.690 section 8.1.3.5), which must be minimal (section 10.1). Returns the length
+/// and the remaining bytes.
 #[cold]
 fn long_length(octets: u8, bytes: &[u8], part: Part) -> Result<(usize, &[u8]), SignatureError> {
     if octets == 0 {
@@ -110,7 +112,7 @@ fn long_length(octets: u8, bytes: &[u8], part: Part) -> Result<(usize, &[u8]), S
     if length.first() == Some(&0) {
         return Err(SignatureError::LengthNotMinimal(part));
     }
-    // Go's limit on every machine: `parseTagAndLength` keeps a length in 31 bits.
+    // Go refuses longer lengths on every machine: `parseTagAndLength` keeps a length in 31 bits.
     if length.len() > 4 {
         return Err(SignatureError::LengthTooLarge(part));
     }
@@ -122,7 +124,7 @@ fn long_length(octets: u8, bytes: &[u8], part: Part) -> Result<(usize, &[u8]), S
     }
 }
 
-/// Splits off the content of the first INTEGER, which must be minimal in form. Returns it with the bytes after it.
+/// Returns the content of the first INTEGER, which must be minimal in form, and the bytes after this INTEGER.
 #[inline]
 fn integer(bytes: &[u8], part: Part) -> Result<(&[u8], &[u8]), SignatureError> {
     let (content, rest) = element(bytes, INTEGER, part)?;
@@ -133,7 +135,7 @@ fn integer(bytes: &[u8], part: Part) -> Result<(&[u8], &[u8]), SignatureError> {
     }
 }
 
-/// Value of an INTEGER from its content, which is minimal in form.
+/// Returns the value of an INTEGER, given its content, which is minimal in form.
 #[inline]
 fn value(content: &[u8], part: Part) -> Result<[u8; 32], SignatureError> {
     let magnitude = match content {
@@ -152,7 +154,7 @@ fn value(content: &[u8], part: Part) -> Result<[u8; 32], SignatureError> {
     Ok(value)
 }
 
-/// A signature in DER without an allocation; [`as_bytes`](Self::as_bytes) returns the bytes.
+/// DER encoding of a signature, in a fixed array; [`as_bytes`](Self::as_bytes) returns its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Der {
     bytes: [u8; BYTES_MAX],
@@ -160,7 +162,7 @@ pub struct Der {
 }
 
 impl Der {
-    /// The encoding, 8 to 72 bytes.
+    /// Returns the encoding, which has 8 to 72 bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }
@@ -199,18 +201,19 @@ pub fn write(signature: &Signature) -> Der {
     der
 }
 
-/// Number without its leading zeros.
+/// Returns the bytes of a number without leading zeros.
 fn significant(number: &[u8; 32]) -> &[u8] {
     let zeros = number.iter().take_while(|&&byte| byte == 0).count();
     number.get(zeros..).unwrap_or_default()
 }
 
-/// Returns true if the encoding needs a leading zero: the sign bit would be set, or there is no other byte.
+/// Returns true if the encoding needs a leading zero byte, because the sign bit would otherwise be set, or because the
+/// number is zero and has no other byte.
 fn wants_zero(significant: &[u8]) -> bool {
     significant.first().is_none_or(|&first| first >= 0x80)
 }
 
-/// Number of bytes of an INTEGER's content, 1 to 33.
+/// Returns the number of bytes of an INTEGER's content, 1 to 33.
 fn integer_length(significant: &[u8]) -> u8 {
     significant.len() as u8 + u8::from(wants_zero(significant))
 }

@@ -1,16 +1,17 @@
 //! Encodings of signatures and public keys.
 //!
-//! A parser rejects malformed bytes and returns the reason. It checks the form only: the engine checks that r and s
-//! lie in `[1, n-1]`, that coordinates are below p, and that a point lies on its curve.
+//! A parser rejects malformed bytes and returns the reason. It checks the form only. The engine checks that r and s are
+//! in `[1, n-1]`; [`PublicKey::from_sec1`](crate::PublicKey::from_sec1) checks that coordinates are below p, and that a
+//! point is on its curve.
 //!
-//! | module | is | source |
+//! | module | encoding | source |
 //! |---|---|---|
 //! | [`compact`] | `r \|\| s`, 64 bytes | IEEE 1363, also RFC 7518 section 3.4 |
 //! | [`der`] | `SEQUENCE { r INTEGER, s INTEGER }`, strict or as Go parses it | RFC 3279 section 2.2.3, X.690 |
 //! | [`sec1`] | points, 33 or 65 bytes | SEC 1 section 2.3.4 |
 //!
-//! The rule of low s does not concern the encoding: `s` and `n - s` are encoded alike. A caller that accepts only the
-//! lower one has a policy, and compares after parsing.
+//! The rule that s must be low (at most n/2) does not concern the encoding: `s` and `n - s` are encoded in the same
+//! way. A caller that accepts only a low s compares it with n/2 after parsing.
 
 pub mod compact;
 pub mod der;
@@ -18,16 +19,16 @@ pub mod sec1;
 
 use thiserror::Error;
 
-/// An ECDSA signature's two numbers for a group order of 256 bits, not yet known to be in `[1, n-1]`.
+/// The two numbers of an ECDSA signature for a group order of 256 bits. They may be outside of `[1, n-1]`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Signature {
-    /// r, 32 bytes, big-endian.
+    /// Number r, in 32 bytes, big-endian.
     pub r: [u8; 32],
-    /// s, 32 bytes, big-endian.
+    /// Number s, in 32 bytes, big-endian.
     pub s: [u8; 32],
 }
 
-/// The part of a DER signature at fault.
+/// Part of a DER signature that has a defect.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Part {
     /// The SEQUENCE around both numbers.
@@ -57,51 +58,52 @@ impl std::fmt::Display for Part {
 #[non_exhaustive]
 pub enum SignatureError {
     /// No bytes at all.
-    #[error("no bytes")]
+    #[error("the signature has no bytes")]
     Empty,
     /// The SEQUENCE ends where this INTEGER should begin.
     #[error("{0} is missing: the SEQUENCE ends before it")]
     Missing(Part),
-    /// The length or the content extends past the bytes, or past the SEQUENCE.
-    #[error("{0} is cut short")]
+    /// The length or the content extends beyond the end of the bytes, or beyond the end of the SEQUENCE.
+    #[error("{0} is incomplete: its bytes end too early")]
     Truncated(Part),
-    /// Another identifier octet than 0x30 (SEQUENCE) or 0x02 (INTEGER); X.690 sections 8.1.2, 8.3.1, 8.9.1.
+    /// The identifier octet is not 0x30 (SEQUENCE) or 0x02 (INTEGER), as required; X.690 sections 8.1.2, 8.3.1, 8.9.1.
     #[error("{part} begins with 0x{found:02x}, not with its tag")]
     WrongTag {
-        /// The part that was expected.
+        /// Part of the signature that should begin there.
         part: Part,
-        /// The identifier octet there.
+        /// Identifier octet that was found.
         found: u8,
     },
-    /// The length octet 0x80: content up to an end mark, which DER does not have (X.690 section 10.1).
+    /// The length octet is 0x80, which means that the content ends with an end mark. DER does not allow this (X.690
+    /// section 10.1).
     #[error("{0} has an indefinite length")]
     LengthIndefinite(Part),
-    /// More length octets than the length needs (X.690 section 10.1).
+    /// The length is encoded in more octets than it needs (X.690 section 10.1).
     #[error("{0} has a length encoded in more octets than needed")]
     LengthNotMinimal(Part),
-    /// A length of 2^31 bytes or more, without regard to the bytes that follow.
+    /// The length is 2^31 bytes or more; the number of bytes that follow is not considered.
     #[error("{0} has a length of 2^31 bytes or more")]
     LengthTooLarge(Part),
-    /// An INTEGER without bytes (X.690 section 8.3.1 requires at least one).
+    /// The INTEGER has no bytes (X.690 section 8.3.1 requires at least one).
     #[error("{0} is empty")]
     IntegerEmpty(Part),
-    /// The first nine bits are equal (X.690 section 8.3.2).
+    /// The first nine bits of the INTEGER are equal, so its first byte is unnecessary (X.690 section 8.3.2).
     #[error("{0} has an unnecessary leading byte")]
     IntegerNotMinimal(Part),
-    /// Below zero (X.690 section 8.3.3: two's complement).
+    /// The INTEGER is below zero (X.690 section 8.3.3: two's complement).
     #[error("{0} is negative")]
     IntegerNegative(Part),
-    /// 2^256 or more.
+    /// The INTEGER is 2^256 or more.
     #[error("{0} does not fit in 32 bytes")]
     IntegerTooLarge(Part),
-    /// Bytes inside the SEQUENCE after s, whether an element or not.
-    #[error("bytes inside the SEQUENCE after s")]
+    /// There are bytes inside the SEQUENCE after s; they may or may not be an element.
+    #[error("there are further bytes inside the SEQUENCE after s")]
     TrailingInside,
-    /// Bytes after the SEQUENCE.
-    #[error("bytes after the SEQUENCE")]
+    /// There are bytes after the SEQUENCE.
+    #[error("there are further bytes after the SEQUENCE")]
     TrailingAfter,
-    /// Not the 64 bytes of [`compact`].
-    #[error("{bytes} bytes, a compact signature has 64")]
+    /// The number of bytes is not 64, as [`compact`] requires.
+    #[error("the signature has {bytes} bytes, but a compact signature has 64")]
     CompactLength {
         /// Number of bytes given.
         bytes: usize,
@@ -112,23 +114,23 @@ pub enum SignatureError {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 #[non_exhaustive]
 pub enum PointError {
-    /// No bytes at all.
-    #[error("no bytes")]
+    /// There are no bytes.
+    #[error("the point has no bytes")]
     Empty,
-    /// The one byte 0x00: the point at infinity, which is not a public key (SEC 1 section 3.2.2.1).
-    #[error("the point at infinity")]
+    /// The only byte is 0x00, which encodes the point at infinity. It is not a public key (SEC 1 section 3.2.2.1).
+    #[error("the bytes encode the point at infinity, which is not a public key")]
     Infinity,
-    /// 0x06 or 0x07: the hybrid form of X9.62, which SEC 1 does not have.
-    #[error("the hybrid form of a point, which is not supported")]
+    /// The first byte is 0x06 or 0x07: the hybrid form of X9.62, which SEC 1 does not have.
+    #[error("the point has the hybrid form of X9.62, which is not supported")]
     Hybrid,
-    /// A first byte that no form has.
+    /// The first byte belongs to no form of a point.
     #[error("the first byte is 0x{found:02x}, which is not the form of a point")]
     UnknownForm {
         /// The first byte.
         found: u8,
     },
     /// The number of bytes does not match the first byte.
-    #[error("{bytes} bytes, a point that begins like this has {expected}")]
+    #[error("the point has {bytes} bytes, but a point with this first byte has {expected}")]
     WrongLength {
         /// Number of bytes given.
         bytes: usize,

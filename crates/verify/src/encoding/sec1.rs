@@ -1,14 +1,14 @@
 //! Encoding of points by SEC 1 (version 2.0) section 2.3.4, for fields of 256 bits.
 //!
-//! | first byte | then | is |
+//! | first byte | further bytes | meaning |
 //! |---|---|---|
 //! | 0x00 | nothing | the point at infinity: refused, because it is not a public key |
 //! | 0x02, 0x03 | x | a point whose y is even, odd |
 //! | 0x04 | x, y | a point |
-//! | 0x06, 0x07 | x, y | X9.62's hybrid form: refused, though some libraries take it |
+//! | 0x06, 0x07 | x, y | X9.62's hybrid form: refused, although some libraries accept it |
 //!
-//! Coordinates are 32 bytes, big-endian. A point has two encodings, so the bytes do not identify a key: a lookup by
-//! bytes sees the same key twice.
+//! Coordinates have 32 bytes, big-endian. A point has two encodings, so the bytes do not identify a key: a lookup by
+//! bytes would treat the two encodings of a key as two keys.
 
 use super::PointError;
 
@@ -17,21 +17,21 @@ pub const COMPRESSED_BYTES: usize = 33;
 /// Number of bytes of an uncompressed point.
 pub const UNCOMPRESSED_BYTES: usize = 65;
 
-/// A point as encoded. It is not checked that x and y are below p, or that the point is on the curve.
+/// Parsed encoding of a point. The parser does not check that x and y are below p, or that the point is on the curve.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Encoded {
-    /// 0x04: both coordinates.
+    /// Encoding with both coordinates; first byte 0x04.
     Uncompressed {
-        /// x, 32 bytes, big-endian.
+        /// Coordinate x, 32 bytes, big-endian.
         x: [u8; 32],
-        /// y, 32 bytes, big-endian.
+        /// Coordinate y, 32 bytes, big-endian.
         y: [u8; 32],
     },
-    /// 0x02, 0x03: one coordinate, and the choice between the two points with it.
+    /// Encoding with the coordinate x, and the choice between the two points with this x; first byte 0x02 or 0x03.
     Compressed {
-        /// x, 32 bytes, big-endian.
+        /// Coordinate x, 32 bytes, big-endian.
         x: [u8; 32],
-        /// The lowest bit of y.
+        /// True if y is odd.
         y_is_odd: bool,
     },
 }

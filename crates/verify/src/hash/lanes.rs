@@ -150,7 +150,8 @@ mod tests {
     use super::*;
     use crate::hash::portable::sha256;
 
-    /// Engine of three lanes that records the absorbed bytes, so that the scheduler can be tested on any processor.
+    /// Engine of three lanes that only records the absorbed bytes, so that the scheduler can be tested on any
+    /// processor.
     #[derive(Default)]
     struct Record([Vec<u8>; 3]);
 

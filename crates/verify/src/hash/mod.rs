@@ -78,7 +78,8 @@ pub fn keccak256_batch(messages: &[&[u8]], digests: &mut [[u8; 32]]) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// 16 lanes of SHA-256 or 8 lanes of Keccak-256. Needs x86-64 with AVX-512 F and BW, and the crate feature `simd`.
+    /// Hashes in 16 lanes of SHA-256 or 8 lanes of Keccak-256. This needs x86-64 with AVX-512 F and BW, and the crate
+    /// feature `simd`.
     Avx512,
     /// Hashes the messages one after another. Available on every platform.
     Portable,
@@ -88,7 +89,7 @@ impl Backend {
     /// All back ends, fastest first.
     pub const ALL: [Backend; 2] = [Backend::Avx512, Backend::Portable];
 
-    /// Name of the back end in options and reports.
+    /// Returns the name of the back end in options and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Backend::Avx512 => "avx512",
@@ -175,7 +176,7 @@ impl Hasher {
 fn assert_same_count<M>(messages: &[M], digests: &[[u8; 32]]) {
     assert!(
         messages.len() == digests.len(),
-        "a batch of {} messages needs as many digests, not {}",
+        "a batch of {} messages needs the same number of digests, not {}",
         messages.len(),
         digests.len()
     );

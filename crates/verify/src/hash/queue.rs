@@ -6,7 +6,8 @@
 //! The messages are sorted within windows of a fixed size, on the stack, so that a batch of any size needs no
 //! allocation. The order across windows matters little, because the lanes stay busy from one window to the next.
 
-/// Number of messages in a window. It is many times the number of lanes, but a small batch has to clear only 512 bytes.
+/// Number of messages in a window. The number is many times the number of lanes, and yet small: a batch needs an array
+/// of only 512 bytes, which must be cleared even for a few messages.
 const WINDOW: usize = 256;
 
 /// Number of classes for the counting sort of a window. The messages of a class have nearly equal block counts.
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_rise_with_the_blocks() {
+    fn the_class_increases_with_the_number_of_blocks() {
         for blocks in 1..16 {
             assert_eq!(class(blocks), blocks);
         }

@@ -39,7 +39,7 @@ struct State {
 pub(super) fn digests(proof: ShaNi, messages: &[&[&[u8]]], digests: &mut [[u8; 32]]) {
     let groups = messages.chunks(STREAMS).zip(digests.chunks_mut(STREAMS));
     for (messages, digests) in groups {
-        // SAFETY: `proof` exists only if the processor has the features of `group`.
+        // SAFETY: `group` needs the CPU features in its attribute, and `proof` exists only if the processor has them.
         unsafe { group(proof, messages, digests) }
     }
 }
@@ -112,7 +112,7 @@ fn compress<const N: usize>(streams: [usize; N], states: &mut [State; STREAMS], 
     let count = blocks[0].len();
     #[expect(
         clippy::needless_range_loop,
-        reason = "a block of each of the streams is taken"
+        reason = "the loop takes one block of each stream"
     )]
     for number in 0..count {
         let before = now;

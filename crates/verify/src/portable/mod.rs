@@ -11,7 +11,7 @@ use crate::uint::{U256, add, is_zero, power_of_two, sub};
 use scalar::Order;
 use std::marker::PhantomData;
 
-/// The backend over one curve. Elements are below p, in Montgomery's domain or the plain one.
+/// Portable backend over the curve `C`. Elements are below p, in Montgomery's domain or the plain one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable<C>(PhantomData<C>);
 
@@ -23,9 +23,9 @@ impl<C> Portable<C> {
 
 /// Operations and constants that depend on the curve.
 pub(crate) trait Reduction: Params {
-    /// Factor that takes a plain element into the domain.
+    /// Constant by which a plain element is multiplied to bring it into the domain.
     const ENTER_BY: U256;
-    /// Factor that takes the inverse of a domain's element back to the domain.
+    /// Constant by which the integer inverse of an element is multiplied, so that the result is in the domain again.
     const INVERSE_BY: U256;
     /// Reduces the product of two elements.
     fn reduce(wide: [u64; 8]) -> U256;
@@ -51,7 +51,8 @@ impl Reduction for Secp256k1 {
     }
 }
 
-/// Returns `m` if `whether` is true, else 0, without a branch, because the condition cannot be predicted.
+/// Returns `m` if `whether` is true, otherwise 0. The function uses no branch, because the processor cannot predict the
+/// condition.
 #[inline(always)]
 fn masked(m: &U256, whether: bool) -> U256 {
     let mask = u64::from(whether).wrapping_neg();
@@ -227,7 +228,7 @@ impl<C: Reduction> Lanes for Portable<C> {
     fn load_table_points(self, points: &[&TablePoint], negate: u8) -> Affine<U256> {
         let [x0, x1, x2, x3, y0, y1, y2, y3] = points[0].0;
         let y = [y0, y1, y2, y3];
-        // y is not zero: the order is odd.
+        // y is not zero, because the group's order is odd, so p - y is below p.
         let minus_y = sub(&C::P, &y).0;
         let mask = u64::from(negate & 1).wrapping_neg();
         Affine {

@@ -7,9 +7,10 @@ use crate::uint::U256;
 
 /// Computes `wide / R mod p` for the product of two numbers below p.
 ///
-/// p is -1 modulo 2^64, so the quotient digit is the lowest word u itself. u·p is u·2^96 - u, where the second term
-/// clears the word and the first is two shifts, and u·(2^64 - 2^32 + 1) at word 3. After four words the rest of the
-/// lower half is at most p, and the upper half is below p.
+/// p is -1 modulo 2^64, so the quotient digit for the lowest word u is u itself, and u·p is added. The lower part of
+/// u·p is u·2^96 - u: its second term clears the word, and its first term is computed with two shifts. The upper part
+/// is u·(2^64 - 2^32 + 1) at word 3. After four words, the rest of the lower half is at most p, and the upper half is
+/// below p.
 #[inline(always)]
 pub(super) fn reduce(wide: [u64; 8]) -> U256 {
     let [mut a, mut b, mut c, mut d, high @ ..] = wide;

@@ -1,4 +1,5 @@
-//! Arithmetic modulo a group's order n: Montgomery reduction with R = 2^256. Values are below n, except for inputs.
+//! Arithmetic modulo a group's order n, by Montgomery reduction with R = 2^256. Results are below n; inputs may be
+//! greater.
 
 use super::subtract_where_above;
 use super::wide::{add_carry, multiply_add};
@@ -16,7 +17,7 @@ impl<C: Params> Order<C> {
     #[inline(always)]
     pub(super) fn mul(a: &U256, b: &U256) -> U256 {
         let mut r = [0; 4];
-        // Carry of at most one, because the sum stays below 2n.
+        // The carry out of the words is at most one, because the sum stays below 2n.
         let mut over = false;
         for &digit in a {
             let mut carry = 0;
@@ -40,7 +41,7 @@ impl<C: Params> Order<C> {
         reduce_once(a, &C::N)
     }
 
-    /// `R/a`.
+    /// Returns `R/a` modulo n.
     pub(super) fn invert(a: &U256) -> U256 {
         let inverse = crate::inverse::invert(&Self::reduced(a), &C::N);
         debug_assert_ne!(inverse, ZERO);

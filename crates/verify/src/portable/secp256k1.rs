@@ -5,7 +5,8 @@ use crate::uint::U256;
 
 const C: u64 = (1 << 32) + 977;
 
-/// Reduces: the upper half is multiplied by c and added, and so is the part that then exceeds 2^256.
+/// Returns `wide` modulo p. The upper half is multiplied by c and added to the lower half; then the part of the sum
+/// above 2^256 is multiplied by c and added too.
 #[inline(always)]
 pub(super) fn reduce(wide: [u64; 8]) -> U256 {
     let mut r = [0; 4];
@@ -13,7 +14,7 @@ pub(super) fn reduce(wide: [u64; 8]) -> U256 {
     for i in 0..4 {
         (r[i], carry) = multiply_add(wide[4 + i], C, wide[i], carry);
     }
-    // Below 2^34, so that its product with c fits in two words.
+    // The carry is below 2^34, so its product with c fits into two words.
     let (low, high) = multiply_add(carry, C, 0, 0);
     let (r, over) = add_words(&r, low, high);
     // r - p is r + c - 2^256, so r is at least p if the addition carries.

@@ -2,7 +2,7 @@
 
 use crate::uint::U256;
 
-/// Returns `a·b + c + d` as low and high word; it always fits.
+/// Returns `a·b + c + d` as low and high word. The sum always fits into two words.
 #[inline(always)]
 pub(super) fn multiply_add(a: u64, b: u64, c: u64, d: u64) -> (u64, u64) {
     let t = u128::from(a) * u128::from(b) + u128::from(c) + u128::from(d);
@@ -30,7 +30,7 @@ pub(super) fn product(a: &U256, b: &U256) -> [u64; 8] {
     wide
 }
 
-/// `a²`: the six products of different words are computed once and doubled, and the four squares added.
+/// Returns `a²`. The six products of different words are computed once and doubled, and the four squares are added.
 #[inline(always)]
 pub(super) fn square(a: &U256) -> [u64; 8] {
     let mut wide = [0; 8];

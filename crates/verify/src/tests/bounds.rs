@@ -44,19 +44,19 @@ both_curves! {
 }
 
 type Limbs = [__m512i; 5];
-/// One number for each lane.
+/// Numbers of the eight lanes.
 type Numbers = [BigUint; 8];
 
 fn power(exponent: u32) -> BigUint {
     BigUint::from(1u32) << exponent
 }
 
-/// Bound of normal elements, exclusive.
+/// Returns the exclusive upper bound of normal elements.
 fn normal_bound() -> BigUint {
     power(257) + power(230)
 }
 
-/// Bound of the results of `diff`, exclusive: 2^258.4.
+/// Returns the exclusive upper bound of the results of `diff`: 2^258.4.
 fn diff_bound(p: &BigUint) -> BigUint {
     normal_bound() + p * 3u32
 }
@@ -68,26 +68,26 @@ fn limbs(numbers: &Numbers) -> Limbs {
             let limb = if i == 4 { limb } else { limb % power(52) };
             u64::try_from(limb).expect("the last limb has at most 52 bits")
         };
-        // SAFETY: both are 64 bytes of plain integers.
+        // SAFETY: both types have 64 bytes, and every bit pattern is valid for both.
         unsafe { std::mem::transmute(numbers.each_ref().map(limb)) }
     })
 }
 
-/// The numbers in the lanes, whose carries must be propagated.
+/// Returns the numbers in the lanes of `limbs`, whose carries must be propagated.
 fn numbers(limbs: &Limbs) -> Numbers {
-    // SAFETY: both are 64 bytes of plain integers.
+    // SAFETY: both types have 64 bytes, and every bit pattern is valid for both.
     let limbs = limbs.map(|limb| unsafe { std::mem::transmute::<__m512i, [u64; 8]>(limb) });
     std::array::from_fn(|lane| {
         assert!(
             limbs[..4].iter().all(|limb| limb[lane] >> 52 == 0),
-            "a carry is left"
+            "a limb has a carry that was not propagated"
         );
         assert!(limbs[4][lane] >> 63 == 0, "negative");
         (0..5).map(|i| BigUint::from(limbs[i][lane]) << (52 * i)).sum()
     })
 }
 
-/// Numbers below `bound`: at the bound, at multiples of p, with limbs of all ones, and random ones.
+/// Returns numbers below `bound`: close to the bound, close to multiples of p, with limbs of all ones, or random.
 fn wide(random: &mut Random, bound: &BigUint, p: &BigUint) -> Numbers {
     std::array::from_fn(|_| {
         let top = bound - 1u32;
@@ -184,7 +184,7 @@ fn sums_of_sixteen_of_the_widest_terms<C: Reduction>(l: Ifma<C>) {
     for round in 0..2000 {
         let count = [16, 1 + random.index(16)][round % 2];
         let signs = [0, u64::MAX, random.next()][round % 3];
-        // Elements only, products only, squares only, all kinds.
+        // The terms are only elements, only products, only squares, or of all kinds.
         let kinds: Vec<usize> = (0..count)
             .map(|_| [0, 1, 2, random.index(3)][round / 6 % 4])
             .collect();
@@ -228,8 +228,8 @@ fn sums_of_sixteen_of_the_widest_terms<C: Reduction>(l: Ifma<C>) {
     }
 }
 
-/// Sums at the multiples of 2^256 at which `normal` switches between two multiples of p, with limbs that do not
-/// reveal the sum's size.
+/// Checks sums close to the multiples of 2^256 at which `normal` changes to another multiple of p. The limbs of these
+/// sums are chosen so that the highest limb alone does not show the size of the sum.
 fn sums_next_to_multiples_of_two_to_the_256<C: Reduction>(l: Ifma<C>) {
     let (p, one, normal) = (&big(&C::P), &power(0), &normal_bound());
     let mut random = Random(13);
@@ -240,7 +240,7 @@ fn sums_next_to_multiples_of_two_to_the_256<C: Reduction>(l: Ifma<C>) {
         for _ in 0..pairs {
             let a = wide(&mut random, &target, p);
             let b = a.each_ref().map(|a| &target - a);
-            // a + (target - a), or a - (a - target): half of the limbs are below zero.
+            // The sum is a + (target - a) or a - (a - target), so that half of the limbs are negative.
             terms.push((true, a));
             terms.push((true, b));
         }
@@ -342,7 +342,7 @@ fn the_widest_elements_are_inverted_and_stored<C: Reduction>(l: Ifma<C>) {
             );
         }
         if let Some(inverse) = l.run(Work(|| l.invert(&element))) {
-            // a·R times 1/a·R.
+            // The product of a·R and (1/a)·R must be R².
             let product = |(a, b): (&BigUint, &BigUint)| a * b % p;
             let inverses = numbers(&inverse);
             assert!(inverses.iter().all(|inverse| inverse < normal));

@@ -1,7 +1,8 @@
-//! Tests of the bounds of every element on every path of the formulas, for all inputs: a backend whose elements are
-//! intervals in units of 2^256, each as wide as AVX-512 IFMA may make it. R is 16 units of 2^256.
+//! Tests of the bounds of every element on every path of the formulas, for all inputs. The tests run the formulas with
+//! a backend whose elements are intervals, in units of 2^256, which contain all values that the AVX-512 IFMA backend
+//! can produce. R is 16 of these units.
 //!
-//! Bounds are floating-point numbers rounded outwards by far more than their error, and by far less than the
+//! Bounds are floating-point numbers. They are rounded outwards by far more than their error, and by far less than the
 //! available margin.
 
 use super::tiny::{MinusThree, Zero};
@@ -12,7 +13,7 @@ use crate::uint::{ONE, U256};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// Upper limit of the relative error from rounding, from 2^230 next to 2^257, and from p being slightly less than
+/// Upper limit of the relative error that comes from rounding, from ignoring 2^230 next to 2^257, and from taking p as
 /// 2^256.
 const SLACK: f64 = 1e-6;
 
@@ -55,12 +56,12 @@ struct Element {
 #[derive(Clone, Copy, Debug)]
 struct Sum {
     value: Interval,
-    /// Largest absolute value of a limb, in units of 2^52.
+    /// Greatest absolute value of a limb, in units of 2^52.
     limb: f64,
 }
 
-/// Bounds of P-256 for `MinusThree`, whose products over R are small, and of secp256k1 for `Zero`, whose products are
-/// all wide.
+/// Backend of intervals over a tiny curve. For `MinusThree` the bounds are those of P-256, whose products are divided
+/// by R; for `Zero` they are those of secp256k1, whose products are all wide.
 #[derive(Clone, Copy, Debug)]
 struct Bounds<C>(PhantomData<C>);
 
@@ -75,7 +76,7 @@ fn widest(k: usize, value: f64) {
     WIDEST.set(all);
 }
 
-/// Bits 52 and up of the last limb of a factor are lost.
+/// Returns a factor with this value, after checking that its last limb has no bit above 52, because such bits are lost.
 fn factor(value: Interval) -> Element {
     assert!(value.low > -0.01 && value.high < 16.0, "{value:?}");
     widest(0, value.high);
@@ -94,13 +95,13 @@ impl<C: crate::curve::Params> Bounds<C> {
 
     /// Reduces columns, given their value over 2^512.
     fn reduced(columns: Interval, column: f64) -> Sum {
-        // Signed columns, with what the reduction adds to them, fit in 63 bits.
+        // The columns are signed. Together with the terms that the reduction adds to them, they must fit into 63 bits.
         assert!(column + 20.0 < 2048.0 / 2.0);
         let value = if Self::IS_MONTGOMERYS {
             Interval::new(columns.low / 16.0, columns.high / 16.0 + 1.0)
         } else {
-            // The upper half is multiplied without a carry: it must not be negative, and its last column fits in 52
-            // bits.
+            // The upper half is multiplied without propagating its last carry, so it must not be negative, and its last
+            // column must fit into 52 bits.
             assert!(columns.low > -0.01 && columns.high < 256.0, "{columns:?}");
             Interval::new(0.0, 32.0)
         };
@@ -114,7 +115,7 @@ impl<C: crate::curve::Params> Bounds<C> {
         Interval::new(a.value.low * b.value.low, a.value.high * b.value.high)
     }
 
-    /// `a·b + times·p·2^260 - minus`.
+    /// Returns `a·b + times·p·2^260 - minus`.
     fn product_less(l: Self, a: &Element, b: &Element, times: f64, minus: Interval, column: f64) -> Element {
         let shift = Interval::new(16.0 * times, 16.0 * times);
         let columns = Self::multiplied(a, b).plus(&shift).minus(&minus);
@@ -141,7 +142,7 @@ impl<C: crate::curve::Params> Lanes for Bounds<C> {
     fn splat(self, _: &U256) -> Element {
         self.load(&[])
     }
-    /// A product of any 256 bits and a constant below p.
+    /// Returns the bounds of a loaded element: a product of any 256-bit number and a constant below p.
     fn load(self, _: &[U256]) -> Element {
         let any = factor(Interval::new(0.0, 1.0));
         self.mul(&any, &any)
@@ -193,7 +194,10 @@ impl<C: crate::curve::Params> Lanes for Bounds<C> {
         }
     }
     fn raw(self, a: &Element) -> Sum {
-        assert!(a.is_normal, "a factor where only normal elements are allowed");
+        assert!(
+            a.is_normal,
+            "a factor is used where only normal elements are allowed"
+        );
         let value = a.value;
         Sum { value, limb: 1.0 }
     }
@@ -225,7 +229,8 @@ impl<C: crate::curve::Params> Lanes for Bounds<C> {
         let value = a.value.minus(&b.value);
         Sum { value, limb }
     }
-    /// The quotient is small enough for its multiplications: q·2^224 below 2^230, or q·977 in 32 bits.
+    /// Checks that the quotient q is small enough for its multiplications: q·2^224 must be below 2^230, or q·977 must
+    /// fit into 32 bits. Returns the bounds of a normal element.
     fn normal(self, a: &Sum) -> Element {
         let most = if Self::IS_MONTGOMERYS { 62.0 } else { 1e6 };
         assert!(a.value.high.max(-a.value.low) < most, "{a:?}");
@@ -241,7 +246,7 @@ impl<C: crate::curve::Params> Lanes for Bounds<C> {
         if HAS_ZEROS.take() {
             return None;
         }
-        // Like the multiplication of all lanes in avx512ifma.
+        // These are the products by which `avx512ifma` multiplies all lanes together.
         let pairs = self.mul(a, a);
         let quads = self.mul(&pairs, &pairs);
         self.raw(&self.mul(&quads, &quads));
@@ -260,7 +265,7 @@ impl<C: crate::curve::Params> Lanes for Bounds<C> {
     }
     fn prefetch(self, _: &TablePoint) {}
     fn load_table_points(self, _: &[&TablePoint], _: u8) -> Affine<Element> {
-        unreachable!("the formulas do not use lines");
+        unreachable!("the formulas do not use table points");
     }
     fn store_table_points(self, _: &Affine<Element>, _: &mut [TablePoint]) {}
     fn scalars(self, _: &[U256]) {}
@@ -269,7 +274,7 @@ impl<C: crate::curve::Params> Lanes for Bounds<C> {
     fn scalar_invert(self, _: &()) {}
 }
 
-/// Any normal element.
+/// Returns the bounds of any normal element.
 fn any() -> Element {
     Element {
         value: Interval::new(0.0, 2.0),
@@ -280,7 +285,8 @@ fn any() -> Element {
 fn formulas<C: crate::curve::Params>() {
     let l = Bounds::<C>(PhantomData);
     let point = Affine { x: any(), y: any() };
-    // Doublings and additions in any order, until Z stops growing: each round takes all results of the previous one.
+    // Compute doublings and additions in any order until the bounds of Z stop growing. Each round begins with the union
+    // of all results of the previous round.
     let mut any_sum = jacobian::from_affine(l, &point);
     any_sum = jacobian::select(l, 1, &any_sum, &jacobian::infinity(l));
     for round in 0.. {
@@ -295,18 +301,18 @@ fn formulas<C: crate::curve::Params>() {
         let Jacobian { x, y, z } = next;
         l.raw(&x);
         l.raw(&y);
-        // The operations on Z in tables and in the check of r.
+        // These are the operations on Z when tables are built and when r is checked.
         l.sqr(&z);
         l.mul(&any(), &z);
         if next.z.value == any_sum.z.value {
             println!("{:?}: {z:?} after {round} rounds", C::CURVE);
             break;
         }
-        assert!(round < 200, "Z grows without bound: {z:?}");
+        assert!(round < 200, "the bounds of Z grow without limit: {z:?}");
         any_sum = next;
     }
     println!("{:?}: factor, narrow, product: {:?}", C::CURVE, WIDEST.take());
-    // All chains at their longest: products settle after a few steps.
+    // The batch has long running products; their bounds do not change any more after a few steps.
     for has_zeros in [false, true] {
         HAS_ZEROS.set(has_zeros);
         let pairs: Vec<Pair> = (0..300)

@@ -1,4 +1,5 @@
-//! Tests of the cost of exceptional cases in multiplications, a number that is the same on every machine.
+//! Tests of the cost of exceptional cases. The cost is measured as the number of multiplications, which is the same on
+//! every machine.
 
 use super::hostile::{Entry, Signature, check, key_for, tree_meetings};
 use super::reference::Reference;
@@ -15,7 +16,7 @@ thread_local! {
     static MULTIPLICATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A backend that counts multiplications.
+/// Backend that counts the multiplications of another backend.
 #[derive(Clone, Copy)]
 struct Counting<L>(L);
 
@@ -90,7 +91,8 @@ impl<L: Lanes> Lanes for Counting<L> {
     fn normal(self, a: &L::Raw) -> L::Fe {
         self.0.normal(a)
     }
-    /// Takes as long as many multiplications, but is done once for a whole batch.
+    /// Inverts without counting: an inversion takes as long as many multiplications, but there is one for a whole
+    /// batch.
     fn invert(self, a: &L::Fe) -> Option<L::Fe> {
         self.count(60).0.invert(a)
     }
@@ -144,7 +146,7 @@ impl<C: Reference + Reduction> Setting<C> {
         MULTIPLICATIONS.take()
     }
 
-    /// Cost of the same signatures without their tables.
+    /// Returns the cost of the same signatures if their keys have no tables.
     fn generic_cost(&self, batch: &[Entry]) -> usize {
         let without = |entry: &Entry| {
             Entry::new::<Counting<Portable<C>>>(entry.signature.clone(), None, &self.generator)
@@ -176,11 +178,12 @@ fn costs<C: Reference + Reduction>() {
             continue;
         }
         let meetings = tree_meetings::<C>(&u1, &u2, [WIDTH, WIDTH]);
-        // From the first level to the last.
+        // Choose meetings from the first level of the tree to the last.
         let meeting = &meetings[k * (meetings.len() - 1) / 7];
         let key = key_for(meeting, k % 2 == 0, &n).expect("their multiples of Q differ");
         hostile.push(setting.entry(&key, &u1, &u2));
-        // The worst case: infinity, which neither the tables nor the fast formulas can decide.
+        // The worst case is a sum that is the point at infinity, which neither the tables nor the fast formulas can
+        // decide.
         let meeting = &meetings[meetings.len() - 1];
         let key = key_for(meeting, true, &n).expect("their multiples of Q differ");
         infinite.push(setting.entry(&key, &u1, &u2));
@@ -188,7 +191,7 @@ fn costs<C: Reference + Reduction>() {
     }
     let honest_cost = setting.cost(&honest);
     let generic_cost = setting.generic_cost(&honest);
-    // A batch of such signatures costs at most three times the generic path.
+    // A batch of such signatures must cost at most three times as much as without tables.
     for entries in [&hostile, &infinite] {
         let batch: Vec<Entry> = (0..BATCH).map(|k| entries[k % 8].clone()).collect();
         let cost = setting.cost(&batch);
@@ -197,7 +200,8 @@ fn costs<C: Reference + Reduction>() {
         assert!(cost <= 3 * setting.generic_cost(&batch));
         assert!(cost <= 3 * generic_cost);
     }
-    // One such signature costs the others at most one more pass, of one multiplication for the six of each addition.
+    // One such signature in a batch must cost at most one additional pass over the other signatures, which has one
+    // multiplication for each addition (an addition has six).
     for entry in hostile.iter().chain(&infinite) {
         let mut batch = honest.clone();
         batch[37] = entry.clone();

@@ -1,4 +1,5 @@
-//! Tests of exceptional cases: they are slower but never wrong, and do not affect other signatures of the batch.
+//! Tests of exceptional cases, in which the points of an addition are equal or opposite. They may be slower, but their
+//! verdicts must be right, and they must not affect other signatures of the batch.
 
 use super::hostile::{
     Entry, Signature, chain_meetings, check, check_with, key_for, loop_meetings, tree_meetings,
@@ -40,7 +41,7 @@ struct Setting<L> {
 }
 
 impl<L: Lanes<Curve: Reference + Reduction>> Setting<L> {
-    /// Honest signatures by keys with tables of three widths, and every fifth one without a table.
+    /// Creates honest signatures by keys with tables of three widths; every fifth signature has no table.
     fn new(l: L, seed: u64) -> Self {
         let mut random = Random(seed);
         let generator = Table::build(l, &L::Curve::G, GENERATOR_WIDTH);
@@ -80,14 +81,14 @@ impl<L: Lanes<Curve: Reference + Reduction>> Setting<L> {
         Arc::new(Table::build(self.l, key, width))
     }
 
-    /// A signature with a table of this width, or without one.
+    /// Returns an entry for a signature whose key has a table of this width, or no table.
     fn entry(&self, signature: Signature, width: Option<u32>) -> Entry {
         let table = width.map(|width| self.table(&signature.key, width));
         Entry::new::<L>(signature, table, &self.generator)
     }
 
-    /// The signature, and wrong ones that take the same path: with another r, and with an r for which r + n may be
-    /// the x.
+    /// Returns entries for a signature with these u₁ and u₂, and for wrong signatures that take the same path through
+    /// the engine: one with another r, and one with an r for which x might be r + n.
     fn with_wrong_ones(&self, d: &U256, u1: &U256, u2: &U256, width: Option<u32>) -> Vec<Entry> {
         let right = Signature::of::<L::Curve>(d, u1, u2);
         let n = big(&L::Curve::N);
@@ -103,7 +104,7 @@ impl<L: Lanes<Curve: Reference + Reduction>> Setting<L> {
         entries
     }
 
-    /// Checks each entry among honest ones at a random place, and then all entries together.
+    /// Checks each entry at a random place among honest signatures, and then all entries in one batch.
     fn check(&mut self, entries: &[Entry]) {
         for (k, entry) in entries.iter().enumerate() {
             let size = [1, 7, 8, 9, 2, 17, 64, 33][k % 8];
@@ -114,7 +115,7 @@ impl<L: Lanes<Curve: Reference + Reduction>> Setting<L> {
         }
     }
 
-    /// Checks `entries` at random places of a batch of `size`.
+    /// Checks `entries` at random places among honest signatures, in a batch of `size` signatures.
     fn check_among_honest(&mut self, entries: &[Entry], size: usize) {
         let mut batch = entries.to_vec();
         while batch.len() < size {
@@ -142,11 +143,11 @@ fn every_two_points_that_meet_in_the_tree<L: Lanes<Curve: Reference + Reduction>
         let mut entries = Vec::new();
         for (k, meeting) in meetings.iter().enumerate() {
             for opposite in [false, true] {
-                // Two points of the generator meet in the same way for every key.
+                // A meeting of two points of the generator does not depend on the key, so no key can be found for it.
                 let Some(d) = key_for(meeting, opposite, &n) else {
                     continue;
                 };
-                // All of the last levels, and a third of the others.
+                // Test all meetings of the last levels with wrong signatures too, and a third of the other meetings.
                 if k % 3 == 0 || k + 8 > meetings.len() {
                     entries.extend(setting.with_wrong_ones(&d, &u1, &u2, Some(width)));
                 } else {
@@ -160,7 +161,7 @@ fn every_two_points_that_meet_in_the_tree<L: Lanes<Curve: Reference + Reduction>
     }
 }
 
-/// Few enough signatures that their points are added one after the other.
+/// Checks every pair of points that can meet in batches so small that their points are added one after the other.
 fn every_two_points_that_meet_among_few<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 59);
     let n = big(&L::Curve::N);
@@ -171,7 +172,7 @@ fn every_two_points_that_meet_among_few<L: Lanes<Curve: Reference + Reduction>>(
         .enumerate()
     {
         for opposite in [false, true] {
-            // The generator's points never meet among themselves.
+            // There is no key for a meeting of two points of the generator, which never meet.
             if let Some(d) = key_for(meeting, opposite, &n) {
                 match k % 4 {
                     0 => entries.extend(setting.with_wrong_ones(&d, &u1, &u2, Some(4))),
@@ -191,8 +192,9 @@ fn every_two_points_that_meet_among_few<L: Lanes<Curve: Reference + Reduction>>(
     setting.check(&entries);
 }
 
-/// One point twice in the last addition, with a wrong r: (r + x₁ + x₂)(x₂ - x₁)² = (y₂ - y₁)² is then 0 = 0 for
-/// any r. Only the check of x₁ = x₂ stops a forger, who needs no key but his own.
+/// Checks signatures with a wrong r whose last addition has the same point twice. The equation of the last addition,
+/// (r + x₁ + x₂)(x₂ - x₁)² = (y₂ - y₁)², is then 0 = 0 for any r. Only the check for x₁ = x₂ prevents this forgery, for
+/// which an attacker needs only a key of his own.
 fn the_last_two_points_of_the_tree<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 60);
     let n = big(&L::Curve::N);
@@ -203,7 +205,7 @@ fn the_last_two_points_of_the_tree<L: Lanes<Curve: Reference + Reduction>>(l: L)
         let d = key_for(last, false, &n).expect("their multiples of Q differ");
         let table = setting.table(&Signature::of::<L::Curve>(&d, &u1, &u2).key, width);
         let mut batch = Vec::new();
-        // The key recurs, each time with another r, often enough for the tree.
+        // The batch has signatures by one key, each with another r, and is large enough for the tree.
         for k in 0..(few::VECTORS + 2) * L::LANES {
             let r = big(&setting.number());
             let signature = match k % 7 {
@@ -231,13 +233,14 @@ fn every_two_points_that_meet_in_the_loop<L: Lanes<Curve: Reference + Reduction>
             }
         }
     }
-    // One of each sign for each of the generator's windows.
+    // There are entries for equal and for opposite points, for each of the generator's windows.
     assert_eq!(entries.len(), 2 * 3 * setting.generator.windows());
     assert!(entries.iter().all(|entry| entry.exceptional == 1));
     setting.check(&entries);
 }
 
-/// u₂ close to 0 and n, and close to small multiples of λ: all partial sums of the loop are then small multiples.
+/// Checks values of u₂ close to 0 and n, and close to small multiples of λ. All partial sums of the loop are then small
+/// multiples of the key, which may meet for any key.
 fn multipliers_that_bring_meetings_about_for_any_key<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 54);
     let n = big(&L::Curve::N);
@@ -259,14 +262,15 @@ fn multipliers_that_bring_meetings_about_for_any_key<L: Lanes<Curve: Reference +
         let width = [None, Some(4), None][k % 3];
         entries.push(setting.entry(Signature::of::<L::Curve>(&d, &u1, &words(u2)), width));
     }
-    // On secp256k1, -58·λ meets an exceptional case, because its halves are a short vector of the lattice and (0,
-    // -58), whose lowest digit is -29. On P-256, with windows of this width, no multiplier does.
+    // On secp256k1, u₂ = -58·λ leads to an exceptional case, because its halves are a short vector of the lattice plus
+    // (0, -58), whose lowest digit is -29. On P-256, with windows of this width, no u₂ leads to such a case.
     let met = entries.iter().filter(|entry| entry.exceptional > 0).count();
     assert_eq!(met > 0, L::Curve::HAS_ENDOMORPHISM, "{met}");
     setting.check(&entries);
 }
 
-/// Q = ±G and other small multiples: equal digits then mean equal points.
+/// Checks keys that are known multiples of the generator: Q = ±G and other small multiples. Equal digits of u₁ and u₂
+/// then select equal points.
 fn known_multiples_of_the_generator_as_keys<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 55);
     let n = big(&L::Curve::N);
@@ -276,7 +280,8 @@ fn known_multiples_of_the_generator_as_keys<L: Lanes<Curve: Reference + Reductio
             let u = big(&setting.number());
             let over_d = &u * d.modinv(&n).expect("not zero") % &n;
             let minus = &n - &over_d;
-            // Equal digits, and opposite ones; u₁·G = u₂·Q, and u₁·G = -u₂·Q, which has no r.
+            // The values of u₂ give equal digits, opposite digits, u₁·G = u₂·Q, and u₁·G = -u₂·Q, for which no r
+            // exists.
             let little = [1u32, 2, 31].map(BigUint::from);
             let mut others = vec![u.clone(), &n - &u, over_d, minus];
             others.extend(little.iter().flat_map(|k| [k.clone(), &n - k]));
@@ -293,7 +298,7 @@ fn known_multiples_of_the_generator_as_keys<L: Lanes<Curve: Reference + Reductio
     setting.check(&entries);
 }
 
-/// u₁ = 0 has no digits: z = 0 and z = n. Also digests above n, up to all ones.
+/// Checks digests with u₁ = 0, which has no digits (z = 0 and z = n), and digests above n, up to all ones.
 fn digests_of_zero_and_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 56);
     let n = big(&L::Curve::N);
@@ -309,12 +314,12 @@ fn digests_of_zero_and_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l
             for z in [ZERO, L::Curve::N, ONE, [u64::MAX; 4]] {
                 entries.push(setting.entry(Signature { z, ..zero.clone() }, width));
             }
-            // A digest z + n is the same digest: s = z/u₁ for small z.
+            // The digests z and z + n are equivalent, and a signature of a small z must be valid for both.
             for z in [1u32, 2, 77] {
                 let s = big(&setting.number());
                 let point = L::Curve::multiply(&words(&s), &L::Curve::G).expect("not zero");
                 let r = big(&point.0) % &n;
-                // s·k = z + r·d for the nonce k = s.
+                // Sign with the nonce `s` (k): the signature's s is (z + r·d)/k.
                 let s = (BigUint::from(z) + &r * big(&d)) * s.modinv(&n).expect("not zero") % &n;
                 let key = zero.key;
                 for z in [BigUint::from(z), &n + z, BigUint::from(z + 1)] {
@@ -335,7 +340,8 @@ fn digests_of_zero_and_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l
     setting.check(&entries);
 }
 
-/// Single honest and hostile signatures, with the same verdicts. All other tests here stay in the backend.
+/// Checks single signatures without a table, honest and hostile ones, which the portable backend decides. All other
+/// tests of this module use only the tested backend.
 fn one_without_a_table_goes_the_portable_way<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 61);
     let n = big(&L::Curve::N);
@@ -351,7 +357,8 @@ fn one_without_a_table_goes_the_portable_way<L: Lanes<Curve: Reference + Reducti
             entries.extend(setting.with_wrong_ones(&d, &u1, &u2, None));
         }
     }
-    // Undecided by its table, and the only such signature.
+    // These signatures have a table but stay undecided with it. Each is the only signature of its batch that must be
+    // decided without a table.
     for meeting in &tree_meetings::<L::Curve>(&u1, &u2, [GENERATOR_WIDTH, 4]) {
         let d = key_for(meeting, false, &n).unwrap_or_else(|| setting.number());
         entries.push(setting.entry(Signature::of::<L::Curve>(&d, &u1, &u2), Some(4)));
@@ -359,7 +366,7 @@ fn one_without_a_table_goes_the_portable_way<L: Lanes<Curve: Reference + Reducti
     entries.push(setting.entry(Signature::of::<L::Curve>(&u1, &ZERO, &u2), Some(4)));
     let mut asked = 0;
     for (k, entry) in entries.iter().enumerate() {
-        // Among others that have tables, enough for the tree.
+        // The signature is among others that have tables, whose number is enough for the tree.
         let with_table = setting.honest.iter().filter(|other| other.table.is_some());
         let mut batch: Vec<Entry> = with_table.cycle().take(k % 3 * 50).cloned().collect();
         batch.insert(batch.len() / 2, entry.clone());
@@ -367,7 +374,7 @@ fn one_without_a_table_goes_the_portable_way<L: Lanes<Curve: Reference + Reducti
             asked += 1;
             Some(Arc::clone(&portable))
         });
-        // Two signatures do not take this path.
+        // Two signatures without a table are decided by the tested backend, not by the portable one.
         let twice = [entry.clone(), entry.clone()];
         check_with(l, &setting.generator, &twice, &mut || {
             unreachable!("there are two")
@@ -376,8 +383,8 @@ fn one_without_a_table_goes_the_portable_way<L: Lanes<Curve: Reference + Reducti
     assert_eq!(asked > 100, L::LANES > 1, "{asked}");
 }
 
-/// R with x = r + n below p, and with an equally small x = r. Such a nonce is not known for any point, but for any R,
-/// s and z there is a key, Q = (s·R - z·G)/r.
+/// Checks signatures whose R has x = r + n below p, and signatures with an equally small x = r. No nonce is known for
+/// such an R, but for any R, s and z there is a key for which the signature is valid: Q = (s·R - z·G)/r.
 fn x_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 57);
     let n = big(&L::Curve::N);
@@ -422,7 +429,7 @@ fn x_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l: L) {
             }
         }
     }
-    // The last r with a second x, and the first without.
+    // Check the greatest r for which r + n is below p, and the first r for which it is not.
     let gap = big(&L::Curve::P) - &n;
     for r in [&gap - 1u32, gap.clone(), &gap + 1u32] {
         let [d, u1, u2] = std::array::from_fn(|_| setting.number());
@@ -434,14 +441,14 @@ fn x_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     setting.check(&entries);
 }
 
-/// Batches of hostile signatures only, in every number of lanes.
+/// Checks batches that have only hostile signatures, with every number of used lanes.
 fn batches_full_of_exceptional_cases<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 58);
     let n = big(&L::Curve::N);
     let mut entries = Vec::new();
     for k in 0..48 {
         let (u1, u2) = (setting.number(), setting.number());
-        // Exceptional on the tables and, if possible, in the loop that decides the signature afterwards.
+        // The signature is exceptional with tables and, if possible, also in the loop that decides it afterwards.
         let tree = tree_meetings::<L::Curve>(&u1, &u2, [GENERATOR_WIDTH, 4]);
         let generator = loop_meetings::<L::Curve>(&u1, &u2, GENERATOR_WIDTH);
         let meeting = [
@@ -459,7 +466,7 @@ fn batches_full_of_exceptional_cases<L: Lanes<Curve: Reference + Reduction>>(l: 
         check(l, &setting.generator, &entries[entries.len() - size..]);
     }
     let many: Vec<Entry> = (0..300).map(|k| entries[k % entries.len()].clone()).collect();
-    // Some of them meet exceptional cases on both paths.
+    // Some of these signatures are exceptional on both paths, but each is counted once.
     let tally = check(l, &setting.generator, &many);
     assert_eq!(tally.exceptional, 300, "each is counted once");
 }

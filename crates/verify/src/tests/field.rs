@@ -1,4 +1,4 @@
-//! Tests of every field operation against big integers, on edge values and random ones, different in each lane.
+//! Tests of every field operation against big integers, with edge values and random values that differ in each lane.
 
 use super::{Draw, Random, Work, big, edges, every_back_end, words};
 use crate::curve::Params;
@@ -16,7 +16,7 @@ every_back_end! {
     lines_keep_points_and_negate_them,
 }
 
-/// Results of all operations on one vector of each operand.
+/// Stage that computes the results of all operations on vectors of four operands.
 struct Operations<'a, L> {
     l: L,
     operands: [&'a [U256]; 4],
@@ -79,7 +79,7 @@ impl<L: Lanes> Stage for Operations<'_, L> {
         let product = l.mul_raw(a, b);
         let twice = l.raw_add(&product, &product);
         let four = l.raw_add(&l.raw_add(&product, &l.sqr_raw(c)), &l.raw_add(raw_c, raw_a));
-        // The value of a factor is visible only in a product.
+        // A factor cannot be stored, so it is multiplied by one or by another element first.
         let one = &l.splat(&ONE);
         vec![
             *a,
@@ -144,7 +144,7 @@ fn signed(number: &U256) -> BigInt {
     BigInt::from(big(number))
 }
 
-/// `value mod p`, never negative.
+/// Returns `value mod p`, which is never negative.
 fn reduced(value: &BigInt, p: &BigInt) -> U256 {
     words(&((value % p + p) % p).to_biguint().expect("not negative"))
 }
@@ -178,8 +178,8 @@ fn check_operations<L: Lanes>(l: L, rows: &[[U256; 4]]) {
 
 fn every_operation_on_every_pair_of_edges<L: Lanes>(l: L) {
     let edges = edges(&L::Curve::P);
-    // Testing all pairs would take too long. Each value is paired with every `stride`-th value; values next to each
-    // other are paired with different ones.
+    // A test of all pairs would take too long. Each value is paired with every `stride`-th value, and neighbouring
+    // values are paired with different values.
     let stride = edges.len() / 24 + 1;
     let mut rows = Vec::new();
     for (i, a) in edges.iter().enumerate() {
@@ -213,7 +213,7 @@ fn every_operation_on_random_numbers<L: Lanes>(l: L) {
     check_operations(l, &rows);
 }
 
-/// Sums of 16 terms, the maximum: elements, products and squares, with every relevant pattern of signs.
+/// Checks sums of 16 terms, the maximum: elements, products and squares, with every relevant pattern of signs.
 fn sixteen_terms_of_either_sign<L: Lanes>(l: L) {
     let (mut random, p, edges) = (Random(2), modulus::<L>(), edges(&L::Curve::P));
     for round in 0..600 {
@@ -291,7 +291,7 @@ fn all_lanes_are_inverted_or_none<L: Lanes>(l: L) {
     }
 }
 
-/// Zero in the form in which each operation returns it.
+/// Checks that `zeros` detects zero in every form in which an operation returns it.
 fn zero_is_seen_in_every_form<L: Lanes>(l: L) {
     let mut random = Random(4);
     let edges = edges(&L::Curve::P);
@@ -363,7 +363,7 @@ fn lines_keep_points_and_negate_them<L: Lanes>(l: L) {
         let negate = random.next() as u8;
         let mut table_points = [TablePoint([0; 8]); MAX_LANES];
         let point = l.run(Work(|| {
-            // The widest normal elements: table points store the results of formulas.
+            // Table points store results of formulas, so store the widest normal elements.
             let zero = l.splat(&[0; 4]);
             let wide = |plain: &[U256]| l.normal(&l.raw_add(&l.raw(&l.load(plain)), &l.raw(&zero)));
             let point = crate::lanes::Affine {

@@ -1,4 +1,4 @@
-//! Tests of the group's formulas on every pair of points of two tiny curves, in one lane and in several.
+//! Tests of the formulas for points, with every pair of points of two tiny curves, in one lane and in several lanes.
 
 use super::tiny::{Group, MinusThree, Tiny, Zero};
 use crate::affine::{Pair, add_pairs, double_all};
@@ -35,14 +35,15 @@ every_tiny_curve! {
 }
 
 type Point = Option<(u64, u64)>;
-/// X, Y and Z.
+/// Jacobian coordinates X, Y and Z.
 type Coordinates = [u64; 3];
 
 fn wide(value: u64) -> U256 {
     [value, 0, 0, 0]
 }
 
-/// One of the triples that represent a point. Infinity has zeros, as `add_complete` requires.
+/// Returns the Jacobian coordinates of a point with the given Z. The point at infinity has three zeros, as
+/// `add_complete` requires.
 fn scaled(group: &Group, point: Point, z: u64, p: u64) -> Coordinates {
     assert!(group.points.contains(&point));
     match point {
@@ -51,7 +52,7 @@ fn scaled(group: &Group, point: Point, z: u64, p: u64) -> Coordinates {
     }
 }
 
-/// The point that a triple represents.
+/// Returns the point that Jacobian coordinates represent.
 fn unscaled(group: &Group, [x, y, z]: Coordinates, p: u64) -> Point {
     (z != 0).then(|| {
         let over_z = group.inverse(z);
@@ -85,19 +86,19 @@ fn load_jacobian<L: Lanes>(l: L, point: impl Fn(usize) -> Coordinates) -> Jacobi
 }
 
 fn stored_jacobian<L: Lanes>(l: L, point: &Jacobian<L::Fe>) -> Vec<Coordinates> {
-    // Z is a factor, of which only a product is normal.
+    // Z is a factor and cannot be stored, but its product with one is a normal element.
     let z = l.mul(&point.z, &l.splat(&ONE));
     let [x, y, z] = [&point.x, &point.y, &z].map(|element| stored(l, element));
     (0..L::LANES).map(|lane| [x[lane], y[lane], z[lane]]).collect()
 }
 
-/// Some values of Z, among them those at which a missing factor would be visible.
+/// Returns some values of Z, among them values with which a missing factor in a formula gives a wrong result.
 fn some_z(p: u64) -> [u64; 6] {
     [1, 2, p - 1, p / 2 + 1, 5, 44]
 }
 
-/// Calls `run` on `LANES` cases at a time and compares the results with the last part of each case, where `None`
-/// means Z = 0.
+/// Calls `run` with `LANES` cases at a time, and compares the results with the third element of each case. The expected
+/// value `None` means Z = 0.
 fn check<L: Lanes, T>(
     group: &Group,
     cases: &[(Coordinates, T, Point)],
@@ -132,8 +133,8 @@ fn doubling_every_point_of_every_z<L: Lanes>(l: L) {
     });
 }
 
-/// All pairs whose second point is finite, with some Z for the first. `sum` returns the expected sum of multiples i
-/// and j.
+/// Returns all pairs of points whose second point is finite, with some values of Z for the first point. `sum` returns
+/// the expected sum of the multiples i and j of the generator.
 fn pairs<C: Params>(group: &Group, sum: impl Fn(usize, usize) -> Point) -> Vec<(Coordinates, Point, Point)> {
     let p = C::P[0];
     let order = group.points.len();
@@ -152,7 +153,7 @@ fn adding_every_pair<L: Lanes>(l: L) {
     let group = Group::of::<L::Curve>();
     let order = group.points.len();
     let cases = pairs::<L::Curve>(&group, |i, j| {
-        // It cannot handle infinity, equal and opposite points.
+        // `add` cannot add the point at infinity, equal points and opposite points.
         let possible = i != 0 && i != j && i + j != order;
         if possible {
             group.points[(i + j) % order]
@@ -175,13 +176,13 @@ fn adding_every_pair_completely<L: Lanes>(l: L) {
         let a = load_jacobian(l, |lane| cases[case(lane)].0);
         let b = load_affine(l, |lane| cases[case(lane)].1);
         let sum = stored_jacobian(l, &jacobian::add_complete(l, &a, &b));
-        // Infinity must have the form that the next addition requires.
+        // The point at infinity must have three zeros, the form that the next addition requires.
         assert!(sum.iter().all(|&[x, y, z]| z != 0 || (x, y) == (0, 0)));
         sum
     });
 }
 
-/// Any X and Y with Z = 0, as a failed addition leaves them.
+/// Checks that operations on a point with Z = 0 and any X and Y, as after a failed addition, return Z = 0.
 fn zero_z_stays_zero<L: Lanes>(l: L) {
     let (group, p) = (Group::of::<L::Curve>(), L::Curve::P[0]);
     let order = group.points.len() as u64;
@@ -201,7 +202,8 @@ fn zero_z_stays_zero<L: Lanes>(l: L) {
     });
 }
 
-/// Adds `i·G + j·G` for all (i, j), `LANES` in a pair. Returns the sums, and true for those that are marked.
+/// Computes `i·G + j·G` for all given (i, j) in one batch, `LANES` additions in each pair of vectors. Returns each sum,
+/// and true if its lane was marked as exceptional.
 fn add_in_batch<L: Lanes>(l: L, group: &Group, multiples: &[(usize, usize)]) -> Vec<(Point, bool)> {
     let at = |pair: usize, lane: usize| multiples[(pair * L::LANES + lane).min(multiples.len() - 1)];
     let count = multiples.len().div_ceil(L::LANES);
@@ -250,7 +252,8 @@ fn adding_every_pair_in_batches<L: Lanes>(l: L) {
         let multiples: Vec<_> = (1..order).map(|j| (i, j)).collect();
         check_batch(l, &group, &multiples);
     }
-    // One exceptional case at each place of a batch of each length, because chains begin and end everywhere.
+    // Put one exceptional case at each place of a batch of each length, because a running product may begin and end at
+    // any place.
     for length in 1..4 * L::LANES + 2 {
         for place in 0..length {
             for exceptional in [(7, 7), (7, order - 7)] {

@@ -1,8 +1,9 @@
-//! Signatures that meet exceptional cases, made by an attacker who knows the private key.
+//! Construction of signatures that lead to exceptional cases, as an attacker who knows the private key can do it.
 //!
-//! Every point in the engine is a·G + b·Q, with a and b known from the digits of u₁ and u₂. With Q = d·G it is a
-//! number, a + b·d modulo n. A simulation of the engine's additions on these pairs (a, b) shows which points meet.
-//! For any two of them there is one key d for which they are equal, and one for which they are opposite.
+//! Every point that the engine computes is a·G + b·Q, where a and b follow from the digits of u₁ and u₂. With Q = d·G,
+//! the point corresponds to the number a + b·d modulo n. A simulation of the engine's additions on the pairs (a, b)
+//! shows which two points are added (meet). For any two of them there is one private key d for which they are equal,
+//! and one for which they are opposite.
 
 use super::recode::LAMBDA;
 use super::reference::Reference;
@@ -19,10 +20,10 @@ use crate::uint::{U256, is_zero};
 use num_bigint::BigUint;
 use std::sync::Arc;
 
-/// Window of the loop for keys without a table.
+/// Width in bits of the windows in the loop for keys without a table.
 const LOOP_WIDTH: u32 = 5;
 
-/// The point a·G + b·Q.
+/// Point a·G + b·Q, as the numbers a and b.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sum {
     a: BigUint,
@@ -37,7 +38,7 @@ impl Sum {
         }
     }
 
-    /// The number of the point for a key d.
+    /// Returns the number a + b·d of the point for a private key d.
     fn at(&self, d: &BigUint, n: &BigUint) -> BigUint {
         (&self.a + &self.b * d) % n
     }
@@ -46,13 +47,13 @@ impl Sum {
 /// Two points that are added.
 pub(super) type Meeting = (Sum, Sum);
 
-/// Returns true if the points are equal, opposite, or one of them is infinity.
+/// Returns true if the points are equal or opposite, or if one of them is the point at infinity.
 fn is_exceptional((x, y): &Meeting, d: &BigUint, n: &BigUint) -> bool {
     let (x, y) = (x.at(d, n), y.at(d, n));
     x == y || (&x + &y) % n == BigUint::ZERO || x == BigUint::ZERO || y == BigUint::ZERO
 }
 
-/// Returns the key for which the two points are equal, or opposite.
+/// Returns the private key for which the two points are equal or, if `opposite` is set, opposite.
 pub(super) fn key_for((x, y): &Meeting, opposite: bool, n: &BigUint) -> Option<U256> {
     let y = if opposite {
         Sum {
@@ -62,13 +63,13 @@ pub(super) fn key_for((x, y): &Meeting, opposite: bool, n: &BigUint) -> Option<U
     } else {
         y.clone()
     };
-    // x.a + x.b·d = y.a + y.b·d.
+    // Solve x.a + x.b·d = y.a + y.b·d for d.
     let over = (n + &x.b - &y.b) % n;
     let d = (n + &y.a - &x.a) % n * over.modinv(n)? % n;
     (d != BigUint::ZERO).then(|| words(&d))
 }
 
-/// Numbers that the digits of a scalar represent, lowest window first.
+/// Returns the numbers that the digits of a scalar represent, beginning with the lowest window.
 fn digits(odd: &Odd, width: u32, windows: usize, n: &BigUint, shift: bool) -> Vec<BigUint> {
     (0..windows)
         .map(|window| {
@@ -88,7 +89,8 @@ fn of_q(b: BigUint) -> Sum {
     Sum { a: BigUint::ZERO, b }
 }
 
-/// The points that are added if both have tables: the generator's, then the key's.
+/// Returns the table points that are added if the generator and the key have tables: first the generator's points, then
+/// the key's.
 fn table_points<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -> Vec<Sum> {
     let n = &big(&C::N);
     let all_digits = |scalar: &U256, width: u32| {
@@ -106,7 +108,8 @@ fn table_points<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -> Vec<Sum> {
     points
 }
 
-/// Pairs of points that are added if few signatures have tables: one point after the other.
+/// Returns the pairs of points that are added in a small batch with tables, where the points are added one after the
+/// other.
 pub(super) fn chain_meetings<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -> Vec<Meeting> {
     let n = &big(&C::N);
     let points = table_points::<C>(u1, u2, widths);
@@ -118,8 +121,8 @@ pub(super) fn chain_meetings<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) 
     meetings
 }
 
-/// Pairs of points that are added if both have tables: a tree whose upper half is added to the lower one, level by
-/// level.
+/// Returns the pairs of points that are added in a large batch with tables: in each level of the tree, the upper half
+/// of the points is added to the lower half.
 pub(super) fn tree_meetings<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -> Vec<Meeting> {
     let n = &big(&C::N);
     let mut points = table_points::<C>(u1, u2, widths);
@@ -136,8 +139,8 @@ pub(super) fn tree_meetings<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -
     meetings
 }
 
-/// Pairs of points that are added if only the generator has a table: doublings and additions, then the generator's
-/// points.
+/// Returns the pairs of points that are added if only the generator has a table: doublings and additions of multiples
+/// of the key, then additions of the generator's points.
 pub(super) fn loop_meetings<C: Params>(u1: &U256, u2: &U256, generator_width: u32) -> Vec<Meeting> {
     let (n, width) = (&big(&C::N), LOOP_WIDTH);
     let parts: Vec<Vec<BigUint>> = if C::HAS_ENDOMORPHISM {
@@ -181,18 +184,18 @@ pub(super) fn loop_meetings<C: Params>(u1: &U256, u2: &U256, generator_width: u3
     meetings
 }
 
-/// A signature to verify.
+/// Signature to verify, with its key.
 #[derive(Clone, Debug)]
 pub(super) struct Signature {
     pub(super) r: U256,
     pub(super) s: U256,
     pub(super) z: U256,
     pub(super) key: (U256, U256),
-    /// The private key, if it is known.
+    /// Private key; `None` if it is not known.
     pub(super) d: Option<U256>,
 }
 
-/// Verdict of the second implementation on a signature.
+/// Verdict of RustCrypto's implementation on a signature, with intermediate results.
 #[derive(Clone, Debug)]
 pub(super) struct Verdict {
     pub(super) u1: U256,
@@ -202,8 +205,8 @@ pub(super) struct Verdict {
 }
 
 impl Signature {
-    /// Creates a signature with these u₁ and u₂ for the key d·G. It is valid, unless their sum is infinity, which has
-    /// no r.
+    /// Creates a signature with these u₁ and u₂ for the key d·G. The signature is valid, unless u₁·G + u₂·Q is the
+    /// point at infinity, which has no r.
     pub(super) fn of<C: Reference>(d: &U256, u1: &U256, u2: &U256) -> Self {
         let n = big(&C::N);
         let sum = words(&((big(u1) + big(u2) * big(d)) % &n));
@@ -211,7 +214,7 @@ impl Signature {
         Self::with_r::<C>(d, u1, u2, &r)
     }
 
-    /// Creates a signature that takes the same path through the engine, with any r.
+    /// Creates a signature with these u₁ and u₂, which takes the same path through the engine, but with the given r.
     pub(super) fn with_r<C: Reference>(d: &U256, u1: &U256, u2: &U256, r: &BigUint) -> Self {
         let n = big(&C::N);
         let s = r * big(u2).modinv(&n).expect("u2 is not zero") % &n;
@@ -236,15 +239,15 @@ impl Signature {
     }
 }
 
-/// A signature in a batch: with a table or without.
+/// Signature in a batch, with or without a table for its key.
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) signature: Signature,
     pub(super) table: Option<Arc<Table>>,
     pub(super) verdict: Verdict,
-    /// Expected number of times it is counted as exceptional: at most once.
+    /// Expected number of times (0 or 1) that the engine counts the signature as exceptional in a large batch.
     pub(super) exceptional: usize,
-    /// Expected number in a small batch.
+    /// Expected number of times (0 or 1) in a small batch, in which points are added one after the other.
     pub(super) exceptional_among_few: usize,
 }
 
@@ -269,7 +272,7 @@ impl Entry {
     }
 }
 
-/// Returns 1 if the tables leave the signature undecided or the fast formulas fail, and not 2 if both happen.
+/// Returns 1 if the tables leave the signature undecided, or if the fast formulas fail, or if both happen; otherwise 0.
 fn exceptional<C: Params>(
     signature: &Signature,
     verdict: &Verdict,
@@ -281,10 +284,10 @@ fn exceptional<C: Params>(
     let Verdict { u1, u2, x, .. } = verdict;
     let met = |meetings: &[Meeting]| {
         let d = signature.d.map(|d| big(&d));
-        // Without d, a meeting cannot be constructed.
+        // If d is not known, the signature was not constructed for a meeting.
         d.is_some_and(|d| meetings.iter().any(|meeting| is_exceptional(meeting, &d, &n)))
     };
-    // Without digits of u₁ the tables are not used.
+    // If u₁ is zero, it has no digits, and the tables are not used.
     let table = table.filter(|_| !is_zero(u1));
     let undecided = table.is_some_and(|table| {
         let may_be_above = big(&signature.r) + &n < p && *x != Some(signature.r);
@@ -303,7 +306,8 @@ pub(super) fn check<L: Lanes<Curve: Reference + Reduction>>(
     check_with(l, generator, batch, &mut || None)
 }
 
-/// Like `check`; a single signature without a table may use the portable backend.
+/// Verifies a batch like `check`, and lets the portable backend decide a single signature without a table, with the
+/// generator's table that the given function returns.
 pub(super) fn check_with<L: Lanes<Curve: Reference + Reduction>>(
     l: L,
     generator: &Table,

@@ -1,7 +1,7 @@
-//! Tests of the engine against slow and obvious arithmetic.
+//! Tests of the engine against simple and slow arithmetic.
 //!
-//! A test is a function over `Lanes`. `every_back_end` makes one test of it for each backend and curve, so all of
-//! them have the same tests.
+//! A test is a function that is generic over `Lanes`. The macro `every_back_end` makes one test of each such function
+//! for each backend and curve, so that all backends have the same tests.
 
 #[cfg(all(target_arch = "x86_64", feature = "simd"))]
 mod bounds;
@@ -22,7 +22,8 @@ use crate::uint::{U256, from_be_bytes};
 use lineside_testkit::Random;
 use num_bigint::BigUint;
 
-/// Runs each test for each backend that this CPU supports. A test takes the backend's token.
+/// Defines tests that run each of the given functions for each backend that this CPU supports. The argument of a
+/// function is the backend's token.
 macro_rules! every_back_end {
     ($($test:ident),+ $(,)?) => {
         mod portable_p256 {
@@ -63,11 +64,11 @@ use every_back_end;
 
 /// Random 256-bit numbers for the tests.
 trait Draw {
-    /// Any 256 bits.
+    /// Returns 256 uniform random bits.
     fn bits(&mut self) -> U256;
-    /// In [1, modulus), nearly uniform.
+    /// Returns a nearly uniform random number in [1, modulus).
     fn number(&mut self, modulus: &U256) -> U256;
-    /// 256 bits in long runs of zeros and ones, which uniform numbers never have.
+    /// Returns 256 bits in long runs of zeros and ones, which uniform random numbers practically never have.
     fn runs(&mut self) -> U256;
 }
 
@@ -106,7 +107,7 @@ fn words(number: &BigUint) -> U256 {
     from_be_bytes(&padded)
 }
 
-/// Numbers below `modulus` at which carries and borrows propagate furthest.
+/// Returns numbers below `modulus` with which carries and borrows propagate over many limbs.
 fn edges(modulus: &U256) -> Vec<U256> {
     let m = big(modulus);
     let one = BigUint::from(1u32);
@@ -119,7 +120,7 @@ fn edges(modulus: &U256) -> Vec<U256> {
         let power: BigUint = &one << k;
         numbers.extend([&power - 1u32, power.clone(), &power + 1u32, &m - &power]);
     }
-    // All ones in some limbs, for both limb sizes.
+    // Add numbers in which some limbs are all ones, for both sizes of limbs.
     for set in 1u32..32 {
         for (limb, limbs) in [(52, 5), (64, 4)] {
             let ones = (0..limbs).filter(|i| set >> i & 1 == 1);
@@ -132,7 +133,8 @@ fn edges(modulus: &U256) -> Vec<U256> {
     numbers
 }
 
-/// A closure as a stage. It may or may not be inlined; that affects the time, not the results.
+/// Stage that runs a closure. The compiler may or may not inline the closure, which affects the time but not the
+/// results.
 struct Work<F>(F);
 
 impl<T, F: FnOnce() -> T> Stage for Work<F> {

@@ -1,4 +1,4 @@
-//! Tests that digits add up to their scalar, and that the halves of secp256k1's scalars do.
+//! Tests that the digits of a scalar add up to the scalar, and that the two halves of a scalar on secp256k1 do.
 
 use super::reference::Reference;
 use super::{Draw, Random, big, edges, words};
@@ -10,25 +10,28 @@ use num_bigint::{BigInt, BigUint};
 
 pub(super) const LAMBDA: U256 = hex("5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72");
 
-/// Sum of the digits of all windows.
+/// Returns the sum of the digits of all windows, each with its weight.
 fn digits(odd: &Odd, width: u32, windows: usize) -> BigInt {
     let mut sum = BigInt::ZERO;
     for window in 0..windows {
         let (index, negative) = odd.digit(window, width);
-        assert!(index < 1 << (width - 1), "digit {window} is out of the table");
+        assert!(
+            index < 1 << (width - 1),
+            "digit {window} is beyond the end of the table"
+        );
         let digit = BigInt::from(2 * index + 1) << (window as u32 * width);
         sum += if negative { -digit } else { digit };
     }
     sum
 }
 
-/// Scalars in [1, n - 1].
+/// Returns scalars in [1, n - 1]: edge values and random ones.
 fn scalars<C: Params>(random: &mut Random, count: usize) -> Vec<U256> {
     let n = big(&C::N);
     let mut scalars = edges(&C::N);
     scalars.extend((0..count).map(|_| random.number(&C::N)));
     scalars.extend((0..count).map(|_| words(&(big(&random.runs()) % &n))));
-    // Runs of the digit that is the same on both sides of a window's edge.
+    // Add scalars with repeated patterns of bits, so that neighbouring windows have equal digits.
     scalars.extend(
         (1u32..64)
             .map(BigUint::from)
@@ -43,7 +46,7 @@ fn digits_add_up_on<C: Params>() {
     let n = BigInt::from(big(&C::N));
     for scalar in scalars::<C>(&mut random, 250) {
         let k = BigInt::from(big(&scalar));
-        // An even scalar is represented by the negative of n - k.
+        // The digits of an even scalar k represent k - n.
         let expected = if scalar[0] & 1 == 1 { k } else { k - &n };
         for width in 2..=16 {
             let windows = windows(256, width);
@@ -58,13 +61,13 @@ fn digits_add_up_on<C: Params>() {
 }
 
 #[test]
-fn digits_add_up() {
+fn the_digits_of_a_scalar_add_up_to_it() {
     digits_add_up_on::<P256>();
     digits_add_up_on::<Secp256k1>();
 }
 
 #[test]
-fn digits_of_halves_add_up() {
+fn the_digits_of_halves_add_up_to_them() {
     let mut random = Random(32);
     let mask = (BigUint::from(1u32) << HALF_BITS) - 1u32;
     for round in 0..2000 {
@@ -95,7 +98,8 @@ fn signed(half: &Half) -> BigInt {
     if half.negative { -magnitude } else { magnitude }
 }
 
-/// Scalars at which the nearest lattice point changes: (j + 1/2)·n/b, near the middle between two multiples.
+/// Returns scalars at which the nearest lattice point changes: (j + 1/2)·n/b, near the middle between two lattice
+/// points.
 fn between_lattice_points(random: &mut Random) -> Vec<BigUint> {
     let n = big(&Secp256k1::N);
     let short = [
@@ -120,7 +124,7 @@ fn between_lattice_points(random: &mut Random) -> Vec<BigUint> {
 }
 
 #[test]
-fn halves_add_up_and_are_short() {
+fn the_halves_of_a_scalar_add_up_to_it_and_are_short() {
     let mut random = Random(33);
     let (n, lambda) = (big(&Secp256k1::N), big(&LAMBDA));
     assert_eq!((&lambda * &lambda + &lambda + 1u32) % &n, BigUint::ZERO);
@@ -137,7 +141,7 @@ fn halves_add_up_and_are_short() {
     ]);
     all.extend(between_lattice_points(&mut random));
     for j in 0u32..200 {
-        // Both halves are short from the beginning.
+        // Add scalars that are the sum of short halves by construction.
         all.push((&lambda * j + j / 7) % &n);
         all.push((&n - &lambda * j % &n + j) % &n);
     }
@@ -156,7 +160,7 @@ fn halves_add_up_and_are_short() {
 }
 
 #[test]
-fn beta_is_what_lambda_does() {
+fn multiplication_by_lambda_multiplies_x_by_beta() {
     let p = big(&Secp256k1::P);
     let mut random = Random(34);
     for _ in 0..20 {

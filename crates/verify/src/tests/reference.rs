@@ -1,13 +1,14 @@
-//! A second implementation of points: RustCrypto's p256 and k256.
+//! Second implementation of points, for comparison: RustCrypto's crates p256 and k256.
 
 use super::words;
 use crate::curve::{P256, Params, Secp256k1};
 use crate::uint::{self, U256};
 use num_bigint::BigUint;
 
-/// A curve that the second implementation supports.
+/// Curve that the second implementation supports.
 pub(super) trait Reference: Params {
-    /// `a·P + b·Q` for any scalars below n, or `None` for infinity. Panics unless the points are of the curve.
+    /// Returns `a·P + b·Q` for scalars below n, or `None` if the sum is the point at infinity. Panics unless the points
+    /// are on the curve.
     fn combine(a: &U256, p: &(U256, U256), b: &U256, q: &(U256, U256)) -> Option<(U256, U256)>;
 
     fn multiply(a: &U256, p: &(U256, U256)) -> Option<(U256, U256)> {
@@ -31,7 +32,7 @@ macro_rules! reference {
                     let point = Option::<$krate::AffinePoint>::from($krate::AffinePoint::from_encoded_point(
                         &encoded,
                     ));
-                    $krate::ProjectivePoint::from(point.expect("on the curve"))
+                    $krate::ProjectivePoint::from(point.expect("the point is on the curve"))
                 };
                 let mut sum = point(p) * scalar(a);
                 if !uint::is_zero(b) {
@@ -48,7 +49,8 @@ macro_rules! reference {
 reference! { P256, p256 }
 reference! { Secp256k1, k256 }
 
-/// A point with this x, if there is one: p is 3 modulo 4, so a root is the power (p + 1)/4.
+/// Returns a point with this x; `None` if the curve has no such point. Because p is 3 modulo 4, a square root is the
+/// power (p + 1)/4.
 pub(super) fn lift_x<C: Params>(x: &BigUint) -> Option<(U256, U256)> {
     let p = super::big(&C::P);
     let a = if C::A_IS_MINUS_3 { &p - 3u32 } else { BigUint::ZERO };

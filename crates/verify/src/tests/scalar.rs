@@ -15,7 +15,7 @@ every_back_end! {
 
 const MODULI: [U256; 4] = [P256::P, P256::N, Secp256k1::P, Secp256k1::N];
 
-/// Edge values and random numbers up to 2^256 - 1: a digest is not reduced first.
+/// Returns edge values and random numbers up to 2^256 - 1, because a digest is not reduced modulo n.
 fn any_256_bits<C: Params>(random: &mut Random) -> Vec<U256> {
     let mut numbers = edges(&C::N);
     let n = big(&C::N);
@@ -31,7 +31,7 @@ fn below_n<C: Params>(numbers: &[U256]) -> Vec<U256> {
     numbers.iter().map(|number| words(&(big(number) % &n))).collect()
 }
 
-/// Applies `f` to the scalars of all lanes, `LANES` of each list at a time.
+/// Applies `f` to the scalars in two lists, `LANES` of each list at a time, and returns all results.
 fn in_lanes<L: Lanes>(l: L, a: &[U256], b: &[U256], f: impl Fn(&L::Sc, &L::Sc) -> L::Sc) -> Vec<U256> {
     let mut out = Vec::new();
     for (a, b) in a.chunks_exact(L::LANES).zip(b.chunks_exact(L::LANES)) {
@@ -44,7 +44,7 @@ fn in_lanes<L: Lanes>(l: L, a: &[U256], b: &[U256], f: impl Fn(&L::Sc, &L::Sc) -
     out
 }
 
-/// 1/R for the R of the backend's Montgomery product: the product 1·1.
+/// Returns 1/R for the R of the backend's Montgomery product, which is the Montgomery product of 1 and 1.
 fn over_r<L: Lanes>(l: L) -> BigUint {
     let ones = vec![uint::ONE; L::LANES];
     big(&in_lanes(l, &ones, &ones, |a, b| l.scalar_mul(a, b))[0])
@@ -63,7 +63,7 @@ fn scalars_are_multiplied<L: Lanes>(l: L) {
     for (number, stored) in all.iter().zip(&stored) {
         assert_eq!(big(stored), big(number) % &n, "{number:x?}");
     }
-    // Any number times one below n, and times itself, which reaches both edges.
+    // Multiply each number by a number below n. A shift of 0 multiplies it by itself.
     for shift in [0, 1, 7, 100, 333] {
         let mut others = below_n::<L::Curve>(&all);
         others.rotate_left(shift);
@@ -82,7 +82,7 @@ fn scalars_are_inverted<L: Lanes>(l: L) {
     let mut all = any_256_bits::<L::Curve>(&mut random);
     all.retain(|number| big(number) % &n != BigUint::ZERO);
     for (number, inverse) in all.iter().zip(in_lanes(l, &all, &all, |a, _| l.scalar_invert(a))) {
-        // R/a, so that a·(R/a)/R is 1.
+        // The inverse is R/a, so that a·(R/a)/R must be 1.
         assert_eq!(
             big(number) * big(&inverse) % &n * &over_r % &n,
             1u32.into(),
@@ -91,7 +91,7 @@ fn scalars_are_inverted<L: Lanes>(l: L) {
     }
 }
 
-/// The engine's computation with digest, r and s.
+/// Checks the engine's computation of u₁ and u₂ from digest, r and s.
 fn a_scalar_over_another<L: Lanes>(l: L) {
     let (mut random, n) = (Random(23), big(&L::Curve::N));
     let dividends = any_256_bits::<L::Curve>(&mut random);
@@ -105,7 +105,7 @@ fn a_scalar_over_another<L: Lanes>(l: L) {
 }
 
 #[test]
-fn inverses_modulo_every_prime() {
+fn inverses_are_right_modulo_every_prime() {
     let mut random = Random(24);
     for modulus in MODULI {
         let m = big(&modulus);
@@ -117,7 +117,7 @@ fn inverses_modulo_every_prime() {
                 .map(|_| words(&(big(&random.runs()) % &m)))
                 .filter(|x| !uint::is_zero(x)),
         );
-        // Short numbers take the fewest steps.
+        // Add short numbers, which take the fewest steps.
         numbers.extend((0..500).map(|k| [random.next() >> (k % 64) | 1, 0, 0, 0]));
         for number in &numbers {
             let expected = big(number).modinv(&m).expect("the modulus is prime");
@@ -129,7 +129,7 @@ fn inverses_modulo_every_prime() {
 }
 
 #[test]
-fn integers_add_subtract_and_compare() {
+fn integers_are_added_subtracted_and_compared_correctly() {
     let (mut random, whole) = (Random(25), BigUint::from(1u32) << 256);
     let mut numbers = edges(&[u64::MAX; 4]);
     numbers.extend([[u64::MAX; 4]]);
@@ -160,7 +160,7 @@ fn integers_add_subtract_and_compare() {
 }
 
 #[test]
-fn powers_of_two_and_negated_inverses() {
+fn powers_of_two_and_negated_inverses_are_right() {
     let mut random = Random(26);
     for modulus in MODULI {
         let m = big(&modulus);

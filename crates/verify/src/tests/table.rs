@@ -15,7 +15,7 @@ every_back_end! {
     several_tables_at_once,
 }
 
-/// The point of a table point, read in every lane.
+/// Returns the coordinates of a table point, after checking that every lane loads the same.
 fn point_of<L: Lanes>(l: L, table_point: &TablePoint) -> (U256, U256) {
     let [mut x, mut y] = [vec![[0; 4]; L::LANES], vec![[0; 4]; L::LANES]];
     l.run(Work(|| {
@@ -57,7 +57,8 @@ fn check_lines<L: Lanes<Curve: Reference>>(
     }
 }
 
-/// Keys share the lanes for their doublings: tests every number of keys up to more than there are lanes.
+/// Checks tables that are built together. The keys share the lanes for their doublings, so the test uses every number
+/// of keys from one to more than the number of lanes.
 fn several_tables_at_once<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut random = Random(43);
     let keys: Vec<_> = (0..9)
@@ -82,12 +83,13 @@ fn every_line_of_small_tables<L: Lanes<Curve: Reference + Reduction>>(l: L) {
 fn lines_of_larger_tables<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut random = Random(42);
     let key = L::Curve::multiply(&random.number(&L::Curve::N), &L::Curve::G).expect("not zero");
-    // Steps that are coprime with the size of a window, so that all indices occur.
+    // The last argument, the step between checked points, is coprime with the size of a window, so that all indices are
+    // checked.
     check(l, &key, 5, 7);
     check(l, &key, 8, 37);
     check(l, &L::Curve::G, 8, 41);
     check(l, &L::Curve::G, 10, 211);
-    // -G, whose multiples are the generator's, negated.
+    // Check the table of -G, whose multiples are the negated multiples of the generator.
     let minus_one = words(&(big(&L::Curve::N) - big(&ONE)));
     let opposite = L::Curve::multiply(&minus_one, &L::Curve::G).expect("not zero");
     check(l, &opposite, 5, 29);

@@ -1,18 +1,20 @@
-//! A backend over a field of a few hundred elements, small enough to try a whole group (as libsecp256k1 does).
+//! Backend over a field of less than 200 elements, so small that tests can try all points of a group (as libsecp256k1
+//! does).
 //!
-//! It also tracks what the real backends cannot: which elements are factors, and how many terms a raw sum has. So it
-//! finds formulas that break the rules of `Lanes` even if the numbers at hand happen to be correct.
+//! The backend also records, for each element, whether it is a factor and how many terms a raw sum has, which the real
+//! backends do not know. So it finds formulas that break the rules of `Lanes` even if their results happen to be
+//! correct.
 
 use crate::curve::{Curve, Params};
 use crate::lanes::{Affine, Lanes, Stage, TablePoint};
 use crate::uint::U256;
 use std::marker::PhantomData;
 
-/// y² = x³ - 3x + 51 modulo 163, of prime order 173. It has points with x = 0.
+/// Curve y² = x³ - 3x + 51 modulo 163, of prime order 173. It has points with x = 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MinusThree;
 
-/// y² = x³ + 3 modulo 199, of prime order 211.
+/// Curve y² = x³ + 3 modulo 199, of prime order 211.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Zero;
 
@@ -36,7 +38,7 @@ impl Params for Zero {
     const HAS_ENDOMORPHISM: bool = false;
 }
 
-/// `WIDTH` lanes, at most eight.
+/// Backend with `WIDTH` lanes, at most eight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tiny<C, const WIDTH: usize>(PhantomData<C>);
 
@@ -80,9 +82,12 @@ impl<C: Params, const WIDTH: usize> Tiny<C, WIDTH> {
         }
     }
 
-    /// The product as an element; at most one of the two may be of the wider kind.
+    /// Returns the product as an element of this kind; at most one of the operands may be a wider factor.
     fn narrow_product(a: &Element<WIDTH>, b: &Element<WIDTH>, kind: Kind) -> Element<WIDTH> {
-        assert!(a.kind.min(b.kind) < Kind::WiderFactor, "both are wider factors");
+        assert!(
+            a.kind.min(b.kind) < Kind::WiderFactor,
+            "both operands are wider factors"
+        );
         Element {
             values: Self::product(a, b),
             kind,
@@ -111,13 +116,13 @@ impl<C: Params, const WIDTH: usize> Tiny<C, WIDTH> {
     fn must_be_normal(elements: &[&Element<WIDTH>]) {
         assert!(
             elements.iter().all(|element| element.kind == Kind::Normal),
-            "a factor where only normal elements are allowed"
+            "a factor is used where only normal elements are allowed"
         );
     }
 }
 
 fn terms(a: u32, b: u32) -> u32 {
-    assert!(a + b <= MOST_TERMS, "too many terms");
+    assert!(a + b <= MOST_TERMS, "the sum has too many terms");
     a + b
 }
 
@@ -166,7 +171,7 @@ impl<C: Params, const WIDTH: usize> Lanes for Tiny<C, WIDTH> {
         Self::narrow_product(a, b, Kind::Factor)
     }
 
-    /// The bounds have room for the square of a wider factor here.
+    /// Returns the square as a factor. The bounds permit the square of a wider factor as a factor.
     fn square(self, a: &Self::Fe) -> Self::Fe {
         Element {
             values: Self::product(a, a),
@@ -182,7 +187,7 @@ impl<C: Params, const WIDTH: usize> Lanes for Tiny<C, WIDTH> {
     fn factor(self, a: &Self::Raw) -> Self::Fe {
         assert!(
             a.terms <= MOST_FACTOR_TERMS && !a.has_subtracted,
-            "not such a sum"
+            "the sum has too many terms for a factor, or a subtracted term"
         );
         Self::wider_factor(a.values)
     }
@@ -191,7 +196,7 @@ impl<C: Params, const WIDTH: usize> Lanes for Tiny<C, WIDTH> {
         Self::must_be_normal(&[b]);
         assert!(
             a.terms <= MOST_FACTOR_TERMS && !a.has_subtracted,
-            "not such a sum"
+            "the sum has too many terms for a factor, or a subtracted term"
         );
         Self::wider_factor(Self::minus(&a.values, &b.values))
     }
@@ -245,7 +250,10 @@ impl<C: Params, const WIDTH: usize> Lanes for Tiny<C, WIDTH> {
     }
 
     fn invert(self, a: &Self::Fe) -> Option<Self::Fe> {
-        assert!(a.kind < Kind::WiderFactor, "a wider factor");
+        assert!(
+            a.kind < Kind::WiderFactor,
+            "the operand must not be a wider factor"
+        );
         if a.values.contains(&0) {
             return None;
         }
@@ -304,7 +312,8 @@ impl<C: Params, const WIDTH: usize> Lanes for Tiny<C, WIDTH> {
     fn scalar_invert(self, _: &Self::Sc) -> Self::Sc {}
 }
 
-/// All points of a group: the multiples of its generator, infinity first, by the textbook chord and tangent law.
+/// All points of a group: the multiples of its generator, beginning with the point at infinity. They are computed by
+/// the textbook rule of chord and tangent.
 pub(super) struct Group {
     pub(super) points: Vec<Option<(u64, u64)>>,
     p: u64,

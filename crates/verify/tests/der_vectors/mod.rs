@@ -1,4 +1,4 @@
-//! DER signatures, one for each rule, with the expected result of each mode.
+//! Test vectors of DER signatures, one for each rule, with the expected results of the strict and the Go parser.
 
 use lineside_verify::encoding::Part::{R, S, Sequence};
 use lineside_verify::encoding::SignatureError::*;
@@ -6,9 +6,9 @@ use lineside_verify::encoding::{Signature, SignatureError};
 
 pub struct Vector {
     pub what: &'static str,
-    /// The bytes in hex, except for the filling.
+    /// Bytes of the signature in hexadecimal digits, without the filling.
     hex: String,
-    /// Number of bytes 0x5a that follow, for long contents.
+    /// Number of bytes 0x5a that are appended, for signatures with long contents.
     fill: usize,
     pub strict: Result<Signature, SignatureError>,
     pub go: Result<Signature, SignatureError>,
@@ -32,7 +32,7 @@ pub fn unhex(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// A pair of numbers below 2^8.
+/// Returns the signature with these two small numbers.
 pub fn small(r: u8, s: u8) -> Signature {
     let mut signature = Signature {
         r: [0; 32],
@@ -49,7 +49,7 @@ pub fn vectors() -> Vec<Vector> {
     all
 }
 
-/// Signatures that both modes accept.
+/// Returns signatures that both parsers accept.
 #[rustfmt::skip]
 fn taken() -> Vec<Vector> {
     let full = Signature {
@@ -79,7 +79,7 @@ fn taken() -> Vec<Vector> {
     .into()
 }
 
-/// Signatures that both modes reject, for the same reason.
+/// Returns signatures that both parsers reject, for the same reason.
 #[rustfmt::skip]
 fn refused() -> Vec<Vector> {
     let wrong = |part, found| WrongTag { part, found };
@@ -165,7 +165,7 @@ fn refused() -> Vec<Vector> {
         .collect()
 }
 
-/// Every kind of signature that only the Go mode accepts; r and s are 1.
+/// Returns every kind of signature that only the Go parser accepts; r and s are 1.
 #[rustfmt::skip]
 fn different() -> Vec<Vector> {
     let rows: &[(&str, &str, usize, SignatureError)] = &[

@@ -1,4 +1,5 @@
-//! Signatures made with a known secret key, so that u₁ and u₂ are free to choose, with RustCrypto's verdict on each.
+//! Construction of signatures with a known secret key, so that u₁ and u₂ can be chosen, and RustCrypto's verdict on
+//! each signature.
 
 use lineside_testkit::Random;
 use lineside_verify::{Curve, PublicKey};
@@ -6,10 +7,10 @@ use num_bigint::BigUint;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// Identifies a sample: curve and key, u₁, u₂, the mutation and its parameter, a seed for random parts.
+/// Specification of a sample: curve and key, u₁, u₂, the mutation and its parameter, and a seed for random parts.
 pub type Spec = [u8; 6];
 
-/// A signature, and whether RustCrypto accepts it without regard to a high s.
+/// Signature with its key and digest, and RustCrypto's verdict, for which a high s does not matter.
 pub struct Sample {
     pub key: PublicKey,
     pub digest: [u8; 32],
@@ -28,7 +29,7 @@ impl Sample {
     }
 }
 
-/// The curve's order.
+/// Returns the curve's order.
 pub fn order(curve: Curve) -> BigUint {
     number(match curve {
         Curve::P256 => "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551",
@@ -36,7 +37,7 @@ pub fn order(curve: Curve) -> BigUint {
     })
 }
 
-/// The field's prime.
+/// Returns the field's prime.
 fn prime(curve: Curve) -> BigUint {
     number(match curve {
         Curve::P256 => "ffffffff00000001000000000000000000000000ffffffffffffffffffffffff",
@@ -44,7 +45,7 @@ fn prime(curve: Curve) -> BigUint {
     })
 }
 
-/// λ of secp256k1's endomorphism; for P-256 an arbitrary number.
+/// Returns λ of secp256k1's endomorphism; on P-256 this is just an arbitrary number.
 fn lambda() -> BigUint {
     number("5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72")
 }
@@ -53,7 +54,7 @@ fn number(hex: &str) -> BigUint {
     BigUint::parse_bytes(hex.as_bytes(), 16).unwrap_or_default()
 }
 
-/// The number modulo 2^256, big-endian.
+/// Returns a number modulo 2^256 as big-endian bytes.
 fn bytes(number: &BigUint) -> [u8; 32] {
     let all = number.to_bytes_be();
     let mut bytes = [0; 32];
@@ -62,14 +63,14 @@ fn bytes(number: &BigUint) -> [u8; 32] {
     bytes
 }
 
-/// Bytes derived from a seed.
+/// Returns 32 bytes derived from a seed.
 pub fn random(seed: u64) -> [u8; 32] {
     let mut bytes = [0; 32];
     Random(seed).fill(&mut bytes);
     bytes
 }
 
-/// RustCrypto for one curve; `$lower` turns s into one that it accepts.
+/// Defines functions on top of RustCrypto for one curve. `$lower` converts s into a value that RustCrypto accepts.
 macro_rules! rust_crypto {
     ($name:ident, $library:ident, $lower:expr) => {
         mod $name {
@@ -79,7 +80,8 @@ macro_rules! rust_crypto {
             use $library::elliptic_curve::sec1::{FromEncodedPoint, ToEncodedPoint};
             use $library::{AffinePoint, EncodedPoint, ProjectivePoint, Scalar};
 
-            /// `a·G + b·R` for the point R with this x and an even y; `None` if it is infinity, or R is not a point.
+            /// Returns `a·G + b·R` for the point R with this x and an even y; `None` if the sum is the point at
+            /// infinity, or if no point has this x.
             pub fn combine(a: [u8; 32], b: [u8; 32], x: [u8; 32]) -> Option<[u8; 65]> {
                 let compressed = [&[2][..], &x].concat();
                 let point = EncodedPoint::from_bytes(&compressed).ok()?;
@@ -93,7 +95,7 @@ macro_rules! rust_crypto {
                     .ok()
             }
 
-            /// `a·G`.
+            /// Returns `a·G`; `None` for the point at infinity.
             pub fn times_g(a: [u8; 32]) -> Option<[u8; 65]> {
                 let a = Option::<Scalar>::from(Scalar::from_repr(a.into()))?;
                 let product = (ProjectivePoint::GENERATOR * a).to_affine();
@@ -130,12 +132,12 @@ fn x_of(point: &[u8; 65]) -> BigUint {
     BigUint::from_bytes_be(&point[1..33])
 }
 
-/// z, r and s.
+/// Digest z, and r and s of a signature.
 type Triple = [BigUint; 3];
 
 enum Owner {
     Secret(BigUint),
-    /// The secret is not known: the key was constructed for this one signature.
+    /// The secret key is not known, because the public key was constructed for this one signature.
     Fitted(Triple),
 }
 
@@ -164,11 +166,11 @@ fn owner(curve: Curve, index: usize) -> (PublicKey, Owner) {
 }
 
 fn parse(curve: Curve, point: &[u8; 65]) -> PublicKey {
-    PublicKey::from_sec1(curve, point).expect("RustCrypto gives points of the curve")
+    PublicKey::from_sec1(curve, point).expect("RustCrypto returns points of the curve")
 }
 
-/// A key with a signature whose R has an x of n or more, which does not occur in signing, or an x so small that x + n
-/// is below p too.
+/// Returns a key with a signature whose R has an x of n or more, which practically never occurs in signing, or an x so
+/// small that x + n is also below p.
 fn fitted(curve: Curve, which: usize) -> (PublicKey, Owner) {
     let n = order(curve);
     let base = if which < 2 { n.clone() } else { BigUint::ZERO };
@@ -189,7 +191,7 @@ fn fitted(curve: Curve, which: usize) -> (PublicKey, Owner) {
     unreachable!("half of all x have a point")
 }
 
-/// Returns the sample of a specification; always the same one.
+/// Returns the sample of a specification. The same specification always gives the same sample.
 pub fn sample(spec: Spec) -> Arc<Sample> {
     static SAMPLES: LazyLock<Mutex<HashMap<Spec, Arc<Sample>>>> = LazyLock::new(Mutex::default);
     const MOST: usize = 1 << 16;
@@ -232,7 +234,7 @@ fn forge(spec: Spec) -> Sample {
     }
 }
 
-/// A signature with these u₁ and u₂: r is x of u₁·G + u₂·Q, s is r/u₂, z is u₁·s.
+/// Returns a signature with the chosen u₁ and u₂: r is the x of u₁·G + u₂·Q, s is r/u₂, and z is u₁·s.
 fn sign(curve: Curve, secret: &BigUint, u1: u8, u2: u8, seed: u8) -> Triple {
     let n = order(curve);
     let one = BigUint::from(1u8);
@@ -247,7 +249,7 @@ fn sign(curve: Curve, secret: &BigUint, u1: u8, u2: u8, seed: u8) -> Triple {
         6..=15 => (&one << seed) - u8::from(u2 & 1 == 1 && seed > 0),
         _ => noise(1000 + u64::from(u2)),
     } % &n;
-    // The two halves of the sum are u₁·G and this multiple of G.
+    // u₂·Q is `half`·G. The sum consists of u₁·G and this multiple of G.
     let half = &u2 * secret % &n;
     let u1 = match u1 {
         0 => BigUint::ZERO,
@@ -258,13 +260,13 @@ fn sign(curve: Curve, secret: &BigUint, u1: u8, u2: u8, seed: u8) -> Triple {
         5 => &half + (seed & 7),
         6 => &n - &half + (seed & 7),
         7..=15 => (&one << seed) - u8::from(u1 & 1 == 1),
-        // One of few nonces, so that it recurs with other messages and keys.
+        // Use one of a few nonces, so that a nonce recurs with other messages and keys.
         16..=23 => &n - &half + BigUint::from_bytes_be(&random(u64::from(u1))) % &n,
         _ => noise(2000 + u64::from(u1)),
     } % &n;
     let r = match times_g(curve, &((&u1 + &half) % &n)) {
         Some(point) => x_of(&point) % &n,
-        // Infinity has no x, so no r may be accepted for it.
+        // The point at infinity has no x, so no r may be accepted; use any r.
         None => BigUint::from(1 + u16::from(seed)),
     };
     let s = &r * u2.modinv(&n).expect("n is prime") % &n;
@@ -300,7 +302,7 @@ fn mutate(curve: Curve, [z, r, s]: Triple, mutation: u8, parameter: u8) -> [[u8;
     }
 }
 
-/// Numbers at the edges of the ranges.
+/// Returns a number at an edge of one of the ranges of r, s and z.
 fn special(curve: Curve, which: u8) -> BigUint {
     let (n, p) = (order(curve), prime(curve));
     match which % 16 {

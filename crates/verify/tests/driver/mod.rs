@@ -1,9 +1,10 @@
-//! Verification of batches on every backend, compared with RustCrypto's verdict on each signature.
+//! Driver that verifies batches on every backend, and compares each verdict with RustCrypto's.
 //!
 //! This is the driver of the test `differential` and, included by path, of the fuzz target `ecdsa`, whose crate
 //! depends on this one.
 //!
-//! With lineside-verify's feature `library`, aws-lc-rs and libsecp256k1 are another backend that must agree.
+//! With the feature `library` of lineside-verify, aws-lc-rs and libsecp256k1 are another backend whose verdicts must
+//! agree.
 
 pub mod forge;
 
@@ -17,7 +18,7 @@ pub const SIZES: [usize; 18] = [
     1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1000,
 ];
 
-/// Bytes of tables: none for keys, room for a few, room for all.
+/// Limits for the bytes of tables: enough for no key, for a few keys, or for all keys.
 pub const BUDGETS: [usize; 5] = [0, 300 << 10, 1 << 20, 4 << 20, 64 << 20];
 
 /// Minimum size of the generators' tables in bytes.
@@ -26,7 +27,7 @@ const LEAST_TABLES: usize = 104 << 10;
 /// Maximum number of items of one input.
 const ITEMS_MAX: usize = 4096;
 
-/// The unread bytes. At the end they continue as zeros, so that every input is a valid program.
+/// Unread bytes of the input. After the end of the input, zeros are read, so that every input is a valid program.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -43,7 +44,7 @@ impl Input<'_> {
     }
 }
 
-/// Outcomes of an input's items, equal on all backends, and the counts of each backend.
+/// Verdicts on the items of an input, which are equal on all backends, and the statistics of each backend.
 #[derive(Debug, Default)]
 pub struct Report {
     pub items: usize,
@@ -54,7 +55,7 @@ pub struct Report {
     pub stats: Vec<(Backend, Stats)>,
 }
 
-/// An item with the data it borrows, and its expected verdict.
+/// Item with the data that it borrows, and its expected verdict.
 struct Prepared {
     sample: Arc<Sample>,
     form: u8,
@@ -119,13 +120,13 @@ impl Prepared {
     }
 }
 
-/// A batch, and the number of tables to build after it.
+/// Batch of items, and the number of tables to build after its verification.
 struct Batch {
     items: Vec<Prepared>,
     builds: usize,
 }
 
-/// Reads an input as a program: four bytes of options, then steps, each of which adds an item, adds many, or ends the
+/// Reads an input as a program: four bytes of options, then steps. A step adds one item, adds many items, or ends the
 /// batch.
 fn batches(bytes: &[u8]) -> (Options, Vec<Batch>) {
     let mut input = Input(bytes);
@@ -168,19 +169,20 @@ fn batches(bytes: &[u8]) -> (Options, Vec<Batch>) {
     (options, batches)
 }
 
-/// One of 16 (2 ^ `variety`) samples, at most 4,096.
+/// Returns the specification of one of 16·2^`variety` samples, of which there are at most 4,096.
 fn varied(seed: u8, number: u16, variety: u8) -> Spec {
     let number = u64::from(number) % (16 << (variety % 9));
     let [which, u1, u2, mutation, parameter, noise, ..] = random(u64::from(seed % 4) << 16 | number);
-    // The frequencies of keys follow a square law, so that some get tables at once and others hardly.
+    // The frequencies of keys follow a square law, so that some keys get tables soon and others hardly ever.
     let key = (u16::from(which) * u16::from(which) / 1024) as u8;
-    // A quarter of the samples is at the edges, half is changed.
+    // In a quarter of the samples u₁ is at an edge of its range, and in a quarter u₂ is. The number of the mutation is
+    // below 36; about half of these numbers change the signature.
     let u1 = if noise & 3 == 0 { u1 % 24 } else { u1 };
     let u2 = if noise & 12 == 0 { u2 % 16 } else { u2 };
     [key, u1, u2, mutation % 36, parameter, noise]
 }
 
-/// Verifiers that keep the generators' tables alive, which all others share.
+/// Verifiers that live during the whole run, so that the generators' tables, which all verifiers share, are not freed.
 static ANCHORS: LazyLock<Vec<Verifier>> = LazyLock::new(|| {
     let any = [0, 1].map(|curve| Prepared::new([curve, 99, 99, 99, 0, 0], 0, false));
     let options = BUDGETS.map(|table_bytes| Options {
@@ -193,7 +195,7 @@ static ANCHORS: LazyLock<Vec<Verifier>> = LazyLock::new(|| {
         .collect()
 });
 
-/// A verifier on each backend that is available here.
+/// Returns a verifier on each backend that this CPU and this build support.
 fn verifiers(options: &Options) -> Vec<Verifier> {
     let with = |backend: &Backend| {
         let backend = Some(*backend);
@@ -209,7 +211,7 @@ fn verifiers(options: &Options) -> Vec<Verifier> {
     verifiers
 }
 
-/// Runs an input on every backend; each verdict must equal RustCrypto's.
+/// Runs an input on every backend, and checks that each verdict equals RustCrypto's.
 pub fn check(bytes: &[u8]) -> Report {
     LazyLock::force(&ANCHORS);
     let (options, batches) = batches(bytes);
@@ -257,7 +259,7 @@ fn run(verifier: &Verifier, batch: &Batch, options: &Options, verdicts: &mut Vec
     );
 }
 
-/// Programs of a few items each, as seeds for mutation.
+/// Returns programs of a few items each, as seeds for the fuzz target.
 pub fn ecdsa_seeds() -> Vec<Vec<u8>> {
     let single = |key: u8, u1: u8, u2: u8, mutation: u8| [0, key, u1, u2, mutation, key, 7];
     let edges = (0..24).map(|u| single(u, u, u % 16, 99));
@@ -267,7 +269,8 @@ pub fn ecdsa_seeds() -> Vec<Vec<u8>> {
         .iter()
         .map(|steps| [&[0, 2, 0, 0][..], &steps.concat()].concat())
         .collect();
-    // One key four times, so that it has a table for the rest; built at once, and deferred.
+    // One key is used four times, so that it has a table for the further items. The first program builds the table at
+    // once, the second one later.
     let repeated = [single(33, 3, 99, 99); 4].concat();
     seeds.push([&[0, 2, 0, 0][..], &repeated, &[7], &repeated].concat());
     seeds.push([&[2, 2, 0, 0][..], &repeated, &[15], &repeated].concat());

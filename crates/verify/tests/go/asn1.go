@@ -1,7 +1,9 @@
 // Parses signatures with Go's encoding/asn1, as hyperledger/fabric-lib-go calls it (bccsp/utils/ecdsa.go,
-// UnmarshalECDSASignature): the rest is ignored. Fabric's checks of the signs come later and are not included.
+// UnmarshalECDSASignature), which ignores bytes after the signature. This program does not include Fabric's later checks
+// that both numbers are positive.
 //
-// Reads one signature in hex per line. Writes "ok R S", both in hex, with a sign if negative, or "no".
+// The program reads one signature per line in hexadecimal digits. For each, it writes "ok R S", both in hexadecimal
+// digits with a sign if negative, or "no" if Go rejects the signature.
 package main
 
 import (

@@ -1,13 +1,13 @@
-//! Signatures in DER, most of them with a defect, made from a seed.
+//! Generator of signatures in DER from a seed. Most of them have a defect.
 
 use lineside_testkit::Random;
 
-/// Number of ways in which a length is written.
+/// Number of ways in which the generator writes a length.
 const LENGTH_STYLES: u64 = 9;
-/// Number of kinds of a number's content.
+/// Number of kinds of contents that the generator makes for a number.
 const NUMBER_KINDS: u64 = 8;
 
-/// Generates the same byte strings for the same seed.
+/// Generator of signatures, which makes the same byte strings for the same seed.
 pub struct Mutator {
     random: Random,
 }
@@ -47,7 +47,7 @@ impl Mutator {
         (0..count).map(|_| self.random.next() as u8).collect()
     }
 
-    /// Content of an INTEGER: mostly positive and minimal, of any length up to 40 bytes, mostly 32.
+    /// Returns the content of an INTEGER: mostly positive and minimal, of up to 40 bytes, mostly 32.
     fn number(&mut self) -> Vec<u8> {
         let length = match self.random.index(8) {
             0 => 1 + self.random.index(40),
@@ -141,7 +141,7 @@ impl Mutator {
         }
     }
 
-    /// Bytes where none should follow: an element, several, a truncated one, or any bytes.
+    /// Returns superfluous bytes: one element, several elements, a truncated element, or random bytes.
     fn extra(&mut self) -> Vec<u8> {
         let length = *self.random.pick(&[0, 1, 3, 40, 90, 200]);
         let content = self.bytes(length);
@@ -163,7 +163,7 @@ impl Mutator {
     }
 
     fn damage(&mut self, bytes: &mut Vec<u8>) {
-        // Half of the damage hits the headers at the beginning, where it has the most effect.
+        // Half of the changes are in the headers at the beginning, where they have the most effect.
         let reach = if self.random.one_in(2) {
             bytes.len().min(6)
         } else {

@@ -1,11 +1,11 @@
-//! Signatures by RustCrypto's implementations, with keys and digests derived from a seed.
+//! Generator of valid signatures, which RustCrypto's implementations make, with keys and digests derived from a seed.
 
 use k256::ecdsa::signature::hazmat::PrehashSigner;
 use lineside_testkit::Random;
 use lineside_verify::encoding::{Signature, compact, der};
 use lineside_verify::{Curve, Item, PublicKey, SignatureBytes};
 
-/// One signature in each of its encodings.
+/// One signature in each of the supported encodings.
 pub struct Signed {
     pub key: PublicKey,
     pub digest: [u8; 32],
@@ -27,14 +27,14 @@ impl Signed {
     }
 }
 
-/// Bytes derived from a seed.
+/// Returns 32 bytes derived from a seed.
 pub fn bytes(seed: u64) -> [u8; 32] {
     let mut bytes = [0; 32];
     Random(seed).fill(&mut bytes);
     bytes
 }
 
-/// `signatures` signatures by key `key` of a curve.
+/// Returns `signatures` signatures by key number `key` of a curve.
 pub fn signed(curve: Curve, key: u64, signatures: u64) -> Vec<Signed> {
     let secret = bytes(1_000_003 * (key + 1));
     let digests = (0..signatures).map(|i| bytes(key << 32 | (i + 1)));

@@ -1,4 +1,4 @@
-//! Socket client: a closed loop over one socket. An [`Asker`] makes the requests and checks the replies.
+//! Socket client: a closed loop over one socket. An [`Asker`] creates the requests and checks the replies.
 
 use super::rows::{self, Ask};
 use crate::client::{Tally, Wait, histogram};
@@ -9,9 +9,9 @@ use lineside_wire::{COLUMN_PAPER_FOUND, COLUMN_PAPER_ROW_BYTES};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Number of tags for requests in flight: larger than any window and than the number of rows.
+/// Number of tags that identify requests in flight. It is larger than any window and than the number of rows.
 const TAGS: usize = 1 << 14;
-/// Maximum bytes of a message that is sent as several datagrams.
+/// Maximum size in bytes of a message that the kernel sends as several datagrams.
 const MESSAGE_BYTES: usize = 60_000;
 
 /// Parameters of a closed loop.
@@ -21,35 +21,35 @@ pub struct Loop {
     pub server: SocketAddr,
     /// Maximum number of requests in flight.
     pub window: usize,
-    /// Time to run before replies are counted.
+    /// Time in which the client sends requests and does not count replies.
     pub warm_up: Duration,
-    /// Time for which replies are counted.
+    /// Time in which the client counts replies.
     pub duration: Duration,
-    /// Time after which a request without a reply is lost.
+    /// Time after which a request without a reply counts as lost.
     pub patience: Duration,
 }
 
 /// Result of the check of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged {
-    /// The expected value.
+    /// The reply has the expected value.
     Right,
-    /// Value that was replaced before the request was sent.
+    /// The reply has a value that was replaced before the request was sent.
     Stale,
-    /// Any other value.
+    /// The reply has any other value.
     Wrong,
 }
 
-/// Source of requests, which are all of the same length, and check of the replies.
+/// Source of requests, which all have the same length, and check of the replies.
 pub trait Asker {
-    /// Returns the next request and its tag below [`TAGS`], which no other request in flight has. `None`: no request
-    /// can be sent now.
+    /// Returns the next request and its tag. The tag is below [`TAGS`], and no other request in flight has it. Returns
+    /// `None` if no request can be sent now.
     fn ask(&mut self, is_free: &dyn Fn(usize) -> bool) -> Option<(usize, Vec<u8>)>;
-    /// Returns the tag of the answered request and the result of the check. `None`: the reply belongs to no request.
+    /// Returns the tag of the answered request and the result of the check; `None` if the reply belongs to no request.
     fn judge(&mut self, reply: &[u8]) -> Option<(usize, Judged)>;
-    /// Notes that the request with this tag was not sent or not answered.
+    /// Records that the request with this tag was not sent or not answered.
     fn given_up(&mut self, _tag: usize) {}
-    /// Notes that counting begins.
+    /// Records that the counted time begins.
     fn counts(&mut self) {}
 }
 
@@ -58,7 +58,7 @@ pub trait Asker {
 pub struct Outcome {
     /// Counts of the run.
     pub tally: Tally,
-    /// Number of wrong replies that were true once.
+    /// Number of wrong replies with a value that the row had earlier.
     pub stale: u64,
 }
 
@@ -101,14 +101,14 @@ impl Flight {
         }
     }
 
-    /// Returns the number of requests that may leave now; `None`: the run is over.
+    /// Returns the number of requests that may be sent now; `None` if the run is over.
     fn room(&mut self, now_ns: u64, asker: &mut dyn Asker) -> Option<usize> {
         let tally = &mut self.found.tally;
         if !self.is_warm && now_ns >= self.counts_from_ns {
             self.is_warm = true;
             self.first_ns = now_ns;
             self.ends_ns = now_ns + self.order.duration.as_nanos() as u64;
-            // Losses and wrong replies count at any time.
+            // Losses and wrong replies count also in the warm-up.
             (tally.right, tally.sent) = (0, self.in_flight as u64);
             tally.latency.reset();
             asker.counts();
@@ -124,7 +124,7 @@ impl Flight {
             self.in_flight = 0;
             self.wait = Wait::new(now_ns);
         }
-        // At least one request is sent, even if this thread runs very late.
+        // The client sends at least one request, even if this thread runs very late.
         if now_ns < self.ends_ns || !self.is_warm || tally.sent == 0 {
             return Some(self.order.window - self.in_flight);
         }
@@ -157,7 +157,7 @@ impl Flight {
         let tally = &mut self.found.tally;
         let known = judged.filter(|(tag, _)| self.sent_ns.get(*tag).is_some_and(|sent_ns| *sent_ns > 0));
         let Some((tag, judged)) = known else {
-            // The request was given up and counted as lost; the reply is late.
+            // The client gave the request up and counted it as lost, so this reply is late.
             tally.wrong += u64::from(tally.lost == 0);
             return;
         };
@@ -182,8 +182,8 @@ impl Flight {
     }
 }
 
-/// Runs a closed loop over one socket without blocking. All requests that may leave are sent by one call (UDP_SEGMENT,
-/// which costs the client less than sendmmsg and sends the same datagrams), and replies are received by recvmmsg. The
+/// Runs a closed loop over one socket without blocking. One call sends all requests that may be sent (UDP_SEGMENT,
+/// which costs the client less than sendmmsg and sends the same datagrams), and recvmmsg receives the replies. The
 /// socket is in the network namespace of the calling thread.
 pub fn run(order: Loop, asker: &mut dyn Asker) -> Result<Outcome> {
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(io("binding the client's socket"))?;
@@ -230,14 +230,15 @@ pub fn run(order: Loop, asker: &mut dyn Asker) -> Result<Outcome> {
     }
 }
 
-/// Reader in the paper's format of rows that do not change. The first key of a reply determines its request.
+/// Source of requests in the paper's format for rows that do not change. The first key of a reply determines its
+/// request.
 pub struct Paper {
     ask: Ask,
     next: u64,
 }
 
 impl Paper {
-    /// Returns a reader that begins with request 0.
+    /// Returns a source that begins with request 0.
     pub const fn new(ask: Ask) -> Self {
         Self { ask, next: 0 }
     }

@@ -1,4 +1,5 @@
-//! Contestants of reads: HBase through its gateway, the socket datapath, and the XDP datapath, all with the same rows.
+//! Compared systems (contestants) for reads: HBase through its gateway, the socket datapath, and the XDP datapath, all
+//! with the same rows.
 
 use super::client::{self, Loop, Paper};
 use super::hbase::{self, Peer};
@@ -22,25 +23,25 @@ use std::time::Duration;
 pub const CLIENT_CORE: usize = 0;
 /// Cores of the generator when it runs on two.
 const CORES: [usize; 2] = [CLIENT_CORE, SERVER_CORE];
-/// Maximum time to wait for a reply. The fast path answers at once if the machine is not busy.
+/// Maximum time to wait for a reply. If the machine is not busy, the fast path answers at once.
 const REPLY_TIMEOUT: Duration = Duration::from_nanos(LOST_AFTER_NS);
 
-/// Contestant.
+/// Compared system that answers the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// Thrift 2 with one warm connection.
+    /// HBase through its Thrift 2 gateway, with one warm connection.
     Thrift2,
-    /// Thrift 2 with 16 connections, each with a thread.
+    /// HBase through its Thrift 2 gateway, with 16 connections and a thread for each.
     Thrift2x16,
     /// HBase's own RPC, with one connection and 16 requests in flight.
     Native,
-    /// Socket datapath over the embedded table in memory; the fast path holds all rows.
+    /// Socket datapath over the embedded table in memory; the fast-path table contains all rows.
     Socket,
-    /// XDP datapath over the embedded table in memory; the fast path holds all rows.
+    /// XDP datapath over the embedded table in memory; the fast-path table contains all rows.
     Xdp,
 }
 
-/// Client that drives a contestant.
+/// Client that sends the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
     /// The contestant's own client, with one request in flight on each connection.
@@ -49,7 +50,7 @@ pub enum By {
     Window64,
     /// Socket client with one request in flight.
     Window1,
-    /// Live-frames generator on one core.
+    /// Live-frames generator on one core: a BPF program that sends test frames.
     Live,
     /// Live-frames generator on two cores, over a veth pair with two queues.
     LiveTwice,
@@ -67,16 +68,16 @@ pub struct Run {
 }
 
 impl Run {
-    /// Returns whether a lost request is a fault of this run.
+    /// Returns whether a lost request counts as a fault in this run.
     pub fn is_lossless(&self) -> bool {
         self.by != By::Live || self.who == Who::Xdp
     }
 }
 
-/// Samples by run.
+/// Counts of all rounds, by run.
 pub type Samples = BTreeMap<Run, Vec<Tally>>;
 
-/// Returns the runs of a round; without HBase, only those of Lineside.
+/// Returns the runs of a round; without HBase, only the runs of Lineside.
 pub fn runs(with_peer: bool) -> Vec<Run> {
     let mut runs = Vec::new();
     for ask in Ask::ALL {
@@ -106,7 +107,7 @@ pub fn runs(with_peer: bool) -> Vec<Run> {
 pub struct Field {
     /// Namespaces of the client and the server.
     pub pair: Arc<NamespacePair>,
-    /// Namespaces whose veth pair has a queue for each of [`CORES`].
+    /// Namespaces whose veth pair has one queue for each of [`CORES`].
     wide: NamespacePair,
     /// Live-frames generator.
     pub generator: Generator,
@@ -143,8 +144,8 @@ impl Field {
         })
     }
 
-    /// Warms up HBase with each kind of request for `duration`: a cold JVM answers its first thousands of requests
-    /// slowly.
+    /// Warms up HBase with each kind of request for `duration`, because a cold JVM answers its first thousands of
+    /// requests slowly.
     pub fn warm(&self, duration: Duration) -> Result<()> {
         for ask in Ask::ALL {
             hbase::drive(&self.thrift2(), ask, duration)?;
@@ -169,7 +170,7 @@ impl Field {
         self.xdp.verified_instructions()
     }
 
-    /// Starts a contestant, drives it, and stops it.
+    /// Starts a contestant, sends requests to it, and stops it.
     pub fn run(&mut self, run: Run, duration: Duration) -> Result<Tally> {
         match run.who {
             Who::Thrift2 => hbase::drive(&self.thrift2()[..1], run.ask, duration),
@@ -217,8 +218,8 @@ impl Field {
             if !cores.is_empty() {
                 return self.generator.run(interface, run.ask, cores, duration);
             }
-            // Frames that XDP_TX returns over a veth are polled only at an interface with an XDP program (6.18,
-            // veth_xdp_flush).
+            // On a veth, the frames that XDP_TX returns are polled only if an XDP program is attached to the receiving
+            // interface (veth_xdp_flush in Linux 6.18).
             let _passing = match run.who {
                 Who::Xdp => Some(self.generator.attach_pass(interface)?),
                 _ => None,

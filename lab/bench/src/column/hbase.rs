@@ -1,4 +1,4 @@
-//! Comparison system: HBase in one JVM, with clients of its Thrift 2 gateway and of its own RPC.
+//! Compared system: HBase in one JVM, with clients of its Thrift 2 gateway and of its own RPC.
 
 use super::rows::{self, Ask};
 use super::served::{failed, load};
@@ -16,7 +16,8 @@ use tempfile::NamedTempFile;
 
 /// Time-out of one call.
 const CALL_TIME: Duration = Duration::from_secs(10);
-/// Number of connections of `thrift2x16`, each with a thread, and of threads that share the one connection of `native`.
+/// Number of connections of the contestant `thrift2x16`, each with a thread, and number of threads that share the one
+/// connection of the contestant `native`.
 pub const CONNECTIONS: usize = 16;
 /// Table whose rows do not change.
 pub const READ: &str = "rows";
@@ -43,7 +44,7 @@ impl Peer {
         let jars = Jars::build().map_err(java)?;
         let mut key = NamedTempFile::new().map_err(io("creating a file"))?;
         write!(key, "{}", "5a".repeat(OBSERVER_KEY.len())).map_err(io("writing a file"))?;
-        // A port that was free a moment ago.
+        // This port is free now, and the coprocessor will listen on it.
         let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
         let observer = free.map_err(io("looking for a port"))?;
         let settings = [
@@ -79,18 +80,18 @@ impl Peer {
         self.hbase.pid()
     }
 
-    /// Runs one of the commands of `Commands.java`, and returns the answer.
+    /// Runs one of the commands of `Commands.java`, and returns its answer.
     pub fn command(&mut self, command: &str) -> Result<String> {
         self.hbase.command(command).map_err(java)
     }
 
-    /// Returns a client of `table` with one connection, which the calling thread opens in its namespace.
+    /// Returns a client of `table` with one connection. The calling thread opens the connection in its own namespace.
     pub fn connect(&self, table: &str) -> Result<Thrift2> {
         let gateway = format!("127.0.0.1:{}", self.hbase.ports.thrift);
         Thrift2::connect(&gateway, table.as_bytes(), CALL_TIME).map_err(failed("connecting to HBase"))
     }
 
-    /// Returns a client of `table` by HBase's own RPC, which the calling thread opens in its namespace.
+    /// Returns a client of `table` with HBase's own RPC. The calling thread opens the connection in its own namespace.
     pub fn connect_rpc(&self, table: &str) -> Result<Rpc> {
         let server = format!("127.0.0.1:{}", self.hbase.ports.regionserver);
         Rpc::connect(&[&server], table.as_bytes(), CALL_TIME).map_err(failed("connecting to HBase"))
@@ -103,7 +104,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Returns the address on which the coprocessor listens once it is loaded.
+    /// Returns the address on which the coprocessor listens once HBase has loaded it.
     pub fn observer(&self) -> SocketAddr {
         self.observer
     }
@@ -116,8 +117,8 @@ impl Peer {
     }
 }
 
-/// Sends requests by all of `clients` at once for `duration`, one after the other on each. The same client may occur
-/// several times.
+/// Sends requests by all of `clients` at the same time for `duration`; each client sends one after the other. The same
+/// client may occur several times.
 ///
 /// # Errors
 /// [`BenchError::Void`] if HBase refuses a request.
@@ -137,7 +138,7 @@ pub fn drive(clients: &[&dyn Table], ask: Ask, duration: Duration) -> Result<Tal
             sum.sent += tally.sent;
             sum.right += tally.right;
             sum.wrong += tally.wrong;
-            // All histograms have the same bounds.
+            // The addition cannot fail, because all histograms have the same bounds.
             let _ = sum.latency.add(&tally.latency);
         }
         Ok::<_, BenchError>(sum)
@@ -162,10 +163,10 @@ fn one(client: &dyn Table, ask: Ask, first: u64, ends_ns: u64) -> Result<Tally> 
     let mut tally = empty();
     let mut now_ns = sys::now_ns();
     let mut number = first;
-    // At least one request is sent, even to a very slow server.
+    // The client sends at least one request, even to a very slow server.
     while now_ns < ends_ns || tally.sent == 0 {
         let row = ask.row(number);
-        let is_right = is_right(client, ask, row).map_err(failed("asking HBase"))?;
+        let is_right = is_right(client, ask, row).map_err(failed("reading a row from HBase"))?;
         let then_ns = sys::now_ns();
         tally.sent += 1;
         tally.right += u64::from(is_right);

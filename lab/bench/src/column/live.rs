@@ -1,4 +1,5 @@
-//! Live-frames generator (see `crate::live`) with the requests of this scenario; the twin of `bpf/column_live.bpf.c`.
+//! Live-frames generator (see `crate::live`) with the requests of this scenario; its BPF program is
+//! `bpf/column_live.bpf.c`.
 
 use super::rows::{self, Ask};
 use crate::client::{Tally, histogram};
@@ -14,9 +15,10 @@ use std::time::Duration;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/column_live.bpf.o"));
 
-/// Requests of the first call, which measures the generator's rate against this server; its replies are not counted.
+/// Number of requests of the first call, which measures the rate of the generator with this server. Its replies are not
+/// counted.
 const WARM_UP_REQUESTS: u64 = 50_000;
-/// Time for which replies may arrive after the last request.
+/// Time after the last request in which replies may still arrive.
 const LATE_REPLY_WAIT: Duration = Duration::from_millis(30);
 /// Number of frames that the kernel runs in one batch.
 const BATCH: u32 = 64;
@@ -63,15 +65,15 @@ impl Generator {
         fd.unwrap_or_else(missing).map_err(io("opening a generator"))
     }
 
-    /// Attaches a program that passes everything to an interface of the calling thread's namespace.
+    /// Attaches a program that passes every frame on to an interface of the calling thread's namespace.
     pub fn attach_pass(&self, interface: u32) -> Result<OwnedFd> {
         let pass = self.program("cl_pass")?;
         sys::attach_native(pass.as_fd(), interface).map_err(io("attaching cl_pass"))
     }
 
-    /// Sends to the attached contestant for about `duration`: an open loop at the highest rate of `cores`, which are
-    /// one core or two neighbours. The calling thread is in the client's namespace; `interface` is the index of the
-    /// client's interface.
+    /// Sends requests to the attached contestant for about `duration`, in an open loop at the highest rate of `cores`,
+    /// which are one core or two neighbouring ones. The calling thread must be in the client's namespace; `interface`
+    /// is the index of the client's interface.
     pub fn run(&self, interface: u32, ask: Ask, cores: &[usize], duration: Duration) -> Result<Tally> {
         let (live, check) = (self.program("cl_live")?, self.program("cl_check")?);
         let _attached = sys::attach_native(check.as_fd(), interface).map_err(io("attaching the checker"))?;
@@ -165,7 +167,7 @@ fn on_each(cores: &[usize], work: impl Fn() -> std::io::Result<()> + Sync) -> st
     })
 }
 
-/// Returns a frame with the header of every request; UDP checksum 0 means none.
+/// Returns a frame with the header of every request. Its UDP checksum is 0, which means that there is none.
 fn template(ask: Ask) -> Vec<u8> {
     let payload = ask.paper(0);
     let mut frame = vec![0; HEAD_BYTES + payload.len()];
@@ -224,7 +226,7 @@ fn read(map: &MapHandle, lane: u32, bytes: usize) -> Result<Vec<u8>> {
         .map_err(bpf("reading what a run did"))?;
     let value = value.filter(|value| value.len() >= bytes);
     value.ok_or_else(|| {
-        BenchError::Void("the BPF generators and this binary are not of the same build".into())
+        BenchError::Void("the BPF generators do not match this program; build `lineside-lab` again".into())
     })
 }
 

@@ -1,5 +1,5 @@
-//! Reads and puts in the native format, over rows that are drawn uniformly or by Zipf's law. The versions of each row
-//! are tracked, so that a stale reply is detected.
+//! Reads and puts in the native format, over rows that are drawn uniformly or by Zipf's law. The client tracks the
+//! versions of each row, so that it detects a stale reply.
 
 use super::client::{Asker, Judged};
 use super::rows::{self, ROWS};
@@ -9,14 +9,14 @@ use lineside_wire::{COLUMN_OP_GET, COLUMN_SOURCE_FASTPATH, NATIVE_REPLY_BIT, Nat
 use std::sync::Arc;
 use zerocopy::FromBytes;
 
-/// Number of draws before the sequence repeats.
+/// Number of drawn rows before the sequence repeats.
 const DRAWS: usize = 1 << 17;
-/// Exponent of Zipf's law; YCSB's default.
+/// Exponent of Zipf's law; the default of YCSB.
 const SKEW: f64 = 0.99;
-/// Number of tags for requests in flight.
+/// Number of tags that identify requests in flight.
 const TAGS: u64 = 1 << 14;
 
-/// Rows in the order of the requests.
+/// Sequence of rows, in the order of the requests.
 #[derive(Clone)]
 pub struct Draws(Arc<Vec<u16>>);
 
@@ -56,14 +56,14 @@ impl Draws {
 
 #[derive(Clone, Copy)]
 struct Versions {
-    /// Newest version whose put was answered.
+    /// Newest version whose put the server has answered.
     acknowledged: u64,
-    /// Newest version that was sent.
+    /// Newest version that the client has sent.
     sent: u64,
     is_being_put: bool,
 }
 
-/// Known versions of every row, over all runs on one table.
+/// Known versions of every row; they are valid for all runs on one table.
 pub struct KnownVersions(Vec<Versions>);
 
 impl Default for KnownVersions {
@@ -87,7 +87,7 @@ enum RequestInFlight {
 pub struct Mixed<'a> {
     draws: Draws,
     known: &'a mut KnownVersions,
-    /// Number of requests for each put; 0: no puts.
+    /// Number of requests for each put; 0 means that the client sends no puts.
     put_every: u64,
     next: u64,
     asked: Vec<Option<(u64, RequestInFlight)>>,
@@ -96,7 +96,7 @@ pub struct Mixed<'a> {
 }
 
 impl<'a> Mixed<'a> {
-    /// Returns a client of which one request in `put_every` is a put; 0: no puts.
+    /// Returns a client that sends one put in `put_every` requests; with 0 it sends no puts.
     pub fn new(draws: Draws, known: &'a mut KnownVersions, put_every: u64) -> Self {
         known.0.iter_mut().for_each(|row| row.is_being_put = false);
         Self {
@@ -152,7 +152,7 @@ impl Asker for Mixed<'_> {
         let row = self.draws.row(number);
         let known = &mut self.known.0[row as usize];
         let puts = self.put_every > 0 && number.is_multiple_of(self.put_every);
-        // If two puts of one row were in flight, their order would be unknown.
+        // The client sends no put of a row while another one is in flight, because their order would be unknown.
         let (asked, request) = if puts && !known.is_being_put {
             known.sent += 1;
             known.is_being_put = true;
@@ -189,8 +189,8 @@ impl Asker for Mixed<'_> {
     }
 
     fn given_up(&mut self, tag: usize) {
-        // A put that is given up may have been executed or may still be. Its version is therefore allowed in replies,
-        // but not required.
+        // A put that the client gave up may have been executed or may still be executed. Replies may therefore contain
+        // its version, but need not.
         if let Some((_, RequestInFlight::Put { row, .. })) = self.asked[tag].take() {
             self.known.0[row as usize].is_being_put = false;
         }
@@ -235,14 +235,18 @@ mod tests {
             Some((1, Judged::Right)),
             "a read before the answer to the put may return either version"
         );
-        assert_eq!(mixed.judge(&reply(&early, 5, 1)), None, "answered already");
+        assert_eq!(
+            mixed.judge(&reply(&early, 5, 1)),
+            None,
+            "the request was answered already"
+        );
         let (_, late) = mixed.ask(&free).unwrap();
         assert_eq!(mixed.judge(&reply(&late, 5, 1)), Some((2, Judged::Stale)));
         let (_, other) = mixed.ask(&free).unwrap();
         assert_eq!(
             mixed.judge(&reply(&other, 5, 3)),
             Some((3, Judged::Wrong)),
-            "no put had this version"
+            "no put has this version, so the reply is wrong"
         );
         assert_eq!(mixed.hit_rate(), 1.0);
     }

@@ -1,5 +1,6 @@
-//! Cost of a packet of `column` in the XDP program alone: the time of `ls_root` after a program that writes the whole
-//! frame, minus that of a trivial program after it. Leases and validity are checked for each packet as usual.
+//! Cost of a packet of `column` in the XDP program alone. A program writes the whole frame and then calls `ls_root`.
+//! The time of the same program with a trivial program in the place of `ls_root` is subtracted. Leases and validity are
+//! checked for each packet as usual.
 
 use crate::error::{BenchError, Result, io};
 use crate::sys::{self, Run};
@@ -27,17 +28,17 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/column.bpf.o"))
 
 const XDP_TX: u32 = 3;
 const ZERO: [u8; 4] = [0; 4];
-/// Lease in nanoseconds, longer than any benchmark runs.
+/// Lease in nanoseconds; it is longer than the run of any benchmark.
 const LEASE_NS: u64 = 1 << 42;
-/// Number of rows that are filled at a time.
+/// Number of rows that are written into the fast-path table at a time.
 const FILL_ROWS: u64 = 4096;
 const NAME: &str = "entry:foo";
-/// Bytes of a value in the paper.
+/// Size of a value in the paper, in bytes.
 const VALUE_BYTES: usize = 18;
 /// Difference between the numbers in the keys of neighbouring rows.
 const STEP: u64 = 1_000_003;
 const HEAD_BYTES: usize = 42;
-/// Words of `struct cb_send`: head, payload, and the rest.
+/// Number of 64-bit words in `struct cb_send`: head, payload, and the other fields.
 const SEND_WORDS: usize = 6 + PAYLOAD_WORDS + 7;
 const PAYLOAD_WORDS: usize = 176;
 const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -46,9 +47,9 @@ const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// One row.
+    /// The request is for one row.
     Get,
-    /// Eight rows.
+    /// The request is for eight rows.
     Scan8,
 }
 
@@ -57,9 +58,9 @@ pub enum Ask {
 pub struct Case {
     /// Kind of request.
     pub ask: Ask,
-    /// Bytes of a key; all keys differ only in the last 8.
+    /// Length of a key in bytes. The keys differ only in their last 8 bytes.
     pub key_bytes: usize,
-    /// log2 of the number of rows in the fast path; each request asks for another row.
+    /// log2 of the number of rows in the fast-path table; each request is for another row.
     pub row_bits: u32,
 }
 
@@ -81,16 +82,16 @@ pub const CASES: [Case; 8] = [
 pub struct PerPacket {
     /// Case that was measured.
     pub case: Case,
-    /// Minimum of several rounds.
+    /// Minimum of several rounds, in nanoseconds.
     pub min_ns: f64,
-    /// Median of the rounds.
+    /// Median of the rounds, in nanoseconds.
     pub median_ns: f64,
-    /// Time that was subtracted, as a median: the generator writes the frame and makes a tail call to a program that
-    /// only returns XDP_TX.
+    /// Median of the subtracted time in nanoseconds, in which the generator writes the frame and makes a tail call to a
+    /// program that only returns XDP_TX.
     pub rewriting_ns: f64,
-    /// Bytes of the request, and of the reply.
+    /// Size of the request and of the reply, in bytes.
     pub payload_bytes: usize,
-    /// Calls in a round; in each round the program's reply counter increased by exactly this number.
+    /// Number of calls in a round. In each round, the reply counter of the program increased by exactly this number.
     pub calls: u32,
 }
 
@@ -108,7 +109,8 @@ impl Case {
             family_bits: 0,
             column_bits: 0,
             row_bits: self.row_bits,
-            // 36 bytes per row hold keys of 8 bytes, 72 hold keys of 24, and 144 hold keys of 64.
+            // With 36 bytes for each row, a slot holds a row with a key of 8 bytes; 72 bytes are enough for 24, and 144
+            // for 64.
             value_bits: match self.key_bytes {
                 ..15 => 0,
                 15..51 => 1,
@@ -125,7 +127,7 @@ impl Case {
         key
     }
 
-    /// Returns the bytes of a row in the reply that are neither key nor value.
+    /// Returns the number of bytes of a row in the reply that belong neither to the key nor to the value.
     pub(super) fn overhead_bytes(&self) -> usize {
         self.record_bytes() - self.key_bytes - VALUE_BYTES
     }
@@ -134,7 +136,7 @@ impl Case {
         (4 + self.key_bytes + VALUE_BYTES).next_multiple_of(8)
     }
 
-    /// Returns the payload for row 0; the last word of the key is set for each request.
+    /// Returns the payload of the request for row 0. The generator sets the last word of the key for each request.
     fn request(&self) -> Vec<u8> {
         let (op, limit, rows) = match self.ask {
             Ask::Get => (COLUMN_OP_GET, 0u16, 1),
@@ -163,7 +165,7 @@ impl Case {
     }
 }
 
-/// Fast path with the rows of the case, and the program that writes requests.
+/// Fast-path table with the rows of the case, and the program that writes requests.
 struct Field {
     datapath: XdpDatapath,
     root: OwnedFd,
@@ -215,8 +217,8 @@ impl Field {
             .map_err(io("opening a program"))
     }
 
-    /// Returns the time of a call of `cb_rewrite` followed by `program` in ns, by the kernel's clock within the
-    /// program.
+    /// Returns the time of one call of `cb_rewrite` followed by `program`, in nanoseconds. The kernel measures it
+    /// within the program.
     fn call(&self, case: &Case, program: BorrowedFd<'_>, calls: u32) -> Result<f64> {
         let payload = case.request();
         let mut frame = vec![0; 1514];
@@ -255,7 +257,9 @@ impl Field {
             .map(|word| u64::from_ne_bytes(*word))
             .collect();
         if verdict != XDP_TX || words.len() != SEND_WORDS || words[6 + PAYLOAD_WORDS] != u64::from(calls) {
-            return Err(BenchError::Void(format!("verdict {verdict}")));
+            return Err(BenchError::Void(format!(
+                "the program returned the verdict {verdict}, not XDP_TX"
+            )));
         }
         let times = &words[6 + PAYLOAD_WORDS + 2..];
         Ok((times[1] - times[0]) as f64 / f64::from(calls - 1))
@@ -265,7 +269,7 @@ impl Field {
 /// Measures one case.
 ///
 /// # Errors
-/// An error of the operating system; [`BenchError::Void`] if a reply is missing.
+/// Returns an error of the operating system, or [`BenchError::Void`] if a reply is missing.
 pub fn measure(case: &Case, rounds: usize, calls: u32) -> Result<PerPacket> {
     let mut field = Field::load(case)?;
     let trivial = field.program("cb_tx")?;
@@ -277,7 +281,7 @@ pub fn measure(case: &Case, rounds: usize, calls: u32) -> Result<PerPacket> {
         let risen = field.hits()? - hits;
         if risen != u64::from(calls) {
             return Err(BenchError::Void(format!(
-                "{calls} calls, but {risen} replies counted"
+                "the program was called {calls} times, but counted {risen} replies"
             )));
         }
         costs.push(whole - rewriting);

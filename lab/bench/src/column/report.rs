@@ -23,7 +23,8 @@ const WRITE: &str = "write lineside/thrift2";
 const TOLD: &str = "puts told/untold";
 const VERIFIED: &str = "verified instructions";
 const ROW_OVERHEAD: &str = "bytes of a row besides key and value";
-/// Pass criteria: key of a ratio, or a figure with its unit; bound, gate, stretch goal.
+/// Pass criteria: the key of a ratio, or a figure with its unit; direction of the bound; required value (gate); stretch
+/// goal.
 const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
     ("get xdp_max/thrift2", AtLeast, 600.0, Some(1_000.0)),
     ("scan8 xdp_max/thrift2", AtLeast, 1_000.0, Some(2_000.0)),
@@ -42,56 +43,57 @@ const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
 /// Results of the measurements.
 #[derive(Default)]
 pub struct Measured {
-    /// Cost of a hit in the XDP program alone.
+    /// Cost of a hit in the XDP program alone, for each case.
     pub per_packet: Vec<PerPacket>,
-    /// Runs of the contestants.
+    /// Counts of the contestants, by run.
     pub(super) samples: Samples,
-    /// Reason for which HBase was not measured.
+    /// Reason why HBase was not measured.
     pub absent: Option<String>,
     /// Number of instructions that the verifier processed, by program.
     pub verified_instructions: BTreeMap<String, u32>,
-    /// Sweeps with fewer hits, smaller tables and writes.
+    /// Sweeps over lower hit rates, smaller tables and writes.
     pub sweeps: Option<Sweeps>,
     /// Cost of a write through Lineside.
     pub write_cost: Option<WriteCost>,
     /// Cost of the coprocessor for HBase's puts.
     pub told_cost: Option<ToldCost>,
-    /// Results of YCSB's workloads; nothing else is measured then.
+    /// Results of YCSB's workloads. If they are present, nothing else was measured.
     pub ycsb: Option<Ycsb>,
 }
 
-/// Figures of one contestant; the top-level ones are those of its gate case.
+/// Figures of one contestant. The fields at the top level are the figures of the case that the gate judges.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// Gate case: a get. For `socket` and `xdp`, by the socket client with 64 requests in flight.
+    /// Figures of the case that the gate judges: a get. For `socket` and `xdp`, the socket client sends it with 64
+    /// requests in flight.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub gate_case: Option<Figures>,
     /// All other figures, by request and client.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub by: BTreeMap<String, Figures>,
-    /// Reason for which there are no figures.
+    /// Reason why there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
 }
 
-/// Conditions that a valid run fulfils.
+/// Checks that show whether the run is valid.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Checks {
-    /// Requests lost in closed loops and by `xdp_max`.
+    /// Number of requests that were lost in closed loops and by `xdp_max`.
     pub lost: u64,
-    /// Replies with other bytes than expected, including stale ones.
+    /// Number of replies with other bytes than expected, including stale replies.
     pub wrong: u64,
-    /// Replies older than a write that was answered before the request was sent.
+    /// Number of replies older than a write that was answered before the request was sent.
     pub stale: u64,
     /// Number of instructions that the verifier processed, by program.
     pub verified_instructions: BTreeMap<String, u32>,
-    /// Gates by key: a ratio's key, or a figure and its unit.
+    /// Gates by key: the key of a ratio, or a figure with its unit.
     pub gates: BTreeMap<&'static str, Gate>,
     /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// Outcome of the scenario.
+/// Report of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Name of the scenario: `column`.
@@ -113,13 +115,13 @@ pub struct Report {
     /// Results of YCSB's workloads, if they were run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ycsb: Option<Ycsb>,
-    /// Ratios by key `a/b`, with the varied quantity in front.
+    /// Ratios by key `a/b`; the varied quantity precedes the key.
     pub ratios: BTreeMap<String, f64>,
-    /// Checks of the validity of the figures, and of the gates.
+    /// Checks that show whether the figures are valid, and gates.
     pub checks: Checks,
 }
 
-/// Number of rows of the case with 8-byte keys, as a power of two.
+/// log2 of the number of rows of the case with keys of 8 bytes.
 const HOT: u32 = 12;
 const LARGE: u32 = 20;
 
@@ -129,7 +131,7 @@ fn packet_ns(found: &[PerPacket], ask: PacketAsk, key_bytes: usize, row_bits: u3
     found.map(|found| found.median_ns)
 }
 
-/// Adds the ratios of longer keys to keys of 8 bytes.
+/// Adds the cost of longer keys relative to keys of 8 bytes.
 fn packet_ratios(found: &[PerPacket], ratios: &mut BTreeMap<String, f64>) {
     for (key, ask, key_bytes) in [
         ("get key_24/key_8", PacketAsk::Get, 24),
@@ -147,7 +149,7 @@ fn packet_ratios(found: &[PerPacket], ratios: &mut BTreeMap<String, f64>) {
     }
 }
 
-/// Adds the ratios of contestants; each is the median of the rounds' ratios.
+/// Adds the ratios between contestants; each is the median of the ratios of the rounds.
 fn contest_ratios(samples: &Samples, ratios: &mut BTreeMap<String, f64>) {
     let ratio = |a: Run, b: Run, of: fn(&Tally) -> f64| {
         let (a, b) = (samples.get(&a)?, samples.get(&b)?);
@@ -250,7 +252,7 @@ fn write_uses(f: &mut Formatter<'_>, cost: &ToldCost) -> fmt::Result {
 fn notes(machine: &Machine) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "contestants hold {} rows of the paper's shape; all are asked in the paper's format, which has {} bytes of \
+            "contestants have {} rows as in the paper; requests are in the paper's format, which has {} bytes of \
              a row besides key and value; requests of sweeps, and puts, are native",
             rows::ROWS,
             Ask::paper_overhead()
@@ -261,7 +263,7 @@ fn notes(machine: &Machine) -> Vec<String> {
     ];
     if machine.load_before > QUIET_LOAD_MAX {
         notes.push(format!(
-            "the machine was not quiet: its load average was {} before the bench",
+            "the machine was not quiet: its load average was {} before the run",
             machine.load_before
         ));
     }
@@ -351,7 +353,7 @@ impl Report {
         }
     }
 
-    /// Returns the faults of the system itself, apart from its speed.
+    /// Returns the faults of the system itself; low speed is not a fault.
     pub fn failures(&self) -> Vec<String> {
         let Checks {
             lost, wrong, stale, ..
@@ -361,7 +363,7 @@ impl Report {
         found.map(|(count, what)| format!("{count} {what}")).collect()
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! Rows that all contestants hold, their content, and the requests for them. Their shape is the paper's: keys of 4
-//! bytes in `entry:foo`, values of 18 bytes.
+//! Rows that all contestants have, and the requests for them. Their sizes are those of the paper: keys of 4 bytes in
+//! `entry:foo`, values of 18 bytes.
 
 use lineside_column::native::{self, Ask as NativeAsk, Sender};
 use lineside_column::paper::{PaperRequest, rows_in};
@@ -11,17 +11,17 @@ use serde::Serialize;
 pub const ROWS: u32 = 10_000;
 /// Name of the column.
 pub const NAME: &[u8] = b"entry:foo";
-/// Bytes of a value in the paper.
+/// Size of a value in the paper, in bytes.
 pub const VALUE_BYTES: usize = COLUMN_PAPER_VALUE_BYTES;
-/// Bytes of a key.
+/// Size of a key in bytes.
 pub const KEY_BYTES: usize = 4;
-/// Key of row 0. Keys end with an odd byte, because zeros at the end of a key are padding in the paper's format.
+/// Key of row 0. All keys end with an odd byte, because zeros at the end of a key are padding in the paper's format.
 pub const FIRST_KEY: u32 = 0x4000_0001;
 /// Version of each row before the first write.
 pub const FIRST_VERSION: u64 = 1;
-/// Bytes of a native get or put, with room for the reply.
+/// Size of a native get or put in bytes; the reply also fits into it.
 pub const NATIVE_BYTES: usize = 128;
-/// Last bytes of a value. They are not zero, because zeros at the end are padding.
+/// Last bytes of a value. They are not zero, because zeros at the end of a value are padding.
 const TAIL: [u8; 6] = *b"value!";
 
 /// Returns the name of the column.
@@ -43,13 +43,13 @@ pub fn value(row: u32, version: u64) -> [u8; VALUE_BYTES] {
     value
 }
 
-/// Returns the row with a key.
+/// Returns the number of the row with this key.
 pub fn row_of(key: &[u8]) -> Option<u32> {
     let number = u32::from_be_bytes(key.try_into().ok()?).checked_sub(FIRST_KEY)?;
     (number.is_multiple_of(2) && number / 2 < ROWS).then_some(number / 2)
 }
 
-/// Returns the version in a row's value; `None` if it is not a value of that row.
+/// Returns the version in a row's value; `None` if the bytes are not a value of that row.
 pub fn version_of(row: u32, value: &[u8]) -> Option<u64> {
     let version = u64::from_be_bytes(value.get(KEY_BYTES..12)?.try_into().ok()?);
     (value == self::value(row, version)).then_some(version)
@@ -59,9 +59,9 @@ pub fn version_of(row: u32, value: &[u8]) -> Option<u64> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// One row by its key.
+    /// The request reads one row by its key.
     Get,
-    /// Range of this number of consecutive rows: 1 to 64.
+    /// The request reads a range of this number of consecutive rows: 1 to 64.
     Scan(u32),
 }
 
@@ -69,7 +69,7 @@ impl Ask {
     /// All kinds that are measured.
     pub const ALL: [Self; 4] = [Self::Get, Self::Scan(1), Self::Scan(8), Self::Scan(64)];
 
-    /// Returns the name in keys of the report.
+    /// Returns the name of this kind of request in the keys of the report.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -88,13 +88,13 @@ impl Ask {
         }
     }
 
-    /// Returns the number of rows at which it may begin without reaching the table's end.
+    /// Returns the number of rows at which a range may begin without reaching the table's end.
     pub const fn span(self) -> u32 {
         ROWS - self.rows() + 1
     }
 
-    /// Returns the first row of request `number`. Rows are multiples of the golden ratio, which are far from one
-    /// another.
+    /// Returns the first row of request `number`. The rows are multiples of the golden ratio modulo the number of rows,
+    /// so that successive rows are far from one another.
     pub const fn row(self, number: u64) -> u32 {
         let place = (number as u32).wrapping_mul(0x9e37_79b1) as u64;
         ((place * self.span() as u64) >> 32) as u32
@@ -113,12 +113,12 @@ impl Ask {
         bytes
     }
 
-    /// Returns the bytes of a row in the paper's reply that are neither key nor value.
+    /// Returns the number of bytes of a row in the paper's reply that belong neither to the key nor to the value.
     pub const fn paper_overhead() -> usize {
         COLUMN_PAPER_ROW_BYTES - KEY_BYTES - VALUE_BYTES
     }
 
-    /// Returns the range as a table takes it.
+    /// Returns the range in the form that a table accepts.
     pub fn range(self, row: u32) -> ScanRange {
         let last = row + self.rows() - 1;
         ScanRange {
@@ -130,13 +130,13 @@ impl Ask {
     }
 }
 
-/// Returns a native request for one row. It is as long as a put, so that both can be sent by one call.
+/// Returns a native request for one row. It is as long as a put, so that one call can send both.
 pub fn native_get(id: u64, row: u32) -> Vec<u8> {
     let ask = NativeAsk::Get(key(row).to_vec(), vec![column()]);
     native::request(id, &ask, NATIVE_BYTES).unwrap_or_default()
 }
 
-/// Returns a native put by a trusted client.
+/// Returns a native put, as a trusted client sends it.
 pub fn native_put(id: u64, row: u32, version: u64) -> Vec<u8> {
     let change = Change::Put(value(row, version).to_vec(), None);
     let ask = NativeAsk::Change(key(row).to_vec(), column(), change, Sender::default());

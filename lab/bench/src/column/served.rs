@@ -1,4 +1,4 @@
-//! Assembles `column` for the benchmark: the fast path, its host, and their datapaths.
+//! Builds the `column` service for the benchmark: the fast path, its host, and their datapaths.
 
 use super::rows::{self, Ask, ROWS};
 use crate::error::{BenchError, Result, io};
@@ -23,14 +23,14 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Lease in nanoseconds, longer than any benchmark runs.
+/// Lease in nanoseconds; it is longer than the run of any benchmark.
 const LEASE_NS: u64 = 1 << 42;
 /// Number of requests that can be queued for the host.
 const QUEUE: usize = 1024;
-/// log2 of the number of rows in the fast path, which is larger than the table.
+/// log2 of the number of rows in the fast-path table, which has more slots than the table has rows.
 pub const ROW_BITS: u32 = 14;
 
-/// Returns the geometry of one column with this number of rows.
+/// Returns the geometry of a fast-path table for one column with this number of rows.
 pub fn geometry(row_bits: u32, may_be_stale: bool) -> Geometry {
     let client = Range {
         address: CLIENT_ADDRESS.into(),
@@ -48,12 +48,12 @@ pub fn geometry(row_bits: u32, may_be_stale: bool) -> Geometry {
     }
 }
 
-/// Returns a function for `map_err` that adds the action to a table's error.
+/// Returns a function for `map_err` that adds the failed action to an error of the table.
 pub fn failed(what: &'static str) -> impl Fn(TableError) -> BenchError {
     move |error| BenchError::Void(format!("{what}: {error}"))
 }
 
-/// Puts all rows of the benchmark into `table`, with one thread for each table.
+/// Writes all rows of the benchmark; each of `tables` is a connection that a thread of its own uses.
 pub fn load<T: Table>(tables: &[T]) -> Result<()> {
     let put = |table: &T, row: u32| {
         let value = rows::value(row, rows::FIRST_VERSION);
@@ -86,7 +86,7 @@ pub fn memory() -> Result<Arc<Embedded>> {
     Ok(Arc::new(table))
 }
 
-/// Fast path and host over a store and a table.
+/// Fast path and host over a fast-path table and a table.
 #[derive(Clone)]
 pub struct Served {
     /// The fast path.
@@ -96,12 +96,12 @@ pub struct Served {
 }
 
 impl Served {
-    /// Serves the benchmark's column of `table`. The fast path learns of changes as `coherence_mode` says.
+    /// Serves the benchmark's column of `table`. `coherence_mode` says how the fast path learns of changes.
     pub fn new(store: &Arc<Store>, table: Arc<dyn Table>, coherence_mode: CoherenceMode) -> Result<Self> {
         Self::of(store, table, rows::column(), coherence_mode)
     }
 
-    /// Serves another column.
+    /// Serves the column that the caller chooses.
     pub fn of(
         store: &Arc<Store>,
         table: Arc<dyn Table>,
@@ -131,7 +131,7 @@ impl Served {
         Ok(served)
     }
 
-    /// Fills the fast path by reading every row once through the host.
+    /// Fills the fast-path table by reading every row once through the host.
     pub fn fill(&self) -> Result<()> {
         let reader = Readers::default().join();
         let from = Source {
@@ -139,7 +139,8 @@ impl Served {
             port: 40_000,
         };
         let ask = Ask::Scan(64);
-        // Each range begins with the last row of the previous one, so that the interval between them is filled too.
+        // Each range begins with the last row of the previous range, so that the interval between the two is filled,
+        // too.
         for first in (0..ROWS).step_by(63) {
             let mut reply = Reply::default();
             let request = ask.paper(first.min(ask.span() - 1));
@@ -152,14 +153,14 @@ impl Served {
         let held = self.coherence.counts().fastpath.rows;
         if held < u64::from(ROWS) {
             return Err(BenchError::Void(format!(
-                "the fast path holds {held} rows of {ROWS}"
+                "the fast-path table has {held} rows instead of {ROWS}"
             )));
         }
         Ok(())
     }
 
-    /// Listens on `listen` in the calling thread's namespace with one thread. `host_threads` threads query the table
-    /// concurrently.
+    /// Starts the socket datapath with one thread, on `listen` in the namespace of the calling thread. `host_threads`
+    /// threads query the table concurrently.
     pub fn listen(&self, listen: SocketAddr, host_threads: usize) -> Result<SocketDatapath> {
         let options = SocketOptions {
             listen,
@@ -183,22 +184,22 @@ impl Served {
     }
 }
 
-/// Returns a store in this process's memory.
+/// Returns a fast-path table in this process's memory.
 pub fn anonymous(geometry: &Geometry) -> Result<Arc<Store>> {
     let store = Store::anonymous(geometry).map_err(io("making a fast-path table"))?;
     Ok(Arc::new(store))
 }
 
-/// Loaded XDP programs, and their store.
+/// Loaded XDP programs, and their fast-path table.
 pub struct XdpLine {
     datapath: XdpDatapath,
     root: OwnedFd,
-    /// Store in the maps of the programs.
+    /// Fast-path table in the maps of the programs.
     pub store: Arc<Store>,
 }
 
 impl XdpLine {
-    /// Loads the programs with an empty fast path.
+    /// Loads the programs with an empty fast-path table.
     pub fn load(geometry: &Geometry) -> Result<Self> {
         let mut datapath = XdpDatapath::load(vec![column::program(geometry, COLUMN_PORT)], None)?;
         let store = column::store(&mut datapath, geometry)?;
@@ -217,7 +218,7 @@ impl XdpLine {
     }
 
     /// Attaches the programs natively to the server's interface; dropping the result detaches them. The calling thread
-    /// is in the server's namespace.
+    /// must be in the server's namespace.
     pub fn attach(&self, pair: &NamespacePair) -> Result<OwnedFd> {
         sys::attach_native(self.root.as_fd(), pair.server_index).map_err(io("attaching ls_root"))
     }
@@ -227,7 +228,7 @@ impl XdpLine {
         Ok(self.datapath.verified_instructions()?.into_iter().collect())
     }
 
-    /// Returns the number of replies since the load.
+    /// Returns the number of replies of the programs since they were loaded.
     pub fn hits(&mut self) -> Result<u64> {
         let counts: [u64; ColumnCounter::ALL.len()] = self.datapath.counts("column_counts")?;
         Ok(counts[ColumnCounter::Hits as usize])

@@ -1,6 +1,6 @@
-//! Sweeps over a server in front of HBase, in which the fast path holds a part of the rows, is too small, or rows are
-//! written. The XDP datapath answers hits, and the host answers misses over Thrift 2. If HBase is not available, the
-//! table is the embedded one.
+//! Sweeps over a server in front of HBase: its fast-path table contains only a part of the rows, or is too small for
+//! them, or rows are written. The XDP datapath answers hits, and the host answers misses over Thrift 2. If HBase is not
+//! available, the host uses the embedded table.
 
 use super::client::{self, Loop};
 use super::contestants::{CLIENT_CORE, Field};
@@ -25,40 +25,42 @@ use std::time::Duration;
 
 /// Maximum time to wait for a reply. HBase may pause for garbage collection.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time to live in nanoseconds, longer than any benchmark runs: only Lineside writes to the table.
+/// Time to live in nanoseconds. It is longer than the run of any benchmark, because only Lineside writes to the table.
 const TTL_NS: u64 = 1 << 42;
-/// Shares of the rows that the fast path holds, in percent.
+/// Percentages of the rows that the fast-path table contains.
 const HELD_PERCENT: [u32; 5] = [0, 50, 90, 99, 100];
-/// log2 of the numbers of rows in the fast path.
+/// log2 of the number of rows for which the fast-path table has space.
 const ROOM_BITS: [u32; 4] = [8, 10, 12, 14];
-/// Number of requests for each put: no puts, 1, 5 and 20 %.
+/// Number of requests for each put; the values give no puts, 1 %, 5 % and 20 % of puts.
 const PUT_EVERY: [u64; 4] = [0, 100, 20, 5];
 
-/// Quantity that is varied.
+/// Quantity that a sweep varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Varied {
-    /// Percent of the rows in the fast path; rows are queried uniformly, and misses do not fill it.
+    /// Percentage of the rows in the fast-path table. Requests are uniform over all rows, and misses do not fill the
+    /// table.
     HeldPercent,
-    /// log2 of the number of rows in the fast path; rows are queried by Zipf's law, and misses fill it.
+    /// log2 of the number of rows for which the fast-path table has space. Requests follow Zipf's law, and misses fill
+    /// the table.
     RowBits,
-    /// Percent of the requests that are puts; the fast path is as large as the table.
+    /// Percentage of puts among the requests. The fast-path table has space for all rows.
     PutsPercent,
 }
 
-/// Point of a sweep.
+/// Result at one point of a sweep.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
     /// Quantity that is varied.
     pub varied: Varied,
-    /// Value of the quantity.
+    /// Value of the varied quantity.
     pub at: u32,
-    /// Share of the reads that the fast path answered.
+    /// Share of the reads that the fast path answered, from 0 to 1.
     pub hit_rate: f64,
-    /// Rates and latencies, reads and puts together, by the socket client with 64 requests in flight.
+    /// Rates and latencies of reads and puts together, with the socket client and 64 requests in flight.
     #[serde(flatten)]
     pub figures: Figures,
-    /// Replies older than a put that was answered before the read was sent.
+    /// Number of replies older than a put that was answered before the read was sent.
     pub stale: u64,
 }
 
@@ -71,16 +73,16 @@ pub struct Sweeps {
     pub points: Vec<Point>,
 }
 
-/// Durations of each point.
+/// Durations of the two phases of a point.
 #[derive(Clone, Copy, Debug)]
 pub struct PointTimes {
-    /// Time until the content of the fast path is stable.
+    /// Time in which the content of the fast-path table becomes stable.
     pub warm_up: Duration,
-    /// Time that is counted.
+    /// Time in which requests are counted.
     pub duration: Duration,
 }
 
-/// Measures all points, and calls `tell` before each.
+/// Measures all points, and calls `tell` before each one.
 pub fn measure(
     field: &Field,
     peer: Option<&Peer>,
@@ -99,7 +101,7 @@ pub fn measure(
         tell("rows held");
         let line = XdpLine::load(&geometry(ROW_BITS, true))?;
         let served = Served::new(&line.store, table(hbase::READ)?, CoherenceMode::Uncached)?;
-        // A new host empties the fast path.
+        // The new host has emptied the fast-path table, so the rows are written now.
         hold(&line.store, ROWS / 100 * at);
         let mut known = KnownVersions::default();
         let mut mixed = Mixed::new(Draws::even(seed), &mut known, 0);
@@ -192,7 +194,7 @@ fn point(
     })
 }
 
-/// Puts the first `count` rows into the fast path.
+/// Writes the first `count` rows into the fast-path table.
 fn hold(store: &Arc<Store>, count: u32) {
     let mut writer = ColumnWriter::new(Arc::clone(store));
     let key = |row| Key::new(&rows::key(row)).unwrap_or(Key::FIRST);

@@ -1,5 +1,5 @@
-//! Cost of the coprocessor for HBase: threads put rows in turns into a table with change notifications and into one
-//! without them.
+//! Cost that change notifications by the coprocessor add to HBase: threads put rows in turns into a table with
+//! notifications and into a table without.
 
 use super::hbase::{self, OBSERVER_KEY, Peer};
 use super::rows::{self, ROWS};
@@ -24,21 +24,21 @@ use std::time::{Duration, Instant};
 
 /// Table with change notifications.
 const TOLD: &str = "told";
-/// First version of these puts, larger than all other versions.
+/// First version of these puts. It is larger than all other versions.
 const FIRST_VERSION: u64 = 1 << 40;
-/// Maximum time until the first lease.
+/// Maximum time until the coprocessor grants the first lease.
 const LEASE_TIME: Duration = Duration::from_secs(20);
 
-/// Names of the thread of the coprocessor that receives acknowledgements, and of the subscriber's thread.
+/// Name of the coprocessor's thread that receives acknowledgements, and name of the subscriber's thread.
 const FAR_THREAD: &str = "lineside";
 const OWN_THREAD: &str = "column-notices";
 
-/// Cost of one put in both processes.
+/// Cost of one put in HBase's process and in this one.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct PutUse {
-    /// Cost in HBase; the thread is the one that receives acknowledgements.
+    /// Cost in HBase. The thread in it is the one that receives acknowledgements.
     pub hbase: Usage,
-    /// Cost in the clients and the subscriber; the thread is the subscriber's.
+    /// Cost in the clients and the subscriber. The thread in it is the subscriber's.
     pub own: Usage,
 }
 
@@ -58,7 +58,7 @@ impl PutUse {
     }
 }
 
-/// Cost of change notifications for puts; medians of the rounds.
+/// Cost of change notifications for puts; all values are medians of the rounds, except where noted.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ToldCost {
     /// Puts per second into the table without notifications.
@@ -67,11 +67,11 @@ pub struct ToldCost {
     pub told_per_s: f64,
     /// `told_per_s` divided by `untold_per_s` of the same round.
     pub ratio: f64,
-    /// Notifications that the subscriber received for each put.
+    /// Number of notifications that the subscriber received for each put.
     pub notices: f64,
-    /// Cost of a put without notifications, mean of all rounds.
+    /// Cost of a put without notifications; mean of all rounds.
     pub untold: PutUse,
-    /// Cost of a put with notifications, mean of all rounds.
+    /// Cost of a put with notifications; mean of all rounds.
     pub told: PutUse,
 }
 
@@ -96,7 +96,7 @@ pub fn measure(peer: &mut Peer, rounds: usize, duration: Duration) -> Result<Tol
         Listener::start(options, Arc::clone(&servers), Box::new(|| ())).map_err(io("starting a listener"))?;
     peer.observe(TOLD, listener.local_addr())?;
     let began = Instant::now();
-    // Before the first lease, the coprocessor need not notify the subscriber.
+    // The coprocessor need not notify the subscriber before it has granted the first lease, so wait for that.
     while servers.leased(lease::now_ns()) == 0 {
         if began.elapsed() > LEASE_TIME {
             return Err(BenchError::Void(
@@ -122,7 +122,9 @@ pub fn measure(peer: &mut Peer, rounds: usize, duration: Duration) -> Result<Tol
             used[way].hbase.add(&before.hbase, &after.hbase);
             used[way].own.add(&before.own, &after.own);
             if way == 1 && of_these == 0 {
-                return Err(BenchError::Void("there were puts without a notification".into()));
+                return Err(BenchError::Void(
+                    "the subscriber got no notification of some puts".into(),
+                ));
             }
             heard += of_these;
         }
@@ -139,7 +141,7 @@ pub fn measure(peer: &mut Peer, rounds: usize, duration: Duration) -> Result<Tol
     })
 }
 
-/// Returns the puts per second of the threads of `native`, and their number.
+/// Returns the rate in puts per second of the threads of `native`, and the number of puts.
 fn puts(table: &Rpc, duration: Duration) -> Result<(f64, f64)> {
     let (column, began_ns) = (rows::column(), sys::now_ns());
     let ends_ns = began_ns + duration.as_nanos() as u64;

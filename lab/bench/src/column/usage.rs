@@ -1,4 +1,4 @@
-//! Resource usage of processes as counted by Linux: processor time in ticks of 10 ms, and the number of times that
+//! Resource usage of processes as Linux counts it: processor time in ticks of 10 ms, and the number of times that
 //! threads slept.
 
 use crate::error::{Result, io};
@@ -6,17 +6,17 @@ use crate::sys;
 use serde::Serialize;
 use std::fs;
 
-/// Nanoseconds of a tick of `/proc` (`USER_HZ` is 100 on all supported machines).
+/// Length in nanoseconds of a tick of `/proc` (`USER_HZ` is 100 on all supported machines).
 const TICK_NS: u64 = 10_000_000;
 
-/// Usage of one process, or a difference of two usages.
+/// Resource usage of one process, or the difference of two usages.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Usage {
-    /// Processor time of all its threads.
+    /// Processor time of all threads of the process, in nanoseconds.
     pub cpu_ns: f64,
-    /// Processor time of the named thread.
+    /// Processor time of the named thread, in nanoseconds.
     pub thread_ns: f64,
-    /// Number of voluntary context switches of all its threads.
+    /// Number of voluntary context switches of all threads of the process.
     pub sleeps: f64,
 }
 
@@ -28,7 +28,7 @@ impl Usage {
         self.sleeps += after.sleeps - before.sleeps;
     }
 
-    /// Returns the usage divided by `count`.
+    /// Returns the usage divided by `count`, which is the usage for one operation.
     pub fn each(&self, count: f64) -> Self {
         Self {
             cpu_ns: self.cpu_ns / count,
@@ -38,7 +38,7 @@ impl Usage {
     }
 }
 
-/// Returns the usage of process `pid`, whose threads do not change; `thread` is the name of one.
+/// Returns the usage of process `pid`, whose set of threads must not change; `thread` is the name of one thread.
 ///
 /// # Errors
 /// Error of the operating system.
@@ -49,7 +49,7 @@ pub fn of(pid: u32, thread: &str) -> Result<Usage> {
     };
     for task in fs::read_dir(format!("/proc/{pid}/task")).map_err(io("reading /proc"))? {
         let path = task.map_err(io("reading /proc"))?.path();
-        // A thread may end in the meantime.
+        // A thread may end between the two reads.
         let status = fs::read_to_string(path.join("status")).unwrap_or_default();
         usage.sleeps += field(&status, "voluntary_ctxt_switches:");
         let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
@@ -60,7 +60,7 @@ pub fn of(pid: u32, thread: &str) -> Result<Usage> {
     Ok(usage)
 }
 
-/// Returns the usage of this process, whose threads change.
+/// Returns the usage of this process, whose set of threads may change.
 ///
 /// # Errors
 /// Error of the operating system.
@@ -78,8 +78,8 @@ fn field(status: &str, name: &str) -> f64 {
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0.0)
 }
 
-/// Returns user and system time, the 14th and 15th field of the line. The 2nd field may contain blanks; it ends with a
-/// bracket.
+/// Returns user and system time, which are the 14th and 15th field of the line. The 2nd field, the name in brackets,
+/// may contain blanks.
 fn cpu_ns(path: &str) -> Result<f64> {
     let stat = fs::read_to_string(path).map_err(io("reading /proc"))?;
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

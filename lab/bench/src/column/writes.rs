@@ -17,29 +17,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time to live in nanoseconds, longer than any benchmark runs.
+/// Time to live in nanoseconds; it is longer than the run of any benchmark.
 const TTL_NS: u64 = 1 << 42;
-/// Number of pairs of puts that are not counted.
+/// Number of pairs of puts at the beginning that are not counted.
 const WARM_UP: u32 = 500;
-/// First version of these puts, larger than all other versions.
+/// First version of these puts. It is larger than all other versions.
 const FIRST_VERSION: u64 = 1 << 32;
 
-/// Times of puts, medians of the rounds.
+/// Times of puts; all values are medians of the rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct WriteCost {
-    /// Number of puts of each kind, in all rounds.
+    /// Number of puts of each kind in all rounds.
     pub puts: u32,
-    /// Median time of a put directly to the gateway.
+    /// Median time in microseconds of a put directly to the gateway.
     pub direct_p50_us: f64,
-    /// Median time of a put through Lineside: UDP, a session, the host, the gateway.
+    /// Median time in microseconds of a put through Lineside: UDP, a session, the host, and the gateway.
     pub lineside_p50_us: f64,
-    /// Mean time through Lineside divided by the mean time of direct puts of the same round.
+    /// Mean time of a put through Lineside, divided by the mean time of the direct puts of the same round.
     pub mean_ratio: f64,
-    /// Median time through Lineside divided by the median time of direct puts of the same round.
+    /// Median time of a put through Lineside, divided by the median time of the direct puts of the same round.
     pub p50_ratio: f64,
 }
 
-/// Measures `rounds` rounds of `puts` puts of each kind.
+/// Measures `rounds` rounds with `puts` puts of each kind.
 ///
 /// # Errors
 /// [`BenchError::Void`] if a put failed.

@@ -1,5 +1,5 @@
-//! YCSB's workloads A to F on a real HBase: with its own Java client directly, and with a Java client through Lineside
-//! in front of HBase (XDP datapath, HBase's own RPC, `coherence = "ttl"`).
+//! YCSB's workloads A to F on a real HBase: directly, with YCSB's own Java client, and through Lineside in front of
+//! HBase, with a Java client of Lineside (XDP datapath, HBase's own RPC, `coherence = "ttl"`).
 
 use super::contestants::CLIENT_CORE;
 use super::hbase::{self, Peer};
@@ -27,15 +27,16 @@ const NAME: &str = "entry:field0";
 const RECORDS: u32 = 10_000;
 /// Number of client threads, each with one request in flight.
 const THREADS: u32 = 4;
-/// Time to live in nanoseconds, longer than any benchmark runs: only Lineside writes to its table.
+/// Time to live in nanoseconds. It is longer than the run of any benchmark, because only Lineside writes to its table.
 const TTL_NS: u64 = 1 << 42;
-/// Numbers of operations that no run reaches: of a run, and of a run that inserts, from which YCSB takes the number of
-/// future keys.
+/// Number of operations of a run, which no run reaches. The second number is for runs that insert rows, because YCSB
+/// derives the number of future keys from it.
 const OPERATIONS: u32 = 100_000_000;
 const OPERATIONS_INSERTING: u32 = 500_000;
-/// Minimum rate of a meaningful comparison. A slower HBase means a busy machine or a cold client.
+/// Minimum rate of HBase in operations per second for a meaningful comparison. A slower HBase means a busy machine or a
+/// cold client.
 const STRAW_MAN_OPS_PER_S: f64 = 500.0;
-/// Pass criteria: key, gate, stretch goal.
+/// Pass criteria: key, required value (gate), stretch goal.
 const GATES: [(&str, f64, Option<f64>); 6] = [
     ("ycsb B lineside/hbase", 3.0, Some(5.0)),
     ("ycsb C lineside/hbase", 8.0, Some(15.0)),
@@ -48,23 +49,24 @@ const GATES: [(&str, f64, Option<f64>); 6] = [
 /// Plan of the runs.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Letters of the workloads to run, in any order. Each workload begins with the table that the previous ones left.
+    /// Letters of the workloads to run, in any order. Each workload begins with the table that the previous ones have
+    /// left.
     pub workloads: String,
-    /// Rounds of the cases with a pass criterion; figures are their medians.
+    /// Number of rounds of the cases with a pass criterion; figures are their medians.
     pub rounds: usize,
-    /// Time of each run, including the slow start of a cold client. A warm-up of a third of that time precedes it and
-    /// is not counted.
+    /// Duration of each run, including the slow start of a cold client. A warm-up of a third of this time precedes each
+    /// run and is not counted.
     pub duration: Duration,
 }
 
 impl Plan {
-    /// Returns the number of times that [`measure`] calls `tell`.
+    /// Returns the number of times that [`measure`] calls its parameter `tell`.
     pub fn steps(&self) -> usize {
         let runs = self.runs();
         (self.rounds + 1) * (runs.len() + runs.iter().filter(|(_, is_loaded)| *is_loaded).count())
     }
 
-    /// Returns the workloads in order, each with whether the table is loaded again before it.
+    /// Returns the workloads in their order. The flag says whether the table is loaded again before the workload.
     fn runs(&self) -> Vec<(&'static Workload, bool)> {
         let wanted = WORKLOADS
             .iter()
@@ -80,15 +82,15 @@ impl Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
-    /// One field of 18 bytes, scans of 1 to 8 rows; the pass criteria are about this shape.
+    /// One field of 18 bytes, and scans of 1 to 8 rows. The pass criteria apply to these sizes.
     Small,
-    /// YCSB's default: ten fields of 100 bytes, scans of 1 to 100 rows; all fields are in one cell, and writes replace
-    /// all of them.
+    /// YCSB's default: ten fields of 100 bytes, and scans of 1 to 100 rows. All fields are in one cell, and each write
+    /// replaces all of them.
     Own,
 }
 
 impl Shape {
-    /// Returns the number of fields, the bytes of each, and the maximum number of rows of a scan.
+    /// Returns the number of fields, the size of each in bytes, and the maximum number of rows of a scan.
     const fn sizes(self) -> (u32, u32, u32) {
         match self {
             Self::Small => (1, 18, 8),
@@ -96,7 +98,8 @@ impl Shape {
         }
     }
 
-    /// Returns the time of a run. Only the first shape has pass criteria, so the second one has half of the time.
+    /// Returns the duration of a run. Only the first kind of rows has pass criteria, so runs of the second kind take
+    /// half of the time.
     fn time_of(self, plan: &Plan) -> Duration {
         match self {
             Self::Small => plan.duration,
@@ -104,13 +107,13 @@ impl Shape {
         }
     }
 
-    /// Describes the shape for the report.
+    /// Returns a description of the sizes for the report.
     pub fn describe(self) -> String {
         let (fields, bytes, rows) = self.sizes();
         format!("{fields} x {bytes} bytes, scans of 1 to {rows} rows")
     }
 
-    /// Returns log2 of the number of 36-byte slots in the fast path for each row.
+    /// Returns log2 of the number of 36-byte slots that each row takes in the fast-path table.
     const fn value_bits(self) -> u32 {
         match self {
             Self::Small => 1,
@@ -119,15 +122,15 @@ impl Shape {
     }
 }
 
-/// Workload as in YCSB's own files.
+/// Workload as in the workload files of YCSB.
 struct Workload {
     name: &'static str,
-    /// Operations and their shares.
+    /// Operations with their shares of all operations.
     shares: &'static [(&'static str, f64)],
     distribution: &'static str,
 }
 
-/// Workloads in the order that YCSB's authors recommend, so that E runs on a table that D has not filled.
+/// Workloads in the order that YCSB's authors recommend: E runs on a table to which D has not added rows.
 const WORKLOADS: [Workload; 6] = [
     Workload::new("A", &[("read", 0.5), ("update", 0.5)], "zipfian"),
     Workload::new("B", &[("read", 0.95), ("update", 0.05)], "zipfian"),
@@ -137,7 +140,7 @@ const WORKLOADS: [Workload; 6] = [
     Workload::new("E", &[("scan", 0.95), ("insert", 0.05)], "zipfian"),
 ];
 
-/// Workloads before which the table is loaded again.
+/// Workloads before which the table is created and loaded again.
 const LOADED_BEFORE: [&str; 2] = ["A", "E"];
 
 /// Output of one run of YCSB.
@@ -165,23 +168,23 @@ pub struct WorkloadFigures {
     pub ratio: f64,
     /// Share of the reads through Lineside that the fast path answered.
     pub hit_rate: f64,
-    /// Upper bound of the ratio, if answers of the fast path cost nothing: 1 / (w + (1 - w)(1 - h)), where w is the
-    /// share of operations that write and h the hit rate.
+    /// Upper bound of the ratio if answers of the fast path cost nothing: 1 / (w + (1 - w)(1 - h)), where w is the
+    /// share of operations that write and h is the hit rate.
     pub bound: f64,
-    /// Stale reads of both clients, in all rounds.
+    /// Number of stale reads of both clients in all rounds.
     pub stale: u64,
-    /// Operations of both clients that failed, in all rounds.
+    /// Number of failed operations of both clients in all rounds.
     pub errors: u64,
 }
 
 /// Results of YCSB.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ycsb {
-    /// Number of rows loaded.
+    /// Number of rows that are loaded.
     pub records: u32,
     /// Number of client threads.
     pub threads: u32,
-    /// Rows by shape and workload.
+    /// Figures by sizes and workload.
     pub rows: Vec<WorkloadFigures>,
 }
 
@@ -210,7 +213,7 @@ impl Workload {
         self.shares.iter().any(|(what, _)| *what == "insert")
     }
 
-    /// Returns the workload as properties of YCSB.
+    /// Returns the workload as a list of YCSB's properties.
     fn properties(&self, duration: Duration) -> Vec<String> {
         let mut properties = vec![
             format!("requestdistribution={}", self.distribution),
@@ -231,7 +234,7 @@ impl Workload {
     }
 }
 
-/// Runs the workloads, and calls `tell` before each.
+/// Runs the workloads, and calls `tell` before each one.
 ///
 /// # Errors
 /// [`BenchError::Void`] if YCSB does not run.
@@ -262,8 +265,8 @@ pub fn measure(peer: &mut Peer, plan: &Plan, tell: &mut dyn FnMut(&'static str))
     })
 }
 
-/// Runs one workload directly on HBase and through Lineside. Each runs once to warm HBase's caches and the fast path,
-/// and then again to count.
+/// Runs one workload directly on HBase and through Lineside. The first run of each warms the caches of HBase and the
+/// fast path; the second one counts.
 fn one(
     peer: &mut Peer,
     shape: Shape,
@@ -281,7 +284,7 @@ fn one(
             )
         };
         let (warm, said) = (run(duration / 3)?, run(duration)?);
-        // The rate of the warm-up is not counted, but its faults are.
+        // The rate of the warm-up does not count, but its errors do.
         Ok::<_, BenchError>(YcsbOutput {
             stale: warm.stale + said.stale,
             errors: warm.errors + said.errors,
@@ -322,7 +325,7 @@ impl WorkloadFigures {
 }
 
 impl Ycsb {
-    /// Returns the ratios by key.
+    /// Returns the ratios with their keys.
     pub fn ratios(&self) -> impl Iterator<Item = (String, f64)> {
         let finite = self.rows.iter().filter(|row| row.ratio.is_finite());
         finite.map(|row| {
@@ -334,7 +337,7 @@ impl Ycsb {
         })
     }
 
-    /// Returns the gates with their outcomes.
+    /// Returns the gates with their results.
     pub fn gates(&self) -> impl Iterator<Item = (&'static str, Gate)> {
         const IS: Bound = AtLeast;
         GATES.into_iter().map(|(key, gate, stretch)| {
@@ -355,7 +358,7 @@ impl Ycsb {
 
 /// Creates a table again and loads YCSB's rows into it.
 fn reload(peer: &mut Peer, shape: Shape, table: &str) -> Result<()> {
-    // The table may exist from the previous round.
+    // The table exists if a previous round has created it, so the error of a missing table is ignored.
     let _ = peer.command(&format!("drop {table}"));
     peer.command(&format!("create {table} entry"))?;
     let own = [
@@ -366,8 +369,8 @@ fn reload(peer: &mut Peer, shape: Shape, table: &str) -> Result<()> {
     run(peer, shape, (Phase::Load, "HBase"), &own, &properties).map(drop)
 }
 
-/// Lineside in front of a table that only it writes to, with a network interface of its own; the fast path is empty at
-/// first. Detached when dropped.
+/// Lineside in front of a table to which only Lineside writes, with its own network interface and a fast-path table
+/// that is empty at first. Dropping this value detaches the programs.
 struct LinesideContestant {
     pair: NamespacePair,
     _ends: [OwnedFd; 2],
@@ -386,7 +389,7 @@ impl LinesideContestant {
         let name = ColumnName::new(NAME.as_bytes());
         let name = name.ok_or_else(|| BenchError::Void("the column name is not valid".into()))?;
         let table = peer.connect_rpc("through")?;
-        // This thread opens the connection, because HBase is not in the server's namespace.
+        // This thread opens the connection here, because HBase cannot be reached from the server's namespace.
         table.get(b"user", &[name]).map_err(failed("asking HBase"))?;
         let served = Served::of(&fastpath.store, Arc::new(table), name, CoherenceMode::Ttl(TTL_NS))?;
         let pair = NamespacePair::new()?;
@@ -403,7 +406,7 @@ impl LinesideContestant {
     }
 }
 
-/// Runs a phase of YCSB with one of the two bindings.
+/// Runs a phase of YCSB with one of the two database bindings.
 fn run(
     peer: &Peer,
     shape: Shape,
@@ -417,7 +420,7 @@ fn run(
         format!("fieldcount={fields}"),
         format!("fieldlength={bytes}"),
         format!("maxscanlength={scanned}"),
-        // All fields are in one cell.
+        // All fields of a row are in one cell, so a write must contain all of them.
         "writeallfields=true".to_owned(),
     ];
     let all = [&sizes, own, properties].concat();
@@ -486,7 +489,7 @@ mod tests {
         assert_eq!(
             gates["ycsb B lineside/hbase"].outcome,
             Outcome::Void,
-            "a straw man"
+            "a slow HBase makes the comparison void"
         );
     }
 }

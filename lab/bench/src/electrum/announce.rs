@@ -1,8 +1,9 @@
-//! Time from a node's announcement of a block to the first answer of the fast path.
+//! Measurement of the time from a node's announcement of a block to the first answer of the fast path.
 //!
-//! The node writes the block's hash to Lineside's ZMQ subscription. From then on, a client asks for the block's last
-//! transaction by UDP, one request at a time, until it is found and for some time longer. The first answers come from
-//! the host and the last ones from the fast path; the hit counter of the fast path gives their number.
+//! The node writes the block's hash to Lineside's ZMQ subscription. From then on, a client sends requests for the last
+//! transaction of the block over UDP, one at a time, until the transaction is found and for some time longer. The first
+//! answers come from the host and the last ones from the fast path; the fast path's hit counter shows how many come
+//! from it.
 
 use super::TRANSACTIONS;
 use super::servers::Lineside;
@@ -15,9 +16,9 @@ use std::time::{Duration, Instant};
 
 /// Maximum time until the first answer.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after which a request is sent again.
+/// Time after which the client sends an unanswered request again.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for which the client keeps asking before it reads the hit counter.
+/// Time after the first answer in which the client sends further requests before it reads the hit counter.
 const ASKING_TIME_AFTER: Duration = Duration::from_millis(10);
 /// Pause between blocks, so that the server is idle at each announcement.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -27,22 +28,22 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Announced {
     /// Number of blocks that were announced.
     pub blocks: usize,
-    /// Median time until the first answer of the fast path.
+    /// Median time in milliseconds until the first answer of the fast path.
     pub first_answer_ms: f64,
-    /// Maximum time until that answer.
+    /// Maximum time in milliseconds until the first answer of the fast path.
     pub first_answer_max_ms: f64,
-    /// Median time until the first answer of the fast path or the host.
+    /// Median time in milliseconds until the first answer, whether from the fast path or from the host.
     pub any_answer_ms: f64,
-    /// Number of blocks whose very first answer came from the fast path.
+    /// Number of blocks whose first answer of all came from the fast path.
     pub fast_path_first: usize,
-    /// Answers with a root of another block.
+    /// Number of answers with the root of another block.
     pub wrong: u64,
 }
 
 /// Announces `count` blocks, one after the other.
 ///
 /// # Errors
-/// [`BenchError::Void`] if there is no answer for a block in time.
+/// Returns [`BenchError::Void`] if a block gets no answer in time.
 pub fn measure(
     server: &Lineside,
     node: &CoreMini,
@@ -76,7 +77,7 @@ pub fn measure(
     })
 }
 
-/// Answers to the requests for one block's transaction.
+/// Answers to the requests for a transaction of one block.
 struct AnswerTimes {
     /// Times of all answers in milliseconds from the announcement.
     all: Vec<f64>,

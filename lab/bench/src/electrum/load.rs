@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Number of connections of the client: enough that the limits of a connection of Lineside (2,000 requests per second
-/// after the first 10,000) do not limit the client.
+/// Number of connections of the client. Lineside limits each connection to 2,000 requests per second after the first
+/// 10,000; with this many connections, that limit does not slow the client.
 pub const CONNECTIONS: usize = 64;
 /// Number of requests in flight on each connection.
 pub const WINDOW: usize = 8;
-/// Maximum time for the last replies of a round. ElectrumX delays small replies by up to a second.
+/// Maximum time to wait for the last replies of a round. ElectrumX delays small replies by up to a second.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Maximum latency of the histogram in nanoseconds.
+/// Maximum latency in the histogram, in nanoseconds.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
-/// Number of bytes of a wrong reply that are reported.
+/// Number of bytes of a wrong reply that an error message shows.
 const SHOWN_BYTES: usize = 500;
 
 /// Requests and the expected replies.
@@ -32,15 +32,16 @@ pub struct Questions {
     blocks: Vec<Tree>,
 }
 
-/// Merkle tree of a block; hashes are in the form that clients print.
+/// Merkle tree of a block. Its hashes are in the text form that clients print.
 struct Tree {
     height: u32,
-    /// The TXIDs, then each row above; the last hash of a row is repeated if their number is odd.
+    /// First the TXIDs, then each higher level of the tree. If a level has an odd number of hashes, its last hash is
+    /// repeated.
     rows: Vec<Vec<String>>,
 }
 
 impl Questions {
-    /// Returns the questions about `blocks`; the first block has the height `first`.
+    /// Returns the requests for `blocks`; the first block has the height `first`.
     pub fn new(blocks: &[DemoBlock], first: u32) -> Self {
         let trees = blocks.iter().zip(first..);
         Self {
@@ -108,7 +109,7 @@ struct Question {
     asked: Instant,
 }
 
-/// Reply of the server; an error has no result.
+/// Reply of the server; the reply to a failed request has no result.
 #[derive(Deserialize)]
 struct Reply<'a> {
     id: usize,
@@ -124,7 +125,7 @@ struct Branch<'a> {
     block_height: u32,
 }
 
-/// Server to drive.
+/// Server that receives the requests.
 pub struct Target {
     name: &'static str,
     address: SocketAddr,
@@ -140,31 +141,31 @@ impl Target {
 /// Result of one round of one contestant.
 #[derive(Clone, Debug)]
 pub struct Round {
-    /// Right replies in the counted time.
+    /// Number of right replies in the counted time.
     pub replies: u64,
-    /// Counted time.
+    /// Length of the counted time.
     pub took: Duration,
     /// Processor time of the server in the counted time, in seconds.
     pub cpu_s: f64,
     /// Round-trip times in nanoseconds.
     pub latency: Histogram<u64>,
-    /// Requests sent, and requests without a reply.
+    /// Number of requests sent; `lost` is the number of requests without a reply.
     pub sent: u64,
     pub lost: u64,
-    /// Wrong replies, and a description of the first one.
+    /// Number of wrong replies, and a description of the first one.
     pub wrong: u64,
     pub first_wrong: Option<String>,
 }
 
 impl Round {
-    /// Returns the right replies per second.
+    /// Returns the number of right replies per second.
     pub fn rps(&self) -> f64 {
         self.replies as f64 / self.took.as_secs_f64()
     }
 
-    /// Returns the right replies per second of the server's processor time.
+    /// Returns the number of right replies per second of the server's processor time.
     pub fn per_core(&self) -> f64 {
-        // The kernel counts in ticks of 10 ms.
+        // The kernel counts processor time in ticks of 10 ms, so 0 means less than a tick.
         self.replies as f64 / self.cpu_s.max(0.01)
     }
 }
@@ -178,10 +179,10 @@ struct Shared<'a> {
     is_over: Cell<bool>,
 }
 
-/// Drives `target` for `duration` on new connections, and waits for the last replies.
+/// Sends requests to `target` for `duration` on new connections, and waits for the last replies.
 ///
 /// # Errors
-/// An error of a connection, and [`BenchError::Void`] if the server closes one.
+/// Returns the error of a connection, or [`BenchError::Void`] if the server closes one.
 pub fn drive(target: &Target, questions: &Questions, seed: u64, duration: Duration) -> Result<Round> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let latency = Histogram::new_with_max(LATENCY_MAX_NS, 3).map_err(crate::error::void)?;
@@ -220,7 +221,7 @@ async fn all(shared: &Shared<'_>, duration: Duration) -> Result<()> {
     let start = Instant::now();
     let clock = async {
         tokio::time::sleep(duration).await;
-        // Later replies are checked but not counted.
+        // Replies after this time are checked but not counted.
         shared.is_over.set(true);
         let mut round = shared.round.borrow_mut();
         round.took = start.elapsed();
@@ -238,7 +239,7 @@ async fn opened(address: SocketAddr) -> std::io::Result<TcpStream> {
     let hello =
         b"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"server.version\",\"params\":[\"bench\",\"1.4\"]}\n";
     stream.write_all(hello).await?;
-    // Reads one byte at a time, since no other request was sent.
+    // The greeting is read byte by byte, because only one request was sent and nothing after its reply may be consumed.
     while stream.read_u8().await? != b'\n' {}
     Ok(stream)
 }
@@ -290,7 +291,7 @@ async fn connection(mut stream: TcpStream, shared: &Shared<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns some time after the round is over.
+/// Returns when the time for the last replies after the end of the round is over.
 async fn late(shared: &Shared<'_>) {
     while !shared.is_over.get() {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -298,10 +299,10 @@ async fn late(shared: &Shared<'_>) {
     tokio::time::sleep(DRAIN).await;
 }
 
-/// Requests in flight on one connection; the id of a request is its index.
+/// Requests in flight on one connection. The id of a request is its index in this list.
 struct Window {
     under_way: Vec<Option<Question>>,
-    /// Lines to send.
+    /// Request lines that have to be sent.
     requests: String,
 }
 
@@ -330,7 +331,12 @@ impl Window {
                 shared.target.name,
                 asked.unwrap_or_else(|| "no request with that id".into()),
             );
-            let words = || format!("{name}, get_merkle: asked {}, got {shown}", asked.trim_end());
+            let words = || {
+                format!(
+                    "{name}, get_merkle: the request was {}, the reply was {shown}",
+                    asked.trim_end()
+                )
+            };
             round.first_wrong.get_or_insert_with(words);
         } else if !shared.is_over.get() {
             round.replies += 1;

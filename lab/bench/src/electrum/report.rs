@@ -9,14 +9,14 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// Pass criteria: bound, gate, stretch goal.
+/// Pass criteria: key, direction of the bound, required value (gate), stretch goal.
 const GATES: [(&str, Bound, f64, f64); 2] =
     [(PER_CORE, AtLeast, 40.0, 100.0), (ANNOUNCED, AtMost, 30.0, 10.0)];
 const PER_CORE: &str = "per core lineside/electrumx";
 const WALL: &str = "wall lineside/electrumx";
 const ANNOUNCED: &str = "announcement to answer, ms";
 
-/// Outcome of the scenario.
+/// Report of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Name of the scenario: `electrum`.
@@ -35,13 +35,13 @@ pub struct Report {
     pub checks: Checks,
 }
 
-/// Figures of one contestant, or the reason for which there are none.
+/// Figures of one contestant, or the reason why there are none.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// `blockchain.transaction.get_merkle` of random transactions.
+    /// Figures of `blockchain.transaction.get_merkle` for random transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub get_merkle: Option<Figures>,
-    /// Reason for which there are no figures.
+    /// Reason why there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
 }
@@ -49,32 +49,32 @@ pub struct Contestant {
 /// Medians over the rounds, or sums where noted.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Right replies per second; each reply is checked.
+    /// Right replies per second; the client checks each reply.
     pub rps: f64,
     /// Right replies per second of the server's processor time.
     pub rps_per_core: f64,
     /// Number of cores that the server used.
     pub cores: f64,
-    /// Median latency.
+    /// Median latency in microseconds.
     pub p50_us: f64,
-    /// 99th percentile of the latency.
+    /// 99th percentile of the latency in microseconds.
     pub p99_us: f64,
-    /// Requests sent in all rounds.
+    /// Number of requests sent in all rounds.
     pub sent: u64,
-    /// Requests without a reply in all rounds.
+    /// Number of requests without a reply in all rounds.
     pub lost: u64,
-    /// Wrong replies in all rounds.
+    /// Number of wrong replies in all rounds.
     pub wrong: u64,
 }
 
-/// Conditions that a valid run fulfils.
+/// Checks that show whether the run is valid.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checks {
-    /// Requests of all contestants that got no reply.
+    /// Number of requests of all contestants that got no reply.
     pub lost: u64,
-    /// Wrong replies of all contestants.
+    /// Number of wrong replies of all contestants.
     pub wrong: u64,
-    /// The first wrong reply: contestant, case, request and reply.
+    /// Description of the first wrong reply: contestant, case, request and reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_wrong: Option<String>,
     /// Gates by key.
@@ -119,7 +119,7 @@ impl Report {
                 (PER_CORE, Round::per_core as fn(&Round) -> f64),
                 (WALL, Round::rps),
             ] {
-                // A round in which ElectrumX did not reply has no ratio.
+                // A round in which ElectrumX did not reply gives no ratio.
                 let pairs = rounds
                     .lineside
                     .iter()
@@ -157,7 +157,7 @@ impl Report {
         }
     }
 
-    /// Returns the faults of the system itself, apart from its speed: lost or wrong replies.
+    /// Returns the faults of the system itself, which are lost and wrong replies; low speed is not a fault.
     pub fn failures(&self) -> Vec<String> {
         let Checks { lost, wrong, .. } = self.checks;
         let what = [(lost, "requests lost"), (wrong, "wrong replies")];
@@ -166,7 +166,7 @@ impl Report {
         found.chain(self.checks.first_wrong.clone()).collect()
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }
@@ -193,7 +193,7 @@ fn notes(options: &Options, machine: &Machine) -> Vec<String> {
     }
     if machine.load_before > 0.5 {
         notes.push(format!(
-            "the machine was not quiet: load {} before the bench",
+            "the machine was not quiet: its load average was {} before the run",
             machine.load_before
         ));
     }

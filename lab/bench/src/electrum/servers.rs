@@ -1,4 +1,4 @@
-//! Servers as processes, each on the servers' core; a server is killed when its value is dropped.
+//! Servers as child processes, which run on the servers' core. Dropping a server's value kills its process.
 
 use super::{Options, SERVER_CORE};
 use crate::error::{BenchError, Result, io};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Maximum time until a server serves the whole chain.
 const START_MAX: Duration = Duration::from_secs(120);
 
-/// Error message with instructions to install ElectrumX.
+/// Error message that says how to install ElectrumX.
 const NOT_INSTALLED: &str = "ElectrumX is not installed: `pip install e-x==2.0.0 plyvel`, \
                              then set LINESIDE_ELECTRUMX or add it to PATH";
 
@@ -26,7 +26,7 @@ struct Process {
 
 impl Process {
     fn start(command: &mut Command, folder: tempfile::TempDir) -> Result<Self> {
-        // A child inherits the CPU affinity of the thread that starts it.
+        // A child process inherits the CPU affinity of the thread that starts it.
         let started = std::thread::scope(|scope| {
             let start = || sys::pin(SERVER_CORE).and_then(|()| command.spawn());
             scope.spawn(start).join()
@@ -57,7 +57,7 @@ fn wait(what: &str, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
     while !ready()? {
         if Instant::now() > end {
             return Err(BenchError::Void(format!(
-                "{what} does not serve within {START_MAX:?}"
+                "{what} did not start serving within {START_MAX:?}"
             )));
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -122,8 +122,11 @@ impl Lineside {
         let address = |value: &Value| {
             let text = value.as_str().unwrap_or_default();
             let text = text.strip_prefix("http://").unwrap_or(text);
-            text.parse()
-                .map_err(|_| BenchError::Void(format!("lineside says: {line}")))
+            text.parse().map_err(|_| {
+                BenchError::Void(format!(
+                    "the first line of lineside's output has no address: {line}"
+                ))
+            })
         };
         let server = Self {
             electrum: address(&said["services"][0]["also"]["electrum"])?,
@@ -165,7 +168,8 @@ impl Lineside {
         };
         let answer = read().map_err(io("reading lineside's status"))?;
         let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        serde_json::from_str(body).map_err(|_| BenchError::Void(format!("lineside's status: {answer}")))
+        serde_json::from_str(body)
+            .map_err(|_| BenchError::Void(format!("lineside's status is not JSON: {answer}")))
     }
 }
 
@@ -195,7 +199,7 @@ impl ElectrumX {
             ("PEER_DISCOVERY", "off"),
             ("PEER_ANNOUNCE", ""),
             ("ALLOW_ROOT", "true"),
-            // No session limits, which would limit the client.
+            // Switches off the session limits, which would limit the client.
             ("COST_SOFT_LIMIT", "0"),
             ("COST_HARD_LIMIT", "0"),
             ("REQUEST_SLEEP", "0"),
@@ -206,7 +210,7 @@ impl ElectrumX {
         command.stdout(log).stderr(errors);
         let process = Process::start(&mut command, folder)?;
         let mut server = Self { process, address };
-        // ElectrumX listens once it has indexed the chain.
+        // ElectrumX begins to listen when it has indexed the chain.
         wait("ElectrumX", || {
             match server
                 .process

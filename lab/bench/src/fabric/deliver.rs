@@ -1,4 +1,5 @@
-//! Delivers blocks by a Deliver stream: gRPC over loopback, from an orderer whose processor time is measured.
+//! Source of blocks for the benchmark: a Deliver stream by gRPC over loopback, from an orderer whose processor time is
+//! measured.
 
 use super::feeder::{Give, Given};
 use crate::error::{Result, io, void};
@@ -18,26 +19,26 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
-/// Keep-alive time of the orderer's threads. They must not end before the orderer, because the clock of a thread ends
-/// with it.
+/// Keep-alive time of the orderer's threads. The threads must not end before the orderer, because the clock of a thread
+/// ends with the thread.
 const ORDERER_LIFETIME: Duration = Duration::from_secs(24 * 3_600);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Blocks of a channel in order, read from the cache on demand.
+/// Blocks of a channel in their order, which are read from the cache on demand.
 pub(super) struct Stream {
     channel: String,
     end: u64,
     reader: Mutex<cache::Reader>,
-    /// Expected codes of the blocks that were read.
+    /// Expected validation codes of the blocks that were read.
     codes: Mutex<VecDeque<Vec<TxCode>>>,
     heights: watch::Sender<u64>,
 }
 
 impl Stream {
-    /// Returns a stream of the blocks of `reader` before block `end`.
+    /// Returns a stream of the blocks of `reader` that come before block `end`.
     pub(super) fn new(reader: cache::Reader, end: u64) -> Self {
         Self {
             channel: Members::default().channel,
@@ -67,7 +68,7 @@ impl CommittedSource for Stream {
             }
             Some(Err(error)) => Err(Unavailable(error.to_string())),
             _ => Err(Unavailable(format!(
-                "block {number} is not the next one in the stream"
+                "block {number} was requested, but it is not the next block of the stream"
             ))),
         }
     }
@@ -114,7 +115,7 @@ impl RunningOrderer {
         })
     }
 
-    /// Returns the processor time that its threads have used.
+    /// Returns the processor time in nanoseconds that the orderer's threads have used.
     pub(super) fn spent_ns(&self) -> u64 {
         lock(&self.clocks).iter().map(|clock| clock.ns()).sum()
     }
@@ -150,9 +151,9 @@ pub(super) struct Following {
 }
 
 impl Following {
-    /// Passes on all blocks, or as many as the receiver takes.
+    /// Passes on all blocks until the receiver accepts no more.
     pub(super) fn run(self, give: &Give) -> std::io::Result<()> {
-        // The worker keeps receiving while this thread is blocked.
+        // The worker thread keeps receiving while this thread is blocked.
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("deliver")

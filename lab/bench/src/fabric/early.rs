@@ -1,8 +1,9 @@
-//! Measures the time from a block's last datagram until the block is durable, with its transactions verified as they
-//! arrive and without.
+//! Measurement of the time from a block's last datagram until the block is durable. In one case, transactions are
+//! verified as they arrive; in the other, they are verified with their block.
 //!
-//! No datagram is sent. A thread passes on each transaction at the time at which it would arrive at the offered rate,
-//! evenly spaced, and each block with the last of its transactions. Blocks are validated in the same way as by `serve`.
+//! The benchmark sends no datagrams. A thread passes on each transaction at the time at which it would arrive at the
+//! offered rate, evenly spaced, and each block together with its last transaction. The blocks are validated in the same
+//! way as by `serve`.
 
 use super::others::Since;
 use super::pipeline::{How, Measured, RunningPipeline, open};
@@ -22,20 +23,20 @@ use std::time::{Duration, Instant};
 pub(super) const EARLY: &str = "early";
 /// Name of the case in which transactions are verified with their block.
 pub(super) const WHOLE: &str = "whole";
-/// Number of transactions that arrive together.
+/// Number of transactions that the thread passes on at a time.
 const IN_ONE_GO: usize = 10;
 
 /// Results for blocks whose transactions arrive one by one.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct EarlyFigures {
-    /// Time from a block's last transaction until the block was durable.
+    /// Time from the last transaction of a block until the block was durable.
     #[serde(flatten)]
     pub latency: Latency,
-    /// Time to read and hash a whole block, in microseconds per transaction.
+    /// Time in microseconds per transaction to read and hash a whole block.
     pub parse_us: f64,
-    /// Time to verify the remaining transactions of the block, in microseconds per transaction.
+    /// Time in microseconds per transaction to verify the remaining transactions of the block.
     pub verify_us: f64,
-    /// Number of transactions verified before their block was complete.
+    /// Number of transactions that were verified before their block was complete.
     pub verified: u64,
     /// Number of transactions that were not verified again with the block.
     pub used: u64,
@@ -55,17 +56,17 @@ impl EarlyFigures {
 
 enum Event {
     Whole(MadeBlock, Instant),
-    /// A block has been read.
+    /// The replica has read a block.
     Read,
     Failed(std::io::Error),
     End,
 }
 
-/// Validates the first `transactions` of `blocks` into a new ledger in `folder`; `tps` of them arrive per second. If
-/// `is_early`, they are verified as they arrive.
+/// Validates the first `transactions` transactions of `blocks` into a new ledger in `folder`; `tps` of them arrive per
+/// second. If `is_early` is true, they are verified as they arrive.
 ///
 /// # Errors
-/// A block was not accepted, or an error of the disk.
+/// Fails if a block was not accepted, and with errors of the disk.
 pub(super) fn run(
     blocks: &Blocks<'_>,
     (transactions, tps): (u64, f64),
@@ -90,7 +91,7 @@ pub(super) fn run(
     let (tell, events) = channel();
     let told = tell.clone();
     replica.on_read(move || {
-        // The receiver is gone only at the end of the run.
+        // The receiver ends only at the end of the run, so the error is ignored.
         let _ = told.send(Event::Read);
     });
     let hears = early.clone();
@@ -120,7 +121,7 @@ pub(super) fn run(
     Ok((measured, early.map(|early| early.counts()).unwrap_or_default()))
 }
 
-/// Passes on transactions and blocks when they are due.
+/// Passes on transactions and blocks at their due times.
 fn come(reader: cache::Reader, end: u64, tps: f64, early: Option<&EarlyWork>, tell: &Sender<Event>) {
     let (began, mut given) = (Instant::now(), 0);
     let wait_for = |transactions: usize| {

@@ -1,5 +1,5 @@
-//! Source of blocks: a thread that reads them, or a Deliver stream. Its processor time is measured, so that it can be
-//! subtracted.
+//! Source of blocks: a thread that reads them, or a Deliver stream. The benchmark measures the processor time of the
+//! source and subtracts it.
 
 use super::deliver::{RunningOrderer, Stream};
 use crate::error::{BenchError, Result, io};
@@ -11,19 +11,19 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Number of blocks read ahead.
+/// Number of blocks that are read in advance.
 const BLOCKS_READ_AHEAD: usize = 8;
 
 /// Kind of source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Feed {
-    /// Thread that reads the blocks.
+    /// A thread that reads the blocks.
     Memory,
-    /// Orderer's Deliver stream over loopback.
+    /// A Deliver stream of an orderer over loopback.
     Deliver,
 }
 
-/// A block with its expected codes.
+/// Block with its expected validation codes.
 pub(super) struct Given {
     pub(super) number: u64,
     pub(super) bytes: Bytes,
@@ -48,14 +48,14 @@ pub(super) struct Feeder {
     spent: Spent,
 }
 
-/// Clock of the source's processor time.
+/// Clock for the processor time of the source.
 enum Spent {
     Thread(Arc<AtomicU64>),
     Orderer(RunningOrderer),
 }
 
 impl Feeder {
-    /// Starts to pass on the blocks of `reader` before block `end`.
+    /// Starts to pass on the blocks of `reader` that come before block `end`.
     pub(super) fn start(feed: Feed, reader: cache::Reader, end: u64) -> Result<Self> {
         let (give, blocks) = sync_channel(BLOCKS_READ_AHEAD);
         let thread = std::thread::Builder::new().name("feeder".into());
@@ -71,7 +71,7 @@ impl Feeder {
                 let following = served.following()?;
                 let follow = move || {
                     if let Err(error) = following.run(&give) {
-                        // If the receiver is gone, nothing needs to be reported.
+                        // If the receiver has ended, it needs no report of the error.
                         let _ = give.send(Err(error));
                     }
                 };
@@ -91,7 +91,8 @@ impl Feeder {
         blocks.transpose().map_err(io("reading blocks"))
     }
 
-    /// Returns the processor time used so far: that of the orderer, without its client, or that of the reading thread.
+    /// Returns the processor time used so far, in nanoseconds: that of the orderer without its client, or that of the
+    /// reading thread.
     pub(super) fn spent_ns(&self) -> u64 {
         match &self.spent {
             Spent::Thread(spent_ns) => spent_ns.load(Relaxed),
@@ -99,7 +100,7 @@ impl Feeder {
         }
     }
 
-    /// Ends the source and returns its error, if any.
+    /// Ends the source and returns its error if it had one.
     pub(super) fn end(mut self) -> Result<()> {
         match self.stop() {
             true => Ok(()),

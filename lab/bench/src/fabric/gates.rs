@@ -1,4 +1,4 @@
-//! Gates of the scenario.
+//! Gates of the scenario: required values of its figures.
 
 use super::report::{Latency, Sustained};
 use super::restart::Restart;
@@ -7,7 +7,7 @@ use crate::gate::Bound::{self, AtLeast, AtMost};
 use crate::gate::Gate;
 use std::collections::BTreeMap;
 
-/// Pass criteria: bound, gate, stretch goal.
+/// Pass criteria: key, direction of the bound, required value (gate), stretch goal.
 const GATES: [(&str, Bound, f64, Option<f64>); 14] = [
     (TPS, AtLeast, 100_000.0, Some(150_000.0)),
     (TPS_BY_DELIVER, AtLeast, 90_000.0, Some(120_000.0)),
@@ -24,8 +24,8 @@ const GATES: [(&str, Bound, f64, Option<f64>); 14] = [
     (UDP_RATE_UNHASHED, AtLeast, 1_000_000.0, None),
     (UDP_LOSS, AtMost, 15.0, None),
 ];
-/// Rate in transactions per second of a second open loop. The first one offers 80 % of the sustained rate; this fixed
-/// rate makes latencies of different machines comparable.
+/// Rate of the second open loop in transactions per second. The first open loop offers 80 % of the sustained rate; this
+/// fixed rate makes the latencies of different machines comparable.
 pub(super) const FIXED_TPS: f64 = 40_000.0;
 const TPS: &str = "tps, from memory";
 const TPS_BY_DELIVER: &str = "tps, by Deliver";
@@ -33,18 +33,19 @@ const LAST_TENTH: &str = "last tenth/first";
 const CPU: &str = "CPU, us a transaction";
 const P99: &str = "p99 at 80 % of that rate, ms";
 const P99_FIXED: &str = "p99 at 40,000 tps, ms";
-/// Key of a gate that is also a ratio's key.
+/// Key of a gate that is also the key of a ratio.
 pub(super) const RATIO: &str = "ifma/library";
-/// Keys of gates that are also ratios' keys: processor time of a transaction relative to the gate case.
-pub(super) const MAJORITY_COST: &str = "CPU, MAJORITY of 3/gate case";
-pub(super) const CREATORS_COST: &str = "CPU, creators 10000/gate case";
+/// Keys of gates that are also keys of ratios: processor time of a transaction relative to the judged case, the case to
+/// which the other gates apply.
+pub(super) const MAJORITY_COST: &str = "CPU, MAJORITY of 3/judged case";
+pub(super) const CREATORS_COST: &str = "CPU, creators 10000/judged case";
 const RESTART: &str = "restart, s";
 const UDP_SAVED: &str = "UDP, bytes saved, %";
 const UDP_RATE: &str = "UDP, transactions/s";
 const UDP_RATE_UNHASHED: &str = "UDP, transactions/s, no data hash";
 const UDP_LOSS: &str = "UDP, cost of 5 % loss, %";
 
-/// Minimum number of transactions in a ledger for a meaningful restart time.
+/// Minimum number of transactions in the ledger for a meaningful restart time.
 pub(super) const RESTART_TRANSACTIONS: u64 = 1_000_000;
 
 /// Figures that the gates judge.
@@ -57,7 +58,7 @@ pub(super) struct Judged<'a> {
     pub(super) latency_fixed: &'a Latency,
     pub(super) restart: &'a Restart,
     pub(super) ratios: &'a BTreeMap<String, f64>,
-    /// True if no code is wrong and enough transactions are VALID.
+    /// True if no validation code is wrong and enough transactions are VALID.
     pub(super) valid: bool,
 }
 
@@ -88,12 +89,12 @@ impl Judged<'_> {
     }
 }
 
-/// Returns the gates that are not measured, with the reasons.
+/// Returns the gates that were not measured, with the reasons.
 pub(super) fn not_measured(restart: &Restart) -> BTreeMap<&'static str, String> {
     let mut all: BTreeMap<&'static str, String> = BTreeMap::new();
     if restart.transactions < RESTART_TRANSACTIONS {
         let why = format!(
-            "the ledger held {} transactions, not {RESTART_TRANSACTIONS}",
+            "the ledger had {} transactions, but a meaningful restart needs {RESTART_TRANSACTIONS}",
             restart.transactions
         );
         all.insert(RESTART, why);

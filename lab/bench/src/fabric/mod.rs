@@ -1,7 +1,7 @@
 //! Scenario `fabric`: blocks of Hyperledger Fabric, validated and committed to a ledger on the disk.
 //!
-//! One thread supplies blocks that were generated before. Two threads validate them, and another one appends each block
-//! to the ledger and syncs it while the next block is validated. The contestants differ in the library that verifies
+//! One thread supplies blocks that were generated before. Two threads validate them. Another thread appends each block
+//! to the ledger and syncs it, while the next block is validated. The contestants differ in the library that verifies
 //! signatures.
 
 mod deliver;
@@ -44,7 +44,7 @@ const CONTESTANTS: [(Backend, &str); 3] = [
 ];
 const IFMA: &str = "ifma";
 const LIBRARY: &str = "library";
-/// Name of the gate case with the state in a database on the disk.
+/// Name of the judged case when the state is in a database on the disk.
 const ON_DISK: &str = "state on disk";
 /// Share of the sustained rate that the open loop offers.
 const OPEN_SHARE: f64 = 0.8;
@@ -54,23 +54,23 @@ const OPEN_SHARE: f64 = 0.8;
 pub struct Options {
     /// Seed of the workloads.
     pub seed: u64,
-    /// Folder on a disk. Generated blocks remain there; ledgers are removed.
+    /// Folder on a disk. Generated blocks remain in it; the benchmark removes the ledgers.
     pub folder: PathBuf,
     /// Number of keys of each workload.
     pub keys: usize,
-    /// Transactions of the sustained run.
+    /// Number of transactions of the sustained run.
     pub sustained: u64,
-    /// Transactions of the run with blocks from a Deliver stream.
+    /// Number of transactions of the run with blocks from a Deliver stream.
     pub delivered: u64,
-    /// Transactions of the open loop.
+    /// Number of transactions of the open loop.
     pub open: u64,
-    /// Transactions sent over UDP.
+    /// Number of transactions that are sent over UDP.
     pub udp: u64,
-    /// Transactions of each contestant in each round.
+    /// Number of transactions of each contestant in each round.
     pub compared: u64,
-    /// Transactions of each other case in each round.
+    /// Number of transactions of each other case in each round.
     pub case: u64,
-    /// True if the other cases are run too.
+    /// True if the other cases run, too.
     pub cases: bool,
     /// Number of rounds.
     pub rounds: usize,
@@ -113,7 +113,7 @@ impl Options {
 /// Runs the scenario, and calls `progress` before each step.
 ///
 /// # Errors
-/// The folder is in memory, a block was not accepted, or an error of the operating system.
+/// Fails if the folder is in memory, or if a block was not accepted; returns errors of the operating system.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let machine = Machine::read();
     let disk = Disk::look(&options.folder)?;
@@ -193,7 +193,7 @@ impl Bench<'_> {
         self.ledgers.0.join(name)
     }
 
-    /// Runs a case whose ledger is removed afterwards.
+    /// Runs a case, and removes its ledger afterwards.
     fn run(&self, blocks: &Blocks<'_>, transactions: u64, how: How) -> Result<Measured> {
         let folder = Removed::make(&self.ledger("once"))?;
         pipeline::run(blocks, transactions, how, &folder.0)
@@ -228,7 +228,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Runs the sustained case; its ledger stays, to be opened again.
+    /// Runs the sustained case. Its ledger remains, so that the restart can open it again.
     fn sustained(&mut self, backend: Backend, findings: &mut Findings) -> Result<Measured> {
         self.tell("sustaining");
         let folder = self.ledger("sustained");
@@ -254,7 +254,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Measures latency from a block's last transaction at a fixed rate, with early verification and without.
+    /// Measures the latency from the last transaction of a block at a fixed rate, with early verification and without.
     fn coming(&mut self, backend: Backend, findings: &mut Findings) -> Result<()> {
         let offered = gates::FIXED_TPS;
         for (name, is_early) in [(early::WHOLE, false), (early::EARLY, true)] {

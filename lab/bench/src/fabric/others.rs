@@ -1,4 +1,4 @@
-//! Load by other processes of the machine.
+//! Measures the processor time that other processes of the machine use.
 
 use crate::sys;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 /// Nanoseconds of a tick of /proc/stat, which is the same on every machine.
 const TICK_NS: f64 = 1e7;
 
-/// Point in time with the counters of /proc/stat and of this process.
+/// Point in time, with the counters of /proc/stat and of this process at that time.
 pub(super) struct Since {
     busy_ticks: u64,
     own_ns: u64,
@@ -14,7 +14,7 @@ pub(super) struct Since {
 }
 
 impl Since {
-    /// Returns the present point; `None` if /proc/stat cannot be read.
+    /// Returns the present point in time; `None` if /proc/stat cannot be read.
     pub(super) fn now() -> Option<Self> {
         Some(Self {
             busy_ticks: busy_ticks(&std::fs::read_to_string("/proc/stat").ok()?)?,
@@ -23,8 +23,8 @@ impl Since {
         })
     }
 
-    /// Returns the average number of cores that other processes used since this point. Time that a hypervisor took
-    /// counts as theirs.
+    /// Returns the average number of cores that other processes have used since this point. Time that a hypervisor took
+    /// counts as used by other processes.
     pub(super) fn cores(&self) -> Option<f64> {
         let now = Self::now()?;
         let busy_ns = (now.busy_ticks - self.busy_ticks) as f64 * TICK_NS;

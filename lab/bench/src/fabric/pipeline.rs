@@ -1,5 +1,5 @@
-//! One run of the pipeline: blocks are read, validated, committed, appended to a ledger on the disk and synced while
-//! the next block is validated.
+//! One run of the pipeline: blocks are read, validated, committed, and appended to a ledger on the disk. The ledger
+//! syncs a block while the next block is validated.
 
 use super::feeder::{Feed, Feeder, Given};
 use super::others::Since;
@@ -17,15 +17,15 @@ use std::time::{Duration, Instant};
 
 /// Number of threads that read transactions and verify signatures.
 pub(super) const THREADS: usize = 2;
-/// Number of most recent blocks whose results can be read.
+/// Number of most recent blocks whose results the replica keeps.
 const READABLE_BLOCKS: usize = 512;
 
-/// Pace of the blocks.
+/// Pace at which blocks arrive.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Pace {
-    /// Each block as soon as the previous one is validated.
+    /// Each block arrives as soon as the previous block is validated.
     Closed,
-    /// This number of transactions per second, even if the pipeline is slower.
+    /// This number of transactions arrives per second, even if the pipeline is slower.
     Open { tps: f64 },
 }
 
@@ -33,13 +33,13 @@ pub(super) enum Pace {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockTiming {
     pub(super) transactions: u64,
-    /// Time from the run's start until the block was durable.
+    /// Time from the start of the run until the block was durable.
     pub(super) durable: Duration,
     /// Time from the block's arrival until it was durable.
     pub(super) latency: Duration,
 }
 
-/// Time in each stage, summed over all blocks.
+/// Time spent in each stage, summed over all blocks.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Stages {
     pub(super) parse: Duration,
@@ -55,9 +55,9 @@ pub(super) struct Stages {
 pub(super) struct Measured {
     pub(super) transactions: u64,
     pub(super) valid: u64,
-    /// Number of codes that differ from the expected ones.
+    /// Number of validation codes that differ from the expected ones.
     pub(super) wrong: u64,
-    /// Time from the first block's arrival until the last one was durable.
+    /// Time from the arrival of the first block until the last block was durable.
     pub(super) took: Duration,
     /// Processor time of all threads except the one that supplies blocks.
     pub(super) cpu: Duration,
@@ -74,7 +74,7 @@ impl Measured {
         self.transactions as f64 / self.took.as_secs_f64()
     }
 
-    /// Returns a time divided by the transactions, in microseconds.
+    /// Returns a time divided by the number of transactions, in microseconds.
     pub(super) fn share_us(&self, of: Duration) -> f64 {
         of.as_secs_f64() * 1e6 / self.transactions as f64
     }
@@ -94,7 +94,7 @@ impl Measured {
     }
 }
 
-/// Arrival of a block.
+/// Arrival time and size of a block.
 struct BlockArrival {
     whole: Instant,
     begun: Instant,
@@ -106,16 +106,16 @@ pub(super) struct RunningPipeline<'a> {
     first: u64,
     began: Instant,
     came: Vec<BlockArrival>,
-    /// Expected codes of each block that was begun and is not finished.
+    /// Expected validation codes of each block that was begun and is not finished.
     meant: VecDeque<Vec<TxCode>>,
-    /// Number of transactions in the blocks that arrived.
+    /// Number of transactions in the blocks that have arrived.
     given: u64,
     /// Number of the next block that will become durable.
     next: u64,
     measured: &'a mut Measured,
 }
 
-/// Returns options with a new verifier: the tables that it builds for recurring keys are part of the run.
+/// Returns options with a new verifier, so that building its tables for recurring keys is part of the run.
 pub(super) fn options(backend: Backend) -> Result<Options> {
     let options = lineside_verify::Options {
         backend: Some(backend),
@@ -148,7 +148,7 @@ pub(super) struct How {
 }
 
 impl How {
-    /// Returns the configuration of blocks from memory in a closed loop, with the state in memory.
+    /// Returns the usual configuration: blocks from memory, a closed loop, and the state in memory.
     pub(super) fn usual(backend: Backend) -> Self {
         Self {
             backend,
@@ -172,10 +172,10 @@ pub(super) fn open(how: How, folder: &Path) -> Result<(Replica<FsDisk>, Results)
     Ok((replica, Results::open(&path)?))
 }
 
-/// Validates the first `transactions` of `blocks` into a new ledger in `folder`.
+/// Validates the first `transactions` transactions of `blocks` into a new ledger in `folder`.
 ///
 /// # Errors
-/// A block was not accepted, or an error of the disk.
+/// Fails if a block was not accepted, and with errors of the disk.
 pub(super) fn run(blocks: &Blocks<'_>, transactions: u64, how: How, folder: &Path) -> Result<Measured> {
     let first = blocks.first();
     let end = first + transactions.div_ceil(blocks.case.block as u64);
@@ -236,7 +236,9 @@ impl<'a> RunningPipeline<'a> {
         self.look();
         let missing = self.came.len() - self.measured.blocks.len();
         if self.came.is_empty() || missing > 0 {
-            return Err(BenchError::Void(format!("{missing} blocks have no result")));
+            return Err(BenchError::Void(format!(
+                "{missing} blocks of the run have no result"
+            )));
         }
         Ok(self.replica.stop()?)
     }
@@ -256,7 +258,8 @@ impl<'a> RunningPipeline<'a> {
         self.begin(given, whole)
     }
 
-    /// Begins a block that arrived at `whole`, and finishes an earlier one, as a follower of a stream does.
+    /// Begins a block that was complete at the time `whole`, and finishes an earlier block, as a follower of a stream
+    /// does.
     pub(super) fn begin(&mut self, given: Given, whole: Instant) -> Result<()> {
         self.came.push(BlockArrival {
             whole,
@@ -285,7 +288,7 @@ impl<'a> RunningPipeline<'a> {
         Ok(())
     }
 
-    /// Finishes blocks that are read until `then`.
+    /// Finishes blocks that the replica has read, until the time `then`.
     fn wait_until(&mut self, then: Instant) -> Result<()> {
         loop {
             let left = then.saturating_duration_since(Instant::now());
@@ -300,7 +303,7 @@ impl<'a> RunningPipeline<'a> {
         }
     }
 
-    /// Counts the oldest block that was begun.
+    /// Adds the oldest block that was begun to the counts.
     fn count(&mut self, added: &AddedBlock) {
         let codes = &self.meant.pop_front().unwrap_or_default();
         let measured = &mut *self.measured;
@@ -335,7 +338,7 @@ impl<'a> RunningPipeline<'a> {
     }
 }
 
-/// Returns the number of codes that differ, including missing ones.
+/// Returns the number of validation codes that differ or are missing.
 pub(super) fn differences(found: &[TxCode], meant: &[TxCode]) -> u64 {
     let pairs = found.iter().zip(meant).filter(|(found, meant)| found != meant);
     (pairs.count() + found.len().abs_diff(meant.len())) as u64

@@ -15,19 +15,19 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// Maximum use of cores by other processes; above it, the report has a note.
+/// Maximum number of cores that other processes may use before the report notes that the machine was busy.
 const QUIET_CORES_MAX: f64 = 0.1;
-/// Maximum load average before the benchmark; above it, the report has a note.
+/// Maximum load average before the benchmark; above it, the report notes that the machine was busy.
 const QUIET_LOAD_MAX: f64 = 0.3;
 /// Minimum share of VALID transactions, in percent.
 const VALID_MIN: f64 = 95.0;
-/// Divisor of the number of blocks: the first tenth of the open loop is the warm-up, since the verifier has no tables
-/// yet.
+/// Divisor of the number of blocks: the first tenth of the open loop is the warm-up, because the verifier has no tables
+/// at that time.
 const WARM_SHARE: usize = 10;
-/// Processor time of a real peer for a transaction with two endorsements, in ms: minimum and maximum.
+/// Processor time that a real peer needs for a transaction with two endorsements, in milliseconds: minimum and maximum.
 const REAL_PEER_MS: [f64; 2] = [0.35, 0.53];
 
-/// Outcome of the scenario.
+/// Report of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Name of the scenario: `fabric`.
@@ -36,47 +36,49 @@ pub struct Report {
     pub seed: u64,
     /// Machine of the run.
     pub machine: Machine,
-    /// Disk of the ledgers.
+    /// Disk on which the ledgers were.
     pub disk: Disk,
     /// Contestants by name.
     pub contestants: BTreeMap<&'static str, Contestant>,
-    /// Ratios. `a/b`: processor time of a transaction with `b` divided by that with `a`; `tps a/b`: transactions per
-    /// second of `a` divided by those of `b`.
+    /// Ratios by key. `a/b` is the processor time of a transaction with `b` divided by that with `a`; `tps a/b` is the
+    /// rate of `a` divided by the rate of `b`, in transactions per second.
     pub ratios: BTreeMap<String, f64>,
-    /// Sustained run.
+    /// Figures of the sustained run.
     pub sustained: Sustained,
-    /// Sustained run with blocks from an orderer's Deliver stream over loopback; `feeder` is the orderer.
+    /// Figures of the sustained run with blocks from an orderer's Deliver stream over loopback; `feeder` in them is the
+    /// orderer.
     pub delivered: Sustained,
-    /// Open loop at a share of the sustained rate.
+    /// Latencies of the open loop at a share of the sustained rate.
     pub latency: Latency,
-    /// Open loop at the same share of the required rate.
+    /// Latencies of the open loop at a fixed rate.
     pub latency_fixed: Latency,
-    /// Block protocol, by size of datagrams; the gates judge the first size.
+    /// Figures of the block protocol by the size of datagrams; the gates judge the first size.
     pub udp: Vec<Udp>,
-    /// Times from a block's last datagram until it was durable: `early` if transactions are verified as they arrive,
-    /// `whole` if they are verified with their block.
+    /// Times from the last datagram of a block until the block was durable: `early` if transactions are verified as
+    /// they arrive, `whole` if they are verified with their block.
     pub early: BTreeMap<&'static str, EarlyFigures>,
-    /// Restart with the ledger of the sustained run.
+    /// Times of a restart with the ledger of the sustained run.
     pub restart: Restart,
-    /// Processor time of a real peer for a transaction with two endorsements, in ms: minimum and maximum.
+    /// Processor time that a real peer needs for a transaction with two endorsements, in milliseconds: minimum and
+    /// maximum.
     pub real_peer_cpu_ms_per_tx: [f64; 2],
     /// Average number of cores that other processes used during the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others_cores: Option<f64>,
-    /// Checks of the validity of the figures, and of the gates.
+    /// Checks that show whether the figures are valid, and gates.
     pub checks: Checks,
 }
 
-/// Figures of one contestant; the top-level ones are those of the gate case.
+/// Figures of one contestant. The fields at the top level are the figures of the case that the gates judge.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// Smallbank, 2 endorsements, blocks of 500, 100 creators.
+    /// Figures of the case that the gates judge: smallbank, 2 endorsements, blocks of 500 transactions, 100 creators.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub gate_case: Option<Figures>,
     /// Figures of the other cases, by the changed parameter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub by: BTreeMap<String, Figures>,
-    /// Reason for which there are no figures.
+    /// Reason why there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
 }
@@ -86,37 +88,37 @@ pub struct Contestant {
 pub struct Figures {
     /// Durable transactions per second, including invalid ones.
     pub tps: f64,
-    /// Processor time of all threads except the one that supplies blocks.
+    /// Processor time per transaction of all threads except the thread that supplies blocks, in milliseconds.
     pub cpu_ms_per_tx: f64,
-    /// Processor time of the thread that supplies blocks.
+    /// Processor time per transaction of the thread that supplies blocks, in milliseconds.
     pub feeder_cpu_ms_per_tx: f64,
     /// Elapsed time in each stage.
     pub stages: StagesUs,
-    /// Number of transactions of a round.
+    /// Number of transactions in a round.
     pub transactions: u64,
-    /// VALID transactions, in percent.
+    /// Percentage of transactions with the code VALID.
     pub valid_percent: f64,
 }
 
 /// Elapsed time in each stage, in microseconds per transaction.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct StagesUs {
-    /// Reading and hashing.
+    /// Reading and hashing transactions.
     pub parse: f64,
     /// Verifying signatures.
     pub verify: f64,
     /// Evaluating policies.
     pub policy: f64,
-    /// Checking reads and collecting writes.
+    /// Checking the versions of reads, and collecting writes.
     pub mvcc: f64,
-    /// Applying writes, storing ids, and passing the block to the ledger.
+    /// Applying writes, storing transaction ids, and passing the block to the ledger.
     pub state: f64,
-    /// Appending and syncing, concurrent with the other stages. Blocks that are committed together each count the whole
-    /// time.
+    /// Appending blocks to the ledger and syncing it, which runs concurrently with the other stages. If several blocks
+    /// are committed together, the whole time counts for each of them.
     pub ledger: f64,
 }
 
-/// Sustained run.
+/// Result of the sustained run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sustained {
     /// Contestant that verified signatures.
@@ -126,7 +128,7 @@ pub struct Sustained {
     pub figures: Figures,
     /// Transactions per second in each tenth of the run.
     pub tenths_tps: Vec<f64>,
-    /// Rate of the last tenth divided by that of the first.
+    /// Rate of the last tenth of the run divided by the rate of the first tenth.
     pub last_tenth_of_first: Option<f64>,
     /// Number of cores that other processes used during the run.
     pub others_cores: Option<f64>,
@@ -149,12 +151,12 @@ pub struct Latency {
     pub others_cores: Option<f64>,
 }
 
-/// Conditions that a valid run fulfils.
+/// Checks that show whether the run is valid.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checks {
-    /// Number of codes that differ from those that the workload expects.
+    /// Number of validation codes that differ from the codes that the workload expects.
     pub wrong: u64,
-    /// Number of codes that were compared.
+    /// Number of validation codes that were compared.
     pub compared: u64,
     /// Gates by key.
     pub gates: BTreeMap<&'static str, Gate>,
@@ -172,7 +174,7 @@ pub(super) struct Findings {
     pub(super) delivered: Option<Measured>,
     pub(super) udp: Vec<Udp>,
     pub(super) early: BTreeMap<&'static str, EarlyFigures>,
-    /// Offered rate, and the run.
+    /// Offered rate in transactions per second, and the counts of the run.
     pub(super) open: Option<(f64, Measured)>,
     pub(super) open_fixed: Option<(f64, Measured)>,
     wrong: u64,
@@ -186,7 +188,7 @@ impl Findings {
         self.rounds.entry((contestant, case)).or_default().push(measured);
     }
 
-    /// Counts only the faults of a run.
+    /// Adds only the faults of a run.
     pub(super) fn count(&mut self, measured: &Measured) {
         self.wrong += measured.wrong;
         self.compared += measured.transactions;
@@ -194,7 +196,7 @@ impl Findings {
 }
 
 impl Figures {
-    /// Returns the figures of several rounds; `None` if there are none.
+    /// Returns the medians of several rounds; `None` if there are no rounds.
     fn of(rounds: &[Measured]) -> Option<Self> {
         let middle = |of: &dyn Fn(&Measured) -> f64| median(rounds.iter().map(of));
         let transactions = rounds.first()?.transactions;
@@ -251,7 +253,7 @@ impl Latency {
     }
 }
 
-/// Returns the medians of the rounds' ratios between contestants on the gate case.
+/// Returns the medians of the rounds' ratios between contestants, for the case that the gates judge.
 fn ratios(findings: &Findings) -> BTreeMap<String, f64> {
     let rounds = |name| findings.rounds.get(&(name, String::new()));
     let mut all = BTreeMap::new();
@@ -353,7 +355,7 @@ impl Report {
         })
     }
 
-    /// Returns the faults of the system itself, apart from its speed.
+    /// Returns the faults of the system itself; low speed is not a fault.
     pub fn failures(&self) -> Vec<String> {
         match self.checks.wrong {
             0 => Vec::new(),
@@ -361,7 +363,7 @@ impl Report {
         }
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }
@@ -370,10 +372,11 @@ impl Report {
 fn notes(machine: &Machine, sustained: &Sustained, others_cores: Option<f64>) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "{THREADS} threads validate, one writes the ledger, one supplies blocks; the processor time of the latter \
+            "{THREADS} threads validate, one writes the ledger, one supplies blocks; the processor time of the last \
              is not counted, but the core that it uses is"
         ),
-        "the real peer's figure includes its ledger and the network, ours includes the ledger".to_owned(),
+        "the figure of the real peer includes its ledger and the network; that of Lineside its ledger"
+            .to_owned(),
     ];
     if sustained.figures.valid_percent < VALID_MIN {
         let percent = sustained.figures.valid_percent;
@@ -382,10 +385,15 @@ fn notes(machine: &Machine, sustained: &Sustained, others_cores: Option<f64>) ->
     let (cores, load) = (machine.cores, machine.load_before);
     notes.push(match others_cores {
         Some(others) if others > QUIET_CORES_MAX || load > QUIET_LOAD_MAX => {
-            format!("the machine was not quiet: load {load} before; other processes used {others:.2} of {cores} cores")
+            format!(
+                "the machine was not quiet: its load average was {load} before the run; other processes used \
+                 {others:.2} of {cores} cores"
+            )
         }
         Some(others) => format!("other processes used {others:.2} of {cores} cores"),
-        None => format!("load {load} before; the load by other processes during the run is not known"),
+        None => format!(
+            "the load average was {load} before the run; the use of cores by other processes is unknown"
+        ),
     });
     notes
 }
@@ -492,7 +500,7 @@ impl Report {
             } = latency;
             writeln!(
                 out,
-                "open loop at {offered_tps:.0} tps, {blocks} blocks: p50 {p50_ms:.2} ms, p99 {p99_ms:.2}, longest \
+                "open loop at {offered_tps:.0} tps, {blocks} blocks: p50 {p50_ms:.2} ms, p99 {p99_ms:.2}, maximum \
                  {max_ms:.2}{}",
                 beside(others_cores)
             )?;
@@ -514,7 +522,7 @@ impl Report {
             writeln!(
                 out,
                 "from a block's last transaction at {offered_tps:.0} tps, verified {how}: p50 {p50_ms:.2} ms, p99 \
-                 {p99_ms:.2}, longest {max_ms:.2}; parse {:.2} us, verify {:.2}; {} of {} used{}",
+                 {p99_ms:.2}, maximum {max_ms:.2}; parse {:.2} us, verify {:.2}; {} of {} used{}",
                 coming.parse_us,
                 coming.verify_us,
                 coming.used,

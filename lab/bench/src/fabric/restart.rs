@@ -1,4 +1,4 @@
-//! Measures the restart time of a replica.
+//! Measurement of the time that a replica needs to restart.
 
 use super::pipeline::setup;
 use crate::error::{BenchError, Result};
@@ -16,13 +16,13 @@ pub struct Restart {
     pub transactions: u64,
     /// Number of transactions after the last checkpoint.
     pub replayed_transactions: u64,
-    /// Size of the folder in bytes.
+    /// Size of all files in the ledger's folder, in bytes.
     pub bytes: u64,
-    /// Time until a key of the state and the last block were read, in seconds.
+    /// Time in seconds until a key of the state and the last block could be read.
     pub seconds: f64,
 }
 
-/// Opens the ledger in `folder`, and reads a key of `chaincode` and the last block.
+/// Opens the ledger in `folder` again, and reads the key `key` of `chaincode` and the last block.
 pub(super) fn measure(folder: &Path, backend: Backend, chaincode: &str, key: &str) -> Result<Restart> {
     let setup = setup(backend)?;
     let started = Instant::now();

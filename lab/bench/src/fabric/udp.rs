@@ -1,5 +1,5 @@
-//! Block protocol over UDP: the bytes that it saves, the rate at which one thread reassembles blocks, the cost of
-//! packet loss, and the latency of the slowest block.
+//! Measurement of the block protocol over UDP: the bytes that it saves, the rate at which one thread reassembles
+//! blocks, the cost of packet loss, and the latency of the slowest block.
 
 use super::workload::Blocks;
 use crate::error::{BenchError, Result, io};
@@ -16,37 +16,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Payloads of Ethernet frames and of jumbo frames, in bytes. The gates judge the first size.
+/// Payload sizes of Ethernet frames and of jumbo frames, in bytes. The gates judge the first size.
 const PAYLOADS: [usize; 2] = [1_472, 8_972];
-/// Bytes of IPv4 and UDP headers.
+/// Size of the IPv4 and UDP headers together, in bytes.
 const DATAGRAM_OVERHEAD_BYTES: u64 = 28;
 const LOST_PERCENT: u64 = 5;
-/// Offered rate of the latency measurement, which is the rate of the gate.
+/// Offered rate of the latency measurement in transactions per second. It is the rate of the gate.
 const OFFERED_TPS: f64 = 50_000.0;
-/// Step of the simulated network's clock in nanoseconds, and its delay.
+/// Step of the simulated network's clock, and delay of the network, in nanoseconds.
 const STEP_NS: u64 = 50_000;
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 const KEY: [u8; 32] = [7; 32];
 
-/// Figures for one size of datagrams, over the blocks of the gate case.
+/// Figures for one size of datagrams, over the blocks of the case that the gates judge.
 #[derive(Clone, Debug, Serialize)]
 pub struct Udp {
     /// Maximum payload of a datagram, in bytes.
     pub payload_bytes: usize,
-    /// Number of transactions sent.
+    /// Number of transactions that were sent.
     pub transactions: u64,
-    /// Saving relative to the bytes of the blocks. IPv4 and UDP headers, announcements and the filling of the cache are
-    /// counted.
+    /// Saved bytes as a percentage of the bytes of the blocks. The sent bytes include IPv4 and UDP headers,
+    /// announcements, and the filling of the receiver's cache.
     pub saved_percent: f64,
-    /// Bytes per transaction, counted in the same way.
+    /// Number of bytes per transaction, counted in the same way.
     pub bytes_per_tx: f64,
-    /// Transactions per second of one thread's processor time, including MAC and data hash but not sockets.
+    /// Number of transactions per second of one thread's processor time, including the MAC and the data hash but not
+    /// the sockets.
     pub tps: f64,
-    /// Transactions per second without the data hash.
+    /// Number of transactions per second of processor time without the data hash.
     pub tps_no_data_hash: f64,
     /// Reduction of `tps` by 5 % lost datagrams, in percent.
     pub loss_cost_percent: f64,
-    /// Latency over sockets on loopback, from when a block was available to the sender until the receiver passed it on.
+    /// Latency over sockets on loopback, from the time at which a block was available to the sender until the receiver
+    /// passed it on.
     pub sockets: LatencyFigures,
     /// Latency over a simulated network with a delay of 50 us in each direction and a simulated clock.
     pub simulated: LatencyFigures,
@@ -105,26 +107,27 @@ impl BlocksToSend {
         Sender::new(self.key.clone(), [1; 16], options)
     }
 
-    /// Returns the time at which block `index` is available to the sender, from the start of the run.
+    /// Returns the time in nanoseconds from the start of the run at which block `index` is available to the sender.
     fn due_ns(&self, index: usize) -> u64 {
         let before = self.transactions as f64 / self.blocks.len() as f64 * index as f64;
         (before / OFFERED_TPS * 1e9) as u64
     }
 }
 
-/// Datagrams that a simulated network carried.
+/// Datagrams that the simulated network has carried.
 struct CarriedDatagrams {
-    /// Datagrams that the receiver got.
+    /// Datagrams that have reached the receiver.
     arrived: Vec<Vec<u8>>,
-    /// Bytes sent to the receiver, payloads and headers.
+    /// Number of bytes sent to the receiver, in payloads and headers.
     bytes: u64,
     late_ms: Vec<f64>,
 }
 
-/// Receiver that compares blocks with the sent ones.
+/// Receiver that compares the received blocks with the sent ones.
 struct Check<'a> {
     sent: &'a BlocksToSend,
-    /// True: blocks are compared byte by byte, if time is not measured; false: only their lengths are compared.
+    /// True if blocks are compared byte by byte, in runs that measure no time; false if only their lengths are
+    /// compared.
     exact: bool,
     next: usize,
     wrong: u64,
@@ -210,7 +213,7 @@ fn simulate(sent: &BlocksToSend, payload_bytes: usize, lost_percent: u64) -> Res
         }
         if check.wrong > 0 || now_ns > 600_000_000_000 {
             return Err(BenchError::Void(format!(
-                "{} blocks differ after UDP, {} of {} arrived",
+                "{} blocks differ from the sent ones; {} of {} blocks arrived",
                 check.wrong,
                 check.next,
                 sent.blocks.len()
@@ -239,7 +242,7 @@ fn receive_ns(sent: &BlocksToSend, arrived: &[Vec<u8>], data_hash: bool) -> Resu
     }
 }
 
-/// Sender of blocks at the offered rate.
+/// Sender that sends blocks at the offered rate.
 struct Paced<'a> {
     sent: &'a BlocksToSend,
     began: &'a std::sync::OnceLock<Instant>,
@@ -263,7 +266,7 @@ impl BlockSource for Paced<'_> {
     }
 }
 
-/// Receiver of blocks from a socket, with the time of each.
+/// Receiver of blocks from a socket; it records the arrival time of each block.
 struct TimedReceiver<'a> {
     check: Check<'a>,
     began: &'a std::sync::OnceLock<Instant>,
@@ -325,10 +328,10 @@ fn sockets(sent: &BlocksToSend, payload_bytes: usize) -> Result<LatencyFigures> 
     }
 }
 
-/// Measures over the first `transactions` of `blocks`; each rate is the median of `rounds`.
+/// Measures with the first `transactions` transactions of `blocks`; each rate is the median of `rounds` rounds.
 ///
 /// # Errors
-/// A block is lost or differs from the sent one, or an error of the operating system.
+/// Fails if a block is lost or differs from the sent one; returns errors of the operating system.
 pub(super) fn measure(blocks: &Blocks<'_>, transactions: u64, rounds: usize) -> Result<Vec<Udp>> {
     let first = blocks.first();
     let end = first + transactions.div_ceil(blocks.case.block as u64);
@@ -355,7 +358,7 @@ fn one(sent: &BlocksToSend, payload_bytes: usize, rounds: usize) -> Result<Udp> 
     let flow = simulate(sent, payload_bytes, 0)?;
     let lossy = simulate(sent, payload_bytes, LOST_PERCENT)?;
     let mut ns = [(); 3].map(|()| Vec::new());
-    // The first round is the warm-up.
+    // The first round is a warm-up and does not count.
     for round in 0..=rounds.max(1) {
         for (of, (arrived, data_hash)) in [(&flow, true), (&flow, false), (&lossy, true)]
             .map(|(flow, data_hash)| (&flow.arrived, data_hash))
@@ -393,7 +396,7 @@ pub(super) fn write(all: &[Udp], out: &mut Formatter<'_>) -> fmt::Result {
     let head = ["saved %", "bytes/tx", "tx/s", "no hash", "loss %"];
     write!(out, "\n{:<28}", "UDP, payload")?;
     head.iter().try_for_each(|column| write!(out, "{column:>10}"))?;
-    writeln!(out, "   ms late: p50, p99, longest")?;
+    writeln!(out, "   latency in ms: p50, p99, maximum")?;
     for udp in all {
         write!(
             out,

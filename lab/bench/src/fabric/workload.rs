@@ -1,4 +1,4 @@
-//! Blocks of the workloads: generated once, and kept in the data folder.
+//! Blocks of the workloads. They are generated once, and remain in the data folder.
 
 use crate::error::{Result, io};
 use lineside_fabric_maker::{Chaincode, Options as Members, Policy, Workload, cache};
@@ -6,12 +6,12 @@ use std::path::Path;
 
 /// Number of keys that one setup transaction creates.
 const CREATED_AT_ONCE: usize = 100;
-/// Faulty transactions in a thousand; most of them are not VALID.
+/// Number of faulty transactions in a thousand; most of them do not get the code VALID.
 const FAULTY: usize = 30;
-/// Transactions in a thousand that read a range.
+/// Number of transactions in a thousand that read a range of keys.
 const RANGES: usize = 10;
 
-/// Parameters of the transactions.
+/// Parameters of the transactions of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Case {
     pub(super) chaincode: Chaincode,
@@ -39,7 +39,7 @@ pub(super) const GATE: Case = Case {
 };
 
 impl Case {
-    /// Returns the name of the case: its difference from the gate case.
+    /// Returns the name of the case: its difference from the case that the gates judge.
     pub(super) fn name(&self) -> String {
         let mut names = Vec::new();
         if self.chaincode != GATE.chaincode {
@@ -60,7 +60,7 @@ impl Case {
         names.join(", ")
     }
 
-    /// Returns the other cases; each changes one parameter.
+    /// Returns the other cases. Each of them changes one parameter of the case that the gates judge.
     pub(super) fn others() -> Vec<Self> {
         let mut all = vec![Self {
             chaincode: Chaincode::Drm,
@@ -78,25 +78,26 @@ impl Case {
     }
 }
 
-/// Blocks of a case, for a number of transactions.
+/// Blocks of a case with a given number of transactions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks<'a> {
     pub(super) case: Case,
     pub(super) seed: u64,
     pub(super) keys: usize,
     pub(super) transactions: u64,
-    /// Folder of generated blocks.
+    /// Folder in which generated blocks are stored.
     pub(super) cache: &'a Path,
 }
 
 impl Blocks<'_> {
-    /// Returns the number of the first measured block; earlier blocks create the channel, the chaincode and its keys.
+    /// Returns the number of the first measured block. The blocks before it create the channel, the chaincode and its
+    /// keys.
     pub(super) fn first(&self) -> u64 {
         let creating = self.keys.div_ceil(CREATED_AT_ONCE).div_ceil(self.case.block);
         (1 + self.case.orgs + 1 + creating) as u64
     }
 
-    /// Opens the blocks; generates them first if they are missing.
+    /// Opens the blocks, and generates them first if they are missing.
     pub(super) fn open(&self) -> Result<cache::Reader> {
         let orgs = self.case.orgs;
         let members = Members {

@@ -1,4 +1,4 @@
-//! Measurements without load: proofs over a million keys, a node that catches up, and an audit.
+//! Measurements without other requests: proofs over a million keys, a node that catches up with a log, and an audit.
 
 use super::run::{Who, start};
 use super::workload::{Key, Maker, record};
@@ -22,27 +22,27 @@ use std::time::{Duration, Instant};
 
 /// Number of keys in the map that is proved.
 const PROOF_KEYS: u64 = 1_000_000;
-/// Number of times that a ledger is read.
+/// Number of times that the benchmark reads a ledger.
 const ROUNDS: usize = 3;
-/// Number of proofs that are made and checked.
+/// Number of proofs that are created and checked.
 const PROOFS: u64 = 2_000;
 
-/// Cost of a proof.
+/// Cost of creating and of checking a proof.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Proofs {
     /// Number of keys that have a value.
     pub keys: u64,
-    /// Median time to make a proof and encode it.
+    /// Median time in microseconds to create a proof and encode it.
     pub made_us: f64,
-    /// Median time to decode a proof and check it against a block's hash.
+    /// Median time in microseconds to decode a proof and check it against a block's hash.
     pub checked_us: f64,
-    /// Median size in bytes without key and value.
+    /// Median size of a proof in bytes, without key and value.
     pub bytes: f64,
-    /// Maximum size in bytes.
+    /// Maximum size of a proof in bytes, without key and value.
     pub bytes_max: usize,
 }
 
-/// Measures proofs of presence over `keys` keys, in one thread.
+/// Measures proofs that a key has a value, over `keys` keys, in one thread.
 pub fn proofs(maker: &Maker, quick: bool) -> Result<Proofs> {
     let keys = if quick { PROOF_KEYS / 10 } else { PROOF_KEYS };
     let mut chain = Chain::begin(&maker.genesis).map_err(void)?;
@@ -102,18 +102,18 @@ pub struct ReadRates {
     pub transactions: u64,
     /// Size of its records in bytes.
     pub bytes: u64,
-    /// Rate of an empty node that reads the messages from a log, verifies all signatures, executes and saves, in
-    /// requests per second.
+    /// Rate in requests per second at which an empty node reads the messages from a log, verifies all signatures,
+    /// executes the requests and stores them.
     pub catch_up_tps: f64,
     /// Rate of the audit in megabytes per second.
     pub audit_mb_s: f64,
     /// Rate of the audit in requests per second.
     pub audit_tps: f64,
-    /// Rate of opening the ledger again without verification, in requests per second.
+    /// Rate in requests per second at which the ledger is opened again without verification.
     pub restart_tps: f64,
 }
 
-/// Log of recorded messages; a thread delivers them as fast as they are taken.
+/// Log of recorded messages. A thread delivers them as fast as the node accepts them.
 struct Replay(std::sync::Mutex<Option<std::thread::JoinHandle<()>>>);
 
 impl Replay {
@@ -146,8 +146,8 @@ fn disk(folder: &Path) -> Result<FsDisk> {
     FsDisk::open(folder).map_err(void)
 }
 
-/// Catches up, audits and opens the ledger in `folder` in turn, and returns the medians. The node of the ledger has
-/// stopped. `empty` creates new folders.
+/// Measures in turn how long catching up, auditing and opening the ledger in `folder` take, and returns the medians.
+/// The node of the ledger must have stopped. `empty` creates new folders.
 pub fn again(maker: &Maker, folder: &Path, mut empty: impl FnMut() -> Result<Removed>) -> Result<ReadRates> {
     let (messages, transactions) = messages_of(folder)?;
     let rate = |took: Duration| transactions as f64 / took.as_secs_f64();
@@ -164,7 +164,9 @@ pub fn again(maker: &Maker, folder: &Path, mut empty: impl FnMut() -> Result<Rem
             return Err(void(format!("the audit found: {}", finding.what)));
         }
         if found.tip != (height, tip_hash) {
-            return Err(void("the node that caught up has another last block"));
+            return Err(void(
+                "the last block of the node that caught up differs from that of the ledger",
+            ));
         }
         bytes = found.bytes;
         let begin = Instant::now();
@@ -200,7 +202,7 @@ fn messages_of(folder: &Path) -> Result<(Vec<Entry>, u64)> {
     Ok((messages, transactions))
 }
 
-/// Returns the time that a node with an empty folder takes to execute all of these messages, and its last block.
+/// Returns the time that a node with an empty folder needs to execute all of these messages, and its last block.
 fn catch_up(maker: &Maker, messages: &[Entry], empty: &Path) -> Result<(Duration, u64, Hash)> {
     let (height, messages) = (messages.len() as u64, messages.to_vec());
     let options = Options {

@@ -1,4 +1,5 @@
-//! Cases besides the gate case, the one for which the gates (required values) hold; each changes one of its parameters.
+//! Cases of the scenario besides the one that the gates (required values) judge. Each of them changes one of its
+//! parameters.
 
 use super::workload::{Distribution, GATE, KEYS_MAX, Shape};
 
@@ -6,13 +7,14 @@ use super::workload::{Distribution, GATE, KEYS_MAX, Shape};
 pub const BLOCK: usize = 1000;
 /// Minimum number of calls that each worker sends.
 const CALLS_MIN: usize = 3;
-/// Approximate bytes of the values and their overhead in a case: with longer values, fewer requests are sent.
+/// Approximate number of bytes of all values in a case, including their overhead. A case with longer values sends fewer
+/// requests.
 const CASE_BYTES: usize = 256 << 20;
 
 /// Case of the scenario.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Name of the case; that of the gate case is empty.
+    /// Name of the case. The case that the gates judge has an empty name.
     pub name: String,
     /// Parameters of the requests.
     pub shape: Shape,
@@ -34,7 +36,8 @@ impl Case {
         }
     }
 
-    /// Returns the number of requests to send if `wanted` are desired: every worker sends at least some calls.
+    /// Returns the number of requests to send if `wanted` are desired. It is larger if a worker would send fewer than
+    /// [`CALLS_MIN`] calls.
     pub fn requests(&self, wanted: usize) -> usize {
         let Shape {
             value_bytes,
@@ -47,10 +50,10 @@ impl Case {
     }
 }
 
-/// Returns all cases; for a short run, only the first ones.
+/// Returns all cases, or only the first ones if the run is short.
 pub fn cases(quick: bool) -> Vec<Case> {
     let mut all = workloads(quick);
-    // This is the gate case.
+    // The case that the gates judge runs separately.
     all.retain(|case| case.shape != GATE);
     let keys = [1, 256, KEYS_MAX].map(|keys| Case::of(format!("{keys} keys"), Shape { keys, ..GATE }));
     let calls =
@@ -86,7 +89,7 @@ pub fn blocks() -> Vec<Case> {
     [10, 100, 10_000].map(case).into()
 }
 
-/// Returns YCSB's workloads by their distributions of records; for a short run, only zipfian.
+/// Returns YCSB's workloads with each distribution of records; a short run has only the zipfian one.
 pub fn workloads(quick: bool) -> Vec<Case> {
     let mut all = Vec::new();
     for (distribution, name) in [

@@ -7,7 +7,7 @@ use lineside_log_kafka::{Address, Options, open};
 use std::path::Path;
 use std::time::Duration;
 
-/// Time-out of requests to the broker; other processes may use this machine too.
+/// Time-out of requests to the broker. It is long because other processes may use the machine, too.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Running broker.
@@ -23,7 +23,7 @@ impl Kafka {
     /// [`BenchError::NotMeasured`] if Kafka is not available.
     pub fn start(folder: &Path) -> Result<Kafka> {
         if !cfg!(feature = "kafka") {
-            let why = "this build does not support Kafka: build it with the cargo feature `kafka`";
+            let why = "this build does not support Kafka; build it with the cargo feature `kafka`";
             return Err(BenchError::NotMeasured(why.into()));
         }
         let data = folder.join("kafka").display().to_string();
@@ -35,11 +35,11 @@ impl Kafka {
         Ok(Kafka { broker, topics: 0 })
     }
 
-    /// Returns a log in a new topic.
+    /// Returns a log that uses a new topic.
     pub fn log(&mut self) -> OpenLog {
         self.topics += 1;
         open(Options {
-            // A single broker keeps its log on one disk.
+            // A single broker has its log on only one disk, so the weak setting must be allowed.
             allow_weak_kafka: true,
             answer_timeout: BROKER_TIMEOUT,
             message_timeout: BROKER_TIMEOUT,

@@ -1,4 +1,4 @@
-//! One request at a time, from a client that shares no thread with the server.
+//! Measurement of one request at a time, from a client that shares no thread with the server.
 
 use super::run::{Measured, Sent, Took, measure, two_threads, work};
 use super::workload::Call;
@@ -17,13 +17,13 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Maximum time to wait for the answer to a datagram. None is lost on loopback; if one is, the benchmark fails.
+/// Maximum time to wait for the answer to a datagram. Loopback loses no datagram; if one is lost, the benchmark fails.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
-/// Number of datagrams that can be queued for the node; there is one at a time.
+/// Number of datagrams that can be queued for the node. The client sends one at a time.
 const QUEUE: usize = 16;
 
-/// Measures by gRPC. The server has two threads, like `lineside hybrid serve`, and the client has one, like the client
-/// commands.
+/// Measures over gRPC. The server has two threads, like `lineside hybrid serve`, and the client has one thread, like
+/// the commands of a client.
 pub fn by_grpc(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
     let servers = two_threads()?;
     let client = tokio::runtime::Builder::new_current_thread()
@@ -45,7 +45,7 @@ pub fn by_grpc(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
     measured
 }
 
-/// Measures by UDP: one datagram for each request, padded to the maximum length of an answer to a get.
+/// Measures over UDP. Each request is one datagram, padded to the maximum length of an answer to a get.
 pub fn by_udp(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
     let options = SocketOptions {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
@@ -84,7 +84,11 @@ fn ask(socket: &UdpSocket, id: u64, sets: bool, request: &[u8]) -> Result<Code> 
     let bytes = socket.recv(&mut reply).map_err(io("waiting for an answer"))?;
     let body = match read_answer(&reply[..bytes]) {
         Some((of, Status::Ok, body)) if of == id => body,
-        other => return Err(void(format!("the answer belongs to another request: {other:?}"))),
+        other => {
+            return Err(void(format!(
+                "the node sent no answer to the request, but {other:?}"
+            )));
+        }
     };
     let answered = Answered::decode(body).map_err(void)?;
     Ok(answered.code())

@@ -1,7 +1,8 @@
-//! Scenario `hybrid`: signed requests to a ledger database; the contestants differ in how they verify signatures.
+//! Scenario `hybrid`: signed requests to a ledger database. The contestants differ in the way in which they verify
+//! signatures.
 //!
 //! Requests are generated and signed before the clock starts. The clock stops when the last set is durable and can be
-//! read. Node and load share the machine.
+//! read. The node and the clients share the machine.
 
 mod alone;
 mod cases;
@@ -35,11 +36,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use workload::{Call, Calls, GATE, Maker, RECORDS};
 
-/// Maximum number of rounds on Kafka, since the broker keeps the data of all rounds.
+/// Maximum number of rounds on Kafka. It is small because the broker keeps the data of all rounds.
 const KAFKA_ROUNDS: usize = 3;
-/// Rounds of single calls.
+/// Number of rounds of single calls.
 const LONE_ROUNDS: usize = 3;
-/// Single calls: a name, and the percentage of sets.
+/// Single calls: name of the case, and percentage of sets.
 const LONE: [(&str, u64); 2] = [("lone set", 100), ("lone get", 0)];
 
 /// Options of a run.
@@ -47,21 +48,21 @@ const LONE: [(&str, u64); 2] = [("lone set", 100), ("lone get", 0)];
 pub struct Options {
     /// Seed of the workloads.
     pub seed: u64,
-    /// Folder on a disk; ledgers in it are removed.
+    /// Folder on a disk; the benchmark removes the ledgers in it.
     pub folder: PathBuf,
     /// Number of records at the beginning.
     pub records: u64,
-    /// Requests of the gate case in each round.
+    /// Number of requests of the judged case in each round. The gates apply to this case.
     pub requests: usize,
-    /// Requests of each other case.
+    /// Number of requests of each other case.
     pub case: usize,
     /// Number of rounds.
     pub rounds: usize,
-    /// Run only workloads A, B and C, with YCSB's own core: needs Java 17 and Maven.
+    /// True to run only workloads A, B and C, with YCSB's own core, which needs Java 17 and Maven.
     pub ycsb: bool,
-    /// Run only the cases with gates, without Kafka.
+    /// True to run only the cases with gates, without Kafka.
     pub judged: bool,
-    /// Run for a shorter time.
+    /// True to run for a shorter time.
     pub quick: bool,
 }
 
@@ -98,7 +99,7 @@ impl Options {
 /// Runs the scenario, and calls `progress` before each step.
 ///
 /// # Errors
-/// The folder is in memory, a node does not start, or an error of the operating system.
+/// Fails if the folder is in memory, or if a node does not start; returns errors of the operating system.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let machine = Machine::read();
     let disk = Disk::look(&options.folder)?;
@@ -134,7 +135,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         bench.ycsb(&cases, &mut findings)?;
         return Ok(Report::new(options.seed, machine, disk, findings));
     }
-    // Cases with gates come first, within minutes, because the load of a shared machine changes within an hour.
+    // Cases with gates run first, within minutes of one another, because the load of a shared machine changes within an
+    // hour.
     bench.gate_case(&mut findings)?;
     bench.lone(&mut findings)?;
     bench.tell("proofs over a million keys");
@@ -148,7 +150,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     for case in &cases {
         bench.case(case, &mut findings)?;
     }
-    // Kafka comes last, so that no broker takes time from the cases before.
+    // Kafka runs last, so that the broker takes no processor time from the other cases.
     if let Err(error) = bench.on_kafka(kafka_rounds, &kafka_cases, &mut findings) {
         let why = match error {
             BenchError::NotMeasured(why) => why,
@@ -163,11 +165,11 @@ struct Bench<'a> {
     options: &'a Options,
     ledgers: Removed,
     now_ms: u64,
-    /// Sets of all records for the gate case, kept because signing them takes seconds.
+    /// Signed sets of all records for the judged case. They are kept, because signing them takes seconds.
     load: Option<Calls>,
-    /// Ledger of these records.
+    /// Folder of a ledger with these records.
     loaded: Option<Removed>,
-    /// Number of the next ledger's folder.
+    /// Number that the folder of the next ledger gets.
     number: usize,
     done: usize,
     of: usize,
@@ -186,7 +188,7 @@ impl Bench<'_> {
         Removed::make(&self.ledgers.0.join(self.number.to_string()))
     }
 
-    /// Returns the sets of all records. They depend on the genesis, which has as many members as there are keys.
+    /// Returns the signed sets of all records. They depend on the genesis, which has one member for each key.
     fn load_of(&mut self, maker: &Maker, keys: u64) -> Calls {
         if keys != GATE.keys {
             return maker.load(GATE.value_bytes);
@@ -195,7 +197,7 @@ impl Bench<'_> {
         load.clone()
     }
 
-    /// Runs a contestant over a new ledger in which all records were set in the same way.
+    /// Runs a contestant with a new ledger, in which the contestant itself sets all records first.
     fn run(&mut self, who: Who, case: &Case, maker: &Maker, load: &Calls, calls: &Calls) -> Result<Measured> {
         let folder = self.folder()?;
         let node = start(&folder.0, &maker.genesis, who.options(case.block))?;
@@ -203,7 +205,7 @@ impl Bench<'_> {
         send(&node, calls)
     }
 
-    /// Returns a ledger of all records, made without verification.
+    /// Returns a ledger with all records, which was created without verification.
     fn ledger(&mut self, maker: &Maker, keys: u64) -> Result<Removed> {
         let folder = self.folder()?;
         let load = self.load_of(maker, keys);
@@ -227,7 +229,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Runs each contestant on a copy of one ledger.
+    /// Runs the case with each contestant, on a copy of one ledger each.
     fn case(&mut self, case: &Case, findings: &mut Findings) -> Result<()> {
         let keys = case.shape.keys;
         let maker = Maker::new(keys, 1, self.now_ms, self.options.records);
@@ -267,7 +269,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Runs operations that YCSB's own core chooses, over the records that it loads.
+    /// Runs operations that YCSB's own core chooses, over the records that YCSB loads.
     fn ycsb(&mut self, cases: &[Case], findings: &mut Findings) -> Result<()> {
         self.tell("building YCSB");
         let jars = Jars::build().map_err(java)?;
@@ -302,7 +304,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Sends single calls of one request, by gRPC and by UDP in turn.
+    /// Sends calls of one request each, by gRPC and by UDP in turn.
     fn ask_alone(
         &self,
         who: Contestant,
@@ -334,8 +336,8 @@ impl Bench<'_> {
         calls.into_iter().flatten().collect()
     }
 
-    /// Runs the gate case, the block sizes and the single calls on Kafka; in a short run, only a quarter of the gate
-    /// case.
+    /// Runs the judged case, the block sizes and the single calls on Kafka. A short run has only a quarter of the
+    /// judged case.
     fn on_kafka(&mut self, rounds: usize, cases: &[Case], findings: &mut Findings) -> Result<()> {
         let folder = self.folder()?;
         let mut kafka = Kafka::start(&folder.0)?;
@@ -398,7 +400,7 @@ impl Bench<'_> {
     }
 }
 
-/// Returns the contestants of an ordering service; each round begins with another one.
+/// Returns the contestants of an ordering service; each round begins with another contestant.
 fn in_turn(order: Order, round: usize) -> [Contestant; 3] {
     let mut all = Contestant::all(order);
     let first = round % all.len();

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// Pass criteria: bound, gate, stretch goal.
+/// Pass criteria: key, direction of the bound, required value (gate), stretch goal.
 const GATES: [(&str, Bound, f64, Option<f64>); 9] = [
     (COST, AtMost, 0.125, Some(0.07)),
     (RATIO, AtLeast, 1.7, Some(2.5)),
@@ -32,7 +32,7 @@ const CHECKED: &str = "proof checked, us";
 const CATCH_UP: &str = "catch-up, transactions/s";
 const AUDIT: &str = "audit, MB/s";
 
-/// Outcome of the scenario.
+/// Report of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Name of the scenario: `hybrid`.
@@ -43,45 +43,45 @@ pub struct Report {
     pub machine: Machine,
     /// Disk of the ledgers.
     pub disk: Disk,
-    /// Contestants by name, then by case; the name of the gate case is empty.
+    /// Contestants by name, then by case. The case that the gates judge has an empty name.
     pub contestants: Contestants,
     /// Contestants that were not measured, with the reasons.
     pub not_measured: BTreeMap<&'static str, String>,
-    /// Ratios `a/b` of requests per second.
+    /// Ratios `a/b` of the rates of two contestants in requests per second.
     pub ratios: BTreeMap<String, f64>,
     /// Cost of proofs over a million keys.
     pub proofs: Option<Proofs>,
     /// Rates at which a ledger is read.
     pub again: Option<ReadRates>,
-    /// Checks of the validity of the figures, and of the gates.
+    /// Checks that show whether the figures are valid, and gates.
     pub checks: Checks,
 }
 
 /// Medians over the rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Successful requests per second.
+    /// Number of successful requests per second.
     pub rps: f64,
-    /// Processor time of node and load per request.
+    /// Processor time of the node and the clients per request, in microseconds.
     pub cpu_us: f64,
-    /// Median latency of a call.
+    /// Median latency of a call in microseconds.
     pub p50_us: f64,
-    /// 99th percentile of the latency of a call.
+    /// 99th percentile of the latency of a call in microseconds.
     pub p99_us: f64,
-    /// 99.9th percentile of the latency of a call.
+    /// 99.9th percentile of the latency of a call in microseconds.
     pub p999_us: f64,
-    /// Average number of requests in a block; only sets are in blocks.
+    /// Average number of requests in a block. Only sets are in blocks.
     pub blocks: f64,
     /// Average number of signatures in a batch.
     pub batch: f64,
-    /// Requests without success, in all rounds.
+    /// Number of requests without success in all rounds.
     pub refused: u64,
 }
 
-/// Conditions that a valid run fulfils, and the gates.
+/// Checks that show whether the run is valid, and gates.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checks {
-    /// Requests without success.
+    /// Number of requests without success.
     pub refused: u64,
     /// Gates by key.
     pub gates: BTreeMap<&'static str, Gate>,
@@ -108,7 +108,7 @@ impl Findings {
             .push(measured);
     }
 
-    /// Removes the results of an ordering service, because a part of its rounds would not be comparable.
+    /// Removes the results of an ordering service, because results of only some of its rounds would not be comparable.
     pub fn not_measured(&mut self, order: Order, why: &str) {
         for contestant in Contestant::all(order) {
             self.runs.remove(&contestant);
@@ -140,7 +140,7 @@ fn rps(contestants: &Contestants, who: Contestant, case: &str) -> Option<f64> {
     contestants.get(who.name())?.get(case).map(|figures| figures.rps)
 }
 
-/// Returns the ratios of the contestants of each ordering service, if both figures were measured.
+/// Returns the ratios between the contestants of each ordering service, if both figures were measured.
 fn ratios(contestants: &Contestants) -> BTreeMap<String, f64> {
     let mut ratios = BTreeMap::new();
     for order in [Order::Embedded, Order::Kafka] {
@@ -213,7 +213,7 @@ impl Report {
         let mut notes = Vec::new();
         if machine.load_before > 0.3 {
             notes.push(format!(
-                "the machine was not quiet: load {} before",
+                "the machine was not quiet: its load average was {} before the run",
                 machine.load_before
             ));
         }
@@ -235,15 +235,15 @@ impl Report {
         }
     }
 
-    /// Returns the faults of the system itself, apart from its speed.
+    /// Returns the faults of the system itself; low speed is not a fault.
     pub fn failures(&self) -> Vec<String> {
         match self.checks.refused {
             0 => Vec::new(),
-            refused => vec![format!("{refused} requests refused")],
+            refused => vec![format!("{refused} requests were refused")],
         }
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! One run: a node with all records, workers that send calls, and the results.
+//! One run: a node with all records, workers that send calls to it, and the results.
 
 use super::workload::{Call, Calls, Key};
 use crate::error::{Result, io, void};
@@ -18,10 +18,11 @@ use tokio::runtime::Runtime;
 /// Number of connections that the workers share.
 const CONNECTIONS: usize = 4;
 
-/// Clock of all nodes. It does not advance, so that requests signed once can be sent to each node.
+/// Clock of all nodes in milliseconds. It does not advance, so that requests that were signed once can be sent to each
+/// node.
 static CLOCK_MS: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the clock of all nodes.
+/// Sets the clock of all nodes to this time in milliseconds.
 pub fn set_clock(now_ms: u64) {
     CLOCK_MS.store(now_ms, Ordering::Relaxed);
 }
@@ -30,23 +31,23 @@ fn clock() -> u64 {
     CLOCK_MS.load(Ordering::Relaxed)
 }
 
-/// Method of signature verification.
+/// Method by which the node verifies signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// No verification: digests and signatures are not checked.
+    /// The node verifies neither digests nor signatures.
     None,
-    /// libsecp256k1, one signature at a time, on all cores.
+    /// libsecp256k1 verifies one signature at a time, on all cores.
     Scalar,
-    /// Lineside's batches.
+    /// Lineside verifies signatures in batches.
     Batch,
 }
 
-/// Ordering service.
+/// Ordering service of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
-    /// The node itself.
+    /// The node orders requests itself.
     Embedded,
-    /// Kafka broker on the same machine.
+    /// A Kafka broker on the same machine orders requests.
     Kafka,
 }
 
@@ -66,12 +67,12 @@ impl Contestant {
         who: Who::Batch,
     };
 
-    /// Returns the contestants of one ordering service.
+    /// Returns the contestants with this ordering service.
     pub fn all(order: Order) -> [Contestant; 3] {
         [Who::None, Who::Scalar, Who::Batch].map(|who| Contestant { order, who })
     }
 
-    /// Returns the name in the report.
+    /// Returns the name of the contestant in the report.
     pub fn name(self) -> &'static str {
         match (self.who, self.order) {
             (Who::None, Order::Embedded) => "none",
@@ -85,7 +86,7 @@ impl Contestant {
 }
 
 impl Who {
-    /// Returns the options of its node.
+    /// Returns the options of the contestant's node.
     pub fn options(self, block_requests: usize) -> Options {
         let (mode, backend) = match self {
             Who::None => (Mode::None, None),
@@ -108,26 +109,26 @@ impl Who {
 /// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Successful requests per second.
+    /// Number of successful requests per second.
     pub rps: f64,
-    /// Processor time of the whole process per request, including the workers.
+    /// Processor time of the whole process per request in microseconds, including the workers.
     pub cpu_us: f64,
-    /// Latency of calls, in ns.
+    /// Latency of calls in nanoseconds.
     pub latency: Histogram<u64>,
-    /// Requests without success.
+    /// Number of requests without success.
     pub refused: u64,
-    /// Number of blocks made.
+    /// Number of blocks that the node has created.
     pub blocks: u64,
     /// Average number of signatures in a batch.
     pub batch: f64,
 }
 
-/// Starts a node with embedded ordering over a folder.
+/// Starts a node with embedded ordering and its data in `folder`.
 pub fn start(folder: &Path, genesis: &[u8], options: Options) -> Result<Arc<Node<FsDisk>>> {
     start_on(folder, genesis, options, embedded())
 }
 
-/// Starts a node with the given log over a folder.
+/// Starts a node with the given log and its data in `folder`.
 pub fn start_on(folder: &Path, genesis: &[u8], options: Options, log: OpenLog) -> Result<Arc<Node<FsDisk>>> {
     let disk = FsDisk::open(folder).map_err(void)?;
     let key = Arc::new(Key::of(2, options.node.into()));
@@ -135,7 +136,7 @@ pub fn start_on(folder: &Path, genesis: &[u8], options: Options, log: OpenLog) -
     node.map(Arc::new).map_err(void)
 }
 
-/// Serves a node by gRPC on loopback, and sends calls until all are answered; each worker sends one call at a time. At
+/// Serves a node by gRPC on loopback, and sends calls until all are answered. Each worker sends one call at a time. At
 /// the end, the last set is durable and can be read.
 pub fn send(node: &Arc<Node<FsDisk>>, calls: &Calls) -> Result<Measured> {
     let runtime = two_threads()?;
@@ -165,7 +166,7 @@ pub fn measure(node: &Node<FsDisk>, send: impl FnOnce() -> Result<Sent>) -> Resu
     })
 }
 
-/// Counts of the workers.
+/// Counts of all workers together.
 pub struct Sent {
     done: u64,
     refused: u64,
@@ -186,7 +187,7 @@ impl Sent {
         }
     }
 
-    /// Counts the answer to a call of `requests` requests, of which `done` succeeded.
+    /// Counts the answer to a call with `requests` requests, of which `done` succeeded.
     pub fn answered(&mut self, asked: Instant, requests: u64, done: u64) {
         self.latency.saturating_record(asked.elapsed().as_nanos() as u64);
         self.done += done;
@@ -203,7 +204,7 @@ impl Sent {
     }
 }
 
-/// Stopwatch of elapsed time and of this process's processor time.
+/// Stopwatch for elapsed time and for the processor time of this process.
 pub struct Took(Instant, u64);
 
 impl Took {
@@ -212,7 +213,7 @@ impl Took {
         Took(Instant::now(), cpu_us())
     }
 
-    /// Stores the times since the start.
+    /// Stores the times since the start in `sent`, and returns it.
     pub fn end(&self, sent: Sent) -> Sent {
         Sent {
             took: self.0.elapsed(),
@@ -249,7 +250,7 @@ async fn serve_and_send(node: Arc<Node<FsDisk>>, calls: &Calls) -> Result<Sent> 
     Ok(all)
 }
 
-/// Sends calls one after the other.
+/// Sends the calls one after the other on this connection.
 pub async fn work(connection: Connection, calls: Vec<Call>) -> std::result::Result<Sent, AskError> {
     let mut sent = Sent::nothing();
     for Call { sets, requests } in calls {
@@ -275,12 +276,12 @@ pub async fn work(connection: Connection, calls: Vec<Call>) -> std::result::Resu
     Ok(sent)
 }
 
-/// Returns a histogram from 1 µs to 10 s with three digits.
+/// Returns a histogram for times from 1 µs to 10 s with a precision of three digits.
 pub fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1_000, 10_000_000_000, 3).expect("the bounds are valid")
 }
 
-/// Returns the processor time of this process, user and system, in µs.
+/// Returns the processor time of this process in user and kernel mode, in microseconds.
 fn cpu_us() -> u64 {
     let usage = crate::sys::resource_usage();
     let us = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;

@@ -1,4 +1,4 @@
-//! Signed requests, generated before the clock starts: YCSB's workloads A, B and C over 100,000 records.
+//! Signed requests that are generated before the clock starts: YCSB's workloads A, B and C over 100,000 records.
 
 use bytes::Bytes;
 use lineside_hybrid::change::{KeyBytes, Rights, Role};
@@ -10,43 +10,44 @@ use lineside_verify::Curve;
 use secp256k1::{Message, SECP256K1, SecretKey};
 use serde::Serialize;
 
-/// Number of records at the beginning, except in a short run.
+/// Number of records at the beginning of a run, except in a short run.
 pub const RECORDS: u64 = 100_000;
-/// Skew of YCSB's zipfian distribution.
+/// Skew of the zipfian distribution; the default of YCSB.
 const THETA: f64 = 0.99;
-/// Maximum number of keys that may write a value.
+/// Maximum number of keys that may sign requests.
 pub const KEYS_MAX: u64 = 10_000;
 
-/// Distribution of the requested records.
+/// Distribution of the records that are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
-    /// All records with the same frequency.
+    /// All records are requested equally often.
     Uniform,
-    /// A few records far more often, spread over all.
+    /// A few records are requested far more often; they are spread over all records.
     Zipfian,
-    /// The newest records far more often.
+    /// The newest records are requested far more often.
     Latest,
 }
 
 /// Parameters of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
-    /// Percentage of sets: 50 is YCSB's A, 5 its B, 0 its C.
+    /// Percentage of sets. The value 50 gives YCSB's workload A, 5 gives B, and 0 gives C.
     pub sets_percent: u64,
     /// Distribution of the requested records.
     pub distribution: Distribution,
-    /// Bytes of a value.
+    /// Size of a value in bytes.
     pub value_bytes: usize,
     /// Number of requests in a call.
     pub per_call: usize,
-    /// Number of keys that sign.
+    /// Number of keys that sign requests.
     pub keys: u64,
-    /// Number of calls in flight at the same time: the paper's clients times threads.
+    /// Number of calls in flight at the same time. It is the number of clients times the number of threads in the
+    /// paper.
     pub workers: usize,
 }
 
-/// The gate case: YCSB A, zipfian, 100 bytes, calls of 100, 16 keys.
+/// Parameters of the case that the gates judge: YCSB A, zipfian, values of 100 bytes, calls of 100 requests, 16 keys.
 pub const GATE: Shape = Shape {
     sets_percent: 50,
     distribution: Distribution::Zipfian,
@@ -56,19 +57,19 @@ pub const GATE: Shape = Shape {
     workers: 16,
 };
 
-/// Key of secp256k1 that signs by libsecp256k1; it is used only to generate load.
+/// Key of secp256k1 that signs with libsecp256k1. It is used only to generate requests.
 pub struct Key(SecretKey);
 
 impl Key {
-    /// Returns the key of this kind and number.
+    /// Returns the key with this kind and number.
     pub fn of(kind: u8, number: u64) -> Key {
         let mut bytes = [kind; 32];
         bytes[24..].copy_from_slice(&number.to_be_bytes());
-        // No such constant is 0 or above the curve's order.
+        // The number is never 0 and never above the curve's order.
         Key(SecretKey::from_slice(&bytes).expect("the constant is a valid secret key"))
     }
 
-    /// Returns the public key in the form of a genesis.
+    /// Returns the public key in the form that a genesis contains.
     pub fn public(&self) -> KeyBytes {
         KeyBytes {
             curve: Curve::Secp256k1,
@@ -89,7 +90,7 @@ impl Signer for Key {
     }
 }
 
-/// Returns the genesis of a database whose members may all do everything.
+/// Returns the genesis of a database whose members all have every right.
 pub fn genesis(keys: u64, nodes: u32) -> Genesis {
     let member = |member| FirstMember {
         member,
@@ -120,16 +121,16 @@ pub fn genesis(keys: u64, nodes: u32) -> Genesis {
 /// Requests that are sent together: all of them gets, or all of them sets.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// True: all requests are sets.
+    /// True if all requests are sets; false if all are gets.
     pub sets: bool,
     /// Signed requests.
     pub requests: Vec<Bytes>,
 }
 
-/// Calls of each worker in order.
+/// Calls of each worker, in their order.
 pub type Calls = Vec<Vec<Call>>;
 
-/// Generator that makes and signs requests.
+/// Generator that creates and signs requests.
 pub struct Maker {
     /// Genesis of the database.
     pub genesis: Vec<u8>,
@@ -140,9 +141,9 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// Returns the generator for a database of `records` records with this genesis and its clock at `now_ms`.
+    /// Returns the generator for a database with this genesis and `records` records, whose clock shows `now_ms`.
     pub fn new(keys: u64, nodes: u32, now_ms: u64, records: u64) -> Maker {
-        // Encodes the genesis that was just made.
+        // The encoding cannot fail, because the genesis was just created.
         let genesis = genesis(keys, nodes).encode().expect("the genesis is valid");
         Maker {
             database: database_id(&genesis),
@@ -153,7 +154,7 @@ impl Maker {
         }
     }
 
-    /// Returns the sets of all records, in calls of 100, by one worker.
+    /// Returns signed sets of all records, in calls of 100 requests, for one worker.
     pub fn load(&self, value_bytes: usize) -> Calls {
         let value = vec![b'0'; value_bytes];
         let per_call = (200_000 / (value_bytes + 200)).clamp(1, 1000);
@@ -169,7 +170,7 @@ impl Maker {
         vec![calls.collect()]
     }
 
-    /// Returns `requests` requests of a shape. Two threads sign them.
+    /// Returns `requests` requests with these parameters. Two threads sign them.
     pub fn requests(&self, shape: &Shape, seed: u64, requests: usize) -> Calls {
         let zipfian = Zipfian::new(self.records);
         let calls = requests / shape.per_call / shape.workers;
@@ -215,12 +216,12 @@ impl Maker {
         })
     }
 
-    /// Returns a signed request to the same database.
+    /// Returns a signed request of this member to the generator's database.
     pub fn sign(&self, member: MemberId, lane: u16, counter: u64, body: Body<'_>) -> Bytes {
         sign_request(&Key::of(1, member), &self.encode(member, lane, counter, body)).into()
     }
 
-    /// Returns a request with a signature of zeros.
+    /// Returns a request whose signature consists of zeros.
     pub fn unsigned(&self, member: MemberId, lane: u16, counter: u64, body: Body<'_>) -> Bytes {
         [
             &[0; SIGNATURE_BYTES][..],
@@ -238,7 +239,8 @@ impl Maker {
             nonce: Nonce { lane, counter },
             expiry_ms: self.expiry_ms,
         };
-        // Bodies made here are short, and their keys are in ascending order.
+        // The encoding cannot fail: bodies that this generator creates are short, and their keys are in ascending
+        // order.
         Request { head, body }.encode().expect("the request is valid")
     }
 }
@@ -248,7 +250,7 @@ pub fn record(number: u64) -> String {
     format!("user{number:012}")
 }
 
-/// Returns a number in [0, 1), in steps of 2^-53.
+/// Returns a random number in [0, 1), a multiple of 2^-53.
 fn unit(random: &mut Random) -> f64 {
     (random.next() >> 11) as f64 / (1_u64 << 53) as f64
 }
@@ -274,7 +276,7 @@ impl Zipfian {
         }
     }
 
-    /// Draws a number; 0 is the most frequent one.
+    /// Draws a number. The number 0 is the most frequent one.
     fn draw(&self, random: &mut Random) -> u64 {
         let unit = unit(random);
         let scaled = unit * self.zeta;
@@ -289,7 +291,7 @@ impl Zipfian {
     }
 }
 
-/// Returns FNV-1a over a number's bytes, which spreads the frequent numbers over all records, as in YCSB.
+/// Returns FNV-1a over the bytes of a number, which spreads the frequent numbers over all records, as YCSB does.
 fn spread(number: u64) -> u64 {
     number
         .to_le_bytes()

@@ -1,5 +1,5 @@
-//! Requests chosen by YCSB's own core workload: a binding without a database writes them into a trace, and the
-//! benchmark signs them.
+//! Requests that YCSB's own core workload chooses: a binding without a database writes its operations into a trace, and
+//! the benchmark signs them.
 
 use super::workload::{Call, Calls, Distribution, Maker, Shape};
 use crate::error::{BenchError, Result, io};
@@ -8,11 +8,11 @@ use lineside_hbase_mini::Jars;
 use lineside_hybrid::request::Body;
 use std::path::Path;
 
-/// Operation of a trace.
+/// Operation in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     key: Vec<u8>,
-    /// Value to set; `None`: the operation is a read.
+    /// Value to set; `None` if the operation is a read.
     value: Option<Vec<u8>>,
 }
 
@@ -28,11 +28,11 @@ impl Operation {
     }
 }
 
-/// Returns the operations of YCSB: for `Phase::Load`, sets of all records; for `Phase::Run`, this number of operations
-/// of a shape. YCSB's random numbers have no seed, so each trace differs.
+/// Returns the operations of YCSB: sets of all records for `Phase::Load`, and `operations` operations with the given
+/// parameters for `Phase::Run`. YCSB's random numbers have no seed, so each trace differs.
 ///
 /// # Errors
-/// YCSB does not run, or its trace cannot be read.
+/// Fails if YCSB does not run, or if its trace cannot be read.
 pub fn trace(
     jars: &Jars,
     folder: &Path,
@@ -71,7 +71,7 @@ pub fn trace(
     match read.len() == expected {
         true => Ok(read),
         false => Err(BenchError::Void(format!(
-            "YCSB did {} operations, not {expected}",
+            "YCSB executed {} operations instead of {expected}",
             read.len()
         ))),
     }
@@ -97,7 +97,7 @@ fn read_trace(mut bytes: &[u8]) -> Option<Vec<Operation>> {
     Some(operations)
 }
 
-/// Signs the sets of all records, in calls of 1,000, by one worker.
+/// Signs sets of all records, in calls of 1,000 requests, for one worker.
 pub fn load(maker: &Maker, operations: &[Operation]) -> Calls {
     let calls = operations.chunks(1000).enumerate().map(|(call, operations)| {
         let sign = |(place, operation): (usize, &Operation)| {
@@ -112,8 +112,8 @@ pub fn load(maker: &Maker, operations: &[Operation]) -> Calls {
     vec![calls.collect()]
 }
 
-/// Signs a trace. Each worker takes its part of the operations and sends gets and sets in separate calls, each as soon
-/// as it is full; the last calls have the rest.
+/// Signs a trace. Each worker gets a part of the operations and sends gets and sets in separate calls, each call as
+/// soon as it is full; the last calls contain the rest.
 pub fn calls(maker: &Maker, shape: &Shape, operations: &[Operation]) -> Calls {
     let stretch = operations.len().div_ceil(shape.workers).max(1);
     let stretches = operations.chunks(stretch).enumerate();
@@ -193,8 +193,8 @@ mod tests {
         assert_eq!(calls.len(), 2);
         for (worker, calls) in calls.iter().enumerate() {
             let stretch = &operations[worker * 30..][..30 - worker];
-            // There are 10 sets and 20 gets of each, and the last but one operation is a get: three calls of sets, five
-            // of gets.
+            // Each worker has 10 sets and 20 gets, and the last but one operation is a get: this gives three calls of
+            // sets and five calls of gets.
             let count = |sets| calls.iter().filter(|call| call.sets == sets).count();
             assert_eq!((count(true), count(false)), (3, 5));
             let sent: usize = calls.iter().map(|call| call.requests.len()).sum();

@@ -1,4 +1,5 @@
-//! BPF object of the generators, and its state as bytes: the twin of the structs in `bpf/transfer.bpf.c`.
+//! BPF object of the generators, and encoding of its state. The layout must equal that of the structs in
+//! `bpf/transfer.bpf.c`.
 
 use super::plan::{BALANCE, Command, Plan};
 use crate::client::histogram;
@@ -28,37 +29,37 @@ const BUCKETS: usize = 1024;
 const SEEN_BYTES: usize = 56 + 8 * BUCKETS;
 const ZERO: [u8; 4] = 0u32.to_ne_bytes();
 
-/// Session of a native stream of requests.
+/// Session in which a stream of native requests is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct NativeSession {
     /// Slot of the session.
     pub slot: u32,
     /// Secret token of the session.
     pub token: u64,
-    /// Sequence number of request 0, modulo 2^64: requests before `first` need not belong to the session.
+    /// Sequence number of request 0, modulo 2^64. Requests before `first` need not belong to the session.
     pub sequence: u64,
 }
 
-/// Content of `struct tb_send` and `struct tb_seen` before a run.
+/// Values that are written to `struct tb_send` and `struct tb_seen` before a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Orders {
-    /// Plan of the requests.
+    /// Plan of the requests, which also defines the replies.
     pub plan: Plan,
     /// Number of the first request.
     pub first: u64,
     /// Maximum number of requests.
     pub limit: u64,
-    /// Sampling interval of latencies, a power of two: one request in this many is timed.
+    /// Sampling interval of latencies, a power of two: the generator times one request in this many.
     pub sample: u32,
     /// Number of the call whose start is recorded in [`TransferSentCounts::last_ns`].
     pub last: u64,
-    /// Allowed difference of a balance.
+    /// Maximum difference between a balance in a reply and the expected one.
     pub slack: u32,
-    /// Session of native TRANSFERs; `None`: packets of the paper.
+    /// Session of native TRANSFERs; `None` if the requests are packets in the paper's format.
     pub native: Option<NativeSession>,
 }
 
-/// Content of `struct tb_send` after a run.
+/// Values that are read from `struct tb_send` after a run.
 #[derive(Clone, Copy, Debug)]
 pub struct TransferSentCounts {
     /// Number of the next request.
@@ -69,16 +70,16 @@ pub struct TransferSentCounts {
     pub last_ns: u64,
 }
 
-/// Content of `struct tb_seen` after a run.
+/// Values that are read from `struct tb_seen` after a run.
 #[derive(Clone, Debug)]
 pub struct TransferSeenCounts {
-    /// Right replies.
+    /// Number of right replies.
     pub right: u64,
-    /// Wrong replies.
+    /// Number of wrong replies.
     pub wrong: u64,
-    /// Refusals with the code `busy`.
+    /// Number of refusals with the code `busy`.
     pub busy: u64,
-    /// Other refusals.
+    /// Number of other refusals.
     pub refused: u64,
     /// Arrival of the last timed reply, by CLOCK_MONOTONIC.
     pub last_ns: u64,
@@ -87,7 +88,7 @@ pub struct TransferSeenCounts {
 }
 
 impl TransferSeenCounts {
-    /// Returns the number of all replies.
+    /// Returns the number of replies of any kind.
     pub fn answered(&self) -> u64 {
         self.right + self.wrong + self.busy + self.refused
     }
@@ -125,7 +126,7 @@ impl Generator {
         fd.unwrap_or_else(missing).map_err(io("opening a generator"))
     }
 
-    /// Attaches a program that passes everything to an interface of the calling thread's namespace.
+    /// Attaches a program that passes every frame on to an interface of the calling thread's namespace.
     pub fn attach_pass(&self, interface: u32) -> Result<OwnedFd> {
         let pass = self.program("tb_pass")?;
         sys::attach_native(pass.as_fd(), interface).map_err(io("attaching tb_pass"))
@@ -139,7 +140,7 @@ impl Generator {
             .map_err(bpf("choosing the program to measure"))
     }
 
-    /// Resets the counters and writes the orders.
+    /// Resets the counters and writes the values of the next run.
     pub fn begin(&self, orders: &Orders) -> Result<()> {
         let cleared = [
             self.sends.update(&ZERO, &send_bytes(orders), MapFlags::ANY),
@@ -198,7 +199,7 @@ pub fn template(orders: &Orders) -> Vec<u8> {
     frame
 }
 
-/// Returns one TRANSFER of 1 in this session, without request id, sequence and accounts.
+/// Returns a native packet with one TRANSFER of 1 in this session, without request id, sequence number and accounts.
 fn native_body(session: &NativeSession) -> Vec<u8> {
     let body = size_of::<ExecuteHead>() + size_of::<Operation>();
     let header = native::request_header(TRANSFER_OP_EXECUTE, 1, body as u16);
@@ -256,8 +257,8 @@ fn send_bytes(orders: &Orders) -> [u8; SEND_BYTES] {
     send
 }
 
-/// Returns the sum of pseudo-header, UDP header and payload, without the fields that each request writes itself: source
-/// port and checksum, and in the paper's packets the whole payload.
+/// Returns the sum of pseudo-header, UDP header and payload, without the fields that differ in each request: source
+/// port and checksum, and in packets of the paper's format the whole payload.
 fn constant_sum(frame: &[u8], native: bool) -> u32 {
     let mut udp = frame[34..].to_vec();
     udp[..2].fill(0);
@@ -269,7 +270,7 @@ fn constant_sum(frame: &[u8], native: bool) -> u32 {
     let length = csum::sum(&frame[38..40]);
     let protocol = csum::sum(&[0, 17]);
     let sum = csum::fold(addresses + length + protocol + csum::sum(&udp));
-    // The program adds words in the byte order of memory.
+    // The BPF program adds words in the byte order of memory.
     u32::from(u16::from_ne_bytes(sum.to_be_bytes()))
 }
 
@@ -293,7 +294,7 @@ fn read(map: &MapHandle, bytes: usize) -> Result<Vec<u8>> {
         .map_err(bpf("reading what a run did"))?;
     let value = value.filter(|value| value.len() >= bytes);
     value.ok_or_else(|| {
-        BenchError::Void("the BPF generators and this binary are not of the same build".into())
+        BenchError::Void("the BPF generators do not match this program; build `lineside-lab` again".into())
     })
 }
 

@@ -11,7 +11,7 @@ use lineside_wire::{TRANSFER_PAPER_BYTES_MAX, TRANSFER_PORT};
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// Number of slots for requests in flight: larger than any window.
+/// Number of slots for requests in flight. It is larger than any window.
 const REQUEST_SLOTS: usize = 256;
 
 /// Parameters of a closed loop.
@@ -21,9 +21,9 @@ pub struct Loop {
     pub plan: Plan,
     /// Maximum number of requests in flight.
     pub window: usize,
-    /// Time to run before replies are counted.
+    /// Time in which the client sends requests and does not count replies.
     pub warm_up: Duration,
-    /// Time for which replies are counted.
+    /// Time in which the client counts replies.
     pub duration: Duration,
     /// Maximum number of requests, including the warm-up.
     pub limit: u64,
@@ -62,13 +62,13 @@ impl Flight {
         }
     }
 
-    /// Returns the number of requests that may leave now; `None`: the run is over.
+    /// Returns the number of requests that may be sent now; `None` if the run is over.
     fn room(&mut self, now_ns: u64) -> Option<usize> {
         if !self.is_warm && now_ns >= self.counts_from_ns {
             self.is_warm = true;
             self.first_ns = now_ns;
             self.ends_ns = now_ns + self.order.duration.as_nanos() as u64;
-            // Losses and wrong replies count at any time.
+            // Losses and wrong replies count also in the warm-up.
             (self.tally.right, self.tally.sent) = (0, self.in_flight as u64);
             self.tally.latency.reset();
         }
@@ -80,7 +80,7 @@ impl Flight {
             self.wait = Wait::new(now_ns);
         }
         let left = self.order.limit - self.next;
-        // At least one request is sent, even if this thread runs very late.
+        // The client sends at least one request, even if this thread runs very late.
         if left > 0 && (now_ns < self.ends_ns || !self.is_warm || self.tally.sent == 0) {
             return Some((self.order.window - self.in_flight).min(left as usize));
         }
@@ -119,7 +119,7 @@ impl Flight {
         let account = PaperRequest::parse(payload).map_or(0, |reply| Plan::account_of(reply.source));
         let place = &mut self.asked[account as usize % REQUEST_SLOTS];
         let Some((number, sent_ns)) = *place else {
-            // The request was given up and counted as lost; the reply is late.
+            // The client gave the request up and counted it as lost, so this reply is late.
             self.tally.wrong += u64::from(self.tally.lost == 0);
             return;
         };
@@ -150,9 +150,9 @@ impl Flight {
     }
 }
 
-/// Runs a closed loop over one socket without blocking. All requests that may leave are sent by one call (UDP_SEGMENT,
-/// which costs the client less than sendmmsg and sends the same datagrams), and replies are received by recvmmsg. The
-/// calling thread is in the client's namespace.
+/// Runs a closed loop over one socket without blocking. One call sends all requests that may be sent (UDP_SEGMENT,
+/// which costs the client less than sendmmsg and sends the same datagrams), and recvmmsg receives the replies. The
+/// calling thread must be in the client's namespace.
 pub fn run(order: Loop) -> Result<Tally> {
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(io("binding the client's socket"))?;
     socket
@@ -191,7 +191,7 @@ pub fn run(order: Loop) -> Result<Tally> {
     }
 }
 
-/// Runs a closed loop with one request in flight, by send and recv.
+/// Runs a closed loop with one request in flight, with the calls send and recv.
 fn one_by_one(socket: &UdpSocket, mut flight: Flight) -> Result<Tally> {
     socket
         .set_nonblocking(true)

@@ -1,4 +1,4 @@
-//! Disk of the durable figures.
+//! Disk on which the durable figures are measured.
 
 use crate::error::{BenchError, Result, io};
 use crate::import::{fdatasync_us, file_system};
@@ -11,17 +11,17 @@ use std::time::Instant;
 
 /// Number of syncs whose median is reported.
 const SYNCS: usize = 101;
-/// Bytes that a commit of one transfer writes to the disk, rounded up to a sector.
+/// Size in bytes of the data that a commit of one transfer writes to the disk, rounded up to a sector.
 const IN_PLACE_BYTES: usize = 512;
 
 /// Properties of the disk that figures depend on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Disk {
-    /// File system of the folder.
+    /// Type of the file system that contains the folder.
     pub file_system: String,
-    /// Median time of an fdatasync after 4 KiB were appended to a file, in µs.
+    /// Median time in microseconds of an fdatasync after 4 KiB were appended to a file.
     pub fdatasync_us: f64,
-    /// Median time of an fdatasync after 512 bytes were overwritten in a file, in µs.
+    /// Median time in microseconds of an fdatasync after 512 bytes were overwritten in a file.
     pub in_place_us: f64,
 }
 
@@ -29,7 +29,7 @@ impl Disk {
     /// Measures the disk below `folder`.
     ///
     /// # Errors
-    /// [`BenchError::NotMeasured`] on a file system in memory; an error of the operating system.
+    /// [`BenchError::NotMeasured`] if the file system is in memory; an error of the operating system.
     pub fn look(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(io("creating a folder"))?;
         let file_system = file_system(folder)?;

@@ -1,4 +1,4 @@
-//! Drain of the fast path's rings in `express` mode: a thread takes records from the rings, makes them durable in a
+//! Emptying of the fast path's rings in `express` mode: a thread takes records from the rings, makes them durable in a
 //! journal, and only then releases their slots.
 
 use crate::error::{BenchError, Result, io};
@@ -15,38 +15,38 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Kind of the records in this journal.
+/// Kind of the records in the journal of the benchmark.
 const KIND: u8 = 32;
-/// Maximum number of records in a group.
+/// Maximum number of records in a group of the journal.
 const GROUP: u64 = 1 << 15;
-/// Maximum bytes of one record.
+/// Maximum size of one record in bytes.
 const RECORD_BYTES: usize = 128;
-/// Time for which the thread sleeps when the rings are empty.
+/// Time for which the thread sleeps if the rings are empty.
 const EMPTY_RINGS_PAUSE: Duration = Duration::from_micros(100);
 
-/// Counts of a drain.
+/// Counts of a thread that empties the rings.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Drained {
-    /// Number of records made durable.
+    /// Number of records that became durable.
     pub records: u64,
-    /// Number of groups, each with one fdatasync.
+    /// Number of groups; each of them needs one fdatasync.
     pub groups: u64,
     /// Maximum number of records that were waiting when a group began.
     pub waiting_max: u64,
-    /// Number of records that were counted but could not be read.
+    /// Number of records that the ring counted but that could not be read.
     pub torn: u64,
 }
 
-/// Destination of the records.
+/// Destination of the records from the rings.
 #[derive(Clone, Debug)]
 pub enum Into {
-    /// Journal in this folder, which is created and removed.
+    /// A journal in this folder. The benchmark creates and removes the folder.
     Journal(PathBuf),
-    /// No destination: slots are released without a journal.
+    /// No destination: the thread releases the slots without writing a journal.
     Nothing,
 }
 
-/// Thread that drains the rings.
+/// Thread that empties the rings.
 pub struct Drain {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<Drained>>>,
@@ -89,13 +89,13 @@ impl Drop for Drain {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A caller that needs the error calls `end`.
+            // The error is ignored here, because a caller that needs it calls `end`.
             let _ = thread.join();
         }
     }
 }
 
-/// Folder that is removed when dropped.
+/// Folder that is removed when this value is dropped.
 pub struct Removed(pub PathBuf);
 
 impl Removed {
@@ -115,7 +115,7 @@ impl Removed {
 
 impl Drop for Removed {
     fn drop(&mut self) {
-        // Errors are ignored: the folder stays below the one that the user chose.
+        // Errors are ignored: the folder then remains below the folder that the user chose.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -135,13 +135,14 @@ fn nothing(store: &Store, stop: &AtomicBool) -> Result<Drained> {
 }
 
 fn journal(store: &Store, stop: &AtomicBool, folder: &Path) -> Result<Drained> {
-    let failed = |error: lineside_journal::Error| BenchError::Void(format!("the drain's journal: {error}"));
+    let failed =
+        |error: lineside_journal::Error| BenchError::Void(format!("the journal of the rings: {error}"));
     let disk = FsDisk::open(folder).map_err(failed)?;
     let mut journal = Journal::create(disk, 1, Options::default()).map_err(failed)?;
     let mut drained = Drained::default();
     let mut bytes = Vec::with_capacity(RECORD_BYTES);
     loop {
-        // Reads the flag first, so that records from before the stop are still taken.
+        // The flag must be read first, so that the thread still takes the records that were written before the stop.
         let ends = stop.load(Relaxed);
         let mut found = 0;
         for index in 0..store.rings.as_slice().len() {

@@ -1,6 +1,6 @@
-//! Durable contestants: Lineside, Redis with every write synced, and PostgreSQL with every commit synced. All use one
-//! disk and the loopback address, and no thread is pinned: servers have several threads, and the one thread of the
-//! clients mostly waits.
+//! Contestants whose replies are durable: Lineside, Redis with a sync for every write, and PostgreSQL with a sync for
+//! every commit. All use one disk and the loopback address. No thread is pinned to a core: servers have several
+//! threads, and the one thread of the clients mostly waits.
 
 use super::disk::Disk;
 use super::drain::Removed;
@@ -19,15 +19,15 @@ use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 use std::time::Duration;
 
-/// Number of connections, each with this many requests in flight.
+/// Number of connections; each has `WINDOW` requests in flight.
 const CONNECTIONS: u32 = 50;
 const WINDOW: usize = 16;
 /// log2 of the number of accounts of each connection.
 const BITS: u32 = 10;
-/// Number of connections that send batches, each with this many packets in flight.
+/// Number of connections that send batches; each has `PACKETS` packets in flight.
 const STREAMS: u32 = 8;
 const PACKETS: usize = 2;
-/// log2 of the number of accounts of each of these connections.
+/// log2 of the number of accounts of each connection that sends batches.
 const STREAM_BITS: u32 = 13;
 const STREAMS_FROM: u32 = 1 << 16;
 /// First account of the client that sends one transfer at a time.
@@ -37,19 +37,19 @@ const PAPER_FROM: u32 = LONE_FROM + (1 << BITS);
 /// Number of accounts of all clients.
 const ACCOUNTS: u32 = PAPER_FROM + (CONNECTIONS << BITS);
 
-/// Kinds of load: single transfers.
+/// Kind of load: single transfers.
 pub const SINGLE: &str = "transfer";
-/// Single transfers by the paper's packets over UDP, with the same number in flight.
+/// Kind of load: single transfers in packets of the paper's format over UDP, with the same number in flight.
 pub const PAPER: &str = "transfer, paper packets";
-/// Transfers in native batches.
+/// Kind of load: transfers in native batches.
 pub const BATCHES: &str = "transfer, native batches";
-/// Single transfers, one at a time.
+/// Kind of load: single transfers, one at a time.
 pub const LONE: &str = "transfer, window 1";
 
 /// Parameters of the durable measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Durable {
-    /// The disk.
+    /// Disk on which all servers write.
     #[serde(flatten)]
     pub disk: Disk,
     /// Number of connections of each contestant.
@@ -76,18 +76,18 @@ impl Display for Durable {
     }
 }
 
-/// Results by contestant and kind of load.
+/// Results of the durable contestants, by contestant and kind of load.
 pub struct DurableResults {
     /// Disk, and parameters of the load.
     pub durable: Durable,
-    /// Runs by contestant and kind of load.
+    /// Counts of the runs, by contestant and kind of load.
     pub samples: BTreeMap<(&'static str, &'static str), Vec<Tally>>,
     /// Contestants that were not measured, with the reasons.
     pub absent: BTreeMap<&'static str, String>,
-    /// Medians over the rounds of the p50 of a single transfer divided by the time of an fdatasync, after an append and
-    /// in place.
+    /// Two medians over the rounds: the p50 of a single transfer divided by the time of an fdatasync after an append,
+    /// and divided by the time of an fdatasync in place.
     pub lone_by_fdatasync: Option<(f64, f64)>,
-    /// Faults in the accounts.
+    /// Faults in the accounts of all contestants.
     pub faults: Faults,
 }
 
@@ -100,7 +100,7 @@ struct AccountFaults {
 /// Measures the contestants in rounds, with all data below `folder`.
 ///
 /// # Errors
-/// [`BenchError::NotMeasured`] on a file system in memory; a contestant fails.
+/// [`BenchError::NotMeasured`] if the file system is in memory; or an error of a contestant.
 pub fn measure(
     folder: &Path,
     rounds: usize,
@@ -181,9 +181,9 @@ pub fn measure(
         ("postgres", postgres.as_ref().map(Postgres::held)),
     ] {
         let Some(held_now) = held_now else { continue };
-        // A fault of another server is not a failure of this benchmark: its figures are void.
+        // A fault of another server does not end the benchmark, but makes the figures of that server void.
         if held_now? != whole(CONNECTIONS << BITS) {
-            absent.insert(name, "void: the sum of its accounts is wrong".into());
+            absent.insert(name, "void: the sum of the server's accounts is wrong".into());
         }
     }
     once(&mut faults, &ours, &mut lines);
@@ -220,7 +220,8 @@ fn line(
     Ok(AccountFaults { name, kind, peers })
 }
 
-/// Returns the server. If it is not installed or does not start, returns `None` and adds the reason to `absent`.
+/// Returns the server. If the server is not installed or does not start, returns `None` and adds the reason to
+/// `absent`.
 fn present<T>(
     name: &'static str,
     started: Result<T>,
@@ -240,8 +241,8 @@ fn held(faults: &mut Faults, held: u64, due: u64) {
     faults.lost += due.saturating_sub(held);
 }
 
-/// Checks that Lineside executed each transfer once: at most as many as were requested, and at least as many as were
-/// answered.
+/// Checks that Lineside executed each transfer once: it must have executed at most as many as were requested, and at
+/// least as many as were answered.
 fn once(faults: &mut Faults, ours: &LinesideServer, lines: &mut [AccountFaults]) {
     let done = ours.changes() / 2;
     let (mut asked, mut answered) = (0, 0);

@@ -1,4 +1,5 @@
-//! Contestants of `express`: the paper's packets with the paper's software, the socket datapath and the XDP datapath.
+//! Contestants of `express`, which answer packets in the paper's format: the paper's software, the socket datapath and
+//! the XDP datapath.
 
 use super::bpf::Generator;
 use super::client::{self, Loop};
@@ -26,25 +27,25 @@ use std::time::Duration;
 pub const CLIENT_CORE: usize = 0;
 /// Interval at which `sw` checks whether it must stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Number of requests that can be queued for the socket datapath's host, which receives none.
+/// Number of requests that can be queued for the host of the socket datapath. The host receives none in this benchmark.
 const HOST_QUEUE: usize = 1024;
-/// Number of requests of a run with one request in flight over accounts that are created only once.
+/// Number of requests of a run that sends one request at a time and creates each account only once.
 const CREATES_ONE_BY_ONE: u64 = 2_000;
 
-/// Contestant.
+/// Compared system that answers the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// The paper's software.
     Sw,
-    /// Lineside's socket datapath, with its rings drained to a journal.
+    /// Lineside's socket datapath; its rings are emptied into a journal.
     Socket,
-    /// Lineside's XDP datapath, with its rings drained to a journal.
+    /// Lineside's XDP datapath; its rings are emptied into a journal.
     Xdp,
-    /// Lineside's XDP datapath, with its rings emptied without a journal.
+    /// Lineside's XDP datapath; its rings are emptied without a journal.
     XdpUnjournalled,
 }
 
-/// Client that drives a contestant.
+/// Client that sends the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
     /// Socket client with 64 requests in flight.
@@ -58,7 +59,7 @@ pub enum By {
 }
 
 impl By {
-    /// Returns the suffix of a contestant's name.
+    /// Returns the suffix that this client adds to a contestant's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Window64 => "",
@@ -78,12 +79,12 @@ pub struct Case {
     pub by: By,
     /// Kind of request.
     pub command: Command,
-    /// True: requests have transaction ids.
+    /// True if the requests have transaction ids.
     pub numbered: bool,
 }
 
 impl Case {
-    /// Returns a case with transaction ids, which the gates require.
+    /// Returns a case with transaction ids. The gates judge only such cases.
     pub const fn of(who: Who, by: By, command: Command) -> Self {
         Self {
             who,
@@ -102,32 +103,32 @@ impl Case {
         }
     }
 
-    /// Returns whether a lost request is a fault of this run.
+    /// Returns whether a lost request counts as a fault in this run.
     pub fn is_lossless(&self) -> bool {
         self.by != By::Live || matches!(self.who, Who::Xdp | Who::XdpUnjournalled)
     }
 }
 
-/// Samples by case.
+/// Counts of all rounds, by case.
 pub type Samples = BTreeMap<Case, Vec<Tally>>;
 
 /// Resources that the runs share.
 pub struct Field {
     /// Namespaces of the client and the server.
     pub pair: Arc<NamespacePair>,
-    /// Generators.
+    /// Generators of live frames.
     pub generator: Generator,
     ledger: XdpLedger,
     store: Arc<Store>,
     folder: PathBuf,
-    /// Faults in the accounts so far.
+    /// Faults that the audits have found in the accounts so far.
     pub faults: Faults,
-    /// Counts of the drains, by contestant.
+    /// Counts of the threads that empty the rings, by contestant.
     pub drained: BTreeMap<&'static str, Drained>,
 }
 
 impl Field {
-    /// Loads the programs; journals are in `folder` during a run.
+    /// Loads the programs. During a run, the journal is in `folder`.
     pub fn new(folder: PathBuf) -> Result<Self> {
         Ok(Self {
             pair: Arc::new(NamespacePair::new()?),
@@ -140,8 +141,8 @@ impl Field {
         })
     }
 
-    /// Starts a contestant on a fresh ledger, drives it, stops it, and checks that its accounts add up. `requests`
-    /// limits the number of requests in addition to the time.
+    /// Starts a contestant with a fresh ledger, sends requests to it, stops it, and checks that the sum of its accounts
+    /// is right. `requests` limits the number of requests in addition to the time.
     pub fn run(&mut self, case: Case, duration: Duration, requests: Option<u64>) -> Result<Tally> {
         let plan = case.plan();
         let (tally, audit) = match case.who {
@@ -170,7 +171,7 @@ impl Field {
         Ok(tally)
     }
 
-    /// Runs `drive` on a fresh `store`, whose rings are drained meanwhile.
+    /// Runs `drive` with a fresh `store`, while another thread empties its rings.
     fn with_rings(
         &mut self,
         case: Case,
@@ -248,8 +249,8 @@ impl Field {
         let interface = self.pair.client_index;
         self.pair.client.run(CLIENT_CORE, || match case.by {
             By::Window64 | By::Window1 => {
-                // Frames that XDP_TX returns over a veth are polled only at an interface with an XDP program (6.18,
-                // veth_xdp_flush).
+                // On a veth, the frames that XDP_TX returns are polled only if an XDP program is attached to the
+                // receiving interface (veth_xdp_flush in Linux 6.18).
                 let _passing = match case.who {
                     Who::Xdp | Who::XdpUnjournalled => Some(self.generator.attach_pass(interface)?),
                     _ => None,
@@ -285,7 +286,7 @@ impl Field {
     }
 }
 
-/// Host of a fast path that answers everything.
+/// Host that receives no request, because the fast path answers everything.
 struct Nobody;
 
 impl Host for Nobody {

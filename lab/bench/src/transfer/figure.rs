@@ -1,4 +1,4 @@
-//! The paper's figures 7 to 11 compared with the measured ones: throughput by command for 1 to 10,000 packets, and
+//! The paper's figures 7 to 11 compared with measured values: throughput by command for 1 to 10,000 packets, and
 //! latency.
 
 use super::express::{By, Case, Field, Who};
@@ -12,15 +12,15 @@ use std::time::Duration;
 
 /// Numbers of packets in a burst.
 const PACKETS: [u64; 5] = [1, 10, 100, 1_000, 10_000];
-/// Figures of the paper: number, command, and gain of its hardware over its software, averaged over the numbers of
-/// packets.
+/// Throughput figures of the paper: number of the figure, command, and speed-up of the paper's hardware over its
+/// software, averaged over the numbers of packets.
 const THROUGHPUT: [(u8, Command, f64); 4] = [
     (7, Command::Create, 6.25),
     (8, Command::Issue, 5.78),
     (9, Command::Transfer, 5.97),
     (10, Command::Refer, 6.14),
 ];
-/// Gain in latency by command in figure 11.
+/// Speed-up in latency by command, from figure 11 of the paper.
 const LATENCY: [(Command, f64); 4] = [
     (Command::Create, 17.2),
     (Command::Issue, 17.5),
@@ -28,48 +28,48 @@ const LATENCY: [(Command, f64); 4] = [
     (Command::Refer, 16.6),
 ];
 
-/// One of the figures.
+/// One of the paper's figures, measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
     /// Number of the figure in the paper.
     pub number: u8,
     /// Compared quantity: `replies/s` or `p50 us`.
     pub unit: &'static str,
-    /// Gain of the paper's hardware over its software; figure 11 has one for each row.
+    /// Speed-up of the paper's hardware over its software. In figure 11, each row has its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper: Option<f64>,
-    /// One row for each number of packets, or for each command.
+    /// Rows of the figure: one for each number of packets, or one for each command.
     pub rows: Vec<Row>,
 }
 
-/// Medians over the rounds.
+/// Row of a figure; all values are medians over the rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Number of packets, or the command.
+    /// Number of packets, or name of the command.
     pub what: String,
-    /// Value of `sw` with the socket client.
+    /// Value of the contestant `sw` with the socket client.
     pub sw: f64,
-    /// Value of `xdp` with the socket client.
+    /// Value of the contestant `xdp` with the socket client.
     pub xdp: f64,
-    /// Gain of XDP.
+    /// Speed-up of XDP over `sw` with the socket client.
     pub gain: f64,
     /// Value of `sw` with live frames, at the client's interface.
     pub live_sw: f64,
     /// Value of `xdp` with live frames, at the client's interface.
     pub live_xdp: f64,
-    /// Gain of XDP with live frames.
+    /// Speed-up of XDP over `sw` with live frames.
     pub live_gain: f64,
-    /// Gain of the paper's hardware.
+    /// Speed-up of the paper's hardware.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper: Option<f64>,
 }
 
-/// Returns whether the paper has a figure with this number.
+/// Returns whether the paper has a figure with this number that the benchmark can measure.
 pub fn is_one(number: u8) -> bool {
     (7..=11).contains(&number)
 }
 
-/// Measures figure `number`, and passes every run to `seen`.
+/// Measures figure `number`, and passes the counts of every run to `seen`.
 pub fn draw(
     field: &mut Field,
     number: u8,
@@ -141,7 +141,7 @@ fn interleaved(
 }
 
 impl Row {
-    /// Returns a row. `less_is_more`: the values are latencies.
+    /// Returns a row. `less_is_more` is true if the values are latencies.
     fn new(
         what: String,
         [sw, xdp, live_sw, live_xdp]: [f64; 4],

@@ -9,18 +9,20 @@ use crate::sys::{self, Run};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Requests of the first call, which measures the generator's rate against this server; its replies are not counted.
+/// Number of requests of the first call, which measures the rate of the generator with this server. Its replies are not
+/// counted.
 const WARM_UP_REQUESTS: u64 = 100_000;
-/// Time without a reply after which the replies of a call have ended. A later reply would count in the next call.
+/// Time without a reply after which the replies of a call count as complete. A reply after that time would count in the
+/// next call.
 const LATE_REPLY_WAIT: Duration = Duration::from_millis(30);
-/// Maximum wait for replies, in units of [`LATE_REPLY_WAIT`].
+/// Maximum time to wait for replies, as a multiple of [`LATE_REPLY_WAIT`].
 const PATIENCE_TIMES: usize = 100;
 /// Number of frames that the kernel runs in one batch.
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
-/// Sampling interval of latencies in long runs: one request in this many is timed.
+/// Sampling interval of latencies in long runs: the generator times one request in this many.
 const SAMPLE: u32 = 16;
-/// Maximum number of requests of a run in which each one is timed.
+/// Maximum number of requests of a run in which the generator times each request.
 const TIMED_EACH: u64 = 1_000;
 
 /// Parameters of a run.
@@ -28,28 +30,29 @@ const TIMED_EACH: u64 = 1_000;
 pub struct Drive {
     /// Plan of the requests.
     pub plan: Plan,
-    /// True: one request at a time; false: the highest possible rate.
+    /// True to send one request at a time; false to send at the highest possible rate.
     pub one_by_one: bool,
-    /// True: the server may lose requests, so that balances are known only within a bound.
+    /// True if the server may lose requests, so that balances are known only within a bound.
     pub loses: bool,
-    /// Approximate duration.
+    /// Approximate duration of the run.
     pub duration: Duration,
-    /// Maximum number of requests; if it is given, there is no warm-up.
+    /// Maximum number of requests. If it is given, the run has no warm-up.
     pub limit: Option<u64>,
 }
 
-/// Drives the attached contestant. The calling thread is in the client's namespace; `interface` is the index of the
-/// client's interface.
+/// Sends requests to the attached contestant. The calling thread must be in the client's namespace; `interface` is the
+/// index of the client's interface.
 pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally> {
     let send = if drive.one_by_one { "tb_live_1" } else { "tb_live" };
-    // The kernel sends a batch of one before it runs the next one, so the reply arrives while the generator waits for
-    // it.
+    // The kernel sends a batch of one frame before it runs the next frame, so the reply arrives while the generator
+    // waits for it.
     let batch = if drive.one_by_one { 1 } else { BATCH };
     let (send, check) = (generator.program(send)?, generator.program("tb_check")?);
     let _attached = sys::attach_native(check.as_fd(), interface).map_err(io("attaching the checker"))?;
     let call = |first: u64, limit: u64, calls: u64, knows: bool| {
         let slack = if !knows {
-            // In the worst case, all requests of an account of one kind were lost and all of the other kind executed.
+            // In the worst case, all requests of one kind about an account were lost, and all requests of the other
+            // kind executed.
             ((first + calls) >> drive.plan.bits) as u32 + 1
         } else {
             0
@@ -107,7 +110,8 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
     };
     let knows = !drive.loses;
     if let Some(limit) = drive.limit {
-        // With one request at a time, most calls only poll for the reply. This is more than enough.
+        // With one request at a time, most calls of the program only poll for the reply, so the number of calls is very
+        // large.
         let calls = if drive.one_by_one {
             limit.saturating_mul(400)
         } else {
@@ -128,7 +132,7 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
     Ok(tally)
 }
 
-/// Returns the number of requests after which a plan must be restarted, since an account is created only once.
+/// Returns the number of requests after which a plan must be restarted, because each account can be created only once.
 pub fn limit_of(plan: &Plan) -> Option<u64> {
     (plan.command == Command::Create).then(|| plan.accounts())
 }

@@ -1,5 +1,5 @@
-//! Contestant `durable`: Lineside's server with the socket datapath, and its clients, which send native packets with
-//! one or many transfers by TCP and the paper's packets by UDP.
+//! Contestant `durable`: Lineside's server with the socket datapath, and its clients. They send native packets with one
+//! or many transfers over TCP, and packets in the paper's format over UDP.
 
 use super::drain::Removed;
 use super::peer::{Peer, Requests, Stream};
@@ -31,16 +31,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Lease in nanoseconds, longer than any benchmark runs.
+/// Lease in nanoseconds; it is longer than the run of any benchmark.
 const LEASE_NS: u64 = 1 << 42;
 const QUEUE: usize = 8192;
 const ACCOUNT_BITS: u32 = 18;
 const SESSIONS: u32 = 64;
-/// Number of requests in a group that creates accounts.
+/// Number of requests in a batch that creates accounts.
 const GROUP: u32 = 2048;
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns the loopback address as the source of a client.
+/// Returns the loopback address, which is the source address of a client.
 pub fn here() -> Source {
     Source {
         address: Ipv4Addr::LOCALHOST.into(),
@@ -48,7 +48,7 @@ pub fn here() -> Source {
     }
 }
 
-/// Returns an empty store for `durable` mode.
+/// Returns an empty fast-path table for `durable` mode.
 pub fn empty_store() -> Result<Arc<Store>> {
     let geometry = Geometry {
         mode: Mode::Durable,
@@ -60,13 +60,15 @@ pub fn empty_store() -> Result<Arc<Store>> {
     Ok(Arc::new(store))
 }
 
-/// Opens a server over the data in `folder`.
+/// Opens a server with its data in `folder`.
 pub fn open(folder: &Path, store: &Arc<Store>) -> Result<Server> {
     let setup = Setup {
         limits: Limits {
             accounts: 1 << ACCOUNT_BITS,
             sessions: SESSIONS,
             pendings: 1 << 20,
+            keys: 1 << 20,
+            key_window_s: 3600,
         },
         seal: SealPolicy::default(),
         sessions: SessionPolicy {
@@ -82,7 +84,7 @@ pub fn open(folder: &Path, store: &Arc<Store>) -> Result<Server> {
     Ok(opened.map_err(failed)?.0)
 }
 
-/// Creates accounts 0 to `accounts`.
+/// Creates the accounts from 0 up to, but not including, `accounts`.
 pub fn make_accounts(server: &mut Server, accounts: u32) -> Result<()> {
     for first in (0..accounts).step_by(GROUP as usize) {
         let requests: Vec<_> = (first..accounts.min(first + GROUP))
@@ -96,7 +98,7 @@ pub fn make_accounts(server: &mut Server, accounts: u32) -> Result<()> {
             })
             .collect();
         let said = server.execute_and_take(&asked);
-        // The reply to CREATE equals its request.
+        // The reply to a successful CREATE equals its request.
         let made = said.iter().zip(&requests);
         if !made
             .into_iter()
@@ -118,10 +120,11 @@ pub struct LinesideServer {
 }
 
 impl LinesideServer {
-    /// Starts the server with accounts 0 to `accounts`. Its data is in `folder`, which is removed.
+    /// Starts the server with `accounts` accounts, numbered from 0. Its data is in `folder`, which is removed at the
+    /// end.
     ///
     /// # Errors
-    /// The server cannot start.
+    /// Fails if the server cannot start.
     pub fn start(folder: &Path, accounts: u32) -> Result<Self> {
         let data = Removed::make(folder)?;
         let store = empty_store()?;
@@ -142,13 +145,13 @@ impl LinesideServer {
         })
     }
 
-    /// Returns the sum of all accounts in the fast path.
+    /// Returns the sum of the balances of all accounts in the fast-path table.
     pub fn held(&self) -> u64 {
         let cells = self.store.cells.as_slice().iter();
         cells.map(|cell| cell.balance.load(Relaxed)).sum()
     }
 
-    /// Returns the number of changes of accounts since their creation: two for each transfer.
+    /// Returns the number of changes of accounts since their creation. Each transfer makes two changes.
     pub fn changes(&self) -> u64 {
         let cells = self.store.cells.as_slice().iter();
         cells
@@ -156,7 +159,7 @@ impl LinesideServer {
             .sum()
     }
 
-    /// Returns a client that sends the paper's packets.
+    /// Returns a client that sends packets in the paper's format.
     ///
     /// # Errors
     /// Error of the operating system.
@@ -176,7 +179,7 @@ impl LinesideServer {
         }))
     }
 
-    /// Returns a client with a session, which sends one packet for each request.
+    /// Returns a client with a session. Each of its requests is one packet.
     ///
     /// # Errors
     /// Error of the operating system or of the server.
@@ -253,7 +256,7 @@ impl Peer for Paper {
             count += 1;
         }
         if count > 0 {
-            // A request that cannot be sent gets no answer, and is therefore counted as lost.
+            // A request that cannot be sent gets no answer, so it counts as lost.
             self.out.send_segmented(&self.socket, count);
         }
         Ok(())
@@ -264,7 +267,7 @@ impl Peer for Paper {
     }
 }
 
-/// Appends a packet of a session, with transfers of 1 from `number` on.
+/// Appends a packet of a session with transfers of 1, beginning with transfer `number`.
 pub fn batch(out: &mut Vec<u8>, session: &Session, requests: &Requests, number: u64) {
     let count = requests.each() as usize;
     let body = size_of::<ExecuteHead>() + count * size_of::<Operation>();
@@ -290,7 +293,8 @@ pub fn batch(out: &mut Vec<u8>, session: &Session, requests: &Requests, number: 
     }
 }
 
-/// Returns the number of right transfers in the reply to the packet `sequence`, whose first transfer is `number`.
+/// Returns the number of right transfers in the reply to the packet with sequence number `sequence`, whose first
+/// transfer is `number`.
 fn right(reply: &[u8], requests: &Requests, sequence: u64, number: u64) -> u64 {
     let Ok((header, body)) = NativeHeader::ref_from_prefix(reply) else {
         return 0;

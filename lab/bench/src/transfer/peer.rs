@@ -1,6 +1,6 @@
-//! Clients of the durable contestants: many connections, each with requests in flight, driven by one thread that never
-//! blocks on a single connection. The thread shares two cores with the servers, so it handles only connections on which
-//! data has arrived.
+//! Clients of the durable contestants: many connections with several requests in flight each. One thread drives all of
+//! them and never blocks on a single connection. The thread shares two cores with the servers, so it handles only
+//! connections on which data has arrived.
 
 use super::plan::BALANCE;
 use super::tally::Tally;
@@ -11,26 +11,26 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// Maximum time to block when no data has arrived.
+/// Maximum time for which the thread blocks if no data has arrived.
 const READ_TIMEOUT: Duration = Duration::from_millis(20);
-/// Time in nanoseconds for which replies may arrive after the last request.
+/// Time in nanoseconds after the last request in which replies may still arrive.
 const LOST_AFTER_NS: u64 = 3_000_000_000;
 
 /// Connection to a contestant.
 pub trait Peer {
-    /// Returns the socket event to wait for.
+    /// Returns the socket and the event that the thread has to wait for.
     fn ready(&self) -> Ready;
-    /// Receives the data that has arrived, then, if `asks`, sends the requests that may leave.
+    /// Receives the data that has arrived. If `asks` is true, then sends the requests that may be sent.
     ///
     /// # Errors
-    /// The connection failed.
+    /// Fails if the connection failed.
     fn pump(&mut self, asks: bool) -> std::io::Result<()>;
-    /// Returns the requests of the connection.
+    /// Returns the state of the connection's requests.
     fn requests(&mut self) -> &mut Requests;
 }
 
-/// Transfers of one connection: 1 from each of its own accounts to another of its own, so that balances are known
-/// without a model (see `plan`).
+/// Transfers of one connection. Each moves 1 from one of the connection's own accounts to another of them, so that
+/// balances are known without a model (see `plan`).
 pub struct Requests {
     base: u32,
     bits: u32,
@@ -43,7 +43,8 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Returns requests with `window` of them in flight, of `each` transfers over 2^bits accounts from `base` on.
+    /// Returns requests with at most `window` of them in flight. Each has `each` transfers over 2^bits accounts,
+    /// beginning with account `base`.
     pub fn new(base: u32, bits: u32, window: usize, each: u64) -> Self {
         Self {
             base,
@@ -56,7 +57,7 @@ impl Requests {
         }
     }
 
-    /// Returns the number of the next request's first transfer, if a request may leave now.
+    /// Returns the number of the first transfer of the next request, if a request may be sent now.
     pub fn ask(&mut self) -> Option<u64> {
         (self.waiting.len() < self.window).then(|| {
             let number = self.next;
@@ -76,7 +77,7 @@ impl Requests {
         self.waiting.len()
     }
 
-    /// Returns the number of the first transfer of the next request to be answered.
+    /// Returns the number of the first transfer of the oldest request in flight, which is answered next.
     pub fn due(&self) -> Option<u64> {
         self.waiting.front().map(|(number, _)| *number)
     }
@@ -85,22 +86,22 @@ impl Requests {
         (1 << self.bits) - 1
     }
 
-    /// Returns the account that sends in transfer `number`.
+    /// Returns the account that pays in transfer `number`.
     pub const fn source(&self, number: u64) -> u32 {
         self.base + (number as u32 & self.mask())
     }
 
-    /// Returns the account that receives in transfer `number`.
+    /// Returns the account that is paid in transfer `number`.
     pub const fn destination(&self, number: u64) -> u32 {
         self.base + ((number as u32).wrapping_add(self.mask() / 2 + 1) & self.mask())
     }
 
-    /// Returns a transaction id above those of the source's earlier transfers.
+    /// Returns a transaction id above the ids of all earlier transfers of the source.
     pub const fn transaction(&self, number: u64) -> u32 {
         (number >> self.bits) as u32 + 1
     }
 
-    /// Returns the balance of the source after the transfer.
+    /// Returns the balance of the source after transfer `number`.
     pub const fn balance_after(&self, number: u64) -> u64 {
         let gives_first = number as u32 & self.mask() <= self.mask() / 2;
         BALANCE as u64 - gives_first as u64
@@ -123,7 +124,7 @@ impl Requests {
         self.tally.wrong += 1;
     }
 
-    /// Returns the number of transfers requested since the beginning.
+    /// Returns the number of transfers that were requested since the beginning.
     pub fn asked(&self) -> u64 {
         self.next
     }
@@ -134,7 +135,7 @@ impl Requests {
     }
 }
 
-/// Drives all peers for `duration` after a `warm_up`, then waits for the requests in flight.
+/// Sends requests on all connections for `duration` after a `warm_up`, then waits for the requests in flight.
 pub fn drive(peers: &mut [Box<dyn Peer>], warm_up: Duration, duration: Duration) -> Result<Tally> {
     let began_ns = sys::now_ns();
     let from_ns = began_ns + warm_up.as_nanos() as u64;
@@ -150,7 +151,7 @@ pub fn drive(peers: &mut [Box<dyn Peer>], warm_up: Duration, duration: Duration)
     }
     let (from_ns, asked): (u64, u64) = (sys::now_ns(), asked(peers));
     pump_until(peers, to_ns, true)?;
-    // The first replies of a slow machine may take longer than the warm-up.
+    // On a slow machine, the first replies may take longer than the warm-up.
     while answered(peers) == 0 && sys::now_ns() < to_ns + LOST_AFTER_NS {
         pump_until(peers, sys::now_ns() + duration.as_nanos() as u64, true)?;
     }
@@ -163,7 +164,7 @@ pub fn drive(peers: &mut [Box<dyn Peer>], warm_up: Duration, duration: Duration)
     for peer in peers.iter_mut() {
         let tally = &peer.requests().tally;
         sum.right += tally.right;
-        // All histograms have the same bounds.
+        // The addition cannot fail, because all histograms have the same bounds.
         let _ = sum.latency.add(&tally.latency);
     }
     pump_until(peers, sys::now_ns() + LOST_AFTER_NS, false)?;
@@ -185,9 +186,11 @@ fn answered(peers: &mut [Box<dyn Peer>]) -> u64 {
     peers.iter_mut().map(of).sum()
 }
 
-/// Drives the connections until `until_ns`, or, if no requests are sent any more, until all are answered.
+/// Handles the connections until the time `until_ns`. If no requests are sent any more, it ends earlier when all are
+/// answered.
 fn pump_until(peers: &mut [Box<dyn Peer>], until_ns: u64, asks: bool) -> Result<()> {
-    // Calls each peer once, since a peer without requests gets no reply to wait for.
+    // In the first pass, every connection must be called, because a connection without requests in flight gets no reply
+    // that would wake it.
     let mut ready = vec![true; peers.len()];
     loop {
         for (peer, _) in peers.iter_mut().zip(&ready).filter(|(_, ready)| **ready) {
@@ -203,13 +206,13 @@ fn pump_until(peers: &mut [Box<dyn Peer>], until_ns: u64, asks: bool) -> Result<
     }
 }
 
-/// Stream that is read and written without blocking.
+/// Stream over a socket that is read and written without blocking.
 pub struct Stream<S> {
     socket: S,
     fd: RawFd,
     out: Vec<u8>,
     sent: usize,
-    /// Received bytes; those at `taken..filled` are not processed yet.
+    /// Received bytes; the bytes in `taken..filled` are not processed yet.
     input: Vec<u8>,
     taken: usize,
     filled: usize,
@@ -229,7 +232,7 @@ impl<S: Read + Write> Stream<S> {
         }
     }
 
-    /// Returns the socket event to wait for.
+    /// Returns the socket and the event that the thread has to wait for.
     pub fn ready(&self) -> Ready {
         Ready {
             fd: self.fd,
@@ -237,12 +240,12 @@ impl<S: Read + Write> Stream<S> {
         }
     }
 
-    /// Returns the buffer of bytes to send.
+    /// Returns the buffer for bytes that have to be sent.
     pub fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Sends as many bytes as the socket accepts.
+    /// Sends as many bytes as the socket accepts now.
     pub fn flush(&mut self) -> std::io::Result<()> {
         while self.sent < self.out.len() {
             match self.socket.write(&self.out[self.sent..]) {
@@ -286,7 +289,7 @@ impl<S: Read + Write> Stream<S> {
         &self.input[self.taken..self.filled]
     }
 
-    /// Marks `count` received bytes as processed.
+    /// Marks the first `count` unprocessed bytes as processed.
     pub fn take(&mut self, count: usize) {
         self.taken += count;
     }

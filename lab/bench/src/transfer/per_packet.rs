@@ -1,5 +1,6 @@
-//! Cost of a packet in the XDP program alone: the time of `ls_root` after a program that writes the whole frame, minus
-//! that of a trivial program after it. Accounts are spread over the whole store.
+//! Cost of a packet in the XDP program alone. A program writes the whole frame and then calls `ls_root`. The time of
+//! the same program with a trivial program in the place of `ls_root` is subtracted. Requests are spread over all
+//! accounts of the table.
 
 use super::bpf::{Generator, NativeSession, Orders, template};
 use super::plan::{Command, Plan};
@@ -16,14 +17,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 const XDP_TX: u32 = 3;
-/// log2 of the numbers of accounts: the case of the gates, and the number that has 2^22 cells.
+/// log2 of the numbers of accounts: the case that the gates judge, and the number for which the table has 2^22 cells.
 const BITS: [u32; 2] = [22, 20];
-/// Number of calls in a round: the capacity of a ring.
+/// Number of calls in a round. It is the capacity of a ring, because each call writes a record.
 const CALLS: u32 = 1 << RING_BITS;
 const SLOT: u32 = 0;
 const TOKEN: u64 = 0x1234_5678_9abc_def1;
 
-/// Figures by name, or the reason for which one is missing.
+/// Costs by name, or the reason why a cost is missing.
 pub type Costs = BTreeMap<String, std::result::Result<PerPacket, String>>;
 
 /// Kind of packet that is measured.
@@ -40,9 +41,9 @@ struct What {
 pub const SESSION_TRANSFER: &str = "packet of a session's transfer, 2^22 accounts";
 /// Name, in the report, of the cost of a native TRANSFER in a session, by a program that writes no ring records.
 pub const SESSION_BARE: &str = "packet of a session's transfer, 2^22 accounts, ringless";
-/// Name of the paper's REFER.
+/// Name, in the report, of the cost of a REFER in the paper's format.
 pub const REFER: &str = "packet of refer, 2^22 accounts";
-/// Number of random loads in a round.
+/// Number of random reads from memory in a round.
 const LOADS: u32 = 1 << 20;
 
 const fn what(name: &'static str, command: Command, numbered: bool, native: bool) -> What {
@@ -62,12 +63,12 @@ const WHATS: [What; 4] = [
     what("transfer with an id", Command::Transfer, true, false),
 ];
 
-/// Measures the costs in the client's namespace, on a core of its own. `sizes` is the number of stores.
+/// Measures the costs in the client's namespace, on its core. `sizes` is the number of table sizes.
 pub fn measure(generator: &Generator, rounds: usize, sizes: usize) -> Result<Costs> {
     let mut found = Costs::new();
     for bits in BITS.into_iter().take(sizes) {
         let name = |what: &What| format!("packet of {}, 2^{bits} accounts", what.name);
-        // Cells and the data of the paper's format: four slots for each account.
+        // Memory for cells and for the data of the paper's format; there are four of each for each account.
         let (free, needed) = (free_bytes(), (64 + 32) << (bits + 2));
         if free < needed + needed / 4 {
             let why = format!("{} MiB are free, {} MiB are needed", free >> 20, needed >> 20);
@@ -79,7 +80,7 @@ pub fn measure(generator: &Generator, rounds: usize, sizes: usize) -> Result<Cos
         let load = || random_bucket_ns(&ledger.store);
         let loads: Vec<f64> = (0..rounds).map(|_| load()).collect();
         found.insert(
-            format!("any bucket loaded by user space, 2^{bits} accounts"),
+            format!("random bucket read by user space, 2^{bits} accounts"),
             Ok(loaded(loads)),
         );
         for what in WHATS {
@@ -101,7 +102,7 @@ pub fn measure(generator: &Generator, rounds: usize, sizes: usize) -> Result<Cos
     Ok(found)
 }
 
-/// Converts a void figure to its reason; other errors end the benchmark.
+/// Converts a void figure into its reason; every other error ends the benchmark.
 fn figure(found: Result<PerPacket>) -> Result<std::result::Result<PerPacket, String>> {
     match found {
         Err(BenchError::Void(why)) => Ok(Err(format!("void: {why}"))),
@@ -109,7 +110,7 @@ fn figure(found: Result<PerPacket>) -> Result<std::result::Result<PerPacket, Str
     }
 }
 
-/// Prepares a ledger with its accounts and a session.
+/// Creates the accounts of a ledger, and opens a session.
 fn ready(ledger: XdpLedger, bits: u32) -> Result<XdpLedger> {
     store::fill(&ledger.store, bits)?;
     let session = &ledger.store.sessions.as_slice()[SLOT as usize];
@@ -126,8 +127,8 @@ fn loaded(ns: Vec<f64>) -> PerPacket {
     }
 }
 
-/// Returns the time to load the four cells of a bucket in ns, if the bucket's address depends on the previous load. It
-/// is the lower bound for a packet about one random account.
+/// Returns the time in nanoseconds to read the four cells of a bucket, if the address of the bucket depends on the
+/// previous read. It is the lower bound for a packet about one random account.
 fn random_bucket_ns(store: &Store) -> f64 {
     let cells = store.cells.as_slice();
     let buckets = (cells.len() / TRANSFER_BUCKET_CELLS) as u64;
@@ -173,7 +174,7 @@ fn one(
         let not_done: u64 = refused.into_iter().map(rose).sum();
         if replies != u64::from(CALLS) || not_done > 0 {
             return Err(BenchError::Void(format!(
-                "{CALLS} calls, but {replies} replies counted, {not_done} of them not executed"
+                "{CALLS} calls of the program, but {replies} replies counted, {not_done} of them not executed"
             )));
         }
         costs.push(whole - rewriting);
@@ -187,7 +188,8 @@ fn one(
     })
 }
 
-/// Returns the time of a call of `tb_rewrite` followed by `program` in ns, by the kernel's clock within the program.
+/// Returns the time of one call of `tb_rewrite` followed by `program`, in nanoseconds. The kernel measures it within
+/// the program.
 fn call(
     generator: &Generator,
     program: BorrowedFd<'_>,
@@ -214,7 +216,7 @@ fn call(
         native: what.native.then(|| NativeSession {
             slot: SLOT,
             token: TOKEN,
-            // The program adds the request's number.
+            // The BPF program adds the number of the request to this value.
             sequence: (session.sequence.load(Relaxed) + 1).wrapping_sub(first),
         }),
     };

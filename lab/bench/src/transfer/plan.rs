@@ -1,7 +1,7 @@
-//! Requests of the benchmark and their expected replies: the twin of `bpf/transfer.bpf.c`.
+//! Requests of the benchmark and their expected replies. The BPF program `bpf/transfer.bpf.c` computes the same ones.
 //!
 //! Request `i` is about account `i mod 2^bits`. In each pass over the accounts, each account sends 1 and receives 1, so
-//! that its balance is known at any moment without a model.
+//! that its balance is known at any time without a model.
 
 use lineside_transfer::paper::PaperRequest;
 use lineside_wire::{
@@ -13,10 +13,10 @@ const ODD: u32 = 0x9e37_79b1;
 const INVERSE: u32 = 0x0e8b_2f51;
 /// Initial balance of each account.
 pub const BALANCE: u32 = 1_000_000;
-/// log2 of the number of accounts of the express contestants: 2^16, as in the paper.
+/// log2 of the number of accounts of the express contestants. The paper has 2^16 accounts, too.
 pub const ACCOUNT_BITS: u32 = 16;
 
-/// Kind of request.
+/// Kind of the requests in a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Command {
     /// Creates each account once.
@@ -27,15 +27,15 @@ pub enum Command {
     Transfer,
     /// Reads each account in turn.
     Refer,
-    /// Half TRANSFER, a quarter ISSUE, a quarter REFER.
+    /// A mix: half TRANSFER, a quarter ISSUE, a quarter REFER.
     Mix,
 }
 
 impl Command {
-    /// Commands of the paper.
+    /// The commands of the paper.
     pub const PAPERS: [Self; 4] = [Self::Create, Self::Issue, Self::Transfer, Self::Refer];
 
-    /// Returns the name in reports.
+    /// Returns the name of the command in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -47,25 +47,26 @@ impl Command {
     }
 }
 
-/// Stream of requests.
+/// Stream of requests that is determined by these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Kind of request.
     pub command: Command,
     /// log2 of the number of accounts.
     pub bits: u32,
-    /// True: requests have transaction ids, so that each is executed once even if it arrives several times.
+    /// True if requests have transaction ids, so that the server executes each request once even if it arrives several
+    /// times.
     pub numbered: bool,
 }
 
 /// Result of the check of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged {
-    /// The expected reply.
+    /// The reply is the expected one.
     Right,
-    /// The request was not executed and has to be sent again.
+    /// The request was not executed, and the client has to send it again.
     Busy,
-    /// The request was refused, but should not be.
+    /// The server refused the request, but should have executed it.
     Refused,
     /// The reply belongs to another request or has another balance.
     Wrong,
@@ -86,17 +87,17 @@ impl Plan {
         ((1u64 << self.bits) - 1) as u32
     }
 
-    /// Returns the paper's id of an account.
+    /// Returns the id that an account has in the paper's format.
     pub const fn id(account: u32) -> u32 {
         account.wrapping_add(1).wrapping_mul(ODD)
     }
 
-    /// Returns the account with this id; it may be outside of the plan.
+    /// Returns the number of the account with this id. The result may be outside of the plan.
     pub const fn account_of(id: u32) -> u32 {
         id.wrapping_mul(INVERSE).wrapping_sub(1)
     }
 
-    /// Returns the account that receives from `account`.
+    /// Returns the account that is paid by `account`.
     pub const fn partner(&self, account: u32) -> u32 {
         account.wrapping_add(self.mask() / 2 + 1) & self.mask()
     }
@@ -108,7 +109,8 @@ impl Plan {
             Command::Issue => TRANSFER_COMMAND_ISSUE,
             Command::Transfer => TRANSFER_COMMAND_TRANSFER,
             Command::Refer => TRANSFER_COMMAND_REFER,
-            // The partners of the lower half, which are in the upper half, have the same last bits.
+            // The accounts of the upper half, which are the partners of the lower half, have the same last two bits as
+            // these.
             Command::Mix => match account & 3 {
                 0 | 1 => TRANSFER_COMMAND_TRANSFER,
                 2 => TRANSFER_COMMAND_REFER,
@@ -142,14 +144,14 @@ impl Plan {
         let account = self.account(number);
         match self.command(account) {
             TRANSFER_COMMAND_ISSUE => BALANCE + (number >> self.bits) as u32 + 1,
-            // Accounts of the lower half send before they receive.
+            // Accounts of the lower half pay before they are paid.
             TRANSFER_COMMAND_TRANSFER => BALANCE - (account <= self.mask() / 2) as u32,
             _ => BALANCE,
         }
     }
 
-    /// Checks the reply `payload` to request `number`. `is_known`: all earlier requests were executed, so the balance
-    /// is known exactly; otherwise it is known only within a pass.
+    /// Checks the reply `payload` to request `number`. If `is_known` is true, all earlier requests were executed, so
+    /// the balance is known exactly; otherwise it is known only within one pass over the accounts.
     pub fn judge(&self, number: u64, payload: &[u8], is_known: bool) -> Judged {
         let mut due = self.request(number);
         let Some(mut reply) =
@@ -174,7 +176,7 @@ impl Plan {
         }
     }
 
-    /// Returns how many of the first `sent` requests change something.
+    /// Returns how many of the first `sent` requests change a balance.
     pub fn writes(&self, sent: u64) -> u64 {
         match self.command {
             Command::Refer => 0,
@@ -225,7 +227,7 @@ mod tests {
                 assert_eq!(plan.judge(number, &reply.to_bytes(), false), Judged::Right);
                 (reply.command, reply.amount) = (reply.command | 1 << 31, Code::Busy as u32);
                 assert_eq!(plan.judge(number, &reply.to_bytes(), true), Judged::Busy);
-                reply.amount = Code::InsufficientBalance as u32;
+                reply.amount = Code::InsufficientFunds as u32;
                 assert_eq!(plan.judge(number, &reply.to_bytes(), true), Judged::Refused);
             }
         }

@@ -1,5 +1,5 @@
-//! PostgreSQL as a comparison system: one plpgsql function updates two rows, and every commit is synced. The client
-//! uses PostgreSQL's protocol (version 3) over a unix socket with pipelined requests, each a transaction.
+//! PostgreSQL as a compared system: one plpgsql function updates two rows, and every commit is synced. The client uses
+//! PostgreSQL's protocol (version 3) over a unix socket with pipelined requests; each request is one transaction.
 
 use super::drain::Removed;
 use super::peer::{Peer, Requests, Stream, retry};
@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 const START_MAX: Duration = Duration::from_secs(15);
 const STOP_MAX: Duration = Duration::from_secs(5);
 const PORT: u16 = 5432;
-/// Rows are updated in the order of their ids, so that no two transactions wait for each other.
+/// PL/pgSQL function of a transfer. It updates rows in the order of their ids, so that no two transactions wait for
+/// each other.
 const FUNCTION: &str = "CREATE FUNCTION transfer(s int, d int, a bigint) RETURNS bigint AS $$
 DECLARE b bigint;
 BEGIN
@@ -36,7 +37,7 @@ BEGIN
   RETURN b;
 END $$ LANGUAGE plpgsql";
 
-/// Running server.
+/// Running PostgreSQL server.
 pub struct Postgres {
     child: Child,
     folder: PathBuf,
@@ -45,7 +46,7 @@ pub struct Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // The server's child processes end only if it is asked to stop.
+        // The server ends its child processes only if it receives a signal to stop.
         let _ = sys::interrupt(self.child.id());
         let began = Instant::now();
         while began.elapsed() < STOP_MAX && matches!(self.child.try_wait(), Ok(None)) {
@@ -56,7 +57,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Returns the path of the newest installed version.
+/// Returns the directory of the newest installed version of PostgreSQL.
 fn find() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut found: Vec<PathBuf> = versions
@@ -67,7 +68,7 @@ fn find() -> Option<PathBuf> {
     found.pop()
 }
 
-/// Returns the user and group to run as, since PostgreSQL refuses to run as root.
+/// Returns the user id and group id for the server, because PostgreSQL refuses to run as root.
 fn user() -> Option<(u32, u32)> {
     let text = std::fs::read_to_string("/etc/passwd").ok()?;
     let line = text.lines().find(|line| line.starts_with("postgres:"))?;
@@ -76,14 +77,16 @@ fn user() -> Option<(u32, u32)> {
 }
 
 impl Postgres {
-    /// Starts the server with accounts 0 to `accounts`. Its data is in `folder`, which is removed.
+    /// Starts the server with `accounts` accounts, numbered from 0. Its data is in `folder`, which is removed at the
+    /// end.
     ///
     /// # Errors
     /// [`BenchError::NotMeasured`] if PostgreSQL is not installed or does not start.
     pub fn start(folder: &Path, accounts: u32) -> Result<Self> {
         let not = |why: &str| BenchError::NotMeasured(why.into());
-        let bin = find().ok_or_else(|| not("it is not installed"))?;
-        let (uid, gid) = user().ok_or_else(|| not("there is no user postgres"))?;
+        let bin = find().ok_or_else(|| not("PostgreSQL is not installed"))?;
+        let (uid, gid) =
+            user().ok_or_else(|| not("this machine has no user `postgres`, which the server runs as"))?;
         let data = Removed::make(folder)?;
         chown(folder, Some(uid), Some(gid)).map_err(io("giving postgres its folder"))?;
         let made = Command::new(bin.join("initdb"))
@@ -156,7 +159,7 @@ impl Postgres {
         Ok(stream)
     }
 
-    /// Returns a client.
+    /// Returns a client of the server.
     ///
     /// # Errors
     /// Error of the operating system.
@@ -180,7 +183,7 @@ impl Postgres {
         }))
     }
 
-    /// Returns the sum of all accounts.
+    /// Returns the sum of the balances of all accounts.
     ///
     /// # Errors
     /// Error of the operating system or of PostgreSQL.
@@ -195,7 +198,7 @@ impl Postgres {
 struct Client {
     stream: Stream<UnixStream>,
     requests: Requests,
-    /// Balance in the result row of the current transaction.
+    /// Balance in the result row of the transaction whose reply is being read.
     row: Option<i64>,
 }
 
@@ -234,7 +237,7 @@ impl Peer for Client {
     }
 }
 
-/// Appends a message: its kind, its length, and the body that `body` writes.
+/// Appends a message of the protocol: its kind, its length, and the body that `body` writes.
 fn put(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
     out.push(kind);
     let at = out.len();
@@ -255,18 +258,18 @@ fn start_up() -> Vec<u8> {
     out
 }
 
-/// Appends a message that prepares the statement `t`.
+/// Appends a message that prepares the statement named `t`.
 fn put_parse(out: &mut Vec<u8>) {
     put(out, b'P', |out| {
         out.extend_from_slice(b"t\0SELECT transfer($1, $2, 1)\0");
         out.extend_from_slice(&2u16.to_be_bytes());
-        // Two parameters of type int4.
+        // The statement has two parameters of type int4.
         out.extend_from_slice(&23u32.to_be_bytes());
         out.extend_from_slice(&23u32.to_be_bytes());
     });
 }
 
-/// Appends messages that bind and execute the statement as one transaction. Parameters and result are binary.
+/// Appends messages that bind and execute the statement as one transaction. Its parameters and its result are binary.
 fn put_transfer(out: &mut Vec<u8>, from: u32, to: u32) {
     put(out, b'B', |out| {
         out.extend_from_slice(b"\0t\0");
@@ -281,14 +284,14 @@ fn put_transfer(out: &mut Vec<u8>, from: u32, to: u32) {
     put(out, b'S', |_| ());
 }
 
-/// Returns a message's kind, its body and its total length; `None`: the message is not complete yet.
+/// Returns the kind, the body and the total length of a message; `None` if the message is not complete yet.
 fn parse(input: &[u8]) -> Option<(u8, &[u8], usize)> {
     let length = u32::from_be_bytes(input.get(1..5)?.try_into().ok()?) as usize;
     let body = input.get(5..1 + length)?;
     Some((input[0], body, 1 + length))
 }
 
-/// Returns the number in a row of one column, in binary or in digits.
+/// Returns the number in a row with one column, in binary form or in digits.
 fn row(body: &[u8]) -> Option<i64> {
     let value = body.get(6..)?;
     match <[u8; 8]>::try_from(value) {
@@ -299,7 +302,7 @@ fn row(body: &[u8]) -> Option<i64> {
     }
 }
 
-/// Reads messages until the server is ready, and returns the number in the last row.
+/// Reads messages until the server is ready for a query, and returns the number in the last row.
 fn until_ready(stream: &mut UnixStream) -> std::io::Result<Option<i64>> {
     let mut found = None;
     loop {

@@ -1,4 +1,4 @@
-//! Recovery rate of a ledger: a journal of native batches is replayed by opening its directory.
+//! Measurement of recovery: opening the directory of a ledger replays a journal of native batches.
 
 use super::disk::Disk;
 use super::drain::Removed;
@@ -20,19 +20,19 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// log2 of the number of accounts.
 const BITS: u32 = 16;
-/// Number of packets in a group, which shares one fdatasync.
+/// Number of packets in a batch, which shares one fdatasync.
 const GROUP: usize = 8;
 
-/// Results of a recovery, and its time by stage.
+/// Result of a recovery, and the time of its stages.
 #[derive(Clone, Debug, Serialize)]
 pub struct Recovery {
     /// Number of operations replayed.
     pub operations: u64,
     /// Size of the journal in bytes.
     pub bytes: u64,
-    /// Operations per second, from opening the directory to a server that can answer.
+    /// Operations per second, from opening the directory until the server can answer.
     pub operations_per_s: f64,
-    /// Duration of the recovery in seconds.
+    /// Duration of the whole recovery in seconds.
     pub whole_s: f64,
     /// Time to find the journal's end and check every checksum, in seconds.
     pub opening_s: f64,
@@ -40,11 +40,11 @@ pub struct Recovery {
     pub reading_s: f64,
     /// Time to decode the records, in seconds.
     pub decoding_s: f64,
-    /// Time to execute each operation in the ledger alone, in seconds.
+    /// Time to execute each operation in the ledger without anything else, in seconds.
     pub executing_s: f64,
-    /// Remaining time, in seconds: comparing answers, hashing and checking blocks, filling the fast path.
+    /// Remaining time in seconds: comparing replies, hashing and checking blocks, filling the fast-path table.
     pub rest_s: f64,
-    /// File system of the folder.
+    /// Type of the file system that contains the folder.
     pub file_system: String,
 }
 
@@ -72,10 +72,10 @@ impl Display for Recovery {
     }
 }
 
-/// Writes `operations` operations and replays them, in a new folder below `folder`.
+/// Writes a journal of `operations` operations and replays it, in a new folder below `folder`.
 ///
 /// # Errors
-/// [`BenchError::NotMeasured`] on a file system in memory; the ledger cannot be written or opened.
+/// [`BenchError::NotMeasured`] if the file system is in memory; an error if the ledger cannot be written or opened.
 pub fn measure(folder: &Path, operations: u64) -> Result<Recovery> {
     let removed = Removed::make(&folder.join("recovery"))?;
     let disk = Disk::look(&removed.0)?;
@@ -139,7 +139,7 @@ fn open_session(server: &mut Server) -> Result<Session> {
     Err(BenchError::Void("no session was granted".into()))
 }
 
-/// Executes transfers until there are `operations` operations. Returns the size of the journal in bytes.
+/// Executes transfers until the ledger has `operations` operations. Returns the size of the journal in bytes.
 fn write(server: &mut Server, mut session: Session, operations: u64) -> Result<u64> {
     let each = TRANSFER_OPERATIONS_MAX as u64;
     let requests = Requests::new(0, BITS, 1, each);
@@ -179,7 +179,8 @@ enum Step {
     Execute,
 }
 
-/// Measures opening the journal; reading its records; reading and decoding them; and also executing them in a ledger.
+/// Measures four times: opening the journal; reading its records; reading and decoding them; and also executing them in
+/// a ledger.
 fn parts(data: &Path) -> Result<[Duration; 4]> {
     let failed = |error: lineside_journal::Error| BenchError::Void(format!("reading the journal: {error}"));
     let disk = FsDisk::open(data).map_err(failed)?;
@@ -191,6 +192,8 @@ fn parts(data: &Path) -> Result<[Duration; 4]> {
             accounts: 0,
             sessions: 0,
             pendings: 1 << 20,
+            keys: 1 << 20,
+            key_window_s: 3600,
         });
         let start = Instant::now();
         let mut records = journal.records(journal.first_lsn()).map_err(failed)?;

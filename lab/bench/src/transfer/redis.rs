@@ -1,5 +1,5 @@
-//! Redis as a comparison system: a Lua script that checks the balance and moves money, with every write synced
-//! (`appendfsync always`).
+//! Redis as a compared system: a Lua script checks the balance and moves money, and every write is synced (`appendfsync
+//! always`).
 
 use super::drain::Removed;
 use super::peer::{Peer, Requests, Stream, retry};
@@ -18,7 +18,7 @@ const SCRIPT: &str = "local b = tonumber(redis.call('GET', KEYS[1])) \
     if not b or b < tonumber(ARGV[1]) or redis.call('EXISTS', KEYS[2]) == 0 then return -1 end \
     redis.call('INCRBY', KEYS[2], ARGV[1]) return redis.call('DECRBY', KEYS[1], ARGV[1])";
 
-/// Running server.
+/// Running Redis server.
 pub struct Redis {
     child: Child,
     port: u16,
@@ -28,7 +28,7 @@ pub struct Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        // The process may have ended already; waiting still reaps it.
+        // The process may have ended already; waiting for it is still necessary, so that no zombie remains.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -44,12 +44,13 @@ fn find() -> Option<PathBuf> {
 }
 
 impl Redis {
-    /// Starts the server with accounts 0 to `accounts`. Its data is in `folder`, which is removed.
+    /// Starts the server with `accounts` accounts, numbered from 0. Its data is in `folder`, which is removed at the
+    /// end.
     ///
     /// # Errors
     /// [`BenchError::NotMeasured`] if Redis is not installed or does not start.
     pub fn start(folder: &Path, accounts: u32) -> Result<Self> {
-        let binary = find().ok_or_else(|| BenchError::NotMeasured("it is not installed".into()))?;
+        let binary = find().ok_or_else(|| BenchError::NotMeasured("redis-server is not installed".into()))?;
         let data = Removed::make(folder)?;
         let port = free_port()?;
         let mut command = Command::new(binary);
@@ -87,7 +88,7 @@ impl Redis {
         Ok(stream)
     }
 
-    /// Sends one command. Returns the reply's line, or the string of a bulk reply.
+    /// Sends one command. Returns the line of a simple reply, or the string of a bulk reply.
     fn ask(&self, words: &[&str]) -> std::io::Result<String> {
         let mut stream = self.connect()?;
         let mut out = Vec::new();
@@ -120,7 +121,7 @@ impl Redis {
         Ok(())
     }
 
-    /// Returns a client.
+    /// Returns a client of the server.
     ///
     /// # Errors
     /// Error of the operating system.
@@ -135,7 +136,7 @@ impl Redis {
         }))
     }
 
-    /// Returns the sum of all accounts.
+    /// Returns the sum of the balances of all accounts.
     ///
     /// # Errors
     /// Error of the operating system or of Redis.
@@ -200,7 +201,7 @@ fn put_command(out: &mut Vec<u8>, words: &[&str]) {
     }
 }
 
-/// Returns the integer or the text of a line, and its length; `None`: the line is not complete yet.
+/// Returns the integer or the text of a reply line, and its length; `None` if the line is not complete yet.
 fn parse(input: &[u8]) -> Option<(std::result::Result<i64, String>, usize)> {
     let end = input.windows(2).position(|pair| pair == b"\r\n")?;
     let line = &input[..end];

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// Outcome of the scenario.
+/// Report of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Name of the scenario: `transfer`.
@@ -23,38 +23,38 @@ pub struct Report {
     pub machine: Machine,
     /// Contestants by name.
     pub contestants: BTreeMap<&'static str, Contestant>,
-    /// Ratios by key `a/b`, with the varied quantity in front.
+    /// Ratios by key `a/b`; the varied quantity precedes the key.
     pub ratios: BTreeMap<String, f64>,
-    /// One of the paper's figures, if it was requested.
+    /// One of the paper's figures, if the user requested it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
-    /// Disk and parameters of the durable figures, or the reason for which there are none.
+    /// Disk and parameters of the durable figures, or the reason why they were not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durable: Option<Result<Durable, String>>,
-    /// Recovery from a journal, or the reason for which it was not measured.
+    /// Result of the recovery from a journal, or the reason why it was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Result<Recovery, String>>,
-    /// Checks of the validity of the figures, and of the gates.
+    /// Checks that show whether the figures are valid, and gates.
     pub checks: Checks,
 }
 
-/// Figures of one contestant; the top-level ones are those of its gate case.
+/// Figures of one contestant. The fields at the top level are the figures of the case that the gate judges.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// TRANSFER by the socket client with 64 requests in flight; for `xdp_max`, by live frames; for durable
-    /// contestants, by 50 connections with 16 requests in flight each.
+    /// Figures of the case that the gate judges: TRANSFER by the socket client with 64 requests in flight; for
+    /// `xdp_max`, by live frames; for durable contestants, by 50 connections with 16 requests in flight each.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub gate_case: Option<Figures>,
     /// All other figures, by command and client.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub by: BTreeMap<String, Figures>,
-    /// Cost of a packet in the XDP program alone in ns, or the reason for which it is missing.
+    /// Cost of a packet in the XDP program alone in nanoseconds, or the reason why it is missing.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub per_packet: Costs,
-    /// Counts of its drain in all runs.
+    /// Counts of the thread that emptied the rings, in all runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drained: Option<Drained>,
-    /// Reason for which there are no figures.
+    /// Reason why there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
 }
@@ -62,28 +62,28 @@ pub struct Contestant {
 /// Medians over the rounds, or sums where noted.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Right replies per second; each reply is checked.
+    /// Right replies per second; the client checks each reply.
     pub rps: f64,
-    /// Median latency.
+    /// Median latency in microseconds.
     pub p50_us: f64,
-    /// 99th percentile of the latency.
+    /// 99th percentile of the latency in microseconds.
     pub p99_us: f64,
-    /// 99.9th percentile of the latency.
+    /// 99.9th percentile of the latency in microseconds.
     pub p999_us: f64,
-    /// Requests sent, in all rounds.
+    /// Number of requests sent in all rounds.
     pub sent: u64,
-    /// Requests without a reply, in all rounds. An open loop loses requests that a server is too slow for.
+    /// Number of requests without a reply in all rounds. In an open loop, a server that is too slow loses requests.
     pub lost: u64,
-    /// Requests answered with `busy`, which were not executed, in all rounds.
+    /// Number of requests in all rounds that were answered with `busy` and not executed.
     pub busy: u64,
-    /// Requests with another refusal, in all rounds.
+    /// Number of requests in all rounds with another refusal.
     pub refused: u64,
-    /// Wrong replies, in all rounds.
+    /// Number of wrong replies in all rounds.
     pub wrong: u64,
 }
 
 impl Figures {
-    /// Returns the figures of several rounds; `None` if there are none.
+    /// Returns the figures of several rounds; `None` if there are no rounds.
     pub fn of(rounds: &[Tally]) -> Option<Self> {
         let quantile = |at| median(rounds.iter().map(|tally| tally.latency_us(at)));
         let sum = |of: fn(&Tally) -> u64| rounds.iter().map(of).sum();
@@ -101,21 +101,21 @@ impl Figures {
     }
 }
 
-/// Conditions that a valid run fulfils.
+/// Checks that show whether the run is valid.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checks {
-    /// Requests lost in closed loops and by `xdp_max`, units of money that are missing, and replies to requests that
-    /// were not executed.
+    /// Sum of three faults: requests lost in closed loops and by `xdp_max`, units of money that are missing, and
+    /// replies to requests that were not executed.
     pub lost: u64,
-    /// Requests executed more than once.
+    /// Number of requests that were executed more than once.
     pub doubled: u64,
-    /// Units of money in excess.
+    /// Number of units of money in excess.
     pub created: u64,
-    /// Wrong replies of all contestants.
+    /// Number of wrong replies of all contestants.
     pub wrong: u64,
-    /// Refusals of all contestants; no request should be refused.
+    /// Number of refusals by all contestants. No request should be refused.
     pub refused: u64,
-    /// Gates by key: a ratio's key, or a figure and its unit.
+    /// Gates by key: the key of a ratio, or a figure with its unit.
     pub gates: BTreeMap<&'static str, Gate>,
     /// Notes for the reader.
     pub notes: Vec<String>,
@@ -135,7 +135,7 @@ impl Checks {
         }
     }
 
-    /// Adds faults in the accounts.
+    /// Adds faults that an audit found in the accounts.
     pub fn add(&mut self, faults: Faults) {
         self.lost += faults.lost;
         self.doubled += faults.doubled;
@@ -151,7 +151,7 @@ impl Checks {
 }
 
 impl Report {
-    /// Returns the faults of the system itself, apart from its speed.
+    /// Returns the faults of the system itself; low speed is not a fault.
     pub fn failures(&self) -> Vec<String> {
         let Checks {
             lost,
@@ -172,7 +172,7 @@ impl Report {
         found.map(|(count, what)| format!("{count} {what}")).collect()
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }
@@ -183,7 +183,7 @@ impl Display for Report {
         let (scenario, seed, machine) = (self.scenario, self.seed, &self.machine);
         writeln!(
             out,
-            "{scenario}, seed {seed}, on {machine}, {:.0} ns a random load",
+            "{scenario}, seed {seed}, on {machine}, random read from memory {:.0} ns",
             machine.random_load_ns
         )?;
         if let Some(figure) = &self.figure {

@@ -1,4 +1,4 @@
-//! Fast-path tables of the benchmark, which are emptied and filled before a run and audited after it.
+//! Fast-path tables of the benchmark. They are emptied and filled before a run, and audited after it.
 
 use super::plan::{ACCOUNT_BITS, BALANCE, Plan};
 use crate::error::{BenchError, Result, io};
@@ -24,12 +24,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Lease in nanoseconds, longer than any benchmark runs.
+/// Lease in nanoseconds; it is longer than the run of any benchmark.
 const LEASE_NS: u64 = 1 << 42;
-/// log2 of the number of records in a ring, which is how far the fast path may be ahead of the journal.
+/// log2 of the number of records in a ring. The fast path may be ahead of the journal by this number of records.
 pub const RING_BITS: u32 = 18;
 
-/// Returns the geometry for `express` mode with the issuers that the benchmark needs.
+/// Returns the geometry for `express` mode with the address ranges from which the benchmark issues money.
 pub fn geometry(account_bits: u32, rings: u32) -> Geometry {
     let all = |address: Ipv4Addr, prefix_bits| Range {
         address: address.into(),
@@ -45,18 +45,18 @@ pub fn geometry(account_bits: u32, rings: u32) -> Geometry {
     }
 }
 
-/// Changes of a ledger, derived from its accounts.
+/// Result of an audit of a ledger's accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
-    /// Number of requests that changed something.
+    /// Number of requests that changed a balance.
     pub effects: u64,
-    /// Sum of all accounts.
+    /// Sum of the balances of all accounts.
     pub held: u64,
-    /// Expected sum of all accounts after these effects.
+    /// Sum that the balances should have after these changes.
     pub due: u64,
 }
 
-/// Empties `store`, and creates the plan's accounts in it.
+/// Empties `store`, and creates the accounts of the plan in it.
 pub fn fill(store: &Arc<Store>, bits: u32) -> Result<()> {
     clear(store);
     let fastpath = TransferFastPath::new(Arc::clone(store));
@@ -82,7 +82,7 @@ pub fn fill(store: &Arc<Store>, bits: u32) -> Result<()> {
     Ok(())
 }
 
-/// Empties `store`. No other thread executes requests at the same time.
+/// Empties `store`. The caller ensures that no other thread executes requests meanwhile.
 pub fn clear(store: &Store) {
     lease::renew(&store.control().lease_until_ns, LEASE_NS);
     for cell in store.cells.as_slice() {
@@ -101,7 +101,7 @@ pub fn clear(store: &Store) {
 }
 
 fn zero_32(word: &std::sync::atomic::AtomicU32) {
-    // Writes only words that are not zero, so that memory that was never used stays unallocated.
+    // Only words that are not zero are written, so that memory that was never used stays unallocated.
     if word.load(Relaxed) != 0 {
         word.store(0, Relaxed);
     }
@@ -132,7 +132,7 @@ pub fn forget_records(store: &Store) {
     }
 }
 
-/// Audits the plan's accounts.
+/// Audits the accounts of the plan.
 pub fn audit(store: &Store, plan: &Plan, filled: bool) -> Audit {
     let (mut found, mut halves) = (Audit::default(), 0);
     let cells = store.cells.as_slice();
@@ -141,7 +141,7 @@ pub fn audit(store: &Store, plan: &Plan, filled: bool) -> Audit {
         let Some(cell) = store.find(&id).map(|index| &cells[index]) else {
             continue;
         };
-        // A new account has version 1.
+        // A new account has version 1, and each change adds 1.
         let version = cell.version.load(Relaxed);
         let changes = version - u64::from(filled);
         found.held += cell.balance.load(Relaxed);
@@ -151,7 +151,7 @@ pub fn audit(store: &Store, plan: &Plan, filled: bool) -> Audit {
                 found.effects += changes;
                 found.due += changes;
             }
-            // A transfer is one change here, and one in the other account.
+            // A transfer is one change of this account and one change of another account.
             TRANSFER_COMMAND_TRANSFER => halves += changes,
             TRANSFER_COMMAND_CREATE => found.effects += changes,
             _ => {}
@@ -161,11 +161,11 @@ pub fn audit(store: &Store, plan: &Plan, filled: bool) -> Audit {
     found
 }
 
-/// Loaded XDP programs in `express` mode, and their store.
+/// Loaded XDP programs in `express` mode, and their fast-path table.
 pub struct XdpLedger {
     datapath: XdpDatapath,
     root: OwnedFd,
-    /// Store that is shared with the programs.
+    /// Fast-path table that is shared with the programs.
     pub store: Arc<Store>,
 }
 
@@ -175,7 +175,7 @@ impl XdpLedger {
         Self::load_program(account_bits, transfer::program)
     }
 
-    /// Loads the programs without rings, so that requests are not recorded.
+    /// Loads the programs without rings, so that they do not record requests.
     pub fn load_ringless(account_bits: u32) -> Result<Self> {
         Self::load_program(account_bits, transfer::ringless_program)
     }
@@ -199,7 +199,7 @@ impl XdpLedger {
     }
 
     /// Attaches the programs natively to the server's interface; dropping the result detaches them. The calling thread
-    /// is in the server's namespace.
+    /// must be in the server's namespace.
     pub fn attach(&self, pair: &NamespacePair) -> Result<OwnedFd> {
         sys::attach_native(self.root.as_fd(), pair.server_index).map_err(io("attaching ls_root"))
     }
@@ -215,7 +215,7 @@ impl XdpLedger {
     }
 }
 
-/// Returns a store in this process's memory, for the socket datapath.
+/// Returns a fast-path table in this process's memory, for the socket datapath.
 pub fn anonymous() -> Result<Arc<Store>> {
     let store = Store::anonymous(&geometry(ACCOUNT_BITS, 1)).map_err(io("making a fast-path table"))?;
     Ok(Arc::new(store))

@@ -1,5 +1,5 @@
-//! Contestant `sw`, the paper's software: one thread with recvfrom and sendto, and one table with exact keys. It has no
-//! journal and does not remember transaction ids, so it executes a repeated packet again.
+//! Contestant `sw`, the paper's software: one thread with recvfrom and sendto, and one table that stores whole keys. It
+//! has no journal and does not remember transaction ids, so it executes a repeated packet again.
 
 use super::plan::{BALANCE, Plan};
 use super::store::Audit;
@@ -11,7 +11,7 @@ use std::io::ErrorKind::{Interrupted, WouldBlock};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Maximum bytes of a request or a reply.
+/// Maximum size of a request or a reply in bytes.
 const BYTES: usize = 64;
 
 #[derive(Clone, Copy, Default)]
@@ -20,10 +20,10 @@ struct Slot {
     balance: u32,
 }
 
-/// Accounts in one open-addressing table with linear probing, at most half full.
+/// Accounts in one hash table with open addressing and linear probing, which is at most half full.
 pub struct Table {
     slots: Vec<Slot>,
-    /// Separate from the slots, so that eight slots fit into a cache line.
+    /// Marks of the slots that are in use. They are separate, so that eight slots fit into a cache line.
     taken: Vec<bool>,
     shift: u32,
     accounts: usize,
@@ -45,7 +45,7 @@ impl Table {
         }
     }
 
-    /// Returns a table with the plan's accounts.
+    /// Returns a table that contains the accounts of the plan.
     pub fn filled(bits: u32) -> Self {
         let mut table = Self::new(bits);
         for account in 0..1u32 << bits {
@@ -56,7 +56,7 @@ impl Table {
         table
     }
 
-    /// Returns the slot of `id`, or the slot in which it would be, and whether it is there.
+    /// Returns the slot of `id` and true; if `id` is not in the table, the slot in which it would be and false.
     fn find(&self, id: u32) -> (usize, bool) {
         let mask = self.slots.len() - 1;
         let mut at = (id.wrapping_mul(0x85eb_ca6b) >> self.shift) as usize;
@@ -120,7 +120,7 @@ impl Table {
         }
         let to = self.known(request.destination)?;
         let left = self.slots[from].balance.checked_sub(amount);
-        let left = left.ok_or(Code::InsufficientBalance)?;
+        let left = left.ok_or(Code::InsufficientFunds)?;
         let got = self.slots[to].balance.checked_add(amount).ok_or(Code::Overflow)?;
         self.slots[from].balance = left;
         self.slots[to].balance = got;
@@ -128,7 +128,7 @@ impl Table {
         Ok(left)
     }
 
-    /// Audits its accounts; each was created with [`BALANCE`].
+    /// Audits the accounts; each of them was created with [`BALANCE`].
     pub fn audit(&self) -> Audit {
         let held = self.slots.iter().zip(&self.taken);
         Audit {
@@ -141,8 +141,8 @@ impl Table {
         }
     }
 
-    /// Answers the datagrams of `socket` until `stop` is set. The socket needs a receive time-out, so that `stop` is
-    /// checked.
+    /// Answers the datagrams of `socket` until `stop` is set. The socket must have a receive time-out, so that the
+    /// thread checks `stop`.
     pub fn serve(&mut self, socket: &UdpSocket, stop: &AtomicBool) -> std::io::Result<()> {
         let mut bytes = [0; BYTES];
         let mut reply = Vec::with_capacity(BYTES);
@@ -158,7 +158,7 @@ impl Table {
             reply.clear();
             let answer = self.answer(&request);
             if request.put_reply(&bytes[..count], answer, &mut reply) {
-                // A reply that cannot be sent is lost, like any datagram; the client counts it.
+                // A reply that cannot be sent counts as lost by the client, like any lost datagram.
                 let _ = socket.send_to(&reply, from);
             }
         }

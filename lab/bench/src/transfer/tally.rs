@@ -8,25 +8,25 @@ use hdrhistogram::Histogram;
 /// Counts of one run.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Requests that left in the counted time.
+    /// Number of requests that were sent in the counted time.
     pub sent: u64,
-    /// Right replies in the counted time.
+    /// Number of right replies in the counted time.
     pub right: u64,
-    /// Replies `busy` in the whole run: the request was not executed and has to be sent again.
+    /// Number of replies `busy` in the whole run. Such a request was not executed and has to be sent again.
     pub busy: u64,
-    /// Refusals in the whole run; no request should be refused.
+    /// Number of refusals in the whole run. No request should be refused.
     pub refused: u64,
-    /// Other unexpected replies in the whole run.
+    /// Number of other unexpected replies in the whole run.
     pub wrong: u64,
-    /// Requests without a reply in the counted time.
+    /// Number of requests without a reply in the counted time.
     pub lost: u64,
-    /// Counted time in nanoseconds.
+    /// Length of the counted time in nanoseconds.
     pub took_ns: u64,
-    /// Latency of right replies, in ns.
+    /// Latencies of the right replies, in nanoseconds.
     pub latency: Histogram<u64>,
-    /// Requests that left, including the warm-up.
+    /// Number of requests that were sent, including the warm-up.
     pub sent_all: u64,
-    /// Right replies, including the warm-up.
+    /// Number of right replies, including the warm-up.
     pub right_all: u64,
 }
 
@@ -48,25 +48,25 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Returns the right replies per second.
+    /// Returns the number of right replies per second.
     pub fn rps(&self) -> f64 {
         self.right as f64 * 1e9 / self.took_ns.max(1) as f64
     }
 
-    /// Returns a quantile of the latency, in µs.
+    /// Returns a quantile of the latency in microseconds.
     pub fn latency_us(&self, quantile: f64) -> f64 {
         self.latency.value_at_quantile(quantile) as f64 / 1e3
     }
 }
 
-/// Money and effects that are in excess or missing, in all runs.
+/// Faults in the accounts in all runs: money and changes that are in excess or missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Units of money that are missing, and right replies to requests that were not executed.
+    /// Number of units of money that are missing, plus number of right replies to requests that were not executed.
     pub lost: u64,
-    /// Requests executed more than once.
+    /// Number of requests that were executed more than once.
     pub doubled: u64,
-    /// Units of money in excess.
+    /// Number of units of money in excess.
     pub created: u64,
 }
 
@@ -77,7 +77,7 @@ impl Faults {
         self.lost += audit.due.saturating_sub(audit.held);
         let asked = plan.writes(tally.sent_all);
         self.doubled += audit.effects.saturating_sub(asked);
-        // Every missing reply may belong to a request that changed something.
+        // Each missing reply may belong to a request that was executed.
         let missing = tally.sent_all - tally.right_all;
         self.lost += asked.saturating_sub(missing).saturating_sub(audit.effects);
     }

@@ -1,4 +1,5 @@
-//! Contestants of verification: libraries, one signature at a time; and Lineside's back ends, in batches.
+//! Contestants of verification: libraries, which verify one signature at a time, and Lineside's backends, which verify
+//! batches.
 
 use super::workload::Pool;
 use aws_lc_rs::digest::{Digest, SHA256};
@@ -6,12 +7,12 @@ use aws_lc_rs::signature::ParsedPublicKey;
 use lineside_verify::{Backend, Item, Options, Verdict, Verifier};
 use std::ops::AddAssign;
 
-/// Work done in a step.
+/// Work that a contestant has done in one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StepWork {
-    /// Number of signatures verified, or of messages hashed.
+    /// Number of signatures that were verified, or of messages that were hashed.
     pub(super) count: u64,
-    /// Number of unexpected verdicts or digests.
+    /// Number of verdicts or digests that differ from the expected ones.
     pub(super) mismatches: u64,
 }
 
@@ -22,18 +23,18 @@ impl AddAssign for StepWork {
     }
 }
 
-/// Work that a slice measures.
+/// Work of a contestant that is measured in slices.
 pub(super) trait Work {
-    /// Prepares a slice, outside of the measured time. Verdicts are checked here, too.
+    /// Prepares a slice, outside of the measured time. This method checks verdicts, too.
     fn prepare(&mut self) -> StepWork {
         StepWork::default()
     }
 
-    /// Does one batch or one call and checks the result. The comparison of a verdict takes a hundredth of the fastest
-    /// verification.
+    /// Does one batch or one call and checks the result. Comparing a verdict takes a hundredth of the time of the
+    /// fastest verification.
     fn step(&mut self) -> StepWork;
 
-    /// Returns whether the slice is over; `spent`: its time is used up.
+    /// Returns whether the slice is over. `spent` is true if its time is used up.
     fn is_over(&self, spent: bool) -> bool {
         spent
     }
@@ -45,7 +46,7 @@ pub(super) trait Work {
     }
 }
 
-/// Library, given by a function from a signature's index in the pool to its verdict.
+/// Library, given by a function that takes the index of a signature in the pool and returns the verdict.
 pub(super) struct Library<F> {
     verify: F,
     expected: Vec<bool>,
@@ -66,7 +67,7 @@ impl<F: Fn(usize) -> bool> Library<F> {
 }
 
 /// Number of signatures that a library verifies before a slice, so that its code and its table of the generator are in
-/// the caches.
+/// the CPU's caches.
 const WARM_UP_SIGNATURES: usize = 16;
 
 impl<F: Fn(usize) -> bool> Work for Library<F> {
@@ -89,7 +90,7 @@ impl<F: Fn(usize) -> bool> Work for Library<F> {
     }
 }
 
-/// Returns aws-lc-rs in its fastest form: with keys parsed before and the digest given.
+/// Returns aws-lc-rs in its fastest form: keys are parsed before the measurement, and it receives the digest.
 pub(super) fn aws_lc_rs(pool: &Pool) -> Box<dyn Work + '_> {
     use aws_lc_rs::signature::ECDSA_P256_SHA256_FIXED;
     let parse = |key: &lineside_verify::PublicKey| {
@@ -107,8 +108,8 @@ pub(super) fn aws_lc_rs(pool: &Pool) -> Box<dyn Work + '_> {
     })
 }
 
-/// Returns ring, which hashes the 32 bytes of the message and parses the key in each call, since it has no other
-/// interface.
+/// Returns the library ring, which hashes the 32 bytes of the message and parses the key in each call, because it has
+/// no other interface.
 pub(super) fn ring(pool: &Pool) -> Box<dyn Work + '_> {
     use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
     let key = |key: &lineside_verify::PublicKey| {
@@ -123,7 +124,7 @@ pub(super) fn ring(pool: &Pool) -> Box<dyn Work + '_> {
     })
 }
 
-/// Returns libsecp256k1 with keys parsed before and a context for verification only.
+/// Returns libsecp256k1 with a context for verification only; keys are parsed before the measurement.
 pub(super) fn libsecp256k1(pool: &Pool) -> Box<dyn Work + '_> {
     use secp256k1::{Message, PublicKey, Secp256k1, ecdsa::Signature};
     let parse = |key: &lineside_verify::PublicKey| {
@@ -142,7 +143,7 @@ pub(super) fn libsecp256k1(pool: &Pool) -> Box<dyn Work + '_> {
     })
 }
 
-/// Returns a verifier that has only the tables that all verifiers of the process share.
+/// Returns a verifier without tables of its own; it has only the tables that all verifiers of the process share.
 pub(super) fn fresh(backend: Backend) -> Verifier {
     let options = Options {
         backend: Some(backend),
@@ -151,7 +152,7 @@ pub(super) fn fresh(backend: Backend) -> Verifier {
     Verifier::new(options).expect("only back ends that this processor supports take part")
 }
 
-/// Lineside's verifier, and its position in the pool.
+/// Verifier of Lineside, with its position in the pool of signatures.
 struct LinesideVerifier<'a> {
     verifier: Verifier,
     items: Vec<Item<'a>>,
@@ -192,8 +193,8 @@ impl<'a> LinesideVerifier<'a> {
     }
 }
 
-/// Verifies signatures of the pool until every key was used `uses` times and a whole round of the pool built no more
-/// tables.
+/// Verifies signatures of the pool until every key was used `uses` times and a whole pass over the pool has built no
+/// more tables.
 pub(super) fn warm(verifier: &Verifier, pool: &Pool, batch: usize, uses: u64) -> StepWork {
     let mut ours = LinesideVerifier::new(verifier.clone(), pool, batch);
     let mut done = StepWork::default();
@@ -210,18 +211,18 @@ pub(super) fn warm(verifier: &Verifier, pool: &Pool, batch: usize, uses: u64) ->
     }
 }
 
-/// Verifier of keys whose tables are built.
+/// Verifier that has already built the tables of all keys.
 struct Warm<'a>(LinesideVerifier<'a>);
 
-/// Returns work with a warmed verifier (see [`Warm`]) and batches of `batch` signatures; 1 for calls of
-/// [`Verifier::verify`].
+/// Returns work with a verifier that has built its tables (see [`Warm`]), and batches of `batch` signatures. With 1, it
+/// calls [`Verifier::verify`].
 pub(super) fn with_tables<'a>(verifier: &Verifier, pool: &'a Pool, batch: usize) -> Box<dyn Work + 'a> {
     Box::new(Warm(LinesideVerifier::new(verifier.clone(), pool, batch)))
 }
 
 impl Work for Warm<'_> {
-    /// Other contestants have filled the caches since the last slice, so some hundred signatures are verified first,
-    /// unmeasured.
+    /// Other contestants have filled the CPU's caches since the last slice. Some hundred signatures are therefore
+    /// verified first, outside of the measured time.
     fn prepare(&mut self) -> StepWork {
         let mut done = StepWork::default();
         while done.count < 256 {
@@ -245,18 +246,18 @@ impl Work for Warm<'_> {
     }
 }
 
-/// Verifier of new keys: each slice has a fresh verifier, which has the generator's table but no key's.
+/// Verifier for new keys. Each slice gets a fresh verifier, which has the table of the generator but no table of a key.
 struct Fresh<'a> {
     ours: LinesideVerifier<'a>,
-    /// Number of signatures of this slice, and its maximum.
+    /// Number of signatures verified in this slice; `most` is its maximum.
     count: usize,
     most: usize,
-    /// True: all `most` signatures are verified, whatever the time.
+    /// True if all `most` signatures are verified, however long that takes.
     all: bool,
 }
 
-/// Returns work with 16 keys from cold, including the building of their tables: always all of the pool's first `most`
-/// signatures.
+/// Returns work with 16 keys that have no tables at first, so that building the tables is included. Each slice verifies
+/// the first `most` signatures of the pool.
 pub(super) fn from_cold(backend: Backend, pool: &Pool, batch: usize, most: usize) -> Box<dyn Work + '_> {
     let mut ours = LinesideVerifier::new(fresh(backend), pool, batch);
     ours.items.truncate(most);
@@ -269,10 +270,10 @@ pub(super) fn from_cold(backend: Backend, pool: &Pool, batch: usize, most: usize
     })
 }
 
-/// Returns work in which every signature is by another key, and no key occurs twice.
+/// Returns work in which every signature has a different key, and no key occurs twice.
 pub(super) fn unknown(backend: Backend, pool: &Pool, batch: usize) -> Box<dyn Work + '_> {
     let ours = LinesideVerifier::new(fresh(backend), pool, batch);
-    // A slice may begin anywhere in the pool, after a batch that is not measured.
+    // A slice may begin anywhere in the pool, after one batch that is not measured.
     let most = ours.items.len().saturating_sub(batch);
     Box::new(Fresh {
         ours,

@@ -1,4 +1,4 @@
-//! Limits and counters of the processor: clock, multiplier, instructions. Leaf module of `unsafe`.
+//! Limits and counters of the processor: clock rate, multiplier, instructions. This module contains `unsafe` code.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,14 +7,14 @@ use std::os::fd::FromRawFd;
 #[cfg(target_arch = "x86_64")]
 use std::time::Instant;
 
-/// Rounds of each loop, which take some tens of µs, so that an undisturbed run is found among a few.
+/// Number of rounds of each loop. A loop takes some tens of microseconds, so that one of a few runs is not disturbed.
 #[cfg(target_arch = "x86_64")]
 const LOOPS: u32 = 10_000;
 #[cfg(target_arch = "x86_64")]
 const MEASUREMENTS: usize = 5;
 
-/// Returns the cycles per ns: the rate of additions that each wait for the one before. `None` on processors for which
-/// that rate is not known to be one per cycle.
+/// Returns the number of cycles per nanosecond. It is the rate of additions that each need the result of the one
+/// before. Returns `None` on processors for which this rate is not known to be one per cycle.
 pub(super) fn clock_ghz() -> Option<f64> {
     #[cfg(target_arch = "x86_64")]
     return Some(best(add_chain));
@@ -26,7 +26,7 @@ pub(super) fn clock_ghz() -> Option<f64> {
 pub(super) fn multiplications_per_ns() -> Option<f64> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma") {
-        // SAFETY: the processor has both features.
+        // SAFETY: the check above shows that the processor has both features that `multiply` needs.
         return Some(best(|| unsafe { multiply() }));
     }
     None
@@ -43,11 +43,11 @@ fn best(run: impl Fn() -> u32) -> f64 {
     (0..MEASUREMENTS).map(|_| rate()).fold(0.0, f64::max)
 }
 
-/// Executes a chain of additions and returns their number. It adds two registers, since Golden Cove adds constants
-/// without latency.
+/// Executes a chain of dependent additions and returns their number. It adds registers, because the Golden Cove
+/// microarchitecture adds constants without latency.
 #[cfg(target_arch = "x86_64")]
 fn add_chain() -> u32 {
-    // SAFETY: the code changes only its own registers and the flags.
+    // SAFETY: the assembly code changes only the registers that it declares, and the flags.
     unsafe {
         std::arch::asm!(
             "2:",
@@ -66,8 +66,8 @@ fn add_chain() -> u32 {
     16 * LOOPS
 }
 
-/// Executes multiplications and returns their number. It has twelve independent sums, more than two multipliers of four
-/// cycles need.
+/// Executes multiplications and returns their number. It has twelve independent sums, because two multipliers with a
+/// latency of four cycles need at least eight to be busy.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn multiply() -> u32 {
@@ -85,35 +85,35 @@ fn multiply() -> u32 {
     SUMS as u32 * LOOPS
 }
 
-/// Counter of this thread's instructions in user space.
+/// Counter of the instructions that this thread executes in user space.
 #[derive(Debug)]
 pub(super) struct Instructions {
     counter: File,
 }
 
 impl Instructions {
-    /// Starts the counter. It is an error if there is no such counter, as in most virtual machines, or if reading it is
-    /// not permitted.
+    /// Starts the counter. Fails if the processor offers no such counter, as in most virtual machines, or if the
+    /// process may not read it.
     pub(super) fn new() -> io::Result<Self> {
-        // SAFETY: perf_event_attr is a plain C struct; all zeros is a valid one.
+        // SAFETY: perf_event_attr is a plain C struct, for which zeros in all bytes are a valid value.
         let mut event: libbpf_sys::perf_event_attr = unsafe { mem::zeroed() };
         event.type_ = libbpf_sys::PERF_TYPE_HARDWARE;
         event.size = size_of::<libbpf_sys::perf_event_attr>() as u32;
         event.config = u64::from(libbpf_sys::PERF_COUNT_HW_INSTRUCTIONS);
         event.set_exclude_kernel(1);
         event.set_exclude_hv(1);
-        // SAFETY: `event` contains its size and outlives the call; the other arguments are numbers: this thread, any
-        // core, no group.
+        // SAFETY: `event` contains its own size and outlives the call; the other arguments are numbers (this thread,
+        // any core, no group).
         let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const event, 0, -1, -1, 0) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel returned this new descriptor, and no other code knows it.
+        // SAFETY: the kernel has just returned this new descriptor, and no other code uses it.
         let counter = unsafe { File::from_raw_fd(fd as libc::c_int) };
         Ok(Self { counter })
     }
 
-    /// Returns the number of instructions so far.
+    /// Returns the number of instructions since the counter was started.
     pub(super) fn read(&mut self) -> Option<u64> {
         let mut bytes = [0; 8];
         self.counter.read_exact(&mut bytes).ok()?;

@@ -1,4 +1,4 @@
-//! Ratios between figures, and their gates.
+//! Ratios between figures, and the required values (gates) that they are compared with.
 
 use super::measure::Figures;
 use super::{AWS_LC_RS, IFMA, LIBSECP256K1, PORTABLE, RING, SHA2, SHA3};
@@ -6,7 +6,8 @@ use crate::gate::Bound::{self, AtLeast, AtMost};
 use crate::gate::Gate;
 use std::collections::BTreeMap;
 
-/// Pass criteria: a ratio's key, or a figure with its unit; bound, gate, stretch goal.
+/// Pass criteria: the key of a ratio, or a figure with its unit; direction of the bound; required value (gate); stretch
+/// goal.
 const GATES: [(&str, Bound, f64, Option<f64>); 13] = [
     ("p256 ifma/aws-lc-rs", AtLeast, 35.0, Some(50.0)),
     ("p256 portable/aws-lc-rs", AtLeast, 10.0, Some(12.0)),
@@ -24,13 +25,13 @@ const GATES: [(&str, Bound, f64, Option<f64>); 13] = [
 ];
 const BATCH_8: &str = "p256 batch_8 ifma, us a batch";
 const PORT_SHARE: &str = "p256 ifma port share, %";
-/// Cases of Lineside; the first one is not named in keys.
+/// Cases that Lineside runs. The keys of ratios do not name the first case.
 const CASES: [&str; 6] = ["hot", "batch_8", "single", "keys_256", "cold", "unknown"];
 
 /// Figures by primitive, contestant and case.
 pub(super) type All = BTreeMap<(&'static str, &'static str, &'static str), Figures>;
 
-/// Returns the speed-ups by `of`: best slices or median slices.
+/// Returns the speed-ups, computed from the value that `of` returns: that of the best slice or of the median slice.
 pub(super) fn ratios(all: &All, of: fn(&Figures) -> f64) -> BTreeMap<String, f64> {
     let mut ratios = BTreeMap::new();
     let mut add = |key: String, ours, theirs| {
@@ -67,7 +68,7 @@ pub(super) fn ratios(all: &All, of: fn(&Figures) -> f64) -> BTreeMap<String, f64
     ratios
 }
 
-/// Compares best slices with the gates; all gates are void if any contestant gave a wrong result.
+/// Compares the best slices with the required values. All gates are void if any contestant gave a wrong result.
 pub(super) fn judge(
     all: &All,
     ratios: &BTreeMap<String, f64>,

@@ -7,9 +7,9 @@ use sha2::Digest;
 
 /// Number of messages in a batch.
 const MESSAGES: usize = 256;
-/// Bytes of each message for SHA-256.
+/// Length in bytes of each message for SHA-256.
 const LONG: usize = 1_024;
-/// Bytes of the messages for Keccak-256: one block each.
+/// Lengths in bytes of the messages for Keccak-256; each message fits into one block.
 const SHORT: std::ops::RangeInclusive<usize> = 32..=100;
 
 /// Hash function.
@@ -23,7 +23,8 @@ pub(super) enum Hash {
 pub(super) struct Messages {
     hash: Hash,
     bytes: Vec<Vec<u8>>,
-    /// Digests by Lineside's code for single messages, which is tested against the standards' vectors.
+    /// Digests that Lineside's code for single messages returns; that code is tested against the vectors of the
+    /// standards.
     expected: Vec<[u8; 32]>,
 }
 
@@ -63,7 +64,7 @@ impl Messages {
         })
     }
 
-    /// Returns Lineside's batches on a back end; `None` if the processor does not support it.
+    /// Returns work with Lineside's batches on a backend; `None` if the processor does not support the backend.
     pub(super) fn in_batch(&self, backend: Backend) -> Option<Box<dyn Work + '_>> {
         let (hasher, hash) = (Hasher::new(backend)?, self.hash);
         Some(self.work(move |messages, digests| match hash {
@@ -72,7 +73,7 @@ impl Messages {
         }))
     }
 
-    /// Changes an expected digest.
+    /// Changes one expected digest, so that a test can show that a mismatch is counted.
     #[cfg(test)]
     pub(super) fn spoil_one(&mut self) {
         self.expected[9][0] ^= 1;
@@ -110,7 +111,7 @@ impl<F: Fn(&[&[u8]], &mut [[u8; 32]])> Work for Hashing<'_, F> {
         }
     }
 
-    /// Checks the digests of the last batch. Comparing 32 bytes in `step` would be visible in the time of a short
+    /// Checks the digests of the last batch. Comparing 32 bytes within `step` would distort the time of a short
     /// message.
     fn settle(&mut self) -> u64 {
         let pairs = self.digests.iter().zip(self.expected);

@@ -1,49 +1,51 @@
-//! Lower limits of the verification time by the processor, and the share that the best slice reached.
+//! Lower limits that the processor sets for the verification time, and how close the best slice came to them.
 
 use super::measure::Rates;
 use serde::Serialize;
 
-/// Windows of a scalar of 256 bits: 16 in the generator's table (width 16), and 20 in the table of a hot key (width
-/// 13).
+/// Number of table look-ups for a scalar of 256 bits: 16 in the table of the generator (windows of 16 bits), and 20 in
+/// the table of a recurring key (windows of 13 bits).
 const LOOKUPS: u32 = 16 + 20;
-/// Bytes of the tables with these widths: windows x 2^(width - 1) points of 64 bytes, for one generator and 16 keys.
+/// Size in bytes of the tables with these windows: windows x 2^(width - 1) points of 64 bytes, for one generator and 16
+/// keys.
 const FULL_TABLES_BYTES: usize = 64 * ((16 << 15) + 16 * (20 << 12));
-/// Micro-operations on the two 512-bit ports for eight affine additions over P-256, one in each lane.
+/// Number of micro-operations on the two 512-bit ports for eight affine additions over P-256, one in each lane.
 const UOPS_PER_8: f64 = 725.0;
 /// Number of these micro-operations that multiply.
 const MULTIPLICATIONS_PER_8: f64 = 460.0;
 /// Maximum number of micro-operations on these ports per cycle.
 const PORTS: f64 = 2.0;
 
-/// Lower limit of the time of a signature, and its share of the measured time.
+/// Lower limit of the time for a signature, compared with the measured time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Limit {
-    /// Lower limit in ns per signature.
+    /// Lower limit in nanoseconds per signature.
     pub limit_ns: f64,
-    /// Measured time in ns per signature: 16 hot keys, batches of 256, the best slice.
+    /// Measured time of the best slice in nanoseconds per signature, with 16 recurring keys and batches of 256.
     pub measured_ns: f64,
     /// `limit_ns` divided by `measured_ns`, in percent.
     pub share_percent: f64,
 }
 
-/// Limits of P-256 on `ifma` with 16 hot keys. Only additions of points are counted, not the work on scalars.
+/// Limits for P-256 on the backend `ifma` with 16 recurring keys. They count only additions of points, not the work on
+/// scalars.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Limits {
-    /// Additions of points per signature.
+    /// Number of additions of points per signature.
     pub additions: u32,
-    /// Measured cycles per ns; `None`: not measured.
+    /// Measured number of cycles per nanosecond; `None` if it was not measured.
     pub clock_ghz: Option<f64>,
-    /// Measured multiplications of 512 bits (`vpmadd52luq`) per cycle: 2 if both ports multiply, 1 on Zen 4.
+    /// Measured number of 512-bit multiplications (`vpmadd52luq`) per cycle: 2 if both ports multiply, 1 on Zen 4.
     pub multiplications_per_cycle: Option<f64>,
-    /// Limit by two micro-operations of any kind per cycle: `port_share`.
+    /// Limit if two micro-operations of any kind run per cycle. The report calls its share `port_share`.
     pub port: Option<Limit>,
-    /// Limit by the multiplications alone at the measured rate: `multiplier_share`.
+    /// Limit by the multiplications alone at the measured rate. The report calls its share `multiplier_share`.
     pub multiplier: Option<Limit>,
 }
 
 impl Limits {
-    /// Computes the limits from the ns of the best slice. Without it, or if the tables are smaller than assumed, there
-    /// are not shares.
+    /// Computes the limits from the time of the best slice in nanoseconds. There are no shares if this time is missing,
+    /// or if the tables are smaller than assumed.
     pub(super) fn new(measured_ns: Option<f64>, hot_tables_bytes: Option<usize>, rates: Rates) -> Self {
         let Rates {
             clock_ghz,

@@ -1,4 +1,4 @@
-//! Slices: the contestants run for a few ms each, in turn.
+//! Measurement in slices: the contestants run in turn for a few milliseconds each.
 
 use super::contestants::{StepWork, Work};
 use super::cpu::{self, Instructions};
@@ -6,7 +6,7 @@ use crate::gate::median;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// Name of the work of a contestant.
+/// Name of a contestant's work: primitive, contestant and case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
     /// `p256`, `secp256k1`, `sha256` or `keccak256`.
@@ -15,25 +15,25 @@ pub(super) struct Name {
     pub(super) case: &'static str,
 }
 
-/// Work and its results so far.
+/// Work of a contestant, and its results so far.
 pub(super) struct Runner<'a> {
     pub(super) name: Name,
     pub(super) work: Box<dyn Work + 'a>,
-    /// Number of rounds for each slice: 1 unless slices are long.
+    /// A slice is run in one of this many rounds: 1, or more if slices are long.
     pub(super) every: usize,
     pub(super) seen: SliceResults,
 }
 
-/// Results of all slices.
+/// Results of all slices of one kind of work.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SliceResults {
     /// Time of each slice in ns per signature or message.
     pub(super) ns: Vec<f64>,
-    /// Number of signatures or messages in slices.
+    /// Number of signatures or messages in all slices.
     pub(super) count: u64,
-    /// Number of instructions in slices; `None` if they are not counted.
+    /// Number of instructions in all slices; `None` if they are not counted.
     pub(super) instructions: Option<u64>,
-    /// Mismatches in slices and before them.
+    /// Number of mismatches in slices and before them.
     pub(super) mismatches: u64,
 }
 
@@ -73,20 +73,20 @@ impl Figures {
     }
 }
 
-/// Best rates of the processor between the slices.
+/// Best rates of the processor that were measured between the slices.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rates {
-    /// Cycles per ns.
+    /// Clock rate in cycles per nanosecond.
     pub(super) clock_ghz: Option<f64>,
-    /// Multiplications of 512 bits per ns.
+    /// Number of 512-bit multiplications per nanosecond.
     pub(super) multiplications_per_ns: Option<f64>,
 }
 
 impl Rates {
     /// Measures the rates again, and keeps the better ones.
     pub(super) fn look(&mut self) {
-        // The clock is measured right after the multiplications, because some processors lower it for wide
-        // multiplications.
+        // The clock is measured directly after the multiplications, because some processors lower their clock rate for
+        // wide multiplications.
         let (multiplications, clock) = (cpu::multiplications_per_ns(), cpu::clock_ghz());
         let better = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
         self.multiplications_per_ns = better(self.multiplications_per_ns, multiplications);
@@ -94,7 +94,7 @@ impl Rates {
     }
 }
 
-/// Runs all rounds, each with a slice of every runner.
+/// Runs all rounds. In each round, every contestant gets a slice.
 pub(super) fn rounds(
     runners: &mut [Runner<'_>],
     count: usize,
@@ -108,7 +108,7 @@ pub(super) fn rounds(
         tell();
         rates.look();
         for place in 0..places {
-            // Each round begins elsewhere, so that no contestant always follows the same one.
+            // Each round begins with another contestant, so that no contestant always runs after the same one.
             let runner = &mut runners[(place + round * 5) % places];
             if round.is_multiple_of(runner.every) {
                 run_slice(runner, slice, instructions);

@@ -1,7 +1,8 @@
-//! Scenario `verify`: ECDSA verification and hashing by Lineside, compared with the common libraries.
+//! Scenario `verify`: ECDSA verification and hashing by Lineside, compared with common libraries.
 //!
-//! All contestants run in this thread, in turn, for a slice of a few ms each, over many rounds. A figure is that of the
-//! best slice; the report also has the median. On a machine with other load, the best slice is one without disturbance.
+//! All contestants run in this thread, in turn, for a slice of a few milliseconds each, over many rounds. A figure is
+//! the value of the best slice; the report also has the median. On a machine with other load, the best slice is one
+//! that was not disturbed.
 
 mod contestants;
 mod cpu;
@@ -31,12 +32,12 @@ use workload::{Pool, Sizes, Workload};
 
 /// Number of signatures in a batch by default.
 const BATCH: usize = 256;
-/// Number of signatures from cold.
+/// Number of signatures in a slice that begins without tables of keys.
 const COLD: usize = 10_000;
-/// Number of signatures after which each of 16 keys has the largest table: it is built after 16,384 valid signatures,
-/// and 15 of 16 are valid.
+/// Number of signatures after which each of 16 keys has its largest table. The table is built after 16,384 valid
+/// signatures, and 15 of 16 signatures are valid.
 const FEW_USES: u64 = 18_500;
-/// Number of signatures after which each of 256 keys has its table; there is no room for larger ones.
+/// Number of signatures after which each of 256 keys has its table. The memory has no room for larger tables.
 const MANY_USES: u64 = 320;
 /// Names of contestants in the report.
 const IFMA: &str = "ifma";
@@ -54,12 +55,12 @@ pub struct Options {
     pub seed: u64,
     /// Number of rounds; in each, every contestant has a slice.
     pub rounds: usize,
-    /// Length of a slice. Slices from cold take longer.
+    /// Length of a slice. Slices that begin without tables take longer.
     pub slice: Duration,
-    /// Number of rounds for each slice from cold, since that slice is long.
+    /// A slice that begins without tables is run in one of this many rounds, because it is long.
     pub cold_every: usize,
-    /// Percentage of the workload's signatures and of the signatures that warm tables; below 100, tables stay small and
-    /// the figures are meaningless. For tests.
+    /// Percentage of the workload's signatures, and of the signatures that build tables. Below 100, tables remain small
+    /// and the figures are meaningless, so lower values are only for tests.
     pub percent: u64,
 }
 
@@ -86,8 +87,8 @@ impl Options {
     }
 }
 
-/// Runs the scenario, and calls `progress` before each step. It cannot fail: a contestant that this machine does not
-/// support is reported as not measured.
+/// Runs the scenario, and calls `progress` before each step. The run cannot fail: a contestant that this machine does
+/// not support is reported as not measured.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Report {
     let mut findings = Findings::default();
     let mut instructions = match Instructions::new() {
@@ -119,7 +120,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Report {
     Report::new(options.seed, machine, findings)
 }
 
-/// Runs all contestants over `curve`.
+/// Runs all contestants for `curve`.
 fn over_curve(
     curve: Curve,
     options: &Options,
@@ -237,7 +238,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Adds every case of one of Lineside's back ends. Returns the verifier whose 16 keys are hot.
+    /// Adds every case of one of Lineside's backends. Returns the verifier with the large tables of 16 keys.
     fn ours(
         &mut self,
         backend: Backend,

@@ -15,7 +15,7 @@ const QUIET_LOAD_MAX: f64 = 0.3;
 const CRYPTO_MB: &str =
     "Intel's crypto_mb is not part of this build (3.5 x aws-lc-rs on P-256 where it was measured)";
 
-/// Outcome of the scenario.
+/// Report of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Name of the scenario: `verify`.
@@ -26,38 +26,39 @@ pub struct Report {
     pub machine: Machine,
     /// Contestants by name.
     pub contestants: BTreeMap<&'static str, Contestant>,
-    /// Speed-up of `a` over `b` in best slices, by keys `a/b`. A key begins with the varied quantities: a curve or
-    /// hash, then the case, which is `hot` if it is missing. Libraries verify one signature at a time in all cases.
+    /// Speed-ups of `a` over `b` in best slices, by keys `a/b`. A key begins with the varied quantities: a curve or
+    /// hash, then the case, which is `hot` if the key names none. Libraries verify one signature at a time in all
+    /// cases.
     pub ratios: BTreeMap<String, f64>,
     /// Speed-ups in median slices, by the same keys.
     pub median_ratios: BTreeMap<String, f64>,
-    /// Checks of the validity of the figures, and of the gates.
+    /// Checks that show whether the figures are valid, and gates.
     pub checks: Checks,
 }
 
-/// Figures by curve or hash, then by case; or the reason for which there are none.
+/// Figures by curve or hash, then by case; or the reason why there are none.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
     /// Figures by `p256`, `secp256k1`, `sha256` or `keccak256`; then by `hot`, `batch_8`, `single`, `keys_256`, `cold`,
     /// `unknown`, `messages_1k` or `messages_short`.
     #[serde(flatten)]
     pub figures: BTreeMap<&'static str, BTreeMap<&'static str, Figures>>,
-    /// Reason for which there are no figures.
+    /// Reason why there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
 }
 
-/// Conditions that a valid run fulfils.
+/// Checks that show whether the run is valid.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checks {
-    /// Wrong verdicts and digests of all contestants. One of 16 signatures is invalid.
+    /// Number of wrong verdicts and digests of all contestants. One of 16 signatures is invalid on purpose.
     pub mismatches: u64,
-    /// Share of the processor's limits that `ifma` reached.
+    /// Limits of the processor, and how close the contestant `ifma` came to them.
     pub limits: Limits,
-    /// Reason for which instructions are not counted.
+    /// Reason why instructions were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions_not_measured: Option<String>,
-    /// Gates by key: a ratio's key, or a figure and its unit.
+    /// Gates by key: the key of a ratio, or a figure with its unit.
     pub gates: BTreeMap<&'static str, Gate>,
     /// Notes for the reader.
     pub notes: Vec<String>,
@@ -67,14 +68,14 @@ pub struct Checks {
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) figures: All,
-    /// Mismatches of all work, including work without figures.
+    /// Number of mismatches of all work, including work without figures.
     pub(super) mismatches: u64,
     /// Contestants that this machine does not support, with the reasons.
     pub(super) missing: BTreeMap<&'static str, String>,
     pub(super) rates: Rates,
-    /// Bytes of the tables of the verifier on `ifma` with 16 hot keys of P-256.
+    /// Size in bytes of the tables of the verifier on `ifma` with 16 recurring keys of P-256.
     pub(super) hot_tables_bytes: Option<usize>,
-    /// Reason for which instructions are not counted.
+    /// Reason why instructions were not counted.
     pub(super) uncounted: Option<String>,
 }
 
@@ -124,7 +125,7 @@ impl Report {
         }
     }
 
-    /// Returns the faults of the system itself, apart from its speed: wrong results.
+    /// Returns the faults of the system itself, which are wrong results; low speed is not a fault.
     pub fn failures(&self) -> Vec<String> {
         match self.checks.mismatches {
             0 => Vec::new(),
@@ -132,7 +133,7 @@ impl Report {
         }
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
     }
@@ -157,21 +158,22 @@ fn contestants(all: &All, missing: BTreeMap<&'static str, String>) -> BTreeMap<&
 
 fn notes(machine: &Machine) -> Vec<String> {
     let mut notes = vec![
-        "one thread, slices in turn; gates compare best slices; medians are reported too".into(),
+        "one thread measures slices in turn; gates compare the best slices; medians are reported, too".into(),
         "libraries verify one signature at a time in every case: aws-lc-rs with parsed keys and the digest given, \
          libsecp256k1 with parsed keys; ring parses the key and hashes 32 bytes each time, as it has no other interface"
             .into(),
         "Lineside gets parsed keys and the digest, and parses r and s within the measured time, as libraries do".into(),
-        "each slice follows unmeasured signatures, because others used the caches: 256 with hot keys, 16 \
-         of a library"
+        "unmeasured signatures precede each slice, because other contestants have used the caches: 256 with hot keys, \
+         16 with a library"
             .into(),
-        "from cold: the process has the generators' tables, which all verifiers share, but no tables of keys".into(),
+        "case `cold`: the process has the generators' tables, which all verifiers share, but no tables of keys".into(),
         "the share of the ports counts only additions of points as work, but all of the time".into(),
     ];
     if machine.load_before > QUIET_LOAD_MAX {
         let load = machine.load_before;
         notes.push(format!(
-            "the machine was not quiet: load {load} before the bench, which medians show more than best slices"
+            "the machine was not quiet: its load average was {load} before the run, which affects medians more than \
+             best slices"
         ));
     }
     notes

@@ -1,4 +1,4 @@
-//! Runs the scenario in its shortest form, and checks that it detects faults.
+//! Tests that run the scenario in its shortest form, and check that it detects faults.
 
 use super::*;
 use crate::gate::Outcome;
@@ -93,7 +93,7 @@ fn a_report_has_the_documented_keys_and_no_failure() {
     let ifma = Backend::Avx512Ifma.is_available();
     assert_eq!(json.pointer("/ratios/p256 ifma~1aws-lc-rs").is_some(), ifma);
     assert_eq!(json.pointer("/contestants/ifma/not_measured").is_none(), ifma);
-    // After few uses, tables stay small, so no limit is computed, since limits assume large tables.
+    // After few uses, tables are small. The limits assume large tables, so no limit is computed.
     assert!(report.checks.limits.port.is_none());
     let text = report.to_string();
     assert!(
@@ -115,7 +115,7 @@ fn the_same_seed_gives_the_same_signatures_and_some_are_invalid() {
             let of_key = || a.few.signed.iter().filter(move |signed| signed.key == key);
             assert!(
                 of_key().any(|s| !s.valid) && of_key().any(|s| s.valid),
-                "key {key}"
+                "key {key} has no invalid signature"
             );
         }
         let spoilt = a.few.signed.iter().filter(|signed| !signed.valid).count();
@@ -141,7 +141,7 @@ fn all_contestants_return_the_expected_verdicts() {
 fn unexpected_verdicts_of_every_contestant_are_counted() {
     for curve in [Curve::P256, Curve::Secp256k1] {
         let mut workload = Workload::new(curve, 3, small());
-        // Inverts the expected verdicts.
+        // The expected verdicts are inverted, so every verdict must count as a mismatch.
         for pool in [&mut workload.few, &mut workload.unknown] {
             pool.signed
                 .iter_mut()
@@ -197,7 +197,7 @@ fn a_wrong_digest_is_counted_as_a_mismatch() {
     assert_eq!(slice_of(messages.by_crates()).mismatches, 1);
 }
 
-/// Returns the findings of a run in which all work of Lineside takes `ns` and all work of libraries 1,000 ns.
+/// Returns the findings of a run in which Lineside's work takes `ns` nanoseconds and the libraries' work takes 1,000.
 fn findings(ns: f64) -> Findings {
     let mut findings = Findings::default();
     let mut add = |primitive, contestant, case, ns| {

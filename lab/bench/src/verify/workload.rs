@@ -1,4 +1,4 @@
-//! Keys, messages and signatures, all derived from the seed. Their generation is not measured.
+//! Keys, messages and signatures of the scenario, all derived from the seed. Their generation is not measured.
 
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey};
 use lineside_testkit::Random;
@@ -8,22 +8,22 @@ use p256::elliptic_curve::ops::Reduce;
 use p256::{Scalar, U256};
 use secp256k1::{Message, SECP256K1, SecretKey};
 
-/// Number of signatures for each invalid one. Invalid signatures expose a verifier that accepts everything.
+/// One of this many signatures is invalid. Invalid signatures expose a verifier that accepts everything.
 const SPOILT_ONE_OF: usize = 16;
 
 /// Signature and its expected verdict.
 pub(super) struct Signed {
-    /// Index of the key in the pool that is the claimed signer.
+    /// Index in the pool of the key that the signature is checked with.
     pub(super) key: usize,
-    /// Message for libraries that hash it themselves; `digest` is its SHA-256.
+    /// Message, for libraries that hash it themselves; `digest` is its SHA-256.
     pub(super) message: [u8; 32],
     pub(super) digest: [u8; 32],
-    /// `r || s`.
+    /// Signature as `r || s`.
     pub(super) signature: [u8; 64],
     pub(super) valid: bool,
 }
 
-/// Signatures of some keys in the order of verification: the keys take turns.
+/// Signatures of some keys in the order of verification, in which the keys take turns.
 pub(super) struct Pool {
     pub(super) keys: Vec<PublicKey>,
     pub(super) signed: Vec<Signed>,
@@ -32,11 +32,11 @@ pub(super) struct Pool {
 /// Number of signatures of each kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// Signatures over 16 keys. The table lines of these keys do not fit into a second-level cache.
+    /// Number of signatures over 16 keys. The table entries of these keys do not fit into a second-level cache.
     pub(super) few: usize,
-    /// Signatures over 256 keys.
+    /// Number of signatures over 256 keys.
     pub(super) many: usize,
-    /// Signatures each by another key.
+    /// Number of signatures that each have a different key.
     pub(super) unknown: usize,
 }
 
@@ -50,7 +50,7 @@ impl Default for Sizes {
     }
 }
 
-/// All pools of one curve.
+/// All pools of signatures for one curve.
 pub(super) struct Workload {
     pub(super) few: Pool,
     pub(super) many: Pool,
@@ -76,7 +76,8 @@ impl Pool {
         let signed = (0..signatures).map(|index| {
             let key = index % keys;
             let mut signed = Signed::new(key, &secrets[key], bytes32(&mut random), bytes32(&mut random));
-            // Not every 16th signature: since keys take turns, that would affect the signatures of one key only.
+            // The invalid signatures are not every 16th one: since keys take turns, that would affect the signatures of
+            // one key only.
             if (index + index / SPOILT_ONE_OF).is_multiple_of(SPOILT_ONE_OF) {
                 signed.spoil(index / SPOILT_ONE_OF);
             }
@@ -118,7 +119,7 @@ impl Signed {
         }
     }
 
-    /// Makes the signature invalid by changing a bit of s, or the message.
+    /// Makes the signature invalid by changing a bit of s or of the message; `how` selects one of the ways.
     fn spoil(&mut self, how: usize) {
         if how.is_multiple_of(2) {
             self.signature[63] ^= 2;
@@ -136,7 +137,7 @@ enum Secret {
 }
 
 impl Secret {
-    /// Returns a key pair. `bytes` are below both orders, except with a probability of 2^-32.
+    /// Returns a key pair. The number in `bytes` is below the order of both curves, except with a probability of 2^-32.
     fn new(curve: Curve, bytes: [u8; 32]) -> Self {
         let public = |point: &[u8]| PublicKey::from_sec1(curve, point).expect("a multiple of the generator");
         match curve {
@@ -155,9 +156,9 @@ impl Secret {
         }
     }
 
-    /// Returns `r || s`. For P-256 it follows the definition, with multiples of the generator from aws-lc-rs:
-    /// RustCrypto would take longer than the whole measurement, and aws-lc-rs does not accept a nonce. The signed data
-    /// is public.
+    /// Returns `r || s`. For P-256 the signature is computed from its definition, with multiples of the generator from
+    /// aws-lc-rs: RustCrypto would take longer than the whole measurement, and aws-lc-rs does not accept a nonce. The
+    /// signed data is public.
     fn sign(&self, digest: &[u8; 32], nonce: &[u8; 32]) -> [u8; 64] {
         let mut signature = [0; 64];
         match self {
@@ -184,7 +185,7 @@ fn scalar(bytes: &[u8; 32]) -> Scalar {
     <Scalar as Reduce<U256>>::reduce_bytes(&(*bytes).into())
 }
 
-/// Returns 0x04, x, y of a multiple of the generator.
+/// Returns the point 0x04, x, y that is a multiple of the generator.
 fn p256_multiple(scalar: &[u8; 32]) -> [u8; 65] {
     let key = PrivateKey::from_private_key(&ECDH_P256, scalar).expect("a random number is below the order");
     let point = key.compute_public_key().expect("a key has a point");

@@ -1,6 +1,6 @@
-//! Case `column` under kill -9. Each client puts rows, increments a counter and appends to a row, in a session. A
-//! change without an answer may or may not have been executed, but at most once; an acknowledged change must be present
-//! exactly once.
+//! Attack `kill` on `column`: kill -9 while clients change data. Each client puts rows, increments a counter and
+//! appends to a row, in a session. A change without an answer may or may not have been executed, but at most once; an
+//! acknowledged change must be present exactly once.
 
 use super::{Load, REQUEST_TIMEOUT, any_port, under_load};
 use crate::client::{Ask, Client};
@@ -16,29 +16,29 @@ use std::time::Duration;
 const CLIENTS: u64 = 8;
 /// Number of rows that one client puts.
 const ROWS: u64 = 200;
-/// Number of tags that are appended to one row, and bytes of each tag.
+/// Number of tags that a client appends to one row.
 const TAGS: u64 = 60;
 const TAG_BYTES: usize = 5;
-/// Time-out of a request; after it, the client does not know whether the change was executed.
+/// Time-out of a request. After it, the client does not know whether the change was executed.
 const ANSWER: Duration = Duration::from_secs(2);
-/// Bytes of a request's body, which leaves room for the longest row in the reply.
+/// Size of a request's body in bytes. It leaves space for the longest row in the reply.
 const REQUEST_BODY_BYTES: usize = 600;
 
 type Row = Vec<u8>;
 type Value = Vec<u8>;
 
-/// Changes of one client, as far as it knows.
+/// Changes of one client, with the client's knowledge of their outcome.
 #[derive(Default)]
 struct Changes {
-    /// Puts by row: the last acknowledged value, and values of later puts without an answer.
+    /// Puts by row: the last acknowledged value, and the values of later puts without an answer.
     puts: HashMap<Row, (Option<Value>, Vec<Value>)>,
-    /// Number of acknowledged increments, and of those without an answer.
+    /// Number of acknowledged increments, and number of increments without an answer.
     increments: (u64, u64),
-    /// Appends by row: acknowledged tags, and those without an answer.
+    /// Appends by row: the acknowledged tags, and the tags without an answer.
     appends: HashMap<Row, (Vec<Value>, Vec<Value>)>,
 }
 
-/// Runs the case over the embedded table.
+/// Runs the case with the embedded table.
 pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let mut service = Service::new(scene, Name::Column, any_port(), "")?;
     let server = service.start(None)?;
@@ -52,7 +52,7 @@ pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
         under_load(&load, clients, || load.kill(scene, &mut service, server, report))?;
     load.tell(report);
     report.peak(server.peak_bytes());
-    // The last acknowledged changes must be on the disk too.
+    // The last acknowledged changes must be on the disk, too.
     server.kill();
     let server = service.start(None)?;
     let mut reader = Client::new(server.listen, 1 << 40)?;
@@ -62,7 +62,7 @@ pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     server.terminate()
 }
 
-/// Changes rows until the load is over.
+/// Changes rows until the attack is over.
 fn change(client: u64, server: SocketAddr, load: &Load, seed: u64) -> Changes {
     let mut random = Random(seed ^ ((client + 1) << 32));
     let mut changes = Changes::default();
@@ -85,12 +85,13 @@ fn change(client: u64, server: SocketAddr, load: &Load, seed: u64) -> Changes {
         });
         match status {
             Some(status::OK) => load.acknowledge(1),
-            // The session ended with the daemon, or the outcome of the change is unknown: opens a new session.
+            // The daemon's session ended with its process, or the outcome of the change is unknown: the client opens a
+            // new session.
             None | Some(status::NO_SESSION | status::OUTCOME_UNKNOWN) => {
                 load.repeated.fetch_add(1, Relaxed);
                 session = None;
             }
-            // The change was not executed; the session's next change has the same nonce.
+            // The change was not executed, so the next change of the session has the same nonce.
             Some(status::BUSY) => session = Some(open),
             Some(other) => {
                 load.fault(format!("client {client}: status {other} to change {number}"));

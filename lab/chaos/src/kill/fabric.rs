@@ -1,6 +1,6 @@
-//! Case `fabric` under kill -9, with its state on the disk. A client follows the committed blocks of the replica over
-//! all kills. A block that the client received must be in the ledger before the replica runs again, with the validation
-//! codes that the generator expects. In the end, the state must equal that of a replica that was never killed.
+//! Attack `kill` on `fabric` with its state on the disk. A client follows the committed blocks of the replica over all
+//! kills. A block that the client received must be in the ledger before the replica runs again, with the validation
+//! codes that the generator expects. In the end, the state must equal the state of a replica that was never killed.
 
 use super::{Load, REQUEST_TIMEOUT, under_load};
 use crate::channel::{self, Channel};
@@ -20,18 +20,18 @@ use tokio::runtime::Runtime;
 
 /// Number of transactions in a block.
 const BLOCK: usize = 20;
-/// Transactions in a thousand that a peer marks as invalid.
+/// Number of transactions in a thousand that a peer marks as invalid.
 const FAULTY: usize = 100;
-/// Time between two blocks of the orderer.
+/// Time between two blocks that the orderer delivers.
 const PACE: Duration = Duration::from_millis(5);
-/// Maximum time to wait for a block before the client checks whether the load is over.
+/// Maximum time to wait for a block before the client checks whether the attack is over.
 const BLOCK_WAIT_MAX: Duration = Duration::from_millis(100);
-/// Number of transactions that are looked up by their ids.
+/// Number of transactions that the case looks up by their ids.
 const IDS: usize = 20;
 /// Maximum number of keys that `lineside fabric state` lists.
 const KEYS_MAX: &str = "1000000";
 
-/// Runs the case with the state in fjall.
+/// Runs the case with the state in the database fjall.
 pub fn fabric(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
     let load = Load::default();
@@ -87,13 +87,13 @@ fn look_at(service: &Service, seen: &AtomicU64, report: &mut Report) -> anyhow::
     Ok(())
 }
 
-/// Client that follows the replica's blocks.
+/// Client that follows the blocks of a replica.
 struct Client<'a> {
     signer: Arc<Signer>,
     endpoint: String,
     /// Blocks of the channel.
     blocks: &'a [MadeBlock],
-    /// Number of blocks that it received.
+    /// Number of blocks that the client has received.
     seen: &'a AtomicU64,
 }
 
@@ -107,7 +107,7 @@ impl Client<'_> {
         Follower::new(options)
     }
 
-    /// Receives blocks until the load is over. A received block acknowledges its transactions.
+    /// Receives blocks until the attack is over. A received block acknowledges its transactions.
     async fn follow(&self, load: &Load) {
         let mut follower = self.follower(0);
         while !load.is_over() {
@@ -123,7 +123,7 @@ impl Client<'_> {
         }
     }
 
-    /// Reads all blocks from the first one on.
+    /// Reads all blocks, beginning with the first one.
     async fn all(&self, report: &mut Report) -> anyhow::Result<()> {
         let mut follower = self.follower(0);
         for block in self.blocks {
@@ -138,7 +138,7 @@ impl Client<'_> {
     }
 }
 
-/// Returns the difference between the codes in a block of the replica and the expected ones.
+/// Returns a description of the difference between the codes in a block of the replica and the expected codes.
 fn difference(made: &MadeBlock, received: &[u8]) -> Option<String> {
     let arena = Arena::new();
     let codes = match Block::read(received, &arena) {
@@ -173,7 +173,7 @@ fn compare(scene: &Scene, channel: &Channel, killed: &Service, report: &mut Repo
     Ok(())
 }
 
-/// Looks up the first transaction of some blocks in the ledger: it must be present with its code.
+/// Looks up the first transaction of some blocks in the ledger. Each must be present with its code.
 fn ids(channel: &Channel, killed: &Service, report: &mut Report) -> anyhow::Result<()> {
     let step = (channel.blocks.len() / IDS).max(1);
     for block in channel.blocks.iter().step_by(step) {
@@ -184,7 +184,7 @@ fn ids(channel: &Channel, killed: &Service, report: &mut Report) -> anyhow::Resu
         ensure!(is_there, "transaction {id} of block {}: {said}", block.number);
         let found: Value = serde_json::from_str(said.trim()).with_context(|| said.clone())?;
         report.count("ids", 1);
-        // An id that occurs again belongs to its first block.
+        // If an id occurs in several blocks, it belongs to the first one.
         let number = found["block"]
             .as_u64()
             .context("the transaction has no block number")?;
@@ -208,7 +208,7 @@ fn first_id(block: &[u8]) -> Option<String> {
     (!header.tx_id.is_empty()).then(|| header.tx_id.to_owned())
 }
 
-/// Returns the keys of the chaincode with values and versions, one per line.
+/// Returns the keys of the chaincode with their values and versions, one key per line.
 fn state(replica: &Service) -> anyhow::Result<Vec<String>> {
     let name = Workload::default().chaincode.name();
     let words = [

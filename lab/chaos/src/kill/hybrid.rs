@@ -1,6 +1,6 @@
-//! Case `hybrid` under kill -9. Each client sets keys of its own by gRPC, each key once. The outcome of a write without
-//! an answer is looked up by its id, and the same write is sent again if the ledger does not have it. In the end, every
-//! key must have exactly one write, at the acknowledged position.
+//! Attack `kill` on `hybrid`. Each client sets its own keys by gRPC, each key once. If a write gets no answer, the
+//! client looks up its outcome by its id, and sends the same write again if the ledger does not have it. In the end,
+//! every key must have exactly one write, at the acknowledged position.
 
 use super::{Load, REQUEST_TIMEOUT, any_port, under_load};
 use crate::server::Server;
@@ -17,15 +17,16 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 const CLIENTS: u16 = 6;
-/// Lane of the first client; the honest client of the service uses lower ones.
+/// Lane (number of independent requests of one member) of the first client. The honest client of the service uses lower
+/// lanes.
 const FIRST_LANE: u16 = 10;
-/// Number of newest writes of a key that are requested.
+/// Number of newest writes of a key that the check requests.
 const HISTORY: u32 = 4;
 
-/// Acknowledged position of each key of one client.
+/// Keys of one client, each with the position that the node has acknowledged.
 type Places = Vec<(Vec<u8>, Version)>;
 
-/// Runs the case over the embedded log.
+/// Runs the case with the embedded log.
 pub fn hybrid(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let mut service = Service::new(scene, Name::Hybrid, any_port(), "")?;
     let server = service.start(None)?;
@@ -65,18 +66,18 @@ pub fn hybrid(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
 struct Writer {
     number: u16,
     endpoint: String,
-    /// Signer of the writes.
+    /// Signer of the client's writes.
     signing: Signing,
-    /// Identity that looks up outcomes, in another lane.
+    /// Identity that looks up outcomes. It uses another lane than the writes.
     reader: Identity,
-    /// Open connection.
+    /// Open connection to the node, if there is one.
     client: Option<Client>,
-    /// Acknowledged positions.
+    /// Acknowledged positions of the writes.
     places: Places,
 }
 
 impl Writer {
-    /// Sets one key after another until the load is over, and records the position of each.
+    /// Sets one key after another until the attack is over, and records the position of each write.
     async fn write(&mut self, load: &Load) -> anyhow::Result<()> {
         let mut number = 0u64;
         while !load.is_over() {
@@ -96,7 +97,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Sends one signed write, over all broken calls and kills, until its position is known.
+    /// Sends one signed write until its position is known, even if calls break and the daemon is killed.
     async fn place(&mut self, request: Bytes, load: &Load) -> anyhow::Result<Placed> {
         let deadline = Instant::now() + REQUEST_TIMEOUT;
         let mut may_be_ordered = false;
@@ -115,7 +116,7 @@ impl Writer {
                 }
             }
             match client.connection().set(request.clone()).await {
-                // The first attempt was ordered after the look-up of its outcome.
+                // The first copy of the write was ordered after the look-up of its outcome.
                 Ok(placed) if may_be_ordered && placed.version.is_none() => {}
                 Ok(placed) => return Ok(placed),
                 Err(_) => self.client = None,
@@ -123,10 +124,10 @@ impl Writer {
             may_be_ordered = true;
             load.repeated.fetch_add(1, Relaxed);
         }
-        anyhow::bail!("the position of a write was not known within {REQUEST_TIMEOUT:?}")
+        anyhow::bail!("the node did not report the position of a write within {REQUEST_TIMEOUT:?}")
     }
 
-    /// Returns the open connection, or opens one; `None` after a short pause if the node is down.
+    /// Returns the open connection, or opens one. Returns `None` after a short pause if the node is down.
     async fn connected(&mut self) -> Option<&Client> {
         if self.client.is_none() {
             match Client::connect(&self.endpoint, None, self.reader.clone()).await {
@@ -138,7 +139,7 @@ impl Writer {
     }
 }
 
-/// Compares the acknowledged positions with the ledger: each key has one write, at its position.
+/// Compares the acknowledged positions with the ledger: each key must have one write, at its position.
 async fn check(
     service: &Service,
     server: &Server,

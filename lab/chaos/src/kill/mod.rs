@@ -1,5 +1,5 @@
-//! Attack with kill -9 under load: clients send changes all the time, the daemon is killed and started again, and at
-//! the end each acknowledged change must be present exactly once.
+//! Attack with kill -9: clients send changes all the time, while the daemon is killed and started again. At the end,
+//! each acknowledged change must be present exactly once.
 
 mod column;
 mod fabric;
@@ -20,28 +20,28 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Time after which the daemon is killed even if fewer changes than planned were acknowledged.
+/// Time after which the daemon is killed even if it has acknowledged fewer changes than planned.
 const LOAD_TIME: Duration = Duration::from_secs(3);
-/// Time-out of the first acknowledged change after a kill.
+/// Maximum time from a kill to the first acknowledged change after it.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time-out of a client's request, over kills and starts.
+/// Time-out of a client's request, including kills and starts of the daemon.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Interval at which the number of acknowledged changes is polled.
+/// Interval between two reads of the number of acknowledged changes.
 const PROGRESS_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Returns an address whose port the daemon chooses.
+/// Returns a loopback address with port 0, for which the daemon chooses a port.
 fn any_port() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
 
-/// State shared between the clients and the thread that kills.
+/// State that the clients share with the thread that kills the daemon.
 #[derive(Default)]
 struct Load {
     /// True when the clients must finish their last change and return.
     is_over: AtomicBool,
     /// Number of changes acknowledged so far.
     acknowledged: AtomicU64,
-    /// Number of packets that a client resent, or whose outcome it does not know.
+    /// Number of packets that a client sent again, or whose outcome it does not know.
     repeated: AtomicU64,
     /// Answers that a correct server does not give.
     faults: Mutex<Vec<String>>,
@@ -76,8 +76,8 @@ impl Load {
         self.kill_and_look(scene, service, server, report, most, |_, _| Ok(()))
     }
 
-    /// Does the same as [`kill`](Self::kill), each time after 100 to 100 + `most` further changes, and calls `look` to
-    /// check the daemon's data before it starts again.
+    /// Does the same as [`kill`](Self::kill), each time after 100 to 100 + `most` further changes. Calls `look` to
+    /// check the daemon's data before each start.
     fn kill_and_look(
         &self,
         scene: &Scene,
@@ -103,7 +103,8 @@ impl Load {
         Ok(server)
     }
 
-    /// Waits until `wanted` changes are acknowledged, or until the time is over and at least one is.
+    /// Waits until `wanted` changes are acknowledged, or until the time is over and at least one change is
+    /// acknowledged.
     fn wait_for(&self, wanted: u64) -> anyhow::Result<()> {
         let (begin, before) = (Instant::now(), self.acknowledged.load(Relaxed));
         loop {
@@ -113,7 +114,7 @@ impl Load {
             }
             anyhow::ensure!(
                 begin.elapsed() < LOAD_TIMEOUT,
-                "the clients get no answers: {:?}",
+                "the clients get no answers from the daemon: {:?}",
                 self.faults
             );
             std::thread::sleep(PROGRESS_POLL_INTERVAL);
@@ -135,7 +136,7 @@ impl Load {
     }
 }
 
-/// Runs `clients` while `attack` runs, then stops them. Returns their results.
+/// Runs `clients` while `attack` runs, then stops them. Returns the results of the clients.
 fn under_load<T: Send>(
     load: &Load,
     clients: impl Iterator<Item = impl FnOnce() -> T + Send>,

@@ -1,5 +1,5 @@
-//! Case `transfer` under kill -9. Each client transfers amounts of 1 from one account to its own, in a session. The
-//! same packet is sent again until it is answered, so in the end every operation is acknowledged. The balance of each
+//! Attack `kill` on `transfer`. Each client transfers amounts of 1 from one account to its own, in a session. It sends
+//! a packet again until the packet is answered, so in the end every operation is acknowledged. The balance of each
 //! account must equal the number of the client's operations.
 
 use super::{Load, REQUEST_TIMEOUT, any_port, under_load};
@@ -18,9 +18,9 @@ use std::sync::mpsc::channel;
 const CLIENTS: u128 = 12;
 /// Account from which all amounts are transferred.
 const SOURCE: u128 = 1;
-/// Account of the first client.
+/// Account of the first client; the accounts of the other clients follow it.
 const FIRST: u128 = 100;
-/// Maximum number of operations in a packet over UDP, and over TCP.
+/// Maximum number of operations in a packet over UDP; the next constant is that over TCP.
 const UDP_OPERATIONS_MAX: u64 = 12;
 const TCP_OPERATIONS_MAX: u64 = 200;
 
@@ -34,7 +34,7 @@ pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
 pub fn transfer_express(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let (scene, mut inner) = (scene.clone(), report.clone());
     let (done, is_done) = channel();
-    // The interface `lo` of a new network namespace, since no other program is attached there.
+    // The daemon uses the interface `lo` of a new network namespace, because no other program is attached there.
     netns::alone(move || {
         let Some(pins) = bpffs::below_bpffs("chaos") else {
             return;
@@ -70,7 +70,8 @@ fn attack(scene: &Scene, service: &mut Service, report: &mut Report) -> anyhow::
     load.tell(report);
     let mut numbers = HashSet::new();
     let total: u64 = paid.iter().map(|paid| paid.len() as u64).sum();
-    // Number 0: the fast path in `express` mode acknowledged the operation before the ledger assigned a number.
+    // An operation has the number 0 if the fast path in `express` mode acknowledged it before the ledger assigned a
+    // number.
     for number in paid.iter().flatten().filter(|number| **number != 0) {
         if !numbers.insert(number) {
             report.double(format!("two operations have the number {number}"));
@@ -84,7 +85,7 @@ fn attack(scene: &Scene, service: &mut Service, report: &mut Report) -> anyhow::
             .ask(transfer::REFER, &packet::refer(account), REQUEST_TIMEOUT);
         let held = answer
             .and_then(|answer| packet::balance(&answer.body))
-            .context("no balance")?;
+            .context("the reply to REFER has no balance")?;
         let text =
             || format!("account {account} has {held}, but its client received {expected} acknowledgements");
         match held.cmp(&expected) {
@@ -102,7 +103,9 @@ fn attack(scene: &Scene, service: &mut Service, report: &mut Report) -> anyhow::
 }
 
 fn create_accounts(client: &mut Client) -> anyhow::Result<()> {
-    let session = client.open_transfer(REQUEST_TIMEOUT).context("no session")?;
+    let session = client
+        .open_transfer(REQUEST_TIMEOUT)
+        .context("the service granted no session")?;
     let create = |number| packet::operation(transfer::CREATE, 0, FIRST + number, 0, 0, 1000 + number);
     let operations: Vec<_> = (0..CLIENTS).map(create).collect();
     let body = packet::execute(&session, &operations);
@@ -116,7 +119,7 @@ fn create_accounts(client: &mut Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Transfers until the load is over. Returns the ledger's number of each operation.
+/// Transfers money until the attack is over. Returns the ledger's number of each operation.
 fn pay(client: u128, server: SocketAddr, load: &Load, seed: u64) -> Vec<u64> {
     let mut random = Random(seed ^ ((client as u64 + 1) << 32));
     let mut numbers = Vec::new();
@@ -157,9 +160,9 @@ fn pay(client: u128, server: SocketAddr, load: &Load, seed: u64) -> Vec<u64> {
     numbers
 }
 
-/// Executes one packet. Returns the number of each executed operation. After the status `busy` it sends the packet
-/// again, since nothing was executed. An operation with the code `busy` was not executed either, but its sequence
-/// number is used.
+/// Executes one packet. Returns the number of each executed operation. If the whole packet gets the status `busy`,
+/// nothing was executed, so it is sent again. A single operation with the code `busy` was not executed either, but its
+/// packet has used the sequence number.
 fn execute(
     way: &mut dyn Ask,
     session: &Session,

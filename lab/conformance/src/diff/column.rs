@@ -1,6 +1,6 @@
-//! Comparison for `column`: the model and another datapath get the same frames and the same host, each over its own
-//! store. Their results, counters and stores must be equal. Between the frames, the host fills and invalidates
-//! intervals, changes leases and policies, and stops in the middle of a change.
+//! Comparison for `column`. The model and another datapath get the same frames and the same actions of the host, each
+//! with its own store. Their results, counters and stores must be equal. Between the frames, the host fills and
+//! invalidates intervals, changes leases and policies, and stops in the middle of a change.
 
 mod traffic;
 
@@ -19,27 +19,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use traffic::{COLUMNS, Traffic};
 
-/// Number of frames between two comparisons of the whole stores.
+/// Number of frames after which the whole stores are compared.
 const STRIDE: u64 = 256;
-/// Lease in nanoseconds, longer than any comparison.
+/// Lease in nanoseconds; it is longer than any comparison.
 const LEASE_NS: u64 = 1 << 50;
 
 /// Case of the comparison.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Name of the case, which says what it tests.
+    /// Name of the case; it says what the case tests.
     pub name: &'static str,
     /// Geometry of the store.
     pub geometry: Geometry,
-    /// True if the fast path is at `lo`.
+    /// True if the interface of the fast path is `lo`.
     pub loopback: bool,
     /// Common prefix of all keys.
     pub prefix: &'static [u8],
-    /// True if leases end, policies change and the host stops in the middle of changes.
+    /// True if, during the frames, leases end, policies change and the host stops in the middle of changes.
     pub unrest: bool,
 }
 
-/// Returns all cases: large and small stores, short and long keys, each flag of the geometry, unrest.
+/// Returns all cases: large and small stores, short and long keys, each flag of the geometry, and unrest.
 pub fn cases() -> Vec<Case> {
     let range = |text: &str, prefix_bits| text.parse().ok().map(|address| Range { address, prefix_bits });
     let geometry = Geometry {
@@ -118,7 +118,7 @@ pub fn run(
         let frame = traffic.next_frame();
         let [model, other] = &mut sides;
         if let Err(difference) = seen.hold(number, &frame, &mut model.datapath, &mut other.datapath) {
-            // The counters often explain a difference.
+            // A difference in the counters often explains a difference in the result.
             compare(number, &mut sides).map_err(|counted| match (difference, counted) {
                 (
                     DiffError::Differs {
@@ -147,10 +147,10 @@ pub fn run(
     Ok((seen, std::array::from_fn(|index| counters[index])))
 }
 
-/// Action of the host, which is the same on both sides.
+/// Action of the host; both sides of the comparison get the same actions.
 #[derive(Clone, Debug)]
 enum Event {
-    /// Fills an interval from the table.
+    /// The host fills an interval from the table.
     Install {
         column: ColumnId,
         interval: Interval,
@@ -158,19 +158,19 @@ enum Event {
         until_ns: u64,
         server: ServerId,
     },
-    /// Changes an interval, or begins to change a part of the table's index.
+    /// The host changes an interval, or begins to change a part of the table's index.
     Invalidate(ColumnId, Interval),
-    /// Clears the whole store.
+    /// The host clears the whole store.
     Clear,
-    /// Ends or renews the lease of a server, or of the fast path (`None`).
+    /// The host ends or renews the lease of a server; with `None`, that of the fast path.
     Lease(Option<ServerId>, bool),
-    /// Stops the host in the middle of a change of a column, or continues it.
+    /// The host stops in the middle of a change of a column, or continues the change.
     Halt(ColumnId, bool),
-    /// Turns the paper's format, doubts and literal flags on or off.
+    /// The host turns three policies on or off: the paper's format, replies that may be stale, and literal flags.
     Policies(u32, u32, u32),
 }
 
-/// Rows of a column.
+/// Rows of a column, by their keys.
 type Table = BTreeMap<Key, Row>;
 
 struct Side {
@@ -231,7 +231,8 @@ impl Side {
     }
 }
 
-/// Compares the counters, the drops, and the whole stores except the hash key and the data placed by it.
+/// Compares the counters, the numbers of drops, and the whole stores. The hash key, and the order that it determines,
+/// are ignored.
 fn compare(number: u64, sides: &mut [Side; 2]) -> Result<(), DiffError> {
     let [model, other] = sides;
     let counters = [model.datapath.counters()?, other.datapath.counters()?];

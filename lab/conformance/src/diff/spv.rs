@@ -1,4 +1,4 @@
-//! Comparison for `spv`: every geometry and state of the store that changes the answers of the fast path.
+//! Comparison for `spv`, with every geometry and state of the store that changes the answers of the fast path.
 
 use super::{DiffCounts, DiffError, Frames, compare};
 use crate::spv::{DatapathKind, FrameDatapath};
@@ -19,19 +19,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
 
-/// Odd number with well spread bits (2^64 divided by the golden ratio).
+/// Odd multiplier whose bits are well spread (2^64 divided by the golden ratio).
 const HASH_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// State of the store during the frames.
+/// State of the store while the frames are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Valid lease, no change in progress.
+    /// The lease is valid, and no change is in progress.
     Answering,
     /// The lease has ended.
     LeaseEnded,
-    /// Between begin and commit of the writer.
+    /// A change is in progress: the writer has begun it and not committed it.
     ChainChanging,
-    /// A block is dropped, and every third line is half written.
+    /// A block was dropped, and every third line is half written.
     HalfWritten,
 }
 
@@ -40,7 +40,7 @@ pub enum State {
 pub struct Case {
     /// Geometry of the store.
     pub geometry: Geometry,
-    /// True if the fast path is at `lo`.
+    /// True if the interface of the fast path is `lo`.
     pub loopback: bool,
     /// True if the fast path answers for only one of its addresses.
     pub one_address: bool,
@@ -48,8 +48,8 @@ pub struct Case {
     pub state: State,
 }
 
-/// Returns all cases: each number of ways with both indexes, each state of the store, a server that refuses the paper's
-/// format, and the interface `lo`.
+/// Returns all cases: each number of ways with both kinds of index, each state of the store, a server that refuses the
+/// paper's format, and the interface `lo`.
 pub fn cases() -> Vec<Case> {
     let small = Geometry {
         line_bits: 10,
@@ -84,7 +84,7 @@ pub fn cases() -> Vec<Case> {
         false,
         State::Answering,
     ));
-    // Without trees.
+    // In this case the table stores no Merkle trees.
     let tree_bits = 0;
     cases.push(case(Geometry { tree_bits, ..small }, false, State::Answering));
     for state in [State::LeaseEnded, State::ChainChanging, State::HalfWritten] {
@@ -106,7 +106,7 @@ pub fn run(
     let endpoint = endpoint(case.loopback, case.one_address);
     let (mut datapath, store) = FrameDatapath::open(against, &case.geometry, &endpoint, SPV_PORT)?;
     store.format(&case.geometry)?;
-    // The seed also determines which TXIDs share a set, so that a run can be repeated.
+    // The seed also determines the hash key, and therefore which TXIDs share a set, so that a run can be repeated.
     for (place, word) in store.control().key.iter().enumerate() {
         word.store(
             seed.wrapping_add(place as u64).wrapping_mul(HASH_STEP) | 1,
@@ -129,7 +129,9 @@ pub fn run(
         _ if datapath != model => Some(format!(
             "counters: the model has {model:?}, the datapath {datapath:?}"
         )),
-        _ if words(&store) != before => Some("the store was changed by a reader".into()),
+        _ if words(&store) != before => {
+            Some("the datapath has changed the store, which it may only read".into())
+        }
         _ => None,
     };
     match fault {
@@ -200,9 +202,9 @@ fn tip() -> Tip {
     }
 }
 
-/// TXIDs below this number are cached, unless another one took their line.
+/// TXIDs with numbers below this one are in the table, unless another TXID has replaced them.
 const CACHED: u64 = 60;
-/// Number of transactions in each block. All are cached, [`CACHED`] together. The block of 5 has no tree.
+/// Number of transactions in each block; together they are the [`CACHED`] ones. The block of 5 has no tree.
 const SIZES: [u64; 6] = [1, 2, 3, 5, 17, 32];
 const TREELESS: u64 = 5;
 const ASKED: u64 = 90;
@@ -244,7 +246,7 @@ fn fill(store: &Arc<Store>, state: State) -> StoreWriter {
     writer
 }
 
-/// Returns requests in the paper's format, native ones of every kind, and almost valid ones.
+/// Returns requests in the paper's format, native requests of every kind, and almost valid requests.
 fn payloads() -> Vec<Vec<u8>> {
     let mut payloads: Vec<_> = (0..ASKED).map(|number| hash(number).to_vec()).collect();
     for number in 0..ASKED {
@@ -302,7 +304,8 @@ fn root_request(number: u64) -> Vec<u8> {
     request
 }
 
-/// Returns a request as long as a reply with `path_bytes` of path, filled with bytes that no code reads.
+/// Returns a request for a proof that is as long as a reply with `path_bytes` bytes of path. Its padding consists of
+/// bytes that no code reads.
 fn proof_request(number: u64, path_bytes: usize) -> Vec<u8> {
     let body = size_of::<ProofReply>() + path_bytes;
     let mut request = native::request_header(SPV_OP_PROOF, number, body as u16)

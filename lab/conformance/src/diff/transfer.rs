@@ -1,5 +1,5 @@
-//! Comparison for `transfer`: the model and another datapath get the same operations, each over its own store. Their
-//! results, counters and stores must be equal.
+//! Comparison for `transfer`. The model and another datapath get the same requests and the same actions of the host,
+//! each with its own store. Their results, counters and stores must be equal.
 
 mod traffic;
 
@@ -21,32 +21,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use traffic::Traffic;
 
-/// Odd number with well spread bits (2^64 divided by the golden ratio).
+/// Odd multiplier whose bits are well spread (2^64 divided by the golden ratio).
 const HASH_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Number of frames between two comparisons of the whole stores.
+/// Number of frames after which the whole stores are compared.
 const STRIDE: u64 = 256;
 
 /// Case of the comparison.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Name of the case, which says what it tests.
+    /// Name of the case; it says what the case tests.
     pub name: &'static str,
     /// Geometry of the store, with one ring for each CPU.
     pub geometry: Geometry,
-    /// True if the fast path is at `lo`.
+    /// True if the interface of the fast path is `lo`.
     pub loopback: bool,
     /// Number of accounts in the requests.
     pub accounts: u32,
-    /// True if the lease ends now and then, policies change, locks are held, and the host claims and changes accounts.
+    /// True if, during the frames, leases end, policies change, locks are held, and the host claims and changes
+    /// accounts.
     pub unrest: bool,
-    /// Refusals of numbered requests in the paper's format that may be written down.
+    /// Number of refusals of requests with a transaction id in the paper's format that may be recorded.
     pub paper_refusals: i64,
 }
 
-/// Returns all cases: both modes, large and small stores, few accounts with conflicts and many, signatures required.
+/// Returns all cases: both modes, large and small stores, a few accounts that conflict and many accounts, and required
+/// signatures.
 ///
 /// # Errors
-/// The system's CPUs cannot be read.
+/// Fails if the CPUs of the system cannot be read.
 pub fn cases() -> Result<Vec<Case>, XdpError> {
     let geometry = Geometry {
         account_bits: 5,
@@ -122,7 +124,7 @@ pub fn run(
     count: u64,
     seed: u64,
 ) -> Result<(DiffCounts, [u64; TransferCounter::ALL.len()]), DiffError> {
-    // Uses a separate thread, so that only one CPU's ring is written.
+    // A separate thread runs on a single CPU, so that only this CPU's ring is written.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| pinned(case, against, count, seed));
         thread
@@ -146,7 +148,8 @@ fn pinned(
     let (model, own) = FrameDatapath::open(DatapathKind::Socket, &case.geometry, &endpoint, TRANSFER_PORT)?;
     let (datapath, theirs) = FrameDatapath::open(against, &case.geometry, &endpoint, TRANSFER_PORT)?;
     for store in [&own, &theirs] {
-        // The seed also determines which accounts share a bucket, so that a run can be repeated.
+        // The seed also determines the hash key, and therefore which accounts share a bucket, so that a run can be
+        // repeated.
         for (place, word) in store.control().key.iter().enumerate() {
             let key = seed.wrapping_add(place as u64).wrapping_mul(HASH_STEP) | 1;
             word.store(key, Relaxed);
@@ -188,7 +191,7 @@ fn pinned(
     Ok((pair.seen, std::array::from_fn(|index| counters[index])))
 }
 
-/// Side of the comparison, with its store and the ring that it writes.
+/// One side of the comparison, with its store and the ring that it writes.
 struct Side {
     datapath: FrameDatapath,
     store: Arc<Store>,
@@ -196,7 +199,7 @@ struct Side {
 }
 
 impl Side {
-    /// Returns the host's claims in the store.
+    /// Returns the claims that the host makes in this side's store.
     fn claims(&mut self) -> Result<Box<dyn Claims + '_>, XdpError> {
         Ok(match &mut self.datapath {
             FrameDatapath::Socket(_) => Box::new(StoreClaims::new(Arc::clone(&self.store))),
@@ -221,7 +224,7 @@ impl Pair {
         [&self.model, &self.other].map(|side| Ring::of(&side.store, side.ring))
     }
 
-    /// Sends the same frame through both sides.
+    /// Sends the same frame through both sides and compares the results.
     fn hold(&mut self, number: u64, request: &[u8]) -> Result<(), DiffError> {
         self.seen.hold(
             number,
@@ -231,7 +234,7 @@ impl Pair {
         )
     }
 
-    /// Compares the counters, the drops, and the whole stores.
+    /// Compares the counters, the numbers of drops, and the whole stores.
     fn compare(&mut self, number: u64) -> Result<(), DiffError> {
         let counters = [self.model.datapath.counters()?, self.other.datapath.counters()?];
         let drops = [self.model.datapath.drops()?, self.other.datapath.drops()?];
@@ -243,7 +246,9 @@ impl Pair {
                 .iter()
                 .zip(&held[1])
                 .find(|(model, other)| model != other)
-                .map(|(model, other)| format!("the store: {model:x?} in the model's, {other:x?}")),
+                .map(|(model, other)| {
+                    format!("the stores differ: the model has {model:x?}, the datapath {other:x?}")
+                }),
         };
         match fault {
             None => Ok(()),
@@ -258,11 +263,11 @@ impl Pair {
     }
 }
 
-/// Entry of a store: the table, its index, its words.
+/// Entry of a store: name of the table, index in it, and its 64-bit words.
 type Entry = (&'static str, usize, Vec<u64>);
 
-/// Returns the content of the store that does not depend on the datapath: of the rings only the one that it writes, and
-/// of its records all fields except the time.
+/// Returns the content of the store that does not depend on the datapath. Of the rings it contains only the one that
+/// this datapath writes, and of its records all fields except the time.
 fn words(store: &Store, ring: usize) -> Vec<Entry> {
     let wide = |words: &[&AtomicU64]| words.iter().map(|word| word.load(Relaxed)).collect::<Vec<_>>();
     let narrow =
@@ -363,7 +368,7 @@ fn endpoint(loopback: bool) -> Endpoint {
     endpoint
 }
 
-/// Returns a fixed range for both sides: one for each family, one with few addresses, and one with a single address.
+/// Returns an address range of issuers, which is the same for both sides.
 fn range(text: &str, prefix_bits: u32) -> Option<Range> {
     text.parse().ok().map(|address| Range { address, prefix_bits })
 }

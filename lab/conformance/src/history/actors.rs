@@ -21,13 +21,13 @@ const FROM: Source = Source {
     address: IpAddr::V4(Ipv4Addr::LOCALHOST),
     port: 40_000,
 };
-/// Number of rows that most changes and reads are about.
+/// Number of rows to which most changes and reads apply.
 const HOT: u64 = 96;
 /// Maximum number of rows in a scan.
 const SCAN_ROWS: u64 = 16;
-/// Life of expiring cells: longer than the fast path's clock may lag.
+/// Lifetime of expiring cells in milliseconds. It is longer than the maximum lag of the fast path's clock.
 const LIFE_MS: u64 = 125;
-/// Bytes of a reply with one row.
+/// Size in bytes of a reply with one row.
 const GET_BYTES: usize = native::REPLY_HEAD_BYTES + 32;
 
 /// State that the threads of a phase share.
@@ -41,11 +41,11 @@ pub(super) struct Scene<'a> {
     pub(super) tally: &'a Tally,
     pub(super) stop: AtomicBool,
     pub(super) stop_at_fault: bool,
-    /// Time of the fast path, if its clock does not advance.
+    /// Time that the fast path sees if its clock is stopped on purpose, in nanoseconds.
     pub(super) frozen_ns: Option<u64>,
 }
 
-/// Component that answered.
+/// Component that gave an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {
     FastPath,
@@ -62,7 +62,7 @@ impl Scene<'_> {
         !self.stop.load(Relaxed) && !self.tally.stop.load(Relaxed)
     }
 
-    /// Sends a request to the fast path, and then to the host if necessary.
+    /// Sends a request to the fast path, and to the host if the fast path forwards it.
     fn ask(&self, request: &[u8], reply: &mut Reply, reader: &Reader) -> Option<By> {
         reply.clear();
         let now_ns = self.frozen_ns.unwrap_or_else(lease::now_ns);
@@ -89,7 +89,7 @@ impl Scene<'_> {
                 Kind::Ends if self.is_here => self.put_for_a_while(row, column),
                 Kind::Ends => continue,
             }
-            // Without pauses, changes would keep the fast path empty.
+            // Without pauses, the changes would keep the fast-path table empty.
             std::thread::sleep(Duration::from_micros(random.below(300)));
         }
     }
@@ -102,7 +102,8 @@ impl Scene<'_> {
         )
     }
 
-    /// Makes a change directly in the table, or sends it to Lineside. Returns whether it was executed.
+    /// Makes a change directly in the table if `straight` is true; otherwise sends it to Lineside. Returns whether it
+    /// was executed.
     fn change(&self, row: usize, column: usize, change: Change, straight: bool, reader: &Reader) -> bool {
         let (key, name) = (rows::key(row), &self.columns[column]);
         if straight {
@@ -134,7 +135,8 @@ impl Scene<'_> {
         let _turn = state.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let version = state.told() + 1;
         state.begin(version);
-        // In an external table, a region may be moving: repeating the same change makes no other version.
+        // In an external table, the region of the row may be moving. Repeating the same change creates no other
+        // version.
         while !self.try_turn(row, column, version, straight, random, reader) {
             assert!(!self.is_here, "a change of the embedded table failed");
             if !self.goes_on() {
@@ -157,7 +159,8 @@ impl Scene<'_> {
         let value = rows::value(row, column, version);
         if Kind::Turns.is_absent(version) {
             let is_made = self.change(row, column, Change::Delete, straight, reader);
-            // A deletion in HBase hides writes of the same millisecond.
+            // The deletion hides writes of the same millisecond, as in HBase, so the next write must wait until the
+            // millisecond is over.
             let now_ms = self.table.now_ms();
             while !self.is_here && self.table.now_ms() <= now_ms {
                 std::thread::yield_now();
@@ -206,12 +209,12 @@ impl Scene<'_> {
         };
         let floor = state.floor(Kind::Ends, now_ms());
         if !floor.is_multiple_of(2) {
-            // The version has not expired yet.
+            // The version has not expired yet, so no new one is written.
             return;
         }
         state.tell(floor);
         state.ends(0);
-        // The new version may expire at any moment.
+        // The new version may expire at any time.
         state.begin(floor + 2);
         let value = rows::value(row, column, floor + 1);
         let put = Change::Put(value, Some(LIFE_MS));
@@ -342,12 +345,12 @@ impl Scene<'_> {
                     self.check_all(range, column, &floors, &found, false, By::Table);
                 }
             }
-            // This thread only provides reads to compare with, so it yields.
+            // This thread only provides reads for comparison, so it leaves the CPU to the other threads.
             std::thread::yield_now();
         }
     }
 
-    /// Returns the content of the table itself.
+    /// Returns the content of the row in the table itself.
     fn held(&self, row: usize, column: usize) -> Option<Shown> {
         let cells = self.table.get(&rows::key(row), &self.columns[column..=column]);
         let cell = cells.ok()?.pop()?;
@@ -356,7 +359,7 @@ impl Scene<'_> {
 
     // ---- checks ----
 
-    /// Checks a scan's result for every row of its range, as far as the scan went.
+    /// Checks the result of a scan for every row of its range, up to the row at which the scan ended.
     fn check_all(
         &self,
         range: Range<usize>,
@@ -381,7 +384,7 @@ impl Scene<'_> {
             self.check(row, column, *floor, shown(row, column, value), by);
         }
         if found.peek().is_some() {
-            let what = || format!("{by:?} scans {range:?} and returns {found:?}");
+            let what = || format!("{by:?} has scanned {range:?} and returned {found:?}");
             self.tally.fault(Fault::Wrong, self.stop_at_fault, what);
         }
     }
@@ -402,7 +405,7 @@ impl Scene<'_> {
             let what = || {
                 let kind = Kind::of(row);
                 format!(
-                    "{by:?} returns {shown:?} for row {row} ({kind:?}), which was at version {floor} before"
+                    "{by:?} has returned {shown:?} for row {row} ({kind:?}), which had version {floor} before the read"
                 )
             };
             self.tally.fault(fault, self.stop_at_fault, what);
@@ -410,7 +413,7 @@ impl Scene<'_> {
     }
 }
 
-/// Content of a row in an answer.
+/// Content of a row, as an answer shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Nothing,
@@ -425,7 +428,7 @@ fn shown(row: usize, column: usize, value: Option<&[u8]>) -> Shown {
     }
 }
 
-/// Returns the answer to a read: rows, or that there are none.
+/// Returns the answer to a read, which contains rows or says that there are none; `None` if the reply is neither.
 fn native_answer(reply: &Reply) -> Option<native::Answer> {
     let (header, body) = NativeHeader::ref_from_prefix(reply.as_bytes()).ok()?;
     let status = Status::from_code(header.status.get())?;

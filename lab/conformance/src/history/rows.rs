@@ -1,36 +1,35 @@
-//! Set of contents that each row had while a read of it was in progress.
+//! Set of the contents that each row had while a read of the row was in progress.
 //!
-//! The versions of a row follow each other: 0, which is absent, then 1, 2, …. Two numbers are kept for each row: the
-//! highest version that was ever begun, and the highest version that an answer has reported. A read that was sent after
-//! that answer must not show a lower version, and a read that was answered before a version was begun must not show
-//! that version. With versions in one order, this is linearizability for each row.
-//! one order this is linearizability, row by row.
+//! The versions of a row follow each other: 0, in which the row is absent, then 1, 2, …. Two numbers are stored for
+//! each row: the highest version that a writer has begun, and the highest version that an answer has reported. A read
+//! that was sent after that answer must not show a lower version. A read that was answered before a version was begun
+//! must not show that version. Because the versions have one order, this is linearizability for each row.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Bytes of a value: the maximum of the paper's format.
+/// Size of a value in bytes: the maximum of the paper's format.
 const VALUE_BYTES: usize = 18;
-/// Last byte of a value; it is not zero, so that the paper's format keeps it.
+/// Last byte of a value. It is not zero, because the paper's format removes zeros at the end.
 const END: u8 = 0x5a;
 
-/// Meaning of a row's versions.
+/// Rule by which the versions of a row change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Every fourth version is a delete; writers take turns.
+    /// Every fourth version is a delete. The writers take turns.
     Turns,
-    /// Each version replaces the previous one by check-and-put; writers race. Only version 0 is absent.
+    /// Each version replaces the previous one by check-and-put. The writers race. Only in version 0 the row is absent.
     Races,
-    /// Odd versions are puts with a short life; even versions are the absence after their expiry.
+    /// Odd versions are puts with a short lifetime; in even versions the row is absent, because the put has expired.
     Ends,
-    /// The row is always absent.
+    /// The row is absent in all versions.
     Never,
 }
 
 impl Kind {
     /// Returns the kind of row `row`.
     pub(super) const fn of(row: usize) -> Self {
-        // An expiring row keeps its whole block out of the fast path for a while, so not every block has one.
+        // An expiring row keeps its whole block out of the fast-path table for a while, so only some blocks have one.
         match row % 16 {
             2 => Self::Ends,
             0 | 3 | 6 | 8 | 11 | 14 => Self::Turns,
@@ -39,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// Returns whether the row is absent in that version.
+    /// Returns whether the row is absent in this version.
     pub(super) const fn is_absent(self, version: u64) -> bool {
         match self {
             Self::Turns => version.is_multiple_of(4),
@@ -49,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// Returns the lowest version from `floor` on in which the row is absent.
+    /// Returns the lowest version, beginning with `floor`, in which the row is absent.
     const fn next_absent(self, floor: u64) -> Option<u64> {
         match self {
             Self::Turns => Some(floor.next_multiple_of(4)),
@@ -70,7 +69,8 @@ impl Kind {
 pub(super) struct Row {
     begun: AtomicU64,
     told: AtomicU64,
-    /// For [`Kind::Ends`]: the expiry of the newest odd version by the table's clock, and that version.
+    /// Two values for [`Kind::Ends`]: the time in milliseconds at which the newest odd version expires by the table's
+    /// clock, and that version.
     ends_ms: AtomicU64,
     pub(super) turn: Mutex<()>,
 }
@@ -78,19 +78,19 @@ pub(super) struct Row {
 /// Fault of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The content was true, but no longer when the request was sent.
+    /// The table had the content, but no longer when the request was sent.
     Stale,
-    /// The content was never true, or was not true yet.
+    /// The table never had the content, or did not have it yet.
     Wrong,
 }
 
 impl Row {
-    /// Notes that version `version` may become visible.
+    /// Records that version `version` may become visible from now on.
     pub(super) fn begin(&self, version: u64) {
         self.begun.fetch_max(version, SeqCst);
     }
 
-    /// Notes that an answer has reported this version.
+    /// Records that an answer has reported this version.
     pub(super) fn tell(&self, version: u64) {
         self.told.fetch_max(version, SeqCst);
     }
@@ -99,25 +99,25 @@ impl Row {
         self.told.load(SeqCst)
     }
 
-    /// Notes that the newest version was put at `now_ms` at the latest, and expires at `ends_ms`.
+    /// Records the time at which the newest version, which was put now or earlier, expires, in milliseconds.
     pub(super) fn ends(&self, ends_ms: u64) {
         self.ends_ms.store(ends_ms, SeqCst);
     }
 
-    /// Returns the lowest version that a read sent now may show.
+    /// Returns the lowest version that a read may show if it is sent now.
     pub(super) fn floor(&self, kind: Kind, now_ms: u64) -> u64 {
         let told = self.told();
         let ends_ms = self.ends_ms.load(SeqCst);
         let is_over = kind == Kind::Ends && !told.is_multiple_of(2) && ends_ms != 0 && now_ms >= ends_ms;
-        // A writer that puts the row again begins after that time, and announces it first.
+        // A writer that puts the row again begins after the expiry, and announces its version first.
         if is_over && self.told() == told && self.ends_ms.load(SeqCst) == ends_ms {
             return told + 1;
         }
         told
     }
 
-    /// Checks an answer to a request that was sent at `floor`; `shown` is the version in it, or `None` if the row was
-    /// absent.
+    /// Checks the answer to a request; `floor` is the lowest version that it may show. `shown` is the version in the
+    /// answer, or `None` if the row was absent.
     pub(super) fn check(&self, kind: Kind, floor: u64, shown: Option<u64>) -> Result<(), Fault> {
         let begun = self.begun.load(SeqCst);
         let reached = match shown {
@@ -126,7 +126,7 @@ impl Row {
             Some(version) => version,
             None => match kind.next_absent(floor) {
                 Some(version) if version <= begun => version,
-                // The row was absent once, at least in version 0.
+                // The row was absent earlier, at least in version 0.
                 _ => return Err(Fault::Stale),
             },
         };
@@ -135,7 +135,7 @@ impl Row {
     }
 }
 
-/// Returns the value of a version; the value names its row.
+/// Returns the value that a row has in a version. The value contains the number of the row.
 pub(super) fn value(row: usize, column: usize, version: u64) -> Vec<u8> {
     let mut value = Vec::with_capacity(VALUE_BYTES);
     value.extend_from_slice(&version.to_be_bytes());
@@ -146,7 +146,7 @@ pub(super) fn value(row: usize, column: usize, version: u64) -> Vec<u8> {
     value
 }
 
-/// Returns the version in a value, if the value is complete and of this row.
+/// Returns the version in a value; `None` if the value is torn or belongs to another row.
 pub(super) fn version(row: usize, column: usize, bytes: &[u8]) -> Option<u64> {
     let version = u64::from_be_bytes(bytes.get(..8)?.try_into().ok()?);
     (bytes == value(row, column, version)).then_some(version)
@@ -158,12 +158,12 @@ fn sum(version: u64, row: usize, column: usize) -> u32 {
     (mixed >> 32) as u32
 }
 
-/// Returns the key of a row: four bytes, as in the paper.
+/// Returns the key of a row, which has four bytes as in the paper.
 pub(super) fn key(row: usize) -> Vec<u8> {
     format!("{row:04}").into_bytes()
 }
 
-/// Returns the row of a key.
+/// Returns the row that has this key.
 pub(super) fn row(key: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(key).ok().filter(|text| text.len() == 4)?;
     text.parse().ok()
@@ -183,12 +183,12 @@ mod tests {
         assert_eq!(check(0, Some(2)), Ok(()));
         assert_eq!(row.told(), 2);
         assert_eq!(check(2, Some(1)), Err(Fault::Stale));
-        // Version 4 is a delete: an absent row is correct once that version may have been reached, but a value with
-        // version 4 never is.
+        // Version 4 is a delete. An absent row is correct as soon as that version may have been reached, but a value
+        // with version 4 is never correct.
         assert_eq!(check(2, None), Ok(()));
         assert_eq!(row.told(), 4);
         assert_eq!(check(2, Some(4)), Err(Fault::Wrong));
-        // Version 5 was reported: version 4 is over, and version 8 has not begun.
+        // An answer has reported version 5. Version 4 is therefore over, and version 8 has not begun.
         row.tell(5);
         assert_eq!(check(row.floor(Kind::Turns, 0), None), Err(Fault::Stale));
         assert_eq!(row.check(Kind::Races, 1, None), Err(Fault::Stale));

@@ -1,4 +1,5 @@
-//! Server of the table whose messages get lost: it reports changes of other clients in the way that `servers` expects.
+//! Simulated server of the table whose messages get lost. It reports the changes of other clients in the way that the
+//! module `servers` expects.
 
 use lineside_column::coherence::ColumnRange;
 use lineside_column::embedded::ChangeListener;
@@ -13,11 +14,11 @@ use std::time::Duration;
 
 /// Index of the table's server.
 const SERVER: usize = 0;
-/// Lease that the server grants in nanoseconds: a few ticks after [`SLACK_NS`] is subtracted.
+/// Length in nanoseconds of the lease that the server grants: a few ticks after [`SLACK_NS`] is subtracted.
 const LEASE_NS: u64 = 60_000_000;
 /// Maximum lag of the fast path's clock in nanoseconds.
 pub(super) const SLACK_NS: u64 = 20_000_000;
-/// Number of attempts of a begin-write notification (PRE) before the server waits for the lease to end.
+/// Number of times that the server sends a begin-write notification (PRE) before it waits for the lease to end.
 const NOTICE_ATTEMPTS: u32 = 3;
 
 #[derive(Debug)]
@@ -25,21 +26,21 @@ struct State {
     next: u64,
     open: BTreeSet<u64>,
     granted_until_ns: u64,
-    /// Number of changes that wait for the lease to end.
+    /// Number of changes that wait until the lease ends.
     waiting: u32,
     random: Random,
 }
 
-/// State of the server, and the network to `servers`.
+/// State of the simulated server, and its network connection to Lineside.
 #[derive(Debug)]
 pub(super) struct LossyServer {
     servers: Arc<Servers>,
     ids: Vec<ColumnName>,
     clock: fn() -> u64,
     state: Mutex<State>,
-    /// Number of messages in a thousand that are lost.
+    /// Number of messages in a thousand that get lost.
     lost: u64,
-    /// True: it does not wait for the lease to end if a notification is not acknowledged.
+    /// True if the server does not wait for the lease to end when a notification is not acknowledged.
     pub(super) is_hasty: bool,
 }
 
@@ -51,7 +52,7 @@ impl LossyServer {
         seed: u64,
         is_hasty: bool,
     ) -> Self {
-        // The embedded table's name for the owner of all rows.
+        // This is the name that the embedded table gives to the owner of all rows.
         servers.set_name(SERVER, RegionOwner::default().server);
         Self {
             servers,
@@ -73,7 +74,7 @@ impl LossyServer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Requests a lease, as Lineside does now and then; request or answer may be lost.
+    /// Requests a lease, as Lineside does now and then. The request or the answer may get lost.
     pub(super) fn renew(&self) {
         let sent_ns = (self.clock)();
         let mut state = self.state();
@@ -130,7 +131,7 @@ impl ChangeListener for LossyServer {
                 return number;
             }
             if self.state().granted_until_ns < (self.clock)() {
-                // No client has a lease, so no client must be notified.
+                // No client has a lease, so the server need not notify any client.
                 return number;
             }
         }

@@ -1,4 +1,4 @@
-//! Checks one reply against the states of the chain during the request.
+//! Check of one reply against the states that the chain had during the request.
 
 use super::truth::{Block, History, Names, State, Tx};
 use lineside_spv::reply::{self, Proven};
@@ -14,16 +14,17 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Maximum number of Merkle roots that a checker caches.
 const ROOTS: usize = 10_000;
 
-/// Request with the data that is needed to check its reply.
+/// Request, with the data that the check of its reply needs.
 #[derive(Clone, Copy, Debug)]
 pub enum Ask {
     /// Request in the paper's format.
     Paper(Tx),
-    /// Native `root` with this request id.
+    /// Native request `root` with this request id.
     Root(Tx, u64),
-    /// Native `roots` of the first transactions of the array, with this number and request id.
+    /// Native request `roots` for the first transactions of the array. The other fields are their number and the
+    /// request id.
     Roots([Tx; SPV_ROOTS_MAX], usize, u64),
-    /// Native `proof` with room for this number of hashes, with this request id.
+    /// Native request `proof`. The other fields are the number of hashes for which it has room, and the request id.
     Proof(Tx, usize, u64),
 }
 
@@ -63,18 +64,18 @@ impl Ask {
 /// Fault of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The parts of the reply never belonged together: it mixes the hashes of two writes, or two states of the chain.
+    /// The parts of the reply never belonged together: it mixes hashes of two writes, or two states of the chain.
     Torn,
-    /// The reply was true in an earlier state of the chain, but in none between the request and the reply.
+    /// The reply was true in an earlier state of the chain, but not in any state between request and reply.
     Stale,
-    /// The reply was never true, or is not an answer to this request.
+    /// The reply was never true, or does not answer this request.
     Wrong,
 }
 
 /// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Checked {
-    /// The reply is true in a state that could be visible.
+    /// The reply is true in a state that may have been visible.
     True,
     /// The states with which the reply must be compared are no longer stored.
     TooLate,
@@ -82,26 +83,26 @@ pub enum Checked {
     Fault(Fault, String),
 }
 
-/// Range of the states of the chain in which a reply may be true, by number.
+/// Range of the states of the chain, by number, in which a reply may be true.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// Oldest state: the change to it had returned before the request was sent.
+    /// Oldest of these states. The change to it was complete before the request was sent.
     pub oldest: u32,
-    /// Newest state: the change to it had begun before the reply arrived.
+    /// Newest of these states. The change to it had begun before the reply arrived.
     pub newest: u32,
 }
 
-/// Checker of replies; each thread has one.
+/// Checker of replies. Each thread has its own.
 pub struct Checker<'a> {
     names: &'a Names,
     history: &'a History,
     recent: State,
-    /// Merkle roots computed from the TXIDs of blocks. The key is the root in the block's header, which in this
-    /// generated chain only identifies the block.
+    /// Merkle roots that were computed from the TXIDs of blocks. The key is the root in the block's header. In this
+    /// generated chain, that root only identifies the block.
     roots: HashMap<Hash, Hash>,
 }
 
-/// Answer for one transaction; `None`: unknown.
+/// Answer for one transaction; `None` means that the transaction is unknown.
 type Answer = Option<Block>;
 
 impl<'a> Checker<'a> {
@@ -124,8 +125,8 @@ impl<'a> Checker<'a> {
         Some(self.recent)
     }
 
-    /// Checks the `reply` to `ask` against the states of `window`. Only the host may reply that a transaction is
-    /// unknown.
+    /// Checks the `reply` to `ask` against the states of `window`. Only a reply of the host (`from_host`) may say that
+    /// a transaction is unknown.
     pub fn check(&mut self, ask: &Ask, reply: &[u8], window: Window, from_host: bool) -> Checked {
         match ask {
             Ask::Paper(tx) => self.paper(*tx, reply, window, from_host),
@@ -157,7 +158,8 @@ impl<'a> Checker<'a> {
         self.was_it_ever(tx, answer, window)
     }
 
-    /// Finds out whether an answer that is not true within the window was true before.
+    /// Returns the fault of an answer that is not true within the window: it is stale if it was true before, and wrong
+    /// otherwise.
     fn was_it_ever(&mut self, tx: Tx, answer: Answer, window: Window) -> Checked {
         let said = format!("{tx:?} is in {answer:?}, seen in states {window:?}");
         let before = window.oldest.saturating_sub(1000)..window.oldest;
@@ -187,12 +189,12 @@ impl<'a> Checker<'a> {
         Ok((status, size_of::<NativeHeader>()))
     }
 
-    /// Returns the state with this tip, if it can be visible. Each state has its own tip, so the tip identifies the
-    /// state.
+    /// Returns the state whose tip has this hash and height, if it may be visible. Each state has a different tip, so
+    /// the tip identifies the state.
     fn state_of_tip(&mut self, hash: &Hash, height: u32, window: Window) -> Result<State, Checked> {
         let number = match self.names.block_of_hash(hash) {
             Some(tip) if tip.height == height => tip.born,
-            // Before the first block.
+            // This is the state before the first block.
             None if *hash == [0; 32] && height == 0 => 0,
             Some(tip) => return Err(torn(format!("tip {tip:?} at height {height}"))),
             None => return Err(torn(format!("tip {hash:02x?}"))),
@@ -211,7 +213,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks one native answer, which must be of the state that its tip identifies.
+    /// Checks one native answer, which must be true in the state that its tip identifies.
     fn item(
         &self,
         tx: Tx,
@@ -226,7 +228,9 @@ impl<'a> Checker<'a> {
             let empty = (root, hash, height) == (&[0; 32], &[0; 32], 0);
             return match from_host && empty && due.is_none() {
                 true => Checked::True,
-                false => wrong(format!("{tx:?} is reported as unknown, but {due:?} holds it")),
+                false => wrong(format!(
+                    "{tx:?} is reported as unknown, but block {due:?} contains it"
+                )),
             };
         }
         let (of_root, of_hash) = (self.names.block_of_root(root), self.names.block_of_hash(hash));
@@ -244,7 +248,7 @@ impl<'a> Checker<'a> {
         };
         match due == Some(block) {
             true => Checked::True,
-            // The block and the tip are each right, but of two states.
+            // The block and the tip are each right, but belong to two different states.
             false if self.names.holds(block, tx) => torn(said()),
             false => wrong(said()),
         }
@@ -256,7 +260,7 @@ impl<'a> Checker<'a> {
             Err(fault) => return fault,
         };
         let Ok(body) = RootReply::ref_from_bytes(&reply[at..]) else {
-            return wrong("no body");
+            return wrong("the reply has no body");
         };
         match self.state_of_tip(&body.tip_hash, body.tip_height.get(), window) {
             Ok(state) => {
@@ -281,7 +285,7 @@ impl<'a> Checker<'a> {
             Err(fault) => return fault,
         };
         let Some(Proven::Answered(answer)) = reply::proof(status, &reply[at..], room) else {
-            return wrong("no body");
+            return wrong("the reply has no body");
         };
         let state = match self.state_of_tip(&answer.tip.hash, answer.tip.height, window) {
             Ok(state) => state,
@@ -303,10 +307,10 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks a proof whose header is that of the right block: all other parts must be of that block too.
+    /// Checks a proof whose header belongs to the right block. All other parts must belong to this block, too.
     fn path(&mut self, tx: Tx, proof: &TransactionProof) -> Checked {
         let Some(block) = self.names.block_of_root(&proof.header.merkle_root) else {
-            return torn("the header");
+            return torn("the header belongs to no block");
         };
         let txids = self.names.txids(block);
         let said = (proof.header.to_bytes(), proof.transaction_count, proof.index);
@@ -342,7 +346,7 @@ impl<'a> Checker<'a> {
         let parts = RootsHead::ref_from_prefix(&reply[at..]).ok();
         let parts = parts.and_then(|(head, items)| Some((head, <[RootItem]>::ref_from_bytes(items).ok()?)));
         let Some((head, items)) = parts else {
-            return wrong("no body");
+            return wrong("the reply has no body");
         };
         if head.count.get() as usize != all.len() || items.len() != all.len() {
             return wrong(format!("{} items", head.count.get()));

@@ -1,4 +1,5 @@
-//! Soak of `column`: checks its freshness guarantee by histories, with the fast path on each datapath in turn.
+//! Soak of `column`: checks with recorded histories that it never returns outdated rows, with the fast path on each
+//! datapath in turn.
 
 use super::{FAR_MAC, FAR_PORT, FAR_V4, FAR_V6, NEAR_MAC, NEAR_V4, NEAR_V6, endpoint, unframe};
 use crate::column::FrameDatapath;
@@ -15,22 +16,22 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// First fault of a datapath outside of its payloads.
+/// First fault of a datapath that is not in a payload.
 type Broken = Arc<Mutex<Option<Fault>>>;
 
 enum Fault {
-    /// Fault in a frame.
+    /// Fault in a frame that the datapath returned.
     Frame(String),
     /// Error of the operating system.
     System(XdpError),
 }
 
-/// Frame, and the channel for the result.
+/// Frame to run, and the channel that receives the result.
 type Job = (Vec<u8>, Sender<FrameResult>);
 type FrameResult = Result<(FrameVerdict, Vec<u8>), XdpError>;
 
-/// Datapath that processes whole frames, in the form of a fast path. It stays in its own thread, as the native one
-/// requires.
+/// Datapath that processes whole frames, in the form of a fast path. It stays in its own thread, because the native
+/// datapath requires that.
 struct Framed {
     jobs: Sender<Job>,
     asked: AtomicU64,
@@ -38,13 +39,13 @@ struct Framed {
 }
 
 impl Framed {
-    /// Opens the datapath and its store; the datapath ends when the returned value is dropped.
+    /// Opens the datapath and its store. The datapath ends when the returned value is dropped.
     fn open(kind: DatapathKind, broken: &Broken) -> Result<(Self, Arc<Store>), XdpError> {
         let (jobs, work) = bounded::<Job>(0);
         let (opened, is_open) = bounded(1);
         let serve = move || match FrameDatapath::open(kind, &history::geometry(), &endpoint(), COLUMN_PORT) {
             Ok((mut datapath, store)) => {
-                // The receiver exists, since it waits for the answer.
+                // The receiver exists, because it waits for this answer.
                 let _ = opened.send(Ok(store));
                 for (frame, back) in work {
                     let _ = back.send(datapath.run(&frame));
@@ -115,7 +116,7 @@ impl FastPath for Framed {
     }
 }
 
-/// Checks the rows in the answers of the fast path on this datapath.
+/// Checks the rows in the answers of the fast path on this datapath, and returns the report.
 ///
 /// # Errors
 /// Error of the operating system.

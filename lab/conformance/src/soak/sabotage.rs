@@ -1,4 +1,5 @@
-//! Writers that break a rule of the store on purpose. A soak that finds no fault with them does not work.
+//! Writers that break a rule of the store on purpose. If a soak finds no fault with one of them, the soak does not
+//! work.
 
 use lineside_spv::chain::Tip;
 use lineside_spv::store::{self, Hash, Store};
@@ -8,7 +9,7 @@ use lineside_wire::SPV_HEADER_BYTES;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-/// Rule that is broken.
+/// Rule that a writer breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
     /// Lines of a disconnected block are not removed.
@@ -40,7 +41,7 @@ impl Sabotage {
     ];
 }
 
-/// Writer with one fault.
+/// Writer that breaks one rule.
 pub struct Saboteur {
     store: Arc<Store>,
     inner: StoreWriter,
@@ -50,7 +51,7 @@ pub struct Saboteur {
 }
 
 impl Saboteur {
-    /// Returns the only writer of `store`, which is emptied.
+    /// Returns the only writer of `store`, and empties the store.
     pub fn new(store: Arc<Store>, fault: Sabotage) -> Self {
         Self {
             inner: StoreWriter::new(Arc::clone(&store)),
@@ -61,7 +62,7 @@ impl Saboteur {
         }
     }
 
-    /// Waits for about the time of other writes, so that a reader may come in between.
+    /// Waits about as long as other writes take, so that a reader may read between two writes.
     fn dawdle() {
         for _ in 0..200 {
             std::hint::spin_loop();
@@ -69,7 +70,7 @@ impl Saboteur {
         std::thread::yield_now();
     }
 
-    /// Makes the line of `txid` hold another transaction for a while, with the block of `txid`.
+    /// Makes the line of `txid` contain another transaction for a while, together with the block of `txid`.
     fn swap_line(&self, txid: &Hash, other: &Hash) {
         let (words, other) = (store::words(txid), store::words(other));
         let set = self.store.set(&other);
@@ -85,7 +86,7 @@ impl Saboteur {
         let Some(own) = own.filter(|own| !std::ptr::eq(*own, line)) else {
             return;
         };
-        // Imitates a writer that writes the block of the new line before its TXID.
+        // This imitates a writer that writes the block of the new line before its TXID.
         line.block.store(own.block.load(Relaxed), Relaxed);
         line.generation.store(own.generation.load(Relaxed), Release);
         Self::dawdle();
@@ -93,7 +94,7 @@ impl Saboteur {
         line.generation.store(generation, Release);
     }
 
-    /// Makes the table entry of the block hold half of another root for a while.
+    /// Makes the table entry of a block contain half of another root for a while.
     fn mix_root(&self, block: &BlockRef, other: &BlockRef) {
         let root = store::words(&block.root);
         let places = self.store.blocks.as_slice().iter();

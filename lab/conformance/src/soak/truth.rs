@@ -11,24 +11,25 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum length of the chain, and the length that it keeps.
+/// Maximum number of blocks in the chain; the next constant is the number that always remains.
 pub const HEIGHTS: usize = 24;
 const KEPT_BLOCKS: usize = 8;
-/// Number of transactions that belong to one height.
+/// Number of different transactions for each height.
 pub const POSITIONS: u32 = 32;
-/// Position of two transactions of each height with the same first eight bytes, which the fast path compares first.
+/// Position of two transactions of each height whose first eight bytes are equal. The fast path compares these bytes
+/// first.
 const TWINS: u32 = 6;
-/// Number of states that are stored; a reply is checked against a few of them.
+/// Number of states that the history stores. A reply is checked against a few of them.
 const REMEMBERED: usize = 1 << 16;
 
-/// Block, identified by its height and by the state of the chain in which it was connected first.
+/// Block, identified by its height and by the state of the chain in which it was connected for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     pub born: u32,
     pub height: u32,
 }
 
-/// Transaction of one height; a block at that height, or at the next one, may contain it.
+/// Transaction of one height. A block at that height, or at the next height, may contain it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tx {
     pub height: u32,
@@ -60,7 +61,7 @@ enum Kind {
     Txid,
 }
 
-/// Generator of all hashes from the seed.
+/// Generator of all hashes of the chain. The seed determines the hashes.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
     seed: u64,
@@ -76,14 +77,14 @@ impl Names {
         Random(self.seed ^ at.wrapping_mul(0xd6e8_feb8_6659_fd93)).next()
     }
 
-    /// Returns a hash whose second word encodes the number and whose other words allow to check it.
+    /// Returns a hash whose second word encodes the number. The other words make it possible to check the hash.
     fn hash_of(&self, kind: Kind, number: u32, first: u32) -> Hash {
         let told = self.word(kind, 9, 0) ^ u64::from(number);
         let word = |index, of| self.word(kind, index, of);
         store::bytes(&[word(0, first), told, word(2, number), word(3, number)])
     }
 
-    /// Returns the number in a valid hash of this kind.
+    /// Returns the number that a valid hash of this kind encodes.
     fn number_of(&self, kind: Kind, hash: &Hash) -> Option<u32> {
         let told = store::words(hash)[1] ^ self.word(kind, 9, 0);
         u32::try_from(told).ok()
@@ -97,7 +98,7 @@ impl Names {
         self.hash_of(Kind::Block, block.number(), block.number())
     }
 
-    /// Returns a header that identifies its block twice, by hash and by root.
+    /// Returns a header that identifies its block twice: by its hash and by its root.
     pub fn header(&self, block: Block) -> [u8; SPV_HEADER_BYTES] {
         let mut header = [0x5a; SPV_HEADER_BYTES];
         header[4..36].copy_from_slice(&self.hash(block));
@@ -111,7 +112,7 @@ impl Names {
         self.txs(block).map(|tx| self.txid(tx)).collect()
     }
 
-    /// Returns the position of `tx` in `block`, which contains it.
+    /// Returns the position of `tx` in `block`, which must contain it.
     pub fn index(&self, block: Block, tx: Tx) -> u32 {
         self.txs(block).take_while(|other| *other != tx).count() as u32
     }
@@ -122,13 +123,13 @@ impl Names {
         self.hash_of(Kind::Txid, number, if twin { number & !1 } else { number })
     }
 
-    /// Returns the block with this root; `None`: the root is torn, or of no block.
+    /// Returns the block with this root; `None` if the root is torn or belongs to no block.
     pub fn block_of_root(&self, root: &Hash) -> Option<Block> {
         let block = Block::of_number(self.number_of(Kind::Root, root)?);
         (self.root(block) == *root).then_some(block)
     }
 
-    /// Returns the block with this hash; `None`: the hash is torn, or of no block.
+    /// Returns the block with this hash; `None` if the hash is torn or belongs to no block.
     pub fn block_of_hash(&self, hash: &Hash) -> Option<Block> {
         let block = Block::of_number(self.number_of(Kind::Block, hash)?);
         (self.hash(block) == *hash).then_some(block)
@@ -143,8 +144,8 @@ impl Names {
         (self.txid(tx) == *txid).then_some(tx)
     }
 
-    /// Returns whether `block` contains `tx`. It contains most transactions of its own height, and some of the height
-    /// below, which a lower block may contain as well.
+    /// Returns whether `block` contains `tx`. A block contains most transactions of its own height, and some of the
+    /// height below it, which a lower block may contain as well.
     pub fn holds(&self, block: Block, tx: Tx) -> bool {
         let chance = Random(self.seed ^ u64::from(block.number()) << 8 ^ u64::from(tx.position)).next() % 16;
         match block.height.checked_sub(tx.height) {
@@ -162,14 +163,14 @@ impl Names {
     }
 }
 
-/// Connected blocks.
+/// State of the chain: the blocks that are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Number of the state, which is 1 at first and increases with each change.
+    /// Number of the state. The first state with blocks has number 1, and each change increases the number.
     pub number: u32,
     /// Number of blocks.
     pub len: usize,
-    /// State in which each block was connected first, by height.
+    /// Number of the state in which each block was connected for the first time, by height.
     born: [u32; HEIGHTS],
 }
 
@@ -195,7 +196,7 @@ impl State {
         self.at(self.len.checked_sub(1)?)
     }
 
-    /// Returns the block that answers for `tx`: the highest one that contains it.
+    /// Returns the block that must answer for `tx`: the highest block that contains it.
     pub fn locate(&self, names: &Names, tx: Tx) -> Option<Block> {
         let candidates = [tx.height + 1, tx.height].map(|height| self.at(height as usize));
         candidates
@@ -204,8 +205,8 @@ impl State {
             .find(|block| names.holds(*block, tx))
     }
 
-    /// Returns the next state: some blocks are disconnected, and at least one new block is connected, so that each
-    /// state has another tip.
+    /// Returns the next state. Some blocks are disconnected, and at least one new block is connected, so that each
+    /// state has a different tip.
     pub fn next(&self, random: &mut Random) -> Self {
         let mut next = *self;
         next.number += 1;
@@ -226,18 +227,18 @@ impl State {
 }
 
 struct Slot {
-    /// Number of the state; 0 while the entry is written.
+    /// Number of the state; 0 while the entry is being written.
     number: AtomicU32,
     len: AtomicU32,
     born: [AtomicU32; HEIGHTS],
 }
 
-/// Past states, and the range of states that may be visible now.
+/// Past states of the chain, and the range of states that may be visible now.
 pub struct History {
     slots: Vec<Slot>,
-    /// Newest state whose change had returned; an answer must not be of an older one.
+    /// Newest state whose change is complete. An answer must not show an older state.
     committed: AtomicU32,
-    /// Newest state that can be visible.
+    /// Newest state that may be visible.
     announced: AtomicU32,
 }
 
@@ -255,7 +256,7 @@ impl History {
         }
     }
 
-    /// Notes that the chain is about to change to `state`.
+    /// Records that the chain is about to change to `state`.
     pub fn announce(&self, state: &State) {
         let slot = &self.slots[state.number as usize % REMEMBERED];
         slot.number.store(0, Relaxed);
@@ -268,7 +269,7 @@ impl History {
         self.announced.store(state.number, Release);
     }
 
-    /// Notes that the chain has changed to the state with this number.
+    /// Records that the chain has changed to the state with this number.
     pub fn commit(&self, number: u32) {
         self.committed.store(number, Release);
     }
@@ -281,7 +282,7 @@ impl History {
         self.announced.load(Acquire)
     }
 
-    /// Returns the state with this number; `None`: it is no longer stored.
+    /// Returns the state with this number; `None` if it is no longer stored.
     pub fn state(&self, number: u32) -> Option<State> {
         let slot = &self.slots[number as usize % REMEMBERED];
         let before = slot.number.load(Acquire);
@@ -295,7 +296,7 @@ impl History {
     }
 }
 
-/// Chain of the host, which follows the wanted state.
+/// Chain of the host. It changes to the state that the soak wants.
 pub struct SoakChain {
     names: Names,
     connected: State,

@@ -1,12 +1,12 @@
-//! Vectors of `vectors/column`: requests to a table, of which the fast path holds parts. A change by one vector is
-//! visible to the next ones.
+//! Vectors of `vectors/column`: requests to a table of which the fast-path table contains parts. A change by one vector
+//! is visible to the next ones.
 
 pub use crate::vectors::transfer::Vector;
 use crate::vectors::{Bytes, Endpoint, Lease};
 use serde::Deserialize;
 use std::net::IpAddr;
 
-/// File of vectors that run one after the other. Before each of them, the fast path is filled again.
+/// Content of a file whose vectors run one after the other. Before each vector, the fast-path table is filled again.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
@@ -17,13 +17,13 @@ pub struct File {
     pub state: State,
     /// Interface of the fast path.
     pub endpoint: Endpoint,
-    /// Rows that are in the table before the first vector.
+    /// Rows that the table contains before the first vector.
     #[serde(default, rename = "row")]
     pub rows: Vec<Row>,
-    /// Parts of the table in the fast path.
+    /// Parts of the table that are in the fast-path table.
     #[serde(default)]
     pub held: Vec<HeldRange>,
-    /// Vectors in order.
+    /// Vectors in the order in which they run.
     #[serde(rename = "vector")]
     pub vectors: Vec<Vector>,
 }
@@ -34,30 +34,30 @@ pub struct File {
 pub struct State {
     /// State of the lease.
     pub lease: Lease,
-    /// True: the host is in the middle of a change of the fast path's index.
+    /// True if the host is in the middle of a change of the fast path's index.
     pub changing: bool,
-    /// Column and key of a row whose block is invalid.
+    /// Column and key of a row whose block in the fast-path table is invalid.
     pub invalid: Option<(String, Bytes)>,
-    /// True: one such block makes its whole column miss.
+    /// True if one invalid block makes all requests for its column miss.
     pub literal_flags: bool,
-    /// True: packets of the paper are answered.
+    /// True if the service answers packets in the paper's format.
     pub paper_format: bool,
-    /// True: replies say that they may be stale.
+    /// True if replies say that they may be stale.
     pub may_be_stale: bool,
-    /// Columns that the fast path may hold.
+    /// Columns that the fast-path table may contain.
     pub columns: Vec<String>,
-    /// Addresses that may change the table without a session.
+    /// Addresses of clients that may change the table without a session.
     pub trusted: Vec<IpAddr>,
     /// Time of the table's clock, in milliseconds since 1970.
     pub now_ms: u64,
-    /// State of the table.
+    /// State of the simulated table.
     pub table: Table,
 }
 
 /// State of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Table {
-    /// The table answers.
+    /// The table answers requests.
     #[serde(rename = "here")]
     Here,
     /// The table is not reachable.
@@ -81,7 +81,7 @@ pub enum Table {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// `family:qualifier`.
+    /// Name of the column, as `family:qualifier`.
     pub column: String,
     /// Key of the row.
     pub key: Bytes,
@@ -91,15 +91,15 @@ pub struct Row {
     pub timestamp_ms: u64,
 }
 
-/// Part of the table that the fast path holds.
+/// Part of the table that is in the fast-path table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeldRange {
-    /// `family:qualifier`.
+    /// Name of the column, as `family:qualifier`.
     pub column: String,
-    /// Lowest key.
+    /// Lowest key of the part.
     pub low: Bytes,
-    /// First key after the part; if it is missing, the part extends to the table's end.
+    /// First key after the part. If it is missing, the part extends to the end of the table.
     pub high: Option<Bytes>,
 }
 
@@ -114,7 +114,7 @@ pub fn load() -> Result<Vec<File>, String> {
 /// Parses the text of the file `name`.
 ///
 /// # Errors
-/// The errors of [`load`].
+/// The fault of the text, as [`load`] reports it.
 pub fn parse(name: &str, text: &str) -> Result<File, String> {
     let mut file: File = toml::from_str(text).map_err(|error| format!("{name}.toml: {error}"))?;
     file.name = name.into();

@@ -5,23 +5,23 @@ use serde::Deserialize;
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// File of vectors that run one after the other.
+/// Content of a file whose vectors run one after the other.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
     /// Name of the file without its extension.
     #[serde(skip)]
     pub name: String,
-    /// State before the first vector.
+    /// State of the service before the first vector.
     pub state: State,
     /// Interface of the fast path.
     pub endpoint: Endpoint,
-    /// Vectors in order.
+    /// Vectors in the order in which they run.
     #[serde(rename = "vector")]
     pub vectors: Vec<Vector>,
 }
 
-/// Configuration of an empty ledger.
+/// Configuration of a service whose ledger is empty.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
@@ -29,11 +29,11 @@ pub struct State {
     pub mode: Mode,
     /// State of the lease.
     pub lease: Lease,
-    /// True: packets of the paper are answered.
+    /// True if the service answers packets in the paper's format.
     pub paper_format: bool,
-    /// True: the interface is `lo`.
+    /// True if the interface is `lo`.
     pub loopback: bool,
-    /// log2 of the number of accounts in the fast path.
+    /// log2 of the number of accounts in the fast-path table.
     pub account_bits: u32,
     /// Maximum number of accounts of the ledger.
     pub accounts_max: u64,
@@ -41,17 +41,17 @@ pub struct State {
     pub sessions_max: u32,
     /// log2 of the number of records in one ring.
     pub ring_bits: u32,
-    /// True: the host drains the fast path's rings after each vector.
+    /// True if the host empties the fast path's rings after each vector.
     pub drains: bool,
     /// State of the journal's disk.
     pub disk: Disk,
-    /// True: writes must be signed.
+    /// True if requests that change something must be signed.
     pub require_signature: bool,
-    /// Tokens of the open sessions, 16 hex digits each, from slot 0 on.
+    /// Tokens of the open sessions as 16 hex digits each, beginning with slot 0.
     pub sessions: Vec<String>,
-    /// Address that opened the sessions.
+    /// Address of the client that opened the sessions.
     pub opener: IpAddr,
-    /// Addresses that may issue: `address` or `address/bits`.
+    /// Address ranges that may issue money: `address` or `address/bits`.
     pub issuers: Vec<String>,
 }
 
@@ -59,9 +59,9 @@ pub struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// The host executes.
+    /// The host executes all requests.
     Durable,
-    /// The fast path executes.
+    /// The fast path executes plain requests.
     Express,
 }
 
@@ -80,52 +80,52 @@ pub enum Disk {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vector {
-    /// Name of the vector, which says what it tests.
+    /// Name of the vector; it says what the vector tests.
     pub what: String,
-    /// Headers in front of the payload.
+    /// Bytes of the headers in front of the payload.
     pub headers: Bytes,
     /// Payload of the request.
     pub request: Bytes,
-    /// Bytes after the datagram in its frame.
+    /// Bytes of the frame after the datagram.
     #[serde(default)]
     pub trailer: Bytes,
     /// Expected verdict of the fast path.
     pub fastpath: ExpectedVerdict,
-    /// Counters of the service that increase by one; all others stay the same.
+    /// Counters of the service that must increase by one. All others must stay the same.
     #[serde(default)]
     pub counts: Vec<String>,
-    /// Headers in front of the reply's payload, if the fast path replies.
+    /// Bytes of the headers in front of the reply's payload, if the fast path replies.
     pub reply_headers: Option<Bytes>,
-    /// Payload of the reply of the fast path or the host.
+    /// Payload of the reply, whether the fast path or the host gives it.
     pub reply: Option<Bytes>,
     /// Expected verdict of the host on a payload that the fast path forwards, and in `durable` on every payload. If it
-    /// is missing, the vector is about the frame, or about the fast path.
+    /// is missing, the vector tests only the frame or the fast path.
     pub host: Option<ExpectedVerdict>,
-    /// Time in seconds since the first vector.
+    /// Time of the request in seconds since the first vector.
     #[serde(default)]
     pub at_s: u64,
-    /// Ranges of payload bytes (start and end) that are copied from the last reply with `chosen`.
+    /// Ranges of payload bytes (start and end) that are copied from the last reply that had `chosen` bytes.
     #[serde(default)]
     kept: Vec<[usize; 2]>,
-    /// Ranges of reply bytes that the server may choose. They are not all zero; if they are also `kept`, they equal the
-    /// kept bytes.
+    /// Ranges of reply bytes (start and end) that the server may choose. They must not all be zero; if they are also in
+    /// `kept`, they must equal the copied bytes.
     #[serde(default)]
     chosen: Vec<[usize; 2]>,
 }
 
 impl Vector {
-    /// Returns the request's frame with `payload`.
+    /// Returns the frame of the request with the payload `payload`.
     pub fn frame(&self, payload: &[u8]) -> Vec<u8> {
         [&self.headers.0[..], payload, &self.trailer.0].concat()
     }
 
-    /// Returns the reply's frame, if the fast path replies.
+    /// Returns the frame of the reply, if the fast path replies.
     pub fn reply_frame(&self) -> Option<Vec<u8>> {
         let (headers, reply) = (self.reply_headers.as_ref()?, self.reply.as_ref()?);
         Some([&headers.0[..], &reply.0, &self.trailer.0].concat())
     }
 
-    /// Returns the payload with the `kept` bytes of `last`, the last reply that had `chosen` bytes.
+    /// Returns the payload with the `kept` bytes of `last`, which is the last reply that had `chosen` bytes.
     pub fn payload(&self, last: &[u8]) -> Vec<u8> {
         let mut payload = self.request.0.clone();
         for range in ranges(&self.kept) {
@@ -136,12 +136,12 @@ impl Vector {
         payload
     }
 
-    /// Returns whether the server chooses any bytes of the reply.
+    /// Returns whether the server chooses some bytes of the reply.
     pub fn is_chosen(&self) -> bool {
         !self.chosen.is_empty()
     }
 
-    /// Returns the expected reply to `payload` with the chosen bytes of `found`; `None`: the chosen bytes are not
+    /// Returns the expected reply to `payload`, with the chosen bytes of `found`; `None` if the chosen bytes are not
     /// valid.
     pub fn expected(&self, payload: &[u8], found: &[u8]) -> Option<Vec<u8>> {
         let mut reply = self.reply.as_ref().map(|reply| reply.0.clone())?;
@@ -164,10 +164,10 @@ impl Vector {
         };
         match () {
             _ if fastpath_replies != self.reply_headers.is_some() => {
-                Some("`reply_headers` needs fastpath = \"reply\", and the reverse")
+                Some("`reply_headers` must be given exactly if fastpath = \"reply\"")
             }
             _ if (fastpath_replies || host_replies) != self.reply.is_some() => {
-                Some("`reply` needs fastpath or host = \"reply\", and the reverse")
+                Some("`reply` must be given exactly if fastpath or host = \"reply\"")
             }
             _ if self.host == Some(ExpectedVerdict::Forward) => Some("the host cannot forward"),
             _ if matches!(self.fastpath, ExpectedVerdict::Drop(_))
@@ -207,7 +207,7 @@ pub fn load() -> Result<Vec<File>, String> {
 /// Parses the text of the file `name`.
 ///
 /// # Errors
-/// The errors of [`load`].
+/// The fault of the text, as [`load`] reports it.
 pub fn parse(name: &str, text: &str) -> Result<File, String> {
     let mut file: File = toml::from_str(text).map_err(|error| format!("{name}.toml: {error}"))?;
     file.name = name.into();
@@ -215,7 +215,7 @@ pub fn parse(name: &str, text: &str) -> Result<File, String> {
     Ok(file)
 }
 
-/// Checks vectors that run one after the other.
+/// Checks the vectors of a file, which run one after the other.
 pub(crate) fn check(name: &str, vectors: &[Vector]) -> Result<(), String> {
     for (index, vector) in vectors.iter().enumerate() {
         let at = format!("{name}.toml: {:?}", vector.what);
@@ -283,7 +283,7 @@ chosen = [[1, 2], [2, 3]]
         for wrong in [&[5, 0, 9][..], &[5, 7, 8], &[5, 7]] {
             assert_eq!(vector.expected(&payload, wrong), None);
         }
-        // The caller compares the other bytes.
+        // Only the chosen bytes are checked here; the caller compares the other bytes.
         assert_eq!(vector.expected(&payload, &[6, 7, 9]).unwrap()[0], 5);
     }
 

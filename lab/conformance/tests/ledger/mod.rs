@@ -1,4 +1,4 @@
-//! Complete `transfer` service at an interface of this thread's namespace, over a directory of its own.
+//! Complete `transfer` service at an interface of the calling thread's namespace, with its own data directory.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 use lineside_fastpath::{DropReason, Readers, lease};
@@ -58,7 +58,7 @@ fn geometry(mode: Mode) -> Geometry {
     }
 }
 
-/// Running service on both address families, port 7702.
+/// Running service on both address families, at port 7702.
 pub struct Server {
     pub datapath: XdpDatapath,
     pub store: Arc<Store>,
@@ -73,7 +73,7 @@ impl Server {
         Self::start_at(TRANSFER_PORT, mode, interface, xdp_mode)
     }
 
-    /// Starts the service at another port.
+    /// Starts the service at the port `port`.
     pub fn start_at(port: u16, mode: Mode, interface: &str, xdp_mode: XdpMode) -> Self {
         let (geometry, data) = (geometry(mode), TempDir::new().expect("a directory"));
         let images = vec![transfer::program(&geometry, port)];
@@ -86,6 +86,8 @@ impl Server {
                 accounts: 256,
                 sessions: 8,
                 pendings: 1 << 20,
+                keys: 1 << 20,
+                key_window_s: 3600,
             },
             seal: SealPolicy::default(),
             sessions: SessionPolicy::default(),
@@ -116,7 +118,7 @@ impl Server {
         if mode == Mode::Durable {
             lease::renew(&store.control().lease_until_ns, LEASE_NS);
         }
-        // In `express` mode, a thread of the host grants the lease; until then, the fast path forwards everything.
+        // In `express` mode, a thread of the host grants the lease. Until then, the fast path forwards everything.
         while !lease::is_valid(&store.control().lease_until_ns, lease::now_ns()) {
             std::thread::yield_now();
         }
@@ -132,7 +134,7 @@ impl Server {
         }
     }
 
-    /// Returns a counter of the fast path.
+    /// Returns the value of a counter of the fast path.
     pub fn count(&mut self, counter: TransferCounter) -> u64 {
         let counts: [u64; TransferCounter::ALL.len()] =
             self.datapath.counts("transfer_counts").expect("counts");
@@ -149,7 +151,7 @@ impl Server {
         self.socket.counts().host_replies.load(Relaxed)
     }
 
-    /// Waits until the host has drained the rings.
+    /// Waits until the host has emptied the rings.
     pub fn drained(&self) {
         let written = |store: &Store| -> u64 {
             let rings = store.rings.as_slice().iter();
@@ -163,8 +165,8 @@ impl Server {
         }
     }
 
-    /// Stops the service like a daemon: the XDP program first, then the threads, the host last. Returns the audit of
-    /// its journal.
+    /// Stops the service as a daemon does: first the XDP program, then the threads, and the host last. Returns the
+    /// audit of the service's journal.
     pub fn end(mut self) -> Audit {
         self.datapath.detach().expect("detach");
         self.socket.stop();

@@ -1,4 +1,4 @@
-//! Chain with exactly the blocks of a file of vectors.
+//! Chain that contains exactly the blocks of a vector file.
 
 use lineside_conformance::vectors::{Block, File};
 use lineside_spv::chain::{
@@ -53,7 +53,7 @@ impl Chain for Table {
     fn locate_wtxid(&self, wtxid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
         let mut blocks = (0..).zip(&self.blocks);
         Ok(blocks.find_map(|(number, block)| {
-            // The first leaf is that of the coinbase.
+            // The first leaf of the witness tree belongs to the coinbase.
             let after_coinbase = block.wtxids.get(1..)?;
             let before = after_coinbase.iter().position(|known| known.0 == *wtxid)?;
             Some(Located {

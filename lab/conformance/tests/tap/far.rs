@@ -1,4 +1,4 @@
-//! Remote machine on the tap device, whose frames are made and checked by another library.
+//! Remote machine on the tap device. Another library builds and checks its frames.
 
 use super::{FAR_MAC, NEAR_MAC, Tap};
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice, VlanId};
@@ -10,11 +10,11 @@ pub const NEAR_V4: [u8; 4] = [10, 0, 0, 2];
 pub const FAR_V4: [u8; 4] = [10, 0, 0, 1];
 pub const NEAR_V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 pub const FAR_V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-/// Offset of the UDP header in an untagged IPv4 frame; the checksum is within it.
+/// Offset of the UDP header in an IPv4 frame without a VLAN tag.
 pub const UDP: usize = 34;
 pub const CHECK: usize = UDP + 6;
 
-/// Encapsulation of a request.
+/// Encapsulation of a request: address family and VLAN tag.
 #[derive(Clone, Copy, Debug)]
 pub struct Encapsulation {
     pub v6: bool,
@@ -26,8 +26,8 @@ pub const PLAIN: Encapsulation = Encapsulation {
     vlan: false,
 };
 
-/// Returns a namespace with `t0`, its addresses and neighbour, and the remote side. Prints one line and returns `None`
-/// where they cannot be created.
+/// Returns a namespace with `t0`, its addresses and neighbours, and the remote side of the device. If they cannot be
+/// created, prints one line and returns `None`.
 pub fn behind_a_tap(virtio: bool) -> Option<(Namespace, Tap)> {
     let alone = Namespace::new()?;
     let tap = alone.run(move || Tap::new(virtio))?;
@@ -86,14 +86,14 @@ pub fn request(port: u16, way: Encapsulation, payload: &[u8]) -> Vec<u8> {
     )
 }
 
-/// Returns the expected reply of the fast path to [`request`] with this payload.
+/// Returns the reply that the fast path must give to [`request`] with this payload.
 pub fn reply(port: u16, way: Encapsulation, payload: &[u8]) -> Vec<u8> {
     let is_native = payload.len() >= 16 && payload.starts_with(b"LS");
     let ttl = if is_native { 64 } else { REQUEST_TTL - 1 };
     datagram([NEAR_MAC, FAR_MAC], way, false, ttl, [port, FAR_PORT], payload)
 }
 
-/// Returns the payload of a UDP reply to the remote machine; all of its checksums must be present and right.
+/// Returns the payload of a UDP reply to the remote machine. All checksums of the reply must be present and right.
 pub fn checked_payload(port: u16, frame: &[u8]) -> Vec<u8> {
     let sliced = SlicedPacket::from_ethernet(frame).expect("a frame");
     let Some(TransportSlice::Udp(udp)) = &sliced.transport else {
@@ -126,7 +126,7 @@ pub fn is_udp(frame: &[u8]) -> bool {
     sliced.is_ok_and(|sliced| matches!(sliced.transport, Some(TransportSlice::Udp(_))))
 }
 
-/// Returns the sum of an untagged IPv4 frame's pseudo header by RFC 1071, word by word.
+/// Returns the sum of the pseudo-header of an IPv4 frame without a VLAN tag by RFC 1071, word by word.
 pub fn pseudo_sum(frame: &[u8]) -> u16 {
     let word = |at: usize| u32::from(frame[at]) << 8 | u32::from(frame[at + 1]);
     let mut sum = word(26) + word(28) + word(30) + word(32) + 17 + word(UDP + 4);

@@ -1,5 +1,5 @@
-//! Tap device whose remote side is the test: frames that it writes arrive at the interface, and it reads the frames
-//! that leave the interface.
+//! Tap device whose remote side is the test: frames that the test writes arrive at the interface, and the test reads
+//! the frames that leave the interface.
 
 pub mod far;
 
@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 pub const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 pub const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub const NAME: &str = "t0";
-/// Time-out for an expected frame; it is not used for measurements.
+/// Time-out for a frame that must arrive. It is long, because it is not used for measurements.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of struct virtio_net_hdr.
+/// Size of struct virtio_net_hdr in bytes.
 const VIRTIO_BYTES: usize = 10;
 const VIRTIO_NEEDS_CHECKSUM: u8 = 1;
 const FRAME_ROOM: usize = 4096;
 
-/// Remote side of the device.
+/// Remote side of the tap device.
 pub struct Tap {
     file: File,
     virtio: bool,
@@ -28,8 +28,9 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Creates `t0` in this thread's network namespace. `virtio`: each frame has a header that may leave its checksum
-    /// to the receiver, as in virtual machines. Prints one line and returns `None` where there is no tap device.
+    /// Creates `t0` in the calling thread's network namespace. If `virtio` is true, each frame has a header that may
+    /// leave its checksum to the receiver, as in virtual machines. If there is no tap device, prints one line and
+    /// returns `None`.
     pub fn new(virtio: bool) -> Option<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
@@ -46,13 +47,13 @@ impl Tap {
         if virtio {
             flags |= libc::IFF_VNET_HDR;
         }
-        // SAFETY: zeros are a valid ifreq.
+        // SAFETY: zeros in all bytes are a valid ifreq.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (place, byte) in request.ifr_name.iter_mut().zip(NAME.bytes()) {
             *place = byte as libc::c_char;
         }
         request.ifr_ifru.ifru_flags = flags as libc::c_short;
-        // SAFETY: the descriptor is open, and the request outlives the call.
+        // SAFETY: the descriptor is open, and `request` outlives the call.
         let made = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &mut request) };
         assert_eq!(made, 0, "TUNSETIFF: {}", std::io::Error::last_os_error());
         Some(Self {
@@ -67,15 +68,16 @@ impl Tap {
         self.send_behind([0; VIRTIO_BYTES], frame);
     }
 
-    /// Sends a frame whose UDP header at `udp` has the sum of the pseudo header instead of the checksum.
+    /// Sends a frame whose UDP header, at offset `udp`, contains the sum of the pseudo-header instead of the checksum.
     pub fn send_partial(&mut self, frame: &[u8], udp: u8) {
         assert!(self.virtio);
-        // flags, gso_type, hdr_len, gso_size, csum_start, csum_offset, in this machine's byte order
+        // Fields of the header: flags, gso_type, hdr_len, gso_size, csum_start, csum_offset, in the byte order of this
+        // machine.
         let header = [VIRTIO_NEEDS_CHECKSUM, 0, 0, 0, 0, 0, udp, 0, 6, 0];
         self.send_behind(header, frame);
     }
 
-    /// Returns whether the frame that was received last leaves its checksum to the receiver.
+    /// Returns whether the last received frame leaves its checksum to the receiver.
     pub fn needs_checksum(&self) -> bool {
         self.needs_checksum
     }
@@ -87,8 +89,8 @@ impl Tap {
         assert_eq!(written, whole.len());
     }
 
-    /// Returns the next frame that leaves the interface and for which `wanted` is true; the kernel sends some frames of
-    /// its own.
+    /// Returns the next frame that leaves the interface and for which `wanted` is true. Other frames are ignored,
+    /// because the kernel sends some frames of its own.
     pub fn receive(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let until = Instant::now() + FRAME_TIMEOUT;
         while Instant::now() < until {
@@ -101,7 +103,7 @@ impl Tap {
         panic!("no frame left the interface within {FRAME_TIMEOUT:?}");
     }
 
-    /// Returns a frame that has already left the interface, if any.
+    /// Returns a frame that has already left the interface, if there is one.
     pub fn poll(&mut self) -> Option<Vec<u8>> {
         let mut frame = vec![0; FRAME_ROOM];
         let bytes = match self.file.read(&mut frame) {
@@ -121,11 +123,11 @@ fn wait_readable(file: &impl AsRawFd) {
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: the array has one entry, which is valid for writing.
+    // SAFETY: the array has one entry, to which the call may write.
     unsafe { libc::poll(&mut wait, 1, 100) };
 }
 
-/// Packet socket that receives the frames that XDP passes to the stack.
+/// Packet socket that receives the frames that XDP passes to the kernel's stack.
 pub struct Observer(OwnedFd);
 
 impl Observer {
@@ -134,28 +136,28 @@ impl Observer {
         // SAFETY: the call takes no pointers.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, i32::from(all)) };
         assert!(fd >= 0, "AF_PACKET: {}", std::io::Error::last_os_error());
-        // SAFETY: no other code owns the descriptor.
+        // SAFETY: the call above has just returned this descriptor, and no other code owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: zeros are a valid sockaddr_ll, and NAME has no zero byte.
+        // SAFETY: zeros in all bytes are a valid sockaddr_ll.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         let name = std::ffi::CString::new(NAME).expect("a name");
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = all;
-        // SAFETY: the C string outlives the call.
+        // SAFETY: `name` is a C string that outlives the call.
         address.sll_ifindex = unsafe { libc::if_nametoindex(name.as_ptr()) } as i32;
         let bytes = size_of_val(&address) as u32;
-        // SAFETY: the address has the given length.
+        // SAFETY: the address has the length `bytes` and outlives the call.
         let bound = unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), bytes) };
         assert_eq!(bound, 0, "bind: {}", std::io::Error::last_os_error());
         Self(socket)
     }
 
-    /// Discards the frames received so far.
+    /// Discards the frames that were received so far.
     pub fn clear(&mut self) {
         while self.next(libc::MSG_DONTWAIT).is_some() {}
     }
 
-    /// Returns the next incoming frame.
+    /// Returns the next frame that arrives at the interface.
     pub fn receive(&mut self) -> Vec<u8> {
         let until = Instant::now() + FRAME_TIMEOUT;
         while Instant::now() < until {
@@ -168,13 +170,13 @@ impl Observer {
         panic!("no frame reached the stack within {FRAME_TIMEOUT:?}");
     }
 
-    /// Returns a frame and its packet type, such as incoming or outgoing.
+    /// Returns a frame and its packet type, which says whether the frame was incoming or outgoing.
     fn next(&mut self, flags: libc::c_int) -> Option<(Vec<u8>, libc::c_uchar)> {
         let mut frame = vec![0u8; FRAME_ROOM];
-        // SAFETY: zeros are a valid sockaddr_ll.
+        // SAFETY: zeros in all bytes are a valid sockaddr_ll.
         let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         let mut from_bytes = size_of_val(&from) as u32;
-        // SAFETY: both buffers are valid for writing and have the given lengths.
+        // SAFETY: the call may write to both buffers, which have the given lengths.
         let bytes = unsafe {
             libc::recvfrom(
                 self.0.as_raw_fd(),

@@ -11,7 +11,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of organisations, and of endorsements of a transaction: making certificates takes time.
+/// Maximum number of organisations, and of endorsements of a transaction. It is limited because creating certificates
+/// takes time.
 const ORGS_MAX: usize = 50;
 /// Maximum number of transactions; each takes about 4 KB.
 const TRANSACTIONS_MAX: u64 = 10_000_000;
@@ -82,7 +83,7 @@ impl Make {
 /// Generates the folder.
 ///
 /// # Errors
-/// The folder is not empty, or an error of the operating system.
+/// Fails if the folder is not empty; returns errors of the operating system.
 pub fn make(arguments: &Make, as_json: bool) -> anyhow::Result<()> {
     let workload = arguments.workload()?;
     let folder = &arguments.folder;

@@ -21,10 +21,10 @@ pub struct MockOrderer {
     listen: SocketAddr,
 }
 
-/// Delivers until a signal arrives.
+/// Delivers the blocks until a signal arrives.
 ///
 /// # Errors
-/// The blocks cannot be read, or the address cannot be bound.
+/// Fails if the blocks cannot be read, or if the address cannot be bound.
 pub fn run(arguments: &MockOrderer, as_json: bool) -> anyhow::Result<()> {
     let blocks = MemorySource::read(&arguments.folder, "orderer")?;
     let genesis = blocks

@@ -1,5 +1,5 @@
-//! `lineside-lab soak column`: checks the freshness guarantee of `column` over an embedded table, with the fast path on
-//! each datapath in turn.
+//! `lineside-lab soak column` checks that `column` returns no outdated rows, over an embedded table, with the fast path
+//! on each datapath in turn.
 
 use super::{Rule, Soak, datapaths, sabotage};
 use anyhow::bail;

@@ -1,5 +1,5 @@
-//! HBase in one JVM, for tests and benchmarks. Maven builds it from `hbase/`. It listens on free ports of the loopback
-//! address, keeps its data in a temporary folder, and ends when it is dropped.
+//! HBase in one JVM, for tests and benchmarks. Maven builds it from `hbase/`. HBase listens on free ports of the
+//! loopback address, stores its data in a temporary folder, and ends when its value is dropped.
 //!
 //! ```no_run
 //! use lineside_hbase_mini::{Jars, Options};
@@ -18,7 +18,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// Packages that Java 17 must open to HBase 2.6.
+/// Java packages that Java 17 must open to HBase 2.6.
 const OPENS: &[&str] = &[
     "java.base/java.lang",
     "java.base/java.lang.reflect",
@@ -31,12 +31,12 @@ const OPENS: &[&str] = &[
     "java.security.jgss/sun.security.krb5",
 ];
 
-/// Reasons for which HBase does not run.
+/// Reason why HBase does not run.
 #[derive(Debug)]
 pub enum Error {
-    /// A requirement is not installed on this machine; a test is skipped.
+    /// A requirement is not installed on this machine; a test is then skipped.
     NotHere(String),
-    /// HBase is installed and does not work.
+    /// HBase is installed, but does not work.
     Failed(String),
 }
 
@@ -55,14 +55,14 @@ fn failed<T: std::fmt::Display>(what: &'static str) -> impl Fn(T) -> Error {
     move |why| Error::Failed(format!("{what}: {why}"))
 }
 
-/// Compiled Java code: HBase and the modules of `hbase/`.
+/// Compiled Java code: HBase, and the modules in the folder `hbase/`.
 #[derive(Clone, Debug)]
 pub struct Jars {
     out: PathBuf,
 }
 
 impl Jars {
-    /// Builds `hbase/`, once in each process. The first build on a machine downloads 110 MB with Maven.
+    /// Builds the folder `hbase/`, once in each process. The first build on a machine downloads 110 MB with Maven.
     ///
     /// # Errors
     /// [`Error::NotHere`] if a JDK of version 17 or later or Maven is not installed, or if Maven cannot download a
@@ -91,7 +91,7 @@ impl Jars {
         let jars = fs::read_dir(&folder).map_err(failed("looking for a jar"))?;
         jars.filter_map(|entry| Some(entry.ok()?.path()))
             .find(|path| path.extension().is_some_and(|found| found == "jar"))
-            .ok_or_else(|| Error::Failed(format!("no jar in {}", folder.display())))
+            .ok_or_else(|| Error::Failed(format!("Maven built no jar in {}", folder.display())))
     }
 
     /// Returns a command that runs `class` in a JVM with HBase, `modules` and their dependencies on the class path.
@@ -120,10 +120,10 @@ impl Jars {
         Ok(java)
     }
 
-    /// Starts HBase, and waits until it accepts requests, which takes 7 to 15 s.
+    /// Starts HBase and waits until it accepts requests, which takes 7 to 15 s.
     ///
     /// # Errors
-    /// [`Error::Failed`], with the end of its log.
+    /// [`Error::Failed`], with the end of HBase's log.
     pub fn start(&self, options: &Options) -> Result<HBase, Error> {
         let folder = tempfile::tempdir().map_err(failed("making a folder"))?;
         let said = folder.path().join("said");
@@ -163,7 +163,7 @@ impl Jars {
     }
 }
 
-/// Runs Maven; a lock file ensures that only one process does so at a time.
+/// Runs Maven. A lock file ensures that only one process runs Maven at a time.
 fn package() -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
@@ -187,21 +187,21 @@ fn package() -> Result<PathBuf, String> {
 /// JIT compilers that a JVM uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compilers {
-    /// C1 alone: HBase starts in two thirds of the time, and stays slower.
+    /// Only the compiler C1. HBase starts in two thirds of the time, but stays slower.
     #[default]
     First,
-    /// C1 and C2, the JVM's default: for benchmarks.
+    /// The compilers C1 and C2, the default of the JVM; for benchmarks.
     Both,
 }
 
 /// Options of an HBase process.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Region servers in the JVM.
+    /// Number of region servers in the JVM.
     pub region_servers: u32,
     /// Settings of HBase. Each name begins with `hbase.` or `lineside.`; names and values contain no blanks.
     pub settings: Vec<(String, String)>,
-    /// Modules of `hbase/` on the class path in addition to `mini`.
+    /// Modules of the folder `hbase/` on the class path in addition to `mini`.
     pub modules: Vec<&'static str>,
     /// JIT compilers of the JVM.
     pub compilers: Compilers,
@@ -221,13 +221,13 @@ impl Default for Options {
 /// TCP ports of HBase, all on 127.0.0.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ports {
-    /// ZooKeeper.
+    /// Port of ZooKeeper.
     pub zookeeper: u16,
-    /// The master.
+    /// Port of the master.
     pub master: u16,
-    /// The first region server; 0 if the JVM has no region server.
+    /// Port of the first region server; 0 if the JVM has no region server.
     pub regionserver: u16,
-    /// The Thrift 2 gateway: binary protocol, unframed.
+    /// Port of the Thrift 2 gateway, which uses the binary protocol without frames.
     pub thrift: u16,
 }
 
@@ -247,10 +247,10 @@ impl Ports {
     }
 }
 
-/// Running HBase; ends when it is dropped, and its data is removed.
+/// Running HBase. Dropping this value ends HBase and removes its data.
 #[derive(Debug)]
 pub struct HBase {
-    /// Ports on which it listens.
+    /// Ports on which HBase listens.
     pub ports: Ports,
     child: Child,
     input: ChildStdin,
@@ -278,12 +278,13 @@ impl HBase {
         self.child.id()
     }
 
-    /// Returns the folder of its data, where tests may put more files. The folder is removed with it.
+    /// Returns the folder of HBase's data, where tests may put further files. The folder is removed together with the
+    /// data.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Returns its log.
+    /// Returns the text of HBase's log.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.said).unwrap_or_default()
     }
@@ -292,7 +293,7 @@ impl HBase {
         let mut line = String::new();
         match self.output.read_line(&mut line) {
             Ok(bytes) if bytes > 0 => Ok(line.trim_end().to_owned()),
-            Ok(_) => Err(self.failed("it ended")),
+            Ok(_) => Err(self.failed("the JVM ended")),
             Err(error) => Err(self.failed(&error.to_string())),
         }
     }
@@ -306,7 +307,7 @@ impl HBase {
 
 impl Drop for HBase {
     fn drop(&mut self) {
-        // The process may have ended already.
+        // The process may have ended already, so the error is ignored.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

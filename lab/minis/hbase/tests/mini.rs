@@ -1,4 +1,4 @@
-//! The mini HBase starts, executes commands, and ends when it is dropped.
+//! Test that a mini HBase starts, executes commands, and ends when it is dropped.
 
 use lineside_hbase_mini::{Error, Jars, Options};
 use std::net::TcpStream;

@@ -1,6 +1,6 @@
 //! Kafka broker in one JVM, for tests and benchmarks. Maven fetches its jars (`lab/minis/kafka/java`). The broker
-//! listens on free ports of the loopback address and keeps its data in a temporary folder. A test can kill and restart
-//! it; it ends when it is dropped.
+//! listens on free ports of the loopback address and stores its data in a temporary folder. A test can kill and restart
+//! it. The broker ends when its value is dropped.
 //!
 //! ```no_run
 //! use lineside_kafka_mini::Jars;
@@ -21,12 +21,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// Reasons for which Kafka does not run.
+/// Reason why Kafka does not run.
 #[derive(Debug)]
 pub enum Error {
-    /// A requirement is not installed on this machine; a test is skipped.
+    /// A requirement is not installed on this machine; a test is then skipped.
     NotHere(String),
-    /// Kafka is installed and does not work.
+    /// Kafka is installed, but does not work.
     Failed(String),
 }
 
@@ -45,15 +45,15 @@ fn failed<T: std::fmt::Display>(what: &'static str) -> impl Fn(T) -> Error {
     move |why| Error::Failed(format!("{what}: {why}"))
 }
 
-/// Configuration of Kafka's log: everything goes to standard output, where the line that says that Kafka runs is looked
-/// for.
+/// Configuration of Kafka's log. Everything goes to standard output, which this module searches for the line that says
+/// that Kafka runs.
 const LOG4J: &str = "log4j.rootLogger=WARN, c
 log4j.appender.c=org.apache.log4j.ConsoleAppender
 log4j.appender.c.layout=org.apache.log4j.PatternLayout
 log4j.appender.c.layout.ConversionPattern=%d{ISO8601} %-5p %c{1}: %m%n
 log4j.logger.kafka.server.KafkaRaftServer=INFO
 ";
-/// Text in the line that says that Kafka runs.
+/// Text in the log line that says that Kafka runs.
 const RUNS: &str = "Kafka Server started";
 
 /// Jars of Kafka and its dependencies.
@@ -63,7 +63,7 @@ pub struct Jars {
 }
 
 impl Jars {
-    /// Fetches the jars, once in each process. The first time on a machine, Maven downloads 46 MB.
+    /// Fetches the jars, once in each process. On the first use on a machine, Maven downloads 46 MB.
     ///
     /// # Errors
     /// [`Error::NotHere`] if Java or Maven is not installed, or if Maven cannot download a package.
@@ -81,11 +81,11 @@ impl Jars {
         }
     }
 
-    /// Starts a broker that is its own controller, with `settings` in addition to the defaults, and waits until it
-    /// accepts requests, which takes 5 to 15 s.
+    /// Starts a broker that is its own controller, with `settings` in addition to the defaults. Waits until it accepts
+    /// requests, which takes 5 to 15 s.
     ///
     /// # Errors
-    /// [`Error::Failed`], with the end of its log.
+    /// [`Error::Failed`], with the end of the broker's log.
     pub fn start(&self, settings: &[(&str, &str)]) -> Result<Broker, Error> {
         let folder = tempfile::tempdir().map_err(failed("making a folder"))?;
         let (port, controller) = free_ports().map_err(failed("looking for ports"))?;
@@ -146,7 +146,7 @@ auto.create.topics.enable=true
 
     fn java(&self, folder: &Path) -> Command {
         let mut java = Command::new("java");
-        // Without the second compiler, it starts in two thirds of the time.
+        // Without the second compiler, the broker starts in two thirds of the time.
         java.args([
             "-Xms64m",
             "-Xmx256m",
@@ -163,7 +163,7 @@ auto.create.topics.enable=true
     }
 }
 
-/// Returns two free ports. The broker keeps them over its restarts.
+/// Returns two free ports. The broker uses the same ports after a restart.
 fn free_ports() -> std::io::Result<(u16, u16)> {
     let (one, other) = (
         TcpListener::bind("127.0.0.1:0")?,
@@ -172,7 +172,7 @@ fn free_ports() -> std::io::Result<(u16, u16)> {
     Ok((one.local_addr()?.port(), other.local_addr()?.port()))
 }
 
-/// Runs Maven; a lock file ensures that only one process does so at a time.
+/// Runs Maven. A lock file ensures that only one process runs Maven at a time.
 fn package() -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
@@ -193,7 +193,7 @@ fn package() -> Result<PathBuf, String> {
     }
 }
 
-/// Running broker; ends when it is dropped, and its data is removed.
+/// Running broker. Dropping this value ends the broker and removes its data.
 #[derive(Debug)]
 pub struct Broker {
     jars: Jars,
@@ -203,7 +203,7 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Returns the address on which it listens, as `127.0.0.1:port`.
+    /// Returns the address on which the broker listens, as `127.0.0.1:port`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
@@ -211,7 +211,7 @@ impl Broker {
     /// Kills the broker with SIGKILL, as a power cut would end it.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // The process may have ended already.
+            // The process may have ended already, so the error is ignored.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -220,7 +220,7 @@ impl Broker {
     /// Restarts the broker at the same address with its data, and waits until it accepts requests.
     ///
     /// # Errors
-    /// [`Error::Failed`], with the end of its log.
+    /// [`Error::Failed`], with the end of the broker's log.
     pub fn restart(&mut self) -> Result<(), Error> {
         self.kill();
         let said = self.folder.path().join("said");
@@ -240,7 +240,7 @@ impl Broker {
         let mut before = Vec::new();
         for line in lines.by_ref().map_while(Result::ok) {
             if line.contains(RUNS) {
-                // The broker must not block on a full pipe.
+                // Another thread reads the rest of the output, so that the broker does not block on a full pipe.
                 std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
                 return Ok(());
             }
@@ -249,7 +249,7 @@ impl Broker {
         let last = before.len().saturating_sub(20);
         let error_log = fs::read_to_string(said).unwrap_or_default();
         Err(Error::Failed(format!(
-            "it ended: {}\n{error_log}",
+            "the broker ended: {}\n{error_log}",
             before[last..].join("\n")
         )))
     }

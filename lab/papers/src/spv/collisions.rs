@@ -1,8 +1,9 @@
-//! Figure 13: keys that a table loses because other keys took their places, and tags that a look-up compares.
+//! Figure 13: the keys that a table loses because other keys replaced them, and the number of tags that a look-up
+//! compares.
 //!
-//! Both are measured on the daemon's fast-path table, and computed. With `n` keys that are uniform over `s` sets of `w`
-//! lines, the number `X` of keys of one set is binomial with `n` trials and probability `1/s`. A set keeps `K = min(X,
-//! w)` of them, and each further key replaces one, so:
+//! Both are measured on the daemon's fast-path table, and computed. If `n` keys are uniformly distributed over `s` sets
+//! of `w` lines, the number `X` of keys of one set is binomial with `n` trials and probability `1/s`. A set keeps `K =
+//! min(X, w)` of them, and each further key replaces one of these, so:
 //!
 //! - a key is lost with probability `s * E[max(X - w, 0)] / n` (for `w` = 1: `1 - s/n * (1 - (1 - 1/s)^n)`);
 //! - a key shares a set with at least `w` others with probability `P(Y >= w)`, `Y` binomial with `n - 1` trials;
@@ -17,9 +18,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Numbers of keys in the paper's figure.
+/// Numbers of keys in the figure of the paper.
 pub const KEYS: [usize; 3] = [10_000, 50_000, 250_000];
-/// Lines per set in the paper's figure.
+/// Numbers of lines per set in the figure of the paper.
 pub const WAYS: [u32; 3] = [1, 2, 4];
 /// log2 of the number of lines of the paper's table.
 pub const LINE_BITS: u32 = 22;
@@ -27,14 +28,14 @@ pub const LINE_BITS: u32 = 22;
 /// Method that chooses the set of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Index {
-    /// By keyed hash, as the daemon does.
+    /// The keyed hash of a TXID chooses the set, as in the daemon.
     Keyed,
-    /// By the low bits of the TXID, as the paper does.
+    /// The low bits of the TXID choose the set, as in the paper.
     LowBits,
 }
 
 impl Index {
-    /// Name in tables.
+    /// Returns the name of the method in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Keyed => "keyed hash",
@@ -46,13 +47,13 @@ impl Index {
 /// Effect of collisions on the keys of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Collisions {
-    /// Keys that are no longer in the table, in percent.
+    /// Percentage of the keys that are no longer in the table.
     pub lost_percent: f64,
-    /// Keys whose set received more keys than it has lines, in percent.
+    /// Percentage of the keys whose set received more keys than it has lines.
     pub sharing_percent: f64,
-    /// Tags compared by a look-up of a key that is in the table.
+    /// Mean number of tags that a look-up compares if the key is in the table.
     pub hit_comparisons: f64,
-    /// Tags compared by a look-up of a key that is not in the table.
+    /// Mean number of tags that a look-up compares if the key is not in the table.
     pub miss_comparisons: f64,
 }
 
@@ -77,8 +78,8 @@ pub fn computed(keys: usize, line_bits: u32, ways: u32) -> Collisions {
     }
 }
 
-/// Returns the probabilities of 0, 1, 2, ... successes in `trials`, each with probability `1 / sets`, until they
-/// vanish.
+/// Returns the probabilities of 0, 1, 2, ... successes in `trials` trials, each with probability `1 / sets`, until they
+/// are negligible.
 fn binomial(trials: usize, sets: f64) -> impl Iterator<Item = f64> {
     let n = trials as f64;
     let mut next = Some((0.0, (n * (-1.0 / sets).ln_1p()).exp()));
@@ -92,8 +93,8 @@ fn binomial(trials: usize, sets: f64) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Fills a table of 2^`line_bits` lines with TXIDs, and measures it after each number of `keys`, which are in ascending
-/// order.
+/// Fills a table of 2^`line_bits` lines with TXIDs. Measures it after each number of keys in `keys`, which must be in
+/// ascending order.
 ///
 /// # Errors
 /// There is not enough memory for the table.
@@ -168,7 +169,8 @@ impl Filled {
         }
     }
 
-    /// Returns the number of tags compared until `txid` was found or no line was left, and whether it was found.
+    /// Returns the number of tags that are compared until `txid` is found or the set has no further line, and whether
+    /// it is found.
     fn look_up(&self, txid: &Hash) -> (u32, bool) {
         let words = words(txid);
         let mut compared = 0;
@@ -222,11 +224,11 @@ mod tests {
 
     #[test]
     fn the_closed_forms_agree_with_known_cases() {
-        // Two keys over two lines collide in half of the cases, and then one of the two is lost.
+        // If two keys are put into two lines, they collide in half of the cases, and then one of them is lost.
         let two = computed(2, 1, 1);
         assert!((two.lost_percent - 25.0).abs() < 1e-9, "{two:?}");
         assert!((two.sharing_percent - 50.0).abs() < 1e-9, "{two:?}");
-        // Direct-mapped, by the textbook formula for occupied bins.
+        // For a direct-mapped table, the textbook formula for occupied bins applies.
         for keys in KEYS {
             let bins = f64::from(1 << LINE_BITS);
             let occupied = bins * (1.0 - (1.0 - 1.0 / bins).powf(keys as f64));
@@ -238,13 +240,13 @@ mod tests {
             );
             assert_eq!(found.hit_comparisons, 1.0);
         }
-        // The paper claims less than 1 % at 250,000 keys, which needs 2^24 lines.
+        // The paper claims less than 1 % of lost keys at 250,000 keys, which needs 2^24 lines.
         let lost = |bits| computed(250_000, bits, 1).lost_percent;
         assert!((lost(22) - 2.922).abs() < 0.001 && lost(23) > 1.0 && lost(24) < 1.0);
     }
 
-    /// Compares the closed forms with counters in an array, which is independent of stores, sets in memory and
-    /// binomials.
+    /// Compares the closed forms with counters in an array. The counters do not depend on the table, on sets in memory
+    /// or on the binomial distribution.
     #[test]
     fn the_closed_forms_agree_with_a_simulation_of_balls_in_bins() {
         for (bits, ways, keys) in [(12, 1, 2000), (12, 2, 2000), (12, 4, 3000), (10, 4, 2000)] {
@@ -282,7 +284,7 @@ mod tests {
                 let found = measure(14, ways, index, &keys, 1).expect("memory for 2^14 lines");
                 for (keys, found) in keys.into_iter().zip(found) {
                     let expected = computed(keys, 14, ways);
-                    // Tolerance of five standard deviations of the number of losses.
+                    // The tolerance is five standard deviations of the number of losses.
                     let losses = expected.lost_percent * keys as f64 / 100.0;
                     let room = 100.0 * (5.0 * losses.sqrt() + 3.0) / keys as f64;
                     assert!(
@@ -291,7 +293,7 @@ mod tests {
                     );
                     assert!((found.hit_comparisons - expected.hit_comparisons).abs() < 0.05);
                     assert!((found.miss_comparisons - expected.miss_comparisons).abs() < 0.05);
-                    // Keys that share a set come in groups of more than `ways`.
+                    // Keys that share a set come in groups of more than `ways` keys, so their tolerance is larger.
                     let sharing = expected.sharing_percent * keys as f64 / 100.0;
                     let room = 100.0 * (5.0 * (sharing * f64::from(ways + 1)).sqrt() + 10.0) / keys as f64;
                     assert!(

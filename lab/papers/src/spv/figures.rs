@@ -1,4 +1,4 @@
-//! Files of each figure: one CSV table with everything that is drawn and more, and its SVG plot.
+//! Files of each figure: one CSV table with everything that the plot shows and more, and the plot as SVG.
 
 use super::CollisionRow;
 use super::collisions::{Collisions, Index, KEYS, LINE_BITS, WAYS, computed};
@@ -141,7 +141,7 @@ fn lost_chart(rows: &[CollisionRow]) -> Chart {
             points,
         ));
         let curve = curve_keys().map(|keys| (keys as f64, computed(keys, LINE_BITS, ways).lost_percent));
-        // A loss that is invisible among 250,000 keys would only stretch the axis.
+        // Losses below this value are invisible among 250,000 keys, and would only stretch the axis.
         let curve = curve.filter(|point| point.1 > 1e-5).collect();
         all.push(series(
             format!("{ways}-way, computed"),
@@ -188,7 +188,7 @@ fn comparisons_chart(rows: &[CollisionRow]) -> Chart {
     }
 }
 
-/// Writes the other figures.
+/// Writes the figures whose values come from runs of contestants.
 pub fn measured(out: &Path, found: &Measurements) -> Result<Vec<PathBuf>> {
     let figures = [
         per_block(found),
@@ -310,7 +310,7 @@ fn throughput(found: &Measurements) -> Figure {
     }
 }
 
-/// Returns the shapes with the paper's number of transactions in a block.
+/// Returns the chain shapes that have the paper's number of transactions in a block.
 pub fn papers_shapes(found: &Measurements) -> impl Iterator<Item = Shape> {
     let shapes = found.shapes.iter().copied();
     shapes.filter(|shape| shape.transactions == PAPER_PER_BLOCK)
@@ -554,7 +554,7 @@ fn latency(found: &Measurements) -> Figure {
     }
 }
 
-/// Processor time of a server and of the XDP program, in µs per reply.
+/// Processor time per reply of a server and of the XDP program, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     pub server_us: f64,
@@ -563,7 +563,7 @@ pub struct Cost {
     pub rps: f64,
 }
 
-/// Returns the cost of a contestant at [`LOAD`].
+/// Returns the cost of a contestant at [`LOAD`] requests per second and a hit rate of `hits` percent.
 pub fn cost(found: &Measurements, contestant: Contestant, hits: u64) -> Option<Cost> {
     let samples = found.costs.get(&(contestant.name, hits));
     let each = |ns: u64, sample: &Sample| ns as f64 / 1e3 / sample.right.max(1) as f64;

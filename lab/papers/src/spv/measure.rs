@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Numbers of transactions in a block for figures 16 and 21.
 pub const PER_BLOCK: [usize; 3] = [1024, 2048, 4096];
-/// Number of transactions in a block for the paper's other figures.
+/// Number of transactions in a block for the other figures of the paper.
 pub const PAPER_PER_BLOCK: usize = 2048;
 /// Hit rates of figure 19, in percent.
 pub const HITS: [u64; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
@@ -19,14 +19,14 @@ pub const OFFERED: [u32; 7] = [10_000, 20_000, 50_000, 100_000, 200_000, 400_000
 /// Offered load at which the server's processor time is measured, in requests per second.
 pub const LOAD: u32 = 50_000;
 
-/// Contestant: server or datapath, with its names.
+/// Compared system: a server or a datapath, with its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contestant {
-    /// Name in our tables.
+    /// Name of the contestant in Lineside's tables.
     pub name: &'static str,
     /// Name in the paper; empty if the paper does not have this contestant.
     pub paper: &'static str,
-    /// Server or datapath.
+    /// Server or datapath that answers.
     pub who: Who,
 }
 
@@ -38,7 +38,7 @@ const fn contestant(name: &'static str, paper: &'static str, who: Who) -> Contes
 pub const ECHO: Contestant = contestant("echo", "", Who::Software(Software::Echo));
 /// The paper's software.
 pub const SW: Contestant = contestant("sw", "SW", Who::Software(Software::Sw));
-/// The paper's software with a cache before the tree.
+/// The paper's software with a cache in front of its tree.
 pub const SW_CACHE: Contestant = contestant("sw_cache", "SW Cache", Who::Software(Software::SwCache));
 /// The paper's software with a busy loop instead of blocking receives.
 pub const SW_SPIN: Contestant = contestant("sw_spin", "", Who::Software(Software::SwSpin));
@@ -49,16 +49,17 @@ pub const XDP: Contestant = contestant("xdp", "HW", Who::Xdp);
 /// Lineside's XDP datapath in front of the paper's software.
 pub const XDP_THEN_SW: Contestant = contestant("xdp + sw", "HW", Who::XdpThenSw);
 
-/// Contestants of figure 18 with the socket client; `xdp` with live frames is the paper's HW Max.
+/// Contestants of figure 18 with the socket client. The contestant `xdp` with live frames corresponds to the paper's HW
+/// Max.
 pub const THROUGHPUT: [Contestant; 5] = [ECHO, SW, SW_CACHE, SOCKET, XDP];
 /// Contestants of figure 21.
 pub const LATENCY: [Contestant; 5] = [SW, SW_CACHE, SW_SPIN, SOCKET, XDP];
 /// Contestants of figure 20.
 pub const ROOFLINE: [Contestant; 3] = [SW, SW_CACHE, XDP];
-/// Servers without a fast path in the driver.
+/// Servers that run without a fast path in the driver.
 pub const LOADED: [Contestant; 3] = [SW, SW_CACHE, SOCKET];
 
-/// Name of the client of figure 21 and of figure 19's sweep.
+/// Name of the client of figure 21 and of the hit-rate sweep of figure 19.
 pub const SOCKET_CLIENT: &str = "socket client";
 /// Name of the generator of live frames.
 pub const LIVE_FRAMES: &str = "live frames";
@@ -68,7 +69,7 @@ pub const LIVE_FRAMES: &str = "live frames";
 pub struct Runs(BTreeMap<(Shape, Who, By), Vec<Sample>>);
 
 impl Runs {
-    /// Returns the median over the rounds, if there was such a run.
+    /// Returns the median over the rounds; `None` if there was no such run.
     pub fn median(&self, shape: Shape, who: Who, by: By, of: fn(&Sample) -> f64) -> Option<f64> {
         median(self.0.get(&(shape, who, by))?.iter().map(of))
     }
@@ -78,11 +79,11 @@ impl Runs {
 pub struct Measurements {
     /// Runs for figures 16, 18 and 21.
     pub runs: Runs,
-    /// Shapes in the order in which they were run.
+    /// Chain shapes in the order in which they were run.
     pub shapes: Vec<Shape>,
     /// Number of blocks of figure 21.
     pub blocks: usize,
-    /// Shape that the next fields were measured with.
+    /// Chain shape that was used for the fields below.
     pub main: Shape,
     /// Figure 19: runs of `xdp + sw` by hit rate, closed loop and open loop.
     pub sweep: BTreeMap<(u64, By), Vec<Sample>>,
@@ -90,13 +91,13 @@ pub struct Measurements {
     pub paced: BTreeMap<(&'static str, u32), Vec<Sample>>,
     /// Processor time at [`LOAD`], by contestant and hit rate.
     pub costs: BTreeMap<(&'static str, u64), Vec<Sample>>,
-    /// Requests lost in the closed loops of the socket client, whose time-out is two seconds.
+    /// Number of requests lost in the closed loops of the socket client, whose time-out is two seconds.
     pub lost: u64,
-    /// Wrong replies.
+    /// Number of wrong replies.
     pub wrong: u64,
 }
 
-/// Returns the shapes of the chain. Figure 21 uses those shapes of figure 16 that have its number of blocks.
+/// Returns the shapes of the chain. Figure 21 uses the shapes of figure 16 that have its number of blocks.
 fn shapes(options: &Options) -> Vec<Shape> {
     let mut shapes = Vec::new();
     for transactions in PER_BLOCK {
@@ -133,7 +134,7 @@ fn plan(options: &Options, shape: Shape) -> Vec<(Who, By)> {
     plan
 }
 
-/// Number of steps that [`run`] reports, without that of figure 13.
+/// Returns the number of steps that [`run`] reports, without the step of figure 13.
 pub fn steps(options: &Options) -> usize {
     let rounds = options.rounds.max(1);
     let of_shapes: usize = shapes(options)
@@ -174,7 +175,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Meas
             runner.sweep(&mut setting)?;
             runner.costs(&mut setting)?;
         }
-        // The namespaces and maps of this shape are removed before the next is loaded.
+        // The namespaces and BPF maps of this shape are removed before the next shape is loaded.
         drop(setting);
     }
     Ok(runner.found)
@@ -199,9 +200,9 @@ impl Runner<'_> {
         self.done += 1;
     }
 
-    /// Runs a contestant and counts faults. An open loop may lose requests that the server cannot keep up with, and the
-    /// generator of live frames gives up a request after 200 ms, in which a busy machine may not have scheduled the
-    /// server at all.
+    /// Runs a contestant and counts faults. In an open loop, losing requests is not a fault if the server is too slow.
+    /// The generator of live frames gives up a request after 200 ms, a time in which a busy machine may not have
+    /// scheduled the server at all.
     fn run(&mut self, setting: &Setting, who: Who, by: By, with_cost: bool) -> Result<Sample, BenchError> {
         let run = if with_cost {
             Setting::run_with_cost
@@ -219,7 +220,7 @@ impl Runner<'_> {
     fn contestants(&mut self, setting: &Setting, shape: Shape, plan: &[(Who, By)]) -> Result<(), BenchError> {
         for round in 0..self.rounds {
             for place in 0..plan.len() {
-                // Each round begins with another contestant, so that no contestant always follows the same one.
+                // Each round begins with another contestant, so that no contestant always runs after the same one.
                 let (who, by) = plan[(place + round * 5) % plan.len()];
                 self.tell("figures 16, 18 and 21");
                 let sample = self.run(setting, who, by, false)?;

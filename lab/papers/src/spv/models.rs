@@ -1,13 +1,14 @@
 //! Models of throughput: the paper's model, and models of a closed loop.
 
-/// Bytes of a request or a reply on Ethernet, without preamble and frame check sequence.
+/// Size of a request or a reply on Ethernet in bytes, without preamble and frame check sequence.
 pub const FRAME_BYTES: u32 = 74;
-/// Bytes on Ethernet in addition to a frame: preamble and start (8), frame check sequence (4), gap between frames (12).
+/// Number of bytes that a frame takes on Ethernet in addition: preamble and start (8), frame check sequence (4), gap
+/// between frames (12).
 const ETHERNET_EXTRA_BYTES: u32 = 24;
-/// Bit rate of the paper's link.
+/// Bit rate of the paper's link in bits per second.
 pub const LINK_BITS_PER_S: f64 = 10e9;
 
-/// Returns the requests per second that a link carries in each direction.
+/// Returns the number of requests per second that a link can carry in each direction.
 pub fn link_rps(bits_per_s: f64) -> f64 {
     bits_per_s / 8.0 / f64::from(FRAME_BYTES + ETHERNET_EXTRA_BYTES)
 }
@@ -25,8 +26,8 @@ pub fn harmonic(hit_percent: f64, hit_rps: f64, miss_rps: f64) -> f64 {
     1.0 / (hits / hit_rps + (1.0 - hits) / miss_rps)
 }
 
-/// Returns the bound `min(T_HW, T_SW / (1 - h))`: the server and the fast path work at the same time, and the slower of
-/// the two limits both, because a closed loop keeps their proportion.
+/// Returns the bound `min(T_HW, T_SW / (1 - h))`. The server and the fast path work at the same time, and the slower
+/// one limits both, because a closed loop keeps the proportion of hits and misses.
 pub fn bottleneck(hit_percent: f64, hit_rps: f64, miss_rps: f64) -> f64 {
     let misses = 1.0 - hit_percent / 100.0;
     if misses <= 0.0 {
@@ -35,23 +36,23 @@ pub fn bottleneck(hit_percent: f64, hit_rps: f64, miss_rps: f64) -> f64 {
     hit_rps.min(miss_rps / misses)
 }
 
-/// Returns the throughput of a roofline: the offered load up to the capacity of the system or of the link.
+/// Returns the throughput of a roofline model: the offered load, limited by the capacity of the system or of the link.
 pub fn roof(offered_rps: f64, system_rps: f64) -> f64 {
     offered_rps.min(system_rps).min(link_rps(LINK_BITS_PER_S))
 }
 
-/// Model of throughput, a function of the hit rate in percent, the throughput of hits alone and the throughput of
+/// Model of throughput: a function of the hit rate in percent, the throughput of hits alone, and the throughput of
 /// misses alone.
 pub type Model = fn(f64, f64, f64) -> f64;
 
-/// The models of figure 19 by name.
+/// Models of figure 19, by name.
 pub const MODELS: [(&str, Model); 3] = [
     ("linear", linear),
     ("harmonic", harmonic),
     ("slower of both", bottleneck),
 ];
 
-/// Returns the error of `modelled` in percent of `measured`.
+/// Returns the error of `modelled` as a percentage of `measured`.
 pub fn error_percent(modelled: f64, measured: f64) -> f64 {
     100.0 * (modelled - measured).abs() / measured
 }
@@ -77,7 +78,7 @@ mod tests {
             assert!(harmonic(hits, 970.0, 490.0) < linear(hits, 970.0, 490.0));
             assert!(harmonic(hits, 970.0, 490.0) < bottleneck(hits, 970.0, 490.0));
         }
-        // With half of the requests at 1 per second and half at 3 per second, two requests take 4/3 s.
+        // If half of the requests run at 1 per second and half at 3 per second, two requests take 4/3 s.
         assert!((harmonic(50.0, 3.0, 1.0) - 1.5).abs() < 1e-12);
         assert_eq!(error_percent(110.0, 100.0), 10.0);
     }

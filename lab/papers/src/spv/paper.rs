@@ -1,5 +1,5 @@
-//! The paper's values next to Lineside's, for the values that the paper's text states. Points of its figures are not in
-//! the text, and are not read off the images.
+//! Values of the paper next to those of Lineside, for all values that the text of the paper states. Points that are
+//! only in its figures are not read off the images.
 
 use super::CollisionRow;
 use super::collisions::{Index, LINE_BITS, computed};
@@ -16,15 +16,15 @@ use std::path::{Path, PathBuf};
 pub struct Comparison {
     /// Number of the figure or table.
     pub figure: &'static str,
-    /// Name of the quantity in this crate.
+    /// Name of the quantity in this crate's tables.
     pub quantity: String,
-    /// The paper's value, as in its text; empty if it gives none.
+    /// Value of the paper, as in its text; empty if the paper gives none.
     pub paper: &'static str,
     /// Value of Lineside.
     pub ours: f64,
-    /// Unit of `ours`; empty for a ratio.
+    /// Unit of `ours`; empty if the value is a ratio.
     pub unit: &'static str,
-    /// Reason of a difference, or a condition.
+    /// Reason for a difference, or a condition of the value.
     pub remark: &'static str,
 }
 
@@ -98,7 +98,7 @@ pub fn measured(found: &Measurements) -> Vec<Comparison> {
     rows
 }
 
-/// Returns the mean of the ratios of two contestants over shapes, which is the paper's "on average".
+/// Returns the mean of the ratios of two contestants over several shapes, which is the paper's "on average".
 fn mean_ratio(
     found: &Measurements,
     shapes: impl Iterator<Item = Shape>,
@@ -115,7 +115,7 @@ fn mean_ratio(
 }
 
 /// Returns the largest spread of `sw` over the numbers of transactions in a block, at one total number of transactions.
-/// Each value is relative to the `echo` of its shape.
+/// Each value is relative to the value of `echo` with the same shape.
 fn per_block(found: &Measurements) -> Option<Comparison> {
     let ratio = |shape| {
         mean_ratio(

@@ -1,4 +1,5 @@
-//! Checkpoint thread: occasionally flushes the files in `tables`, so that the journal before that can be removed.
+//! The checkpoint thread. It regularly writes all changes up to some point into the files of `tables`, so that the
+//! journal up to that point can be removed.
 
 use super::Shared;
 use super::log::CHECKPOINT_BYTES;
@@ -8,34 +9,34 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Interval at which a flush in progress is checked.
+/// Interval at which the thread checks whether a flush in progress has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Progress of the changes, for the checkpoint thread.
+/// Progress of changes since the last checkpoint, by which the thread decides when the next one is due.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Number of the last record whose change was applied to `tables`, in files or in memory.
+    /// Number of the last change that was applied to `tables`, in its files or in its memory.
     applied_lsn: Lsn,
-    /// Bytes that were added to the journal since the last checkpoint began.
+    /// Number of bytes that were added to the journal since the last checkpoint began.
     bytes: u64,
     is_stopping: bool,
 }
 
-/// Requests for checkpoints.
+/// State that writers and the checkpoint thread share.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     progress: Mutex<Progress>,
     changed: Condvar,
 }
 
-/// Handle of the checkpoint thread. Dropping this ends the thread.
+/// Handle of the checkpoint thread. Dropping it ends the thread.
 pub(super) struct Checkpoints {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Requests {
-    /// Records that changes up to `lsn` were applied, which take `bytes` of the journal.
+    /// Records that changes up to number `lsn` were applied; these take `bytes` bytes of the journal.
     pub(super) fn applied(&self, lsn: Lsn, bytes: u64) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.applied_lsn = lsn;
@@ -45,8 +46,8 @@ impl Requests {
         }
     }
 
-    /// Waits until a checkpoint is due, and returns the number of the last change that it must hold. Returns `None` at
-    /// the end.
+    /// Waits until a checkpoint is due. Returns the number of the last change that the checkpoint must contain, or
+    /// `None` if the thread must end.
     fn next(&self) -> Option<Lsn> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         while progress.bytes < CHECKPOINT_BYTES && !progress.is_stopping {
@@ -59,7 +60,7 @@ impl Requests {
         (!progress.is_stopping).then_some(progress.applied_lsn)
     }
 
-    /// Waits for a short time. Returns false at the end.
+    /// Waits for a short time. Returns false if the thread must end.
     fn pause(&self) -> bool {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
@@ -71,7 +72,7 @@ impl Requests {
 }
 
 impl Checkpoints {
-    /// Starts the thread.
+    /// Starts the checkpoint thread.
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -92,7 +93,7 @@ impl Drop for Checkpoints {
         drop(progress);
         requests.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was already printed; the journal holds everything.
+            // If the thread has panicked, the panic was already printed, and the journal still has all changes.
             let _ = thread.join();
         }
     }
@@ -102,14 +103,14 @@ fn run(shared: &Shared) {
     while let Some(lsn) = shared.requests.next() {
         if let Err(why) = checkpoint(shared, lsn) {
             tracing::warn!(
-                "the table's journal could not be shortened, and is kept until the next attempt: {why}"
+                "column: cannot shorten the table's journal; it keeps growing until a later attempt succeeds: {why}"
             );
         }
     }
 }
 
-/// Makes the files in `tables` hold all changes up to `lsn`, records that durably as a snapshot, and removes the part
-/// of the journal that the snapshot before this one covers.
+/// Makes the files in `tables` contain all changes up to number `lsn`, records this durably in a snapshot, and removes
+/// the part of the journal that the previous snapshot covers.
 fn checkpoint(shared: &Shared, lsn: Lsn) -> Result<(), String> {
     shared.tables.begin_flush().map_err(|error| error.to_string())?;
     while !shared.tables.is_flushed() {

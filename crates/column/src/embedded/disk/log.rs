@@ -1,5 +1,5 @@
-//! Journal of a table's changes, and the start of a table: acknowledged changes are checked before anything is opened
-//! or truncated.
+//! Journal of a table's changes, and start of a table. A start checks all acknowledged changes before it opens or
+//! truncates any file.
 
 use super::tables::{self, Pending, Tables};
 use super::{Write, record};
@@ -8,12 +8,12 @@ use lineside_journal::{Error, FsDisk, Journal, Lsn, Options, VerifyReport, recor
 use std::fs;
 use std::path::Path;
 
-/// Bytes of the journal after which a checkpoint updates the files in `tables` and shortens the journal.
+/// Number of bytes of the journal after which a checkpoint updates the files in `tables` and shortens the journal.
 pub(super) const CHECKPOINT_BYTES: u64 = if cfg!(test) { 16 << 10 } else { 16 << 20 };
 /// Maximum size of a group of changes in bytes. A single larger change forms a group of its own.
 pub(super) const GROUP_BYTES_MAX: usize = 2 << 20;
 
-/// Returns the sizes of the journal.
+/// Returns the options of the journal: its sizes.
 pub(super) fn options() -> Options {
     Options {
         segment_bytes: if cfg!(test) { 256 << 10 } else { 16 << 20 },
@@ -23,7 +23,7 @@ pub(super) fn options() -> Options {
     }
 }
 
-/// Open journal.
+/// The open journal of a table.
 pub(super) struct Log {
     pub(super) journal: Journal<FsDisk>,
 }
@@ -32,16 +32,16 @@ pub(super) struct Log {
 pub(super) struct OpenedTable {
     pub(super) log: Log,
     pub(super) tables: Tables,
-    /// Number of the last change in the journal, and the size of all its changes in bytes.
+    /// Number of the last change in the journal, and size of all changes in the journal in bytes.
     pub(super) last_lsn: Lsn,
     pub(super) journal_bytes: u64,
 }
 
 /// Error of writing a group of changes.
 pub(super) enum WriteError {
-    /// Nothing was written, because the disk is full.
+    /// No change was written, because the disk is full.
     Full(String),
-    /// The outcome is unknown, and writing has ended.
+    /// It is not known whether the changes were written. The journal accepts no further change.
     Ended(String),
 }
 
@@ -68,7 +68,8 @@ impl Log {
 /// Opens the table in the directory of `disk`, or creates it.
 ///
 /// # Errors
-/// A text that says what is wrong, where, and what to do. Except for files that hold no rows, nothing was changed then.
+/// Returns a text that says what is wrong, where, and what to do. The call has then changed no file, except for files
+/// that contain no rows.
 pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<OpenedTable, String> {
     let directory = &disk.path().to_path_buf();
     match verify(&disk) {
@@ -79,30 +80,31 @@ pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<OpenedTable, String>
     }
 }
 
-/// Creates a table in a directory that holds none.
+/// Creates a table in a directory that has no journal of a table.
 fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<OpenedTable, String> {
     if directory.join("keyspaces").exists() {
         return Err(
-            "it holds a table of an earlier version of Lineside, which this one cannot read: give another \
+            "it holds a table of an earlier version of Lineside, which this one cannot read; give another \
              directory"
                 .into(),
         );
     }
     if directory.join(tables::FOLDER).exists() {
         return Err(
-            "its journal (*.log) is missing, although its files in `tables` exist: restore the journal from a copy, \
+            "its journal (*.log) is missing, although its files in `tables` exist; restore the journal from a copy, \
              or run `lineside column repair` on the directory, which continues with the changes that `tables` has \
              on the disk"
                 .into(),
         );
     }
     let journal_id = getrandom::u64().map_err(|error| error.to_string())?;
-    // This refuses a directory that a server used before, unless the file `acknowledged` says that nothing was.
+    // The call refuses a directory that a server has used before, unless the file `acknowledged` shows that no change
+    // was acknowledged.
     let opened = Journal::open_or_create(disk, journal_id, options());
     let (journal, recovery) = opened.map_err(|error| error.to_string())?;
     if recovery.began_again {
         tracing::warn!(
-            "column: the directory was used before, but has no change of a table: the table is empty"
+            "column: the directory was used before, but no change was ever acknowledged in it; the table starts empty"
         );
     }
     Ok(OpenedTable {
@@ -113,7 +115,7 @@ fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<OpenedTable, 
     })
 }
 
-/// Opens a table whose journal was verified to its end; `report` is the result.
+/// Opens a table whose journal was verified to its end. `report` is the result of the verification.
 fn open_checked(
     directory: &Path,
     disk: FsDisk,
@@ -125,16 +127,16 @@ fn open_checked(
     if saved_lsn.is_some() {
         tables::check(&directory.join(tables::FOLDER)).map_err(damaged_tables)?;
     }
-    // Files are changed only after this point.
+    // Before this point, the function changes no file.
     let (journal, recovery) = Journal::open(disk, options()).map_err(|error| error.to_string())?;
     if recovery.cut_bytes > 0 {
         let (bytes, last) = (recovery.cut_bytes, recovery.last_lsn);
         tracing::info!(
-            "removed {bytes} bytes of changes that were never acknowledged from the end of the journal; \
+            "column: removed {bytes} bytes of changes that were never acknowledged from the journal's end; \
              the last change is {last}"
         );
     }
-    // Without a snapshot, the journal holds all changes.
+    // If there is no snapshot, the journal has all changes, so the files in `tables` are built again from it.
     let tables = open_tables(directory, report.journal_id, limits, saved_lsn.is_none())?;
     let mark = tables.mark().map_err(damaged_tables)?;
     check_mark(mark, saved_lsn.unwrap_or(0), recovery.last_lsn)?;
@@ -150,13 +152,13 @@ fn open_checked(
     })
 }
 
-/// Refuses a journal that is damaged or ends before the last acknowledged change.
+/// Returns an error if the journal is damaged or ends before the last acknowledged change.
 fn check_journal(report: &VerifyReport) -> Result<(), String> {
     let Some(finding) = report.findings.first() else {
         if !report.is_proved {
             tracing::warn!(
-                "the file `acknowledged` is missing or damaged, so the last changes of the journal may be lost \
-                 without notice: compare them with their senders, or restore a copy of the directory; the table is \
+                "column: the file `acknowledged` is missing or damaged, so the last changes of the table may be lost \
+                 without notice. Compare them with their senders, or restore a copy of the directory. The table is \
                  open, and the file is written again"
             );
         }
@@ -164,7 +166,7 @@ fn check_journal(report: &VerifyReport) -> Result<(), String> {
     };
     if finding.is_unrepaired() {
         return Err(
-            "a repair of the table did not end, or its report could not be written: run `lineside column \
+            "a repair of the table did not end, or its report could not be written; run `lineside column \
                     repair` on the directory again"
                 .into(),
         );
@@ -175,7 +177,7 @@ fn check_journal(report: &VerifyReport) -> Result<(), String> {
     ))
 }
 
-/// Refuses files in `tables` that are older than the start of the journal, or newer than its end.
+/// Returns an error if the files in `tables` are older than the start of the journal, or newer than its end.
 fn check_mark(mark: Lsn, saved_lsn: Lsn, last_lsn: Lsn) -> Result<(), String> {
     if mark < saved_lsn {
         return Err(damaged_tables(format!(
@@ -184,7 +186,7 @@ fn check_mark(mark: Lsn, saved_lsn: Lsn, last_lsn: Lsn) -> Result<(), String> {
     }
     if mark > last_lsn {
         return Err(format!(
-            "its journal ends with change {last_lsn}, and the files in `tables` with {mark}: the end of \
+            "its journal ends with change {last_lsn}, but the files in `tables` have changes up to {mark}: the end of \
              the journal is lost. Restore the file from a copy, or run `lineside column repair` on the directory"
         ));
     }
@@ -196,8 +198,8 @@ pub(super) fn damaged_tables(what: String) -> String {
     format!("the files in `{folder}` are damaged: {what}. Restore the directory from a copy")
 }
 
-/// Opens the files in `tables`. With `starts_empty`, removes existing ones first: the journal then still holds every
-/// change.
+/// Opens the files in `tables`. With `starts_empty`, removes existing files first, because the journal still has all
+/// changes.
 pub(super) fn open_tables(
     directory: &Path,
     journal_id: u64,
@@ -211,7 +213,7 @@ pub(super) fn open_tables(
     Tables::open(&folder, journal_id, limits).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
-/// Applies the changes of the journal from record `from` on again.
+/// Applies the changes of the journal again, from record `from` on.
 pub(super) fn replay(journal: &Journal<FsDisk>, tables: &Tables, from: Lsn) -> Result<(), String> {
     let mut records = journal.records(from).map_err(|error| error.to_string())?;
     let (mut pending, mut last_lsn) = (Pending::default(), from - 1);

@@ -1,4 +1,4 @@
-//! Records of the journal: a cell was set, a cell was removed, or nothing changed.
+//! Records of the journal. A record says that a cell was set, that a cell was removed, or that nothing changed.
 
 use super::Write;
 
@@ -6,13 +6,13 @@ use super::Write;
 const PUT: u8 = 1;
 /// Kind of a record that removes a cell: its place.
 const EMPTIED: u8 = 2;
-/// Kind of a record that changes nothing. `repair` writes it for numbers whose changes are only in the files of
-/// `tables`.
+/// Kind of a record that changes nothing. `repair` writes such records for the numbers of changes that only the files
+/// in `tables` still have.
 pub(super) const NOTHING: u8 = 3;
-/// Maximum size in bytes of a record's payload without the bytes of the cell.
+/// Maximum number of bytes of a record's payload, without the stored bytes of the cell.
 pub(super) const HEAD_BYTES_MAX: usize = 2 + 512;
 
-/// Returns kind and payload of the record of a change.
+/// Returns the kind and payload of the record for a change.
 pub(super) fn encode((place, stored): &Write) -> (u8, Vec<u8>) {
     match stored {
         None => (EMPTIED, place.clone()),
@@ -23,8 +23,8 @@ pub(super) fn encode((place, stored): &Write) -> (u8, Vec<u8>) {
     }
 }
 
-/// Returns the change that a record holds: `Some(None)` for a record that changes nothing, `None` for a record of
-/// another kind or with a malformed payload.
+/// Returns the change in a record: `Some(None)` for a record that changes nothing, and `None` for a record of another
+/// kind or with a malformed payload.
 pub(super) fn decode(kind: u8, payload: &[u8]) -> Option<Option<Write>> {
     match kind {
         PUT => {

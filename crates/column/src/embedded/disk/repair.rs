@@ -1,4 +1,4 @@
-//! Repairs a damaged table so that it opens, and reports the loss.
+//! Repair of a damaged table: makes the table open again, and reports which acknowledged changes are lost.
 
 use super::log::{damaged_tables, open_tables, options};
 use super::{record, tables};
@@ -9,7 +9,7 @@ use lineside_journal::{
 use std::fs;
 use std::path::Path;
 
-/// Maximum number of filler records in one group.
+/// Maximum number of filler records (of the kind `NOTHING`) in one group.
 const GROUP_RECORDS: u64 = 4096;
 /// Content of the snapshots that a repair writes.
 const SNAPSHOT_TEXT: &[u8] = b"The files of rows in `tables` hold all changes up to this one.";
@@ -17,41 +17,41 @@ const SNAPSHOT_TEXT: &[u8] = b"The files of rows in `tables` hold all changes up
 /// Result of [`repair`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
-    /// Number of the last change that is in the table now.
+    /// Number of the last change that the repaired table has.
     pub last_lsn: Lsn,
-    /// First and last number of the acknowledged changes that are lost; `None` if none are.
+    /// First and last number of the acknowledged changes that are lost; `None` if no change is lost.
     pub lost: Option<(Lsn, Lsn)>,
-    /// Sentences for the operator: faults that were found, and actions taken.
+    /// Sentences for the operator about the faults that were found and the actions that were taken.
     pub notes: Vec<String>,
 }
 
-/// Repair whose report the operator has not received yet. The table stays closed until [`UnconfirmedRepair::confirm`]
-/// is called; without that, the next repair reports the same loss.
+/// A repair whose report the operator has not received yet. The table cannot be opened until
+/// [`UnconfirmedRepair::confirm`] is called. Without that call, the next repair reports the same loss.
 #[derive(Debug)]
 pub struct UnconfirmedRepair(FsDisk);
 
 impl UnconfirmedRepair {
-    /// Ends the repair.
+    /// Ends the repair, so that the table can be opened.
     ///
     /// # Errors
-    /// A text about a file that cannot be removed.
+    /// Returns a text about a file that cannot be removed.
     pub fn confirm(self) -> Result<(), String> {
         confirm_repair(&self.0).map_err(|error| error.to_string())
     }
 }
 
-/// Truncates a damaged journal of the table in `directory` before the damage, keeps the removed part as `*.damaged`,
-/// and reports which acknowledged changes are lost. Does nothing to an undamaged table. The table never calls this by
-/// itself.
+/// Truncates a damaged journal of the table in `directory` before the damage, saves the removed part as `*.damaged`,
+/// and reports which acknowledged changes are lost. Does nothing to an undamaged table. Only the command `lineside
+/// column repair` calls this function; a start never repairs.
 ///
 /// # Errors
-/// The reason why no repair is possible: there is no table, another process has it open, or the files in `tables` are
-/// damaged and the journal does not hold all of their changes. Nothing was changed then.
+/// Returns the reason why no repair is possible: there is no table, another process has the table open, or the files in
+/// `tables` are damaged and the journal does not have all of their changes. The call has then changed no file.
 pub fn repair(directory: &Path) -> Result<(Repaired, UnconfirmedRepair), String> {
     let text = |error: Error| error.to_string();
     let looked = FsDisk::look_at(directory, &KIND).map_err(text)?;
     if looked.used_before().is_none() && !has_journal(&looked).map_err(text)? {
-        return Err("there is no table here".into());
+        return Err("the directory contains no table; give the directory in `data` of [column]".into());
     }
     let disk = FsDisk::claim_existing(directory, &KIND).map_err(text)?;
     let before = match verify(&disk) {
@@ -91,8 +91,9 @@ pub fn repair(directory: &Path) -> Result<(Repaired, UnconfirmedRepair), String>
     Ok((repaired, UnconfirmedRepair(disk)))
 }
 
-/// Repairs a table without a journal. The files in `tables` remain if they are sound and hold changes; a new journal
-/// then continues after these. Otherwise they are moved aside. Returns the number of the last change.
+/// Repairs a table that has no journal. If the files in `tables` are undamaged and have changes, they are left in
+/// place, and a new journal continues after their last change. Otherwise they are moved aside. Returns the number of
+/// the last change.
 fn begin_again(
     directory: &Path,
     disk: &FsDisk,
@@ -106,7 +107,7 @@ fn begin_again(
     };
     if let Some((journal_id, last_lsn)) = last {
         notes.push(format!(
-            "the journal is gone; the files in `{}` hold all changes up to {last_lsn}, which are kept",
+            "the journal is missing; the table keeps the changes up to {last_lsn}, which the files in `{}` have",
             tables::FOLDER
         ));
         let made = Journal::create_after(disk.clone(), journal_id, options(), last_lsn, |file| {
@@ -125,7 +126,7 @@ fn begin_again(
     Ok(0)
 }
 
-/// Makes a journal that opens and the files in `tables` consistent. Returns the number of the last change.
+/// Makes a journal that can be opened consistent with the files in `tables`. Returns the number of the last change.
 fn settle(
     directory: &Path,
     mut journal: Journal<FsDisk>,
@@ -135,15 +136,15 @@ fn settle(
     let text = |error: Error| error.to_string();
     let id = journal.journal_id();
     let mut last_lsn = journal.durable_lsn();
-    // If the files in `tables` are damaged, the next start rebuilds them from the journal. If the journal no longer
-    // holds every change, the caller has refused the repair.
+    // If the files in `tables` are damaged, the next start builds them again from the journal. If the journal does not
+    // have all changes, the caller has already refused the repair.
     if are_sound {
         let mark = open_tables(directory, id, &Limits::default(), false)?.mark();
         let mark = mark.map_err(damaged_tables)?;
         if mark > last_lsn {
             notes.push(format!(
-                "the journal ends with change {last_lsn}; the files in `tables` hold all changes up to \
-                 {mark}, which are kept"
+                "the journal ends with change {last_lsn}, but the files in `tables` have all changes up to \
+                 {mark}; the table keeps them"
             ));
             while last_lsn < mark {
                 for _ in 0..(mark - last_lsn).min(GROUP_RECORDS) {
@@ -158,7 +159,7 @@ fn settle(
     Ok(last_lsn)
 }
 
-/// Returns a name `*.damaged` that does not exist yet.
+/// Returns a name of the form `NAME.damaged` that no file in the directory has yet.
 fn free_name(directory: &Path, name: &str) -> String {
     let first = format!("{name}.damaged");
     let others = (2u32..).map(|number| format!("{name}.damaged.{number}"));

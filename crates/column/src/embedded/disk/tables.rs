@@ -1,5 +1,6 @@
-//! Files in the folder `tables`: a fjall database that holds the changes that were removed from the journal. fjall's
-//! own log is not used, because the journal holds the same changes and they are applied again from there.
+//! Files in the folder `tables`: a database of fjall (an embedded key-value store) with the changes that were removed
+//! from the journal. fjall's own log is not used, because the journal has the same changes, and a start applies them
+//! again from there.
 
 use super::Write;
 use crate::embedded::Limits;
@@ -12,29 +13,30 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// Name of the folder.
+/// Name of the folder in the table's directory.
 pub(super) const FOLDER: &str = "tables";
-/// Key of the entry that records the journal and the last applied change. It is shorter than the key of any cell.
+/// Key of the entry that has the journal's id and the number of the last applied change. This key is shorter than the
+/// key of any cell.
 const MARK: [u8; 1] = [0];
-/// Numbers of the keyspaces: fjall's own, and that of the cells.
+/// Numbers of fjall's keyspaces: 0 is fjall's own, 1 is that of the cells.
 const KEYSPACES: [u64; 2] = [0, 1];
 
-/// The open database.
+/// The open fjall database with the cells.
 pub(super) struct Tables {
     pub(super) database: Database,
     pub(super) cells: Keyspace,
     journal_id: u64,
 }
 
-/// Checks the files in `folder` before they are opened. Changes nothing.
+/// Checks the files in `folder` before fjall opens them. Changes no file.
 ///
 /// # Errors
-/// A text with the name of the file and the fault.
+/// Returns a text with the name of the file and the fault.
 pub(super) fn check(folder: &Path) -> Result<(), String> {
     let found = fjall_files::keyspaces(folder).map_err(|error| error.to_string())?;
     if found != KEYSPACES {
         return Err(format!(
-            "{}: the folders are {found:?}, but should be {KEYSPACES:?}",
+            "{}: its keyspace folders are {found:?}, but they should be {KEYSPACES:?}",
             folder.join("keyspaces").display()
         ));
     }
@@ -44,8 +46,8 @@ pub(super) fn check(folder: &Path) -> Result<(), String> {
     fjall_files::check_tables(folder).map_err(|error| error.to_string())
 }
 
-/// Returns the id of the journal whose changes are in `folder`, which was checked, and the number of the last one;
-/// `None` if there is no change.
+/// Returns the id of the journal whose changes are in `folder`, and the number of the last of these changes; `None` if
+/// there is no change. The caller has checked the folder.
 pub(super) fn last_change(folder: &Path, limits: &Limits) -> Result<Option<(u64, Lsn)>, String> {
     let tables = Tables::open(folder, 0, limits).map_err(|error| error.to_string())?;
     let last = tables.journal_and_mark()?;
@@ -56,8 +58,8 @@ impl Tables {
     /// Opens the database, or creates it.
     pub(super) fn open(folder: &Path, journal_id: u64, limits: &Limits) -> Result<Self, fjall::Error> {
         empty_logs(folder)?;
-        // A quarter of the memory is for the cache. The rest has room for five memtables of new rows, each of which is
-        // flushed when it reaches an eighth.
+        // A quarter of the memory is for fjall's cache. The rest has room for five memtables (new rows in memory), each
+        // of which is written to a file when it reaches an eighth.
         let memtable_bytes = (limits.rows_bytes / 8) as u64;
         let open = || {
             let database = Database::builder(folder)
@@ -68,7 +70,7 @@ impl Tables {
             let cells = database.keyspace("cells", options)?;
             Ok((database, cells))
         };
-        // fjall panics on some damaged files.
+        // fjall panics on some damaged files; the panic becomes an error here.
         let opened = catch_unwind(AssertUnwindSafe(open));
         let (database, cells) = opened.unwrap_or(Err(fjall::Error::Unrecoverable))?;
         Ok(Self {
@@ -78,27 +80,27 @@ impl Tables {
         })
     }
 
-    /// Returns the number of the last record whose change was applied; 0 if none was.
+    /// Returns the number of the last change that was applied; 0 if there is none.
     pub(super) fn mark(&self) -> Result<Lsn, String> {
         match self.journal_and_mark()? {
             None => Ok(0),
             Some((journal_id, lsn)) if journal_id == self.journal_id => Ok(lsn),
-            Some(_) => Err("they belong to another journal".into()),
+            Some(_) => Err("they belong to the journal of another table".into()),
         }
     }
 
-    /// Returns the id of the journal whose changes were applied, and the number of the last one.
+    /// Returns the id of the journal whose changes were applied, and the number of the last change.
     fn journal_and_mark(&self) -> Result<Option<(u64, Lsn)>, String> {
         let Some(mark) = self.cells.get(MARK).map_err(|error| error.to_string())? else {
             return Ok(None);
         };
-        let malformed = "their record of the last change is malformed";
+        let malformed = "the entry with the number of their last change is malformed";
         let (journal_id, lsn) = mark.split_first_chunk().ok_or(malformed)?;
         let lsn = lsn.try_into().map_err(|_| malformed)?;
         Ok(Some((u64::from_le_bytes(*journal_id), u64::from_le_bytes(lsn))))
     }
 
-    /// Applies changes of different places atomically, together with the number of their last record.
+    /// Applies changes of different places atomically, together with the number of the last change.
     pub(super) fn apply(
         &self,
         writes: impl IntoIterator<Item = Write>,
@@ -116,18 +118,18 @@ impl Tables {
         batch.commit()
     }
 
-    /// Starts to flush changes that are only in memory.
+    /// Makes fjall begin to write the changes that are only in memory to files.
     pub(super) fn begin_flush(&self) -> Result<(), fjall::Error> {
         self.cells.rotate_memtable().map(|_| ())
     }
 
-    /// Returns true if everything that was in memory at [`Tables::begin_flush`] is durable in files.
+    /// Returns true if all changes that were in memory at the call of [`Tables::begin_flush`] are durable in files.
     pub(super) fn is_flushed(&self) -> bool {
         self.cells.sealed_memtable_count() == 0
     }
 }
 
-/// Changes that are collected to be applied together. Of several changes of one place, the last one counts.
+/// Changes that are collected to be applied together. If several changes have the same place, the last one counts.
 #[derive(Default)]
 pub(super) struct Pending {
     writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
@@ -142,14 +144,14 @@ impl Pending {
         self.bytes >= 1 << 20
     }
 
-    /// Returns the collected changes and clears the collection.
+    /// Removes and returns the collected changes.
     pub(super) fn take(&mut self) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
         self.bytes = 0;
         std::mem::take(&mut self.writes)
     }
 }
 
-/// Leaves fjall exactly one, empty log. Without any log, fjall would restart its sequence numbers at 0.
+/// Removes fjall's logs except for one empty log. Without any log, fjall would restart its sequence numbers at 0.
 fn empty_logs(folder: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -163,7 +165,7 @@ fn empty_logs(folder: &Path) -> io::Result<()> {
     }
     logs.sort_unstable();
     let Some(last) = logs.pop() else {
-        // fjall writes the file `version` last. In a folder without that file it creates a new database.
+        // fjall writes the file `version` last. In a folder without that file, it creates a new database.
         return match folder.join("version").exists() {
             true => File::create(folder.join("0.jnl")).map(|_| ()),
             false => Ok(()),

@@ -1,4 +1,5 @@
-//! Damage to the files of a table: a start either refuses it with a reason, or has every acknowledged row.
+//! Tests that damage the files of a table: a start either refuses the table with a reason, or has every acknowledged
+//! row.
 
 use super::*;
 use crate::embedded::KIND;
@@ -26,7 +27,7 @@ fn place(row: u32) -> Vec<u8> {
     [&[b'c'; 32][..], &row.to_be_bytes()].concat()
 }
 
-/// Creates a directory, in memory if possible, because each start syncs many files.
+/// Creates a temporary directory, in memory if possible, because each start calls fsync for many files.
 fn new_home() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
@@ -48,7 +49,8 @@ fn rows(disk: &Disk) -> Result<Rows, TableError> {
     Ok(rows)
 }
 
-/// Changes `count` rows of `table`, overwrites some and deletes some. Acknowledged rows are recorded in `rows`.
+/// Makes changes to `count` rows of `table`: sets all, overwrites some and deletes some. Records acknowledged rows in
+/// `rows`.
 fn change(table: &Disk, rows: &mut Rows, from: u32, count: u32) {
     for row in from..from + count {
         let stored = vec![row as u8; 40 + row as usize % 90];
@@ -70,7 +72,7 @@ fn open(directory: &Path) -> Result<Disk, TableError> {
     )
 }
 
-/// Copies a directory in the state after a kill. Holes in files are not written.
+/// Copies a directory as a killed process would leave it. Zeros at the end of fjall's logs are left out.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -80,13 +82,13 @@ fn copy(from: &Path, to: &Path) {
             copy(&entry.path(), &target);
             continue;
         }
-        // A file may be removed while a table is open.
+        // The open table may remove a file during the copy.
         let Ok(bytes) = fs::read(entry.path()) else {
             continue;
         };
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
         fs::write(&target, &bytes[..used]).unwrap();
-        // fjall's logs end in 64 MiB of zeros, of which a few are enough.
+        // fjall's logs end in 64 MiB of zeros, of which the copy needs only a few.
         let length = match target.extension().is_some_and(|end| end == "jnl") {
             true => bytes.len().min(used + 8192),
             false => bytes.len(),
@@ -96,7 +98,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A table that was killed, without `tables` files or with some, and the rows that were acknowledged.
+/// A table that was killed, with or without files in `tables`, and the rows that it had acknowledged.
 struct Killed {
     directory: tempfile::TempDir,
     rows: Rows,
@@ -132,7 +134,7 @@ impl Killed {
         copied
     }
 
-    /// Returns the paths of all files.
+    /// Returns the paths of all files in the table's directory.
     fn files(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut folders = vec![self.directory.path().to_owned()];
@@ -150,7 +152,8 @@ impl Killed {
     }
 }
 
-/// Opens a table in a directory whose files were changed. Returns `None` if it was refused with a reason.
+/// Opens a table after its files were changed, and returns its rows. Returns `None` if the start refused it with a
+/// reason.
 fn reopened(directory: &Path) -> Option<Rows> {
     match open(directory) {
         Ok(table) => Some(rows(&table).unwrap()),
@@ -162,7 +165,7 @@ fn reopened(directory: &Path) -> Option<Rows> {
     }
 }
 
-/// Flips one bit. Returns false if the file is not that long.
+/// Flips one bit in a file. Returns false if the file is too short.
 fn flip(file: &Path, at: u64, bit: u8) -> bool {
     let opened = fs::OpenOptions::new().read(true).write(true).open(file).unwrap();
     let mut byte = [0];
@@ -173,8 +176,8 @@ fn flip(file: &Path, at: u64, bit: u8) -> bool {
     true
 }
 
-/// Returns the offsets at which a file is changed: all of a short file, some of a long one, and some after its
-/// contents.
+/// Returns the offsets at which a file is changed: all bytes of a short file, some bytes of a long one, and some after
+/// the file's contents.
 fn places(bytes: &[u8], count: usize) -> Vec<u64> {
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
     let step = (used / count).max(1);
@@ -206,7 +209,7 @@ fn a_flipped_bit_is_refused_or_harmless_and_the_start_loses_nothing() {
                     }
                     None => {
                         refused += 1;
-                        // A refused start changed nothing: restoring the file is enough.
+                        // A refused start has changed no file, so the table opens after the bit is restored.
                         assert!(flip(&path, at, (number % 8) as u8), "{shown}");
                         let rows = reopened(directory.path());
                         assert_eq!(
@@ -249,7 +252,7 @@ fn a_truncated_file_never_loses_an_acknowledged_row_silently() {
     assert!(refused > 10, "{refused} refused");
 }
 
-/// If the last group of a journal is damaged, it looks incomplete; only the file `acknowledged` proves that it is not.
+/// A damaged last group of a journal looks unfinished. Only the file `acknowledged` shows that it was complete.
 #[test]
 fn a_damaged_last_group_is_refused_until_it_is_repaired() {
     let killed = Killed::new(false);
@@ -289,8 +292,8 @@ fn a_damaged_last_group_is_refused_until_it_is_repaired() {
     );
 }
 
-/// A missing journal is refused, with the file `acknowledged` and without. A repair empties the table and reports the
-/// loss.
+/// A start refuses a table without a journal, whether the file `acknowledged` exists or not. A repair empties the table
+/// and reports the loss.
 #[test]
 fn a_missing_journal_is_refused_until_it_is_repaired() {
     let killed = Killed::new(false);
@@ -314,7 +317,7 @@ fn a_missing_journal_is_refused_until_it_is_repaired() {
         done.lost.is_some_and(|(from, to)| from == 1 && to > 1),
         "{done:?}"
     );
-    // A repair that was killed before it moved `tables` aside is repeated.
+    // A repair that was killed before it moved `tables` aside can be repeated.
     let tables = marked.path().join("tables");
     fs::rename(marked.path().join("tables.damaged"), &tables).unwrap();
     assert_eq!(reopened(marked.path()), None);
@@ -328,7 +331,8 @@ fn a_missing_journal_is_refused_until_it_is_repaired() {
     assert_eq!(reopened(marked.path()), Some(Rows::new()));
 }
 
-/// Of a directory that has only its marker left, a repair makes an empty table; a directory of others stays as it is.
+/// If a directory has only the file that marks it as a table's, a repair makes an empty table. A directory of another
+/// program is not changed.
 #[test]
 fn only_a_directory_of_a_table_is_repaired() {
     let directory = Killed::new(false).copy();
@@ -355,7 +359,7 @@ fn only_a_directory_of_a_table_is_repaired() {
     }
 }
 
-/// If only the files in `tables` are left, a repair keeps the changes in them, and the table goes on after these.
+/// If only the files in `tables` are left, a repair keeps their changes, and new changes continue after these.
 #[test]
 fn rows_remain_although_the_whole_journal_is_gone() {
     let killed = Killed::new(true);
@@ -387,7 +391,8 @@ fn rows_remain_although_the_whole_journal_is_gone() {
     }
 }
 
-/// A repair whose report was not received keeps the table closed, and is repeated with the same loss.
+/// After a repair whose report was not confirmed, the table cannot be opened, and the next repair reports the same
+/// loss.
 #[test]
 fn a_repair_that_is_not_confirmed_is_reported_again() {
     for (has_checkpoints, keeps_mark) in [(false, true), (true, true), (false, false), (true, false)] {
@@ -397,7 +402,7 @@ fn a_repair_that_is_not_confirmed_is_reported_again() {
         names.retain(|name| name.extension().is_some_and(|end| end == "log"));
         let segment = directory.path().join(names.last().unwrap());
         let bytes = fs::read(&segment).unwrap();
-        // Without the file `acknowledged`, only later records show that something is lost.
+        // Without the file `acknowledged`, only later records in the journal show that a change is lost.
         let damaged = match keeps_mark {
             true => bytes.iter().rposition(|byte| *byte != 0).unwrap() as u64,
             false => SEGMENT_HEADER_BYTES + 40,
@@ -408,7 +413,7 @@ fn a_repair_that_is_not_confirmed_is_reported_again() {
         }
         let (first, unconfirmed) = repair(directory.path()).unwrap();
         drop(unconfirmed);
-        // The damaged record at the beginning is in a checkpoint, if there is one.
+        // If there is a checkpoint, it contains the damaged record at the beginning, so that no change is lost.
         let is_lost = keeps_mark || !has_checkpoints;
         assert_eq!(first.lost.is_some(), is_lost, "{first:?}");
         for _ in 0..2 {
@@ -440,7 +445,7 @@ fn after_a_repair_in_the_middle_changes_are_made_and_kept() {
         assert!(flip(&segment, SEGMENT_HEADER_BYTES + 40, 3));
         let is_refused = reopened(directory.path()).is_none();
         let done = repaired(directory.path());
-        // A damaged journal is refused even if the files in `tables` hold all of its changes.
+        // A damaged journal is refused even if the files in `tables` have all of its changes.
         assert!(done.lost.is_none() || is_refused, "{done:?}");
         let mut now = reopened(directory.path()).expect("a repaired table opens");
         for round in 0..2 {

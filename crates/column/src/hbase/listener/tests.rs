@@ -1,4 +1,5 @@
-//! The listener against a server that the test plays: notices sent, answers received, and the effect on the fast path.
+//! Tests of the listener. The test itself plays a server: it sends notices, receives answers, and checks the effect on
+//! the fast path.
 
 use super::*;
 use crate::coherence::Coherence;
@@ -19,7 +20,7 @@ const SERVER: u64 = 0x5e7;
 const EPOCH: u64 = 7;
 /// Number of the server's first change.
 const FIRST: u64 = 10;
-/// Time limit for everything that is expected to happen.
+/// Maximum time that a test waits for an expected event.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn key() -> NoticeKey {
@@ -32,7 +33,7 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// A listener, the fast path that it invalidates, and the one server that it asks.
+/// A listener, the fast path that it invalidates, and the one server from which it requests leases.
 struct Rig {
     listener: Listener,
     servers: Arc<Servers>,
@@ -78,7 +79,7 @@ impl Rig {
         }
     }
 
-    /// Returns a rig whose server has granted a lease and whose fast path holds the row `a`.
+    /// Returns a rig whose server has granted a lease, and whose fast path has the row `a`.
     fn leased() -> Self {
         let rig = Self::start();
         rig.grant();
@@ -86,7 +87,8 @@ impl Rig {
         rig
     }
 
-    /// Returns the next notice of `kind` that the server receives, and skips others, such as repeated lease requests.
+    /// Returns the next notice of `kind` that the server receives. Skips other notices, such as repeated lease
+    /// requests.
     fn received(&self, kind: u8) -> Notice {
         let mut bytes = [0; COLUMN_NOTICE_BYTES_MAX];
         loop {
@@ -100,7 +102,7 @@ impl Rig {
         }
     }
 
-    /// Sends a notice, waits until it was counted, and checks that it was accepted or rejected as `taken` says.
+    /// Sends a notice, waits until it was counted, and checks that it was accepted (if `taken` is true) or rejected.
     fn send_from(&self, from: &UdpSocket, bytes: &[u8], taken: bool) {
         let before = self.listener.counts();
         from.send_to(bytes, self.listener.local_addr()).unwrap();
@@ -118,7 +120,7 @@ impl Rig {
         self.send_from(&self.server, &notice.to_bytes(&key()).unwrap(), taken);
     }
 
-    /// Answers a lease request with a lease that outlives the test.
+    /// Answers a lease request with a lease that lasts longer than the test.
     fn grant(&self) -> Notice {
         let mut grant = notice(COLUMN_NOTICE_GRANT, FIRST);
         grant.head.token = self.received(COLUMN_NOTICE_ASK).head.token;
@@ -166,7 +168,7 @@ impl Rig {
     }
 }
 
-/// Returns a notice of the server in which no change before `oldest_open` is in progress.
+/// Returns a notice of the server which says that all changes before `oldest_open` have ended.
 fn notice(kind: u8, oldest_open: u64) -> Notice {
     let mut notice = Notice::new(kind, TABLE);
     notice.head.server.set(SERVER);
@@ -182,7 +184,8 @@ fn pre_of(row: &[u8]) -> Notice {
     pre
 }
 
-/// Checks that nothing has arrived at `socket`. The listener sends its notices before it counts the one received.
+/// Checks that no notice has arrived at `socket`. The listener sends its answers before it counts the notice that it
+/// received, so this check needs no wait.
 fn hears_nothing(socket: &UdpSocket) {
     socket.set_nonblocking(true).unwrap();
     let error = socket.recv(&mut [0; 2048]).expect_err("silence");
@@ -200,7 +203,7 @@ fn a_lease_is_requested_and_each_grant_is_accepted_once() {
     let grant = rig.grant();
     assert_eq!(rig.servers.leased(lease::now_ns()), 1);
     rig.fill();
-    // A grant that answers no request is ignored, because its time is unknown.
+    // A grant that answers no request is ignored, because the start of its lease is not known.
     let mut unasked = grant;
     unasked.head.token.set(unasked.head.token.get() ^ 1);
     rig.says(&unasked, false);
@@ -232,7 +235,8 @@ fn a_change_is_acknowledged_once_the_fast_path_has_dropped_its_rows() {
     rig.says(&notice(COLUMN_NOTICE_POST, FIRST + 1), true);
     assert_eq!(rig.coherence.counts().intents, 0);
     rig.fill();
-    // A change of another row in the same block invalidates the block too. The answer promises nothing about it.
+    // A change of another row in the same block invalidates this block, too. The notice is acknowledged in the same
+    // way.
     let mut other = notice(COLUMN_NOTICE_PRE, FIRST + 1);
     other.head.number.set(FIRST + 1);
     other.keys = vec![b"z".to_vec()];
@@ -245,7 +249,7 @@ fn a_change_is_acknowledged_once_the_fast_path_has_dropped_its_rows() {
 fn a_skipped_change_number_empties_the_fast_path() {
     for kind in [COLUMN_NOTICE_PRE, COLUMN_NOTICE_POST] {
         let rig = Rig::leased();
-        // Change 10 was made without a notice.
+        // The server has made change 10 without a notice.
         let mut next = notice(kind, FIRST + 1);
         next.head.number.set(FIRST + 1);
         if kind == COLUMN_NOTICE_PRE {
@@ -268,7 +272,7 @@ fn a_notice_signed_with_another_key_is_rejected() {
         assert!(rig.answers() && !rig.servers.has_unknown_writer());
     }
     hears_nothing(&elsewhere);
-    // A signed notice about another table.
+    // A notice with the right signature, but about another table.
     let mut other = pre_of(b"a");
     other.table = b"tables".to_vec();
     rig.says(&other, false);
@@ -295,7 +299,7 @@ fn an_unconfigured_server_that_changes_the_table_empties_the_fast_path_for_good(
         notice.head.server.set(SERVER + 1);
         rig.send_from(&elsewhere, &notice.to_bytes(&key()).unwrap(), false);
     };
-    // Notices that are not about changes do no harm.
+    // Notices of kinds that do not announce a change have no effect.
     for kind in [COLUMN_NOTICE_ASK, COLUMN_NOTICE_GRANT, COLUMN_NOTICE_ACK] {
         from_stranger(notice(kind, FIRST));
         assert!(rig.answers() && !rig.servers.has_unknown_writer());
@@ -314,8 +318,8 @@ fn a_notice_from_another_address_before_any_grant_is_of_an_unknown_writer() {
     assert!(rig.servers.has_unknown_writer());
 }
 
-/// A change that is announced before a lease is held: the fast path is invalidated, and a grant that was already on its
-/// way does not count.
+/// A change that is announced while Lineside has no lease: the fast path drops the rows, and a grant that was sent
+/// before the change is ignored.
 #[test]
 fn a_change_without_a_lease_is_acknowledged_and_invalidates_older_grants() {
     let rig = Rig::start();
@@ -337,7 +341,7 @@ fn a_change_without_a_lease_is_acknowledged_and_invalidates_older_grants() {
     rig.fill();
 }
 
-/// If rows can be attributed to servers, only the rows of a server that is not configured are not cached.
+/// If rows are attributed to servers, only the rows of an unknown server are not cached.
 #[test]
 fn an_unknown_writer_does_not_affect_servers_with_leases_of_their_own() {
     let rig = Rig::of(|coherence| Servers::new(coherence, 0));
@@ -348,11 +352,11 @@ fn an_unknown_writer_does_not_affect_servers_with_leases_of_their_own() {
     strange.head.server.set(SERVER + 1);
     let elsewhere = socket();
     rig.send_from(&elsewhere, &strange.to_bytes(&key()).unwrap(), false);
-    // The unknown server then waits until no lease can be held.
+    // Without an acknowledgement, the unknown server waits until no lease can exist.
     hears_nothing(&elsewhere);
     assert!(rig.servers.has_unknown_writer() && rig.answers());
     assert_eq!(rig.servers.id_of(SERVER + 1), None);
-    // The same address after a restart has a new name, and the old name belongs to no server.
+    // After a restart, the server at the same address has a new name, and its old name belongs to no server.
     let mut again = notice(COLUMN_NOTICE_GRANT, 1);
     again.head.token = rig.received(COLUMN_NOTICE_ASK).head.token;
     again.head.lease_ms.set(LEASE_MS_MAX);

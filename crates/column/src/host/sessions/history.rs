@@ -1,17 +1,18 @@
-//! History of sites whose sessions have changed the table.
+//! Histories of sites: records of which sites have changed the table, and when.
 
 use super::Site;
 use std::collections::HashMap;
 
 /// Maximum number of sites that are recorded.
 const SITES_MAX: usize = 16_384;
-/// Memory of all records in bytes.
+/// Memory of all records in bytes, at 96 bytes each.
 pub(super) const BYTES: usize = SITES_MAX * 96;
-/// Seconds from a site's first change until it has a history. Longer than it takes to use up all sessions.
+/// Time in seconds from a site's first change until the site has a history. It is longer than an attacker needs to use
+/// up all sessions.
 const KNOWN_AFTER_S: u64 = 600;
-/// Seconds after which a further change of a session is recorded.
+/// Time in seconds after which another change of the same session is recorded.
 pub(super) const NOTED_AGAIN_S: u64 = 600;
-/// Seconds without a change after which a site's record may be replaced by another one.
+/// Time in seconds without a change after which a site's record may be replaced by that of another site.
 const FORGOTTEN_AFTER_S: u64 = 86_400;
 
 /// Times of the first and the last change of a site, in seconds.
@@ -21,16 +22,16 @@ struct History {
     last_s: u64,
 }
 
-/// Bounded set of records of sites. New sites do not replace recent records.
+/// Set of records of sites, with a maximum size. If it is full, a new site can replace only a record that is old.
 #[derive(Debug, Default)]
 pub(super) struct Histories {
     sites: HashMap<Site, History>,
-    /// Time in seconds at which old records were last looked for.
+    /// Time in seconds of the last search for old records.
     looked_s: Option<u64>,
 }
 
 impl Histories {
-    /// Records a change.
+    /// Records that `site` has changed the table at the time `now_s`.
     pub(super) fn note(&mut self, site: Site, now_s: u64) {
         if let Some(history) = self.sites.get_mut(&site) {
             history.last_s = now_s;

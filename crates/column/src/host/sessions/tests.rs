@@ -27,7 +27,7 @@ fn challenge(sessions: &Sessions, from: Source, now_s: u64) -> ColumnSession {
     }
 }
 
-/// Opens a session of a client with a new challenge.
+/// Opens a session for a client with a new challenge.
 fn open(sessions: &Sessions, from: Source, is_trusted: bool, now_s: u64) -> Result<Arc<Session>, Status> {
     let asked = challenge(sessions, from, now_s);
     let granted = sessions.open(from, is_trusted, 2, &asked, now_s)?;
@@ -41,7 +41,8 @@ fn stranger(number: u32) -> Source {
     from(Ipv4Addr::from(0x0a00_0000 + number), 1)
 }
 
-/// Lets strangers open sessions and change the table until no more are granted. Returns the number of sessions.
+/// Opens sessions from new sites of an attacker, each of which changes the table, until no more are granted. Returns
+/// the number of sessions.
 fn use_up(sessions: &Sessions, now_s: u64) -> usize {
     let mut opened = 0;
     for number in 0..sessions.limits.count as u32 {
@@ -68,7 +69,7 @@ fn a_challenge_is_valid_for_one_source_one_time_and_one_session() {
         assert_eq!(open(client, id, 111), Err(Status::Unauthorised));
     }
     assert_eq!(sessions.usage(111).open, 1);
-    // Another client that got the port of the first one gets a different challenge.
+    // Another client that uses the same address and port later gets a different challenge.
     let other = challenge(&sessions, client, 111);
     assert_ne!(other.challenge, asked.challenge);
     let other = sessions.open(client, false, 3, &other, 111).unwrap();
@@ -79,7 +80,7 @@ fn a_challenge_is_valid_for_one_source_one_time_and_one_session() {
     assert!(sessions.find(slot + 1, token, 112).is_none());
 }
 
-/// Without shares, 64 addresses could use up all sessions.
+/// Without shares, clients at 64 addresses could use up all sessions.
 #[test]
 fn sessions_are_reserved_for_known_and_trusted_clients_and_health_reports_refusals() {
     let sessions = sessions(1024);
@@ -88,13 +89,14 @@ fn sessions_are_reserved_for_known_and_trusted_clients_and_health_reports_refusa
     sessions.changed(&first, 0);
     let mut now_s = 1000;
     let opened = use_up(&sessions, now_s);
-    // The known client's first session counts as a stranger's, because it was opened as one.
+    // The first session of the known client counts as a stranger's, because its site had no history when the session
+    // was opened.
     assert_eq!(opened, 1024 / 2 - 1);
     let usage = sessions.usage(now_s);
     assert!(usage.is_refusing && usage.share_percent == 100, "{usage:?}");
     assert!(open(&sessions, known, false, now_s).is_ok());
     assert!(open(&sessions, from([127, 0, 0, 1], 1), true, now_s).is_ok());
-    // A session that changed something is kept until it was idle for the configured time.
+    // A session that has changed something stays open until it was unused for the configured time.
     now_s += IDLE_S - 1;
     first.used_s.store(now_s, Relaxed);
     assert!(open(&sessions, from([192, 0, 2, 2], 1), false, now_s).is_err());
@@ -109,7 +111,7 @@ fn attackers_do_not_become_known_while_they_use_up_their_share() {
     let sessions = sessions(1024);
     assert_eq!(use_up(&sessions, 1000), 512);
     assert!(open(&sessions, stranger(0), false, 1001).is_err());
-    // Even if attackers get a history, a quarter is left to trusted sources.
+    // Even if attackers get a history, a quarter of the sessions is left for trusted sources.
     use_up(&sessions, 2000);
     assert!(sessions.usage(2000).open <= 768);
     let local = |port| open(&sessions, from([127, 0, 0, 1], port), true, 2001);
@@ -162,7 +164,7 @@ fn a_closed_session_is_not_found_and_its_challenge_opens_no_other() {
     for number in 1..8 {
         while open(&sessions, stranger(100 + number), false, 100).is_ok() {}
     }
-    // Room is needed, and the first session has changed nothing for long enough.
+    // Another client needs a session, and the first session was unused for long enough and has changed nothing.
     open(&sessions, from([192, 0, 2, 1], 1), false, 111).unwrap();
     assert!(
         sessions

@@ -1,6 +1,6 @@
 //! Ids and codes in files, with the newest ids in memory and a filter in memory for each file of older ids.
 //!
-//! All of it can be rebuilt from the ledger. The checkpoint records how many transactions it covers. Records beyond
+//! All files can be rebuilt from the ledger. The checkpoint records how many transactions it covers. Records beyond
 //! that number are ignored when the folder is opened, and are added again when the blocks after the checkpoint are
 //! replayed. The files are durable before a checkpoint that depends on them is written.
 //!
@@ -19,8 +19,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Number of transactions whose ids are in memory before they are written as a run; up to twice as many during the
-/// write.
+/// Number of transactions whose ids are collected in memory before they are written as a run. While a run is written,
+/// up to twice as many ids are in memory.
 const RECENT_IDS: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
 /// Number of runs of about one size that are merged into one.
 const RUNS_MERGED: usize = 4;
@@ -67,7 +67,7 @@ impl RecentIds {
 /// Result of writing a run.
 struct BuiltRun {
     runs: Vec<Arc<IdRun>>,
-    /// Runs whose transactions are in another run now; the new run may be among them.
+    /// Runs whose transactions were merged into another run; the run that was just written may be one of them.
     merged: Vec<Arc<IdRun>>,
 }
 
@@ -110,8 +110,9 @@ impl DiskIds {
         Ok(Self::with(folder, Log::create(folder)?, Vec::new()))
     }
 
-    /// Opens an index with at least the `transactions` of a checkpoint, which contains their `tail`. Returns also which
-    /// runs had to be rebuilt. Errors name the file.
+    /// Opens an index that has at least the first `transactions` transactions, the number in a checkpoint. `tail` is
+    /// the checkpoint's part about ids. Also returns the runs that had to be rebuilt, with the reasons. Errors name the
+    /// file.
     pub fn open(folder: &Path, transactions: u64, tail: IdsCheckpoint) -> io::Result<(Self, Vec<String>)> {
         if let Ok(why) = fs::read_to_string(marker(folder)) {
             return Err(io::Error::new(ErrorKind::InvalidData, why));
@@ -150,7 +151,7 @@ impl DiskIds {
         }
     }
 
-    /// Makes every write of the file of all ids fail from here on.
+    /// Makes every later write to the file of all ids fail, for tests.
     #[cfg(test)]
     pub fn refuse_writes(&mut self) {
         self.log.refuse_writes();
@@ -169,7 +170,7 @@ impl DiskIds {
         self.log.sum_after(pages).inspect_err(|error| self.fail(error))
     }
 
-    /// Records the first failure. After damage, the next process that opens the folder rebuilds it.
+    /// Records the first failure. If the failure is damage, the next process that opens the folder rebuilds the files.
     pub fn fail(&self, error: &io::Error) {
         let what = format!("the index of transaction ids: {error}");
         if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) {
@@ -197,7 +198,7 @@ impl DiskIds {
             return Ok(());
         }
         self.end_building()?;
-        // The records of a run must be durable before the run is.
+        // The records that a run refers to must be durable before the run is durable.
         self.log.write()?;
         let file = self.log.file()?;
         let next = RecentIds::new(self.recent.end());
@@ -224,7 +225,7 @@ impl DiskIds {
         Ok(())
     }
 
-    /// Waits for the thread that writes runs, and installs its result.
+    /// Waits for the thread that writes runs, and replaces the merged runs by the new run.
     fn end_building(&mut self) -> io::Result<()> {
         let Some(building) = self.building.take() else {
             return Ok(());
@@ -308,7 +309,7 @@ fn runs(folder: &Path, transactions: u64, seed: u64) -> io::Result<(Vec<Arc<IdRu
         let covered = runs.last().map_or(0, |run| run.first + run.span);
         let opened = match first == covered {
             true => IdRun::open(folder, first, span, seed),
-            // The run is part of a larger one, or the run before it is missing.
+            // The transactions of this run are also in a larger run, so the run is removed without a report.
             false if first < covered => Err(ErrorKind::AlreadyExists.into()),
             false => Err(damaged(
                 folder,

@@ -106,15 +106,16 @@ impl Log {
         })
     }
 
-    /// Opens a file that has the `transactions` of a checkpoint, which contains their `tail`. Errors name the file.
+    /// Opens a file that has at least the first `transactions` transactions, the number in a checkpoint. `tail` is the
+    /// checkpoint's part about ids. Errors name the file.
     pub fn open(folder: &Path, transactions: u64, tail: IdsCheckpoint, is_written: bool) -> io::Result<Self> {
         let log = Self::open_pages(folder, transactions / RECORDS as u64, is_written)?;
         if tail.records.len() as u64 != transactions % RECORDS as u64 * RECORD_BYTES as u64 {
-            let what = "the checkpoint lacks the records after the last page";
+            let what = "the checkpoint lacks the records after the last full page";
             return Err(damaged(&log.path, what));
         }
         if log.sum_after(log.pages)? != tail.sum {
-            let what = "its records are not those that the checkpoint was written for";
+            let what = "the file's records are not those that the checkpoint was written for";
             return Err(damaged(&log.path, what));
         }
         Ok(Self {
@@ -134,11 +135,17 @@ impl Log {
             .map_err(|error| with_path(&path, &error))?;
         let (fields, sum) = head.split_at(16);
         if !fields.starts_with(MAGIC) || xxh3_64(fields).to_le_bytes() != sum {
-            return Err(damaged(&path, "it does not begin like a file of ids"));
+            return Err(damaged(
+                &path,
+                "the file does not begin like a file of transaction ids",
+            ));
         }
         let seed = u64::from_le_bytes(fields[8..].try_into().unwrap_or_default());
         if file.metadata()?.len() < (pages + 1) * PAGE_BYTES as u64 {
-            return Err(damaged(&path, "records of the checkpoint are missing at its end"));
+            return Err(damaged(
+                &path,
+                "records that the checkpoint needs are missing at the end of the file",
+            ));
         }
         Ok(Self {
             path,
@@ -188,7 +195,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes every write of the file fail from here on, and leaves reads as they are.
+    /// Makes every later write to the file fail, for tests; reads still work.
     #[cfg(test)]
     pub fn refuse_writes(&mut self) {
         self.file = File::open(&self.path).unwrap();
@@ -201,7 +208,7 @@ impl Log {
 
     /// Reads a full page; returns its records and checksum.
     fn page(&self, page: u64) -> io::Result<([u8; RECORDS_BYTES], PageChecksum)> {
-        // The previous page's checksum is directly before this page; before the first page there are zeros.
+        // The previous page's checksum is directly before this page; before the first page of records there are zeros.
         let mut bytes = [0; SUM_BYTES + PAGE_BYTES];
         self.file
             .read_exact_at(&mut bytes, (page + 1) * PAGE_BYTES as u64 - SUM_BYTES as u64)
@@ -259,8 +266,8 @@ impl Log {
     }
 }
 
-/// Reads the first `transactions` records in a folder that another process may write. `tail` is their part in the
-/// checkpoint. Errors name the file.
+/// Reads the first `transactions` records in a folder that another process may write. `tail` is the checkpoint's part
+/// about ids. Errors name the file.
 pub(crate) fn read_all(
     folder: &Path,
     transactions: u64,

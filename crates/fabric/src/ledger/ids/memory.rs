@@ -1,4 +1,4 @@
-//! Ids and codes in memory.
+//! Index of transaction ids and codes that is in memory.
 
 use super::log::{PageChecksum, RECORDS, sum_of};
 use super::{NO_ID, Record};
@@ -16,8 +16,8 @@ const PLACE_MASK: u32 = (1 << 25) - 1;
 pub(crate) struct MemoryIds {
     ids: Vec<[u8; 32]>,
     codes: Vec<u8>,
-    /// Index in parts, by the id's hash. A table that grows moves all of its entries; for one table of all entries that
-    /// would take as long as validating several blocks.
+    /// Index in parts, by the id's hash. A table that grows moves all of its entries. If all entries were in one table,
+    /// moving them would take as long as validating several blocks.
     by_id: Box<[HashTable<IndexedTx>; PARTS]>,
     hasher: DefaultHashBuilder,
 }

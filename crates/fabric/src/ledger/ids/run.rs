@@ -23,14 +23,15 @@ const SUM_AT: usize = PAGE_BYTES - 8;
 /// Size of the footer, in bytes: magic; seed, number of pages, words of the filter, and hash of both sections (u64
 /// each); first and span (u32 each); hash of the footer (u64).
 const FOOTER_BYTES: usize = 8 + 4 * 8 + 2 * 4 + 8;
-/// Number of words in a block of the filter. All bits of an id are in one block, which is a cache line.
+/// Number of 64-bit words in a block of the filter. All bits of an id are in one block, which is a cache line.
 const BLOCK_WORDS: usize = 8;
 /// Number of ids for each block: 12 bits per id, for a false positive rate of 1 in 150.
 const BLOCK_IDS: u64 = 42;
 /// Number of bits that an id sets in its block.
 const PROBES: u32 = 6;
 
-/// Bloom filter whose blocks are in the order of the hashes.
+/// Bloom filter over the ids of a run. It consists of blocks of [`BLOCK_WORDS`] words; the hash of an id selects one
+/// block.
 #[derive(Debug)]
 struct Filter(Vec<u64>);
 
@@ -44,7 +45,8 @@ impl Filter {
         ((u128::from(hash) * blocks) >> 64) as usize * BLOCK_WORDS
     }
 
-    /// Returns the words in the block, with the bits to set.
+    /// Returns the bits that an id with this hash sets in its block of the filter: index of the word, and the bits in
+    /// that word.
     fn bits(hash: u64) -> impl Iterator<Item = (usize, u64)> {
         let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (0..PROBES).map(move |probe| {
@@ -68,14 +70,14 @@ impl Filter {
     }
 }
 
-/// A run that is written.
+/// A run whose file is complete.
 #[derive(Debug)]
 pub(super) struct IdRun {
     path: PathBuf,
     file: File,
     /// Number of the first transaction.
     pub first: u32,
-    /// Number of transactions, including those without a distinct id.
+    /// Number of transactions that the run covers, including transactions whose id is missing or repeated.
     pub span: u32,
     /// First hash of each page.
     starts: Vec<u64>,
@@ -103,7 +105,7 @@ impl IdRun {
     /// Opens a run. Errors name the file.
     pub fn open(folder: &Path, first: u32, span: u32, seed: u64) -> io::Result<Self> {
         let path = Self::path(folder, first, span);
-        let wrong = || damaged(&path, "it is damaged");
+        let wrong = || damaged(&path, "the file is damaged");
         let file = File::open(&path)?;
         let length = file.metadata()?.len();
         let footer_at = length.checked_sub(FOOTER_BYTES as u64).ok_or_else(wrong)?;
@@ -145,7 +147,7 @@ impl IdRun {
         self.filter.may_have(hash)
     }
 
-    /// Returns the lowest number with this hash that `is` accepts.
+    /// Returns the lowest transaction number among the entries with this hash for which `is` returns true.
     pub fn find(&self, hash: u64, mut is: impl FnMut(u32) -> io::Result<bool>) -> io::Result<Option<u32>> {
         let mut page = self
             .starts
@@ -237,8 +239,8 @@ impl RunWriter {
     }
 }
 
-/// Writes a run of `span` transactions from number `first` on. `fill` passes at most `entries` entries, sorted. The
-/// file gets its name only after it is durable.
+/// Writes a run of `span` transactions from number `first` on. `fill` passes the entries, at most `entries` of them,
+/// sorted by hash. The file gets its name only after it is durable.
 fn write(
     (folder, seed): (&Path, u64),
     (first, span): (u32, u32),

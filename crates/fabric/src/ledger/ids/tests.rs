@@ -14,7 +14,7 @@ struct Model {
 }
 
 impl Model {
-    /// Returns the next record: mostly a new id, sometimes an earlier one or none.
+    /// Adds and returns the next record: mostly with a new id, sometimes with an earlier id or without an id.
     fn next(&mut self, random: &mut Random) -> Record {
         let id = match random.below(20) {
             0 => NO_ID,
@@ -137,7 +137,8 @@ fn ids_after_the_checkpoint_are_discarded() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("ids");
     let model = made(&folder, 5_000);
-    // An incomplete page, an incomplete run, and a run of transactions after the checkpoint.
+    // Simulate the files after a crash: an incomplete page, an incomplete run, and a run of transactions after the
+    // checkpoint.
     let log = folder.join("transactions");
     let mut bytes = fs::read(&log).unwrap();
     let from = (1 + 4_000 / RECORDS) * PAGE_BYTES;
@@ -171,7 +172,8 @@ fn damaged_and_missing_runs_are_named_and_rebuilt() {
         assert!(remade[0].contains(&name), "{remade:?}");
         model.compare(&ids, &mut Random(at as u64));
         drop(ids);
-        // Later runs depend on this one, and the rebuilt run has another size, so the folder is created again.
+        // The rebuilt run has another size, and later runs depend on it, so the folder is created again for the next
+        // round.
         fs::remove_dir_all(&folder).unwrap();
         made(&folder, 5_000);
         // The new folder has another seed and the same ids.
@@ -193,7 +195,8 @@ fn a_damaged_page_is_an_error_that_names_the_file() {
     for file in [run, log] {
         let sound = fs::read(&file).unwrap();
         let mut bytes = sound.clone();
-        // The first page of a run, or the second page of records, which is the third page of its file.
+        // Change the first page of a run, or in the file of all ids the second page of records, which is the third page
+        // of that file.
         let at = if file.ends_with("transactions") {
             2 * PAGE_BYTES + 40
         } else {
@@ -216,8 +219,8 @@ fn a_damaged_page_is_an_error_that_names_the_file() {
     }
 }
 
-/// A file that cannot be written, as on a full disk, is named and does not count as damage: after a restart with the
-/// checkpoint's transactions all goes on.
+/// An error names the file that cannot be written, for example on a full disk. The failure does not count as damage:
+/// after a restart from the checkpoint, the index accepts transactions again.
 #[test]
 fn a_failed_write_is_named_and_the_next_start_goes_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -237,7 +240,7 @@ fn a_failed_write_is_named_and_the_next_start_goes_on() {
     assert!(failure.contains("transactions: "), "{failure}");
     assert!(
         ids.sync().is_err(),
-        "what was not written must not count as durable"
+        "records that were not written must not count as durable"
     );
     drop(ids);
     let (mut ids, remade) = model.open(&folder, 3_000).unwrap();

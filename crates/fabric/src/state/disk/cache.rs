@@ -8,7 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum size of all entries together, in bytes.
 const BYTES_MAX: usize = if cfg!(test) { 256 << 10 } else { 128 << 20 };
-/// Number of shards. Each has its own lock, and drops its older generation on its own, so little is dropped at once.
+/// Number of shards. Each shard has its own lock and drops its older generation independently, so only a small part of
+/// the cache is dropped at a time.
 const SHARDS: usize = 64;
 /// Maximum size of one generation of one shard, in bytes.
 const GENERATION_BYTES: usize = BYTES_MAX / SHARDS / 2;
@@ -25,8 +26,8 @@ struct Generation {
     bytes: usize,
 }
 
-/// One shard with two generations. When the newer one is full, the older one is dropped and the newer one takes its
-/// place.
+/// One shard with two generations. When the newer generation is full, the older generation is dropped, the newer one
+/// becomes the older one, and a new generation begins.
 #[derive(Default)]
 struct Shard {
     newer: Generation,
@@ -35,7 +36,8 @@ struct Shard {
 
 pub(super) struct Cache {
     shards: Box<[Mutex<Shard>]>,
-    /// Clients choose the keys, so the hash has a secret key.
+    /// Clients choose the keys of the state, so the hash function has a secret key; otherwise they could choose keys
+    /// that collide.
     hasher: DefaultHashBuilder,
 }
 

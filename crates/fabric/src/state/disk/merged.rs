@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// A range of the database, merged with later changes.
 pub(super) struct MergedRange<'a> {
     pub disk: &'a Disk,
-    /// Number of bytes before the key in its place.
+    /// Number of bytes before the key in the key's place (its database key).
     pub head: usize,
     pub on_disk: Option<fjall::Iter>,
     pub next: Option<(Vec<u8>, Entry)>,

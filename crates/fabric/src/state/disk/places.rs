@@ -5,13 +5,13 @@ use super::cache::DbKey;
 use super::{EXPIRY, EXPIRY_BYTES, HEAD_BYTES, MARK};
 use crate::state::{Entry, ExpiringKey, Height, Key};
 
-/// Returns the place of the link of a batch that ends with block `last`; its value is the last block of the previous
-/// batch.
+/// Returns the database key of the link of a batch that ends with block `last`. The value of the link is the number of
+/// the last block of the previous batch.
 pub(super) fn link(last: u64) -> Vec<u8> {
     [&MARK[..], &last.to_be_bytes()].concat()
 }
 
-/// Returns the place in the expiry index for the key at `place`, which block `number` removes.
+/// Returns the database key of the expiry index entry for the key at `place`, which block `number` removes.
 pub(super) fn expiry_place(number: u64, place: &[u8]) -> Vec<u8> {
     [&EXPIRY[..], &number.to_be_bytes(), place].concat()
 }
@@ -50,14 +50,14 @@ pub(super) fn short_place(namespace: &str, collection: &str, key: &[u8]) -> DbKe
     place
 }
 
-/// Splits the first name off a place; returns the name and the rest.
+/// Reads the first name in a place; returns the name and the bytes after it.
 pub(super) fn name(place: &[u8]) -> Option<(&str, &[u8])> {
     let (length, rest) = place.split_first_chunk::<4>()?;
     let (name, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
     Some((std::str::from_utf8(name).ok()?, rest))
 }
 
-/// Returns the first place after all that begin with `head`.
+/// Returns the first place after all places that begin with `head`.
 pub(super) fn after(head: &[u8]) -> Vec<u8> {
     let mut after = head.to_vec();
     while let Some(last) = after.last_mut() {

@@ -1,4 +1,4 @@
-//! Tests of the state on the disk: compares it with a state in memory, with intact and damaged files.
+//! Tests of the state on the disk: compare it with a state in memory, with intact and damaged files.
 
 use super::*;
 use crate::state::{Height, State};
@@ -38,7 +38,7 @@ fn updates(random: &mut Random, block: u64) -> Updates {
     updates
 }
 
-/// `blockToLive` of the collection `two` of each namespace.
+/// `blockToLive` of the collection `two` of each namespace, in the order of `NAMESPACES`.
 const LIVES: [u64; 4] = [1, 3, 20, u64::MAX];
 
 fn place_of_namespace(namespace: &str) -> usize {
@@ -109,7 +109,7 @@ fn same(disk: &State, memory: &State) {
             assert_eq!(found, expected, "block {number}");
         }
     }
-    // A state whose expiry schedule is rebuilt from the versions.
+    // Build another state in memory whose expiry schedule comes only from the versions of the keys.
     let mut again = State::from(memory.in_memory().unwrap().clone());
     for namespace in NAMESPACES {
         again.schedule(namespace, "two", LIVES[place_of_namespace(namespace)]);
@@ -266,7 +266,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// After a change of any byte, the state equals that after some block, or reading reports a failure.
+/// After a change of any byte, the state equals the state after some block, or reading reports a failure.
 #[test]
 fn a_damaged_database_is_rebuilt_or_has_the_state_of_some_block() {
     let directory = tempfile::tempdir().unwrap();
@@ -286,7 +286,8 @@ fn a_damaged_database_is_rebuilt_or_has_the_state_of_some_block() {
             .iter()
             .rposition(|byte| *byte != 0)
             .map_or(0, |last| last + 1);
-        // Lists of tables are short, and record which of two tables is newer.
+        // More bytes are changed in short files. They include the lists of tables, which record which of two tables is
+        // newer.
         let tries = if used < 2_048 { 48 } else { 12 };
         for at in (0..used).step_by(used.div_ceil(tries).max(1)) {
             let damaged = tempfile::tempdir().unwrap();
@@ -347,7 +348,7 @@ fn files_without_our_marker_are_left_alone() {
     assert!(Disk::open_read_only(directory.path()).is_err());
     assert!(Disk::remove(directory.path()).is_err());
     assert_eq!(std::fs::read(&other).unwrap(), b"somebody's");
-    // With a symbolic link to a state directory, the content is changed, not the link.
+    // If the state directory is given as a symbolic link, the content of the directory is changed, not the link.
     let (there, link) = (directory.path().join("there"), directory.path().join("link"));
     std::fs::create_dir(&there).unwrap();
     std::os::unix::fs::symlink(&there, &link).unwrap();
@@ -356,7 +357,7 @@ fn files_without_our_marker_are_left_alone() {
     drop(Disk::create_empty(&link).unwrap());
     Disk::remove(&link).unwrap();
     assert!(link.is_symlink() && std::fs::read_dir(&there).unwrap().next().is_none());
-    // A state directory of its own is removed completely.
+    // A state directory that is not a link is removed completely.
     drop(Disk::open(&there).unwrap());
     Disk::remove(&there).unwrap();
     assert!(!there.exists());
@@ -373,7 +374,7 @@ fn a_database_that_crashes_its_reader_is_rebuilt() {
         assert_eq!(why.is_some(), remade, "{endings}: {why:?}");
     }
     assert!(folder.is_damaged().is_none());
-    // An error of access is not damage.
+    // An error that only prevents access, such as a missing permission, does not count as damage.
     for error in [io::ErrorKind::PermissionDenied, io::ErrorKind::StorageFull] {
         assert!(!is_damage(&fjall::Error::Io(error.into())));
     }

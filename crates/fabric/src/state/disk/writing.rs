@@ -11,17 +11,18 @@ use std::thread::JoinHandle;
 const BLOCKS: usize = if cfg!(test) { 3 } else { 512 };
 /// Number of changed keys at which gathered changes are written.
 const KEYS: usize = 1 << 17;
-/// Number of changed keys, if some of them expire: each block scans all gathered changes for keys that expire.
+/// Number of changed keys at which gathered changes are written if some of the keys expire. This number is smaller,
+/// because each block scans all gathered changes for keys that expire.
 const EXPIRING_KEYS: usize = 1 << 12;
 /// Size of changed keys and values, in bytes, at which gathered changes are written.
 const BYTES: usize = 32 << 20;
 
-/// Combined changes of durable blocks that are not in the database yet. Of several changes of a key only the last is
-/// written.
+/// Combined changes of durable blocks that are not in the database yet. If a key changed several times, only the last
+/// change is written.
 #[derive(Default)]
 pub(super) struct GatheredChanges {
     pub updates: Updates,
-    /// The last block of these.
+    /// The last block whose changes are gathered.
     pub mark: Option<DurableMark>,
     blocks: usize,
     keys: usize,
@@ -63,7 +64,7 @@ impl GatheredChanges {
     }
 }
 
-/// A write of changes that is in progress.
+/// A background write of changes to the database that is in progress.
 pub(super) struct StateWrite {
     pub updates: Arc<Updates>,
     pub mark: DurableMark,
@@ -153,7 +154,8 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Updates the expiry index for a changed key: removes the entry of its old version and adds that of its new one.
+/// Updates the expiry index for a changed key: removes the index entry of the old version and adds the entry of the new
+/// version.
 fn reschedule(
     (batch, keys): (&mut fjall::OwnedWriteBatch, &Keyspace),
     db_key: &[u8],

@@ -7,10 +7,11 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Bytes of disk that a TXID may need while a run is written, and bytes that must be free in addition.
+/// Maximum number of bytes of disk space that one TXID needs while a run is written.
 const BYTES_BY_TXID: usize = 64;
 const FREE_BYTES: u64 = 8 << 20;
-/// Bytes that must be free before the database is opened again: its journal is created with that size.
+/// Number of bytes that must be free before the database is opened again: the database creates its journal with this
+/// size.
 const OPEN_BYTES: u64 = 64 << 20;
 
 impl DiskIndex {
@@ -18,15 +19,15 @@ impl DiskIndex {
     /// closed, opened again and compared with the blocks. Without such a failure the call does nothing.
     ///
     /// # Errors
-    /// If there is still no free space, nothing has changed. If the database cannot be opened or contradicts the
-    /// blocks, lookups fail, and the next call tries again. If a write has failed for another reason, nothing is
-    /// written until a restart.
+    /// If there is still no free space, the index is unchanged. If the database cannot be opened or contradicts the
+    /// blocks, lookups fail, and the next call tries again. If a write failed for another reason than missing space,
+    /// the index is not written until a restart.
     pub(in super::super) fn mend(&mut self, truth: &impl Truth) -> io::Result<()> {
         match self.failed {
             None => return Ok(()),
             Some(Failed::Otherwise) => {
                 return Err(other(
-                    "an earlier write of the index failed; nothing is written until a restart",
+                    "an earlier write of the index failed, so nothing is written any more; restart this program",
                 ));
             }
             Some(Failed::NoRoom) => {}
@@ -38,14 +39,14 @@ impl DiskIndex {
         fjall_files::check_lists(&self.path).map_err(other)?;
         let index = Self::at(&self.path, &self.marker, self.network)?;
         index.believe(truth)?;
-        // The run whose write failed may be in the database nevertheless.
+        // The database may contain the run whose write returned an error: read again which blocks it covers.
         let (covered, mut tail) = (index.covered, TxidIndex::new()?);
         for block in covered.blocks..truth.blocks() {
             tail.add(block, truth.txids(block), |place| txid_at(truth, place));
         }
         (self.covered, self.tail) = (covered, tail);
         (self.opened, self.failed) = (index.opened, None);
-        tracing::info!(index = %self.path.display(), "the index has free disk space again and is written");
+        tracing::info!(index = %self.path.display(), "there is free disk space again, and the index is written again");
         Ok(())
     }
 
@@ -63,14 +64,14 @@ impl DiskIndex {
         if free.f_bavail.saturating_mul(free.f_frsize) < needed {
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,
-                format!("the index needs {} MiB of free disk", needed >> 20),
+                format!("the index needs {} MiB of free disk space", needed >> 20),
             ));
         }
         Ok(())
     }
 
-    /// Checks that `bytes` can be written, by allocating a file of that length and removing it: a limit or a quota does
-    /// not show in the free space of the file system.
+    /// Checks that `bytes` can be written, by allocating a file of this length and removing it. This also finds a limit
+    /// or a quota of the process or user, which the free space of the file system does not show.
     fn take_room(&self, bytes: u64) -> io::Result<()> {
         let path = self.marker.with_extension("room");
         let taken = File::create(&path).and_then(|file| {

@@ -1,4 +1,4 @@
-//! The indexes of a store: that of TXIDs and, if enabled, that of WTXIDs.
+//! The indexes of a store: the index of TXIDs and, if it is enabled, the index of WTXIDs.
 
 use super::super::disk_index::{DiskIndex, Truth};
 use super::super::files::Files;
@@ -8,9 +8,9 @@ use super::{ChainStore, Entry};
 use std::io;
 use std::path::Path;
 
-/// Directory of the TXID index in that of a store.
+/// Name of the TXID index's directory in the directory of a store.
 pub(super) const TXIDS: &str = "txid-index";
-/// Directory of the WTXID index in that of a store.
+/// Name of the WTXID index's directory in the directory of a store.
 const WTXIDS: &str = "wtxid-index";
 
 /// Index from a transaction's id to every location of it in accepted blocks.
@@ -78,8 +78,8 @@ impl Index {
         TxidIndex::new().map(Index::Memory).map_err(ChainError::Write)
     }
 
-    /// Opens the index `name` in `dir` over all blocks of `truth`, which have about `ids` ids. The second value reports
-    /// if an index on disk was rebuilt.
+    /// Opens the index `name` in `dir` over all blocks of `truth`, which contain about `ids` ids. The second returned
+    /// value is `Some` if an index on disk was rebuilt.
     pub(super) fn open(
         dir: Option<&Path>,
         name: &str,
@@ -129,7 +129,7 @@ impl Index {
         }
     }
 
-    /// Makes an index writable again that had no free disk space, if there is some now.
+    /// Makes an index writable again after a write found no free disk space, if there is free space now.
     ///
     /// # Errors
     /// The index cannot be written now.
@@ -140,7 +140,8 @@ impl Index {
         }
     }
 
-    /// Writes the pending entries if there are many, or any if `all` is set. The blocks must be durable already.
+    /// Writes the pending entries if there are many of them; if `all` is set, writes them in any case. The blocks must
+    /// be durable already.
     pub(super) fn flush(&mut self, all: bool, truth: &impl Truth) -> io::Result<()> {
         match self {
             Index::Memory(_) => Ok(()),
@@ -156,7 +157,7 @@ impl Index {
         }
     }
 
-    /// Returns the number of blocks whose entries are durable; 0 in memory.
+    /// Returns the number of blocks whose entries are durable; 0 for an index in memory.
     pub(super) fn durable_blocks(&self) -> u32 {
         match self {
             Index::Memory(_) => 0,
@@ -167,8 +168,8 @@ impl Index {
 
 impl ChainStore {
     /// Opens an index of WTXIDs, in `dir`, the store's directory, or in memory, so that [`ChainStore::locate_wtxid`]
-    /// finds transactions. Does nothing for a store without witness data. The second value reports if an index on disk
-    /// was rebuilt.
+    /// finds transactions. Does nothing for a store without witness data. Returns a report if an index on disk was
+    /// rebuilt.
     ///
     /// # Errors
     /// [`ChainError::Index`]; [`ChainError::IndexNeedsDirectory`].

@@ -1,7 +1,8 @@
 //! Rules of a block that depend on its ancestors: the required target at its height, and its time.
 //!
-//! The rules are implemented in `lineside-spv-proof`. Each entry keeps the value for which the rules of test networks
-//! would otherwise search a whole period, so a check reads 11 ancestors, and 2016 only at the first block of a period.
+//! The rules are implemented in `lineside-spv-proof`. The rules of test networks need the target of the last block that
+//! does not have the minimum difficulty. Each entry stores this target, so that a check need not search the whole
+//! period for it: a check reads 11 ancestors, and 2016 only at the first block of a period.
 
 use super::super::network::Network;
 use super::super::types::BlockId;
@@ -14,16 +15,17 @@ use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Value of an entry that the checks of its descendants use. Four bytes, because each block of the chain has one.
+/// Value of an entry that the checks of its descendants use. It has only four bytes, because the store keeps one in
+/// memory for each block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lineage {
-    /// Target of the last block up to this one in the period that does not have the minimum difficulty. `None` if the
-    /// first ancestor is not the network's genesis block, so that neither height nor target is known.
+    /// Target of the last block of the period, up to this block, that does not have the minimum difficulty. `None` if
+    /// the first ancestor is not the network's genesis block, so that neither height nor target is known.
     real_bits: Option<NonZeroU32>,
 }
 
 impl Lineage {
-    /// Returns the value of a block, from that of its parent.
+    /// Returns the value of a block, computed from the value of its parent.
     pub(super) fn new(
         network: Network,
         height: u32,
@@ -52,9 +54,9 @@ pub(super) fn now_s() -> u32 {
 }
 
 impl ChainStore {
-    /// Checks a block against its ancestors. Nothing is checked for a detached block, or for one above a first block
-    /// that is not the network's genesis block, because the height is unknown. `now_s` is the current time in seconds
-    /// since 1970.
+    /// Checks a block against its ancestors. Nothing is checked for a detached block, or if the chain does not begin
+    /// with the network's genesis block, because the block's height is then unknown. `now_s` is the current time in
+    /// seconds since 1970.
     pub(super) fn check_lineage(&self, header: &Header, hash: &[u8; 32], now_s: u32) -> Result<(), Refused> {
         let rules = self.network.rules();
         let parent_hash = header.prev_blockhash.to_byte_array();
@@ -97,8 +99,9 @@ impl ChainStore {
         &self.entries[id.0 as usize]
     }
 
-    /// Returns a function from heights to the ancestors of `from`, `from` included. The function is fast if each height
-    /// is at most the one before, because it continues from its last position.
+    /// Returns a function that maps a height to the ancestor of `from` at this height; at the height of `from` itself,
+    /// to `from`. The function is fast if each height is at most the previous one, because it continues from its last
+    /// position.
     fn walk_from(&self, from: BlockId) -> impl Fn(u32) -> Ancestor {
         let last = Cell::new(from);
         move |height| {

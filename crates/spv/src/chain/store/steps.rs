@@ -40,7 +40,7 @@ impl ChainStore {
         Ok((plan.disconnect.len(), plan.connect.len()))
     }
 
-    /// Disconnects the tip. The store no longer answers from it.
+    /// Disconnects the tip. The store no longer finds the transactions of this block.
     pub fn disconnect(&mut self, id: BlockId) -> Result<(), ChainError> {
         let entry = self
             .entries

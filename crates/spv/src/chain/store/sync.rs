@@ -6,13 +6,13 @@ use super::indexes::{Blocks, Witnessed};
 use std::io;
 
 impl ChainStore {
-    /// Makes every accepted block durable. If the disk is full, the call can be repeated. After any other failure
-    /// nothing is written until the store is opened again.
+    /// Makes every accepted block durable. If the disk is full, the call can be repeated. After any other failure the
+    /// store writes nothing until it is opened again.
     ///
     /// An index on disk may lack the newest blocks, up to a bounded number of TXIDs; the next opening indexes them.
     pub fn sync(&mut self) -> Result<(), ChainError> {
         self.mend_index().map_err(ChainError::Index)?;
-        // A block becomes durable only after its kept bytes.
+        // The bytes of kept blocks must be durable before the records of these blocks.
         self.sync_kept().map_err(ChainError::Write)?;
         self.files.sync().map_err(ChainError::Write)?;
         self.flush_index(false).map_err(ChainError::Index)

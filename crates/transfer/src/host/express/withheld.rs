@@ -4,10 +4,10 @@
 //! the network that opened their session, as for its own refusals. If that network has no credit left, the host
 //! withholds the session: it claims the session's slot, so that the fast path forwards the session's packets to the
 //! host, which executes what it can and limits the refusals. When there is credit again, the slot is given back.
-//! Refusals by the fast path beyond the credit are an unlimited debt, so the rate holds in the long run; the debt
-//! keeps no packet from being executed.
+//! Refusals by the fast path beyond the credit become a debt without limit, so the configured rate holds in the long
+//! run. A debt never prevents the execution of a packet.
 //!
-//! The claim ends with the host, as all claims do.
+//! A claim of a session ends with the host process, as all claims do.
 
 use super::Host;
 use crate::host::limiter::Limiter;
@@ -20,13 +20,13 @@ use std::sync::Arc;
 pub(super) struct Withheld {
     /// Refused packets by the network that opened their session, with unlimited debt.
     refusals: Limiter,
-    /// Number of packets of each session that were refused as a whole and not charged yet.
+    /// Number of packets of each session that the fast path refused as a whole and that are not charged yet.
     refused: BTreeMap<u32, u64>,
     /// Sessions to withhold: their network had no credit left when it was charged.
     overdrawn: BTreeSet<u32>,
     /// Sessions that are claimed until their network has credit.
     slots: BTreeSet<u32>,
-    /// Sessions that are no longer withheld, and are to be given back.
+    /// Slots of sessions that are no longer withheld, and that the host still has to give back to the fast path.
     released: BTreeSet<u32>,
     /// Host's clock at the latest batch, in seconds since 1970.
     now_s: u64,
@@ -57,7 +57,7 @@ impl Withheld {
 }
 
 impl<D: Disk> Host<D> {
-    /// Sets the time, in seconds since 1970.
+    /// Sets the time that the limits use, in seconds since 1970.
     pub(super) fn tell_time(&mut self, now_s: u64) {
         if let Some(express) = &mut self.express {
             express.withheld.now_s = now_s;
@@ -147,7 +147,7 @@ impl<D: Disk> Host<D> {
             express.withheld.refusals.forget(now_s);
         }
         for slot in overdrawn {
-            // A session whose lock could not be acquired is tried again after its next refusal.
+            // If the lock of a session could not be acquired, the next refusal of the session leads to another attempt.
             if self.is_overdrawn(slot, now_s) && claims.claim(&[], &[slot]).is_ok() {
                 slots.insert(slot);
             }

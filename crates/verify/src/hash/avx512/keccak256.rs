@@ -17,7 +17,8 @@ const BLOCK_WORDS: usize = BLOCK_BYTES / 8;
 type Block = [__m512i; BLOCK_WORDS];
 
 pub(in crate::hash) fn batch(proof: Avx512, messages: &[&[u8]], digests: &mut [[u8; 32]]) {
-    // SAFETY: a register of zeros is valid. The value does not matter: a lane is reset when it takes its first message.
+    // SAFETY: all zeros are a valid value of a register. The value does not matter, because a lane is reset when it
+    // gets its first message.
     let state = unsafe { std::mem::zeroed() };
     lanes::run(&mut Keccak256x8 { state, _proof: proof }, messages, digests);
 }
@@ -43,7 +44,7 @@ impl Engine<LANES> for Keccak256x8 {
     }
 
     fn digests(&self, digests: &mut [[u8; 32]; LANES]) {
-        // SAFETY: as above.
+        // SAFETY: the proof exists only if the processor has the features of the called function.
         unsafe { store_digests(&self.state, digests) }
     }
 
@@ -60,7 +61,7 @@ impl Engine<LANES> for Keccak256x8 {
     fn short(&self, messages: &[&[u8]; LANES], digests: &mut [[u8; 32]; LANES]) -> bool {
         let all = messages.iter().all(|message| message.len() < BLOCK_BYTES);
         if all {
-            // SAFETY: as above.
+            // SAFETY: the proof exists only if the processor has the features of the called function.
             unsafe { digest_short(messages, digests) }
         }
         all
@@ -111,7 +112,7 @@ fn short_words<const OFFSET: usize>(messages: &[&[u8]; LANES]) -> [__m512i; 8] {
     for (row, message) in rows.iter_mut().zip(messages) {
         let end = _mm512_set1_epi8(message.len() as i8);
         let mask = _mm512_cmplt_epu8_mask(index, end);
-        // Even with an empty mask, a load from an unmapped address is slow; see `load_bytes`.
+        // A load from an unmapped address is slow even with an empty mask (see `load_bytes`), so use another address.
         let from = if message.len() > OFFSET {
             message.as_ptr().wrapping_add(OFFSET)
         } else {
@@ -183,8 +184,8 @@ fn load_marked(tail: &[u8], offset: usize) -> __m512i {
 /// Absorbs one block in every lane, then applies Keccak-f\[1600\] (FIPS 202, 3.2 and 3.3). Lanes outside the mask
 /// `keep` are reset to the initial state first.
 ///
-/// The function is not inlined, so that only the state needs registers: it fits the 32 registers except for a word or
-/// two.
+/// The function is not inlined, so that only the state needs registers. The state fits into the 32 registers except for
+/// one or two words.
 #[inline(never)]
 #[target_feature(enable = "avx512f")]
 fn permute(state: &mut State, keep: __mmask8, block: &Block) {
@@ -208,14 +209,14 @@ fn permute(state: &mut State, keep: __mmask8, block: &Block) {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn round(state: State, constant: u64) -> State {
-    /// Truth table of `a ^ (!b & c)`.
+    /// Truth table of the function `a ^ (!b & c)` of chi, as an operand of the ternary logic instruction.
     const CHI: i32 = 0xd2;
     let effect = column_effects(&state);
     let mut next = state;
     for y in 0..5 {
         let mut row = [state[0]; 5];
         for x in 0..5 {
-            // Pi moves word (x + 3y, x) to (x, y).
+            // Step pi moves word (x + 3y, x) to (x, y).
             let from = (x + 3 * y) % 5;
             let word = _mm512_xor_si512(state[from + 5 * x], effect[from]);
             // Once the loops are unrolled, the count is a constant and the compiler emits a rotation by a constant.

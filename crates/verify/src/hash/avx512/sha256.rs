@@ -12,7 +12,8 @@ const LANES: usize = 16;
 type State = [__m512i; 8];
 
 pub(in crate::hash) fn batch(proof: Avx512, messages: &[&[u8]], digests: &mut [[u8; 32]]) {
-    // SAFETY: a register of zeros is valid. The value does not matter: a lane is reset when it takes its first message.
+    // SAFETY: all zeros are a valid value of a register. The value does not matter, because a lane is reset when it
+    // gets its first message.
     let state = unsafe { std::mem::zeroed() };
     lanes::run(&mut Sha256x16 { state, _proof: proof }, messages, digests);
 }
@@ -38,7 +39,7 @@ impl Engine<LANES> for Sha256x16 {
     }
 
     fn digests(&self, digests: &mut [[u8; 32]; LANES]) {
-        // SAFETY: as above.
+        // SAFETY: the proof exists only if the processor has the features of the called function.
         unsafe { store_digests(&self.state, digests) }
     }
 
@@ -69,7 +70,8 @@ fn absorb(state: &mut State, lanes: &mut [Lane<'_>; LANES], fresh: __mmask16, co
     let whole = lanes
         .iter()
         .fold(count, |whole, lane| whole.min(lane.rest.len() / BLOCK_BYTES));
-    // Blocks that are complete in every lane are read from the messages; later ones are copied to `blocks` and padded.
+    // Blocks that are complete in every lane are read from the messages; later blocks are copied to `blocks` and
+    // padded.
     let mut starts = lanes.each_ref().map(|lane| lane.rest.as_ptr());
     let mut offset = 0;
     for lane in lanes.iter_mut() {
@@ -82,7 +84,7 @@ fn absorb(state: &mut State, lanes: &mut [Lane<'_>; LANES], fresh: __mmask16, co
     }
     let mut rows = [_mm512_setzero_si512(); LANES];
     for_0_to_15!(I => {
-        // SAFETY: every pointer points to a block, either of the lane's message or in `blocks`.
+        // SAFETY: every pointer points to a block of 64 readable bytes, either of the lane's message or in `blocks`.
         rows[I] = unsafe { _mm512_loadu_si512(starts[I].cast()) };
     });
     let mut words = transpose::words32(rows);
@@ -95,8 +97,8 @@ fn absorb(state: &mut State, lanes: &mut [Lane<'_>; LANES], fresh: __mmask16, co
             starts = blocks.each_ref().map(|block| std::ptr::from_ref(block).cast());
             offset = 0;
         }
-        // SAFETY: `offset` from each pointer is the next block, in the message or in `blocks`. In the last iteration it
-        // is the last block, which is read again and not used.
+        // SAFETY: the 64 bytes at `offset` from each pointer are readable: they are the next block, in the message or
+        // in `blocks`. In the last iteration they are the last block, which is read again and not used.
         words = unsafe { compress(&mut hash, words, &starts, offset) };
     }
     *state = hash;
@@ -176,7 +178,7 @@ unsafe fn compress(
         if I % 4 == 3 {
             let mut rows = [_mm512_setzero_si512(); 4];
             for (row, start) in rows.iter_mut().zip(&starts[I - 3..]) {
-                // SAFETY: the caller guarantees a block at `offset`.
+                // SAFETY: the caller of `compress` guarantees that 64 bytes are readable at `offset` from each pointer.
                 *row = unsafe { _mm512_loadu_si512(start.add(offset).cast()) };
             }
             fours[I / 4] = transpose::words32_within_quarters(rows).map(|words| here(words));

@@ -5,8 +5,8 @@
 
 use keccak::Keccak;
 
-/// Rate of the sponge in bytes: the input of one permutation. The state has 200 bytes; the capacity, which input never
-/// touches, is twice the length of the digest.
+/// Rate of the sponge in bytes: the number of input bytes of one permutation. The state has 200 bytes; the rest of the
+/// state, the capacity, is twice the length of the digest and never receives input.
 pub(in crate::hash) const BLOCK_BYTES: usize = 200 - 2 * 32;
 
 pub(in crate::hash) fn batch(messages: &[&[u8]], digests: &mut [[u8; 32]]) {

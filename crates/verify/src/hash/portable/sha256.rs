@@ -62,7 +62,7 @@ pub(in crate::hash) fn digest(message: &[u8]) -> [u8; 32] {
 
 /// Returns the digest of a message of `bytes` bytes. `state` has processed whole blocks of the message; `rest` is the
 /// remaining message. If `rest` is empty, `state` may also have processed the padding block that holds the end of the
-/// message but has no room for its length; see [`has_marker`].
+/// message but has no space for the length; see [`has_marker`].
 pub(in crate::hash) fn finish(mut state: [u32; 8], rest: &[u8], bytes: usize) -> [u8; 32] {
     let (blocks, tail) = rest.as_chunks::<BLOCK_BYTES>();
     compress256(&mut state, blocks);
@@ -90,12 +90,12 @@ pub(in crate::hash) fn bytes_of(state: [u32; 8]) -> [u8; 32] {
 
 /// Returns true if the marker bit `1`, which follows the message, belongs in the block that begins with the last `tail`
 /// bytes of the message. If that block holds only zeros and the length, the previous block already has the marker but
-/// had no room for the length; the function then returns false.
+/// had no space for the length; the function then returns false.
 pub(in crate::hash) fn has_marker(tail: usize, bytes: usize) -> bool {
     tail == bytes % BLOCK_BYTES
 }
 
-/// Returns true if a block that begins with the last `tail` bytes of the message has room for the length.
+/// Returns true if a block that begins with the last `tail` bytes of the message has space for the length.
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 pub(in crate::hash) fn has_length(tail: usize) -> bool {
     tail < LENGTH_AT

@@ -1,43 +1,46 @@
-//! Tests of factors at their widest, and with bits that only a multiplication ignores.
+//! Tests of factors (see `Lanes`) with the greatest permitted values, and with upper bits in their limbs that a
+//! multiplication must ignore.
 
 use super::*;
 use lineside_testkit::Random;
 
-/// Bound of the results of `factor_less`, and so of any factor: 2^259.5.
+/// Returns the upper bound of the results of `factor_less`, and so of every factor: 2^259.5.
 fn factor_bound(p: &BigUint) -> BigUint {
     normal_bound() * 4u32 + p * 3u32
 }
 
-/// Bound of the results of `product` and `square` for operands no wider than those of `diff`: 2^257.4.
+/// Returns the upper bound of the results of `product` and `square`, if their operands are within the bound of `diff`:
+/// 2^257.4.
 fn narrow_bound(p: &BigUint) -> BigUint {
     (diff_bound(p).pow(2) >> 260u32) + p
 }
 
-/// The numbers that a multiplication sees in a factor, whose carries may have been propagated without masking.
+/// Returns the numbers of a factor as a multiplication uses them: the carries of the factor may have been propagated
+/// without masking the limbs.
 pub(super) fn factors(limbs: &Limbs) -> Numbers {
-    // SAFETY: both are 64 bytes of plain integers.
+    // SAFETY: both types have 64 bytes, and every bit pattern is valid for both.
     let limbs = limbs.map(|limb| unsafe { std::mem::transmute::<__m512i, [u64; 8]>(limb) });
     std::array::from_fn(|lane| {
-        assert!(limbs[4][lane] >> 52 == 0, "a carry is lost");
+        assert!(limbs[4][lane] >> 52 == 0, "the carry of the last limb is lost");
         (0..5)
             .map(|i| BigUint::from(limbs[i][lane] % (1 << 52)) << (52 * i))
             .sum()
     })
 }
 
-/// Limbs with arbitrary bits where a multiplication ignores them.
+/// Returns limbs with these numbers, and with random bits where a multiplication ignores them.
 fn carried_on(random: &mut Random, numbers: &Numbers) -> Limbs {
     let limbs = limbs(numbers);
     std::array::from_fn(|i| {
-        // SAFETY: both are 64 bytes of plain integers.
+        // SAFETY: both types have 64 bytes, and every bit pattern is valid for both.
         let words = unsafe { std::mem::transmute::<__m512i, [u64; 8]>(limbs[i]) };
         let words = words.map(|word| if i == 4 { word } else { word | random.next() << 52 });
-        // SAFETY: the same.
+        // SAFETY: both types have 64 bytes, and every bit pattern is valid for both.
         unsafe { std::mem::transmute::<[u64; 8], __m512i>(words) }
     })
 }
 
-/// Products of wide operands, with narrow ones that are subtracted, and with unmasked carries.
+/// Checks products of the widest factors, also minus products of narrow factors, and with unmasked carries.
 pub(super) fn products_of_the_widest_factors<C: Reduction>(l: Ifma<C>) {
     let (p, r) = (&big(&C::P), &big(&C::R));
     let (normal, diff, any, narrow) = (
@@ -80,8 +83,8 @@ pub(super) fn products_of_the_widest_factors<C: Reduction>(l: Ifma<C>) {
     }
 }
 
-/// Sums of one to four normal elements, or products of a normal element and an operand no wider than the result of
-/// `diff`.
+/// Checks `factor` and `factor_less` with sums of one to four terms. A term is a normal element, or the product of a
+/// normal element and a factor within the bound of `diff`.
 pub(super) fn factors_of_the_widest_sums<C: Reduction>(l: Ifma<C>) {
     let (p, r, one) = (&big(&C::P), &big(&C::R), &power(0));
     let (normal, diff, any) = (&normal_bound(), &diff_bound(p), &factor_bound(p));

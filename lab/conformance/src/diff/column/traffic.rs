@@ -1,4 +1,4 @@
-//! Requests of the clients and actions of the host between them, drawn from a seed.
+//! Requests of clients, and actions of the host between them. A seed determines both.
 
 use super::{Case, Event, Table};
 use crate::diff::Frames;
@@ -11,9 +11,9 @@ use lineside_wire::{
 };
 use zerocopy::IntoBytes;
 
-/// Columns; the paper's format can name the first one.
+/// Names of the columns. A request in the paper's format can name the first one.
 pub(super) const COLUMNS: [&str; 2] = ["entry:foo", "entry:a longer qualifier"];
-/// Number of keys, which are these numbers in decimal.
+/// Number of keys. The keys are the numbers below this one in decimal digits.
 const KEYS: usize = 700;
 
 pub(super) struct Traffic<'a> {
@@ -52,8 +52,8 @@ impl<'a> Traffic<'a> {
         ColumnId(self.one_in(4).into())
     }
 
-    /// Returns mostly a key that a row may have; otherwise a prefix of one, an extension of one, the first key or a
-    /// long one.
+    /// Returns the bytes of a key: mostly a key that a row may have, otherwise a prefix or an extension of such a key,
+    /// the first key or a long one.
     fn key_bytes(&mut self) -> Vec<u8> {
         let number = self.below(KEYS);
         let mut key = [self.case.prefix, format!("k{number:03}").as_bytes()].concat();
@@ -74,7 +74,7 @@ impl<'a> Traffic<'a> {
         Key::new(&bytes).unwrap_or(Key::FIRST)
     }
 
-    /// Puts or deletes a row of the table.
+    /// Puts or deletes a row of the table, and returns its key.
     fn change(&mut self, column: ColumnId) -> Key {
         let key = self.key();
         let bytes = match self.below(12) {
@@ -115,7 +115,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Returns the actions before the next frame.
+    /// Returns the actions of the host before the next frame.
     pub(super) fn events(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         if !self.halted.is_empty() && self.one_in(3) {
@@ -191,7 +191,7 @@ impl<'a> Traffic<'a> {
         let op = [&b"get"[..], b"get", b"sc1", b"sc1", b"put"][self.below(5)];
         let (mut key, mut stop) = (self.key_bytes(), self.key_bytes());
         if self.one_in(2) {
-            // A few rows after the start.
+            // The range ends a few rows after its start.
             stop = key.clone();
             if let Some(last) = stop.last_mut() {
                 *last = last.saturating_add(3);
@@ -207,7 +207,7 @@ impl<'a> Traffic<'a> {
             _ => Vec::new(),
         };
         let mut payload = [op, &key, &name, &behind].concat();
-        // A get needs 19 bytes, a scan 24.
+        // A get needs at least 19 bytes, a scan 24.
         let bytes = [0, 18, 19, 23, 24, 46, 68, 90, 112, 178, 400, 1452, 1460][self.below(13)];
         if !self.one_in(16) {
             payload.resize(payload.len().max(bytes), 0);

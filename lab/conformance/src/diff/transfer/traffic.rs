@@ -1,5 +1,5 @@
-//! Seeded traffic for `transfer`: requests of every kind among few accounts, so that they conflict, and the actions of
-//! a host between them.
+//! Seeded requests for `transfer`, and actions of the host between them. Requests are of every kind and use few
+//! accounts, so that they conflict.
 
 use super::{Case, range};
 use crate::diff::Frames;
@@ -22,7 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
 
-/// Returns the issuers: some of the senders, and some addresses of both families that no sender has.
+/// Returns the address ranges that may issue money: some of the senders, and addresses of both families that no sender
+/// has.
 pub(super) fn issuers() -> Vec<Range> {
     let ranges = [
         ("10.0.0.8", 29),
@@ -37,7 +38,7 @@ pub(super) fn issuers() -> Vec<Range> {
         .collect()
 }
 
-/// Edge cases of balances and ids.
+/// Balances and ids that are edge cases.
 const EDGES: [u64; 9] = [
     0,
     1,
@@ -50,7 +51,7 @@ const EDGES: [u64; 9] = [
     u64::MAX,
 ];
 
-/// Generator of requests, each made for the state of the model's store.
+/// Generator of requests. Each request is made for the present state of the model's store.
 pub(super) struct Traffic {
     frames: Frames,
     store: Arc<Store>,
@@ -58,7 +59,7 @@ pub(super) struct Traffic {
     sessions: u32,
     unrest: bool,
     executes: bool,
-    /// Recent payloads, which are sent again.
+    /// Recent payloads, some of which are sent again.
     lately: Vec<Vec<u8>>,
 }
 
@@ -75,7 +76,8 @@ impl Traffic {
         }
     }
 
-    /// Opens all sessions except the last. If the fast path does not execute, the host fills in some accounts.
+    /// Opens all sessions except the last one. If the fast path does not execute requests, the host fills in some
+    /// accounts.
     pub(super) fn prepare(&self, store: &Arc<Store>) {
         if !self.executes {
             let changes: Vec<_> = (1..=self.accounts)
@@ -132,8 +134,8 @@ impl Traffic {
         frame
     }
 
-    /// Mostly gives a mutated frame a valid checksum. Sometimes gives a valid frame a sender's partial checksum, or
-    /// none.
+    /// Gives a mutated frame a valid checksum in most cases. In a few cases, gives a valid frame the partial checksum
+    /// of a local sender, or none.
     fn sum_up(&mut self, frame: &mut [u8]) {
         let way = self.below(16);
         let Some(found) = frame::parse(frame).filter(|_| way < 14) else {
@@ -157,7 +159,7 @@ impl Traffic {
         frame[check].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Returns a paper id from 1 on; a few of the ids have no account.
+    /// Returns an id of the paper's format, from 1 on. A few of the ids have no account.
     fn paper_id(&mut self) -> u32 {
         match self.below(40) {
             0 => 0,
@@ -169,7 +171,7 @@ impl Traffic {
     fn account(&mut self) -> AccountId {
         let id = self.paper_id();
         if self.one_in(4) {
-            // Native ids, which conflict as often and differ in one byte only.
+            // The account gets a native id in some cases. Native ids conflict as often, and differ in only one byte.
             let mut native = AccountId::from_paper(id);
             native.0[0] = 0xa5;
             return native;
@@ -177,7 +179,7 @@ impl Traffic {
         AccountId::from_paper(id)
     }
 
-    /// Returns small amounts, edge cases, and amounts that `account` can just pay or just cannot pay.
+    /// Returns a small amount, an edge case, or an amount that `account` can just pay or just cannot pay.
     fn amount(&mut self, account: &AccountId) -> u64 {
         let held = self.store.find(account).map_or(0, |index| {
             let cell = &self.store.cells.as_slice()[index];
@@ -343,7 +345,7 @@ impl Traffic {
         self.native(TRANSFER_OP_REFER, &body)
     }
 
-    /// Returns an operation of the host, or an unknown one.
+    /// Returns a request that only the host executes, or an unknown one.
     fn other(&mut self) -> Vec<u8> {
         let op = TRANSFER_OP_OPEN + self.below(4) as u8;
         let bytes = if self.one_in(3) {
@@ -376,8 +378,8 @@ impl Traffic {
         packet
     }
 
-    /// Applies the host's actions between two frames to both stores: it drains the rings. With unrest, it also ends and
-    /// renews leases, changes policies, holds locks and changes accounts.
+    /// Applies the host's actions between two frames to both stores. The host always empties the rings. With unrest, it
+    /// also ends and renews leases, changes policies, holds locks and changes accounts.
     pub(super) fn disturb(&mut self, stores: &[&Store; 2], rings: [Ring<'_>; 2]) {
         if self.executes && self.one_in(40) {
             let keep = if self.one_in(3) { self.below(8) as u64 } else { 0 };
@@ -388,7 +390,7 @@ impl Traffic {
             return;
         }
         let (what, value) = (self.below(8), self.frames.random.next());
-        // Mostly an account that occurs in requests.
+        // The account is mostly one that occurs in requests.
         let account = self.account();
         let cell = match self.store.find(&account) {
             Some(index) if what != 5 => index,
@@ -422,7 +424,7 @@ impl Traffic {
             }
         }
         if what == 4 || what == 5 || what == 6 {
-            // Not permanently: mostly all locks are free.
+            // In half of these cases all locks are freed, so that no lock stays held for ever.
             if self.one_in(2) {
                 free_locks(stores);
             }
@@ -430,7 +432,7 @@ impl Traffic {
     }
 }
 
-/// Action of the host on accounts and sessions.
+/// Order of the host about accounts and sessions.
 pub(super) enum Order {
     Claim(Vec<u32>, Vec<u32>),
     Put(Vec<(u32, Change)>),
@@ -450,8 +452,8 @@ impl Order {
 }
 
 impl Traffic {
-    /// Returns the host's next action, if any. It claims about half of the accounts that can be claimed. No lock is
-    /// held at that time.
+    /// Returns the host's next order, if there is one. About half of the accounts that can be claimed are claimed. No
+    /// lock is held at that time.
     pub(super) fn next_order(&mut self, stores: &[&Store; 2]) -> Option<Order> {
         if !self.unrest || !self.executes || !self.one_in(16) {
             return None;

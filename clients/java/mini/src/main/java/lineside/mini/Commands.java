@@ -15,7 +15,8 @@ import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
 import org.apache.hadoop.hbase.util.Bytes;
 
 /**
- * Commands with which a test changes tables in ways that the client under test cannot. Words are separated by spaces:
+ * Commands with which a test changes a table in ways that the client under test does not support. The words of a
+ * command are separated by spaces:
  *
  * <ul>
  *   <li>{@code create TABLE FAMILY [SPLIT_KEY ...]}

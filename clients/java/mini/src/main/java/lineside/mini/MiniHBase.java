@@ -24,11 +24,11 @@ import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
  * loopback address, with its data in a folder.
  *
  * <p>{@code MiniHBase FOLDER REGION_SERVERS}. Every system property that begins with {@code hbase.} or {@code
- * lineside.} is a setting. The program prints {@code READY zookeeper=P master=P regionserver=P thrift=P} (the port of
- * the first region server, or 0 without region servers). Then it executes the commands on its standard input, one per
- * line ({@link Commands}), and answers each with a line that begins with {@code OK} or {@code ERROR}. It ends at the
- * end of its input. The local file system does not sync the log: a table survives a killed region server only while
- * the kernel runs.
+ * lineside.} is a setting of HBase. When HBase runs, the program prints {@code READY zookeeper=P master=P
+ * regionserver=P thrift=P}, where each P is a port ({@code regionserver} is the port of the first region server, or 0
+ * if there is none). Then it executes the commands on its standard input, one per line ({@link Commands}), and answers
+ * each with a line that begins with {@code OK} or {@code ERROR}. It ends at the end of its input. The local file system
+ * does not sync the log, so a table survives a killed region server, but not a crash of the machine.
  */
 public final class MiniHBase {
   private static final int PATIENCE_MS = 60_000;
@@ -36,10 +36,10 @@ public final class MiniHBase {
   private MiniHBase() {}
 
   public static void main(String[] args) throws Exception {
-    // Standard output is for answers only: other output, such as the log, goes to standard error.
+    // Standard output carries only answers to commands. Other output, such as the log, goes to standard error.
     PrintStream answers = System.out;
     System.setOut(System.err);
-    // Several region servers in one JVM would register metrics under one name, which is refused.
+    // Without this mode, the second region server in the JVM could not register its metrics under the same names.
     DefaultMetricsSystem.setMiniClusterMode(true);
     File folder = new File(args[0]);
     int regionServers = Integer.parseInt(args[1]);
@@ -52,7 +52,7 @@ public final class MiniHBase {
     int thriftPort = freePort();
     startThrift(settings, thriftPort);
     await(() -> cluster.getActiveMaster() != null);
-    // Without region servers the master does not become initialised.
+    // Without a region server the master never becomes initialised, so this does not wait for it.
     if (regionServers > 0) {
       await(() -> cluster.getActiveMaster().isInitialized());
     }
@@ -74,7 +74,7 @@ public final class MiniHBase {
         answers.println(commands.run(line));
       }
     }
-    // No data is kept: the process that started this one removes the folder.
+    // No data needs to be saved, because the parent process removes the folder.
     Runtime.getRuntime().halt(0);
   }
 
@@ -93,7 +93,7 @@ public final class MiniHBase {
     }
     settings.setInt("hbase.thrift.info.port", -1);
     settings.set("hbase.regionserver.thrift.ipaddress", "127.0.0.1");
-    // Settings for a start within seconds.
+    // These settings make HBase start within seconds.
     settings.setInt("hbase.regionserver.msginterval", 200);
     settings.setInt("hbase.master.wait.on.regionservers.mintostart", 1);
     settings.setInt("hbase.master.wait.on.regionservers.timeout", 500);

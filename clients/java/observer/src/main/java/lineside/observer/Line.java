@@ -5,24 +5,24 @@ import java.util.ArrayDeque;
 import java.util.TreeMap;
 
 /**
- * Notices of one table to one subscriber: numbers the changes, tracks which of them are in progress, and knows until
- * when the subscriber may answer from the rows it has read.
+ * Notices of one table to one subscriber (a Lineside). Numbers the changes, records which of them are in progress, and
+ * knows until when the subscriber may answer from rows that it has cached.
  */
 final class Line {
   final InetSocketAddress subscriber;
   final byte[] table;
   final long epoch;
   private final TreeMap<Long, Notice> open = new TreeMap<>();
-  /** Notices that are not sent yet, ordered by number. */
+  /** Notices that were not sent yet, ordered by their numbers. */
   private final ArrayDeque<Notice> unsent = new ArrayDeque<>();
-  /** The last notice sent; {@code sentNs} is the time. */
+  /** The notice that was sent last; {@code sentNs} is the time at which it was sent. */
   private Notice sent;
   private long sentNs;
   private long next = 1;
   private long leasedUntilNs;
   private int waiting;
 
-  /** Assumes that a lease is running: an earlier process may have granted one just before it ended. */
+  /** Creates a line as if a lease had just been granted: an earlier process may have granted one before it ended. */
   Line(InetSocketAddress subscriber, byte[] table, long epoch, long leaseNs) {
     this.subscriber = subscriber;
     this.table = table;
@@ -30,7 +30,7 @@ final class Line {
     this.leasedUntilNs = System.nanoTime() + leaseNs;
   }
 
-  /** Begins a change: joins it to the last unsent notice if possible, else gives it the next number. */
+  /** Begins a change: adds it to the last unsent notice if possible; otherwise gives it the next number. */
   synchronized Notice begin(Notice change) {
     Notice last = unsent.peekLast();
     if (last == null || !last.join(change)) {
@@ -44,8 +44,8 @@ final class Line {
   }
 
   /**
-   * Returns the notice to send now; {@code null} while another one is not acknowledged, so that changes that begin
-   * meanwhile share a notice.
+   * Returns the notice to send now. Returns {@code null} while the last notice waits for its acknowledgement, so that
+   * all changes that begin in the meantime share a notice.
    */
   synchronized Notice take(long patienceNs) {
     boolean isBusy = sent != null && !sent.isAcknowledged && System.nanoTime() - sentNs < patienceNs;
@@ -53,8 +53,8 @@ final class Line {
   }
 
   /**
-   * Marks this notice as sent, so that no further change joins it. Returns {@code null} if it was sent before and
-   * {@code again} is false.
+   * Marks this notice as sent, so that no further change joins it. Returns {@code null} if it was sent before, unless
+   * {@code again} is true.
    */
   synchronized Notice take(Notice notice, boolean again) {
     if (!unsent.remove(notice) && !again) {
@@ -67,8 +67,8 @@ final class Line {
   }
 
   /**
-   * Ends one of the changes of a notice. Returns whether the subscriber must be notified of the end, because no
-   * notice in progress reports it too.
+   * Ends one of the changes of a notice. Returns true if the subscriber must be notified of the end, because no notice
+   * in progress will report it.
    */
   synchronized boolean end(Notice notice) {
     if (--notice.changes > 0) {
@@ -88,8 +88,8 @@ final class Line {
   }
 
   /**
-   * Grants a lease and returns the next number; 0: no lease is granted while a change waits for the last one to
-   * expire.
+   * Grants a lease and returns the number of the next change. Returns 0 and grants no lease while a change waits until
+   * the last lease has expired.
    */
   synchronized long grant(long leaseNs) {
     if (waiting > 0) {
@@ -100,14 +100,14 @@ final class Line {
   }
 
   /**
-   * Extends the lease: another process may have granted one until now, so its expiry is awaited like that of our own.
+   * Extends the lease, because another process may have granted one up to now; changes wait for its end, too.
    */
   synchronized Line assume(long leaseNs) {
     leasedUntilNs = Math.max(leasedUntilNs, System.nanoTime() + leaseNs);
     return this;
   }
 
-  /** Returns whether the subscriber may be answering from its table. */
+  /** Returns true if the subscriber's lease may still be valid, so that it may answer from its cache. */
   synchronized boolean isLeased() {
     return System.nanoTime() - leasedUntilNs <= 0;
   }

@@ -8,9 +8,9 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * One datagram between a region server and Lineside: {@code column_notice} of {@code spec/column.toml}. A PRE
- * announces changes. It is open from before the first of them can become visible until all have ended; further
- * changes join it until it is sent.
+ * One datagram between a region server and Lineside: {@code column_notice} of {@code spec/column.toml}. A PRE notice
+ * announces changes. It is open from the time before the first of its changes can become visible until all have ended.
+ * Further changes join it until it is sent.
  */
 final class Notice {
   static final int PRE = 1;
@@ -27,8 +27,8 @@ final class Notice {
   private static final int HEAD_BYTES = 64;
   private static final int TAG_BYTES = 16;
   /**
-   * Longest prefix of a row key that is sent, in bytes. The fast path's keys are shorter, so longer prefixes make no
-   * difference.
+   * Maximum number of bytes of a row key that are sent. Keys in the fast path are shorter, so the remaining bytes make
+   * no difference.
    */
   private static final int KEY_BYTES_MAX = 255;
 
@@ -43,7 +43,7 @@ final class Notice {
   long expiresMs;
   int leaseMs;
   byte[] table;
-  /** The subscriber and table to send to, and the number of the notice's changes that have not ended. */
+  /** Subscriber and table of the notice, and number of the notice's changes that have not ended. */
   Line line;
   int changes;
   volatile boolean isAcknowledged;
@@ -53,7 +53,7 @@ final class Notice {
     notifyAll();
   }
 
-  /** Waits for at most {@code ms}. Returns whether the notice is acknowledged. */
+  /** Waits at most {@code ms} milliseconds. Returns true if the notice was acknowledged. */
   synchronized boolean await(long ms) throws InterruptedException {
     if (!isAcknowledged) {
       wait(ms);
@@ -61,7 +61,7 @@ final class Notice {
     return isAcknowledged;
   }
 
-  /** Returns the MAC that signs datagrams. Only one thread may use it at a time. */
+  /** Returns an object that signs datagrams with HMAC. Only one thread may use it at a time. */
   static Mac mac(byte[] key) {
     try {
       Mac mac = Mac.getInstance("HmacSHA256");
@@ -72,7 +72,7 @@ final class Notice {
     }
   }
 
-  /** Returns whether these keys fit in one datagram. */
+  /** Returns true if these keys fit in one datagram. */
   static boolean fits(byte[] table, byte[][] keys) {
     return bytes(table, keys) <= BYTES_MAX;
   }
@@ -86,8 +86,8 @@ final class Notice {
   }
 
   /**
-   * Adds the keys of {@code other}. Returns {@code false} if one of the two is not a list of rows, or they do not fit
-   * in one datagram.
+   * Adds the keys of {@code other} to this notice. Returns {@code false} if one of the two notices is a range, or if
+   * all keys do not fit in one datagram.
    */
   boolean join(Notice other) {
     byte[][] both = Arrays.copyOf(keys, keys.length + other.keys.length);
@@ -100,7 +100,7 @@ final class Notice {
     return true;
   }
 
-  /** Returns the earlier of two expiry times; 0: none. */
+  /** Returns the earlier of two expiry times; 0 means "does not expire". */
   static long earlier(long one, long other) {
     return one == 0 || (other != 0 && other < one) ? other : one;
   }
@@ -121,8 +121,8 @@ final class Notice {
   }
 
   /**
-   * Parses a question or an acknowledgement. Returns {@code null} for other datagrams, and for those not signed with
-   * the key.
+   * Parses a lease request or an acknowledgement. Returns {@code null} for other datagrams, and for datagrams that are
+   * not signed with the key.
    */
   static Notice parse(byte[] bytes, int length, Mac mac) {
     int end = length - TAG_BYTES;

@@ -26,19 +26,19 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Connection of this JVM to Lineside: numbers changes, waits for acknowledgements, grants leases. There is one per
- * JVM.
+ * Connection of this JVM to Lineside: it numbers changes, waits for acknowledgements, and grants leases. A JVM has only
+ * one notifier.
  *
- * <p>Each table may load the jar separately, with its own classes, while leases and numbers must be common to all. So
- * the notifier is stored where every class loader finds it, and called through a type that all of them share: {@link
- * #apply} takes the name of an operation and its arguments.
+ * <p>Each table may load the jar separately, with its own classes, but leases and numbers must be common to all tables.
+ * So the notifier is stored where every class loader finds it, and is called through a type that all class loaders
+ * share: {@link #apply} takes the name of an operation and its arguments.
  */
 final class Notifier implements Function<Object[], Object> {
   private static final Logger LOG = LoggerFactory.getLogger(Notifier.class);
   private static final String PLACE = "lineside.notifier";
-  /** Time after which a notice without acknowledgement is sent again. */
+  /** Time in milliseconds after which a notice that was not acknowledged is sent again. */
   private static final long AGAIN_MS = 10;
-  /** Time without acknowledgement after which no lease is granted until the last one has expired. */
+  /** Time in milliseconds without an acknowledgement after which no lease is granted until the last one has expired. */
   private static final long PATIENCE_MS = 50;
 
   private final DatagramSocket socket;
@@ -65,8 +65,8 @@ final class Notifier implements Function<Object[], Object> {
   }
 
   /**
-   * Returns the notifier of this JVM and starts it if necessary. Returns {@code null} if it cannot be started; the
-   * log has the reason.
+   * Returns the notifier of this JVM, and starts it if necessary. Returns {@code null} if it cannot be started; the log
+   * then has the reason.
    */
   @SuppressWarnings("unchecked")
   static Function<Object[], Object> get(Configuration settings, String name) {
@@ -108,8 +108,8 @@ final class Notifier implements Function<Object[], Object> {
   }
 
   /**
-   * Opens the socket of the notifier. If the port is in use, any free one is taken: Lineside then sees notices of an
-   * unknown server and caches nothing.
+   * Opens the socket of the notifier. If the port is in use, takes any free port: Lineside then receives notices of an
+   * unknown server, and caches none of this server's rows.
    */
   private static DatagramSocket socket(Configuration settings) throws SocketException {
     InetSocketAddress listen = address(settings.getTrimmed("lineside.listen", "0.0.0.0:" + Notice.PORT));
@@ -117,7 +117,7 @@ final class Notifier implements Function<Object[], Object> {
       return new DatagramSocket(listen);
     } catch (SocketException error) {
       LOG.error(
-          "Cannot listen at {}, so Lineside cannot ask for leases; set lineside.listen to a free address",
+          "Cannot listen at {}, so Lineside gets no leases from this server; set lineside.listen to a free address",
           listen,
           error);
       return new DatagramSocket(new InetSocketAddress(listen.getAddress(), 0));
@@ -162,7 +162,7 @@ final class Notifier implements Function<Object[], Object> {
     }
     Set<Line> of = ConcurrentHashMap.newKeySet();
     for (String address : addresses) {
-      // The previous server of the region may have granted a lease and then crashed.
+      // The server that held the region before may have granted a lease and then crashed.
       of.add(line(address(address), table).assume(leaseNs));
     }
     told.put(region, of);
@@ -189,15 +189,15 @@ final class Notifier implements Function<Object[], Object> {
     try {
       return begin(of, flags, keys, expiresMs);
     } catch (Throwable error) {
-      LOG.error("A change cannot be sent to Lineside; it waits until the leases have expired", error);
+      LOG.error("A change cannot be sent to Lineside; it waits until Lineside's leases have expired", error);
       giveUp(of);
       return null;
     }
   }
 
   /**
-   * Blocks until the leases of these lines have expired, and grants none again: a change that was not announced may
-   * become visible only when no subscriber answers with the old rows.
+   * Blocks until the leases of these lines have expired, and never grants leases on them again: a change that was not
+   * announced may become visible only when no subscriber answers from old rows.
    */
   private static void giveUp(Set<Line> of) {
     for (Line line : of) {
@@ -224,7 +224,7 @@ final class Notifier implements Function<Object[], Object> {
     return changes;
   }
 
-  /** Waits until the subscriber acknowledges the change or its lease has expired. */
+  /** Waits until the subscriber has acknowledged the change, or until the subscriber's lease has expired. */
   private void await(Notice change) {
     Line line = change.line;
     boolean isInterrupted = false;
@@ -232,7 +232,7 @@ final class Notifier implements Function<Object[], Object> {
     boolean again = false;
     long began = System.nanoTime();
     while (line.isLeased()) {
-      // The first thread here sends the changes that were collected while the log was written.
+      // The first waiting thread sends the notice of all changes that were collected while HBase wrote its log.
       send(line.take(change, again));
       again = true;
       try {
@@ -284,7 +284,7 @@ final class Notifier implements Function<Object[], Object> {
     try {
       socket.send(new DatagramPacket(bytes, bytes.length, notice.line.subscriber));
     } catch (IOException | RuntimeException lost) {
-      // A notice that is not acknowledged waits until the lease expires.
+      // A change whose notice is not acknowledged waits until the lease expires, so the error needs no action.
     }
   }
 
@@ -299,7 +299,7 @@ final class Notifier implements Function<Object[], Object> {
           hear((InetSocketAddress) packet.getSocketAddress(), notice);
         }
       } catch (Throwable error) {
-        LOG.warn("A datagram from Lineside was ignored", error);
+        LOG.warn("Ignored a datagram at the notifier's port, because it could not be handled", error);
       }
     }
   }
@@ -343,8 +343,8 @@ final class Notifier implements Function<Object[], Object> {
   }
 
   /**
-   * Returns whether all online regions of the table notify this subscriber. A region that was opened without the
-   * coprocessor, or for other subscribers, changes without notice.
+   * Returns true if all online regions of the table notify this subscriber. A region that was opened without the
+   * coprocessor, or for other subscribers, does not announce its changes.
    */
   private boolean isToldOfAll(Line line) throws IOException {
     TableName table = TableName.valueOf(line.table);

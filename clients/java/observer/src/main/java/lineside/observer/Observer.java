@@ -25,20 +25,21 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Coprocessor that notifies Lineside of every change of a table: before the change becomes visible, and after.
+ * Coprocessor that notifies Lineside of every change of a table, before the change becomes visible and after it.
  *
- * <p>Each region has one. HBase calls {@code preBatchMutate} when the rows of a batch are locked and nothing of it is
- * in the log. The notice is sent then, so that the round trip to Lineside overlaps with writing the log. {@code
- * postBatchMutate} runs when the log is written and the batch is not visible yet; it waits for the acknowledgement.
- * {@code postBatchMutateIndispensably} runs when the batch is visible or has failed, before its client is answered.
- * No exception reaches HBase: if a notice cannot be sent, the change waits until the leases have expired.
+ * <p>Each region has its own object of this class. HBase calls {@code preBatchMutate} when the rows of a batch are
+ * locked and none of its changes is in the log. The notice is sent then, so that the round trip to Lineside overlaps
+ * with the writing of the log. HBase calls {@code postBatchMutate} when the log is written and the batch is not visible
+ * yet; this method waits for the acknowledgement. HBase calls {@code postBatchMutateIndispensably} when the batch is
+ * visible or has failed, and before its client is answered. These methods throw no exception into HBase: if a notice
+ * cannot be sent, the change waits until the leases have expired.
  */
 public final class Observer implements RegionCoprocessor, RegionServerCoprocessor, RegionObserver {
   private static final Logger LOG = LoggerFactory.getLogger(Observer.class);
   private static final byte[] NOTHING = new byte[0];
 
   private final ThreadLocal<Object> batch = new ThreadLocal<>();
-  /** Changes that other coprocessors add to a batch, or a bulk load. */
+  /** Open notice of this thread for changes that other coprocessors added to a batch, or for a bulk load. */
   private final ThreadLocal<Object> more = new ThreadLocal<>();
   private Object closing;
   private Function<Object[], Object> notifier;
@@ -56,7 +57,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
         () -> {
           Configuration settings = environment.getConfiguration();
           if (environment instanceof RegionServerCoprocessorEnvironment) {
-            // Lets Lineside obtain leases from a server that has no region of the table yet.
+            // Starts the notifier, so that Lineside can get leases from a server that has no region of the table yet.
             Notifier.get(
                 settings, ((RegionServerCoprocessorEnvironment) environment).getServerName().toString());
           } else if (environment instanceof RegionCoprocessorEnvironment) {
@@ -76,7 +77,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
       ObserverContext<RegionCoprocessorEnvironment> context, MiniBatchOperationInProgress<Mutation> mutations) {
     quietly(
         () -> {
-          // Ends an earlier batch whose end was not reported.
+          // Ends the notice of an earlier batch whose end HBase did not report.
           end(batch);
           List<Mutation> all = new ArrayList<>(mutations.size());
           for (int at = 0; at < mutations.size(); at++) {
@@ -135,7 +136,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
     return tell(flags, keys, expiresMs);
   }
 
-  /** Returns when the first of a mutation's cells expires by itself; 0: only the family's time to live applies. */
+  /** Returns the time at which the mutation's cells expire by their own time to live; 0 if they have none. */
   private static long end(Mutation mutation) {
     long ttlMs = mutation.getTTL();
     if (ttlMs == Long.MAX_VALUE || ttlMs < 0) {
@@ -150,7 +151,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
     return Math.max(1, Math.min(firstMs, System.currentTimeMillis()) + ttlMs);
   }
 
-  /** Returns the range from the first of the keys to just after the last one. */
+  /** Returns the range from the first of the keys (inclusive) to the first key after the last one (exclusive). */
   private static byte[][] range(byte[][] keys) {
     byte[] low = keys[0];
     byte[] high = keys[0];
@@ -161,7 +162,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
     return bounds(low, Bytes.add(high, new byte[1]));
   }
 
-  /** Returns the bounds of a range. A bound that is too long for the fast path becomes the end of the table. */
+  /** Returns the bounds of a range. An upper bound that is too long for the fast path becomes the table's end. */
   private static byte[][] bounds(byte[] low, byte[] high) {
     return new byte[][] {low, high.length > 64 ? NOTHING : high};
   }
@@ -187,8 +188,8 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
   }
 
   /**
-   * Runs before a client can reach the region. Invalidates its rows at the subscribers: a server that crashed may not
-   * have announced its last changes.
+   * Runs before a client can use the region. Invalidates the region's rows at the subscribers, because a server that
+   * crashed may not have announced its last changes.
    */
   @Override
   public void postOpen(ObserverContext<RegionCoprocessorEnvironment> context) {
@@ -244,7 +245,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
         : notifier.apply(new Object[] {"begin", region.getEncodedName(), flags, keys, expiresMs});
   }
 
-  /** Returns when no subscriber answers with rows that the change touches. */
+  /** Blocks until no subscriber answers from cached rows that the change affects. */
   private void await(Object change) {
     if (change != null) {
       notifier.apply(new Object[] {"await", change});
@@ -278,7 +279,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
         notifier.apply(new Object[] {"untold", region.getEncodedName()});
       }
     } catch (Throwable error) {
-      LOG.error("Cannot end Lineside's leases", error);
+      LOG.error("Cannot end Lineside's leases; its cache may be stale until they expire", error);
     }
   }
 }

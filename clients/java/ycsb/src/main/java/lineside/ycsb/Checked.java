@@ -12,14 +12,14 @@ import site.ycsb.DBException;
 import site.ycsb.Status;
 
 /**
- * Common part of the bindings: rows of one cell that holds all fields in order, and the count of stale reads over all
- * threads. The last thread to end prints {@code LINESIDE reads=N fastpath=N host=N stale=N missing=N errors=N} on
+ * Common part of YCSB's bindings in this package. A row is one cell with all fields in order. Counts stale reads of all
+ * threads. The last thread that ends prints {@code LINESIDE reads=N fastpath=N host=N stale=N missing=N errors=N} on
  * standard output.
  */
 abstract class Checked extends DB {
-  /** The column that holds all fields of a row. */
+  /** Name of the column that holds all fields of a row. */
   static final String FIELD = "field0";
-  /** The column family. */
+  /** Name of the column family. */
   static final String FAMILY = "entry";
 
   private static final Writes WRITES = new Writes();
@@ -31,25 +31,25 @@ abstract class Checked extends DB {
   private static final AtomicLong MISSING = new AtomicLong();
   private static final AtomicLong ERRORS = new AtomicLong();
 
-  /** Number of fields of a row; {@code fieldBytes} is the size of each. */
+  /** Number of fields of a row. {@code fieldBytes} is the number of bytes of each field. */
   private int fields;
   private int fieldBytes;
 
-  /** Part of the system that answered. */
+  /** Part of the system that answered a read. */
   enum Source {
     FASTPATH,
     HOST,
     TABLE
   }
 
-  /** Receives the rows of an answer. */
+  /** Callback that receives the rows of an answer, one by one. */
   interface Rows {
     void row(String key, byte[] value);
   }
 
   abstract void connect() throws Exception;
 
-  /** Size of a row's cell in bytes. */
+  /** Returns the number of bytes of a row's cell. */
   int valueBytes() {
     return fields * fieldBytes;
   }
@@ -61,7 +61,7 @@ abstract class Checked extends DB {
     }
   }
 
-  /** Joins the fields in order. YCSB writes all fields at once ({@code writeallfields}). */
+  /** Concatenates the fields in order. YCSB writes all fields of a row at once ({@code writeallfields}). */
   private byte[] join(Map<String, ByteIterator> values) {
     byte[] value = new byte[valueBytes()];
     for (int field = 0; field < fields; field++) {
@@ -70,7 +70,7 @@ abstract class Checked extends DB {
     return value;
   }
 
-  /** Reads up to {@code count} rows from {@code key} on; with {@code exact}, that row only. */
+  /** Reads up to {@code count} rows from {@code key} on. If {@code exact} is true, reads only the row {@code key}. */
   abstract Source ask(String key, int count, boolean exact, Rows rows) throws Exception;
 
   abstract void put(String key, byte[] value) throws Exception;

@@ -15,8 +15,8 @@ import org.apache.hadoop.hbase.client.Scan;
 import org.apache.hadoop.hbase.client.Table;
 
 /**
- * Binding for HBase's own client: one connection for all threads, as its documentation recommends. Properties {@code
- * zookeeper} (a port on this host) and {@code table}.
+ * YCSB binding for HBase's own client. All threads share one connection, as HBase's documentation recommends. Its
+ * properties are {@code zookeeper} (a port on this host) and {@code table}.
  */
 public final class HBase extends Checked {
   private static final byte[] FAMILY_BYTES = FAMILY.getBytes(StandardCharsets.UTF_8);

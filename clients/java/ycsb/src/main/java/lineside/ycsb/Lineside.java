@@ -11,9 +11,9 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
 /**
- * Binding for Lineside's native format (docs/wire-formats.md, column): one socket per thread and one request in
- * flight. The client must be in the server's list of trusted sources. Property {@code lineside}: {@code
- * address:port}.
+ * YCSB binding for Lineside's native format (docs/wire-formats.md, column). Each thread has its own socket and one
+ * request in flight. The client's address must be in the server's {@code trusted_sources}. Its property {@code
+ * lineside} is the server's {@code address:port}.
  */
 public final class Lineside extends Checked {
   private static final short MAGIC = 0x4c53;
@@ -31,13 +31,13 @@ public final class Lineside extends Checked {
   private static final int HEAD_BYTES = 32;
   private static final int NAME_BYTES = 32;
   private static final int REPLY_HEAD_BYTES = HEADER_BYTES + 24;
-  /** Bytes of a row's head and YCSB's longest key. */
+  /** Number of bytes of a row's head and of YCSB's longest key. */
   private static final int ROW_HEAD_BYTES = 4 + 24;
   private static final byte START_EXCLUSIVE = 4;
   private static final int MORE = 2;
   private static final int PACKET_BYTES = 1452;
   private static final int PATIENCE_MS = 10_000;
-  /** Time after which a read without an answer is sent again. */
+  /** Time in milliseconds after which a read without an answer is sent again. */
   private static final int AGAIN_MS = 500;
   private static final byte[] NAME = Arrays.copyOf((FAMILY + ":" + FIELD).getBytes(StandardCharsets.UTF_8), NAME_BYTES);
 
@@ -57,7 +57,7 @@ public final class Lineside extends Checked {
     channel.register(selector, SelectionKey.OP_READ);
   }
 
-  /** Continues a scan whose rows do not fit in one reply after the last row of each reply. */
+  /** Reads rows. If they do not fit in one reply, continues after the last row of each reply. */
   @Override
   Source ask(String key, int count, boolean exact, Rows rows) throws IOException {
     int rowBytes = padded(ROW_HEAD_BYTES + valueBytes());
@@ -103,7 +103,7 @@ public final class Lineside extends Checked {
     exchange(false);
   }
 
-  /** Writes a request, padded to the length of the reply that it asks for. */
+  /** Writes a request to the buffer, padded to the maximum length of its reply. */
   private void write(byte op, byte flags, String key, int limit, byte[] value, int replyBytes) {
     byte[] start = key.getBytes(StandardCharsets.UTF_8);
     int bytes = HEADER_BYTES + HEAD_BYTES + NAME_BYTES + padded(start.length) + padded(value.length);
@@ -126,7 +126,7 @@ public final class Lineside extends Checked {
   }
 
   /**
-   * Sends the request and waits for its reply. A write is sent only once: a repeated one might undo a later write.
+   * Sends the request and waits for its reply. A write is sent only once: a repeated one could undo a later write.
    */
   private ByteBuffer exchange(boolean isRead) throws IOException {
     int op = (out.get(3) & 0xff) | REPLY_BIT;
@@ -163,8 +163,8 @@ public final class Lineside extends Checked {
   }
 
   /**
-   * Returns the next datagram, or null if none arrives in time. A reply from the fast path is usually there at the
-   * first read.
+   * Returns the next datagram; null if no datagram arrives in time. A reply from the fast path has usually arrived by
+   * the first attempt to read.
    */
   private ByteBuffer receive(int patienceMs) throws IOException {
     ByteBuffer reply = ByteBuffer.wrap(in);

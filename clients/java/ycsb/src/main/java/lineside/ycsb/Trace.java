@@ -15,10 +15,10 @@ import site.ycsb.DBException;
 import site.ycsb.Status;
 
 /**
- * Binding without a database: records the operations of YCSB in a file, so that they can be signed before the
- * measurement starts. It supports one thread and rows of one field. Property {@code trace}: the file. Its records are
- * {@code op (1 byte: 0 read, 1 write), bytes of the key (2), bytes of the value (4), key, value}, numbers big-endian;
- * a read has no value.
+ * YCSB binding without a database: it records YCSB's operations in a file, so that they can be signed before the
+ * measurement starts. It supports one thread, and rows with one field. Its property {@code trace} is the file. A record
+ * is {@code op (1 byte: 0 read, 1 write), bytes of the key (2), bytes of the value (4), key, value}; numbers are
+ * big-endian, and a read has no value.
  */
 public final class Trace extends DB {
   private static final int READ = 0;

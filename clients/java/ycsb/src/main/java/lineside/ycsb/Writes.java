@@ -7,18 +7,18 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 
 /**
- * Log of this client's writes, which finds stale reads. A read is stale if its value was replaced before the read was
- * sent: the write of that value was answered before another write of the row began, and that write was answered
- * before the read was sent. Values are random, so no two are equal. Values from before this client began count as
- * answered at its start.
+ * Log of this client's writes, with which it finds stale reads. A read is stale if its value had been replaced before
+ * the read was sent: the write of that value was answered before another write of the row began, and that other write
+ * was answered before the read was sent. Values are random, so no two values are equal. A value from before the start
+ * of this client counts as answered at the start.
  */
 final class Writes {
-  /** Number of the newest writes of a row that are remembered. It exceeds the number of threads. */
+  /** Number of writes that are remembered for each row, the newest ones. It exceeds the number of threads. */
   private static final int KEPT = 64;
 
   private final ConcurrentMap<String, Deque<Write>> rows = new ConcurrentHashMap<>();
 
-  /** One write. */
+  /** One write of a row. */
   static final class Write {
     private final byte[] value;
     private final long beganNs;
@@ -30,7 +30,7 @@ final class Writes {
     }
   }
 
-  /** Begins a write. */
+  /** Records that a write begins. */
   Write begin(String key, byte[] value) {
     Write write = new Write(value, System.nanoTime());
     Deque<Write> writes = rows.computeIfAbsent(key, unused -> new ArrayDeque<>());
@@ -43,7 +43,7 @@ final class Writes {
     return write;
   }
 
-  /** Ends a write: reads that are sent from now on must not return an older value. */
+  /** Records that a write was answered. Reads that are sent from now on must not return an older value. */
   void answered(String key, Write write) {
     Deque<Write> writes = rows.get(key);
     synchronized (writes) {
@@ -51,14 +51,14 @@ final class Writes {
     }
   }
 
-  /** Returns whether {@code value}, read by a request sent at {@code sentNs}, had been replaced by then. */
+  /** Returns true if {@code value}, read by a request sent at {@code sentNs}, had been replaced by that time. */
   boolean isStale(String key, byte[] value, long sentNs) {
     Deque<Write> writes = rows.get(key);
     if (writes == null) {
       return false;
     }
     synchronized (writes) {
-      // A value that is not remembered was answered before all remembered ones.
+      // A value that is not remembered was answered before all values that are.
       long answeredNs = Long.MIN_VALUE;
       for (Write write : writes) {
         if (Arrays.equals(write.value, value)) {
