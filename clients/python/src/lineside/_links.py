@@ -248,8 +248,10 @@ class Blocking(Generic[R]):
             raise outcome
         return outcome
 
-    def pipeline(self, operations: Iterable[Steps[T]], window: int = 64) -> Iterator[Union[T, LinesideError]]:
-        """Runs operations of `requests` with up to `window` requests in flight.
+    def pipeline(
+        self, operations: Iterable[Steps[T]], window: Union[int, Callable[[], int]] = 64
+    ) -> Iterator[Union[T, LinesideError]]:
+        """Runs operations of `requests` with up to `window` requests in flight (a number, or what returns it).
 
         Yields the results in the order of the operations. The error of an operation is yielded in its place; the
         others go on.
@@ -259,6 +261,7 @@ class Blocking(Generic[R]):
         self._is_used = True
         link, timeout_s = self._link, self.timeout_s
         source = iter(operations)
+        most = window if callable(window) else partial(int, window)
         waiting: dict[int, Union[T, LinesideError]] = {}
         started = yielded = active = 0
         is_over = False
@@ -276,7 +279,7 @@ class Blocking(Generic[R]):
 
         try:
             while True:
-                while active < window and not is_over and len(waiting) < _WAITING_MAX:
+                while active < most() and not is_over and len(waiting) < _WAITING_MAX:
                     steps = next(source, None)
                     if steps is None:
                         is_over = True
@@ -342,9 +345,9 @@ class Awaiting(Generic[R]):
         return outcome
 
     async def pipeline(
-        self, operations: Iterable[Steps[T]], window: int = 64
+        self, operations: Iterable[Steps[T]], window: Union[int, Callable[[], int]] = 64
     ) -> AsyncIterator[Union[T, LinesideError]]:
-        """Runs operations of `requests` with up to `window` requests in flight.
+        """Runs operations of `requests` with up to `window` requests in flight (a number, or what returns it).
 
         Yields the results in the order of the operations. The error of an operation is yielded in its place; the
         others go on.
@@ -353,6 +356,7 @@ class Awaiting(Generic[R]):
             raise RuntimeError("the client is not open: use `async with`, or call `open`")
         link, timeout_s = self._link, self.timeout_s
         source = iter(operations)
+        most = window if callable(window) else partial(int, window)
         waiting: dict[int, Union[T, LinesideError]] = {}
         in_flight: dict[Run[T], Ended] = {}
         failures: list[Exception] = []
@@ -383,7 +387,7 @@ class Awaiting(Generic[R]):
 
         try:
             while True:
-                while len(in_flight) < window and not is_over and len(waiting) < _WAITING_MAX:
+                while len(in_flight) < most() and not is_over and len(waiting) < _WAITING_MAX:
                     steps = next(source, None)
                     if steps is None:
                         is_over = True

@@ -36,7 +36,8 @@ class OutcomeUnknown(LinesideError):
 
     Type of `id`, and the call that finds the outcome:
 
-    - transfer: `lineside.transfer.PacketId`; `Client.resume(session)` sends the same packet again.
+    - transfer: `lineside.transfer.PacketId`; `Client.resume(session)` sends the same packet again. If its operations
+      have idempotency keys, `id.idempotency_keys` has the keys to repeat with, in any session.
     - column: `lineside.column.ChangeId`; `Client.resume(id)` sends the same change again.
     - hybrid: the 32 bytes of the transaction's id; `Client.outcome(id)`.
     """

@@ -9,6 +9,7 @@ import hashlib
 from collections import deque
 from itertools import starmap
 from typing import AsyncIterator, Iterable, Iterator, NamedTuple, Optional, Sequence, TypeVar, Union
+from uuid import UUID, uuid4
 
 from ._core import DATAGRAM_BYTES_MAX, Again, Call, NativeCall, Steps
 from ._generated import (
@@ -30,6 +31,7 @@ from ._generated import (
     TRANSFER_CONTRACT_POST,
     TRANSFER_CONTRACT_VOID,
     TRANSFER_DURABLE,
+    TRANSFER_FLAG_KEYED,
     TRANSFER_FLAG_LINKED,
     TRANSFER_OP_CLOSE,
     TRANSFER_OP_EXECUTE,
@@ -59,9 +61,11 @@ __all__ = [
     "Account",
     "AsyncClient",
     "Balance",
+    "Batch",
     "Block",
     "Client",
     "Executed",
+    "IdempotencyKey",
     "InclusionProof",
     "Operation",
     "Outcome",
@@ -79,7 +83,10 @@ __all__ = [
     "freeze",
     "in_packets",
     "issue",
+    "keyed",
     "linked",
+    "new_idempotency_key",
+    "operation_key",
     "pending",
     "post",
     "transfer",
@@ -89,6 +96,8 @@ __all__ = [
 
 T = TypeVar("T")
 Account = Union[int, str, bytes]
+#: Key by which the server executes an operation once: a UUID, or 16 bytes that are not all zero.
+IdempotencyKey = Union[UUID, bytes]
 
 #: Maximum number of operations in one datagram.
 OPERATIONS_MAX = (DATAGRAM_BYTES_MAX - NATIVE_HEADER.size - EXECUTE_HEAD.size) // OPERATION.size
@@ -98,9 +107,11 @@ SIGNED_OPERATIONS_MAX = (
 ) // OPERATION.size
 
 _SIGNED_DOMAIN = b"lineside/transfer/1"
+_KEY_DOMAIN = b"lineside/python/idempotency-key/1"
 _CODES = {int(code): code for code in TransferCode}
 #: Indexes of the fields of an operation that a reply has.
 _CODE, _AMOUNT, _NUMBER = (Operation._fields.index(name) for name in ("code", "amount", "number"))
+_FLAGS, _UUID = (Operation._fields.index(name) for name in ("flags", "uuid"))
 _ZEROS = bytes(16)
 
 
@@ -117,6 +128,30 @@ def account_bytes(account: Account) -> bytes:
     return data
 
 
+def new_idempotency_key() -> UUID:
+    """Makes a random idempotency key. Store it before the operation is sent, to be able to repeat the operation."""
+    return uuid4()
+
+
+def key_bytes(key: IdempotencyKey) -> bytes:
+    """Returns the 16 bytes of an idempotency key."""
+    data = key.bytes if isinstance(key, UUID) else key
+    if len(data) != 16 or data == _ZEROS:
+        raise ValueError(f"{key!r}: an idempotency key is a UUID, or 16 bytes that are not all zero")
+    return data
+
+
+def _with_key(operation: Operation, key: Optional[IdempotencyKey]) -> Operation:
+    """Gives an operation a key, which the field `uuid` contains."""
+    if key is None:
+        return operation
+    data = key_bytes(key)
+    if operation.uuid not in (_ZEROS, data):
+        uuid = operation.uuid.hex()
+        raise ValueError(f"key {data.hex()}: the same field has the uuid {uuid}; give only one of them")
+    return operation._replace(flags=operation.flags | TRANSFER_FLAG_KEYED, uuid=data)
+
+
 def _operation(
     command: int,
     source: Account,
@@ -125,8 +160,9 @@ def _operation(
     contract: int = 0,
     uuid: bytes = _ZEROS,
     timeout_s: int = 0,
+    idempotency_key: Optional[IdempotencyKey] = None,
 ) -> Operation:
-    return Operation(
+    operation = Operation(
         command=command,
         contract=contract,
         source=account_bytes(source),
@@ -135,59 +171,127 @@ def _operation(
         uuid=uuid,
         timeout_s=timeout_s,
     )
+    return _with_key(operation, idempotency_key)
 
 
-def create(account: Account, amount: int = 0, owner: Optional[bytes] = None) -> Operation:
+def create(
+    account: Account,
+    amount: int = 0,
+    owner: Optional[bytes] = None,
+    idempotency_key: Optional[IdempotencyKey] = None,
+) -> Operation:
     """Creates an account, and issues its first balance.
 
     `owner` is the fingerprint of a key (`fingerprint`): only that key may then transfer from the account.
     """
-    return _operation(TRANSFER_COMMAND_CREATE, account, owner or _ZEROS, amount)
+    return _operation(TRANSFER_COMMAND_CREATE, account, owner or _ZEROS, amount, idempotency_key=idempotency_key)
 
 
-def issue(account: Account, amount: int) -> Operation:
+def issue(account: Account, amount: int, idempotency_key: Optional[IdempotencyKey] = None) -> Operation:
     """Adds a new amount to an account."""
-    return _operation(TRANSFER_COMMAND_ISSUE, account, amount=amount)
+    return _operation(TRANSFER_COMMAND_ISSUE, account, amount=amount, idempotency_key=idempotency_key)
 
 
-def transfer(source: Account, destination: Account, amount: int, uuid: bytes = _ZEROS) -> Operation:
-    """Moves an amount. `uuid` (16 bytes) is stored for the client and has no effect."""
-    return Operation(
+def transfer(
+    source: Account,
+    destination: Account,
+    amount: int,
+    uuid: bytes = _ZEROS,
+    idempotency_key: Optional[IdempotencyKey] = None,
+) -> Operation:
+    """Moves an amount.
+
+    `uuid` (16 bytes) is stored for the client and has no effect. With an `idempotency_key`, which takes the place of
+    `uuid`, the server executes the transfer once, in whichever session it is repeated.
+    """
+    operation = Operation(
         command=TRANSFER_COMMAND_TRANSFER,
         source=account_bytes(source),
         destination=account_bytes(destination),
         amount=amount,
         uuid=uuid,
     )
+    return operation if idempotency_key is None else _with_key(operation, idempotency_key)
 
 
-def pending(source: Account, destination: Account, amount: int, uuid: bytes, timeout_s: int = 0) -> Operation:
+def pending(
+    source: Account,
+    destination: Account,
+    amount: int,
+    uuid: bytes,
+    timeout_s: int = 0,
+    idempotency_key: Optional[IdempotencyKey] = None,
+) -> Operation:
     """Reserves an amount until it is posted, voided, or expires after `timeout_s` seconds (0: never).
 
-    `uuid` (16 bytes) names the pending transfer between the two accounts.
+    `uuid` (16 bytes) names the pending transfer between the two accounts. An `idempotency_key` must be these 16 bytes,
+    too: an operation has one field for both.
     """
     contract = TRANSFER_CONTRACT_PENDING
-    return _operation(TRANSFER_COMMAND_TRANSFER, source, destination, amount, contract, uuid, timeout_s)
+    return _operation(
+        TRANSFER_COMMAND_TRANSFER, source, destination, amount, contract, uuid, timeout_s, idempotency_key
+    )
 
 
-def post(source: Account, destination: Account, uuid: bytes, amount: int = 0) -> Operation:
-    """Posts a pending transfer: `amount` of it (0: all of it); the rest is released."""
-    return _operation(TRANSFER_COMMAND_TRANSFER, source, destination, amount, TRANSFER_CONTRACT_POST, uuid)
+def post(
+    source: Account,
+    destination: Account,
+    uuid: bytes,
+    amount: int = 0,
+    idempotency_key: Optional[IdempotencyKey] = None,
+) -> Operation:
+    """Posts a pending transfer: `amount` of it (0: all of it); the rest is released.
+
+    An `idempotency_key` must be the `uuid` of the pending transfer, as for `pending`.
+    """
+    contract = TRANSFER_CONTRACT_POST
+    return _operation(TRANSFER_COMMAND_TRANSFER, source, destination, amount, contract, uuid, 0, idempotency_key)
 
 
-def void(source: Account, destination: Account, uuid: bytes) -> Operation:
-    """Cancels a pending transfer."""
-    return _operation(TRANSFER_COMMAND_TRANSFER, source, destination, 0, TRANSFER_CONTRACT_VOID, uuid)
+def void(
+    source: Account, destination: Account, uuid: bytes, idempotency_key: Optional[IdempotencyKey] = None
+) -> Operation:
+    """Cancels a pending transfer. An `idempotency_key` must be its `uuid`, as for `pending`."""
+    contract = TRANSFER_CONTRACT_VOID
+    return _operation(TRANSFER_COMMAND_TRANSFER, source, destination, 0, contract, uuid, 0, idempotency_key)
 
 
-def freeze(account: Account) -> Operation:
+def freeze(account: Account, idempotency_key: Optional[IdempotencyKey] = None) -> Operation:
     """Blocks transfers into and out of an account."""
-    return _operation(TRANSFER_COMMAND_FREEZE, account)
+    return _operation(TRANSFER_COMMAND_FREEZE, account, idempotency_key=idempotency_key)
 
 
-def unfreeze(account: Account) -> Operation:
+def unfreeze(account: Account, idempotency_key: Optional[IdempotencyKey] = None) -> Operation:
     """Ends `freeze`."""
-    return _operation(TRANSFER_COMMAND_UNFREEZE, account)
+    return _operation(TRANSFER_COMMAND_UNFREEZE, account, idempotency_key=idempotency_key)
+
+
+def operation_key(idempotency_key: IdempotencyKey, place: int) -> UUID:
+    """Returns the key of the operation at a place (from 0) of a batch that has an idempotency key.
+
+    The first operation has the batch's key itself; the key of each other one is the start of a SHA-256 digest over the
+    batch's key and the place.
+    """
+    key = key_bytes(idempotency_key)
+    if place:
+        key = hashlib.sha256(_KEY_DOMAIN + key + place.to_bytes(8, "big")).digest()[:16]
+    return UUID(bytes=key)
+
+
+def keyed(operations: Iterable[Operation], idempotency_key: IdempotencyKey, start: int = 0) -> Iterator[Operation]:
+    """Gives each operation of a batch an idempotency key: `operation_key` of its place, which is counted from `start`.
+
+    A repetition must have the same operations at the same places. An operation that has a key already keeps it. The
+    key of a pending transfer, its post and its void is their `uuid`.
+    """
+    key_bytes(idempotency_key)
+    for place, operation in enumerate(operations, start):
+        if operation.flags & TRANSFER_FLAG_KEYED:
+            yield operation
+        elif operation.contract:
+            yield _with_key(operation, operation.uuid)
+        else:
+            yield _with_key(operation, operation_key(idempotency_key, place))
 
 
 def linked(*operations: Operation) -> list[Operation]:
@@ -201,11 +305,12 @@ def in_packets(operations: Iterable[Operation], most: int = OPERATIONS_MAX) -> I
     packet: list[Operation] = []
     chain: list[Operation] = []
     for operation in operations:
-        if not operation.flags and not chain and len(packet) < most:
+        is_linked = operation.flags & TRANSFER_FLAG_LINKED
+        if not is_linked and not chain and len(packet) < most:
             packet.append(operation)
             continue
         chain.append(operation)
-        if operation.flags & TRANSFER_FLAG_LINKED:
+        if is_linked:
             continue
         if len(chain) > most:
             raise ValueError(f"{len(chain)} linked operations do not fit a packet of {most}")
@@ -229,13 +334,24 @@ def fingerprint(key: SecretKey) -> bytes:
 
 
 class PacketId(NamedTuple):
-    """Packet of a session: its name in `OutcomeUnknown`. `Client.resume` of the session finds its outcome."""
+    """Packet of a session: its name in `OutcomeUnknown`. `Client.resume` of the session finds its outcome.
+
+    If all operations of the packet have idempotency keys, repeating them with these keys in any session finds it, too.
+    """
 
     slot: int
     sequence: int
+    #: the key that `execute` or `execute_all` got, otherwise the keys of the operations; empty if one of them has none
+    idempotency_keys: tuple[UUID, ...] = ()
 
     def __str__(self) -> str:
-        return f"packet {self.sequence} of session {self.slot}"
+        name = f"packet {self.sequence} of session {self.slot}"
+        if not self.idempotency_keys:
+            return name
+        if len(self.idempotency_keys) > 1:
+            first, count = self.idempotency_keys[0], len(self.idempotency_keys)
+            return f"{name}, or repeat its operations with their {count} idempotency keys: the first is {first}"
+        return f"{name}, or repeat it in any session with the idempotency key {self.idempotency_keys[0]}"
 
 
 class PaperId(NamedTuple):
@@ -296,8 +412,16 @@ class _Execute(NativeCall[Executed]):
     #: Refusals that a repeated packet gets only if its first copy got them, too.
     _ALWAYS_DEFINITE = (Status.UNAUTHORISED, Status.BAD_REQUEST, Status.UNSUPPORTED_VERSION)
 
-    def __init__(self, session: Session, operations: bytes, signer: Optional[SecretKey], is_resumed: bool) -> None:
-        self._id = PacketId(session.slot, session.next)
+    def __init__(
+        self,
+        session: Session,
+        operations: bytes,
+        signer: Optional[SecretKey],
+        is_resumed: bool,
+        key: Optional[IdempotencyKey],
+    ) -> None:
+        self._slot, self._sequence = session.slot, session.next
+        self._operations, self._key = operations, key
         self._count = len(operations) // OPERATION.size
         self._is_resumed = is_resumed
         body = EXECUTE_HEAD.pack(session.token, session.next, session.slot, self._count, 0) + operations
@@ -328,11 +452,19 @@ class _Execute(NativeCall[Executed]):
             (self.sent > 1 or self._is_resumed) and status not in self._ALWAYS_DEFINITE
         ):
             # An earlier copy of the packet may have been executed.
-            return OutcomeUnknown(f"the server refused a repeated packet: {status.meaning}", self._id)
+            return OutcomeUnknown(f"the server refused a repeated packet: {status.meaning}", self._id())
         return Refused(f"the server refused the packet: {status.meaning}", status, expected)
 
     def expired(self, server: str, timeout_s: float, is_busy: bool) -> LinesideError:
-        return OutcomeUnknown(str(super().expired(server, timeout_s, is_busy)), self._id)
+        return OutcomeUnknown(str(super().expired(server, timeout_s, is_busy)), self._id())
+
+    def _id(self) -> PacketId:
+        if self._key is not None:
+            return PacketId(self._slot, self._sequence, (UUID(bytes=key_bytes(self._key)),))
+        fields = list(OPERATION.iter_unpack(self._operations))
+        has_keys = all(operation[_FLAGS] & TRANSFER_FLAG_KEYED for operation in fields)
+        keys = tuple(UUID(bytes=operation[_UUID]) for operation in fields) if has_keys else ()
+        return PacketId(self._slot, self._sequence, keys)
 
 
 def _signed_head(signer: SecretKey, body: bytes) -> bytes:
@@ -426,18 +558,33 @@ class Requests:
         body: SessionBody = yield _SessionCall(TRANSFER_OP_SESSION, _session_body(session))
         return body.sequence
 
-    def execute(self, session: Session, operations: Sequence[Operation]) -> Steps[Executed]:
+    def execute(
+        self,
+        session: Session,
+        operations: Sequence[Operation],
+        idempotency_key: Optional[IdempotencyKey] = None,
+    ) -> Steps[Executed]:
         """Executes operations as the next packet of a session, exactly once.
 
         Raises `OutcomeUnknown` if no reply arrives in time: `resume` then sends the same packet again. Raises
         `Refused` if the packet was refused as a whole. An operation that was refused has its code in the result.
+
+        With an `idempotency_key` each operation gets a key of its own (`keyed`): the same call in any session gives the
+        outcomes of the operations that were executed, and tries those again that were refused.
         """
+        if idempotency_key is not None:
+            operations = list(keyed(operations, idempotency_key))
+        return (yield from self._execute(session, operations, idempotency_key))
+
+    def _execute(
+        self, session: Session, operations: Sequence[Operation], key: Optional[IdempotencyKey]
+    ) -> Steps[Executed]:
         if not 1 <= len(operations) <= self.operations_max:
             raise ValueError(f"a packet holds 1 to {self.operations_max} operations, not {len(operations)}")
         if session.unanswered is not None:
             raise LinesideError(f"{PacketId(session.slot, session.next)} has no reply yet: call `resume` first")
         session.begin(b"".join(starmap(OPERATION.pack, operations)))
-        return (yield from self._send(session, False))
+        return (yield from self._send(session, False, key))
 
     def resume(self, session: Session) -> Steps[Optional[Executed]]:
         """Sends the packet of a session that has no reply yet again, and returns its outcome; `None`: there is none."""
@@ -445,12 +592,12 @@ class Requests:
             return None
         return (yield from self._send(session, True))
 
-    def _send(self, session: Session, is_resumed: bool) -> Steps[Executed]:
+    def _send(self, session: Session, is_resumed: bool, key: Optional[IdempotencyKey] = None) -> Steps[Executed]:
         if session.is_used:
             raise LinesideError(f"{session} has a packet in flight: use a session for one packet at a time")
         session.is_used = True
         try:
-            executed: Executed = yield _Execute(session, session.unanswered or b"", self.signer, is_resumed)
+            executed: Executed = yield _Execute(session, session.unanswered or b"", self.signer, is_resumed, key)
         except Refused:
             session.end(False)
             raise
@@ -460,25 +607,16 @@ class Requests:
         return executed
 
     def execute_all(
-        self, packets: Iterable[Sequence[Operation]], sessions: Sequence[Session]
-    ) -> Iterator[Steps[Executed]]:
-        """Executes packets in several sessions: for `pipeline` with a window of the number of sessions.
+        self,
+        packets: Iterable[Sequence[Operation]],
+        sessions: Sequence[Session],
+        idempotency_key: Optional[IdempotencyKey] = None,
+    ) -> Batch:
+        """Executes packets in several sessions, in any order: `pipeline(batch, batch.window)` runs them.
 
-        Packets in different sessions are executed in any order.
+        With an `idempotency_key` each operation gets a key of its own, by its place among all operations.
         """
-        free = deque(sessions)
-
-        def one(packet: Sequence[Operation], session: Session) -> Steps[Executed]:
-            try:
-                return (yield from self.execute(session, packet))
-            finally:
-                if session.unanswered is None:
-                    free.append(session)
-
-        for packet in packets:
-            if not free:
-                raise LinesideError("every session has a packet without a reply: call `resume` for each")
-            yield one(packet, free.popleft())
+        return Batch(self, packets, sessions, idempotency_key)
 
     def refer(self, accounts: Sequence[Account]) -> Steps[list[Optional[Balance]]]:
         """Returns the states of 1 to 29 accounts; `None` for an account that does not exist."""
@@ -488,6 +626,50 @@ class Requests:
         balances: list[Optional[Balance]]
         balances = yield _Refer(TRANSFER_OP_REFER, REFER_HEAD.pack(len(accounts), 0, 0) + items)
         return balances
+
+
+class Batch(Iterator[Steps[Executed]]):
+    """Packets as operations for `pipeline`, each in a session that has no other packet."""
+
+    def __init__(
+        self,
+        requests: Requests,
+        packets: Iterable[Sequence[Operation]],
+        sessions: Sequence[Session],
+        key: Optional[IdempotencyKey],
+    ) -> None:
+        self._requests = requests
+        self._packets = iter(packets)
+        self._free = deque(sessions)
+        self._in_flight = 0
+        self._key = key
+        self._place = 0
+
+    def window(self) -> int:
+        """Returns the number of sessions that can be used: all but those with a packet whose outcome is unknown."""
+        return max(1, len(self._free) + self._in_flight)
+
+    def __next__(self) -> Steps[Executed]:
+        packet = next(self._packets)
+        if self._key is not None:
+            packet = list(keyed(packet, self._key, self._place))
+            self._place += len(packet)
+        if not self._free:
+            return self._not_sent()
+        self._in_flight += 1
+        return self._one(packet, self._free.popleft())
+
+    def _one(self, packet: Sequence[Operation], session: Session) -> Steps[Executed]:
+        try:
+            return (yield from self._requests._execute(session, packet, self._key))
+        finally:
+            self._in_flight -= 1
+            if session.unanswered is None:
+                self._free.append(session)
+
+    def _not_sent(self) -> Steps[Executed]:
+        yield from ()
+        raise LinesideError("the packet was not sent: every session has a packet without a reply; `resume` them")
 
 
 def _session_body(session: Session) -> bytes:
@@ -518,13 +700,19 @@ class Client(Blocking[Requests]):
     refer = blocking(Requests.refer)
 
     def execute_all(
-        self, packets: Iterable[Sequence[Operation]], sessions: Sequence[Session]
+        self,
+        packets: Iterable[Sequence[Operation]],
+        sessions: Sequence[Session],
+        idempotency_key: Optional[IdempotencyKey] = None,
     ) -> Iterator[Union[Executed, LinesideError]]:
         """Executes packets in several sessions at a time, in any order. Yields the results in the order of packets.
 
-        An error is yielded in the place of its packet. After `OutcomeUnknown`, `resume` the session.
+        An error is yielded in the place of its packet. After `OutcomeUnknown`, its session is no longer used: `resume`
+        it. With an `idempotency_key`, the same call with the same key in new sessions does the rest of an interrupted
+        batch.
         """
-        return self.pipeline(self.requests.execute_all(packets, sessions), len(sessions))
+        batch = self.requests.execute_all(packets, sessions, idempotency_key)
+        return self.pipeline(batch, batch.window)
 
     def paper(
         self, command: int, source: int, destination: int = 0, amount: int = 0, transaction_id: int = 0
@@ -554,10 +742,14 @@ class AsyncClient(Awaiting[Requests]):
     refer = awaiting(Requests.refer)
 
     def execute_all(
-        self, packets: Iterable[Sequence[Operation]], sessions: Sequence[Session]
+        self,
+        packets: Iterable[Sequence[Operation]],
+        sessions: Sequence[Session],
+        idempotency_key: Optional[IdempotencyKey] = None,
     ) -> AsyncIterator[Union[Executed, LinesideError]]:
         """Executes packets in several sessions at a time, like `Client.execute_all`."""
-        return self.pipeline(self.requests.execute_all(packets, sessions), len(sessions))
+        batch = self.requests.execute_all(packets, sessions, idempotency_key)
+        return self.pipeline(batch, batch.window)
 
     async def paper(
         self, command: int, source: int, destination: int = 0, amount: int = 0, transaction_id: int = 0
