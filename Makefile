@@ -39,6 +39,8 @@ test: setup
 	@bash scripts/test-btcd.sh
 	@bash scripts/test-spv-peers.sh
 	@bash scripts/test-dashboard.sh
+	@bash scripts/test-c.sh
+	@bash scripts/test-go.sh
 	@bash scripts/test-python.sh
 
 # Writes the screenshots of README.md into docs/images. Needs Chromium; as root, `spv` and `transfer` run on XDP.

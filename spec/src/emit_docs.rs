@@ -5,9 +5,28 @@ use std::fmt::Write;
 
 pub fn emit(spec: &Spec) -> String {
     let mut out = String::from(
-        "# Wire formats\n\nGenerated from `spec/*.toml` by `cargo run -p lineside-spec`. \
-         Integers are in network byte order.\n\n\
-         ## Ports\n\n| service | UDP port |\n|---|---|\n",
+        "# Wire formats\n\n\
+         This page is for developers of clients and of packet decoders. It lists the packets of each service, \
+         field\n\
+         by field, with their operations and codes. It is generated from `spec/*.toml` by\n\
+         `cargo run -p lineside-spec`.\n\n\
+         Every service has a *native format*, Lineside's own packets, which begin with the native header. A \
+         *paper format* is the\n\
+         packet of the research paper that a service follows. The *fast path* answers frequent requests from a \
+         table in memory;\n\
+         the *host*, the thread of the server that owns the data, answers the others. The [glossary](glossary.md) \
+         and the pages\n\
+         of the services ([spv](spv.md), [transfer](transfer.md), [column](column.md), [fabric](fabric.md), \
+         [hybrid](hybrid.md))\n\
+         explain the other terms.\n\n\
+         In the tables, a name such as `root_reply` is a structure that this page defines; `count` and `depth` \
+         are fields of the\n\
+         structure before them. `be16`, `be32` and `be64` are unsigned integers of 2, 4 and 8 bytes. All integers \
+         are in network\n\
+         byte order (big-endian). Offsets count from the first byte of the structure.\n\n\
+         ## Ports\n\n\
+         | service | UDP port |\n\
+         |---|---|\n",
     );
     let common = &spec.common;
     let w = &mut out;
@@ -79,14 +98,45 @@ pub fn emit(spec: &Spec) -> String {
 /// Returns the text of `docs/metrics.md`.
 pub fn emit_metrics(spec: &Spec) -> String {
     let mut out = String::from(
-        "# Metrics\n\nGenerated from `spec/*.toml` by `cargo run -p lineside-spec`. The console serves them at\n\
-         `/metrics` in the formats OpenMetrics 1.0 and Prometheus text 0.0.4; see\n\
-         [operations.md](operations.md#metrics).\n\n\
-         The sum of a metric over all its labels counts every request, packet or event once. XDP passes\n\
-         requests to the socket datapath, which counts them again; a counter of requests that a fast path passes\n\
-         on therefore has only the count of the socket datapath, and `lineside_xdp_passed_total` has that of XDP,\n\
-         by reason. A histogram has the series `_bucket`, `_sum` and `_count`. Only services with channels have\n\
-         the label `channel`.\n",
+        "# Metrics\n\n\
+         This page is for operators who collect the metrics of a server. It lists every metric, with its labels \
+         and\n\
+         its meaning. The console, the HTTP server in the process, serves the metrics at `/metrics` in the \
+         formats\n\
+         OpenMetrics 1.0 and Prometheus text 0.0.4; [operations.md](operations.md#metrics) describes how to use \
+         them.\n\
+         The page is generated from `spec/*.toml` by `cargo run -p lineside-spec`.\n\n\
+         These words occur in the tables; the [glossary](glossary.md) and the pages of the services explain \
+         more.\n\n\
+         | word | meaning |\n\
+         |---|---|\n\
+         | fast path | the part of a service that answers from a table of its own, before other parts see the \
+         request |\n\
+         | `datapath` | the place where the fast path runs: `socket` (threads in user space) or `xdp` (network \
+         driver) |\n\
+         | host | the thread of the server that owns the data and answers what the fast path cannot |\n\
+         | fill, invalidate, evict | write an entry into the table; remove it because it may be wrong; remove it \
+         for space |\n\
+         | lease | the right to answer from the table until a certain time; the host renews it |\n\
+         | native | in Lineside's own packet format; other packets are in the format of a research paper |\n\
+         | journal | the write-ahead log of data that Lineside owns; fdatasync makes it durable |\n\
+         | session | state of a client on the server, by which a repeated request counts once |\n\
+         | line, block (`spv`) | entry of the table for one transaction; block of Bitcoin transactions |\n\
+         | TXID (`spv`) | hash that identifies a Bitcoin transaction |\n\
+         | ring (`transfer`) | buffer in which the fast path records operations for the journal |\n\
+         | sealed block, settlement (`transfer`) | signed block of operations; file for others with such blocks \
+         |\n\
+         | block (`column`) | group of neighbouring rows in the table, which are invalidated together |\n\
+         | server (`column`) | region server of HBase, which announces changes to Lineside |\n\
+         | channel (`fabric`) | chain of blocks of Hyperledger Fabric |\n\n\
+         Each metric counts a request, packet or event once. A request that XDP passes to the socket datapath is \
+         counted\n\
+         there, with the label `datapath=\"socket\"`; `lineside_xdp_passed_total` says how many requests XDP \
+         passed, and\n\
+         for which reason. A histogram has the series `_bucket`, `_sum` and `_count`. Only services with channels \
+         have\n\
+         the label `channel`. `reason` of `lineside_drops_total` is one of the drops in\n\
+         [wire-formats.md](wire-formats.md#drops).\n",
     );
     let mut section = None;
     for (service, metric) in spec.metrics() {
@@ -108,10 +158,7 @@ pub fn emit_metrics(spec: &Spec) -> String {
             metric.help
         );
     }
-    let datapaths = "\n`datapath` is where the fast path runs: `socket` or `xdp`. `reason` of \
-                     `lineside_drops_total` is one of\nthe drops in \
-                     [wire-formats.md](wire-formats.md#drops).\n";
-    out + datapaths
+    out
 }
 
 fn table(w: &mut String, fields: &[Field]) {

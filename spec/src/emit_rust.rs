@@ -86,7 +86,10 @@ pub fn emit(spec: &Spec) -> String {
             constant(w, &item.doc, &name, &item.kind, &item.value);
         }
         for op in &service.op {
-            let doc = format!("Operation `{}` of `{name}`.", op.name);
+            let doc = format!(
+                "Code of the operation `{}` of `{name}`; docs/wire-formats.md describes it.",
+                op.name
+            );
             constant(
                 w,
                 &doc,

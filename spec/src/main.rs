@@ -1,9 +1,11 @@
-//! Reads `spec/*.toml` and generates Rust types and constants, the C header of the XDP programs, the tables of the
-//! documentation, the alert rules of Prometheus, the Grafana dashboard, and the constants of the Python client.
-//! `lineside-spec --check` writes nothing, and fails if a generated file is stale.
+//! Reads `spec/*.toml` and generates Rust types and constants, the C header of the XDP programs, the constants and
+//! layouts of the clients in C, Go and Python, the tables of the documentation, the alert rules of Prometheus and the
+//! Grafana dashboard. `lineside-spec --check` writes nothing, and fails if a generated file is stale.
 
 mod emit_c;
+mod emit_c_client;
 mod emit_docs;
+mod emit_go;
 mod emit_monitoring;
 mod emit_python;
 mod emit_rust;
@@ -18,6 +20,7 @@ fn main() -> ExitCode {
     let mut outputs = vec![
         ("crates/wire/src/generated.rs".to_owned(), emit_rust::emit(&spec)),
         ("xdp/generated.h".to_owned(), emit_c::emit(&spec)),
+        ("clients/c/lineside_wire.h".to_owned(), emit_c_client::emit(&spec)),
         (
             "clients/python/src/lineside/_generated.py".to_owned(),
             emit_python::emit(&spec),
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
             emit_monitoring::emit_dashboard(&spec),
         ),
     ];
+    outputs.extend(emit_go::emit(&spec));
     let with_layouts = spec
         .services
         .iter()

@@ -104,7 +104,7 @@ pub struct Follower {
     network_checked: bool,
 }
 
-/// Outcome of one comparison.
+/// Outcome of one comparison of the local chain with the node's chain.
 enum ChainComparison {
     Equal,
     /// The node's chain extends the local one; [`Follower::ahead`] has its next blocks.

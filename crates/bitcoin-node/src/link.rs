@@ -136,7 +136,7 @@ impl Link {
                 Err(fault @ (NodeFault::Busy { .. } | NodeFault::Http { .. })) => {
                     tracing::debug!(
                         node = self.name,
-                        "the web socket cannot be opened, so HTTP is used: {fault}"
+                        "the web socket to the node cannot be opened: {fault}; HTTP is used instead"
                     );
                 }
                 done => return done,
@@ -414,7 +414,7 @@ impl Link {
         tracing::warn!(
             node = self.name,
             ?pause,
-            "the node's notifications cannot be received, so the node is polled: {fault}"
+            "the node's notifications cannot be received: {fault}; the node is polled instead"
         );
         self.notifier = None;
         self.subscribe_at = Instant::now() + pause;

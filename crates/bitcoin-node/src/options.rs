@@ -14,7 +14,7 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Maximum number of hashes or headers in one request.
 pub(crate) const BATCH_MAX: usize = 500;
 
-/// Use of an optional interface.
+/// Policy for an interface that a node may or may not offer, such as notifications or REST.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Use {
     /// The interface is used if the node offers it.

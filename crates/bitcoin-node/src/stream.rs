@@ -55,7 +55,7 @@ impl Address {
     }
 
     async fn tcp(&self) -> io::Result<TcpStream> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name of the host has no address");
         for address in lookup_host((self.host.as_str(), self.port)).await? {
             match TcpStream::connect(address).await {
                 Ok(stream) => {

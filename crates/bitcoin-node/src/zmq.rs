@@ -27,17 +27,25 @@ pub enum ZmqError {
     Version(u8),
     /// The peer requires authentication.
     #[error(
-        "the ZMQ publisher requires authentication (another mechanism than NULL), which is not supported"
+        "the ZMQ publisher requires authentication (another mechanism than NULL), which is not supported; use a \
+         publisher without authentication"
     )]
     Mechanism,
     /// A frame has undefined flags.
-    #[error("the ZMQ publisher sent a frame with the unknown flags {0:#04x}")]
+    #[error(
+        "the ZMQ publisher sent a frame with the unknown flags {0:#04x}; is this the address of a ZMQ publisher?"
+    )]
     Flags(u8),
     /// A frame is too long.
-    #[error("the ZMQ publisher sent a frame of {0} bytes, more than {FRAME_BYTES_MAX}")]
+    #[error(
+        "the ZMQ publisher sent a frame of {0} bytes, and the maximum is {FRAME_BYTES_MAX}; is this the address of a ZMQ \
+         publisher?"
+    )]
     FrameTooLong(u64),
     /// A message has too many frames.
-    #[error("the ZMQ publisher sent a message of more than {FRAMES_MAX} frames")]
+    #[error(
+        "the ZMQ publisher sent a message of more than {FRAMES_MAX} frames; is this the address of a ZMQ publisher?"
+    )]
     TooManyFrames,
 }
 

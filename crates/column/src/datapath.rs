@@ -9,7 +9,7 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/column.bpf.o"))
 
 /// Returns the XDP program of `column` for this geometry and UDP port.
 pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
-    // struct column_geometry of xdp/column_store.h
+    // These are the fields of `struct column_geometry` in xdp/column_store.h.
     let constants = [geometry.data_bytes() as u32, geometry.name_places() as u32 - 1];
     let columns = geometry.columns.len() as u32;
     ProgramSpec {

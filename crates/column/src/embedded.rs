@@ -81,7 +81,7 @@ trait CellStore: Send + Sync + fmt::Debug {
     }
 }
 
-/// Kind of the data directory of a table.
+/// Kind of a table's data directory, as its marker file records it.
 pub const KIND: Kind = Kind::new("column", 1);
 
 /// A wide table that Lineside itself stores.

@@ -35,7 +35,7 @@ pub struct Filled<'a> {
     /// CLOCK_MONOTONIC time in nanoseconds at which the first of the cells may expire. The rows are not answered after
     /// it.
     pub until_ns: u64,
-    /// Server whose lease is needed to answer these rows.
+    /// Server whose lease the fast path needs to answer the rows.
     pub server: ServerId,
 }
 
@@ -75,7 +75,7 @@ pub struct FillCounts {
     pub evictions: u64,
     /// Number of blocks that are in the index now.
     pub blocks: u64,
-    /// Number of rows in these blocks.
+    /// Number of rows in the blocks of the index.
     pub rows: u64,
 }
 

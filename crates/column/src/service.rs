@@ -348,7 +348,7 @@ impl Leased for ColumnState {
         }
         if let Some(why) = self.embedded.as_ref().and_then(|table| table.failed()) {
             out.problems.push(format!(
-                "column: the table takes no changes until the next start; check the disk, then restart: {why}"
+                "column: the table takes no changes until the next start: {why}; check the disk, then restart"
             ));
         }
         status.set_table(

@@ -302,7 +302,7 @@ impl Store {
             && geometry.columns.iter().enumerate().all(named)
     }
 
-    /// Returns the entry with lease, geometry and policies.
+    /// Returns the control entry of the table: its lease, geometry and policies.
     pub fn control(&self) -> &ColumnControl {
         &self.control.as_slice()[0]
     }

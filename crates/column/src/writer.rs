@@ -265,7 +265,7 @@ impl ColumnWriter {
         self.free_blocks.push(index);
     }
 
-    /// Returns true if `rows` rows in these intervals fit the free blocks and the blocks that they replace.
+    /// Returns true if `rows` rows in `intervals` fit the free blocks and the blocks that the rows replace.
     fn has_room(&self, column: usize, intervals: &[Interval], rows: usize) -> bool {
         let block_rows = self.store.control().block_rows.load(Relaxed) as usize;
         let needed = match intervals {
@@ -304,7 +304,7 @@ impl ColumnWriter {
     fn write_block(&mut self, index: u32, filled: &Filled<'_>, piece: &BlockContent) {
         let rows = &filled.rows[piece.rows.clone()];
         let block = self.block(index);
-        // Orders these writes after the removal of the block from its former page.
+        // The fence orders the following writes to the block after the removal of the block from its former page.
         fence(Release);
         let low = piece.interval.low.as_bytes();
         let skip = rows

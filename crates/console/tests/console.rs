@@ -130,7 +130,10 @@ fn health_follows_the_snapshot() {
     };
     let lease = (
         "spv".to_owned(),
-        vec!["spv: the lease of the fast path has ended".to_owned()],
+        vec![
+            "spv: the lease of the fast path has ended, so it answers nothing; check the disk and the kernel's log"
+                .to_owned(),
+        ],
     );
     let (code, seen) = health();
     assert_eq!((code, seen.status), (503, HealthStatus::Failed));

@@ -116,7 +116,7 @@ fn server_seconds() -> f64 {
         let mut ticks = || fields.next()?.parse::<u64>().ok();
         name.starts_with("lineside-electr").then_some(ticks()? + ticks()?)
     });
-    // Linux reports these times to programs in hundredths of a second, independently of its internal clock.
+    // Linux reports processor times to programs in hundredths of a second, independently of its internal clock.
     ticks.sum::<u64>() as f64 / 100.0
 }
 

@@ -117,7 +117,8 @@ impl Answers {
             tracing::error!(
                 block,
                 height = wanted.height,
-                "the TXIDs of a block in the chain store are wrong, and its proofs are not served: {error}"
+                "the TXIDs of a block in the chain store are wrong: {error}; its proofs are not served. Restore the \
+                 store from a copy, or import the blocks again"
             );
             Unavailable(format!("block {block}: {error}"))
         })?;

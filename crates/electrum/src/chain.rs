@@ -30,7 +30,7 @@ pub struct Location {
 /// The chain cannot answer now, because its index is damaged or its node is unreachable. This error never means that a
 /// transaction or a block is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the chain cannot answer now: {0}")]
+#[error("this server cannot answer from its chain of blocks now: {0}")]
 pub struct Unavailable(pub String);
 
 /// A chain of blocks. Its methods return only connected blocks.

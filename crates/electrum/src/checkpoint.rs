@@ -31,7 +31,7 @@ pub(crate) struct Proof {
     pub root: [u8; 32],
 }
 
-/// Roots of those chunks of a chain that were needed so far.
+/// Merkle roots of the chunks of headers that were needed so far.
 #[derive(Default)]
 pub(crate) struct Checkpoints {
     chunks: Vec<Chunk>,

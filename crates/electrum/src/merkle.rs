@@ -28,8 +28,11 @@ pub enum TreeError {
     /// The list has more transactions than a block can have.
     #[error("the block has more than {} transactions", BlockTree::TRANSACTIONS_MAX)]
     TooMany,
-    /// Two nodes of a pair are equal, so two lists of transactions have the same root (CVE-2012-2459).
-    #[error("two nodes of a pair are equal (CVE-2012-2459)")]
+    /// Two neighbouring hashes in the tree are equal, so two lists of transactions have the same root (CVE-2012-2459).
+    #[error(
+        "two neighbouring hashes in the Merkle tree of the block are equal, so other lists of transactions have the \
+         same root (CVE-2012-2459); no proof is made from this block"
+    )]
     Mutated,
     /// The TXIDs have a different Merkle root from that of the header.
     #[error("the TXIDs do not have the Merkle root of the header")]

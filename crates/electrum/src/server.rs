@@ -274,7 +274,7 @@ impl Listening {
                     // The error is temporary, for example because no file descriptor is free. An immediate retry would
                     // waste CPU time.
                     tracing::warn!(
-                        "a connection of a client cannot be accepted; the server tries again: {error}"
+                        "a connection of a client cannot be accepted: {error}; the server tries again"
                     );
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
@@ -288,7 +288,10 @@ impl Listening {
                     .fetch_add(1, Ordering::Relaxed)
                     .is_power_of_two()
                 {
-                    tracing::info!(%address, "a client is refused, because the maximum number of clients is reached");
+                    tracing::info!(
+                        %address,
+                        "an Electrum or HTTP client is refused, because the maximum number of connections is open"
+                    );
                 }
                 continue;
             };

@@ -128,7 +128,8 @@ impl Watch {
                 if since.is_none() {
                     tracing::warn!(
                         upstream = state.address,
-                        "the upstream Electrum server is unreachable, so requests that need it fail: {error}"
+                        "the upstream Electrum server is unreachable: {error}; requests that need it fail until it \
+                         answers"
                     );
                 }
                 state.away = Some((error.to_string(), since.unwrap_or_else(Instant::now)));
@@ -157,7 +158,7 @@ impl Watch {
     }
 }
 
-/// Event of a link.
+/// Event of a client's link to the upstream server.
 pub(crate) enum Event {
     /// A line from the upstream server, without its line break.
     Line(Vec<u8>),

@@ -154,7 +154,10 @@ fn wrong_paths_have_esploras_texts() {
     let (status, body) = get(&server, &format!("/tx/{no}/merkle-proof"));
     assert_eq!(
         (status, &*body),
-        (503, "the chain cannot answer now: the index is damaged")
+        (
+            503,
+            "this server cannot answer from its chain of blocks now: the index is damaged"
+        )
     );
 }
 

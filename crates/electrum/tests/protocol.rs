@@ -339,7 +339,10 @@ fn an_empty_or_unavailable_chain_gives_an_error() {
     let (code, message) = client.error(MERKLE, &params);
     assert_eq!(
         (code, &*message),
-        (2, "the chain cannot answer now: the index is damaged")
+        (
+            2,
+            "this server cannot answer from its chain of blocks now: the index is damaged"
+        )
     );
     *chain.fault.lock().expect("a lock") = None;
     assert_eq!(client.result(MERKLE, &params)["pos"], 1);

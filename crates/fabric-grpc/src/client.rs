@@ -151,7 +151,7 @@ pub struct ReceivedBlock {
     pub bytes: Bytes,
 }
 
-/// Follower of a channel.
+/// Client that follows the blocks of a channel with Deliver.
 pub struct Follower {
     options: Options,
     next: u64,

@@ -230,7 +230,7 @@ async fn answer(
         let block = block.map_err(|error| {
             tracing::warn!(
                 number,
-                "a block cannot be read from the ledger, so a client's stream ends: {error}"
+                "a block cannot be read from the ledger: {error}; the stream of the client that requested it ends"
             );
             CallEnd::Failed(Status::unavailable(format!(
                 "block {number} cannot be read; see the server's log"
@@ -304,7 +304,8 @@ fn range(start: &SeekPosition, stop: &SeekPosition, available: Range<u64>) -> Op
         Some(Position::Newest(_)) if start == stop => first,
         Some(Position::Newest(_)) if newest >= first => newest,
         Some(Position::Specified(at)) => at.number,
-        // A peer treats such a stop as block 0, which may be before the first available block.
+        // A peer treats a stop that is missing or is `NextCommit` as block 0, which may be before the first available
+        // block.
         Some(Position::NextCommit(_)) | None if first == 0 => 0,
         Some(Position::Newest(_) | Position::NextCommit(_)) | None => u64::MAX,
     };

@@ -55,7 +55,7 @@ pub struct SeekPosition {
     pub position: Option<Position>,
 }
 
-/// Position of a seek.
+/// Block at which a range of requested blocks begins or ends (`orderer.SeekPosition`).
 #[derive(Clone, PartialEq, Oneof)]
 #[allow(missing_docs)]
 pub enum Position {

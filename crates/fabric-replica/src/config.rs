@@ -146,7 +146,8 @@ impl FabricConfig {
         let mut warnings = Vec::new();
         if self.tls_files().is_none() && !self.listen.ip().is_loopback() {
             warnings.push(format!(
-                "[fabric] listen = {}: without `certificate`, blocks and requests are not encrypted",
+                "[fabric] listen = {}: without `certificate`, blocks and requests are not encrypted; set `certificate` \
+                 and `key`, or use a trusted network",
                 self.listen
             ));
         }

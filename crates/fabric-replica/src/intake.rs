@@ -119,7 +119,7 @@ impl<D: Disk> BlockIntake<D> {
             Err(Error::Refused(why)) => BlockVerdict::Refused(why.to_string()),
             Err(error) => {
                 let why = format!(
-                    "block {}: the channel's configuration is not known any more, so no client is served: {error}",
+                    "block {}: the channel's configuration is not known any more: {error}; no client is served",
                     received.number
                 );
                 self.watch.record_withheld(&why);

@@ -27,11 +27,11 @@ pub fn join(
     state: StateName,
     step: &mut dyn FnMut(&str),
 ) -> anyhow::Result<JoinedSnapshot> {
-    if !is_free(data).with_context(|| data.display().to_string())? {
+    if !is_free(data).with_context(|| format!("cannot read {}", data.display()))? {
         bail!("{} is not empty; give --data a new directory", data.display());
     }
     let (parent, building) = next_to(data)?;
-    fs::create_dir_all(&parent).with_context(|| parent.display().to_string())?;
+    fs::create_dir_all(&parent).with_context(|| format!("cannot create {}", parent.display()))?;
     remove_rest(&building)?;
     let joined = build(&building, folder, expected, validation, state, step);
     let renamed = joined.and_then(|joined| {
@@ -47,7 +47,7 @@ pub fn join(
     let joined = renamed?;
     File::open(&parent)
         .and_then(|parent| parent.sync_all())
-        .with_context(|| parent.display().to_string())?;
+        .with_context(|| format!("cannot make the new ledger durable in {}", parent.display()))?;
     Ok(joined)
 }
 
@@ -97,7 +97,8 @@ fn build(
     state: StateName,
     step: &mut dyn FnMut(&str),
 ) -> anyhow::Result<JoinedSnapshot> {
-    let disk = FsDisk::claim(building, &KIND).with_context(|| building.display().to_string())?;
+    let disk = FsDisk::claim(building, &KIND)
+        .with_context(|| format!("cannot create the new ledger in {}", building.display()))?;
     step("directory made");
     let setup = Setup {
         validation,

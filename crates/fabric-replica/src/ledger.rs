@@ -12,7 +12,7 @@ use lineside_util::data_dir::Kind;
 use lineside_verify::{Builds, Options as VerifierOptions, Verifier};
 use std::path::{Path, PathBuf};
 
-/// Kind of a ledger's directory.
+/// Kind of a ledger's data directory, as its marker file records it.
 pub const KIND: Kind = Kind::new("fabric", 1);
 
 /// Returns the folder of the state in a ledger's directory.
@@ -63,7 +63,7 @@ pub fn open(
         .with_context(|| format!("cannot open the ledger in {}", data.display()))?;
     let damaged = opened.ledger.damaged.iter();
     let mut remarks: Vec<String> = damaged
-        .map(|damaged| format!("a checkpoint cannot be used, so more blocks are replayed: {damaged}"))
+        .map(|damaged| format!("a checkpoint cannot be used: {damaged}; more blocks are replayed instead"))
         .collect();
     for what in &opened.ledger.ids_remade {
         remarks.push(format!("a file of transaction ids was rebuilt: {what}"));

@@ -33,7 +33,7 @@ use tokio::sync::{Notify, oneshot, watch};
 /// Number of blocks that a results file can hold.
 const RESULTS: usize = 64;
 
-/// Registration of the service.
+/// Registration of the service `fabric` in the daemon.
 pub const DEF: ServiceDef = ServiceDef {
     name: "fabric",
     may_repeat: true,
@@ -139,7 +139,8 @@ impl Service for FabricService {
         let genesis = read_genesis(config)?;
         let disk = FsDisk::claim(&config.data, &ledger::KIND).with_context(|| opening(&config.data))?;
         let results = match non_empty(&config.results) {
-            Some(file) => Publisher::open(file, RESULTS).with_context(|| file.display().to_string())?,
+            Some(file) => Publisher::open(file, RESULTS)
+                .with_context(|| format!("cannot open the file of block results {}", file.display()))?,
             None => Publisher::anonymous(RESULTS)?,
         };
         self.files = Some(Files {
@@ -164,14 +165,15 @@ impl Service for FabricService {
 
     fn start(self: Box<Self>, _context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
         let Self { config, files } = *self;
-        let files = files.context("the replica's files are not read")?;
+        let files = files.context("internal error: the files of the replica were not read")?;
         let mut new_directory = files.new_directory;
         let sync_times = files.disk.sync_times();
         let udp = bind_udp(&config, files.udp)?;
         let watch = Watch::new(&files.results);
         let results = files.results.results();
         let replica = open_ledger(&config, files.disk, files.results, files.genesis)?;
-        let teller = committed(&replica)?.context("the ledger has no genesis block")?;
+        let teller =
+            committed(&replica)?.context("internal error: the opened ledger has no genesis block")?;
         let ledger = teller.committed();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -278,8 +280,9 @@ fn opening(data: &Path) -> String {
 }
 
 fn read_genesis(config: &FabricConfig) -> anyhow::Result<Option<Vec<u8>>> {
-    let bytes = non_empty(&config.genesis)
-        .map(|file| std::fs::read(file).with_context(|| file.display().to_string()));
+    let bytes = non_empty(&config.genesis).map(|file| {
+        std::fs::read(file).with_context(|| format!("cannot read the genesis block {}", file.display()))
+    });
     bytes.transpose()
 }
 
@@ -372,7 +375,7 @@ async fn follow_all(intake: &mut BlockIntake<FsDisk>, udp: Option<(UdpSource, Ea
     let why = intake.stopped().unwrap_or_default();
     tracing::warn!(
         channel,
-        "the replica has stopped and accepts no further block; the existing blocks are still served: {why}"
+        "the replica has stopped and accepts no further block: {why}; the existing blocks are still served"
     );
     if let Some(next) = intake.next_configuration() {
         after.from = next;

@@ -324,7 +324,7 @@ impl<F: FnMut(Option<ReceivedBlock>) -> ReadAheadVerdict> BlockTaker<'_, F> {
                 let channel = &self.deliver.channel;
                 tracing::warn!(
                     channel,
-                    "block {number} from UDP was refused and will be fetched from an orderer: {why}"
+                    "block {number} from UDP was refused: {why}; it will be fetched from an orderer"
                 );
                 let to = self.next.saturating_sub(1);
                 self.next = number;

@@ -82,7 +82,7 @@ fn log_found(found: Option<(u64, Duration)>, endpoint: &str) {
     if let Some((tries, time)) = found {
         tracing::info!(
             endpoint,
-            "following works again, after {tries} failed attempts in {} s",
+            "following works again: this source sends blocks, after {tries} failed attempts in {} s",
             time.as_secs()
         );
     }

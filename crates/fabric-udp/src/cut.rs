@@ -229,7 +229,7 @@ impl SegmentCuts {
 }
 
 impl Note {
-    /// Parses the segment and returns true if the annotation is correct.
+    /// Parses the segment and returns true if this note describes a part of it correctly.
     pub fn check(&self, segment: &[u8]) -> bool {
         SegmentCuts::of_transaction(segment).notes.contains(self)
     }

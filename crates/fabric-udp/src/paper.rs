@@ -224,8 +224,8 @@ impl PaperReceiver {
         Some(())
     }
 
-    /// Returns the payload with its identities put back. `None` means that a locator is invalid; `Some(None)` means
-    /// that an identity is unknown.
+    /// Returns the payload with its identities put back at the positions that the locators (notes in the packet) give.
+    /// `None` means that a locator is invalid; `Some(None)` means that an identity is unknown.
     fn put_back(&self, notes: &[PaperAnnotation], payload: &[u8]) -> Option<Option<Vec<u8>>> {
         let locators = notes.iter().filter(|note| {
             note.kind & FABRIC_PAPER_LOCATOR != 0 && IDENTITIES.contains(&(note.kind & !FABRIC_PAPER_LOCATOR))

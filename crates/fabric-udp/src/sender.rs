@@ -368,7 +368,8 @@ impl Sender {
         Some(())
     }
 
-    /// Adopts a new receiver that names this session. The receiver has no cache entry and no block of the session yet.
+    /// Makes a new receiver the current one. Its packet named the sender's session; `session` is the receiver's own.
+    /// The receiver has no cache entry and no block of the sender's session yet.
     fn adopt(&mut self, session: Session, key: SessionKey, sequence: u64, next: u64) {
         if let Some(old) = self.peer.take() {
             if self.retired.len() == RETIRED_SESSIONS_MAX {

@@ -76,7 +76,7 @@ pub struct Difference {
 pub struct AuditReport {
     /// Number of blocks that were compared and in which the peer and this program agree.
     pub blocks: u64,
-    /// Number of transactions in these blocks.
+    /// Number of transactions in the blocks that agree.
     pub transactions: u64,
     /// Number of the compared blocks in which the peer stored no commit hash. The genesis block, which never has one,
     /// is not counted.
@@ -98,7 +98,7 @@ pub struct OwnResults {
     pub commit_hash: Option<[u8; 32]>,
 }
 
-/// Reference for an audit.
+/// Results with which an audit compares a peer's blocks.
 pub enum AuditReference<'a> {
     /// The validation rules: each block is validated again. The validator has committed the block before the first
     /// block in the files; `None` if the files begin with the genesis block.

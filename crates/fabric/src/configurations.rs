@@ -15,7 +15,7 @@ pub struct Configurations {
 }
 
 impl Configurations {
-    /// Starts with the next block of `validator`.
+    /// Returns a reader that expects the block after the last one that `validator` committed.
     pub fn after(validator: &Validator) -> Self {
         let mut reader = validator.reader.clone();
         reader.early = None;

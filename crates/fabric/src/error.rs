@@ -102,7 +102,7 @@ pub enum Stop {
         what: String,
     },
     /// A limit of this program is exceeded.
-    #[error("{what}: {found}, the limit is {limit}")]
+    #[error("a limit of this program is exceeded: {what}: found {found}, and the maximum is {limit}")]
     Limit {
         /// The limited quantity, with its unit.
         what: &'static str,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 const LEAF_LEVEL: u32 = 1;
 
-/// Builds a summary incrementally.
+/// Builds the Merkle summary of the results of a range query, one result after the other.
 #[derive(Debug)]
 pub struct Builder {
     degree: u32,

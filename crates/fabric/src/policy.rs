@@ -31,7 +31,7 @@ pub enum Principal {
     Anybody,
     /// An identity that is in all of these classes.
     All(Vec<Principal>),
-    /// No identity.
+    /// The class that contains no identity.
     Nobody,
 }
 

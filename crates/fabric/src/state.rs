@@ -394,7 +394,8 @@ impl State {
         if let StateStorage::Disk(disk) = &self.storage {
             return match disk.too_long(&updates) {
                 Some(bytes) => Err(format!(
-                    "a key with its namespace and collection has {bytes} bytes; a state on the disk stores at most {}",
+                    "a key with its namespace and collection has {bytes} bytes, but a state on the disk stores at \
+                     most {}; use a state in memory (`--state memory`)",
                     disk::PLACE_BYTES_MAX
                 )),
                 None => disk.load(&updates),

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-/// Handle of the thread that builds tables.
+/// Handle of the thread that builds precomputed tables for public keys.
 pub(crate) struct Tables {
     verifier: Verifier,
     wake: Option<SyncSender<()>>,

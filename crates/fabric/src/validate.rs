@@ -255,7 +255,8 @@ impl Validator {
             hash = commit_hash(&flags, &updates, previous, rules);
         }
         if let Some((found, limit)) = self.state.too_long(&updates) {
-            let what = "bytes of a key with its namespace and collection, in a state on the disk";
+            let what = "bytes of a key with its namespace and collection, in a state on the disk (a state in memory \
+                        has no such limit)";
             return Err(Stop::Limit { what, found, limit }.into());
         }
         let mut ids = Vec::with_capacity(codes.len());

@@ -14,13 +14,13 @@ pub enum FrameVerdict {
     Drop(DropReason),
 }
 
-/// Fast path that answers at one UDP port of one interface.
+/// Answers the Ethernet frames of one UDP port of one interface with a fast path, as the XDP program does.
 pub struct FrameHandler<'a> {
     /// The interface.
     pub endpoint: &'a Endpoint,
     /// The UDP port.
     pub port: u16,
-    /// Fast path that answers the requests.
+    /// Fast path that answers the requests in the frames.
     pub fastpath: &'a dyn FastPath,
 }
 

@@ -59,7 +59,7 @@ async fn run(listener: TcpListener, tls: Option<ServerTls>, gate: Arc<Gate>, acc
             Err(error) => {
                 // The error may be temporary, such as a lack of file descriptors, so the loop waits before it tries
                 // again.
-                tracing::warn!("a connection cannot be accepted: {error}");
+                tracing::warn!("a gRPC connection cannot be accepted: {error}; the server tries again");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }

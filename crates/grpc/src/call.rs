@@ -51,7 +51,7 @@ impl Drop for InUse {
     }
 }
 
-/// A call that the gate counts.
+/// A call that the server's gate (its limits) counts.
 pub(crate) struct Counted {
     gate: Arc<Gate>,
     connection: Arc<Connection>,
@@ -134,7 +134,7 @@ pub struct Answers(Arc<Counted>);
 
 impl Answers {
     /// Counts an answer against the memory limit until its last clone is dropped. Returns `None` if the limit is
-    /// reached now. An answer that is larger than one source's share is accepted if the source uses nothing else.
+    /// reached now. An answer that is larger than one network's share is accepted if the network uses nothing else.
     pub fn count_until_dropped(&self, bytes: &Bytes) -> Option<Bytes> {
         let Counted { gate, connection, .. } = &*self.0;
         let is_kept = gate.take_bytes_alone(connection, bytes.len());

@@ -1,7 +1,7 @@
 //! Limits of a server over all its connections: connections, calls, and the bytes of their messages.
 //!
-//! A source is an IPv4 address or an IPv6 /64 network. Each source that is not trusted (a "stranger") may use a limited
-//! share of each resource, and all strangers together leave a part for trusted sources. If the limit of connections is
+//! A network is an IPv4 address or an IPv6 /64. Each network that is not trusted (a "stranger") may use a limited share
+//! of each resource, and all strangers together leave a part for trusted networks. If the limit of connections is
 //! reached, a new connection replaces one that has been idle for [`Limits::idle`]. HTTP/2 pings do not count as use of
 //! a connection.
 
@@ -18,11 +18,11 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http;
 
-/// Number of untrusted sources that, with the maximum each, use up all connections or calls for untrusted sources: each
-/// may use 1/8 of the limit.
-const SOURCES: usize = 8;
-/// Divisor of the bytes of messages: each untrusted source may use 1/4 of the limit.
-const BYTE_SOURCES: usize = 4;
+/// Number of untrusted networks that, with the maximum each, use up all connections or calls for untrusted networks:
+/// each may use 1/8 of the limit.
+const NETWORKS: usize = 8;
+/// Divisor of the bytes of messages: each untrusted network may use 1/4 of the limit.
+const BYTE_NETWORKS: usize = 4;
 /// Size of an HTTP/2 frame in bytes. If fewer bytes of messages are free, the status says that new clients are refused.
 const FRAME_BYTES: usize = 16 << 10;
 /// Minimum interval between two log lines about refused connections, in milliseconds.
@@ -49,7 +49,7 @@ pub struct Limits {
     pub handshake: Duration,
     /// Maximum time for a call's message to arrive.
     pub message_wait: Duration,
-    /// Sources that are not limited to a share.
+    /// Networks that are not limited to a share.
     pub trusted: Trusted,
 }
 
@@ -68,9 +68,9 @@ impl Default for Limits {
     }
 }
 
-/// Amounts that one source uses.
+/// Amounts that one network uses.
 #[derive(Debug, Default)]
-pub(crate) struct Source {
+pub(crate) struct Network {
     is_trusted: bool,
     connections: AtomicUsize,
     calls: AtomicUsize,
@@ -80,7 +80,7 @@ pub(crate) struct Source {
 /// State of one connection that its calls share.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    source: Arc<Source>,
+    network: Arc<Network>,
     /// Number of calls in progress.
     pub calls: AtomicUsize,
     /// Number of calls in progress whose client does not read its answer.
@@ -94,7 +94,7 @@ pub(crate) struct Connection {
 struct Open {
     next: u64,
     connections: HashMap<u64, Arc<Connection>>,
-    sources: HashMap<IpAddr, Weak<Source>>,
+    networks: HashMap<IpAddr, Weak<Network>>,
 }
 
 /// The limits of one server, and the amounts that its clients use.
@@ -111,7 +111,7 @@ pub struct Gate {
     said_ms: AtomicU64,
 }
 
-/// State of a gate for the status of its service.
+/// State of a [`Gate`] (the limits on connections and calls of one server), as the status of its service shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Reasons why new clients are refused.
@@ -140,12 +140,12 @@ impl Drop for Admitted {
 }
 
 impl Gate {
-    /// Returns a gate without connections.
+    /// Returns a gate that enforces `limits` and has no connections yet.
     pub fn new(limits: Limits) -> Arc<Self> {
         Arc::new(Self {
-            connections: Pool::new(limits.connections, SOURCES),
-            calls: Pool::new(limits.calls, SOURCES),
-            bytes: Pool::new(limits.memory_bytes, BYTE_SOURCES),
+            connections: Pool::new(limits.connections, NETWORKS),
+            calls: Pool::new(limits.calls, NETWORKS),
+            bytes: Pool::new(limits.memory_bytes, BYTE_NETWORKS),
             open: Mutex::default(),
             freed: Notify::new(),
             started: Instant::now(),
@@ -171,9 +171,9 @@ impl Gate {
     /// Admits a connection. Returns `None` if a limit is reached and no idle connection can be closed to make room.
     pub(crate) fn connect(self: &Arc<Self>, address: IpAddr) -> Option<Admitted> {
         let mut open = self.open();
-        let source = self.source(&mut open, address);
-        while !self.connections.take(&source.connections, source.is_trusted, 1) {
-            let Some(id) = self.idle_connection(&open, &source) else {
+        let network = self.network(&mut open, address);
+        while !self.connections.take(&network.connections, network.is_trusted, 1) {
+            let Some(id) = self.idle_connection(&open, &network) else {
                 self.refuse(address);
                 return None;
             };
@@ -181,7 +181,7 @@ impl Gate {
         }
         let (sender, close) = oneshot::channel();
         let connection = Arc::new(Connection {
-            source,
+            network,
             calls: AtomicUsize::new(0),
             unread: AtomicUsize::new(0),
             used_ms: AtomicU64::new(self.now_ms()),
@@ -198,40 +198,41 @@ impl Gate {
         })
     }
 
-    fn source(&self, open: &mut Open, address: IpAddr) -> Arc<Source> {
+    fn network(&self, open: &mut Open, address: IpAddr) -> Arc<Network> {
         let name = network_of(address);
-        if let Some(source) = open.sources.get(&name).and_then(Weak::upgrade) {
-            return source;
+        if let Some(network) = open.networks.get(&name).and_then(Weak::upgrade) {
+            return network;
         }
-        if open.sources.len() > 2 * self.limits.connections {
-            open.sources.retain(|_, source| source.strong_count() > 0);
+        if open.networks.len() > 2 * self.limits.connections {
+            open.networks.retain(|_, network| network.strong_count() > 0);
         }
-        let source = Arc::new(Source {
+        let network = Arc::new(Network {
             is_trusted: (self.limits.trusted)(address.to_canonical()),
-            ..Source::default()
+            ..Network::default()
         });
-        open.sources.insert(name, Arc::downgrade(&source));
-        source
+        open.networks.insert(name, Arc::downgrade(&network));
+        network
     }
 
-    /// Returns the idle connection to close so that `source` can get a new one. If `source` has reached its share, only
-    /// its own connections are candidates. Otherwise the candidates are the connections of the untrusted source that
-    /// has the most, or, if `source` is trusted, all connections. The candidate that has been idle longest is chosen.
-    fn idle_connection(&self, open: &Open, source: &Arc<Source>) -> Option<u64> {
-        let own_only = !source.is_trusted && self.connections.source_is_full(&source.connections);
-        let may_close = |connection: &Connection| match (own_only, source.is_trusted) {
-            (true, _) => Arc::ptr_eq(&connection.source, source),
+    /// Returns the idle connection to close so that `network` can get a new one. If `network` has reached its share,
+    /// only its own connections are candidates. Otherwise the candidates are the connections of the untrusted network
+    /// that has the most, or, if `network` is trusted, all connections. The candidate that has been idle longest is
+    /// chosen.
+    fn idle_connection(&self, open: &Open, network: &Arc<Network>) -> Option<u64> {
+        let own_only = !network.is_trusted && self.connections.network_is_full(&network.connections);
+        let may_close = |connection: &Connection| match (own_only, network.is_trusted) {
+            (true, _) => Arc::ptr_eq(&connection.network, network),
             (false, true) => true,
-            (false, false) => !connection.source.is_trusted,
+            (false, false) => !connection.network.is_trusted,
         };
         let idle = self.idle(open);
         let candidates = idle.filter(|(_, connection)| may_close(connection));
         let rank = |connection: &Connection| {
-            let Source {
+            let Network {
                 is_trusted,
                 connections,
                 ..
-            } = &*connection.source;
+            } = &*connection.network;
             let used_ms = connection.used_ms.load(Ordering::Acquire);
             (
                 *is_trusted,
@@ -257,9 +258,9 @@ impl Gate {
         let Some(connection) = open.connections.remove(&id) else {
             return;
         };
-        let source = &connection.source;
+        let network = &connection.network;
         self.connections
-            .give_back(&source.connections, source.is_trusted, 1);
+            .give_back(&network.connections, network.is_trusted, 1);
         let close = connection
             .close
             .lock()
@@ -274,7 +275,11 @@ impl Gate {
         let (now_ms, said_ms) = (self.now_ms(), self.said_ms.load(Ordering::Relaxed));
         if refused == 1 || now_ms.saturating_sub(said_ms) >= SAY_EVERY_MS {
             self.said_ms.store(now_ms, Ordering::Relaxed);
-            tracing::info!(%address, refused, "a gRPC connection is refused: the maximum number is open");
+            tracing::info!(
+                %address,
+                refused,
+                "a gRPC connection is refused, because the maximum number of connections is open"
+            );
         }
     }
 
@@ -291,8 +296,8 @@ impl Gate {
         let connection = peer.and_then(|peer| peer.connection.clone());
         let connection =
             connection.ok_or_else(|| Status::internal("the call has no connection information"))?;
-        let source = &connection.source;
-        if !self.calls.take(&source.calls, source.is_trusted, 1) {
+        let network = &connection.network;
+        if !self.calls.take(&network.calls, network.is_trusted, 1) {
             return Err(Status::resource_exhausted(
                 "too many calls are in progress; try again later",
             ));
@@ -306,8 +311,8 @@ impl Gate {
     }
 
     pub(crate) fn end_call(&self, connection: &Connection) {
-        let source = &connection.source;
-        self.calls.give_back(&source.calls, source.is_trusted, 1);
+        let network = &connection.network;
+        self.calls.give_back(&network.calls, network.is_trusted, 1);
         self.used(connection);
     }
 
@@ -317,8 +322,8 @@ impl Gate {
     }
 
     pub(crate) fn take_bytes(&self, connection: &Connection, bytes: usize) -> bool {
-        let source = &connection.source;
-        let taken = self.bytes.take(&source.bytes, source.is_trusted, bytes);
+        let network = &connection.network;
+        let taken = self.bytes.take(&network.bytes, network.is_trusted, bytes);
         if !taken {
             self.close_unread();
         }
@@ -326,14 +331,14 @@ impl Gate {
     }
 
     pub(crate) fn take_bytes_beyond(&self, connection: &Connection, bytes: usize) {
-        let source = &connection.source;
-        self.bytes.take_beyond(&source.bytes, source.is_trusted, bytes);
+        let network = &connection.network;
+        self.bytes.take_beyond(&network.bytes, network.is_trusted, bytes);
     }
 
-    /// Takes bytes from the limit, even more than the share of the source, if the source uses no bytes yet.
+    /// Takes bytes from the limit, even more than the share of the network, if the network uses no bytes yet.
     pub(crate) fn take_bytes_alone(&self, connection: &Connection, bytes: usize) -> bool {
-        let source = &connection.source;
-        let taken = self.bytes.take_alone(&source.bytes, source.is_trusted, bytes);
+        let network = &connection.network;
+        let taken = self.bytes.take_alone(&network.bytes, network.is_trusted, bytes);
         if !taken {
             self.close_unread();
         }
@@ -341,8 +346,8 @@ impl Gate {
     }
 
     pub(crate) fn give_back_bytes(&self, connection: &Connection, bytes: usize) {
-        let source = &connection.source;
-        self.bytes.give_back(&source.bytes, source.is_trusted, bytes);
+        let network = &connection.network;
+        self.bytes.give_back(&network.bytes, network.is_trusted, bytes);
         self.freed.notify_waiters();
     }
 
@@ -369,7 +374,7 @@ impl Gate {
         let open = self.open();
         let can_close = self
             .idle(&open)
-            .any(|(_, connection)| !connection.source.is_trusted);
+            .any(|(_, connection)| !connection.network.is_trusted);
         let pools = [
             ("connections", &self.connections, 1, can_close),
             ("calls at a time", &self.calls, 1, false),

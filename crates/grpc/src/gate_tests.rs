@@ -17,15 +17,15 @@ fn address(text: &str) -> IpAddr {
 }
 
 #[test]
-fn one_source_leaves_connections_for_others_and_untrusted_sources_leave_some_for_trusted_ones() {
+fn one_network_leaves_connections_for_others_and_untrusted_networks_leave_some_for_trusted_ones() {
     let gate = gate(80, Duration::MAX);
     let mut open = Vec::new();
     for host in 0..8 {
         let from = IpAddr::from([10, 0, 0, host]);
         open.extend(std::iter::from_fn(|| gate.connect(from)));
     }
-    // Each of the first seven sources gets ten connections; an eighth of all connections is reserved for trusted
-    // sources.
+    // Each of the first seven networks gets ten connections; an eighth of all connections is reserved for trusted
+    // networks.
     assert_eq!(open.len(), 70);
     let full = gate.standing();
     assert_eq!(
@@ -44,7 +44,7 @@ fn one_source_leaves_connections_for_others_and_untrusted_sources_leave_some_for
 }
 
 #[test]
-fn a_network_of_64_bits_is_one_source() {
+fn a_network_of_64_bits_counts_as_one() {
     let gate = gate(16, Duration::MAX);
     let _first = gate.connect(address("2001:db8::1")).unwrap();
     let _second = gate.connect(address("2001:db8::ffff:2")).unwrap();
@@ -81,7 +81,7 @@ fn an_idle_connection_is_closed_for_another() {
 }
 
 #[test]
-fn connections_of_untrusted_sources_do_not_replace_those_of_trusted_ones() {
+fn connections_of_untrusted_networks_do_not_replace_those_of_trusted_ones() {
     let gate = gate(8, Duration::ZERO);
     let mut trusted: Vec<_> = (0..8)
         .map(|_| gate.connect(address("127.0.0.1")).unwrap())
@@ -100,7 +100,7 @@ fn connections_of_untrusted_sources_do_not_replace_those_of_trusted_ones() {
 }
 
 #[test]
-fn the_longest_idle_connection_of_the_source_with_the_most_is_closed_first() {
+fn the_longest_idle_connection_of_the_network_with_the_most_is_closed_first() {
     let gate = gate(16, Duration::ZERO);
     let mut open: Vec<_> = (1..=14)
         .map(|number| gate.connect(IpAddr::from([10, 0, 0, 1 + number / 2])).unwrap())

@@ -1,93 +1,93 @@
 //! Counts the use of one resource, such as calls, and enforces its limits: for all clients, for all untrusted clients
-//! together, and for one source.
+//! together, and for one network.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Part of a resource that is reserved for trusted sources: one divided by this number.
+/// Part of a resource that is reserved for trusted networks: one divided by this number.
 const RESERVED_FOR_TRUSTED: usize = 8;
 
-/// Amounts of one resource that are in use, and their limits. A "stranger" is a source that is not trusted.
+/// Amounts of one resource that are in use, and their limits. A "stranger" is a network that is not trusted.
 #[derive(Debug)]
 pub(crate) struct Pool {
     limit: usize,
     strangers_max: usize,
-    of_source_max: usize,
+    of_network_max: usize,
     used: AtomicUsize,
     used_by_strangers: AtomicUsize,
 }
 
 impl Pool {
-    /// Returns a pool of `limit` units, of which one stranger may use 1/`sources`.
-    pub fn new(limit: usize, sources: usize) -> Self {
+    /// Returns a pool of `limit` units, of which one stranger may use 1/`networks`.
+    pub fn new(limit: usize, networks: usize) -> Self {
         Self {
             limit,
             strangers_max: limit - limit / RESERVED_FOR_TRUSTED,
-            of_source_max: limit.div_ceil(sources),
+            of_network_max: limit.div_ceil(networks),
             used: AtomicUsize::new(0),
             used_by_strangers: AtomicUsize::new(0),
         }
     }
 
-    /// Takes `amount` units for a source; `of_source` counts what the source uses. Returns false and takes nothing if a
-    /// limit would be exceeded.
-    pub fn take(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) -> bool {
+    /// Takes `amount` units for a network; `of_network` counts what the network uses. Returns false and takes nothing
+    /// if a limit would be exceeded.
+    pub fn take(&self, of_network: &AtomicUsize, is_trusted: bool, amount: usize) -> bool {
         if !add(&self.used, amount, self.limit) {
             return false;
         }
-        let source_max = if is_trusted {
+        let network_max = if is_trusted {
             self.limit
         } else {
-            self.of_source_max
+            self.of_network_max
         };
-        if !add(of_source, amount, source_max) {
+        if !add(of_network, amount, network_max) {
             self.used.fetch_sub(amount, Ordering::AcqRel);
             return false;
         }
         if !is_trusted && !add(&self.used_by_strangers, amount, self.strangers_max) {
             self.used.fetch_sub(amount, Ordering::AcqRel);
-            of_source.fetch_sub(amount, Ordering::AcqRel);
+            of_network.fetch_sub(amount, Ordering::AcqRel);
             return false;
         }
         true
     }
 
-    /// Like [`Pool::take`], but also succeeds if the source uses nothing and the whole pool has `amount` units free, or
-    /// if no source uses anything. In this way, amounts larger than a limit are admitted one at a time.
-    pub fn take_alone(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) -> bool {
-        if self.take(of_source, is_trusted, amount) {
+    /// Like [`Pool::take`], but also succeeds if the network uses nothing and the whole pool has `amount` units free,
+    /// or if no network uses anything. In this way, amounts larger than a limit are admitted one at a time.
+    pub fn take_alone(&self, of_network: &AtomicUsize, is_trusted: bool, amount: usize) -> bool {
+        if self.take(of_network, is_trusted, amount) {
             return true;
         }
         let used = self.used.load(Ordering::Acquire);
-        let is_alone = of_source.load(Ordering::Acquire) == 0
+        let is_alone = of_network.load(Ordering::Acquire) == 0
             && used.checked_add(amount).is_some_and(|sum| sum <= self.limit);
         if is_alone || used == 0 {
-            self.take_beyond(of_source, is_trusted, amount);
+            self.take_beyond(of_network, is_trusted, amount);
             return true;
         }
         false
     }
 
     /// Takes `amount` units even if this exceeds a limit.
-    pub fn take_beyond(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) {
+    pub fn take_beyond(&self, of_network: &AtomicUsize, is_trusted: bool, amount: usize) {
         self.used.fetch_add(amount, Ordering::AcqRel);
-        of_source.fetch_add(amount, Ordering::AcqRel);
+        of_network.fetch_add(amount, Ordering::AcqRel);
         if !is_trusted {
             self.used_by_strangers.fetch_add(amount, Ordering::AcqRel);
         }
     }
 
-    /// Returns `amount` units that the source had taken.
-    pub fn give_back(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) {
+    /// Returns `amount` units that the network had taken.
+    pub fn give_back(&self, of_network: &AtomicUsize, is_trusted: bool, amount: usize) {
         self.used.fetch_sub(amount, Ordering::AcqRel);
-        of_source.fetch_sub(amount, Ordering::AcqRel);
+        of_network.fetch_sub(amount, Ordering::AcqRel);
         if !is_trusted {
             self.used_by_strangers.fetch_sub(amount, Ordering::AcqRel);
         }
     }
 
-    /// Returns true if a stranger that uses this amount has reached the limit of one source.
-    pub fn source_is_full(&self, of_source: &AtomicUsize) -> bool {
-        of_source.load(Ordering::Acquire) >= self.of_source_max
+    /// Returns true if a stranger that uses this amount has reached the limit of one network.
+    pub fn network_is_full(&self, of_network: &AtomicUsize) -> bool {
+        of_network.load(Ordering::Acquire) >= self.of_network_max
     }
 
     /// Returns true if a stranger that uses nothing so far cannot take `amount` units.
@@ -119,12 +119,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_stranger_all_strangers_and_trusted_sources_have_separate_limits() {
+    fn one_stranger_all_strangers_and_trusted_networks_have_separate_limits() {
         let pool = Pool::new(80, 4);
         let [a, b, c, d, e] = [(); 5].map(|()| AtomicUsize::new(0));
-        for source in [&a, &b, &c] {
-            assert!(pool.take(source, false, 20));
-            assert!(!pool.take(source, false, 1) && pool.source_is_full(source));
+        for network in [&a, &b, &c] {
+            assert!(pool.take(network, false, 20));
+            assert!(!pool.take(network, false, 1) && pool.network_is_full(network));
         }
         assert!(!pool.is_full_for_strangers(10) && pool.is_full_for_strangers(11));
         assert!(pool.take(&d, false, 10), "strangers may use 70 of 80");
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(pool.used(), (80, 80));
         pool.give_back(&a, false, 20);
         assert_eq!(pool.used(), (60, 80));
-        assert!(pool.take(&e, true, 20), "trusted sources have no share limit");
+        assert!(pool.take(&e, true, 20), "trusted networks have no share limit");
         assert!(pool.is_full_for_strangers(1));
         assert!(!pool.take(&e, true, usize::MAX), "sums do not wrap");
     }

@@ -6,6 +6,6 @@
 pub struct Nonce {
     /// Identity of the client that chose the nonce.
     pub group: u64,
-    /// Number of the change among those of that client.
+    /// Number of the change among all changes of the client.
     pub number: u64,
 }

@@ -45,7 +45,7 @@ pub enum AskError {
     #[error("refused: {}: {}", code_name(*.0), .0.meaning())]
     Refused(Code),
     /// The answer has a code unknown to this version, or lacks a required field.
-    #[error("the server's answer is malformed: {0}")]
+    #[error("the server's answer is malformed: {0}; is the server a hybrid node of this version?")]
     Answer(String),
 }
 

@@ -171,7 +171,8 @@ impl HybridConfig {
         }
         if self.tls_files().is_none() && !self.listen.ip().is_loopback() {
             warnings.push(format!(
-                "[hybrid] listen = {}: without `certificate`, requests are not encrypted",
+                "[hybrid] listen = {}: without `certificate`, requests are not encrypted; set `certificate` and `key`, \
+                 or use a trusted network",
                 self.listen
             ));
         }

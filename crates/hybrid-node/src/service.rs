@@ -233,7 +233,11 @@ fn clock_warning(tip_time_ms: u64, now_ms: u64) -> Option<String> {
 /// not in the genesis may have been added later.
 fn has_another_key(node: u32, key: &SecretKey, genesis: &Genesis) -> Option<anyhow::Error> {
     let (_, first) = genesis.nodes.iter().find(|(first, _)| *first == node)?;
-    (*first != key.public()).then(|| anyhow!("the genesis has another key for node {node}"))
+    (*first != key.public()).then(|| {
+        anyhow!(
+            "the genesis has another key for node {node}; give the number and the key file of the same node"
+        )
+    })
 }
 
 fn tls(config: &HybridConfig) -> anyhow::Result<Option<grpc::ServerTls>> {

@@ -47,7 +47,7 @@ pub enum Answer {
     History {
         /// Writes, the newest first.
         past: Vec<Past>,
-        /// True if the key has older writes than these.
+        /// True if the key has older writes than the returned ones.
         more: bool,
     },
     /// Answer to a head request: the header of the newest block, and this node's signature over its hash.
@@ -99,7 +99,7 @@ pub enum Answered {
     History {
         /// Writes, the newest first.
         past: Vec<Past>,
-        /// True if the key has older writes than these.
+        /// True if the key has older writes than the returned ones.
         more: bool,
     },
     /// Answer to a head request: the header of the newest block, and the node's signature over its hash.

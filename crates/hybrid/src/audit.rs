@@ -64,7 +64,7 @@ pub struct Progress {
 pub struct Audit {
     /// Number of correct blocks, without the genesis.
     pub blocks: u64,
-    /// Number of requests in these blocks.
+    /// Number of requests in the correct blocks.
     pub transactions: u64,
     /// The snapshot that the ledger begins with; `None`: it begins with the genesis.
     pub base: Option<SnapshotBase>,

@@ -128,7 +128,7 @@ struct Durable<D: Disk> {
     records: Vec<Lsn>,
 }
 
-/// Item of a ledger.
+/// Content of one record of a ledger.
 pub enum LedgerItem<'a> {
     /// A block.
     Block(StoredBlock<'a>),

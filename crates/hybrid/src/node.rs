@@ -465,7 +465,9 @@ impl<D: Disk> Node<D> {
         // of the log ends the executor, and so on.
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                tracing::error!("hybrid: a thread of the node has panicked; this is a bug");
+                tracing::error!(
+                    "hybrid: a thread of the node has panicked, which is a bug; restart the node"
+                );
             }
         }
         self.persister.take().map(JoinHandle::join);

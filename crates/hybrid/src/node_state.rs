@@ -300,8 +300,11 @@ impl NodeState {
         let node = self.node;
         match membership_status {
             MembershipStatus::Other => self.refuse(|refusal| {
-                refusal.no_node =
-                    Some(format!("node {node} is revoked or has another key in the database").into());
+                let why = format!(
+                    "node {node} is revoked or has another key in the database; give the number and the key file of \
+                     a node of the database"
+                );
+                refusal.no_node = Some(why.into());
             }),
             MembershipStatus::NotYet => self.refuse(|refusal| {
                 refusal.no_node = Some(format!("node {node} is not a node of this database yet").into());

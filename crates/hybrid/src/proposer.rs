@@ -157,7 +157,9 @@ impl Proposer {
                 block = head.number,
                 "hybrid: wrote this node's signed head to the log"
             ),
-            Err(error) => tracing::warn!("hybrid: cannot write this node's signed head to the log: {error}"),
+            Err(error) => tracing::warn!(
+                "hybrid: cannot write this node's signed head to the log: {error}; a later block's head follows"
+            ),
         }
     }
 
@@ -210,7 +212,7 @@ impl Proposer {
         self.in_flight += 1;
         if let Err(error) = self.shared.append(message) {
             tracing::error!(
-                "hybrid: cannot write a message to the log; its requests have an unknown outcome: {error}"
+                "hybrid: cannot write a message to the log: {error}; its requests have an unknown outcome"
             );
             // If `append` has already reported the message as lost, it is no longer pending, and was counted as lost
             // there.

@@ -91,7 +91,7 @@ impl Windows {
         self.lanes.len() < LANES_MAX && own < LANES_PER_MEMBER
     }
 
-    /// Sweep: forgets the lanes whose reads have all expired.
+    /// Forgets the lanes (series of nonces) whose reads have all expired.
     fn sweep(&mut self, now_ms: u64) {
         let of_member = &mut self.of_member;
         self.lanes.retain(|(member, _), window| {

@@ -22,14 +22,16 @@ pub enum SnapshotError {
     #[error("snapshot: {0}")]
     Malformed(#[from] Malformed),
     /// The snapshot belongs to another database.
-    #[error("snapshot: it is of a database with another genesis than the given one")]
+    #[error(
+        "snapshot: it is of a database with another genesis than the given one; give the genesis of its database"
+    )]
     OtherDatabase,
     /// The snapshot is of block 0. A node can begin with the genesis alone, which describes this state.
-    #[error("snapshot: it is of block 0; begin with the genesis alone")]
+    #[error("snapshot: it is of block 0, which the genesis describes; start the node with the genesis alone")]
     Genesis,
     /// The database is in the paper's mode. A snapshot does not contain the versions of that mode.
     #[error(
-        "snapshot: snapshots of a database in the paper's mode are not supported; begin with the genesis alone"
+        "snapshot: snapshots of a database in the paper's mode are not supported; start the node with the genesis alone"
     )]
     Paper,
     /// The snapshot ends before all its entries have arrived.
@@ -42,7 +44,9 @@ pub enum SnapshotError {
     )]
     NotFirst,
     /// The snapshot's entries do not match the state root of its block.
-    #[error("snapshot: its entries do not match the state root of its block; it was changed or damaged")]
+    #[error(
+        "snapshot: its entries do not match the state root of its block, so it was changed or damaged; copy it again"
+    )]
     Root,
 }
 

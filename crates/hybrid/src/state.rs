@@ -66,7 +66,7 @@ struct LastWrite {
     touched: u32,
 }
 
-/// The last nonce that was used in a lane.
+/// The last nonce that was used in a lane (a series of nonces of one member).
 #[derive(Clone, Copy)]
 struct LastNonce {
     counter: u64,

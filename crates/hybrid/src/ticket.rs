@@ -103,7 +103,7 @@ impl Ticket {
     }
 }
 
-/// Answers `outcome_unknown` to these requests.
+/// Answers `requests` with `outcome_unknown`.
 pub(crate) fn answer_unknown(requests: Vec<VerifiedRequest>) {
     let unknown = Answer::Refused(Code::OutcomeUnknown);
     answer_all(requests.into_iter().map(|one| (one.ticket, unknown.clone())));

@@ -50,7 +50,7 @@ pub enum Error {
     #[error(transparent)]
     Directory(DataDirError),
     /// The directory contains no journal.
-    #[error("there is no journal here")]
+    #[error("there is no journal here; give the data directory of a ledger or table")]
     NoJournal,
     /// The directory contains no journal, but its marker shows that a server has used it.
     #[error(

@@ -351,7 +351,7 @@ impl<F: DiskFile> Scan<F> {
 pub(crate) struct Tail {
     /// Number of bytes up to the last non-zero word.
     pub(crate) used_bytes: u64,
-    /// Number of complete records in these bytes.
+    /// Number of complete records in the first `used_bytes` bytes.
     pub(crate) records: u64,
     /// Number of a record that proves that the missing record was durable: it belongs to a later group, or to the group
     /// with which the segment was created.

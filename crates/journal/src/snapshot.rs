@@ -103,7 +103,7 @@ impl<D: Disk> Snapshots<D> {
             .map_err(Error::io("name", &name))?;
         self.disk.sync_dir().map_err(Error::io("sync", "."))?;
         self.whole_lsn.fetch_max(lsn, Ordering::AcqRel);
-        // If a power cut restores these files, the next snapshot removes them again.
+        // Remove the old snapshots. If a power cut restores their files, the next snapshot removes them again.
         let names = self.names()?;
         for (_, old) in names.iter().rev().skip(KEPT) {
             self.disk.remove(old).map_err(Error::io("remove", old))?;

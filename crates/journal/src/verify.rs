@@ -21,7 +21,7 @@ pub struct VerifyReport {
     pub last_lsn: Lsn,
     /// Number of records read.
     pub records: u64,
-    /// Total length of their payloads in bytes.
+    /// Total length of the records' payloads in bytes.
     pub payload_bytes: u64,
     /// Segments, in order.
     pub segments: Vec<SegmentReport>,

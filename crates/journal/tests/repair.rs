@@ -524,7 +524,7 @@ fn a_repair_on_a_full_disk_changes_nothing() {
             if !has_mark {
                 damaged.put("acknowledged", None);
             }
-            // The repair itself removes these files.
+            // The repair itself removes the file `next.tmp`, so it is left out of the comparison.
             damaged.put("next.tmp", None);
             let contents = |disk: &SimDisk| {
                 let names = disk.list().unwrap().into_iter();

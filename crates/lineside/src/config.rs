@@ -405,7 +405,7 @@ impl CheckedConfig {
         if !listen.ip().is_loopback() {
             warnings.push(format!(
                 "[console] listen = {listen}: every client that reaches this address can read status and metrics; the \
-                 console asks for no password"
+                 console asks for no password; restrict access to this port"
             ));
         }
         warnings.extend(self.exposed_secret());

@@ -165,7 +165,8 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     }
     // Before a store is created, which a failed command must not leave.
     for path in &arguments.paths {
-        path.metadata().with_context(|| path.display().to_string())?;
+        path.metadata()
+            .with_context(|| format!("cannot read {}", path.display()))?;
     }
     let mut chain = arguments.store.open()?;
     if arguments.keep_blocks {

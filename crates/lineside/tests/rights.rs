@@ -245,7 +245,7 @@ fn a_start_that_fails_before_the_service_starts_leaves_no_files() {
     assert!(!data.exists() && !place.path("database").exists());
 }
 
-/// Returns true if the service starts.
+/// Runs the command that starts `service` over the directory `data`. Returns true if the service starts.
 fn command_over(place: &ServiceFiles, service: &str, data: &Path, listen: &str) -> bool {
     let mut command = place.command(service, data, listen);
     command.output().expect("run").status.success()

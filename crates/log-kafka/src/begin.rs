@@ -22,7 +22,11 @@ pub(crate) fn begin(
     options: &Options,
     start: &Start,
 ) -> Result<Option<String>, LogError> {
-    let failed = |error: KafkaError| LogError(format!("topic {topic}: {error}"));
+    let failed = |error: KafkaError| {
+        LogError(format!(
+            "cannot read topic {topic} in Kafka: {error}; check the brokers"
+        ))
+    };
     let range = consumer.fetch_watermarks(topic, PARTITION, options.answer_timeout);
     let (low, high) = range.map_err(failed)?;
     let last = i64::try_from(start.position).unwrap_or(i64::MAX);
@@ -52,7 +56,9 @@ pub(crate) fn begin(
             Some(Err(error)) if is_out_of_range(&error) => {
                 return Ok(Some(does_not_reach(topic, start.position, low, high)));
             }
-            Some(Err(error)) => tracing::warn!("hybrid: kafka: {error}"),
+            Some(Err(error)) => {
+                tracing::warn!("hybrid: reading from Kafka failed: {error}; it is tried again")
+            }
         }
     }
     Err(LogError(format!(
@@ -69,16 +75,17 @@ pub(crate) fn does_not_reach(topic: &str, position: u64, low: i64, high: i64) ->
     };
     format!(
         "the ledger's last position is {position}, but topic {topic} in Kafka has {has}: it was truncated, or is \
-         another topic of the same name"
+         another topic of the same name; restore it, or set the ledger's own topic"
     )
 }
 
 fn differs(topic: &str, position: u64, expected: &Hash, found: &Hash) -> String {
     format!(
-        "at position {position} the ledger has a message whose signed part has Keccak-256 {}, but topic {topic} in \
-         Kafka has {} at offset {}",
-        to_hex(expected),
+        "topic {topic} in Kafka does not belong to this ledger: its message at offset {} differs from the ledger's \
+         message at position {position} (Keccak-256 of the signed part: {} in Kafka, {} in the ledger). The topic was \
+         replaced or changed; restore it, or set the ledger's own topic",
+        position - 1,
         to_hex(found),
-        position - 1
+        to_hex(expected)
     )
 }

@@ -86,13 +86,15 @@ impl Kafka {
 impl Log for Kafka {
     fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
         if self.has_fault.load(Ordering::Acquire) {
-            return Err(LogError("the log has ended; restart the node".into()));
+            return Err(LogError(
+                "reading from Kafka has ended after an error; restart the node".into(),
+            ));
         }
         // The producer is idempotent: if librdkafka cannot send messages exactly once any more, it reports a fatal
         // error.
         if let Some((code, why)) = self.producer.client().fatal_error() {
             return Err(LogError(format!(
-                "the Kafka producer has failed; restart the node: {code}: {why}"
+                "the Kafka producer has failed: {code}: {why}; restart the node"
             )));
         }
         let record = BaseRecord::<(), [u8]>::to(&self.topic)
@@ -108,7 +110,9 @@ impl Log for Kafka {
     /// acknowledged lies at or below this position.
     fn end(&self) -> Result<Option<u64>, LogError> {
         if self.has_fault.load(Ordering::Acquire) {
-            return Err(LogError("the log has ended; restart the node".into()));
+            return Err(LogError(
+                "reading from Kafka has ended after an error; restart the node".into(),
+            ));
         }
         let range = self
             .consumer
@@ -133,7 +137,9 @@ impl Drop for Kafka {
             .map(JoinHandle::join)
             .is_some_and(|ended| ended.is_err())
         {
-            tracing::error!("hybrid: the thread that reads from Kafka has panicked; this is a bug");
+            tracing::error!(
+                "hybrid: the thread that reads from Kafka has panicked, which is a bug; restart the node"
+            );
         }
     }
 }
@@ -183,7 +189,7 @@ impl ClientContext for Report {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::warn!("hybrid: kafka: {error}: {reason}");
+        tracing::warn!("hybrid: the Kafka client reports: {error}: {reason}");
     }
 }
 
@@ -193,7 +199,7 @@ impl ProducerContext for Report {
     fn delivery(&self, delivered: &DeliveryResult<'_>, (): ()) {
         if let Err((error, message)) = delivered {
             tracing::error!(
-                "hybrid: kafka: a message could not be delivered and is not sent again: {error}; its requests are \
+                "hybrid: a message could not be delivered to Kafka and is not sent again: {error}; its requests are \
                  answered `outcome_unknown`. Check the brokers"
             );
             (self.on_lost)(message.payload().unwrap_or_default());
@@ -210,7 +216,7 @@ impl ClientContext for Watch {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        tracing::warn!("hybrid: kafka: {error}: {reason}");
+        tracing::warn!("hybrid: the Kafka client reports: {error}: {reason}");
     }
 }
 
@@ -222,7 +228,7 @@ fn note(level: RDKafkaLogLevel, part: &str, line: &str) {
         | RDKafkaLogLevel::Alert
         | RDKafkaLogLevel::Critical
         | RDKafkaLogLevel::Error => {
-            tracing::warn!("hybrid: kafka: {part}: {line}");
+            tracing::warn!("hybrid: the Kafka client reports: {part}: {line}");
         }
         _ => tracing::debug!("hybrid: kafka: {part}: {line}"),
     }
@@ -250,7 +256,8 @@ impl Reader {
                     let position = u64::try_from(record.offset()).unwrap_or(0) + 1;
                     if position <= self.position {
                         return self.fail(format!(
-                            "Kafka delivered position {position} after position {}",
+                            "Kafka delivered position {position} after position {}; check the topic, then restart \
+                             the node",
                             self.position
                         ));
                     }
@@ -263,7 +270,7 @@ impl Reader {
                 Some(Err(error)) => match self.why_fatal(&error) {
                     Some(why) => return self.fail(why),
                     // Kafka is unreachable or has a new leader. librdkafka reconnects without help.
-                    None => tracing::warn!("hybrid: kafka: {error}"),
+                    None => tracing::warn!("hybrid: reading from Kafka failed: {error}; it is tried again"),
                 },
             }
         }
@@ -278,7 +285,7 @@ impl Reader {
             return Some(match range {
                 Ok((low, high)) => does_not_reach(&self.topic, self.position, low, high),
                 Err(_) => format!(
-                    "position {}, the next one to read, is no longer in topic {}",
+                    "position {}, the next one to read, is no longer in topic {} in Kafka; restore the topic",
                     self.position + 1,
                     self.topic
                 ),
@@ -286,13 +293,16 @@ impl Reader {
         }
         match error {
             KafkaError::MessageConsumptionFatal(code) => {
-                Some(format!("the Kafka consumer has failed; restart the node: {code}"))
+                Some(format!("the Kafka consumer has failed: {code}; restart the node"))
             }
             KafkaError::MessageConsumption(
                 code @ (RDKafkaErrorCode::UnknownTopicOrPartition
                 | RDKafkaErrorCode::UnknownTopic
                 | RDKafkaErrorCode::UnknownPartition),
-            ) => Some(format!("topic {} does not exist any more: {code}", self.topic)),
+            ) => Some(format!(
+                "topic {} does not exist in Kafka any more: {code}; restore it",
+                self.topic
+            )),
             _ => None,
         }
     }

@@ -70,7 +70,7 @@ impl<'a> Topic<'a> {
             .fetch_metadata(None, self.options.answer_timeout);
         metadata.map_err(|error| {
             LogError(format!(
-                "no answer from Kafka at {brokers}; check the address, and that Kafka runs: {error}"
+                "no answer from Kafka at {brokers}: {error}; check the address, and that Kafka runs"
             ))
         })
     }

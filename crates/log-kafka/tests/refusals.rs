@@ -198,7 +198,7 @@ fn another_record_at_the_ledgers_end_is_shown(other: &OtherWriter) {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     assert!(
-        why.contains("at position 1 the ledger has") && why.contains(&theirs),
+        why.contains("topic theirs in Kafka does not belong to this ledger") && why.contains(&theirs),
         "{why}"
     );
     assert_eq!(code(&node, client.set(5, "a", None, "y")), Code::ReadOnly);

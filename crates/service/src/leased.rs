@@ -109,7 +109,8 @@ pub fn report_lost_lease(service: &str, until_ns: &AtomicU64) {
         tracing::warn!(
             service,
             lost_ms,
-            "the lease of the fast path had ended, because its host was stuck"
+            "the fast path did not answer for a time: its lease had ended, because the host thread was stuck for too \
+             long; it answers again"
         );
     }
 }

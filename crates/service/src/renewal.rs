@@ -1,4 +1,4 @@
-//! Renewal of a fast path's lease.
+//! Renewal of a fast path's lease: the time until which the fast path may answer without hearing from its host.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;

@@ -26,7 +26,7 @@ pub enum CallGroup {
 }
 
 impl Rights {
-    /// Returns the rights of a service that changes files below these directories.
+    /// Returns the rights of a service that changes files below `directories`.
     pub fn of_directories(directories: impl IntoIterator<Item = PathBuf>) -> Self {
         Self {
             writes: directories.into_iter().collect(),

@@ -156,7 +156,7 @@ impl Snapshot {
         faults
     }
 
-    /// Returns those of [`Snapshot::faults`] that do not belong to a single service.
+    /// Returns the faults among [`Snapshot::faults`] that do not belong to a single service.
     pub fn process_faults(&self) -> Vec<String> {
         let is_of_process = |fault: &String| !self.services.iter().any(|one| one.faults().contains(fault));
         self.faults().into_iter().filter(is_of_process).collect()
@@ -191,7 +191,12 @@ impl ServiceStatus {
 
     fn ended_lease(&self) -> Option<String> {
         let has_ended = self.lease_left_ms == Some(0);
-        has_ended.then(|| format!("{}: the lease of the fast path has ended", self.name))
+        has_ended.then(|| {
+            format!(
+                "{}: the lease of the fast path has ended, so it answers nothing; check the disk and the kernel's log",
+                self.name
+            )
+        })
     }
 
     /// Sets the interfaces, given as name and mode, at which XDP answers for the service.

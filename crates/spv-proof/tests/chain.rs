@@ -176,8 +176,8 @@ fn most_work_wins_and_reorganisations_are_reported() {
     );
     assert_eq!(chain.height_of(&left[0].hash()), None);
     assert_eq!(chain.hash_at(15), Some(right[4].hash()));
-    // One range of headers leads back to the first branch and contains a third branch; the reported change is from the
-    // tip before the range to the tip after it.
+    // One range of headers makes the first branch the longest one again, and also contains a third branch. The reported
+    // change is from the tip before the range to the tip after it.
     let back = [branch(&left[4], 3, 4), branch(&left[2], 6, 5)].concat();
     assert_eq!(
         chain.accept_range(&back, NOW).unwrap(),

@@ -198,7 +198,8 @@ fn judged_in_c(arguments: &[&str], lines: &[String]) -> Option<Vec<String>> {
     Some(said.lines().map(String::from).collect())
 }
 
-/// Runs the C program twice: with and without the compiler's checks for invalid reads and undefined arithmetic.
+/// Runs the C client's test program twice: with and without the compiler's checks for invalid reads and undefined
+/// arithmetic.
 #[test]
 fn c_verdicts_on_proofs_equal_those_of_the_vectors() {
     let proofs: Vec<ProofVector> = proofs().collect();

@@ -211,9 +211,9 @@ pub enum TableName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Prefill {
-    /// No block.
+    /// No block is loaded.
     None,
-    /// This number of newest blocks.
+    /// This number of the newest blocks is loaded.
     Tip(u32),
     /// All blocks.
     All,

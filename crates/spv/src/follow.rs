@@ -530,7 +530,10 @@ impl Following {
             } => self.fail_to_store(&node, &why),
             StepError::Chain(_) => self.fail_to_store(&node, &why),
             StepError::Refused { hash, .. } => {
-                tracing::warn!(node, "a block of the node was refused: {why}");
+                tracing::warn!(
+                    node,
+                    "a block of the node was refused: {why}; the server requests it again after a pause"
+                );
                 let is_new = self.last_refused.replace(*hash) != Some(*hash);
                 self.set(|state| {
                     (state.at_tip, state.refused) = (false, Some(why));

@@ -161,8 +161,12 @@ fn upstream(config: &SpvConfig) -> anyhow::Result<Option<Upstream>> {
     };
     let tls = if config.electrum_upstream.starts_with("tls://") {
         let path = &config.electrum_upstream_ca;
-        let roots =
-            std::fs::read(path).with_context(|| format!("[spv] electrum_upstream_ca {}", path.display()))?;
+        let roots = std::fs::read(path).with_context(|| {
+            format!(
+                "cannot read {}, the file in `electrum_upstream_ca` of [spv]",
+                path.display()
+            )
+        })?;
         Some(UpstreamTls::from_pem(&roots, host.trim_matches(['[', ']']))?)
     } else {
         None
@@ -321,8 +325,8 @@ impl Frontends {
                 let away_s = away.map(|(_, since)| since.elapsed().as_secs());
                 if let Some((why, seconds)) = away.map(|(why, _)| why).zip(away_s) {
                     out.warnings.push(format!(
-                        "spv: the Electrum server {} has been unreachable for {seconds} s, so requests that need it \
-                         fail: {why}",
+                        "spv: the Electrum server {} has been unreachable for {seconds} s: {why}; requests that \
+                         need it fail",
                         upstream.address
                     ));
                 }

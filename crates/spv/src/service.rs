@@ -143,7 +143,8 @@ impl Service for SpvService {
 
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
         let Self { config, prepared } = *self;
-        let prepared = prepared.context("the sockets of spv are not open")?;
+        let prepared =
+            prepared.context("internal error: the sockets of spv were not opened before the start")?;
         let chain = open_chain(&config, &mut context.warnings)?;
         let geometry = config.geometry();
         let mut programs = context.attachment.programs();

@@ -7,8 +7,8 @@ use std::process::Command;
 const NAME: &str = "odometer";
 const CRATE: &str = "lab/example-service/";
 
-/// Files that a service of the daemon edits in addition to those that the example edits: the daemon's manifest and list
-/// of services, the sample configuration, and the layers of the crates.
+/// Files that must be edited to add a service to the daemon, but not to add the example service: the daemon's manifest
+/// and its list of services, the sample configuration, and the layers of the crates (in tidy.rs).
 const ONLY_OF_THE_DAEMON: [&str; 4] = [
     "crates/lineside/Cargo.toml",
     "crates/lineside/src/services.rs",

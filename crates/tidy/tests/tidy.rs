@@ -1,4 +1,4 @@
-//! Cheap rules: layering of crates by floors (layers), length of lines and files, left-over marks, no `.unwrap()` in
+//! Cheap rules: layers of the crates, length of lines and files, left-over marks, no `.unwrap()` in
 //! code that handles packets.
 //!
 //! Each rule is a function from files to findings (`file:line: finding`). One test applies the rule to the repository.
@@ -8,9 +8,9 @@ mod files;
 
 use files::{File, TEXT, repository};
 
-/// Floors (layers) of the crates in `crates/`. A crate may depend only on crates of lower floors. The laboratory in
-/// `lab/` is above all floors, and no crate depends on it.
-const FLOORS: &[(&str, u8)] = &[
+/// Layers of the crates in `crates/`. A crate may depend only on crates of lower layers. The laboratory in
+/// `lab/` is above all layers, and no crate depends on it.
+const LAYERS: &[(&str, u8)] = &[
     ("bpf-build", 0),
     ("hbase-client", 0),
     ("spv-proof", 0),
@@ -59,26 +59,26 @@ fn layering(files: &[File]) -> Vec<String> {
         let ["crates", name, "Cargo.toml"] = path[..] else {
             continue;
         };
-        let Some(floor) = floor_of(name) else {
-            found.push(format!("{}:1: crate `{name}` has no floor in FLOORS", file.path));
+        let Some(layer) = layer_of(name) else {
+            found.push(format!("{}:1: crate `{name}` has no layer in LAYERS", file.path));
             continue;
         };
         for (line, dependency) in lineside_dependencies(file) {
             let at = format!("{}:{line}", file.path);
-            match floor_of(&dependency) {
-                Some(below) if below < floor => {}
+            match layer_of(&dependency) {
+                Some(below) if below < layer => {}
                 Some(other) => found.push(format!(
-                    "{at}: `{name}` (floor {floor}) depends on `{dependency}` (floor {other}); it must be lower"
+                    "{at}: `{name}` (layer {layer}) depends on `{dependency}` (layer {other}); it must be lower"
                 )),
-                None => found.push(format!("{at}: `{dependency}` has no floor in FLOORS")),
+                None => found.push(format!("{at}: `{dependency}` has no layer in LAYERS")),
             }
         }
     }
     found
 }
 
-fn floor_of(name: &str) -> Option<u8> {
-    FLOORS.iter().find(|(n, _)| *n == name).map(|(_, floor)| *floor)
+fn layer_of(name: &str) -> Option<u8> {
+    LAYERS.iter().find(|(n, _)| *n == name).map(|(_, layer)| *layer)
 }
 
 /// Returns the `lineside-*` entries of `[dependencies]`, `[dependencies.X]` and `[target.'…'.dependencies]`, without
@@ -198,40 +198,40 @@ fn unwrap_on_packet_path(files: &[File]) -> Vec<String> {
 }
 
 /// Checks that every crate in `crates/` and `lab/` is in the diagram of ARCHITECTURE.md, and that the crates in
-/// `crates/` are shown at their floors.
+/// `crates/` are shown at their layers.
 fn picture(files: &[File]) -> Vec<String> {
     let Some(page) = files.iter().find(|file| file.path == "ARCHITECTURE.md") else {
         return vec!["ARCHITECTURE.md:1: the page is missing".into()];
     };
-    // A row of the diagram has the form `| name …`. The number of a floor precedes the first row of that floor.
-    let (mut floor, mut drawn) = (None, Vec::new());
+    // A row of the diagram has the form `| name …`. The number of a layer precedes the first row of that layer.
+    let (mut layer, mut drawn) = (None, Vec::new());
     for line in page.text.lines() {
         if line.trim_start().starts_with("crates/") || line.trim_start().starts_with("lab/") {
-            floor = None;
+            layer = None;
         }
         let Some((before, row)) = line.split_once("| ") else {
             continue;
         };
-        floor = before.trim().parse::<u8>().ok().or(floor);
+        layer = before.trim().parse::<u8>().ok().or(layer);
         let name = row.split(' ').next().unwrap_or("").trim_end_matches('/');
         if !row.starts_with(' ') {
-            drawn.push((name.to_owned(), floor));
+            drawn.push((name.to_owned(), layer));
         }
     }
     let mut found = Vec::new();
     for file in files {
         let path: Vec<&str> = file.path.split('/').collect();
-        let (name, floor) = match path[..] {
-            ["crates", name, "Cargo.toml"] => (name, floor_of(name)),
+        let (name, layer) = match path[..] {
+            ["crates", name, "Cargo.toml"] => (name, layer_of(name)),
             ["lab", name, "Cargo.toml"] | ["lab", name, _, "Cargo.toml"] => (name, None),
             _ => continue,
         };
         if !drawn
             .iter()
-            .any(|(drawn, at)| drawn == name && (floor.is_none() || *at == floor))
+            .any(|(drawn, at)| drawn == name && (layer.is_none() || *at == layer))
         {
             found.push(format!(
-                "{}:1: ARCHITECTURE.md does not show `{name}` at floor {floor:?}",
+                "{}:1: ARCHITECTURE.md does not show `{name}` at layer {layer:?}",
                 file.path
             ));
         }
@@ -245,7 +245,7 @@ fn hold(rule: fn(&[File]) -> Vec<String>) {
 }
 
 #[test]
-fn crates_depend_only_on_lower_floors() {
+fn crates_depend_only_on_lower_layers() {
     hold(layering);
 }
 
@@ -353,7 +353,7 @@ fn every_rule_finds_its_bad_example() {
     for (path, findings) in [
         ("crates/fastpath/Cargo.toml", 0),
         ("lab/bench/Cargo.toml", 0),
-        ("crates/net/Cargo.toml", 1), // its floor is 2
+        ("crates/net/Cargo.toml", 1), // its layer is 2
         ("crates/wire/Cargo.toml", 1),
         ("lab/soak/Cargo.toml", 1),
     ] {

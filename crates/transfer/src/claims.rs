@@ -58,7 +58,7 @@ impl Slot {
         own
     }
 
-    /// Writes everything except the token.
+    /// Writes everything except the token into the session's slot of the fast-path table.
     pub(crate) fn save(&self, place: &TransferSession) {
         for (to, amount) in place.amounts.iter().zip(self.amounts) {
             to.store(amount, Relaxed);
@@ -103,7 +103,7 @@ pub trait Claims: Debug {
 pub struct StoreClaims(Arc<Store>);
 
 impl StoreClaims {
-    /// Creates claims on this store.
+    /// Creates claims on accounts and sessions of this store.
     pub fn new(store: Arc<Store>) -> Self {
         Self(store)
     }

@@ -57,10 +57,10 @@ pub enum ClientError {
         expected: u64,
     },
     /// The caller passed no item, or more items than one packet holds.
-    #[error("a datagram holds 1 to {1} items, not {0}")]
+    #[error("one request has 1 to {1} operations or accounts, not {0}; split it")]
     Count(usize, usize),
     /// The system reported an error while the client sent the request or waited for the reply.
-    #[error("asking {server}: {source}")]
+    #[error("cannot exchange packets with {server}: {source}")]
     Io {
         /// Address of the server.
         server: SocketAddr,

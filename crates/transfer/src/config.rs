@@ -250,7 +250,7 @@ impl TransferConfig {
         }
     }
 
-    /// Returns the number of bytes for tables of the keys that sign packets.
+    /// Returns the number of bytes for precomputed tables for the public keys that sign packets.
     pub fn key_table_bytes(&self) -> usize {
         self.memory_max.bytes() / 2
     }

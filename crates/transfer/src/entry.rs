@@ -77,7 +77,7 @@ pub enum Entry {
         sequence: u64,
         /// Host's clock, in seconds since 1970.
         now_s: u64,
-        /// Checksum of its operations; see [`crate::native::sum`].
+        /// Checksum of the packet's operations; see [`crate::native::sum`].
         sum: u64,
         /// Codes of the first operations, as many as [`codes_kept`] says; never `done`.
         codes: Vec<Code>,
@@ -93,7 +93,7 @@ pub enum Entry {
         sequence: u64,
         /// Host's clock, in seconds since 1970.
         now_s: u64,
-        /// Checksum of all its operations; see [`crate::native::sum`].
+        /// Checksum of all operations of the packet; see [`crate::native::sum`].
         sum: u64,
         /// Codes of all its operations.
         codes: Vec<Code>,

@@ -107,7 +107,7 @@ pub struct Host<D: Disk> {
     issuer_keys: Vec<KeyId>,
     /// Created at the first signed packet.
     checker: Option<SignatureChecker>,
-    /// Maximum memory for tables of the keys that sign packets, in bytes.
+    /// Maximum memory for precomputed tables for the public keys that sign packets, in bytes.
     key_table_bytes: usize,
     /// Maximum length of an entry in the journal, in bytes.
     record_bytes_max: usize,

@@ -69,7 +69,7 @@ pub struct Limits {
     pub sessions: u32,
     /// Maximum number of pending transfers.
     pub pendings: u64,
-    /// Idempotency keys.
+    /// Maximum number of idempotency keys that are remembered.
     pub keys: u64,
     /// Time for which an idempotency key is remembered, in seconds.
     pub key_window_s: u64,

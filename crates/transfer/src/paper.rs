@@ -172,7 +172,7 @@ impl From<Result<u64, Code>> for PaperAnswer {
 pub struct PaperLast {
     /// The request.
     pub request: PaperRequest,
-    /// Its reply.
+    /// Reply to the request.
     pub answer: PaperAnswer,
 }
 

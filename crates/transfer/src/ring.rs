@@ -78,7 +78,7 @@ impl Record {
     }
 }
 
-/// Ring of one CPU.
+/// Ring into which the fast path on one CPU writes a record of each executed operation.
 #[derive(Clone, Copy)]
 pub struct Ring<'a> {
     ring: &'a TransferRing,

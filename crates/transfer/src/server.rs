@@ -31,7 +31,7 @@ const SNAPSHOT_OPERATIONS: u64 = 1 << 20;
 /// Number of journal bytes since the last snapshot after which the server uses an idle moment for a new one.
 const SNAPSHOT_BYTES: u64 = 256 << 20;
 
-/// State of a server for the status endpoint.
+/// State of a server, as the status endpoint shows it.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Counters of the host.
@@ -172,7 +172,9 @@ impl Server {
                 }
             }
             Err(error) => {
-                tracing::warn!("transfer: old blocks stay in the journal: {error}");
+                tracing::warn!(
+                    "transfer: old blocks cannot be removed from the journal: {error}; it keeps growing"
+                );
                 self.not_retained = Some(error.to_string());
             }
         }

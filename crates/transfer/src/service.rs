@@ -36,7 +36,7 @@ const CLOCK_AHEAD_S: u64 = 60;
 /// disk is free.
 const SPACE_BYTES: u64 = 512 << 20;
 
-/// Registration of the service.
+/// Registration of the service `transfer` in the daemon.
 pub const DEF: ServiceDef = ServiceDef {
     name: "transfer",
     may_repeat: false,
@@ -121,7 +121,8 @@ impl Service for TransferService {
         let open = self.config.issuer_ranges().find(|range| range.prefix_bits == 0);
         let warning = open.map(|range| {
             format!(
-                "[transfer] issuers: {}/0 contains every address: any client can create money",
+                "[transfer] issuers: {}/0 contains every address, so any client can create money; give only the \
+                 addresses that may do so",
                 range.address
             )
         });
@@ -131,11 +132,13 @@ impl Service for TransferService {
     fn privileged_init(&mut self, context: &mut StartContext) -> anyhow::Result<()> {
         let config = &self.config;
         if !config.require_signature {
-            let warning = "signatures are not required: every client that reaches the port can move money";
+            let warning = "signatures are not required, so every client that reaches the port can move money; set \
+                           `require_signature` in [transfer], or restrict access to the port";
             context.warnings.push(warning.into());
         }
         if config.mode == TransferMode::Express {
-            let warning = "express: operations are on the disk only milliseconds after their reply";
+            let warning = "in mode `express`, operations are on the disk only milliseconds after their reply; use the \
+                           mode `durable` if a power failure must not lose them";
             context.warnings.push(warning.into());
             self.geometry.rings = match context.datapath.kind {
                 DatapathKind::Socket => context.datapath.socket_threads() as u32,
@@ -144,7 +147,7 @@ impl Service for TransferService {
         }
         mode_as_pinned(config, &context.datapath)?;
         let disk = FsDisk::claim(&config.data, &KIND)
-            .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
+            .with_context(|| format!("cannot open the ledger in {}", config.data.display()))?;
         refuse_emptied(&disk).map_err(|error| match error {
             // The text of this error contains the path already.
             JournalError::Emptied { .. } => error.into(),
@@ -178,7 +181,7 @@ impl Service for TransferService {
             disk,
             mut new_directory,
         } = *self;
-        let disk = disk.context("the ledger's directory was not claimed before the start")?;
+        let disk = disk.context("internal error: the ledger's directory was not claimed before the start")?;
         let sync_times = disk.sync_times();
         let uses_xdp = context.attachment.has_programs();
         let readers = Readers::new(uses_xdp);
@@ -491,10 +494,12 @@ impl StatusShared {
         out.problems.extend(report.failed.clone());
         if report.full {
             out.problems.push(match report.unjournaled {
-                0 => "the disk is full: every request that changes something is refused".to_owned(),
+                0 => "the disk is full, and every request that changes something is refused; free space on the disk of \
+                      the ledger"
+                    .to_owned(),
                 waiting => format!(
-                    "the disk is full: {waiting} operations that the fast path executed and answered are not in \
-                     the journal yet"
+                    "the disk is full, and {waiting} operations that the fast path executed and answered are not in \
+                     the journal yet; free space on the disk of the ledger"
                 ),
             });
         }
@@ -583,7 +588,8 @@ fn report_limits(report: &Report, out: &mut StatusBuilder) {
         ));
     }
     if let Some(error) = &report.not_retained {
-        out.warnings
-            .push(format!("transfer: old blocks remain in the journal: {error}"));
+        out.warnings.push(format!(
+            "transfer: old blocks cannot be removed from the journal: {error}; it keeps growing"
+        ));
     }
 }

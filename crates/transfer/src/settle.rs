@@ -49,7 +49,10 @@ impl<D: Disk, S: Settlement> Settler<D, S> {
     pub fn settle(&mut self, durable: u64) -> Result<u64, OpenError> {
         let (mut last, hash) = self.sink.last()?.unwrap_or_default();
         if last > durable {
-            let what = format!("the settlement has block {last}, but the journal ends with block {durable}");
+            let what = format!(
+                "the settlement has block {last}, but the journal ends with block {durable}; set this ledger's own \
+                 file in `settle_to`, or restore the journal from a copy"
+            );
             return Err(OpenError::System(io::Error::new(
                 io::ErrorKind::InvalidData,
                 what,
@@ -70,7 +73,8 @@ impl<D: Disk, S: Settlement> Settler<D, S> {
             }
             if block.number == had && block.hash() != hash {
                 let what = format!(
-                    "block {had} of the settlement differs from the journal's: one of them was changed"
+                    "block {had} of the settlement differs from the journal's: one of them was changed, or is of \
+                     another ledger; set this ledger's own file in `settle_to`, or restore the changed file"
                 );
                 return failed = Some(io::Error::new(io::ErrorKind::InvalidData, what));
             }
@@ -85,7 +89,10 @@ impl<D: Disk, S: Settlement> Settler<D, S> {
         match failed {
             Some(error) => Err(error.into()),
             None if last < durable => {
-                let what = format!("block {} is not in the journal", last + 1);
+                let what = format!(
+                    "block {}, the next one for the settlement, is not in the journal; restore the journal from a copy",
+                    last + 1
+                );
                 Err(OpenError::System(io::Error::new(io::ErrorKind::NotFound, what)))
             }
             None => Ok(last),

@@ -164,7 +164,7 @@ impl Default for SignatureChecker {
 }
 
 impl SignatureChecker {
-    /// Returns a checker whose tables of keys take at most `table_bytes` bytes.
+    /// Returns a checker whose precomputed tables for public keys take at most `table_bytes` bytes.
     pub fn new(table_bytes: usize) -> Self {
         let options = Options {
             table_bytes,

@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Receiver of changes that have become durable.
 pub trait TransferFill: Send {
-    /// Writes these changes: the changes of one step atomically, the steps in their order. Returns the number of
-    /// accounts for which the table had no free cell. The fast path does not know these accounts, and must not report
-    /// that they do not exist.
+    /// Writes `changes` into the fast-path table: the changes of one step atomically, the steps in their order. Returns
+    /// the number of accounts for which the table had no free cell. The fast path does not know these accounts, and
+    /// must not report that they do not exist.
     fn apply(&mut self, changes: &[Change]) -> usize;
 }
 

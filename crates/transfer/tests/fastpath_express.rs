@@ -89,7 +89,7 @@ impl ReplayedFastPath {
         }
     }
 
-    /// Opens a session as the host does.
+    /// Opens a session in the fast-path table, as the host (the thread that owns the ledger) does.
     fn open(&mut self, slot: u32, token: u64) -> Session {
         self.store.sessions.as_slice()[slot as usize]
             .token

@@ -115,7 +115,7 @@ fn a_repetition_in_another_session_gets_the_first_outcome_also_after_restarts() 
     let other = first.open();
     assert_eq!(execute(&mut first, other, 1, 2, &[later, later]), [outcome[0]; 2]);
 
-    // From the journal, then from a snapshot of it.
+    // A restart takes the keys from the journal, and a second restart from a snapshot.
     drop(first);
     let mut replayed = server(&disk, 10);
     assert_eq!(execute(&mut replayed, session, 4, 3, &[payment]), outcome);

@@ -1,5 +1,5 @@
-//! Verification of a batch: splits the batch by curve and into chunks, finds the tables of the keys, and calls the
-//! engine, which computes the verdicts.
+//! Verification of a batch: splits the batch by curve and into chunks, finds the precomputed tables of
+//! the public keys, and calls the engine, which computes the verdicts.
 
 use crate::admission_counter::Hasher;
 use crate::backend::{Backend, Machine, lock};

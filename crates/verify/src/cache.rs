@@ -214,9 +214,9 @@ pub(crate) struct Cache<V> {
 }
 
 impl<V: Clone> Cache<V> {
-    /// Creates a cache whose tables of keys take at most `bytes`; a table of width w takes `bytes_of(w)`. Of these
-    /// bytes, `protected_percent` percent are for hot keys. A key gets its first, smallest table after `first_uses`
-    /// uses.
+    /// Creates a cache whose precomputed tables for public keys take at most `bytes`; a table of width w takes
+    /// `bytes_of(w)`. Of these bytes, `protected_percent` percent are for hot keys. A key gets its first, smallest
+    /// table after `first_uses` uses.
     pub(crate) fn new(
         bytes: usize,
         protected_percent: u8,

@@ -1,4 +1,4 @@
-//! Items to verify, and their verdicts.
+//! Items to verify (a signature, a digest and a key), and their verdicts.
 
 use crate::encoding::{Signature, SignatureError, compact, der};
 use crate::key::PublicKey;

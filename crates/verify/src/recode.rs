@@ -31,7 +31,8 @@ impl Odd {
         Self::of_magnitude(&odd, even, width, windows)
     }
 
-    /// Prepares an odd `magnitude` with a sign.
+    /// Prepares the odd scalar `magnitude`, or its negative if `negative` is true, for `windows` windows of `width`
+    /// bits.
     #[inline(always)]
     pub(crate) fn of_magnitude(magnitude: &U256, negative: bool, width: u32, windows: usize) -> Self {
         debug_assert!(magnitude[0] & 1 == 1);

@@ -86,7 +86,7 @@ pub struct Stats {
     /// Bytes of all tables, including those being built and those of the generators. The value is never above
     /// [`Options::table_bytes`] or 104 KiB, whichever is greater.
     pub table_bytes: usize,
-    /// Number of tables of keys.
+    /// Number of precomputed tables for public keys.
     pub tables: usize,
     /// Number of protected keys: keys with many valid signatures, whose tables are in the reserved bytes.
     pub protected_keys: usize,

@@ -257,22 +257,22 @@ pub const SPV_HEADER_BYTES: usize = 80;
 /// Number of nodes before a tree's leaves in the fast-path table: the block header, then zeros.
 pub const SPV_TREE_HEAD_NODES: usize = 3;
 
-/// Operation `root` of `spv`.
+/// Code of the operation `root` of `spv`; docs/wire-formats.md describes it.
 pub const SPV_OP_ROOT: u8 = 1;
 
-/// Operation `roots` of `spv`.
+/// Code of the operation `roots` of `spv`; docs/wire-formats.md describes it.
 pub const SPV_OP_ROOTS: u8 = 2;
 
-/// Operation `proof` of `spv`.
+/// Code of the operation `proof` of `spv`; docs/wire-formats.md describes it.
 pub const SPV_OP_PROOF: u8 = 3;
 
-/// Operation `headers` of `spv`.
+/// Code of the operation `headers` of `spv`; docs/wire-formats.md describes it.
 pub const SPV_OP_HEADERS: u8 = 4;
 
-/// Operation `witness_proof` of `spv`.
+/// Code of the operation `witness_proof` of `spv`; docs/wire-formats.md describes it.
 pub const SPV_OP_WITNESS_PROOF: u8 = 5;
 
-/// Operation `wtxid_proof` of `spv`.
+/// Code of the operation `wtxid_proof` of `spv`; docs/wire-formats.md describes it.
 pub const SPV_OP_WTXID_PROOF: u8 = 6;
 
 /// Position of one transaction, and the tip at which it was valid.
@@ -520,22 +520,22 @@ pub const TRANSFER_CELL_CLAIMED: u32 = 4;
 /// Maximum number of address ranges that may CREATE, ISSUE, FREEZE and UNFREEZE.
 pub const TRANSFER_ISSUERS_MAX: usize = 8;
 
-/// Operation `execute` of `transfer`.
+/// Code of the operation `execute` of `transfer`; docs/wire-formats.md describes it.
 pub const TRANSFER_OP_EXECUTE: u8 = 1;
 
-/// Operation `refer` of `transfer`.
+/// Code of the operation `refer` of `transfer`; docs/wire-formats.md describes it.
 pub const TRANSFER_OP_REFER: u8 = 2;
 
-/// Operation `open` of `transfer`.
+/// Code of the operation `open` of `transfer`; docs/wire-formats.md describes it.
 pub const TRANSFER_OP_OPEN: u8 = 3;
 
-/// Operation `close` of `transfer`.
+/// Code of the operation `close` of `transfer`; docs/wire-formats.md describes it.
 pub const TRANSFER_OP_CLOSE: u8 = 4;
 
-/// Operation `session` of `transfer`.
+/// Code of the operation `session` of `transfer`; docs/wire-formats.md describes it.
 pub const TRANSFER_OP_SESSION: u8 = 5;
 
-/// Operation `signed` of `transfer`.
+/// Code of the operation `signed` of `transfer`; docs/wire-formats.md describes it.
 pub const TRANSFER_OP_SIGNED: u8 = 6;
 
 /// Outcome of one operation of `transfer`.
@@ -993,31 +993,31 @@ pub const COLUMN_NO_ROW_HEAD: u64 = 0x7fffffffffffffff;
 /// Length of the high key of a block that extends to the table's end.
 pub const COLUMN_NO_END: u32 = 0xff;
 
-/// Operation `get` of `column`.
+/// Code of the operation `get` of `column`; docs/wire-formats.md describes it.
 pub const COLUMN_OP_GET: u8 = 1;
 
-/// Operation `scan` of `column`.
+/// Code of the operation `scan` of `column`; docs/wire-formats.md describes it.
 pub const COLUMN_OP_SCAN: u8 = 2;
 
-/// Operation `put` of `column`.
+/// Code of the operation `put` of `column`; docs/wire-formats.md describes it.
 pub const COLUMN_OP_PUT: u8 = 3;
 
-/// Operation `delete` of `column`.
+/// Code of the operation `delete` of `column`; docs/wire-formats.md describes it.
 pub const COLUMN_OP_DELETE: u8 = 4;
 
-/// Operation `increment` of `column`.
+/// Code of the operation `increment` of `column`; docs/wire-formats.md describes it.
 pub const COLUMN_OP_INCREMENT: u8 = 5;
 
-/// Operation `check_and_put` of `column`.
+/// Code of the operation `check_and_put` of `column`; docs/wire-formats.md describes it.
 pub const COLUMN_OP_CHECK_AND_PUT: u8 = 6;
 
-/// Operation `append` of `column`.
+/// Code of the operation `append` of `column`; docs/wire-formats.md describes it.
 pub const COLUMN_OP_APPEND: u8 = 7;
 
-/// Operation `open` of `column`.
+/// Code of the operation `open` of `column`; docs/wire-formats.md describes it.
 pub const COLUMN_OP_OPEN: u8 = 8;
 
-/// Operation `switch` of `column`.
+/// Code of the operation `switch` of `column`; docs/wire-formats.md describes it.
 pub const COLUMN_OP_SWITCH: u8 = 9;
 
 /// Outcome of one operation of `column`.
@@ -1300,10 +1300,10 @@ pub const FABRIC_PAPER_BYTES_MAX: usize = 9000;
 /// Bit of a paper annotation: the identity `description` was cut out at `offset`.
 pub const FABRIC_PAPER_LOCATOR: u8 = 0x80;
 
-/// Operation `announce` of `fabric`.
+/// Code of the operation `announce` of `fabric`; docs/wire-formats.md describes it.
 pub const FABRIC_OP_ANNOUNCE: u8 = 1;
 
-/// Operation `data` of `fabric`.
+/// Code of the operation `data` of `fabric`; docs/wire-formats.md describes it.
 pub const FABRIC_OP_DATA: u8 = 2;
 
 /// Part that follows the header of every native datagram.
@@ -1396,7 +1396,7 @@ pub struct RunHead {
 
 const _: () = assert!(size_of::<RunHead>() == 18);
 
-/// Blocks that the receiver has and requests.
+/// Packet in which a receiver says which blocks it has and which it requests.
 ///
 /// Size: 28 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -1586,43 +1586,43 @@ pub const HYBRID_ANSWER_SIGNED_HEAD: u8 = 5;
 /// Content of an answer by UDP: a position in the ledger.
 pub const HYBRID_ANSWER_PLACED: u8 = 6;
 
-/// Operation `get` of `hybrid`.
+/// Code of the operation `get` of `hybrid`; docs/wire-formats.md describes it.
 pub const HYBRID_OP_GET: u8 = 1;
 
-/// Operation `range` of `hybrid`.
+/// Code of the operation `range` of `hybrid`; docs/wire-formats.md describes it.
 pub const HYBRID_OP_RANGE: u8 = 2;
 
-/// Operation `prove` of `hybrid`.
+/// Code of the operation `prove` of `hybrid`; docs/wire-formats.md describes it.
 pub const HYBRID_OP_PROVE: u8 = 3;
 
-/// Operation `history` of `hybrid`.
+/// Code of the operation `history` of `hybrid`; docs/wire-formats.md describes it.
 pub const HYBRID_OP_HISTORY: u8 = 4;
 
-/// Operation `head` of `hybrid`.
+/// Code of the operation `head` of `hybrid`; docs/wire-formats.md describes it.
 pub const HYBRID_OP_HEAD: u8 = 5;
 
-/// Operation `outcome` of `hybrid`.
+/// Code of the operation `outcome` of `hybrid`; docs/wire-formats.md describes it.
 pub const HYBRID_OP_OUTCOME: u8 = 6;
 
-/// Operation `watch` of `hybrid`.
+/// Code of the operation `watch` of `hybrid`; docs/wire-formats.md describes it.
 pub const HYBRID_OP_WATCH: u8 = 7;
 
-/// Operation `paper_get` of `hybrid`.
+/// Code of the operation `paper_get` of `hybrid`; docs/wire-formats.md describes it.
 pub const HYBRID_OP_PAPER_GET: u8 = 32;
 
-/// Operation `paper_set` of `hybrid`.
+/// Code of the operation `paper_set` of `hybrid`; docs/wire-formats.md describes it.
 pub const HYBRID_OP_PAPER_SET: u8 = 33;
 
-/// Operation `paper_verify` of `hybrid`.
+/// Code of the operation `paper_verify` of `hybrid`; docs/wire-formats.md describes it.
 pub const HYBRID_OP_PAPER_VERIFY: u8 = 34;
 
-/// Operation `write` of `hybrid`.
+/// Code of the operation `write` of `hybrid`; docs/wire-formats.md describes it.
 pub const HYBRID_OP_WRITE: u8 = 16;
 
-/// Operation `change` of `hybrid`.
+/// Code of the operation `change` of `hybrid`; docs/wire-formats.md describes it.
 pub const HYBRID_OP_CHANGE: u8 = 17;
 
-/// Operation `ask` of `hybrid`.
+/// Code of the operation `ask` of `hybrid`; docs/wire-formats.md describes it.
 pub const HYBRID_OP_ASK: u8 = 32;
 
 /// Outcome of one operation of `hybrid`.
@@ -1912,10 +1912,10 @@ pub struct AnswerHead {
 
 const _: () = assert!(size_of::<AnswerHead>() == 3);
 
-/// Operation `read` of `odometer`.
+/// Code of the operation `read` of `odometer`; docs/wire-formats.md describes it.
 pub const ODOMETER_OP_READ: u8 = 1;
 
-/// Operation `add` of `odometer`.
+/// Code of the operation `add` of `odometer`; docs/wire-formats.md describes it.
 pub const ODOMETER_OP_ADD: u8 = 2;
 
 /// Body of `read` and `add`. A reply to `read` has the number; a reply to `add` has the sum.
@@ -2070,7 +2070,7 @@ pub mod metric {
         passes: false,
         help: "requests answered by the host",
     };
-    /// requests that arrived while the host's queue was full: native ones are answered busy, others dropped
+    /// requests that arrived while the host's queue was full: native requests are answered busy, others dropped
     pub const QUEUE_FULL: Metric = Metric {
         name: "lineside_queue_full_total",
         key: "queue_full",
@@ -2079,7 +2079,7 @@ pub mod metric {
         unit: "",
         labels: &["service"],
         passes: false,
-        help: "requests that arrived while the host's queue was full: native ones are answered busy, others dropped",
+        help: "requests that arrived while the host's queue was full: native requests are answered busy, others dropped",
     };
     /// open TCP connections
     pub const CONNECTIONS: Metric = Metric {
@@ -2411,7 +2411,7 @@ pub mod metric {
         passes: false,
         help: "height of the best block at the time of the reply",
     };
-    /// blocks in the chain store, including side branches and detached ones
+    /// blocks in the chain store, including those that are not part of the best chain
     pub const SPV_BLOCKS: Metric = Metric {
         name: "lineside_spv_blocks",
         key: "blocks",
@@ -2420,7 +2420,7 @@ pub mod metric {
         unit: "",
         labels: &[],
         passes: false,
-        help: "blocks in the chain store, including side branches and detached ones",
+        help: "blocks in the chain store, including those that are not part of the best chain",
     };
     /// transactions in the chain store that requests can find
     pub const SPV_TRANSACTIONS: Metric = Metric {

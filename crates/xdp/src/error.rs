@@ -87,6 +87,20 @@ pub enum XdpError {
         /// Name of the program.
         name: String,
     },
+    /// An XDP program is attached to the interface, and it is that of another Lineside server, or its name is not known
+    /// because the process may not read it.
+    #[error(
+        "{interface} has an XDP program already, {name} (id {id}), probably that of another server of Lineside; it was \
+         not changed. Stop that server, or choose another interface; `bpftool prog show id {id}` describes the program"
+    )]
+    Occupied {
+        /// The interface.
+        interface: String,
+        /// Id of the program.
+        id: u32,
+        /// Name of the program.
+        name: String,
+    },
     /// Another Lineside process owns the interface.
     #[error(
         "another process of Lineside serves {0}, and an interface has one owner; stop that process first"

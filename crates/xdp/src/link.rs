@@ -3,6 +3,7 @@
 
 use super::error::{XdpError, system};
 use super::interface::Interface;
+use crate::ROOT_PROGRAM;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -187,11 +188,21 @@ pub fn attached(interface: &Interface) -> Result<Option<(u32, AttachedMode)>, Xd
 fn refuse_foreign(interface: &Interface) -> Result<(), XdpError> {
     match attached(interface)? {
         None => Ok(()),
-        Some((id, _)) => Err(XdpError::ForeignProgram {
-            interface: interface.name.clone(),
+        Some((id, _)) => Err(occupied(interface.name.clone(), id, program_name(id).ok())),
+    }
+}
+
+/// Returns the error for an interface that has a program of another process. `name` is `None` if this process may not
+/// read the name, which needs CAP_SYS_ADMIN.
+fn occupied(interface: String, id: u32, name: Option<String>) -> XdpError {
+    match name {
+        Some(name) if name != ROOT_PROGRAM => XdpError::ForeignProgram { interface, id, name },
+        Some(name) => XdpError::Occupied { interface, id, name },
+        None => XdpError::Occupied {
+            interface,
             id,
-            name: program_name(id).unwrap_or_else(|_| "of unknown name".into()),
-        }),
+            name: "whose name cannot be read here".into(),
+        },
     }
 }
 

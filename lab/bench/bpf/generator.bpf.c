@@ -193,7 +193,7 @@ static __always_inline void stamp(struct bench_send *send, __u64 number)
 	stamps->sent_ns[(number & (PORTS - 1)) / SAMPLE] = now_ns;
 }
 
-/* Records that a request was written and leaves. */
+/* Records that request `number` was written. Returns the verdict that sends the frame. */
 static __always_inline int sent(struct bench_send *send, __u64 number)
 {
 	stamp(send, number);

@@ -252,7 +252,7 @@ pub fn bucket_ns(bucket: usize) -> u64 {
     let (octave, part) = (bucket as u64 / 16, bucket as u64 % 16);
     match octave {
         0 => part,
-        // log2 of the values in these buckets is octave + 3; each bucket has 2^(log2 - 4) of them.
+        // The values in the buckets of an octave have the log2 octave + 3; each bucket has 2^(log2 - 4) values.
         1..=60 => ((16 + part) << (octave - 1)) + (1 << (octave - 1)) / 2,
         _ => u64::MAX,
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 const WARM_UP_REQUESTS: u32 = 100_000;
 /// Time after the last request in which replies may still arrive.
 const LATE_REPLY_WAIT: Duration = Duration::from_millis(30);
-/// Number of frames that the kernel runs in one batch.
+/// Number of frames for which the kernel runs the XDP program in one batch (`batch_size` of BPF_PROG_TEST_RUN).
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
 

@@ -307,7 +307,7 @@ pub enum Run {
     Live {
         /// Interface in the calling thread's namespace.
         interface: u32,
-        /// Number of frames that the kernel runs before it acts on their verdicts.
+        /// Number of frames for which the kernel runs the program before it acts on the verdicts.
         batch: u32,
     },
 }

@@ -166,7 +166,8 @@ fn forge(server: SocketAddr, sources: u32, request: &[u8], is_over: &AtomicBool)
                 destination_port: server.port(),
             };
             let mut frame = vec![0; request.len() + 100];
-            let bytes = build(&mut frame, &addressing, request).context("a frame")?;
+            let bytes = build(&mut frame, &addressing, request)
+                .context("cannot build a frame with a forged source")?;
             socket.send(&frame[..bytes])?;
             number += 1;
         }

@@ -82,7 +82,7 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
         );
         let answer = way
             .ask(packet::transfer::EXECUTE, &next, REQUEST_TIMEOUT)
-            .context("no answer to the packet in time")?;
+            .with_context(|| format!("the service did not answer a packet within {REQUEST_TIMEOUT:?}"))?;
         match answer.status {
             status::OK if number == 0 => {}
             status::OK => {
@@ -136,7 +136,12 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
     // The client sends the same packet again: with free space, the service executes it now or has executed it before.
     let answer = way
         .ask(packet::transfer::EXECUTE, &next, REQUEST_TIMEOUT)
-        .context("no answer to the repeated packet in time")?;
+        .with_context(|| {
+            format!(
+                "the packet that was refused while the disk was full was sent again, and the service did not answer \
+                 within {REQUEST_TIMEOUT:?}"
+            )
+        })?;
     ensure!(
         answer.status == status::OK,
         "unexpected status {} after space was freed",
@@ -165,7 +170,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
         let answer = honest
             .client
             .ask(packet::column::PUT, &body, REQUEST_TIMEOUT)
-            .context("no answer to the put in time")?;
+            .with_context(|| format!("the service did not answer a put within {REQUEST_TIMEOUT:?}"))?;
         match answer.status {
             status::OK => acknowledged += 1,
             status::NO_ROOM | status::OUTCOME_UNKNOWN => break,
@@ -188,7 +193,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
         let answer = honest
             .client
             .ask(packet::column::GET, &body, REQUEST_TIMEOUT)
-            .context("no answer to the get in time")?;
+            .with_context(|| format!("the service did not answer a get within {REQUEST_TIMEOUT:?}"))?;
         if packet::value(&answer.body) != Some(&value(number)) {
             report.lose(format!(
                 "row {number} was acknowledged and is missing: {answer:?}"
@@ -199,7 +204,9 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
     let answer = honest
         .client
         .ask(packet::column::PUT, &body, REQUEST_TIMEOUT)
-        .context("no answer to the repeated put in time")?;
+        .with_context(|| {
+            format!("the service did not answer a put within {REQUEST_TIMEOUT:?} after space was freed")
+        })?;
     ensure!(
         answer.status == status::OK,
         "unexpected status {} after space was freed",

@@ -107,7 +107,7 @@ pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
         let mut pending = honest
             .client
             .open_transfer(REQUEST_TIMEOUT)
-            .context("no session")?;
+            .context("the service granted the honest client no session")?;
         for number in 0..sources {
             let mut client = Client::from(source(number).into(), server.listen, 1)?;
             while let Some(session) = client.open_transfer(Duration::from_millis(500)) {
@@ -138,7 +138,7 @@ fn make_pending(client: &mut Client, session: &mut Session) -> anyhow::Result<u6
     let body = packet::execute(session, &[create]);
     client
         .ask(transfer_op::EXECUTE, &body, REQUEST_TIMEOUT)
-        .context("no account")?;
+        .context("the service did not answer the creation of an account")?;
     session.next += 1;
     let mut taken = 0;
     while taken < PENDING_MAX.min(BALANCE) {
@@ -149,7 +149,7 @@ fn make_pending(client: &mut Client, session: &mut Session) -> anyhow::Result<u6
         let body = packet::execute(session, &operations);
         let answer = client
             .ask(transfer_op::EXECUTE, &body, REQUEST_TIMEOUT)
-            .context("no answer")?;
+            .context("the service did not answer a packet with pending transfers")?;
         if answer.status == status::BUSY {
             continue;
         }

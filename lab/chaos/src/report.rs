@@ -1,4 +1,4 @@
-//! Result of one case.
+//! Result of one case: an attack on one service.
 
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -70,7 +70,10 @@ async fn call(stream: TcpStream, path: &str, held: &mut HeldCalls) -> anyhow::Re
             .header("te", "trailers")
             .body(())?;
         let (response, mut message) = requests.send_request(request, false)?;
-        held.bytes += send(&mut message).await.context("the server ended a call")? as u64;
+        held.bytes += send(&mut message)
+            .await
+            .context("the server ended a call before the client had sent the message")?
+            as u64;
         held.calls += 1;
         held.open.push((requests.clone(), message, response));
     }

@@ -46,11 +46,11 @@ impl Datapath for NativeDatapath {
 
 /// Parts that a service provides so that its fast path can run on every datapath.
 pub trait FrameService {
-    /// Geometry: sizes of the store, and its policies.
+    /// Geometry of the service's fast-path table: its sizes and policies.
     type Geometry;
-    /// Type of its store.
+    /// Type of the service's store: its fast-path table.
     type Store: Send + Sync + 'static;
-    /// Type of its fast path.
+    /// Type of the service's fast path.
     type FastPath: FastPath;
     /// Name of the BPF map with the counters of the fast path.
     const COUNTS: &str;

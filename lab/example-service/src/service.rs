@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Time for which the fast path may answer after the host has last renewed the lease.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// Registration of the service.
+/// Registration of the service `odometer` in the daemon.
 pub const DEF: ServiceDef = ServiceDef {
     name: "odometer",
     may_repeat: false,

@@ -54,7 +54,9 @@ pub fn run(arguments: Chaos, as_json: bool) -> anyhow::Result<()> {
         );
     }
     let scene = Scene {
-        program: program.canonicalize().context("the program's path")?,
+        program: program
+            .canonicalize()
+            .with_context(|| format!("cannot resolve the path {}", program.display()))?,
         seed: arguments.seed,
         disk_forgets: arguments.disk_forgets,
         scale: if arguments.long { Scale::Long } else { Scale::Short },

@@ -137,7 +137,7 @@ pub struct Demo {
 /// # Errors
 /// The daemon cannot serve, or an answer is wrong.
 pub fn run(arguments: Demo, as_json: bool) -> anyhow::Result<()> {
-    let folder = tempfile::tempdir().context("a directory for the demonstration chain")?;
+    let folder = tempfile::tempdir().context("cannot create a directory for the demonstration chain")?;
     let data = folder.path().join("chain");
     write_demo_store(&data)?;
     // A server restricts the file access of its thread, which would prevent that thread from removing the directory at
@@ -239,7 +239,7 @@ pub fn show(
         .iter()
         .flat_map(|(root, txids)| txids.iter().map(|txid| (*txid, *root)));
     let software = Software::start((reachable(listen.ip()), 0).into(), index.collect())
-        .context("starting the software for the comparison")?;
+        .context("cannot start the software for the comparison")?;
     // The selected questions are spread over the chain and over the software's tree.
     let few: Vec<_> = questions
         .iter()

@@ -262,7 +262,7 @@ fn summary(
     }
     if report.not_run > 0 {
         say!(
-            "  not run, of a length that no datapath takes: {}",
+            "  not run, because no datapath takes frames of their length: {}",
             report.not_run
         )?;
     }

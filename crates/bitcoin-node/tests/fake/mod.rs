@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Number of blocks in the chain of the transcripts.
+/// Number of blocks in the chain that the transcripts (requests and answers in `tests/transcripts`) describe.
 const BLOCKS: usize = 6;
 
 /// Request to the node: method and parameters, or `GET` and the path.
@@ -23,13 +23,13 @@ pub type Request = (String, String);
 pub enum Reply {
     /// A complete answer with this status and body.
     Whole(u16, Vec<u8>),
-    /// These bytes, after which the node closes the connection.
+    /// The node sends these bytes, and then closes the connection.
     Cut(Vec<u8>),
-    /// These bytes, one at a time, with this pause after each.
+    /// The node sends these bytes one at a time, with this pause after each.
     Drip(Vec<u8>, Duration),
     /// A header, followed by an endless body.
     Endless,
-    /// No answer; the connection stays open.
+    /// The node sends no answer; the connection stays open.
     Silence,
 }
 

@@ -37,7 +37,7 @@ struct KeptNonce {
     order: VecDeque<Nonce>,
     /// Nonces whose results contain a value, oldest first.
     long: VecDeque<Nonce>,
-    /// Total size of these values in bytes.
+    /// Total size in bytes of the values in the results that are kept.
     results_bytes: usize,
 }
 

@@ -12,8 +12,8 @@
 //! |--- and trusted sources -----------------------------------------|
 //! ```
 //!
-//! A site is an IPv4 address, or the /64 network of an IPv6 address. A site has a history if one of its sessions
-//! changed the table at least ten minutes ago. A stranger is a client that is not trusted and whose site has no
+//! A network is an IPv4 address, or the /64 of an IPv6 address. A network has a history if one of its sessions
+//! changed the table at least ten minutes ago. A stranger is a client that is not trusted and whose network has no
 //! history.
 
 mod history;
@@ -35,13 +35,13 @@ const SESSIONS_MAX: usize = 65_536;
 /// Maximum memory of one session in bytes: its last request and reply, its entries in the maps, and the entries of two
 /// used challenges.
 const SESSION_BYTES: usize = 2 * PAYLOAD_BYTES_MAX + 640;
-/// Maximum number of sessions of a site.
-const PER_SITE_MAX: usize = 1024;
+/// Maximum number of sessions of a network.
+const PER_NETWORK_MAX: usize = 1024;
 /// Time in seconds for which the status reports a problem after a new client was refused.
 const REFUSED_S: u64 = 60;
 
-/// Network address by which limits count clients: an IPv4 address, or the /64 network of an IPv6 address.
-pub(super) type Site = [u8; 16];
+/// Network by which limits count clients: an IPv4 address, or the /64 of an IPv6 address.
+pub(super) type Network = [u8; 16];
 
 /// Class of a client, which determines its share of the sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,11 +55,11 @@ enum Class {
 #[derive(Debug)]
 pub(super) struct Session {
     token: u64,
-    site: Site,
+    network: Network,
     class: Class,
     used_s: AtomicU64,
-    /// Time in seconds at which the site's history last recorded a change of this session; 0 if the session has changed
-    /// nothing.
+    /// Time in seconds at which the network's history last recorded a change of this session; 0 if the session has
+    /// changed nothing.
     noted_s: AtomicU64,
     /// The session's last change. This lock is held while a change of the session is executed.
     pub(super) last: Mutex<Last>,
@@ -89,7 +89,7 @@ struct Open {
     by_slot: HashMap<u32, Arc<Session>>,
     used: HashMap<Challenge, UsedChallenge>,
     used_order: VecDeque<Challenge>,
-    per_site: HashMap<Site, usize>,
+    per_network: HashMap<Network, usize>,
     /// Number of sessions of each class.
     counts: [usize; 3],
     histories: Histories,
@@ -137,16 +137,16 @@ impl Limits {
         }
     }
 
-    /// Returns the maximum number of sessions that a site of this class may have.
-    fn per_site(&self, class: Class) -> usize {
+    /// Returns the maximum number of sessions that a network of this class may have.
+    fn per_network(&self, class: Class) -> usize {
         match class {
-            Class::Stranger => (self.count / 128).clamp(4, PER_SITE_MAX),
-            Class::Known | Class::Trusted => PER_SITE_MAX,
+            Class::Stranger => (self.count / 128).clamp(4, PER_NETWORK_MAX),
+            Class::Known | Class::Trusted => PER_NETWORK_MAX,
         }
     }
 }
 
-fn site_of(from: Source) -> Site {
+fn network_bytes_of(from: Source) -> Network {
     let address = network_of(from.address);
     Source { address, ..from }.address_bytes()
 }
@@ -194,7 +194,7 @@ impl Sessions {
         let slot = match open.used.get(&challenge) {
             Some(used) if used.request_id != request_id => return Err(Status::Unauthorised),
             Some(used) => used.slot,
-            None => open.grant(site_of(from), is_trusted, now_s, self.limits)?,
+            None => open.grant(network_bytes_of(from), is_trusted, now_s, self.limits)?,
         };
         // If the session of this challenge was already closed, the challenge opens no other session.
         let token = open.by_slot.get(&slot).ok_or(Status::Unauthorised)?.token;
@@ -221,7 +221,7 @@ impl Sessions {
         let noted_s = session.noted_s.load(Relaxed);
         if noted_s == 0 || now_s.saturating_sub(noted_s) >= history::NOTED_AGAIN_S {
             session.noted_s.store(now_s.max(1), Relaxed);
-            self.lock().histories.note(session.site, now_s);
+            self.lock().histories.note(session.network, now_s);
         }
     }
 
@@ -256,23 +256,29 @@ impl Open {
             .all(|class| self.count_up_to(class) < limits.share(class))
     }
 
-    fn has_room(&self, site: &Site, class: Class, limits: Limits) -> bool {
-        let held = self.per_site.get(site).copied().unwrap_or(0);
-        held < limits.per_site(class) && self.has_share(class, limits)
+    fn has_room(&self, network: &Network, class: Class, limits: Limits) -> bool {
+        let held = self.per_network.get(network).copied().unwrap_or(0);
+        held < limits.per_network(class) && self.has_share(class, limits)
     }
 
-    fn grant(&mut self, site: Site, is_trusted: bool, now_s: u64, limits: Limits) -> Result<u32, Status> {
+    fn grant(
+        &mut self,
+        network: Network,
+        is_trusted: bool,
+        now_s: u64,
+        limits: Limits,
+    ) -> Result<u32, Status> {
         let class = match () {
             () if is_trusted => Class::Trusted,
-            () if self.histories.is_known(&site, now_s) => Class::Known,
+            () if self.histories.is_known(&network, now_s) => Class::Known,
             () => Class::Stranger,
         };
         self.forget_challenges(now_s);
-        if !self.has_room(&site, class, limits) && self.looked_s != Some(now_s) {
+        if !self.has_room(&network, class, limits) && self.looked_s != Some(now_s) {
             self.looked_s = Some(now_s);
-            self.close_idle(&site, now_s, limits.idle_s);
+            self.close_idle(&network, now_s, limits.idle_s);
         }
-        if !self.has_room(&site, class, limits) || self.used.len() >= 2 * limits.count {
+        if !self.has_room(&network, class, limits) || self.used.len() >= 2 * limits.count {
             if !self.has_share(class, limits) {
                 self.refused_s = Some(now_s);
             }
@@ -292,7 +298,7 @@ impl Open {
         }
         let session = Session {
             token,
-            site,
+            network,
             class,
             used_s: AtomicU64::new(now_s),
             noted_s: AtomicU64::new(0),
@@ -300,7 +306,7 @@ impl Open {
         };
         self.by_slot.insert(slot, Arc::new(session));
         self.counts[class as usize] += 1;
-        *self.per_site.entry(site).or_default() += 1;
+        *self.per_network.entry(network).or_default() += 1;
         Ok(slot)
     }
 
@@ -328,33 +334,33 @@ impl Open {
         }
     }
 
-    /// Closes sessions that were not used for `idle_s` seconds. Sessions of `site`, which asks for another session, and
-    /// sessions that have changed nothing are closed after a shorter time.
-    fn close_idle(&mut self, site: &Site, now_s: u64, idle_s: u64) {
+    /// Closes sessions that were not used for `idle_s` seconds. Sessions of `network`, which asks for another session,
+    /// and sessions that have changed nothing are closed after a shorter time.
+    fn close_idle(&mut self, network: &Network, now_s: u64, idle_s: u64) {
         let Self {
             by_slot,
-            per_site,
+            per_network,
             counts,
             ..
         } = self;
         by_slot.retain(|_, session| {
             // A session is not idle while one of its changes is being executed; its lock is held then.
             let is_in_use = session.last.try_lock().is_err();
-            let idle_s = match session.site == *site || session.noted_s.load(Relaxed) == 0 {
-                // The shorter time also applies to the site that asks for another session.
+            let idle_s = match session.network == *network || session.noted_s.load(Relaxed) == 0 {
+                // The shorter time also applies to the network that asks for another session.
                 true => UNUSED_S.min(idle_s),
                 false => idle_s,
             };
             let is_kept = is_in_use || now_s.saturating_sub(session.used_s.load(Relaxed)) < idle_s;
             if !is_kept {
                 counts[session.class as usize] -= 1;
-                if let Some(count) = per_site.get_mut(&session.site) {
+                if let Some(count) = per_network.get_mut(&session.network) {
                     *count -= 1;
                 }
             }
             is_kept
         });
-        per_site.retain(|_, held| *held > 0);
+        per_network.retain(|_, held| *held > 0);
     }
 }
 

@@ -39,7 +39,8 @@ struct Events {
     passed: bool,
 }
 
-/// Answers a call. The call continues until the client has disconnected, or is no longer permitted to read.
+/// Answers a call of `ChaincodeEvents`. The call continues until the client has disconnected, or is no longer permitted
+/// to read.
 ///
 /// # Errors
 /// The status with which the call ends.
@@ -149,7 +150,8 @@ async fn read_within(
         let mut events = read.map_err(|error| {
             tracing::warn!(
                 number,
-                "the events of a block cannot be read from the ledger, so a client's stream ends: {error}"
+                "the events of a block cannot be read from the ledger: {error}; the stream of the client that \
+                 requested them ends"
             );
             Status::unavailable(format!("block {number} cannot be read; see the server's log"))
         })?;

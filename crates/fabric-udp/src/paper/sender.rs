@@ -86,7 +86,7 @@ pub struct PaperSender {
     sent: PaperSent,
 }
 
-/// A note on a packet: kind, offset, description.
+/// Note in a packet's header that describes a part of its payload: kind, offset, description.
 type PointerNote = (u8, u16, u16);
 
 fn packet(kind: u8, notes: &[PointerNote], payload: &[&[u8]]) -> Vec<u8> {

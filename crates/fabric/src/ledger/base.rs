@@ -90,7 +90,7 @@ pub(crate) fn write<D: Disk>(
     Ok(())
 }
 
-/// Reader of a base's files in the journal.
+/// Reader of the files of the snapshot with which the ledger begins (the base), which are in the journal.
 struct RecordedFiles<D: Disk> {
     records: Records<D>,
     /// Index of the file that is being read.
@@ -206,7 +206,7 @@ impl SnapshotBase {
         }))
     }
 
-    /// Returns the mark of the snapshot's last block.
+    /// Returns the mark (number and hashes) of the snapshot's last block.
     pub fn durable_mark(&self) -> DurableMark {
         durable_mark(&self.head)
     }
@@ -285,7 +285,7 @@ pub(crate) fn config(files: &mut impl Files, head: &SnapshotHead) -> Result<(Vec
     Ok(config.0.unwrap_or_default())
 }
 
-/// Returns the mark of the snapshot's last block.
+/// Returns the mark (number and hashes) of the snapshot's last block.
 fn durable_mark(head: &SnapshotHead) -> DurableMark {
     DurableMark {
         last: head.last,

@@ -50,7 +50,7 @@ impl Image {
     }
 }
 
-/// An image that is not complete yet.
+/// An [`Image`] that is not complete yet.
 pub(crate) struct ImageBuilder {
     image: Image,
     /// Sections that are not completely copied yet, in order.

@@ -12,15 +12,15 @@ use sha2::{Digest, Sha256};
 pub mod kind {
     /// A serialised identity; blocks refer to it by the record's number.
     pub const IDENTITY: u8 = 1;
-    /// First part of a block.
+    /// Record with the first part of a block.
     pub const BEGIN: u8 = 2;
-    /// A further part of a block.
+    /// Record with a further part of a block.
     pub const PART: u8 = 3;
     /// End of a block, with its header hash and commit hash.
     pub const END: u8 = 4;
     /// Part of a file of the snapshot with which the ledger begins.
     pub const BASE: u8 = 5;
-    /// End of the snapshot.
+    /// End of the snapshot with which the ledger begins.
     pub const BASE_END: u8 = 6;
 }
 

@@ -129,7 +129,8 @@ impl Validator {
             self.state.check().map_err(unread)?;
             if let Some((found, limit)) = self.state.too_long(&updates) {
                 let what = format!(
-                    "block {number} writes a key of {found} bytes, but a state on the disk stores at most {limit}"
+                    "block {number} writes a key that has {found} bytes with its namespace and collection, but a state \
+                     on the disk stores at most {limit}; use a state in memory (`--state memory`)"
                 );
                 return Err(LedgerError::State { what });
             }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Default number of blocks in a file.
+/// Default number of blocks whose results one file holds.
 pub const BLOCKS_PER_FILE: usize = 64;
 /// Maximum number of codes in a slot.
 const CODES: usize = 65_536;

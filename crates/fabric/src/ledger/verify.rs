@@ -31,11 +31,11 @@ pub struct Report {
     pub joined_after: Option<u64>,
     /// Number of blocks that were validated.
     pub blocks: u64,
-    /// Number of transactions in these blocks.
+    /// Number of transactions in the validated blocks.
     pub transactions: u64,
-    /// Total size of these blocks as the orderer delivered them, in bytes.
+    /// Total size of the validated blocks as the orderer delivered them, in bytes.
     pub block_bytes: u64,
-    /// Total size of the journal records of these blocks, in bytes.
+    /// Total size of the journal records of the validated blocks, in bytes.
     pub record_bytes: u64,
     /// Number of bytes after the last complete group: a commit that was never acknowledged.
     pub unfinished_bytes: u64,

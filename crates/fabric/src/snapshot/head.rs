@@ -11,7 +11,7 @@ use std::io::Read;
 pub const SIGNABLE: &str = "_snapshot_signable_metadata.json";
 /// Name of the file with the snapshot's hash and the commit hash of its last block.
 pub const ADDITIONAL: &str = "_snapshot_additional_metadata.json";
-/// Maximum size of each of these files, in bytes.
+/// Maximum size of each JSON file of a snapshot, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
 /// Name by which a peer's snapshot files refer to LevelDB as the state database.
 const LEVELDB: &str = "SimpleKeyValueDB";

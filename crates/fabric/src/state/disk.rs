@@ -51,7 +51,8 @@ const EXPIRY: [u8; 4] = [0xff, 0xff, 0xff, 0xfe];
 const NO_INDEX: &str = "the index of expiring keys has an entry with an unknown form";
 /// Number of bytes before the key's place in the database key of an index entry.
 const EXPIRY_BYTES: usize = EXPIRY.len() + 8;
-/// Number of recent blocks for which links are kept.
+/// Number of recent blocks for which the database keeps links. A link leads from one batch of blocks to the previous
+/// one.
 const LINKS: u64 = if cfg!(test) { 16 } else { 1 << 16 };
 /// Value of the first link, which has no previous batch.
 const NO_BLOCK: u64 = u64::MAX;
@@ -324,7 +325,8 @@ impl Disk {
             .get_or_init(|| format!("the state in {}: {what}", self.folder.0.display()));
     }
 
-    /// Returns the size in bytes of the largest place among these keys, if it exceeds the maximum.
+    /// Returns the size in bytes of the largest place (database key) among the keys in `updates`, if it exceeds the
+    /// maximum.
     pub fn too_long(&self, updates: &Updates) -> Option<usize> {
         let all = updates.collections();
         let bytes = all.flat_map(|(namespace, collection, keys)| {

@@ -18,7 +18,7 @@ fn shows(directory: &Path, broken: Rule, options: &Options) -> bool {
     differs || replayed.is_err()
 }
 
-/// Rules covered by the set `dev`.
+/// Rules that the blocks of the recorded network `dev` cover.
 const BY_DEV: &[Rule] = &[
     Rule::EpochIsZero,
     Rule::HeaderType,
@@ -83,7 +83,7 @@ const BY_MSP: &[Rule] = &[
     Rule::RolesWithoutNodeOus,
 ];
 
-/// Rules covered by later blocks of the set `msp`.
+/// Rules that later blocks of the recorded network `msp` cover.
 const BY_MSP_WHOLE: &[Rule] = &[Rule::ListOfIssuer, Rule::ListSigned];
 
 #[test]

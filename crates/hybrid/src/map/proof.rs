@@ -1,4 +1,4 @@
-//! Proofs: construction, encoding, decoding and verification.
+//! Proofs that a key of the map has a certain value or none: construction, encoding, decoding and verification.
 
 use lineside_verify::hash::keccak256;
 
@@ -29,7 +29,7 @@ pub struct Proof {
     end: End,
 }
 
-/// Content at the end of the path.
+/// Content at the end of a proof's path: nothing, the leaf of the key itself, or the leaf of another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Empty,

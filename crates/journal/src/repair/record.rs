@@ -7,14 +7,14 @@ use crate::disk::{Disk, DiskFile, is_full, read_full, write_all};
 use crate::error::{Error, Result};
 use std::io;
 
-/// Name of the file that contains the record.
+/// Name of the file with the record of a repair.
 pub(crate) const RECORD: &str = "repair";
-/// First bytes of the file.
+/// First bytes of the file with the record of a repair.
 pub(crate) const MAGIC: &[u8] = b"This repair did not end";
-/// Name of the file before it is complete.
+/// Name of the record's file before it is complete.
 pub(crate) const NEW_RECORD: &str = "repair.tmp";
 
-/// Content of the record.
+/// Content of the record of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Recorded {
     /// Report in which only the fields about the loss are filled in.

@@ -26,8 +26,9 @@ pub enum GetResult {
 fn ask(client: &mut Client, request: &PaperRequest, rows: usize) -> anyhow::Result<PaperAnswer> {
     if request.to_bytes(rows).is_none() {
         let what = format!(
-            "too long for the paper's format, which has keys to {COLUMN_PAPER_KEY_BYTES} bytes, column names to \
-             {COLUMN_PAPER_NAME_BYTES} and values to {COLUMN_PAPER_VALUE_BYTES}; leave out --paper"
+            "the key, column or value is too long for the paper's format, which has keys of up to \
+             {COLUMN_PAPER_KEY_BYTES} bytes, column names of up to {COLUMN_PAPER_NAME_BYTES} bytes and values of up to \
+             {COLUMN_PAPER_VALUE_BYTES} bytes; leave out --paper"
         );
         bail!(Wrong(what));
     }

@@ -68,7 +68,9 @@ impl Follow {
                 .parse()
                 .with_context(|| format!("{}: this checkpoint file holds no block number", file.display())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(self.from),
-            Err(error) => Err(error).with_context(|| file.display().to_string()),
+            Err(error) => {
+                Err(error).with_context(|| format!("cannot read the checkpoint {}", file.display()))
+            }
         }
     }
 

@@ -339,7 +339,8 @@ impl Head {
         let answer = self.member.ask(async |asker: &Asker| asker.head().await)?;
         let (header, head) = read_head(&answer)?;
         if let Some(file) = &self.out {
-            std::fs::write(file, head.to_bytes()).with_context(|| file.display().to_string())?;
+            std::fs::write(file, head.to_bytes())
+                .with_context(|| format!("cannot write the signed head to {}", file.display()))?;
         }
         let (hash, root) = (to_hex(&head.hash), to_hex(&header.state_root));
         match as_json {
@@ -350,7 +351,8 @@ impl Head {
                     "time_ms": header.time_ms, "signature": to_hex(&head.signature),
                 })
             )?,
-            false => say!("block {}\t{hash}\tsigned by node {}", head.number, head.node)?,
+            // The form that the options `--tip` of other commands take.
+            false => say!("block {}:{hash}\tsigned by node {}", head.number, head.node)?,
         }
         Ok(())
     }

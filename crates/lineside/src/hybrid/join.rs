@@ -100,13 +100,14 @@ impl Vouch {
         if !first.any(|first| first.role == Role::Admin) {
             let (key, genesis) = (self.key.display(), self.genesis.display());
             bail!(Wrong(format!(
-                "{key}: member {member} is not an admin in {genesis}; only statements of admins count"
+                "{key}: member {member} is not an admin in {genesis}; give the key of an admin, because only \
+                 statements of admins count"
             )));
         }
         let (number, hash) = self.block;
         let attestation = Attestation::sign(&database_id(&bytes), member, number, hash, &secret);
         let written = new_file(&self.out)?.write_all(&attestation.to_bytes());
-        written.with_context(|| self.out.display().to_string())?;
+        written.with_context(|| format!("cannot write the statement to {}", self.out.display()))?;
         let (hash, out) = (to_hex(&hash), self.out.display());
         match as_json {
             true => say!(

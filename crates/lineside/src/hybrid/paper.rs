@@ -92,7 +92,7 @@ impl PaperVerb {
                         "{}",
                         json!({"block": block, "block_hash": block_hash, "transactions_hash": hash})
                     )?,
-                    false => say!("block {block}\tBH {block_hash}\tTH {hash}")?,
+                    false => say!("block {block}\tblock hash {block_hash}\ttransactions hash {hash}")?,
                 }
             }
         }

@@ -79,8 +79,14 @@ impl Prove {
             bail!("a new block interrupted the proof {PROOF_ATTEMPTS_MAX} times: try again when there are fewer writes")
         })?;
         let head_out = head_file(&self.out);
-        fs::write(&self.out, &bytes).with_context(|| self.out.display().to_string())?;
-        fs::write(&head_out, head.to_bytes()).with_context(|| head_out.display().to_string())?;
+        fs::write(&self.out, &bytes)
+            .with_context(|| format!("cannot write the proof to {}", self.out.display()))?;
+        fs::write(&head_out, head.to_bytes()).with_context(|| {
+            format!(
+                "cannot write the signed head of the proof to {}",
+                head_out.display()
+            )
+        })?;
         let (hash, value_text) = (to_hex(&head.hash), value.map(|value| text::show(&value)));
         if as_json {
             let line = json!({

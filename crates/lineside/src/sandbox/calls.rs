@@ -196,7 +196,7 @@ fn conditions(number: i64) -> anyhow::Result<Vec<SeccompRule>> {
             let thread = libc::CLONE_THREAD as u64;
             (0, vec![has(namespaces as u64 | thread, thread)])
         }
-        // No memory that is both writable and executable, and none that becomes executable later.
+        // Memory may not be both writable and executable, and may not become executable later.
         libc::SYS_mmap => {
             let mask = WRITABLE | EXECUTABLE;
             (2, vec![has(mask, 0), has(mask, WRITABLE), has(mask, EXECUTABLE)])

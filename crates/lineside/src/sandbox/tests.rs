@@ -181,7 +181,7 @@ fn files_outside_the_data_directory_are_refused() {
     assert_eq!(std::fs::read(&secret).expect("still there"), b"secret");
 }
 
-/// Child process of the test below; does nothing when run without the variable.
+/// Child process of the test below. Does nothing if the environment variable [`CHILD`] is not set.
 #[test]
 fn child_that_makes_a_forbidden_call() {
     if std::env::var_os(CHILD).is_some() {

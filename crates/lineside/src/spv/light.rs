@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Kind of a light client's data directory.
+/// Kind of a light client's data directory, as its marker file records it.
 const KIND: Kind = Kind::new("spv-headers", 1).beside(&["headers.dat"]);
 /// Maximum number of headers in a request; a UDP reply has room for a few.
 const HEADERS: usize = SPV_HEADERS_MAX;

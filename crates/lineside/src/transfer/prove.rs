@@ -89,13 +89,14 @@ impl VerifyProof {
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let text = match self.file.to_str() {
             Some("-") => std::io::read_to_string(std::io::stdin())?,
-            _ => std::fs::read_to_string(&self.file).with_context(|| self.file.display().to_string())?,
+            _ => std::fs::read_to_string(&self.file)
+                .with_context(|| format!("cannot read the proof in {}", self.file.display()))?,
         };
-        let printed: Printed =
-            serde_json::from_str(&text).context("this is not a proof as `prove` prints it")?;
+        let printed: Printed = serde_json::from_str(&text)
+            .context("this is not a proof; give a file with the output of `lineside transfer prove`")?;
         let proof = printed
             .parse()
-            .context("this is not a proof as `prove` prints it")?;
+            .context("this is not a proof; give a file with the output of `lineside transfer prove`")?;
         if let Some(fault) = proof.fault() {
             bail!("the proof is wrong: {fault}");
         }
@@ -121,8 +122,9 @@ impl VerifyProof {
                 "the proof is consistent, but it shows nothing without a trusted value: give --block-hash or --key"
             );
         }
-        let (operation, balance) = Operation::ref_from_prefix(&proof.leaf)
-            .map_err(|_| anyhow::anyhow!("this is not a proof as `prove` prints it"))?;
+        let (operation, balance) = Operation::ref_from_prefix(&proof.leaf).map_err(|_| {
+            anyhow::anyhow!("this is not a proof; give a file with the output of `lineside transfer prove`")
+        })?;
         let code = Code::from_code(operation.code.get())
             .context("the operation in the proof has an unknown result code")?;
         let balance = u64::from_be_bytes(balance.try_into()?);
@@ -206,7 +208,12 @@ impl Printed {
 /// The file cannot be read, or holds no key.
 pub(super) fn read_key(data: &Path) -> anyhow::Result<VerifyingKey> {
     let file = data.join(PUBLIC_KEY_FILE);
-    let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let text = std::fs::read_to_string(&file).with_context(|| {
+        format!(
+            "cannot read the server's public key {}; give the data directory of a transfer ledger",
+            file.display()
+        )
+    })?;
     parse_key(text.trim())
 }
 

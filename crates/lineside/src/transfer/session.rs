@@ -73,7 +73,7 @@ fn lock(file: &Path) -> anyhow::Result<File> {
         lock.lock()?;
         std::io::Result::Ok(lock)
     };
-    locking().with_context(|| path.display().to_string())
+    locking().with_context(|| format!("cannot lock the session file with {}", path.display()))
 }
 
 impl SessionContent {
@@ -112,7 +112,7 @@ impl SessionContent {
             out.sync_all()?;
             fs::rename(&new, file)
         };
-        writing().with_context(|| file.display().to_string())
+        writing().with_context(|| format!("cannot write the session file {}", file.display()))
     }
 
     fn session(&self) -> Session {
@@ -236,7 +236,10 @@ pub fn execute_all(
     let closed = client.close(&session);
     executed?;
     if let Err(error) = closed {
-        tell!("lineside: warning: the session of this command could not be closed: {error}");
+        tell!(
+            "lineside: warning: the session of this command could not be closed: {error}; the server closes it when it \
+             needs the slot"
+        );
     }
     Ok(())
 }

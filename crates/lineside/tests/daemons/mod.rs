@@ -57,7 +57,7 @@ pub fn start(arguments: &[&str], user: Option<u32>) -> Result<Daemon, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
     command.arg("run");
     let data = demo_data(user);
-    // Assignments among the caller's arguments replace these.
+    // Assignments among the caller's arguments replace the following ones.
     for assignment in [
         "spv.line_bits=17",
         "spv.prefill=none",

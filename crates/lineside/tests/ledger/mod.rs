@@ -134,8 +134,8 @@ pub fn send_many(btcd: &Btcd, height: usize, count: u32) {
     }
 }
 
-/// Returns a transaction that spends such an output, and pays `value` satoshi to each of `count` outputs that anyone
-/// may spend (pay to the hash of the script OP_TRUE).
+/// Returns a transaction that spends the output `spent`, which anyone may spend, and pays `value` satoshi to each of
+/// `count` further outputs that anyone may spend (pay to the hash of the script OP_TRUE).
 fn anyone(spent: OutPoint, value: u64, count: u32) -> Transaction {
     let script = hash160::Hash::hash(&[0x51]).to_byte_array();
     let lock = ScriptBuf::from_bytes([&[0xa9, 20][..], &script, &[0x87]].concat());

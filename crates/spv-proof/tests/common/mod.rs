@@ -123,7 +123,8 @@ impl ProofVector {
         }
     }
 
-    /// Writes the case as a line for the C program.
+    /// Returns this vector as an input line for the C test program, which verifies proofs with `clients/c`. The
+    /// function `judged_in_c` in vectors.rs builds and runs that program.
     pub fn line(&self) -> String {
         let join = |hashes: &[Hex]| hex(&hashes.iter().flat_map(|hash| hash.0.clone()).collect::<Vec<_>>());
         let text = |bytes: &Option<Hex>| hex(&bytes.as_ref().map_or(vec![], |bytes| bytes.0.clone()));

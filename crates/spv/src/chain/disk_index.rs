@@ -235,7 +235,7 @@ impl DiskIndex {
         Ok(())
     }
 
-    /// Adds the newest block to the tail.
+    /// Adds the newest block to the tail, the part of the index in memory.
     pub(super) fn add(&mut self, block: u32, truth: &impl Truth) {
         self.tail
             .add(block, truth.txids(block), |place| txid_at(truth, place));

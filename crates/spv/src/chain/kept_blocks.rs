@@ -150,7 +150,10 @@ impl KeptBlocks {
 impl Drop for KeptBlocks {
     fn drop(&mut self) {
         if let Err(error) = self.sync() {
-            tracing::error!(%error, "the last blocks in the files of `keep_blocks` may not be on disk");
+            tracing::error!(
+                "spv: the last raw blocks (`keep_blocks`) could not be made durable: {error}; check the disk. After a \
+                 power failure their copies may be missing; the server then requests them from the node again"
+            );
         }
     }
 }

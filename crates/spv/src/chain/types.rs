@@ -1,4 +1,4 @@
-//! Types of the store's requests and answers.
+//! Types of the requests to the chain store and of its answers.
 
 use super::network::Network;
 use super::validate::display_hash;
@@ -187,7 +187,7 @@ pub enum ChainError {
         /// The fault.
         why: &'static str,
     },
-    /// There is no such block.
+    /// The store has no block with this number.
     #[error("block number {0} is not in the store")]
     NoSuchBlock(u32),
     /// The connected chain does not allow this step now.

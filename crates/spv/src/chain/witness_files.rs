@@ -226,7 +226,7 @@ impl WitnessOpening {
     }
 }
 
-/// Contents of the files.
+/// Contents of the witness files.
 struct StoredWitnesses<'a> {
     blocks_path: &'a Path,
     wtxids_path: &'a Path,

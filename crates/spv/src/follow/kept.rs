@@ -58,7 +58,8 @@ impl Following {
                     let block = to_display(&hash);
                     tracing::warn!(
                         block,
-                        "a block is missing in the files of `keep_blocks`, and the node cannot send it: {why}"
+                        "a block is missing in the files of `keep_blocks`, and the node cannot send it: {why}; \
+                         it is not requested again before the next start"
                     );
                     self.host.give_up_unkept(&hash);
                 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-/// State of the connection to a node, for status and health.
+/// State of the connection to a node, as the status and `/healthz` show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeState {
     /// Address of the node, without secrets.
@@ -118,12 +118,12 @@ impl NodeState {
             ));
         } else if let Some(why) = &self.store_failed {
             problems.push(format!(
-                "spv: the chain store cannot store the blocks of {}; {tip}{lag}: {why}",
+                "spv: the chain store cannot store the blocks of {}: {why}; {tip}{lag}",
                 self.node
             ));
         } else if let Some(why) = &self.refused {
             problems.push(format!(
-                "spv: a block of {} was refused, so the node is not followed: {why}",
+                "spv: a block of {} was refused: {why}; the node is not followed",
                 self.node
             ));
         } else {
@@ -135,7 +135,7 @@ impl NodeState {
             if let Some((why, since)) = &self.away {
                 let seconds = since.elapsed().as_secs();
                 list.push(format!(
-                    "spv: {} has not been followed for {seconds} s; {tip}{lag}: {why}",
+                    "spv: {} has not been followed for {seconds} s: {why}; {tip}{lag}",
                     self.node
                 ));
             } else if !self.at_tip {

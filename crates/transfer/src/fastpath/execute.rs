@@ -408,7 +408,7 @@ fn create(
     Ok(OperationResult::Done(outcome))
 }
 
-/// Stores a numbered request with its reply.
+/// Stores a request that has a transaction id, with its reply, so that a repetition gets the same reply.
 fn remember(store: &Store, index: usize, numbered: Option<&PaperRequest>, outcome: Result<u64, Code>) {
     if let Some(request) = numbered {
         let last = PaperLast {

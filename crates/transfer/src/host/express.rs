@@ -281,7 +281,8 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Ensures that there is room for a packet of each ring, because these may have to be applied together.
+    /// Ensures that the journal has room for one packet of each ring, because these packets may have to be applied
+    /// together.
     fn has_room_for_packets(&mut self) -> bool {
         let records = self.store.rings.as_slice().len() * TRANSFER_LINE_OPERATIONS_MAX;
         let bytes = records as u64 * record_bytes(size_of::<Record>());
@@ -522,7 +523,7 @@ impl<D: Disk> Host<D> {
         let slots = std::mem::take(&mut express.slots);
         let (claims, mut result) = (&express.fastpath.claims, Ok(()));
         let changed: BTreeSet<AccountId> = match &express.phase {
-            // The fast path made these changes itself, except the opening of sessions.
+            // The fast path made the changes itself, except the opening of sessions.
             Phase::Following => BTreeSet::new(),
             Phase::Claimed(claimed) => {
                 let steps = changes.chunk_by(|one, next| one.step == next.step);
@@ -551,7 +552,9 @@ impl<D: Disk> Host<D> {
         }
         if let Err(error) = result {
             // The change is in the journal, and the next start of the server publishes it.
-            self.failed = Some(format!("the fast-path table could not be updated: {error}"));
+            self.failed = Some(format!(
+                "the fast-path table could not be updated: {error}; restart the server"
+            ));
         }
     }
 
@@ -568,7 +571,8 @@ impl<D: Disk> Host<D> {
             let slots = express.withheld.take_given_back(&slots);
             if let Err(error) = express.fastpath.claims.give_back(&cells, &slots) {
                 self.failed = Some(format!(
-                    "claimed accounts could not be given back to the fast path: {error}"
+                    "accounts that the host had claimed could not be given back to the fast path: {error}; restart the \
+                     server"
                 ));
             }
         }

@@ -112,7 +112,7 @@ impl Limiter {
     }
 }
 
-/// Credits of a host.
+/// Limits on the refusals and session openings that a host journals for its clients.
 pub(super) struct Budgets {
     /// Refused packets of sessions, by the network that opened the session.
     refusals: Limiter,

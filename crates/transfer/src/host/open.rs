@@ -32,7 +32,9 @@ pub enum OpenError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// Executing an entry again gives another result.
-    #[error("record {lsn} of the journal does not match its replay: {what}")]
+    #[error(
+        "record {lsn} of the journal does not match its replay: {what}; restore the directory from a copy"
+    )]
     Replay {
         /// Number of the record.
         lsn: Lsn,
@@ -71,7 +73,7 @@ pub struct Setup {
     pub sessions: SessionPolicy,
     /// Keys that may sign CREATE, ISSUE, FREEZE and UNFREEZE from any address.
     pub issuer_keys: Vec<KeyId>,
-    /// Maximum memory for tables of the keys that sign packets, in bytes.
+    /// Maximum memory for precomputed tables for the public keys that sign packets, in bytes.
     pub key_table_bytes: usize,
     /// The fast path that executes operations; `None`: mode `durable`.
     pub express: Option<Executing>,
@@ -80,7 +82,7 @@ pub struct Setup {
 /// Fast path that executes operations. Only the host renews its lease.
 #[derive(Clone, Debug)]
 pub struct Executing {
-    /// Its threads, and whether XDP programs are among them.
+    /// Threads of the fast path, and whether XDP programs are among them.
     pub readers: Readers,
     /// Length of the lease in nanoseconds.
     pub lease_ns: u64,

@@ -72,7 +72,8 @@ impl Replay {
         })
     }
 
-    /// Also verifies signatures. Usually that is unnecessary, because they were verified before they were journaled.
+    /// Makes the replay also verify signatures. Usually that is unnecessary, because they were verified before they
+    /// were journaled.
     pub(super) fn checking_signatures(self) -> Self {
         Self {
             checks_signatures: true,

@@ -9,7 +9,7 @@ const NETWORKS_MAX: usize = 4096;
 /// Seconds from the first to the last change after which a network is known.
 const KNOWN_AFTER_S: u64 = 86_400;
 
-/// Times of the first and the last change by a network's sessions, in seconds since 1970.
+/// Times of the first and the last change that the sessions of one network made, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChangeTimes {
     pub(super) first_s: u64,
@@ -22,7 +22,7 @@ impl ChangeTimes {
     }
 }
 
-/// Networks by their addresses.
+/// Times of the changes of each network, by the network's address.
 #[derive(Debug, Default)]
 pub(super) struct History(BTreeMap<Address, ChangeTimes>);
 

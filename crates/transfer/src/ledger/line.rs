@@ -10,7 +10,7 @@ use lineside_wire::{
     TransferCode as Code,
 };
 
-/// Result of applying a record.
+/// Result of applying a record of the fast path to the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordResult {
     /// The record is in the ledger.

@@ -52,9 +52,9 @@ pub struct Session {
     pub sequence: u64,
     /// Checksum of the last packet's operations.
     pub sum: u64,
-    /// Outcomes of these operations.
+    /// Outcomes of the last packet's operations.
     pub outcomes: Vec<Outcome>,
-    /// Number of these operations that are still in the ring of the fast path.
+    /// Number of the last packet's operations that are still in the ring of the fast path.
     pub missing: u16,
 }
 

@@ -18,7 +18,7 @@ pub struct AttachRecord(PathBuf);
 
 /// Fast path that a killed server has left attached.
 struct LeftFastPath {
-    /// Directory of its pins.
+    /// Directory with the pins of the fast path.
     dir: PathBuf,
     /// Interfaces at which it is still pinned, with its state. All of them have the same table.
     at: Vec<(String, Pinned)>,
@@ -42,7 +42,12 @@ pub fn check(
     let file = data.join(FILE);
     let text = match fs::read_to_string(&file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.with_context(|| file.display().to_string())?,
+        other => other.with_context(|| {
+            format!(
+                "cannot read {}, which names the interfaces where the fast path is attached",
+                file.display()
+            )
+        })?,
     };
     let (dir, recorded) = text.split_once('\n').with_context(|| {
         format!(
@@ -104,8 +109,10 @@ impl LeftFastPath {
         self.at.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns true if a server with this configuration takes over the table at one of its interfaces and detaches the
-    /// other interfaces. [`lineside_service::XdpAttachment`] does so if they have the same maps.
+    /// Returns true if a server with this configuration may take over the recorded fast path: the directory of the pins
+    /// is the same, and each recorded interface where the fast path is still pinned has the same maps as the configured
+    /// interfaces. [`lineside_service::XdpAttachment`] then uses the table again, and detaches the interfaces that are
+    /// no longer configured.
     fn is_taken_over_by(&self, datapath: &DatapathConfig) -> anyhow::Result<bool> {
         if self.dir != datapath.pin_dir {
             return Ok(false);

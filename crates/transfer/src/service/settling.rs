@@ -45,7 +45,8 @@ impl Settling {
                         let error = error.to_string();
                         if error != last_message {
                             tracing::warn!(
-                                "transfer: blocks were not settled; the next attempt follows: {error}"
+                                "transfer: sealed blocks could not be written to the settlement file: {error}; \
+                                 the server tries again every {INTERVAL:?}"
                             );
                         }
                         last_message = error;

@@ -75,7 +75,7 @@ pub struct PendingTransfer {
 pub enum RequiredReply {
     /// No reply, because the packet is not a request.
     Nothing,
-    /// Exactly these bytes.
+    /// A reply of exactly these bytes.
     Reply(Vec<u8>),
     /// A challenge, whose value is not predictable.
     Challenge,
@@ -200,7 +200,7 @@ impl Oracle {
         code.filter(|code| *code != Code::Done)
     }
 
-    /// Returns whether the fast path can execute these operations: at most four, without flags and contracts.
+    /// Returns whether the fast path can execute `operations`: at most four, without flags and contracts.
     fn is_plain(operations: &[u8]) -> bool {
         operations.len() <= TRANSFER_LINE_OPERATIONS_MAX * OPERATION
             && operations

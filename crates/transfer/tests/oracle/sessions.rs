@@ -1,4 +1,4 @@
-//! Sessions: opening, closing, and their packets.
+//! Sessions of the oracle, the model of `transfer`: opening, closing, and their packets.
 
 use super::signatures::{SIGNED_HEAD, signer};
 use super::{

@@ -1,4 +1,4 @@
-//! Random requests.
+//! Random requests of the simulated clients.
 
 use crate::oracle::{EXECUTE_HEAD, HEAD, Id, OPERATION, SIGNED_HEAD, paper_id};
 use lineside_testkit::Random;
@@ -178,7 +178,7 @@ fn keyed(
         operation[56..64].copy_from_slice(&rng.next().to_be_bytes());
         operation[80..84].copy_from_slice(&(rng.next() as u32).to_be_bytes());
         if rng.percent(10) {
-            // The key with another amount.
+            // The operation repeats a known key with another amount, so it must be refused.
             operation[47] ^= 1;
         }
         return operation;

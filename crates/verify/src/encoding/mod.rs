@@ -57,7 +57,7 @@ impl std::fmt::Display for Part {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 #[non_exhaustive]
 pub enum SignatureError {
-    /// No bytes at all.
+    /// The signature has no bytes.
     #[error("the signature has no bytes")]
     Empty,
     /// The SEQUENCE ends where this INTEGER should begin.
@@ -114,7 +114,7 @@ pub enum SignatureError {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 #[non_exhaustive]
 pub enum PointError {
-    /// There are no bytes.
+    /// The point has no bytes.
     #[error("the point has no bytes")]
     Empty,
     /// The only byte is 0x00, which encodes the point at infinity. It is not a public key (SEC 1 section 3.2.2.1).

@@ -20,7 +20,7 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/column_live.bpf
 const WARM_UP_REQUESTS: u64 = 50_000;
 /// Time after the last request in which replies may still arrive.
 const LATE_REPLY_WAIT: Duration = Duration::from_millis(30);
-/// Number of frames that the kernel runs in one batch.
+/// Number of frames for which the kernel runs the XDP program in one batch (`batch_size` of BPF_PROG_TEST_RUN).
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
 const HEAD_BYTES: usize = 42;
@@ -30,7 +30,7 @@ const STAMPS: usize = 0x8000;
 const LANES: u32 = 2;
 const SEND_BYTES: usize = 48 + 24 + 16 + 16;
 const BUCKETS: usize = 1024;
-/// Offset of the buckets in `struct cl_seen`.
+/// Offset in bytes of the latency histogram's buckets in `struct cl_seen`.
 const BUCKETS_AT: usize = 48;
 const SEEN_BYTES: usize = BUCKETS_AT + 8 * BUCKETS;
 

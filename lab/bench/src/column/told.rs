@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 
 /// Table with change notifications.
 const TOLD: &str = "told";
-/// First version of these puts. It is larger than all other versions.
+/// Version that the first put of this benchmark writes. It is larger than the versions that other parts of the bench
+/// write.
 const FIRST_VERSION: u64 = 1 << 40;
 /// Maximum time until the coprocessor grants the first lease.
 const LEASE_TIME: Duration = Duration::from_secs(20);
@@ -99,9 +100,9 @@ pub fn measure(peer: &mut Peer, rounds: usize, duration: Duration) -> Result<Tol
     // The coprocessor need not notify the subscriber before it has granted the first lease, so wait for that.
     while servers.leased(lease::now_ns()) == 0 {
         if began.elapsed() > LEASE_TIME {
-            return Err(BenchError::Void(
-                "the coprocessor granted no lease in time".into(),
-            ));
+            return Err(BenchError::Void(format!(
+                "the coprocessor granted no lease within {LEASE_TIME:?}"
+            )));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -21,7 +21,8 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 const TTL_NS: u64 = 1 << 42;
 /// Number of pairs of puts at the beginning that are not counted.
 const WARM_UP: u32 = 500;
-/// First version of these puts. It is larger than all other versions.
+/// Version that the first put of this benchmark writes. It is larger than the versions that other parts of the bench
+/// write.
 const FIRST_VERSION: u64 = 1 << 32;
 
 /// Times of puts; all values are medians of the rounds.

@@ -1,4 +1,4 @@
-//! Gates of the scenario: required values of its figures.
+//! Gates of the scenario `fabric`: required values of its figures.
 
 use super::report::{Latency, Sustained};
 use super::restart::Restart;

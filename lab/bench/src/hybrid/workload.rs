@@ -61,7 +61,8 @@ pub const GATE: Shape = Shape {
 pub struct Key(SecretKey);
 
 impl Key {
-    /// Returns the key with this kind and number.
+    /// Returns a fixed key for the benchmark. `kind` separates the keys of members (1) from those of nodes (2);
+    /// `number` is the number of the member or node.
     pub fn of(kind: u8, number: u64) -> Key {
         let mut bytes = [kind; 32];
         bytes[24..].copy_from_slice(&number.to_be_bytes());

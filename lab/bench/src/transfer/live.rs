@@ -17,7 +17,7 @@ const WARM_UP_REQUESTS: u64 = 100_000;
 const LATE_REPLY_WAIT: Duration = Duration::from_millis(30);
 /// Maximum time to wait for replies, as a multiple of [`LATE_REPLY_WAIT`].
 const PATIENCE_TIMES: usize = 100;
-/// Number of frames that the kernel runs in one batch.
+/// Number of frames for which the kernel runs the XDP program in one batch (`batch_size` of BPF_PROG_TEST_RUN).
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
 /// Sampling interval of latencies in long runs: the generator times one request in this many.

@@ -110,7 +110,7 @@ impl Plan {
             Command::Transfer => TRANSFER_COMMAND_TRANSFER,
             Command::Refer => TRANSFER_COMMAND_REFER,
             // The accounts of the upper half, which are the partners of the lower half, have the same last two bits as
-            // these.
+            // their partners.
             Command::Mix => match account & 3 {
                 0 | 1 => TRANSFER_COMMAND_TRANSFER,
                 2 => TRANSFER_COMMAND_REFER,

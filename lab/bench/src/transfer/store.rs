@@ -52,7 +52,7 @@ pub struct Audit {
     pub effects: u64,
     /// Sum of the balances of all accounts.
     pub held: u64,
-    /// Sum that the balances should have after these changes.
+    /// Sum that the balances of all accounts should have after the requests that changed a balance.
     pub due: u64,
 }
 

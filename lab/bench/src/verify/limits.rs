@@ -11,9 +11,9 @@ const LOOKUPS: u32 = 16 + 20;
 const FULL_TABLES_BYTES: usize = 64 * ((16 << 15) + 16 * (20 << 12));
 /// Number of micro-operations on the two 512-bit ports for eight affine additions over P-256, one in each lane.
 const UOPS_PER_8: f64 = 725.0;
-/// Number of these micro-operations that multiply.
+/// Number of the micro-operations of [`UOPS_PER_8`] that multiply.
 const MULTIPLICATIONS_PER_8: f64 = 460.0;
-/// Maximum number of micro-operations on these ports per cycle.
+/// Maximum number of micro-operations on the two 512-bit ports per cycle.
 const PORTS: f64 = 2.0;
 
 /// Lower limit of the time for a signature, compared with the measured time.

@@ -32,7 +32,7 @@ use workload::{Pool, Sizes, Workload};
 
 /// Number of signatures in a batch by default.
 const BATCH: usize = 256;
-/// Number of signatures in a slice that begins without tables of keys.
+/// Number of signatures in a slice that begins without precomputed tables for public keys.
 const COLD: usize = 10_000;
 /// Number of signatures after which each of 16 keys has its largest table. The table is built after 16,384 valid
 /// signatures, and 15 of 16 signatures are valid.

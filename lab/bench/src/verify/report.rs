@@ -166,7 +166,8 @@ fn notes(machine: &Machine) -> Vec<String> {
         "unmeasured signatures precede each slice, because other contestants have used the caches: 256 with hot keys, \
          16 with a library"
             .into(),
-        "case `cold`: the process has the generators' tables, which all verifiers share, but no tables of keys".into(),
+        "case `cold`: the process has the generators' tables, which all verifiers share, but no tables for public keys"
+            .into(),
         "the share of the ports counts only additions of points as work, but all of the time".into(),
     ];
     if machine.load_before > QUIET_LOAD_MAX {

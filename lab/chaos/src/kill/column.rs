@@ -181,7 +181,7 @@ fn check(client: u64, changes: &Changes, reader: &mut Client, report: &mut Repor
         let is_right = held == *acknowledged || held.as_ref().is_some_and(|held| unknown.contains(held));
         if !is_right {
             report.lose(format!(
-                "{}: {acknowledged:?} was put, {held:?} is there",
+                "{}: the client put {acknowledged:?}, but the table has {held:?}",
                 text(row)
             ));
         }

@@ -1,4 +1,4 @@
-//! Threads that change and read rows.
+//! Threads that change and read rows while the check of histories runs.
 
 use super::rows::{self, Fault, Kind, Row};
 use super::{ROWS, Tally, now_ms};

@@ -86,9 +86,9 @@ pub enum Checked {
 /// Range of the states of the chain, by number, in which a reply may be true.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// Oldest of these states. The change to it was complete before the request was sent.
+    /// Oldest state of the range. The change to it was complete before the request was sent.
     pub oldest: u32,
-    /// Newest of these states. The change to it had begun before the reply arrived.
+    /// Newest state of the range. The change to it had begun before the reply arrived.
     pub newest: u32,
 }
 

@@ -103,7 +103,7 @@ fn run(shared: &Shared) {
     while let Some(lsn) = shared.requests.next() {
         if let Err(why) = checkpoint(shared, lsn) {
             tracing::warn!(
-                "column: cannot shorten the table's journal; it keeps growing until a later attempt succeeds: {why}"
+                "column: cannot shorten the table's journal: {why}; it keeps growing until a later attempt succeeds"
             );
         }
     }

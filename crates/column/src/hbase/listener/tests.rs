@@ -272,7 +272,7 @@ fn a_notice_signed_with_another_key_is_rejected() {
         assert!(rig.answers() && !rig.servers.has_unknown_writer());
     }
     hears_nothing(&elsewhere);
-    // A notice with the right signature, but about another table.
+    // A notice with the right signature, but about another table, is refused.
     let mut other = pre_of(b"a");
     other.table = b"tables".to_vec();
     rig.says(&other, false);

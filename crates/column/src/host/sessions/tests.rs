@@ -36,12 +36,12 @@ fn open(sessions: &Sessions, from: Source, is_trusted: bool, now_s: u64) -> Resu
         .unwrap())
 }
 
-/// Returns the address of one of an attacker's many sites.
+/// Returns the address of one of an attacker's many networks.
 fn stranger(number: u32) -> Source {
     from(Ipv4Addr::from(0x0a00_0000 + number), 1)
 }
 
-/// Opens sessions from new sites of an attacker, each of which changes the table, until no more are granted. Returns
+/// Opens sessions from new networks of an attacker, each of which changes the table, until no more are granted. Returns
 /// the number of sessions.
 fn use_up(sessions: &Sessions, now_s: u64) -> usize {
     let mut opened = 0;
@@ -89,7 +89,7 @@ fn sessions_are_reserved_for_known_and_trusted_clients_and_health_reports_refusa
     sessions.changed(&first, 0);
     let mut now_s = 1000;
     let opened = use_up(&sessions, now_s);
-    // The first session of the known client counts as a stranger's, because its site had no history when the session
+    // The first session of the known client counts as a stranger's, because its network had no history when the session
     // was opened.
     assert_eq!(opened, 1024 / 2 - 1);
     let usage = sessions.usage(now_s);
@@ -144,7 +144,7 @@ fn one_network_has_few_sessions_and_an_ipv6_64_is_one_network() {
     assert_eq!(open(&sessions, of(8, 1), false, 5).err(), Some(Status::Busy));
     assert!(
         !sessions.usage(5).is_refusing,
-        "a site that has reached its own limit does not make the server unhealthy"
+        "a network that has reached its own limit does not make the server unhealthy"
     );
     let elsewhere = from(Ipv6Addr::new(0x2001, 0xdb8, 0, 2, 0, 0, 0, 1), 1);
     open(&sessions, elsewhere, false, 5).unwrap();

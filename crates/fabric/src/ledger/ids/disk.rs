@@ -64,14 +64,14 @@ impl RecentIds {
     }
 }
 
-/// Result of writing a run.
+/// Result of writing a run, a sorted file of transaction ids.
 struct BuiltRun {
     runs: Vec<Arc<IdRun>>,
     /// Runs whose transactions were merged into another run; the run that was just written may be one of them.
     merged: Vec<Arc<IdRun>>,
 }
 
-/// Thread that writes runs.
+/// Thread that writes a run, a sorted file of transaction ids.
 type RunBuild = JoinHandle<io::Result<BuiltRun>>;
 
 /// Ids and codes in a folder that this process writes.

@@ -70,7 +70,7 @@ impl Filter {
     }
 }
 
-/// A run whose file is complete.
+/// A run (sorted file of transaction ids) whose file is complete.
 #[derive(Debug)]
 pub(super) struct IdRun {
     path: PathBuf,
@@ -198,7 +198,7 @@ impl IdRun {
     }
 }
 
-/// Writer of sorted entries.
+/// Writer of the sorted entries of a run.
 struct RunWriter {
     out: BufWriter<File>,
     page: Vec<u8>,

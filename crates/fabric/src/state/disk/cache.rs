@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use std::hash::BuildHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Maximum size of all entries together, in bytes.
+/// Maximum size of all entries of the cache together, in bytes.
 const BYTES_MAX: usize = if cfg!(test) { 256 << 10 } else { 128 << 20 };
 /// Number of shards. Each shard has its own lock and drops its older generation independently, so only a small part of
 /// the cache is dropped at a time.

@@ -27,14 +27,14 @@ pub(super) fn read_due(place: &[u8], life: &[u8]) -> Option<ExpiringKey> {
     })
 }
 
-/// Decodes a place into namespace, collection and key.
+/// Decodes a place (a key of the database) into namespace, collection and key.
 pub(super) fn read_place(place: &[u8]) -> Option<(&str, &str, &[u8])> {
     let (namespace, rest) = name(place)?;
     let (collection, key) = name(rest)?;
     Some((namespace, collection, key))
 }
 
-/// Returns the place of a key.
+/// Returns the place (the key in the database) of a key of the state.
 pub(super) fn db_key(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
     short_place(namespace, collection, key).into_vec()
 }

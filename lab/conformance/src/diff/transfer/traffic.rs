@@ -1,5 +1,5 @@
-//! Seeded requests for `transfer`, and actions of the host between them. Requests are of every kind and use few
-//! accounts, so that they conflict.
+//! Random requests (from a seed) for `transfer`, and actions of the host (the thread that owns the data) between them.
+//! Requests are of every kind and use few accounts, so that they conflict.
 
 use super::{Case, range};
 use crate::diff::Frames;

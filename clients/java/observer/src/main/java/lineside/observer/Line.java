@@ -100,7 +100,8 @@ final class Line {
   }
 
   /**
-   * Extends the lease, because another process may have granted one up to now; changes wait for its end, too.
+   * Extends the lease to at least `leaseNs` from now. A new process calls this, because an earlier process of this
+   * server may have granted a lease until now; changes wait for the end of that lease, too.
    */
   synchronized Line assume(long leaseNs) {
     leasedUntilNs = Math.max(leasedUntilNs, System.nanoTime() + leaseNs);

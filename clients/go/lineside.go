@@ -1,0 +1,122 @@
+// Package lineside has what the clients of all Lineside services share: options, errors, status codes and signers.
+//
+// The clients are in packages of their own: [github.com/lineside/lineside/clients/go/spv],
+// [github.com/lineside/lineside/clients/go/transfer], [github.com/lineside/lineside/clients/go/column] and
+// [github.com/lineside/lineside/clients/go/hybrid].
+//
+// # Deadlines
+//
+// Every call takes a context. A call ends at the deadline of its context or after [Options].Timeout, whichever is
+// earlier. Until then the client sends the request again, with the same bytes and at growing intervals, because
+// datagrams can be lost. The servers execute a repeated change once.
+//
+// # Errors
+//
+// A call that only reads ends with a result, a [*StatusError] (the server refused), or a [*TimeoutError]. A call that
+// changes something may also end with an [*OutcomeUnknownError]: the request was sent, and no reply says if it was
+// executed. This error names the id with which the outcome can be found later.
+package lineside
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Version is the version of this module.
+const Version = "0.1.0"
+
+// DefaultTimeout is the time after which a call ends if neither its context nor [Options] has a shorter one.
+const DefaultTimeout = 10 * time.Second
+
+// Options are the options of a client of any service. A nil pointer is the same as the zero value.
+type Options struct {
+	// Timeout limits the duration of each call, in addition to the deadline of its context. 0 means [DefaultTimeout].
+	Timeout time.Duration
+}
+
+// CallTimeout returns the timeout of a call with these options.
+func (o *Options) CallTimeout() time.Duration {
+	if o == nil || o.Timeout <= 0 {
+		return DefaultTimeout
+	}
+	return o.Timeout
+}
+
+// ErrClosed is the error of calls on a closed client.
+var ErrClosed = errors.New("lineside: the client is closed")
+
+// TimeoutError says that no reply arrived in time. Nothing was changed by the call.
+type TimeoutError struct {
+	// Server is the address of the server.
+	Server string
+	// Waited is the time since the call began.
+	Waited time.Duration
+	// Busy is true if the server replied only that it is busy.
+	Busy bool
+	// Err is the last error of the system for this connection, such as "connection refused"; nil if there was none.
+	Err error
+}
+
+// Error returns the server, the time and the next step.
+func (e *TimeoutError) Error() string {
+	text := fmt.Sprintf("lineside: no answer from %s within %v", e.Server, e.Waited.Round(time.Millisecond))
+	if e.Busy {
+		text = fmt.Sprintf("lineside: %s was busy for %v; try again later", e.Server, e.Waited.Round(time.Millisecond))
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Timeout returns true, as net.Error requires.
+func (e *TimeoutError) Timeout() bool { return true }
+
+// Unwrap returns [context.DeadlineExceeded] and the last error of the system.
+func (e *TimeoutError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{context.DeadlineExceeded}
+	}
+	return []error{context.DeadlineExceeded, e.Err}
+}
+
+// StatusError says that the server refused a request as a whole. Nothing was changed.
+type StatusError struct {
+	// Server is the address of the server.
+	Server string
+	// Status is the reason.
+	Status Status
+	// Expected is the sequence number that the server expects, for [StatusSequence] and [StatusReused]; else 0.
+	Expected uint64
+}
+
+// Error returns the server, the name of the status and its meaning.
+func (e *StatusError) Error() string {
+	text := fmt.Sprintf("lineside: %s refused the request: %v: %s", e.Server, e.Status, e.Status.Meaning())
+	if e.Expected != 0 {
+		text += fmt.Sprintf(" (%d)", e.Expected)
+	}
+	return text
+}
+
+// OutcomeUnknownError says that a change was sent, and that no reply says if it was executed. The packages explain how
+// the outcome is found with the id; it is never right to send the change again under another id before that.
+type OutcomeUnknownError struct {
+	// Service is the name of the service.
+	Service string
+	// ID names the request: in hybrid the id of the transaction in hexadecimal digits, in transfer "SLOT/SEQUENCE", in
+	// column "SLOT/NONCE".
+	ID string
+	// Err is the reason why there is no reply, such as a [*TimeoutError] or the error of the context.
+	Err error
+}
+
+// Error returns the service, the id and the reason.
+func (e *OutcomeUnknownError) Error() string {
+	return fmt.Sprintf("lineside: the outcome of %s request %s is unknown; ask for it by this id: %v", e.Service, e.ID, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *OutcomeUnknownError) Unwrap() error { return e.Err }

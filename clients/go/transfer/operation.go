@@ -1,0 +1,213 @@
+package transfer
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/lineside/lineside/clients/go/internal/layout"
+)
+
+// AccountID is the id of an account. Numbers below 2^32 are also the ids of the paper's format.
+type AccountID [16]byte
+
+// Account returns the account with a number.
+func Account(number uint32) AccountID {
+	var id AccountID
+	binary.BigEndian.PutUint32(id[12:], number)
+	return id
+}
+
+// ParseAccount reads a decimal number below 2^32, or 32 hexadecimal digits.
+func ParseAccount(text string) (AccountID, error) {
+	if len(text) == 32 {
+		if bytes, err := hex.DecodeString(text); err == nil {
+			return AccountID(bytes), nil
+		}
+	}
+	number, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return AccountID{}, errors.New("transfer: an account must be a number below 4294967296 or 32 hexadecimal digits")
+	}
+	return Account(uint32(number)), nil
+}
+
+// String returns a number below 2^32 in decimal digits, and any other id in 32 hexadecimal digits.
+func (a AccountID) String() string {
+	if (AccountID{}) == a || [12]byte(a[:12]) == ([12]byte{}) {
+		return strconv.FormatUint(uint64(binary.BigEndian.Uint32(a[12:])), 10)
+	}
+	return hex.EncodeToString(a[:])
+}
+
+// UUID is the client's id of an operation. It names a pending transfer.
+type UUID [16]byte
+
+// Command is what an operation does.
+type Command uint8
+
+// The commands.
+const (
+	// CommandCreate creates an account.
+	CommandCreate Command = layout.TransferCommandCreate
+	// CommandIssue adds new money to an account.
+	CommandIssue Command = layout.TransferCommandIssue
+	// CommandTransfer moves money.
+	CommandTransfer Command = layout.TransferCommandTransfer
+	// CommandRefer asks for a balance; only in the paper's format.
+	CommandRefer Command = layout.TransferCommandRefer
+	// CommandFreeze freezes an account.
+	CommandFreeze Command = layout.TransferCommandFreeze
+	// CommandUnfreeze ends the freezing of an account.
+	CommandUnfreeze Command = layout.TransferCommandUnfreeze
+)
+
+// Operation is one operation of a packet. The functions of this package make operations; further fields may be set
+// afterwards.
+//
+// A later version of the wire format will have an idempotency key for each operation, as a further field.
+type Operation struct {
+	// Command is what the operation does.
+	Command Command
+	// IsLinked means that this operation and the next one are executed together or not at all.
+	IsLinked bool
+	// Contract is 0, or one of the values of pending transfers.
+	Contract uint32
+	// Source is the account that pays, is created or is affected.
+	Source AccountID
+	// Destination is the account that is paid; of a new account, the fingerprint of its owner's key.
+	Destination AccountID
+	// Amount is the amount.
+	Amount uint64
+	// Timestamp is the time of the client's clock. The server stores it and does not use it.
+	Timestamp uint64
+	// UUID is the client's id of the operation. It names a pending transfer.
+	UUID UUID
+	// Nonce is for the client. The server stores it and does not use it.
+	Nonce uint32
+	// Timeout is the number of seconds until a pending transfer expires; 0: never.
+	Timeout uint32
+}
+
+// Create returns the operation that creates an account with an amount of new money.
+func Create(account AccountID, amount uint64) Operation {
+	return Operation{Command: CommandCreate, Source: account, Amount: amount}
+}
+
+// CreateOwned is like [Create], for an account that belongs to a key: [lineside.PublicKey.Fingerprint].
+func CreateOwned(account AccountID, amount uint64, owner [16]byte) Operation {
+	return Operation{Command: CommandCreate, Source: account, Amount: amount, Destination: owner}
+}
+
+// Issue returns the operation that adds new money to an account.
+func Issue(account AccountID, amount uint64) Operation {
+	return Operation{Command: CommandIssue, Source: account, Amount: amount}
+}
+
+// Transfer returns the operation that moves an amount, which must be above 0.
+func Transfer(from, to AccountID, amount uint64) Operation {
+	return Operation{Command: CommandTransfer, Source: from, Destination: to, Amount: amount}
+}
+
+// Pending returns the operation that reserves an amount for a transfer, until [Post] or [Void] with the same UUID and
+// accounts, or until the time is over; 0 means that it never expires.
+func Pending(id UUID, from, to AccountID, amount uint64, timeout time.Duration) Operation {
+	o := Transfer(from, to, amount)
+	o.Contract, o.UUID, o.Timeout = layout.TransferContractPending, id, uint32(timeout/time.Second)
+	return o
+}
+
+// Post returns the operation that executes a pending transfer, up to its amount. The rest is free again.
+func Post(id UUID, from, to AccountID, amount uint64) Operation {
+	o := Transfer(from, to, amount)
+	o.Contract, o.UUID = layout.TransferContractPost, id
+	return o
+}
+
+// Void returns the operation that ends a pending transfer without executing it.
+func Void(id UUID, from, to AccountID) Operation {
+	o := Transfer(from, to, 0)
+	o.Contract, o.UUID = layout.TransferContractVoid, id
+	return o
+}
+
+// Freeze returns the operation after which an account neither gives nor gets.
+func Freeze(account AccountID) Operation { return Operation{Command: CommandFreeze, Source: account} }
+
+// Unfreeze returns the operation that ends the effect of [Freeze].
+func Unfreeze(account AccountID) Operation {
+	return Operation{Command: CommandUnfreeze, Source: account}
+}
+
+// Linked returns the operation linked with the next one of its packet: a chain of linked operations is executed as a
+// whole or not at all.
+func (o Operation) Linked() Operation {
+	o.IsLinked = true
+	return o
+}
+
+func (o *Operation) append(b []byte) []byte {
+	m := layout.Operation{
+		Command:     uint8(o.Command),
+		Contract:    o.Contract,
+		Source:      o.Source,
+		Destination: o.Destination,
+		Amount:      o.Amount,
+		Timestamp:   o.Timestamp,
+		Uuid:        o.UUID,
+		Nonce:       o.Nonce,
+		TimeoutS:    o.Timeout,
+	}
+	if o.IsLinked {
+		m.Flags = layout.TransferFlagLinked
+	}
+	return m.Append(b)
+}
+
+// readOperation reads the operation of a request or of a sealed block.
+func readOperation(m *layout.Operation) Operation {
+	return Operation{
+		Command:     Command(m.Command),
+		IsLinked:    m.Flags&layout.TransferFlagLinked != 0,
+		Contract:    m.Contract,
+		Source:      m.Source,
+		Destination: m.Destination,
+		Amount:      m.Amount,
+		Timestamp:   m.Timestamp,
+		UUID:        m.Uuid,
+		Nonce:       m.Nonce,
+		Timeout:     m.TimeoutS,
+	}
+}
+
+// Outcome is the result of one operation.
+type Outcome struct {
+	// Code is [CodeDone], or the reason why the operation was not executed.
+	Code Code
+	// Balance is the balance of the source after the operation. It is not defined for a refused operation.
+	Balance uint64
+	// Number is the number of the operation in the ledger; 0 if it was refused or has no number yet.
+	Number uint64
+}
+
+// Err returns nil for an executed operation, and a [*RefusedError] for any other.
+func (o Outcome) Err() error {
+	if o.Code == CodeDone {
+		return nil
+	}
+	return &RefusedError{o.Code}
+}
+
+// RefusedError says that an operation was not executed.
+type RefusedError struct {
+	// Code is the reason.
+	Code Code
+}
+
+// Error returns the name of the code and its meaning.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("transfer: %v: %s", e.Code, e.Code.Meaning())
+}
