@@ -272,10 +272,11 @@ def operation_key(idempotency_key: IdempotencyKey, place: int) -> UUID:
     The first operation has the batch's key itself; the key of each other one is the start of a SHA-256 digest over the
     batch's key and the place.
     """
-    key = key_bytes(idempotency_key)
-    if place:
-        key = hashlib.sha256(_KEY_DOMAIN + key + place.to_bytes(8, "big")).digest()[:16]
-    return UUID(bytes=key)
+    return UUID(bytes=_place_key(key_bytes(idempotency_key), place))
+
+
+def _place_key(key: bytes, place: int) -> bytes:
+    return hashlib.sha256(_KEY_DOMAIN + key + place.to_bytes(8, "big")).digest()[:16] if place else key
 
 
 def keyed(operations: Iterable[Operation], idempotency_key: IdempotencyKey, start: int = 0) -> Iterator[Operation]:
@@ -284,14 +285,14 @@ def keyed(operations: Iterable[Operation], idempotency_key: IdempotencyKey, star
     A repetition must have the same operations at the same places. An operation that has a key already keeps it. The
     key of a pending transfer, its post and its void is their `uuid`.
     """
-    key_bytes(idempotency_key)
+    key = key_bytes(idempotency_key)
     for place, operation in enumerate(operations, start):
         if operation.flags & TRANSFER_FLAG_KEYED:
             yield operation
         elif operation.contract:
             yield _with_key(operation, operation.uuid)
         else:
-            yield _with_key(operation, operation_key(idempotency_key, place))
+            yield _with_key(operation, _place_key(key, place))
 
 
 def linked(*operations: Operation) -> list[Operation]:
