@@ -41,6 +41,7 @@ test: setup
 	@bash scripts/test-dashboard.sh
 	@bash scripts/test-c.sh
 	@bash scripts/test-go.sh
+	@bash scripts/test-python.sh
 
 # Writes the screenshots of README.md into docs/images. Needs Chromium; as root, `spv` and `transfer` run on XDP.
 screenshots: dashboard

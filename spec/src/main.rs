@@ -1,12 +1,13 @@
 //! Reads `spec/*.toml` and generates Rust types and constants, the C header of the XDP programs, the constants and
-//! layouts of the clients in C and Go, the tables of the documentation, the alert rules of Prometheus and the Grafana
-//! dashboard. `lineside-spec --check` writes nothing, and fails if a generated file is stale.
+//! layouts of the clients in C, Go and Python, the tables of the documentation, the alert rules of Prometheus and the
+//! Grafana dashboard. `lineside-spec --check` writes nothing, and fails if a generated file is stale.
 
 mod emit_c;
 mod emit_c_client;
 mod emit_docs;
 mod emit_go;
 mod emit_monitoring;
+mod emit_python;
 mod emit_rust;
 mod model;
 
@@ -20,6 +21,10 @@ fn main() -> ExitCode {
         ("crates/wire/src/generated.rs".to_owned(), emit_rust::emit(&spec)),
         ("xdp/generated.h".to_owned(), emit_c::emit(&spec)),
         ("clients/c/lineside_wire.h".to_owned(), emit_c_client::emit(&spec)),
+        (
+            "clients/python/src/lineside/_generated.py".to_owned(),
+            emit_python::emit(&spec),
+        ),
         ("docs/wire-formats.md".to_owned(), emit_docs::emit(&spec)),
         ("docs/metrics.md".to_owned(), emit_docs::emit_metrics(&spec)),
         (

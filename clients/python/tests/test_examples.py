@@ -1,0 +1,41 @@
+"""The examples of README.md and docs/client-python.md, against a real server."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from blocks import Block
+from servers import Server
+from vectors import ROOT
+
+from lineside.spv_proof import display
+
+PAGES = [ROOT / "clients" / "python" / "README.md", ROOT / "docs" / "client-python.md"]
+EXAMPLES = [
+    pytest.param(text, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, text in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+]
+PORTS = {"7701": "spv", "7702": "transfer", "7703": "column", "7705": "hybrid"}
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_an_example_runs(
+    text: str, server: Server, chain: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for port, service in PORTS.items():
+        text = text.replace(f"127.0.0.1:{port}", server.addresses[service])
+    text = re.sub(r'"[0-9a-f]{64}"', f'"{display(chain[4].txids[1])}"', text)
+    for name in ("genesis.bin", "alice.key"):
+        shutil.copy(server.folder / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(text, "example", "exec"), {"__name__": "example"})
+    assert os.getcwd() == str(tmp_path)
+
+
+def test_every_page_has_examples() -> None:
+    assert len(EXAMPLES) >= 10
