@@ -4,13 +4,79 @@
 use super::{Entry, Update};
 use hashbrown::HashTable;
 use smallvec::SmallVec;
+use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
-use std::ops::Bound;
+use std::fmt::{self, Debug, Formatter};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::ops::{Bound, Deref};
 
 /// Key of the state. A key of at most 24 bytes is stored in the value itself, so a comparison reads no other memory.
 /// Nearly all keys are that short.
-pub type Key = SmallVec<[u8; 24]>;
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Key {
+    /// The first eight bytes as a big-endian number, filled up with zeros. It decides nearly all comparisons.
+    prefix: u64,
+    bytes: SmallVec<[u8; 24]>,
+}
+
+impl Key {
+    /// Returns the key with these bytes.
+    pub fn from_slice(bytes: &[u8]) -> Self {
+        let mut prefix = [0; 8];
+        prefix.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        Self {
+            prefix: u64::from_be_bytes(prefix),
+            bytes: SmallVec::from_slice(bytes),
+        }
+    }
+}
+
+impl From<&[u8]> for Key {
+    fn from(bytes: &[u8]) -> Self {
+        Self::from_slice(bytes)
+    }
+}
+
+impl Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes.hash(state);
+    }
+}
+
+impl Ord for Key {
+    /// Compares the bytes in lexicographic order.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_prefix = self.prefix.cmp(&other.prefix);
+        by_prefix.then_with(|| self.bytes.cmp(&other.bytes))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Debug for Key {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.bytes.fmt(f)
+    }
+}
 
 /// Keys with their entries: a hash table, and the order of the keys for ranges.
 #[derive(Clone, Default, Debug)]
@@ -142,6 +208,27 @@ mod tests {
     use crate::state::{Height, bounds};
     use lineside_testkit::Random;
 
+    /// Keys are in the order of their bytes, also those with zeros, and those with a common prefix.
+    #[test]
+    fn keys_have_the_order_of_their_bytes() {
+        let mut random = Random(1);
+        let mut bytes = || -> Vec<u8> {
+            let length = random.below(12);
+            (0..length)
+                .map(|_| [0, 0, 1, 255][random.below(4) as usize])
+                .collect()
+        };
+        let mut equal = 0;
+        for _ in 0..20_000 {
+            let (one, other) = (bytes(), bytes());
+            let keys = (Key::from_slice(&one), Key::from_slice(&other));
+            assert_eq!(keys.0.cmp(&keys.1), one.cmp(&other), "{one:?} {other:?}");
+            assert_eq!(keys.0 == keys.1, one == other);
+            equal += u32::from(keys.0.prefix == keys.1.prefix && one != other);
+        }
+        assert!(equal > 50, "{equal}");
+    }
+
     /// Compares the container with an ordered map in random insertions, removals and queries.
     #[test]
     fn keys_behave_as_an_ordered_map() {
@@ -182,7 +269,7 @@ mod tests {
         assert!(replaced > 1_000 && removed > 1_000 && found > 10_000);
         let again: Keys = map
             .into_iter()
-            .map(|(key, entry)| (Key::from_vec(key), entry))
+            .map(|(key, entry)| (Key::from_slice(&key), entry))
             .collect();
         assert_eq!(again, keys);
     }
