@@ -114,11 +114,11 @@ pub struct Ledger {
 /// Idempotency keys of the operations of one chain so far.
 #[derive(Debug, Default)]
 struct ChainKeys {
-    /// Whether the first operation of the chain has a key; `None` before it.
+    /// True if the first operation of the chain has a key; `None` before the first operation.
     has_keys: Option<bool>,
-    /// Whether the first operation of the chain repeats a key; `None` before it.
+    /// True if the first operation of the chain repeats a key; `None` before the first operation.
     is_repeated: Option<bool>,
-    /// Keys that are not remembered yet.
+    /// Keys of the chain that the ledger does not remember yet.
     new: HashSet<IdempotencyKey>,
 }
 

@@ -192,7 +192,7 @@ fn a_key_with_another_operation_is_refused_and_a_refusal_leaves_the_key_free() {
         let refused = execute(&mut server, session, sequence, 0, &[keyed(7, other)]);
         assert_eq!(refused, [(Code::IdReused, 0, 0)], "{other:?}");
     }
-    // Another account has keys of its own, and a key of zeros is none.
+    // Another account has its own keys, and a key of zeros is refused.
     let back = keyed(7, operation(TRANSFER, 2, 1, 5));
     assert_eq!(
         execute(&mut server, session, 7, 0, &[back]),

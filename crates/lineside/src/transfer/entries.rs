@@ -12,7 +12,7 @@ use std::net::Ipv6Addr;
 pub struct DecodedRecord {
     /// Name of the kind of record.
     pub name: &'static str,
-    /// Fields of the record. The token of a session is left out, because whoever knows it can use the session.
+    /// Fields of the record. The token of a session is left out, because everybody who knows it can use the session.
     pub fields: Value,
     /// True if the bytes of the record contain the token of a session.
     pub is_secret: bool,
