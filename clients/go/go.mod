@@ -3,6 +3,8 @@ module github.com/lineside/lineside/clients/go
 go 1.25.0
 
 require (
+	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1
+	golang.org/x/crypto v0.55.0
 	golang.org/x/net v0.58.0
 	google.golang.org/grpc v1.84.0
 	google.golang.org/protobuf v1.36.11

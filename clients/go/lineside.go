@@ -14,13 +14,15 @@
 //
 // A call that only reads ends with a result, a [*StatusError] (the server refused), or a [*TimeoutError]. A call that
 // changes something may also end with an [*OutcomeUnknownError]: the request was sent, and no reply says if it was
-// executed. This error names the id with which the outcome can be found later.
+// executed. This error names the id with which the outcome can be found later, and the idempotency keys under which
+// operations of transfer can be repeated.
 package lineside
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -102,20 +104,35 @@ func (e *StatusError) Error() string {
 }
 
 // OutcomeUnknownError says that a change was sent, and that no reply says if it was executed. The packages explain how
-// the outcome is found with the id; it is never right to send the change again under another id before that.
+// the outcome is found with the id; it is never right to send the change again under another id before that, except for
+// an operation of transfer with an idempotency key.
 type OutcomeUnknownError struct {
 	// Service is the name of the service.
 	Service string
 	// ID names the request: in hybrid the id of the transaction in hexadecimal digits, in transfer "SLOT/SEQUENCE", in
 	// column "SLOT/NONCE".
 	ID string
+	// Keys are the idempotency keys of the request's operations as UUIDs, in their order; only in transfer. An operation
+	// with a key can be sent again with the same key, in any session, and is executed once.
+	Keys []string
 	// Err is the reason why there is no reply, such as a [*TimeoutError] or the error of the context.
 	Err error
 }
 
-// Error returns the service, the id and the reason.
+// keysNamed is the number of keys that the text of an error names.
+const keysNamed = 4
+
+// Error returns the service, the id, the first keys and the reason.
 func (e *OutcomeUnknownError) Error() string {
-	return fmt.Sprintf("lineside: the outcome of %s request %s is unknown; ask for it by this id: %v", e.Service, e.ID, e.Err)
+	text := fmt.Sprintf("lineside: the outcome of %s request %s is unknown; ask for it by this id", e.Service, e.ID)
+	if len(e.Keys) > 0 {
+		text += ", or send an operation again with its idempotency key " +
+			strings.Join(e.Keys[:min(len(e.Keys), keysNamed)], ", ")
+	}
+	if more := len(e.Keys) - keysNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("%s: %v", text, e.Err)
 }
 
 // Unwrap returns the reason.

@@ -98,8 +98,16 @@ func TestErrorsSayWhatHappened(t *testing.T) {
 	}{
 		{timeout, "lineside: no answer from 192.0.2.7:7701 within 3s: connection refused"},
 		{&TimeoutError{Server: "s", Waited: time.Second, Busy: true}, "lineside: s was busy for 1s; try again later"},
-		{&StatusError{Server: "s", Status: StatusSequence, Expected: 9}, "lineside: s refused the request: sequence: not the " +
-			"session's next sequence number; the reply has the expected one (9)"},
+		{&StatusError{Server: "s", Status: StatusSequence, Expected: 9}, "lineside: s refused the request: sequence: " +
+			StatusSequence.Meaning() + " (9)"},
+		{&OutcomeUnknownError{Service: "transfer", ID: "1/2", Err: errors.New("closed")},
+			"lineside: the outcome of transfer request 1/2 is unknown; ask for it by this id: closed"},
+		{&OutcomeUnknownError{Service: "transfer", ID: "1/2", Keys: []string{"a"}, Err: errors.New("closed")},
+			"lineside: the outcome of transfer request 1/2 is unknown; ask for it by this id, or send an operation again with " +
+				"its idempotency key a: closed"},
+		{&OutcomeUnknownError{Service: "transfer", ID: "1/2", Keys: strings.Split("abcdef", ""), Err: errors.New("closed")},
+			"lineside: the outcome of transfer request 1/2 is unknown; ask for it by this id, or send an operation again with " +
+				"its idempotency key a, b, c, d and 2 more: closed"},
 	} {
 		if test.err.Error() != test.want {
 			t.Errorf("%q, not %q", test.err, test.want)

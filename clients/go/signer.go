@@ -13,8 +13,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-
-	"github.com/lineside/lineside/clients/go/internal/secp256k1"
 )
 
 // Curve is the curve of a key.
@@ -82,8 +80,7 @@ func (k PublicKey) isPoint() bool {
 		x, _ := elliptic.UnmarshalCompressed(elliptic.P256(), k.Bytes[:])
 		return x != nil
 	case Secp256k1:
-		_, err := secp256k1.ParsePublicKey(k.Bytes[:])
-		return err == nil
+		return isPointOfSecp256k1(k.Bytes)
 	}
 	return false
 }
@@ -100,8 +97,7 @@ func (k PublicKey) Verify(digest [32]byte, signature [64]byte) bool {
 		}
 		return ecdsa.Verify(&ecdsa.PublicKey{Curve: elliptic.P256(), X: x, Y: y}, digest[:], r, s)
 	case Secp256k1:
-		key, err := secp256k1.ParsePublicKey(k.Bytes[:])
-		return err == nil && key.Verify(digest, signature)
+		return verifySecp256k1(k.Bytes, digest, signature)
 	}
 	return false
 }
@@ -151,24 +147,6 @@ func (s *p256Signer) Sign(digest [32]byte) ([64]byte, error) {
 	parts.S.FillBytes(out[32:])
 	return out, nil
 }
-
-type secp256k1Signer struct{ secret *secp256k1.PrivateKey }
-
-// NewSecp256k1Signer returns a signer with a key on secp256k1, whose secret number is given in big-endian order.
-// Signatures are those of RFC 6979.
-func NewSecp256k1Signer(secret [32]byte) (Signer, error) {
-	key, err := secp256k1.NewPrivateKey(secret)
-	if err != nil {
-		return nil, err
-	}
-	return secp256k1Signer{key}, nil
-}
-
-func (s secp256k1Signer) PublicKey() PublicKey {
-	return PublicKey{Curve: Secp256k1, Bytes: s.secret.PublicKey()}
-}
-
-func (s secp256k1Signer) Sign(digest [32]byte) ([64]byte, error) { return s.secret.Sign(digest), nil }
 
 // ReadKeyFile reads a key file, as `lineside transfer key new` and `lineside hybrid key new` make it. Only its owner
 // may have access to the file.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	lineside "github.com/lineside/lineside/clients/go"
-	"github.com/lineside/lineside/clients/go/internal/keccak"
 	"github.com/lineside/lineside/clients/go/internal/layout"
 )
 
@@ -215,7 +214,7 @@ func ParseGenesis(b []byte) (*Genesis, error) {
 		IsPaper: version == 2,
 		Name:    string(in.short(64)),
 		TimeMs:  in.u64(),
-		hash:    keccak.Sum256([]byte("lineside/hybrid/genesis/1"), b),
+		hash:    keccak256([]byte("lineside/hybrid/genesis/1"), b),
 	}
 	for range in.u32() {
 		change, err := readChange(in)

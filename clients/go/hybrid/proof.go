@@ -7,7 +7,6 @@ import (
 	"math/bits"
 
 	lineside "github.com/lineside/lineside/clients/go"
-	"github.com/lineside/lineside/clients/go/internal/keccak"
 	"github.com/lineside/lineside/clients/go/internal/layout"
 )
 
@@ -48,7 +47,7 @@ func readHeader(b []byte) Header {
 // Hash returns the hash of the block.
 func (h *Header) Hash() [32]byte {
 	header := layout.BlockHeader(*h)
-	return keccak.Sum256([]byte("lineside/hybrid/block/1"), header.Append(nil))
+	return keccak256([]byte("lineside/hybrid/block/1"), header.Append(nil))
 }
 
 // SignedHead is the statement of a node about a block.
@@ -139,7 +138,7 @@ func (p *Proof) Verify(blockHash [32]byte, key, value []byte) error {
 	if (value == nil) != (p.Version == Version{}) {
 		return ErrNotProven
 	}
-	place := keccak.Sum256([]byte("v"), key)
+	place := keccak256([]byte("v"), key)
 	in := &input{rest: p.path}
 	head := int(in.u16())
 	end, depth := head>>14, head&(1<<14-1)
@@ -162,8 +161,8 @@ func (p *Proof) Verify(blockHash [32]byte, key, value []byte) error {
 	switch end {
 	case endEmpty:
 	case endOwn:
-		content := keccak.Sum256(p.Version.append(nil), value)
-		node = keccak.Sum256([]byte{0}, place[:], content[:])
+		content := keccak256(p.Version.append(nil), value)
+		node = keccak256([]byte{0}, place[:], content[:])
 	case endOther:
 		var other, content [32]byte
 		in.bytes(other[:])
@@ -171,7 +170,7 @@ func (p *Proof) Verify(blockHash [32]byte, key, value []byte) error {
 		if other == place || sharedBits(&other, &place) < depth {
 			return ErrNotProven
 		}
-		node = keccak.Sum256([]byte{0}, other[:], content[:])
+		node = keccak256([]byte{0}, other[:], content[:])
 	default:
 		return errMalformed
 	}
@@ -198,9 +197,9 @@ func (p *Proof) climb(node [32]byte, place *[32]byte, present, siblings []byte, 
 			}
 		}
 		if isSet(place[:], at) {
-			node = keccak.Sum256([]byte{1}, sibling[:], node[:])
+			node = keccak256([]byte{1}, sibling[:], node[:])
 		} else {
-			node = keccak.Sum256([]byte{1}, node[:], sibling[:])
+			node = keccak256([]byte{1}, node[:], sibling[:])
 		}
 	}
 	if node != p.Header.StateRoot {

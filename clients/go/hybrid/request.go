@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	lineside "github.com/lineside/lineside/clients/go"
-	"github.com/lineside/lineside/clients/go/internal/keccak"
 	"github.com/lineside/lineside/clients/go/internal/layout"
 )
 
@@ -56,7 +55,7 @@ func digest(curve lineside.Curve, parts ...[]byte) [32]byte {
 	if curve == lineside.P256 {
 		return sha256.Sum256(bytes.Join(parts, nil))
 	}
-	return keccak.Sum256(parts...)
+	return keccak256(parts...)
 }
 
 // sign returns a signed request.
@@ -90,7 +89,7 @@ func (i *Identity) sign(body body, nonce, expiryMs uint64) ([]byte, error) {
 
 // idOf returns the id of a signed request.
 func idOf(request []byte) ID {
-	return keccak.Sum256([]byte(requestTag), request[signatureBytes:])
+	return keccak256([]byte(requestTag), request[signatureBytes:])
 }
 
 // body is the body of a request.

@@ -3,7 +3,8 @@
 // Operations are executed in a [Session], whose packets are numbered. A repeated packet gets its first reply again, so
 // that each operation is executed once, whatever the network loses. If no reply comes before the deadline, the call
 // ends with a [*lineside.OutcomeUnknownError]; [Session.Resolve] repeats the packet later and returns its result. A
-// session in a file ([Client.OpenFile]) keeps that ability across a restart of the client.
+// session in a file ([Client.OpenFile]) keeps that ability across a restart of the client. An operation with an
+// [IdempotencyKey] is executed once whatever session repeats it.
 package transfer
 
 import (

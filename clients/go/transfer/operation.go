@@ -67,8 +67,6 @@ const (
 
 // Operation is one operation of a packet. The functions of this package make operations; further fields may be set
 // afterwards.
-//
-// A later version of the wire format will have an idempotency key for each operation, as a further field.
 type Operation struct {
 	// Command is what the operation does.
 	Command Command
@@ -86,6 +84,9 @@ type Operation struct {
 	Timestamp uint64
 	// UUID is the client's id of the operation. It names a pending transfer.
 	UUID UUID
+	// Key is the idempotency key; the zero value means that the operation has none. [Operation.WithKey] explains which
+	// operations can have which key.
+	Key IdempotencyKey
 	// Nonce is for the client. The server stores it and does not use it.
 	Nonce uint32
 	// Timeout is the number of seconds until a pending transfer expires; 0: never.
@@ -162,14 +163,18 @@ func (o *Operation) append(b []byte) []byte {
 		TimeoutS:    o.Timeout,
 	}
 	if o.IsLinked {
-		m.Flags = layout.TransferFlagLinked
+		m.Flags |= layout.TransferFlagLinked
+	}
+	if !o.Key.isZero() {
+		m.Flags |= layout.TransferFlagKeyed
+		m.Uuid = o.Key
 	}
 	return m.Append(b)
 }
 
 // readOperation reads the operation of a request or of a sealed block.
 func readOperation(m *layout.Operation) Operation {
-	return Operation{
+	o := Operation{
 		Command:     Command(m.Command),
 		IsLinked:    m.Flags&layout.TransferFlagLinked != 0,
 		Contract:    m.Contract,
@@ -181,6 +186,13 @@ func readOperation(m *layout.Operation) Operation {
 		Nonce:       m.Nonce,
 		Timeout:     m.TimeoutS,
 	}
+	if m.Flags&layout.TransferFlagKeyed != 0 {
+		o.Key = m.Uuid
+		if o.Contract == 0 {
+			o.UUID = UUID{}
+		}
+	}
+	return o
 }
 
 // Outcome is the result of one operation.

@@ -61,7 +61,8 @@ type PoolOutcome struct {
 // not executed in the order in which they are given. Linked operations stay together in one packet.
 //
 // It returns the outcome of each operation in the given order, and the first error of a packet. A session whose packet
-// has an unknown outcome is used again after [Pool.Resolve].
+// has an unknown outcome is used again after [Pool.Resolve]. An operation with an [IdempotencyKey] can be given again
+// in another call instead, a chain of linked operations as a whole.
 func (p *Pool) Execute(ctx context.Context, operations []Operation) ([]PoolOutcome, error) {
 	packets, err := cut(operations, p.sessions[0].OperationsMax())
 	if err != nil {

@@ -67,12 +67,18 @@ func (s *Session) OperationsMax() int { return s.client.operationsMax(s.signer !
 // id names the next packet of the session.
 func (s *Session) id() string { return fmt.Sprintf("%d/%d", s.slot, s.next) }
 
+// unknown returns the error of a packet without a reply.
+func (s *Session) unknown(operations []Operation, err error) error {
+	return &lineside.OutcomeUnknownError{Service: "transfer", ID: s.id(), Keys: keysOf(operations), Err: err}
+}
+
 // Execute executes 1 to [Session.OperationsMax] operations as one packet. The operations are independent of each other,
 // except for those that are linked. Look at the outcome of each: an operation can be refused although the call
 // succeeds.
 //
-// Errors: [ErrUnanswered]; a [*lineside.OutcomeUnknownError], after which [Session.Resolve] gets the result; and the
-// others of package lineside, after which nothing was executed.
+// Errors: [ErrUnanswered]; a [*lineside.OutcomeUnknownError], after which [Session.Resolve] gets the result, and
+// operations with an [IdempotencyKey] can be executed again in any session; and the others of package lineside, after
+// which nothing was executed.
 func (s *Session) Execute(ctx context.Context, operations ...Operation) (*Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,6 +87,11 @@ func (s *Session) Execute(ctx context.Context, operations ...Operation) (*Result
 	}
 	if most := s.OperationsMax(); len(operations) == 0 || len(operations) > most {
 		return nil, fmt.Errorf("transfer: %d operations in one packet: 1 to %d are possible", len(operations), most)
+	}
+	for i := range operations {
+		if err := operations[i].checkKey(); err != nil {
+			return nil, err
+		}
 	}
 	packet, err := s.build(operations)
 	if err != nil {
@@ -199,13 +210,13 @@ func (s *Session) send(ctx context.Context, operations []Operation, packet []byt
 			break
 		}
 		// The server has no reply to the packet: it cannot say what became of it, and never will.
-		err = &lineside.OutcomeUnknownError{Service: "transfer", ID: s.id(), Err: err}
+		err = s.unknown(operations, err)
 		if refused.Expected > s.next {
 			s.next = refused.Expected
 		}
 	case sent > 0 || isRepetition:
 		s.unanswered, s.packet = operations, packet
-		return nil, &lineside.OutcomeUnknownError{Service: "transfer", ID: s.id(), Err: err}
+		return nil, s.unknown(operations, err)
 	}
 	s.unanswered, s.packet = nil, nil
 	if s.file != nil {

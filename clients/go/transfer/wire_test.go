@@ -53,7 +53,8 @@ func execute(t *testing.T, client *Client, request, reply []byte) (body []byte, 
 	for rest := asked[layout.ExecuteHeadBytes:]; len(rest) >= layout.OperationBytes; rest = rest[layout.OperationBytes:] {
 		var operation layout.Operation
 		operation.Decode(rest)
-		if operation.Flags > 1 || operation.Code != 0 || operation.Number != 0 {
+		isKeyed := operation.Flags&layout.TransferFlagKeyed != 0
+		if operation.Flags > 3 || isKeyed && operation.Uuid == [16]byte{} || operation.Code != 0 || operation.Number != 0 {
 			// The client cannot set such a field.
 			return nil, false, nil
 		}

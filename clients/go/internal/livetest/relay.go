@@ -22,6 +22,8 @@ type Relay struct {
 	// ways has a socket to the server for each address of a client.
 	ways map[string]*net.UDPConn
 	lost int
+	// isDeaf means that replies are lost.
+	isDeaf bool
 }
 
 // StartRelay starts a relay before a server, with a seed for its faults. It ends with the test.
@@ -82,6 +84,19 @@ func (r *Relay) pass(datagram []byte, send func([]byte)) {
 	}
 }
 
+// LoseReplies makes the relay lose all replies from now on, while requests still reach the server.
+func (r *Relay) LoseReplies() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.isDeaf = true
+}
+
+func (r *Relay) losesReplies() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.isDeaf
+}
+
 func (r *Relay) requests() {
 	buffer := make([]byte, 2048)
 	for {
@@ -114,7 +129,11 @@ func (r *Relay) way(client *net.UDPAddr) *net.UDPConn {
 			if err != nil {
 				return
 			}
-			r.pass(buffer[:n], func(datagram []byte) { _, _ = r.socket.WriteToUDP(datagram, client) })
+			r.pass(buffer[:n], func(datagram []byte) {
+				if !r.losesReplies() {
+					_, _ = r.socket.WriteToUDP(datagram, client)
+				}
+			})
 		}
 	}()
 	return way
