@@ -106,7 +106,7 @@ struct ls_root_item {
 };
 _Static_assert(sizeof(struct ls_root_item) == 72, "root_item");
 
-/* Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth are set. */
+/* Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth. */
 struct ls_proof_reply {
 	__u64 header[10]; /* the block's header, wire byte order (the request has the TXID here) */
 	__be32 height; /* height of the block; 0xffffffff: unknown */
@@ -119,7 +119,7 @@ struct ls_proof_reply {
 };
 _Static_assert(sizeof(struct ls_proof_reply) == 136, "proof_reply");
 
-/* Header of a witness proof. Unknown: only the tip is set. Too long: transactions, depth, coinbase_bytes. */
+/* Header of a witness proof. Unknown: only the tip. Too long: transactions, depth, coinbase_bytes. */
 struct ls_witness_reply {
 	__u64 header[10]; /* the block's header, wire byte order (the request has the TXID here) */
 	__be32 height; /* height of the block; 0xffffffff: unknown */
@@ -277,7 +277,7 @@ struct ls_execute_head {
 };
 _Static_assert(sizeof(struct ls_execute_head) == 24, "execute_head");
 
-/* Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after this header. */
+/* Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after it. */
 struct ls_signed_head {
 	__u8 curve; /* 1: P-256, 2: secp256k1 */
 	__u8 key_prefix; /* 2 if the y coordinate of the public key is even, 3 if it is odd */
@@ -298,9 +298,9 @@ struct ls_operation {
 	__u8 source[16]; /* account that pays, is created, gets an amount (ISSUE), or is frozen or unfrozen */
 	__u8 destination[16]; /* TRANSFER: account that is paid; CREATE: fingerprint of the owner's key, or 0; else 0 */
 	__be64 amount; /* request: amount; reply: balance of the source after the operation */
-	__be64 number; /* request: 0; reply: number of the operation in the ledger, or 0 if it has none yet; of a repetition, the first one's */
+	__be64 number; /* request: 0; reply: number of the operation in the ledger, or 0; of a repetition: of the first one */
 	__be64 timestamp; /* time of the client's clock, which the server stores and does not use */
-	__u8 uuid[16]; /* id of the operation, chosen by the client; it identifies a pending transfer, and is the idempotency key if `flags` says so */
+	__u8 uuid[16]; /* id that the client chooses: names a pending transfer; with flag 2, the idempotency key */
 	__be32 nonce; /* value chosen by the client, which the server stores and does not use */
 	__be32 timeout_s; /* pending transfer: seconds until it expires, 0: never; other operations: 0 */
 };

@@ -78,7 +78,7 @@
 #define LINESIDE_WIRE_ROOT_ITEM_STATUS 68
 #define LINESIDE_WIRE_ROOT_ITEM_BYTES 72
 
-/* `proof_reply`: Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth are set. */
+/* `proof_reply`: Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth. */
 #define LINESIDE_WIRE_PROOF_REPLY_HEADER 0
 #define LINESIDE_WIRE_PROOF_REPLY_HEIGHT 80
 #define LINESIDE_WIRE_PROOF_REPLY_TRANSACTIONS 84
@@ -89,7 +89,7 @@
 #define LINESIDE_WIRE_PROOF_REPLY_RESERVED 132
 #define LINESIDE_WIRE_PROOF_REPLY_BYTES 136
 
-/* `witness_reply`: Header of a witness proof. Unknown: only the tip is set. Too long: transactions, depth, coinbase_bytes. */
+/* `witness_reply`: Header of a witness proof. Unknown: only the tip. Too long: transactions, depth, coinbase_bytes. */
 #define LINESIDE_WIRE_WITNESS_REPLY_HEADER 0
 #define LINESIDE_WIRE_WITNESS_REPLY_HEIGHT 80
 #define LINESIDE_WIRE_WITNESS_REPLY_TRANSACTIONS 84
@@ -178,7 +178,7 @@
 #define LINESIDE_WIRE_EXECUTE_HEAD_DURABILITY 22
 #define LINESIDE_WIRE_EXECUTE_HEAD_BYTES 24
 
-/* `signed_head`: Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after this header. */
+/* `signed_head`: Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after it. */
 #define LINESIDE_WIRE_SIGNED_HEAD_CURVE 0
 #define LINESIDE_WIRE_SIGNED_HEAD_KEY_PREFIX 1
 #define LINESIDE_WIRE_SIGNED_HEAD_RESERVED 2

@@ -246,7 +246,12 @@ export function occupancy({ series, status }: ServiceInput): Figure[] {
 
 /** Titles of tables that contain all entries of their kind which the service has. */
 const WHOLE_TABLES: Record<string, Record<string, string>> = {
-  transfer: { accounts: "Accounts", sessions: "Sessions", pending_transfers: "Pending transfers", idempotency_keys: "Idempotency keys" },
+  transfer: {
+    accounts: "Accounts",
+    sessions: "Sessions",
+    pending_transfers: "Pending transfers",
+    idempotency_keys: "Idempotency keys",
+  },
   column: { blocks: "Ranges held" },
 };
 

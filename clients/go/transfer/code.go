@@ -31,7 +31,7 @@ const (
 	CodeFrozen Code = 9
 	// CodeBadCommand: unknown command, contract or flag; a transfer of 0; or a value that is not allowed.
 	CodeBadCommand Code = 10
-	// CodeIdReused: the request has the last transaction id of the source account, or a known idempotency key, but another body.
+	// CodeIdReused: last transaction id of the account, or a known idempotency key, with another body.
 	CodeIdReused Code = 11
 	// CodeUnauthorised: the sender may not do this, or has not signed it.
 	CodeUnauthorised Code = 12
@@ -108,7 +108,7 @@ func (c Code) Meaning() string {
 	case CodeBadCommand:
 		return "unknown command, contract or flag; a transfer of 0; or a value that is not allowed"
 	case CodeIdReused:
-		return "the request has the last transaction id of the source account, or a known idempotency key, but another body"
+		return "last transaction id of the account, or a known idempotency key, with another body"
 	case CodeUnauthorised:
 		return "the sender may not do this, or has not signed it"
 	case CodeLinkedFailed:

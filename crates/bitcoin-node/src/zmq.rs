@@ -38,8 +38,8 @@ pub enum ZmqError {
     Flags(u8),
     /// A frame is too long.
     #[error(
-        "the ZMQ publisher sent a frame of {0} bytes, and the maximum is {FRAME_BYTES_MAX}; is this the address of a ZMQ \
-         publisher?"
+        "the ZMQ publisher sent a frame of {0} bytes, and the maximum is {FRAME_BYTES_MAX}; is this the address of a \
+         ZMQ publisher?"
     )]
     FrameTooLong(u64),
     /// A message has too many frames.

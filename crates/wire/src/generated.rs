@@ -329,7 +329,7 @@ pub struct RootItem {
 
 const _: () = assert!(size_of::<RootItem>() == 72);
 
-/// Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth are set.
+/// Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth.
 ///
 /// Size: 136 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -355,7 +355,7 @@ pub struct ProofReply {
 
 const _: () = assert!(size_of::<ProofReply>() == 136);
 
-/// Header of a witness proof. Unknown: only the tip is set. Too long: transactions, depth, coinbase_bytes.
+/// Header of a witness proof. Unknown: only the tip. Too long: transactions, depth, coinbase_bytes.
 ///
 /// Size: 200 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -481,7 +481,7 @@ pub const TRANSFER_CONTRACT_VOID: u32 = 3;
 /// Flag of an operation that is linked with the next one: either both are executed or neither.
 pub const TRANSFER_FLAG_LINKED: u8 = 1;
 
-/// Flag of an operation: `uuid` is its idempotency key, so that a repetition gets the first outcome and changes nothing.
+/// Flag of an operation: `uuid` is its idempotency key: a repetition changes nothing.
 pub const TRANSFER_FLAG_KEYED: u8 = 2;
 
 /// Number of the curve P-256 in a signed packet.
@@ -564,7 +564,7 @@ pub enum TransferCode {
     Frozen = 9,
     /// unknown command, contract or flag; a transfer of 0; or a value that is not allowed
     BadCommand = 10,
-    /// the request has the last transaction id of the source account, or a known idempotency key, but another body
+    /// last transaction id of the account, or a known idempotency key, with another body
     IdReused = 11,
     /// the sender may not do this, or has not signed it
     Unauthorised = 12,
@@ -614,7 +614,7 @@ impl TransferCode {
             Self::Busy => "busy, not executed: try again",
             Self::Frozen => "source or destination is frozen",
             Self::BadCommand => "unknown command, contract or flag; a transfer of 0; or a value that is not allowed",
-            Self::IdReused => "the request has the last transaction id of the source account, or a known idempotency key, but another body",
+            Self::IdReused => "last transaction id of the account, or a known idempotency key, with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::LinkedFailed => "not executed, because a linked operation was refused",
             Self::UnknownPending => "no pending transfer with this uuid between these accounts, or it has ended",
@@ -685,7 +685,7 @@ pub struct ExecuteHead {
 
 const _: () = assert!(size_of::<ExecuteHead>() == 24);
 
-/// Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after this header.
+/// Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after it.
 ///
 /// Size: 104 bytes. Integers are in network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -729,11 +729,11 @@ pub struct Operation {
     pub destination: [u8; 16],
     /// request: amount; reply: balance of the source after the operation
     pub amount: U64,
-    /// request: 0; reply: number of the operation in the ledger, or 0 if it has none yet; of a repetition, the first one's
+    /// request: 0; reply: number of the operation in the ledger, or 0; of a repetition: of the first one
     pub number: U64,
     /// time of the client's clock, which the server stores and does not use
     pub timestamp: U64,
-    /// id of the operation, chosen by the client; it identifies a pending transfer, and is the idempotency key if `flags` says so
+    /// id that the client chooses: names a pending transfer; with flag 2, the idempotency key
     pub uuid: [u8; 16],
     /// value chosen by the client, which the server stores and does not use
     pub nonce: U32,
@@ -2070,7 +2070,7 @@ pub mod metric {
         passes: false,
         help: "requests answered by the host",
     };
-    /// requests that arrived while the host's queue was full: native requests are answered busy, others dropped
+    /// requests that arrived while the host's queue was full: native ones are answered busy, others dropped
     pub const QUEUE_FULL: Metric = Metric {
         name: "lineside_queue_full_total",
         key: "queue_full",
@@ -2079,7 +2079,7 @@ pub mod metric {
         unit: "",
         labels: &["service"],
         passes: false,
-        help: "requests that arrived while the host's queue was full: native requests are answered busy, others dropped",
+        help: "requests that arrived while the host's queue was full: native ones are answered busy, others dropped",
     };
     /// open TCP connections
     pub const CONNECTIONS: Metric = Metric {

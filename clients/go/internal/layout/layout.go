@@ -214,7 +214,7 @@ func (m *RootItem) Decode(b []byte) {
 // ProofReplyBytes is the number of bytes of a ProofReply.
 const ProofReplyBytes = 136
 
-// ProofReply: Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth are set.
+// ProofReply: Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth.
 type ProofReply struct {
 	// Header: the block's header, wire byte order (the request has the TXID here)
 	Header [80]byte
@@ -263,7 +263,7 @@ func (m *ProofReply) Decode(b []byte) {
 // WitnessReplyBytes is the number of bytes of a WitnessReply.
 const WitnessReplyBytes = 200
 
-// WitnessReply: Header of a witness proof. Unknown: only the tip is set. Too long: transactions, depth, coinbase_bytes.
+// WitnessReply: Header of a witness proof. Unknown: only the tip. Too long: transactions, depth, coinbase_bytes.
 type WitnessReply struct {
 	// Header: the block's header, wire byte order (the request has the TXID here)
 	Header [80]byte
@@ -396,7 +396,7 @@ const TransferContractVoid = 3
 // TransferFlagLinked: Flag of an operation that is linked with the next one: either both are executed or neither.
 const TransferFlagLinked = 1
 
-// TransferFlagKeyed: Flag of an operation: `uuid` is its idempotency key, so that a repetition gets the first outcome and changes nothing.
+// TransferFlagKeyed: Flag of an operation: `uuid` is its idempotency key: a repetition changes nothing.
 const TransferFlagKeyed = 2
 
 // TransferCurveP256: Number of the curve P-256 in a signed packet.
@@ -530,7 +530,7 @@ func (m *ExecuteHead) Decode(b []byte) {
 // SignedHeadBytes is the number of bytes of a SignedHead.
 const SignedHeadBytes = 104
 
-// SignedHead: Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after this header.
+// SignedHead: Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after it.
 type SignedHead struct {
 	// Curve: 1: P-256, 2: secp256k1
 	Curve uint8
@@ -591,11 +591,11 @@ type Operation struct {
 	Destination [16]byte
 	// Amount: request: amount; reply: balance of the source after the operation
 	Amount uint64
-	// Number: request: 0; reply: number of the operation in the ledger, or 0 if it has none yet; of a repetition, the first one's
+	// Number: request: 0; reply: number of the operation in the ledger, or 0; of a repetition: of the first one
 	Number uint64
 	// Timestamp: time of the client's clock, which the server stores and does not use
 	Timestamp uint64
-	// Uuid: id of the operation, chosen by the client; it identifies a pending transfer, and is the idempotency key if `flags` says so
+	// Uuid: id that the client chooses: names a pending transfer; with flag 2, the idempotency key
 	Uuid [16]byte
 	// Nonce: value chosen by the client, which the server stores and does not use
 	Nonce uint32

@@ -148,7 +148,7 @@ ROOT_ITEM: Final = Struct(">32s32sII")
 
 
 class ProofReply(NamedTuple):
-    """Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth are set."""
+    """Header of a proof. Unknown TXID: only the tip is set. Too long: only transactions and depth."""
 
     #: the block's header, wire byte order (the request has the TXID here)
     header: bytes = bytes(80)
@@ -172,7 +172,7 @@ PROOF_REPLY: Final = Struct(">80sIIII32sII")
 
 
 class WitnessReply(NamedTuple):
-    """Header of a witness proof. Unknown: only the tip is set. Too long: transactions, depth, coinbase_bytes."""
+    """Header of a witness proof. Unknown: only the tip. Too long: transactions, depth, coinbase_bytes."""
 
     #: the block's header, wire byte order (the request has the TXID here)
     header: bytes = bytes(80)
@@ -249,7 +249,7 @@ TRANSFER_CONTRACT_POST: Final = 2
 TRANSFER_CONTRACT_VOID: Final = 3
 #: Flag of an operation that is linked with the next one: either both are executed or neither.
 TRANSFER_FLAG_LINKED: Final = 1
-#: Flag of an operation: `uuid` is its idempotency key, so that a repetition gets the first outcome and changes nothing.
+#: Flag of an operation: `uuid` is its idempotency key: a repetition changes nothing.
 TRANSFER_FLAG_KEYED: Final = 2
 #: Number of the curve P-256 in a signed packet.
 TRANSFER_CURVE_P256: Final = 1
@@ -297,7 +297,7 @@ class TransferCode(Code):
     BUSY = 8, "busy, not executed: try again"
     FROZEN = 9, "source or destination is frozen"
     BAD_COMMAND = 10, "unknown command, contract or flag; a transfer of 0; or a value that is not allowed"
-    ID_REUSED = 11, "the request has the last transaction id of the source account, or a known idempotency key, but another body"
+    ID_REUSED = 11, "last transaction id of the account, or a known idempotency key, with another body"
     UNAUTHORISED = 12, "the sender may not do this, or has not signed it"
     LINKED_FAILED = 13, "not executed, because a linked operation was refused"
     UNKNOWN_PENDING = 14, "no pending transfer with this uuid between these accounts, or it has ended"
@@ -341,7 +341,7 @@ EXECUTE_HEAD: Final = Struct(">QQIHH")
 
 
 class SignedHead(NamedTuple):
-    """Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after this header."""
+    """Header of `signed`: ECDSA over the SHA-256 of `lineside/transfer/1` and all bytes after it."""
 
     #: 1: P-256, 2: secp256k1
     curve: int = 0
@@ -379,13 +379,11 @@ class Operation(NamedTuple):
     destination: bytes = bytes(16)
     #: request: amount; reply: balance of the source after the operation
     amount: int = 0
-    #: request: 0; reply: number of the operation in the ledger, or 0 if it has none yet; of a repetition, the first
-    #: one's
+    #: request: 0; reply: number of the operation in the ledger, or 0; of a repetition: of the first one
     number: int = 0
     #: time of the client's clock, which the server stores and does not use
     timestamp: int = 0
-    #: id of the operation, chosen by the client; it identifies a pending transfer, and is the idempotency key if
-    #: `flags` says so
+    #: id that the client chooses: names a pending transfer; with flag 2, the idempotency key
     uuid: bytes = bytes(16)
     #: value chosen by the client, which the server stores and does not use
     nonce: int = 0

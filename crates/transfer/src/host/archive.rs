@@ -199,7 +199,7 @@ pub(super) fn blocks<D: Disk>(
     Ok(())
 }
 
-/// Returns the leaves of the block at `offset`, whose data has `length` bytes; `None` if they cannot be read or decoded.
+/// Returns the leaves of the block at `offset`, whose data has `length` bytes; `None` if they are not readable.
 fn block_leaves(file: &impl DiskFile, offset: u64, length: u64) -> Option<Vec<[u8; LEAF_BYTES]>> {
     let mut bytes = vec![0; length as usize - BLOCK_BYTES];
     let read = read_full(file, offset + 4 + BLOCK_BYTES as u64, &mut bytes).ok()?;

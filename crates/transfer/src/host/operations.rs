@@ -22,8 +22,8 @@ pub struct ExecutedOperation {
 }
 
 /// Calls `visit` for each executed operation, in the order of the numbers. Operations of blocks that left the journal
-/// come from the archive; without an archive, or where records of the journal are lost, they are left out. Only reads; a
-/// server may use the ledger meanwhile.
+/// come from the archive; without an archive, or where records of the journal are lost, they are left out. The function
+/// only reads, so a server may use the ledger meanwhile.
 ///
 /// # Errors
 /// Errors of journal or archive.
