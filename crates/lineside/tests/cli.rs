@@ -44,7 +44,7 @@ fn imported_transactions_are_located_and_unknown_ones_are_not() {
     assert_eq!(answer["position"], 8);
 
     for (wrong, said) in [
-        ("00".repeat(32), "no connected block"),
+        ("00".repeat(32), "no block in the chain"),
         ("xyz".into(), "64 hex digits"),
     ] {
         let output = lineside(&[&locate[..], &[&wrong]].concat());

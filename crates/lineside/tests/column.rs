@@ -373,11 +373,11 @@ fn requests_in_the_papers_format_are_answered() {
     assert_eq!((server.said(&limited).0.len(), server.said(&limited).1), (1, 0));
     let refused: [(&[&str], i32, &str); 4] = [
         (&["put", "--paper", "k4", ""], 1, "the request has no value"),
-        (&["put", "--paper", "key12", "v"], 2, "keys to 4 bytes"),
+        (&["put", "--paper", "key12", "v"], 2, "keys of up to 4 bytes"),
         (
             &["get", "--paper", "--column", "entry:long", "k"],
             2,
-            "names to 9",
+            "names of up to 9",
         ),
         (&["scan", "--paper", "--start", "k"], 2, "--stop"),
     ];

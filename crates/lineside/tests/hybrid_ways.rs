@@ -215,12 +215,12 @@ fn a_server_near_its_limits_warns_in_its_health() {
     let console = console.strip_prefix("http://").unwrap();
     // Loopback addresses are trusted, so one of them may use all 1,000 connections.
     let near = crowd(grpc, 800);
-    let warning = "hybrid: gRPC: 800 of 1000 connections are taken";
+    let warning = "hybrid: gRPC: 800 of 1000 connections are in use";
     health(console, |health| {
         health.starts_with("HTTP/1.1 200 ") && health.contains(warning)
     });
     let full = crowd(grpc, 200);
-    let problem = "hybrid: gRPC: new clients are refused: 1000 of 1000 connections are taken";
+    let problem = "hybrid: gRPC: new clients are refused: 1000 of 1000 connections are in use";
     health(console, |health| {
         health.starts_with("HTTP/1.1 503 ") && health.contains(problem)
     });

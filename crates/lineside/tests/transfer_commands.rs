@@ -15,6 +15,15 @@ fn look(words: &[&str], data: &Path) -> Output {
     lineside().args(words).arg("--data").arg(data).output().unwrap()
 }
 
+/// Runs a verb of `transfer session` on a session file.
+fn session(server: &Server, verb: &str, file: &str) -> Output {
+    let address = server.address.to_string();
+    lineside()
+        .args(["transfer", "session", verb, "--server", &address, file])
+        .output()
+        .unwrap()
+}
+
 fn succeeds(output: &Output, expected: &str) {
     assert!(
         output.status.success() && text(output).contains(expected),
@@ -76,15 +85,15 @@ fn a_batch_of_many_lines_is_sent_in_packets_and_a_wrong_line_is_named() {
     succeeds(&server.ask(&["refer", "1"]), "1: 10");
 
     // A session file and more packets than one.
-    let session = data.path().join("session");
-    let kept = session.to_str().unwrap();
-    succeeds(&server.ask(&["session", "open", kept]), "next sequence 1");
+    let session_file = data.path().join("session");
+    let kept = session_file.to_str().unwrap();
+    succeeds(&session(&server, "open", kept), "next sequence 1");
     std::fs::write(&file, "issue 1 1\n".repeat(40)).unwrap();
     succeeds(
         &server.ask(&["batch", "--session", kept, file_name]),
         "done, balance 50",
     );
-    succeeds(&server.ask(&["session", "show", kept]), "next sequence 4");
+    succeeds(&session(&server, "show", kept), "next sequence 4");
 }
 
 #[test]
@@ -127,12 +136,12 @@ fn accounts_and_history_are_read_from_the_directory_of_a_running_server() {
 fn the_dump_of_a_ledger_is_decoded_and_has_no_session_token() {
     let data = TempDir::new().unwrap();
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
-    let session = data.path().join("session");
-    let kept = session.to_str().unwrap();
-    succeeds(&server.ask(&["session", "open", kept]), "next sequence 1");
+    let session_file = data.path().join("session");
+    let kept = session_file.to_str().unwrap();
+    succeeds(&session(&server, "open", kept), "next sequence 1");
     succeeds(&server.ask(&["create", "1", "100", "--session", kept]), "done");
     let stored: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(&session).unwrap()).unwrap();
+        serde_json::from_str(&std::fs::read_to_string(&session_file).unwrap()).unwrap();
     let token = stored["token"].as_u64().unwrap();
     for words in [&["journal", "dump"][..], &["journal", "dump", "--json"]] {
         let output = lineside().args(words).arg(data.path()).output().unwrap();
