@@ -274,7 +274,8 @@ impl Replay {
             }
             Entry::Line(record) => {
                 if record.index == 0 && record.slot != NO_SESSION {
-                    // The journal continues after an incomplete packet only if a power cut lost the rest of it.
+                    // Index 0 begins the session's next packet. If the packet before it is incomplete in the journal, a
+                    // power cut lost its missing operations, so the ledger must no longer wait for them.
                     self.ledger.nothing_is_missing(Some(record.slot));
                 }
                 if self.ledger.line(record)? != RecordResult::Done {
