@@ -17,7 +17,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 const XDP_TX: u32 = 3;
-/// log2 of the numbers of accounts: the case that the gates judge, and the number for which the table has 2^22 cells.
+/// log2 of the numbers of accounts: that of the case to which the gates apply, and the number for which the table has
+/// 2^22 cells.
 const BITS: [u32; 2] = [22, 20];
 /// Number of calls in a round. It is the capacity of a ring, because each call writes a record.
 const CALLS: u32 = 1 << RING_BITS;
