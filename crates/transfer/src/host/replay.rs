@@ -306,8 +306,8 @@ impl Replay {
                 codes,
                 rest,
             } => {
-                // A refused packet is a packet of its own. If the packet before it is incomplete in the journal, a power
-                // cut lost its missing operations, so the ledger must no longer wait for them.
+                // A refused packet is a packet of its own. If the packet before it is incomplete in the journal, a
+                // power cut lost its missing operations, so the ledger must no longer wait for them.
                 self.ledger.nothing_is_missing(Some(*slot));
                 let rest = std::iter::repeat_n(Code::Busy, (*rest).into());
                 let codes: Vec<Code> = codes.iter().copied().chain(rest).collect();
