@@ -106,7 +106,7 @@ pub fn measure(generator: &Generator, rounds: usize, sizes: usize) -> Result<Cos
 /// Converts a void figure into its reason; every other error ends the benchmark.
 fn figure(found: Result<PerPacket>) -> Result<std::result::Result<PerPacket, String>> {
     match found {
-        Err(BenchError::Void(why)) => Ok(Err(format!("void: {why}"))),
+        Err(BenchError::Void(why)) => Ok(Err(format!("no valid result: {why}"))),
         other => Ok(Ok(other?)),
     }
 }
