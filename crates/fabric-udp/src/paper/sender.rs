@@ -18,8 +18,8 @@ const ENDORSERS: usize = 8;
 /// Type of a transaction that sets the configuration, in its channel header.
 const CONFIG: u64 = 1;
 
-/// Pointers in the packet of a transaction; each tells the receiver where a field is. A pointer here is its kind in the
-/// paper format, and the path of protobuf field numbers to the field.
+/// Pointers in the packet of a transaction; each gives the receiver the place of a field. A pointer here is its kind in
+/// the paper format, and the path of protobuf field numbers to the field.
 const POINTERS: [(u8, &[u32]); 6] = [
     // Name of the chaincode, in the extension of the channel header.
     (0x23, &[1, 1, 1, 1, 7, 2, 2]),
