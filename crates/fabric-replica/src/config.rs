@@ -218,7 +218,7 @@ impl FabricConfig {
         }
     }
 
-    /// Adds an issue for each file setting that needs another setting, which is empty.
+    /// Adds an issue for each file setting that needs another setting, if that other setting is empty.
     fn check_files(&self, issues: &mut Issues<'_>) {
         let certificate = ("certificate", &self.certificate);
         let tls_certificate = ("tls_certificate", &self.tls_certificate);

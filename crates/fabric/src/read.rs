@@ -145,8 +145,9 @@ impl Reader {
         Ok(Arc::new(next))
     }
 
-    /// Checks only the orderers' signatures and the data hash of the block that follows `tip`, and returns its tip and
-    /// the configuration that it sets, if any. Other transactions are not parsed.
+    /// Checks that the block follows `tip` (number, hash of the previous block, channel), the orderers' signatures and
+    /// the data hash. Returns the block's number and hash as the new tip, and the configuration if the block sets one.
+    /// Reads and checks a config block fully; does not parse the transactions of any other block.
     pub fn read_config(&self, bytes: &[u8], tip: Tip) -> Result<(Tip, Option<Arc<Config>>), Error> {
         let mut arenas = Arenas::new(&self.options);
         {

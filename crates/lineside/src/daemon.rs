@@ -256,7 +256,9 @@ fn restrict(
             .collect(),
         has_programs,
     };
-    let lacking = sandbox::enter(process.sandbox, &kept).context("cannot limit the rights of the server")?;
+    let lacking = sandbox::enter(process.sandbox, &kept).context(
+        "cannot limit the system calls and files of the server (`sandbox` in [process]; \"off\" is for debugging only)",
+    )?;
     context.warnings.extend(lacking);
     Ok(())
 }

@@ -108,8 +108,8 @@ fn run_replay(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
         say!("{summary}")?;
     } else {
         let (blocks, transactions) = (counted(blocks, "block"), counted(transactions, "transaction"));
-        let differences = counted(differences, "difference");
-        say!("{blocks}, {transactions}; {compared} compared, {differences}")?;
+        let (compared, differences) = (counted(compared, "block"), counted(differences, "difference"));
+        say!("{blocks}, {transactions}; {compared} compared with the recorded results: {differences}")?;
     }
     if differences > 0 {
         bail!("{differences} differences from the recorded results");

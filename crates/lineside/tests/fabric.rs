@@ -59,7 +59,10 @@ fn a_replay_with_a_difference_ends_with_exit_code_1() {
         text.contains("ENDORSEMENT_POLICY_FAILURE, recorded MVCC_READ_CONFLICT"),
         "{text}"
     );
-    assert!(text.ends_with("14 compared, 1 difference\n"), "{text}");
+    assert!(
+        text.ends_with("14 blocks compared with the recorded results: 1 difference\n"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -506,7 +506,7 @@ fn packet(kind: u8, transactions: Option<u16>, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Returns the papers' packets of a block, with full identities; `None` if a part is too long for a datagram.
+/// Returns the paper's packets of a block, with full identities; `None` if a part is too long for a datagram.
 fn paper(block: &[u8]) -> Option<Vec<Vec<u8>>> {
     let layout = cut::Layout::of(block);
     let segment = |at| &block[layout.range(at).unwrap()];
@@ -604,7 +604,7 @@ fn the_papers_packets_are_accepted_from_trusted_sources() {
     }
 }
 
-/// Sends the blocks of a directory as the papers' packets until all have arrived. The genesis block, configuration
+/// Sends the blocks of a directory as the paper's packets until all have arrived. The genesis block, configuration
 /// blocks and blocks with a part that is too long come from the orderer.
 #[test]
 fn a_folder_is_sent_as_the_papers_packets() {

@@ -282,11 +282,12 @@ pub fn ledger_key(data: &Path) -> io::Result<SigningKey> {
     let public = data.join(PUBLIC_KEY_FILE);
     if public.exists() {
         let what = format!(
-            "{} is missing, although its public half {} is here: restore the key from a copy. If it is lost: \
-             a ledger that has sealed no block, or that is empty, gets a new key at the next start if the public \
-              half is removed; otherwise begin a new ledger in another directory, and keep this one for its proofs",
-            file.display(),
-            public.display()
+            "{key} is missing, but its public key {public} exists: restore {key} from a copy. If there is no copy, \
+             remove {public} and start again: a ledger without sealed blocks gets a new key. If that start is refused \
+             because the ledger has sealed blocks, keep this directory for its proofs, and begin a new ledger in \
+             another one",
+            key = file.display(),
+            public = public.display()
         );
         return Err(io::Error::new(io::ErrorKind::NotFound, what));
     }

@@ -4,7 +4,7 @@ use crate::{DropReason, NATIVE_MAGIC, NATIVE_REPLY_BIT, NATIVE_VERSION, NativeHe
 use zerocopy::FromBytes;
 
 /// Returns true if `payload` begins with the magic number of the native format. Such a payload is handled as native
-/// even if the rest of it is malformed.
+/// even if the rest of the payload is malformed.
 pub fn is_native(payload: &[u8]) -> bool {
     payload.len() >= size_of::<NativeHeader>() && payload[..2] == NATIVE_MAGIC.to_be_bytes()
 }

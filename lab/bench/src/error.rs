@@ -49,7 +49,7 @@ pub enum BenchError {
     #[error("not measured: {0}")]
     NotMeasured(String),
     /// A figure would be meaningless. The field is the reason.
-    #[error("void: {0}")]
+    #[error("no valid result: {0}")]
     Void(String),
 }
 

@@ -28,10 +28,11 @@ pub struct Report {
     pub checks: Checks,
 }
 
-/// Figures of one contestant by client. The fields at the top level are the figures of the case that the gate judges.
+/// Figures of one contestant by client. The fields at the top level are the figures of the case to which the gate
+/// applies.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// Figures of the case that the gate judges: the socket client with 64 requests in flight; live frames for
+    /// Figures of the case to which the gate applies: the socket client with 64 requests in flight; live frames for
     /// `xdp_max` and `memcached`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub gate_case: Option<Figures>,

@@ -1,4 +1,4 @@
-//! The papers' software, which a fast path is compared with: one thread receives a TXID, looks it up in a tree and
+//! The paper's software, which a fast path is compared with: one thread receives a TXID, looks it up in a tree and
 //! sends the Merkle root. The module also measures the round-trip times of one client, in the same way for every
 //! server.
 

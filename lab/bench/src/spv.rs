@@ -156,11 +156,12 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     };
     let mut notes = notes(&machine);
     tell("a packet's cost");
-    let hot_hit = field.per_packet(per_packet::hot_hit, &mut notes)?;
+    let hot_hit = field.per_packet("the cost of a hot hit", per_packet::hot_hit, &mut notes)?;
     tell("a packet's cost");
-    let random_hit = field.per_packet(per_packet::random_hit, &mut notes)?;
+    let random_hit = field.per_packet("the cost of a random hit", per_packet::random_hit, &mut notes)?;
     tell("a proof's cost");
-    let random_proof = field.per_packet(per_packet::random_proof, &mut notes)?;
+    let random_proof =
+        field.per_packet("the cost of a random proof", per_packet::random_proof, &mut notes)?;
     let mut samples = Samples::new();
     for round in 0..rounds {
         for place in 0..runs.len() {
@@ -233,9 +234,11 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
 }
 
 impl Field {
-    /// Returns the cost of a packet; `None` if the figure is void, which is then noted in the report.
+    /// Returns the cost of a packet; `None` if the figure would be meaningless, which is then noted in the report under
+    /// the figure's `name`.
     fn per_packet(
         &mut self,
+        name: &str,
         measure: fn(&mut XdpFastPath, &Generator, &Workload) -> Result<PerPacket>,
         notes: &mut Vec<String>,
     ) -> Result<Option<PerPacket>> {
@@ -251,7 +254,9 @@ impl Field {
             .run(CLIENT_CORE, || measure(fastpath, generator, workload))
         {
             Err(BenchError::Void(why)) => {
-                notes.push(format!("a per-packet figure is void: {why}"));
+                notes.push(format!(
+                    "{name} was not measured, because the result would be meaningless: {why}; repeat the run"
+                ));
                 Ok(None)
             }
             other => other.map(Some),

@@ -1,5 +1,5 @@
 //! `lineside-lab demo` runs a daemon over a demonstration chain. It shows some answers and where they came from, the
-//! hit rate, the round-trip time compared with that of the papers' software, and two commands to try.
+//! hit rate, the round-trip time compared with that of the paper's software, and two commands to try.
 
 use crate::demo_chain::{BLOCKS, TRANSACTIONS, demo_blocks, write_demo_store};
 use anyhow::{Context, bail};
@@ -413,7 +413,7 @@ impl fmt::Display for Demonstration {
         )?;
         writeln!(
             out,
-            "  the papers' software (one thread, recvfrom, tree index, sendto): {sw_p50_us:.1} us, {ratio_min:.1} to \
+            "  the paper's software (one thread, recvfrom, tree index, sendto): {sw_p50_us:.1} us, {ratio_min:.1} to \
              {ratio_max:.1} times that in {rounds} rounds"
         )?;
         if *lost > 0 {

@@ -58,7 +58,8 @@ pub(super) fn pieces(interval: &Interval, rows: &[Row], rows_max: usize, room: u
             low = Some(row.key);
             (from, bytes) = (number, 0);
         }
-        // If the key before had no successor, the next block starts at this row.
+        // `low` is `None` if the row that was left out had a key of the maximum length, which has no successor. The
+        // next block then starts at this row.
         low = low.or(Some(row.key));
         bytes += record_bytes(row);
     }

@@ -18,21 +18,33 @@ const ENDORSERS: usize = 8;
 /// Type of a transaction that sets the configuration, in its channel header.
 const CONFIG: u64 = 1;
 
-/// Pointers of a transaction: kind, and the path of field numbers to the target.
+/// Pointers in the packet of a transaction; each gives the receiver the place of a field. A pointer here is its kind in
+/// the paper format, and the path of protobuf field numbers to the field.
 const POINTERS: [(u8, &[u32]); 6] = [
+    // Name of the chaincode, in the extension of the channel header.
     (0x23, &[1, 1, 1, 1, 7, 2, 2]),
+    // First action of the transaction.
     (0x25, &[1, 1, 2, 1]),
+    // Payload of the proposal for the chaincode.
     (0x29, &[1, 1, 2, 1, 2, 1]),
+    // Read and write sets: the results in the endorsed proposal response.
     (0x2a, &[1, 1, 2, 1, 2, 2, 1, 2, 1]),
+    // First endorsement.
     (0x2b, &[1, 1, 2, 1, 2, 2, 2]),
+    // Signature of the creator over the payload of the envelope.
     (0x2e, &[1, 2]),
 ];
+/// Locator of the creator's identity, in the signature header of the transaction.
 const CREATOR: (u8, &[u32]) = (0x24, &[1, 1, 1, 2, 1]);
+/// Locator of the creator's identity, in the header of the first action.
 const ACTION_CREATOR: (u8, &[u32]) = (0x26, &[1, 1, 2, 1, 1, 1]);
+/// Kind of the locators of endorsers' identities.
 const ENDORSER: u8 = 0x2c;
 /// Path to the endorsed action, whose fields 2 are the endorsements.
 const ENDORSED: &[u32] = &[1, 1, 2, 1, 2, 2];
+/// Locator of the orderer's identity, in the first block signature.
 const ORDERER: (u8, &[u32]) = (0x40, &[3, 1, 2, 1, 1]);
+/// Pointer to the orderer's signature.
 const ORDERER_SIGNATURE: (u8, &[u32]) = (0x41, &[3, 1, 2, 2]);
 
 /// Reason why a block cannot be sent in the paper format. The receiver then fetches the block with Deliver.

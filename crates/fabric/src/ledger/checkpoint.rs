@@ -1,4 +1,4 @@
-//! Checkpoints: snapshots of everything that follows from the blocks, which are the state and the index of blocks and
+//! Checkpoints: snapshots of all data that is derived from the blocks, namely the state, and the index of blocks and
 //! transactions.
 
 use super::error::LedgerError;
@@ -12,7 +12,8 @@ use hashbrown::HashMap;
 use lineside_journal::{Disk, Lsn};
 use std::io::{self, Read, Write};
 
-/// Number of transactions whose codes, then ids, are written together.
+/// Number of transactions in one chunk of a checkpoint that contains all ids. A chunk has the validation codes of its
+/// transactions, and after them their ids.
 const CHUNK: usize = 1 << 16;
 /// Number of transactions that are copied while the index is locked once. The commit of blocks waits for that lock.
 const LOCKED: usize = 1 << 10;

@@ -61,8 +61,11 @@ pub enum ProofError {
     /// No tree has such a path: an inner node on it would hold fewer than two leaves.
     #[error("the proof's path is impossible in any tree")]
     Shape,
-    /// The other leaf is the key's own, or does not lie at the end of the path.
-    #[error("the other leaf in the proof does not show that the key is absent")]
+    /// The leaf at the end of the path, which must be that of another key, is the key's own, or does not belong there.
+    #[error(
+        "the proof does not show that the key is absent: the leaf at the end of its path is the key's own, or does not \
+         belong there; do not trust this answer"
+    )]
     OtherLeaf,
     /// The proof leads to another root: it belongs to another key or another state, or is forged.
     #[error(

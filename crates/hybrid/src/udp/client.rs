@@ -54,7 +54,7 @@ pub enum AskError {
         status: Status,
     },
     /// The answer is malformed.
-    #[error("the server's answer is {0}")]
+    #[error("the server's answer is {0}; check that the address is that of a hybrid server of this version")]
     Answer(Malformed),
     /// I/O error.
     #[error("cannot exchange datagrams with {server}: {source}")]

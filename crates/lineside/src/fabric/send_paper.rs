@@ -1,4 +1,4 @@
-//! `lineside fabric send-paper`: sends recorded blocks as packets in the papers' format.
+//! `lineside fabric send-paper`: sends recorded blocks as packets in the paper's format.
 
 use crate::out::Unwritten;
 use anyhow::{Context, bail};
@@ -16,7 +16,7 @@ const HEADERS_BYTES: u64 = 28;
 /// Maximum time by which the sender may be ahead of the configured rate; it sleeps when it is further ahead.
 const RATE_LEAD: Duration = Duration::from_millis(1);
 
-/// Send recorded blocks to a replica as packets in the papers' format.
+/// Send recorded blocks to a replica as packets in the paper's format.
 ///
 /// The replica runs `lineside fabric serve --udp-paper` and must trust this address. It does not reply: it fetches
 /// blocks whose packets were lost, the genesis block, and blocks that set the configuration from an orderer.
@@ -31,7 +31,7 @@ pub struct SendPaper {
     /// Local address and port to send from [default: any free port]
     #[arg(long, value_name = "ADDR:PORT", value_parser = crate::address::parse)]
     bind: Option<SocketAddr>,
-    /// File with the papers' configuration (fabric_machine.yaml), which numbers identities [default: none]
+    /// File with the paper's configuration (fabric_machine.yaml), which numbers identities [default: none]
     #[arg(long, value_name = "FILE")]
     identities: Option<PathBuf>,
     /// Number of the first block.

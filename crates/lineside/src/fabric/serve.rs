@@ -109,13 +109,13 @@ struct Udp {
     /// to read it.
     #[arg(long, value_name = "FILE", requires = "udp_listen")]
     udp_key: Option<PathBuf>,
-    /// Receive the papers' packets instead of the native ones; they have no MAC, so that anybody can forge them.
+    /// Receive the paper's packets instead of the native ones; they have no MAC, so that anybody can forge them.
     #[arg(long, requires = "udp_listen", conflicts_with = "udp_key")]
     udp_paper: bool,
-    /// File with the papers' configuration (fabric_machine.yaml), whose identities packets may refer to by number.
+    /// File with the paper's configuration (fabric_machine.yaml), whose identities packets may refer to by number.
     #[arg(long, value_name = "FILE", requires = "udp_paper")]
     udp_paper_identities: Option<PathBuf>,
-    /// Trusted source address, exempt from the shares of Deliver's limits, and the only kind of source whose papers'
+    /// Trusted source address, exempt from the shares of Deliver's limits, and the only kind of source whose paper's
     /// packets are accepted; may be given more than once [default: 127.0.0.0/8 ::1/128]
     #[arg(long, value_name = "ADDR")]
     trusted_sources: Vec<IpAddr>,

@@ -274,7 +274,8 @@ impl Replay {
             }
             Entry::Line(record) => {
                 if record.index == 0 && record.slot != NO_SESSION {
-                    // The journal continues after an incomplete packet only if a power cut lost the rest of it.
+                    // Index 0 begins the session's next packet. If the packet before it is incomplete in the journal, a
+                    // power cut lost its missing operations, so the ledger must no longer wait for them.
                     self.ledger.nothing_is_missing(Some(record.slot));
                 }
                 if self.ledger.line(record)? != RecordResult::Done {
@@ -305,7 +306,8 @@ impl Replay {
                 codes,
                 rest,
             } => {
-                // The journal continues after an incomplete packet only if a power cut lost the rest of it.
+                // A refused packet is a packet of its own. If the packet before it is incomplete in the journal, a
+                // power cut lost its missing operations, so the ledger must no longer wait for them.
                 self.ledger.nothing_is_missing(Some(*slot));
                 let rest = std::iter::repeat_n(Code::Busy, (*rest).into());
                 let codes: Vec<Code> = codes.iter().copied().chain(rest).collect();

@@ -200,7 +200,8 @@ impl Oracle {
         code.filter(|code| *code != Code::Done)
     }
 
-    /// Returns whether the fast path can execute `operations`: at most four, without flags and contracts.
+    /// Returns whether the fast path can execute `operations`: at most four operations without flags and with contract
+    /// code 0 (plain): no operation reserves (pending), posts or voids an amount.
     fn is_plain(operations: &[u8]) -> bool {
         operations.len() <= TRANSFER_LINE_OPERATIONS_MAX * OPERATION
             && operations

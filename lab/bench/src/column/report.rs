@@ -61,10 +61,10 @@ pub struct Measured {
     pub ycsb: Option<Ycsb>,
 }
 
-/// Figures of one contestant. The fields at the top level are the figures of the case that the gate judges.
+/// Figures of one contestant. The fields at the top level are the figures of the case to which the gate applies.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// Figures of the case that the gate judges: a get. For `socket` and `xdp`, the socket client sends it with 64
+    /// Figures of the case to which the gate applies: a get. For `socket` and `xdp`, the socket client sends it with 64
     /// requests in flight.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub gate_case: Option<Figures>,

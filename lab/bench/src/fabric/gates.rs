@@ -48,7 +48,7 @@ const UDP_LOSS: &str = "UDP, cost of 5 % loss, %";
 /// Minimum number of transactions in the ledger for a meaningful restart time.
 pub(super) const RESTART_TRANSACTIONS: u64 = 1_000_000;
 
-/// Figures that the gates judge.
+/// Figures to which the gates (required values) apply.
 pub(super) struct Judged<'a> {
     pub(super) sustained: &'a Sustained,
     pub(super) delivered: &'a Sustained,

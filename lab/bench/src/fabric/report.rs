@@ -52,7 +52,7 @@ pub struct Report {
     pub latency: Latency,
     /// Latencies of the open loop at a fixed rate.
     pub latency_fixed: Latency,
-    /// Figures of the block protocol by the size of datagrams; the gates judge the first size.
+    /// Figures of the block protocol by the size of datagrams; the gates apply to the first size.
     pub udp: Vec<Udp>,
     /// Times from the last datagram of a block until the block was durable: `early` if transactions are verified as
     /// they arrive, `whole` if they are verified with their block.
@@ -69,10 +69,11 @@ pub struct Report {
     pub checks: Checks,
 }
 
-/// Figures of one contestant. The fields at the top level are the figures of the case that the gates judge.
+/// Figures of one contestant. The fields at the top level are the figures of the case to which the gates apply.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// Figures of the case that the gates judge: smallbank, 2 endorsements, blocks of 500 transactions, 100 creators.
+    /// Figures of the case to which the gates apply: smallbank, 2 endorsements, blocks of 500 transactions, 100
+    /// creators.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub gate_case: Option<Figures>,
     /// Figures of the other cases, by the changed parameter.
@@ -253,7 +254,7 @@ impl Latency {
     }
 }
 
-/// Returns the medians of the rounds' ratios between contestants, for the case that the gates judge.
+/// Returns the medians of the rounds' ratios between contestants, for the case to which the gates apply.
 fn ratios(findings: &Findings) -> BTreeMap<String, f64> {
     let rounds = |name| findings.rounds.get(&(name, String::new()));
     let mut all = BTreeMap::new();

@@ -16,19 +16,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Payload sizes of Ethernet frames and of jumbo frames, in bytes. The gates judge the first size.
+/// Maximum UDP payload of an Ethernet frame and of a jumbo frame, in bytes. Only the results with the first size must
+/// reach the gates (required values) of the bench.
 const PAYLOADS: [usize; 2] = [1_472, 8_972];
 /// Size of the IPv4 and UDP headers together, in bytes.
 const DATAGRAM_OVERHEAD_BYTES: u64 = 28;
 const LOST_PERCENT: u64 = 5;
-/// Offered rate of the latency measurement in transactions per second. It is the rate of the gate.
+/// Offered rate of the latency measurement in transactions per second, for which the bench's gate (required value) is
+/// defined.
 const OFFERED_TPS: f64 = 50_000.0;
 /// Step of the simulated network's clock, and delay of the network, in nanoseconds.
 const STEP_NS: u64 = 50_000;
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 const KEY: [u8; 32] = [7; 32];
 
-/// Figures for one size of datagrams, over the blocks of the case that the gates judge.
+/// Figures for one size of datagrams, over the blocks of the case to which the gates (required values) apply.
 #[derive(Clone, Debug, Serialize)]
 pub struct Udp {
     /// Maximum payload of a datagram, in bytes.

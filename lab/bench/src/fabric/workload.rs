@@ -28,7 +28,7 @@ pub(super) const MAJORITY: &str = "MAJORITY of 3";
 /// Name of the case with the most creators.
 pub(super) const MANY_CREATORS: &str = "creators 10000";
 
-/// Case that the gates judge.
+/// Case to which the gates apply.
 pub(super) const GATE: Case = Case {
     chaincode: Chaincode::Smallbank,
     endorsements: 2,
@@ -39,7 +39,7 @@ pub(super) const GATE: Case = Case {
 };
 
 impl Case {
-    /// Returns the name of the case: its difference from the case that the gates judge.
+    /// Returns the name of the case: its difference from the case to which the gates apply.
     pub(super) fn name(&self) -> String {
         let mut names = Vec::new();
         if self.chaincode != GATE.chaincode {
@@ -60,7 +60,7 @@ impl Case {
         names.join(", ")
     }
 
-    /// Returns the other cases. Each of them changes one parameter of the case that the gates judge.
+    /// Returns the other cases. Each of them changes one parameter of the case to which the gates apply.
     pub(super) fn others() -> Vec<Self> {
         let mut all = vec![Self {
             chaincode: Chaincode::Drm,

@@ -14,7 +14,7 @@ const CASE_BYTES: usize = 256 << 20;
 /// Case of the scenario.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Name of the case. The case that the gates judge has an empty name.
+    /// Name of the case. The case to which the gates apply has an empty name.
     pub name: String,
     /// Parameters of the requests.
     pub shape: Shape,
@@ -23,7 +23,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns the case that the gates judge.
+    /// Returns the case to which the gates apply.
     pub fn gate() -> Case {
         Case::of(String::new(), GATE)
     }
@@ -53,7 +53,7 @@ impl Case {
 /// Returns all cases, or only the first ones if the run is short.
 pub fn cases(quick: bool) -> Vec<Case> {
     let mut all = workloads(quick);
-    // The case that the gates judge runs separately.
+    // The case to which the gates apply runs separately.
     all.retain(|case| case.shape != GATE);
     let keys = [1, 256, KEYS_MAX].map(|keys| Case::of(format!("{keys} keys"), Shape { keys, ..GATE }));
     let calls =

@@ -43,7 +43,7 @@ pub struct Report {
     pub machine: Machine,
     /// Disk of the ledgers.
     pub disk: Disk,
-    /// Contestants by name, then by case. The case that the gates judge has an empty name.
+    /// Contestants by name, then by case. The case to which the gates apply has an empty name.
     pub contestants: Contestants,
     /// Contestants that were not measured, with the reasons.
     pub not_measured: BTreeMap<&'static str, String>,

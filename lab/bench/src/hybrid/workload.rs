@@ -47,7 +47,8 @@ pub struct Shape {
     pub workers: usize,
 }
 
-/// Parameters of the case that the gates judge: YCSB A, zipfian, values of 100 bytes, calls of 100 requests, 16 keys.
+/// Parameters of the case to which the gates apply: YCSB A, zipfian, values of 100 bytes, calls of 100 requests, 16
+/// keys.
 pub const GATE: Shape = Shape {
     sets_percent: 50,
     distribution: Distribution::Zipfian,

@@ -183,7 +183,10 @@ pub fn measure(
         let Some(held_now) = held_now else { continue };
         // A fault of another server does not end the benchmark, but makes the figures of that server void.
         if held_now? != whole(CONNECTIONS << BITS) {
-            absent.insert(name, "void: the sum of the server's accounts is wrong".into());
+            absent.insert(
+                name,
+                "no valid result: the sum of the server's accounts is wrong".into(),
+            );
         }
     }
     once(&mut faults, &ours, &mut lines);

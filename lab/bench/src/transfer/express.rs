@@ -84,7 +84,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns a case with transaction ids. The gates judge only such cases.
+    /// Returns a case with transaction ids. The gates apply only to such cases.
     pub const fn of(who: Who, by: By, command: Command) -> Self {
         Self {
             who,

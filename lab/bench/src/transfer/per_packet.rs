@@ -17,7 +17,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 const XDP_TX: u32 = 3;
-/// log2 of the numbers of accounts: the case that the gates judge, and the number for which the table has 2^22 cells.
+/// log2 of the numbers of accounts: that of the case to which the gates apply, and the number for which the table has
+/// 2^22 cells.
 const BITS: [u32; 2] = [22, 20];
 /// Number of calls in a round. It is the capacity of a ring, because each call writes a record.
 const CALLS: u32 = 1 << RING_BITS;
@@ -105,7 +106,7 @@ pub fn measure(generator: &Generator, rounds: usize, sizes: usize) -> Result<Cos
 /// Converts a void figure into its reason; every other error ends the benchmark.
 fn figure(found: Result<PerPacket>) -> Result<std::result::Result<PerPacket, String>> {
     match found {
-        Err(BenchError::Void(why)) => Ok(Err(format!("void: {why}"))),
+        Err(BenchError::Void(why)) => Ok(Err(format!("no valid result: {why}"))),
         other => Ok(Ok(other?)),
     }
 }

@@ -38,10 +38,10 @@ pub struct Report {
     pub checks: Checks,
 }
 
-/// Figures of one contestant. The fields at the top level are the figures of the case that the gate judges.
+/// Figures of one contestant. The fields at the top level are the figures of the case to which the gate applies.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// Figures of the case that the gate judges: TRANSFER by the socket client with 64 requests in flight; for
+    /// Figures of the case to which the gate applies: TRANSFER by the socket client with 64 requests in flight; for
     /// `xdp_max`, by live frames; for durable contestants, by 50 connections with 16 requests in flight each.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub gate_case: Option<Figures>,

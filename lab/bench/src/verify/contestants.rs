@@ -270,7 +270,8 @@ pub(super) fn from_cold(backend: Backend, pool: &Pool, batch: usize, most: usize
     })
 }
 
-/// Returns work in which every signature has a different key, and no key occurs twice.
+/// Returns work whose signatures all have different keys, so the verifier has seen no key before and has no table for
+/// it.
 pub(super) fn unknown(backend: Backend, pool: &Pool, batch: usize) -> Box<dyn Work + '_> {
     let ours = LinesideVerifier::new(fresh(backend), pool, batch);
     // A slice may begin anywhere in the pool, after one batch that is not measured.

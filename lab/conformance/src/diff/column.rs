@@ -158,7 +158,7 @@ enum Event {
         until_ns: u64,
         server: ServerId,
     },
-    /// The host changes an interval, or begins to change a part of the table's index.
+    /// The host invalidates the blocks of the fast path that overlap an interval: one row, or a longer interval.
     Invalidate(ColumnId, Interval),
     /// The host clears the whole store.
     Clear,
