@@ -262,6 +262,7 @@ pub const OPTIONAL: &[&str] = &[
     "from",
     "genesis",
     "head",
+    "idempotency_key",
     "idle_days",
     "if_version",
     "interface",
