@@ -368,7 +368,7 @@ fn an_audit_finds_changes_in_a_snapshot_and_in_its_attestations() {
     );
     // The audit compares a given hash, or reports that the ledger does not have the block.
     for (tip, what) in [
-        ((summary.number, [7; 32]), "not the hash that was given"),
+        ((summary.number, [7; 32]), "not have the hash that was given"),
         ((summary.number - 1, [7; 32]), "begins with a snapshot of block"),
         ((1, [7; 32]), "begins with a snapshot of block"),
         ((0, [7; 32]), "genesis does not have the hash"),
