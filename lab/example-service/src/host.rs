@@ -24,8 +24,7 @@ impl OdometerHost {
     /// Adds to the number and returns the sum, or `None` if the sum overflows.
     ///
     /// The table contains the new number before this call returns, so no `read` after the answer to `add` gets the old
-    /// number. One atomic store is enough here; `spv` and `column` change several words and protect them by sequence
-    /// numbers.
+    /// number. One atomic store is enough; `spv` and `column` change several words, protected by sequence numbers.
     pub fn add(&self, added: u64) -> Option<u64> {
         let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
         *number = number.checked_add(added)?;
