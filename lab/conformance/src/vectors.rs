@@ -386,9 +386,9 @@ host = "reply"
             (
                 "fastpath = \"reply\"",
                 "fastpath = \"forward\"",
-                "`reply_headers` needs",
+                "`reply_headers` must be given exactly if",
             ),
-            ("reply = \"05\"", "", "`reply` needs"),
+            ("reply = \"05\"", "", "`reply` must be given exactly if"),
             (
                 "host = \"reply\"",
                 "host = \"forward\"",

@@ -287,7 +287,7 @@ fn two_services_share_an_interface_and_other_ports_are_not_answered() {
 }
 
 #[test]
-fn a_foreign_program_is_named_and_not_replaced() {
+fn a_program_of_another_server_is_named_and_not_replaced() {
     if !may_load_bpf() {
         return;
     }
@@ -299,7 +299,7 @@ fn a_foreign_program_is_named_and_not_replaced() {
         let before = attached(&x1).expect("query").expect("a program");
         for mode in [XdpMode::Auto, XdpMode::Native, XdpMode::Generic] {
             match Server::start(SERVER, "x1", mode, None, &block()).err() {
-                Some(XdpError::ForeignProgram { interface, id, name }) => {
+                Some(XdpError::Occupied { interface, id, name }) => {
                     assert_eq!(
                         (interface.as_str(), id, name.as_str()),
                         ("x1", before.0, "ls_root")

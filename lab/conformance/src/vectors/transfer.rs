@@ -290,11 +290,15 @@ chosen = [[1, 2], [2, 3]]
     #[test]
     fn mistakes_in_a_transfer_vector_are_named() {
         let cases = [
-            ("host = \"reply\"", "host = \"forward\"", "`reply` needs"),
+            (
+                "host = \"reply\"",
+                "host = \"forward\"",
+                "`reply` must be given exactly if",
+            ),
             (
                 "fastpath = \"forward\"",
                 "fastpath = \"reply\"",
-                "`reply_headers` needs",
+                "`reply_headers` must be given exactly if",
             ),
             ("[[2, 3]]", "[[2, 4]]", "`kept` is not within"),
             ("[1, 2],", "[2, 2],", "`chosen` is not within"),
