@@ -462,8 +462,8 @@ impl HBaseSubscription {
             .insert("servers_expected".into(), self.count.into());
         let has_lease_per_server = self.servers.has_lease_per_server();
         if self.servers.has_unknown_writer() && !has_lease_per_server {
-            let what = "column: a server that is not among `servers` changes the table; the fast path stays empty: \
-                        add it to `servers` and restart";
+            let what = "column: a server that is not in `servers` changes the table; the fast path stays empty: add \
+                        the server to `servers` and restart";
             problems.push(what.into());
         } else if leased < self.count {
             let count = self.count;

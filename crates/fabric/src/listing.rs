@@ -90,7 +90,7 @@ struct PublicEntry {
 #[derive(Debug)]
 pub struct Listing {
     keys: BTreeMap<KeyName, ListedEntry>,
-    /// True if the listing includes public keys.
+    /// True if the listing includes keys of the public state.
     has_public: bool,
 }
 

@@ -278,7 +278,8 @@ impl Gate {
             tracing::info!(
                 %address,
                 refused,
-                "a gRPC connection is refused, because the maximum number of connections is open"
+                "a gRPC connection is refused: the limit on connections of all clients, of untrusted clients or of \
+                 this client's network is reached; networks in `trusted_sources` have no limit of their own"
             );
         }
     }

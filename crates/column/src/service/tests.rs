@@ -140,7 +140,7 @@ fn an_unknown_writer_with_a_gateway_is_reported_as_a_problem() {
     };
     let told = met_by_a_stranger(behind, "the fast path is empty until all of them do");
     until(&told, |strangers, leased, problems| {
-        strangers == 1 && leased == 0 && is_said(problems, "not among `servers` changes the table")
+        strangers == 1 && leased == 0 && is_said(problems, "not in `servers` changes the table")
     });
 }
 

@@ -227,7 +227,8 @@ fn say_sent(counters: &SenderCounters, as_json: bool) -> Result<(), Unwritten> {
             })
         ),
         false => say!(
-            "{blocks} blocks in {datagrams} datagrams, {bytes} bytes; {again} sent again, {refused} refused"
+            "{blocks} blocks in {datagrams} datagrams, {bytes} bytes; {again} ranges sent again; {refused} datagrams \
+             from receivers refused (wrong key, replayed, or of another session)"
         ),
     }
 }

@@ -229,7 +229,8 @@ impl<'a> Checker<'a> {
             return match from_host && empty && due.is_none() {
                 true => Checked::True,
                 false => wrong(format!(
-                    "{tx:?} is reported as unknown, but block {due:?} contains it"
+                    "the reply (sent by the host: {from_host}; all fields zero: {empty}) says that {tx:?} is in no \
+                     block; in the state of the reply's tip the transaction is in {due:?} (None: in no block)"
                 )),
             };
         }
@@ -242,7 +243,8 @@ impl<'a> Checker<'a> {
         }
         let said = || {
             format!(
-                "the reply says that {tx:?} is in {block:?}; in state {}, that of its tip, it is in {due:?}",
+                "the reply says that {tx:?} is in {block:?}; but the reply's tip belongs to state {}, in which the \
+                 transaction is in {due:?} (None: in no block)",
                 state.number
             )
         };

@@ -187,7 +187,8 @@ fn check_mark(mark: Lsn, saved_lsn: Lsn, last_lsn: Lsn) -> Result<(), String> {
     if mark > last_lsn {
         return Err(format!(
             "its journal ends with change {last_lsn}, but the files in `tables` have changes up to {mark}: the end of \
-             the journal is lost. Restore the file from a copy, or run `lineside column repair` on the directory"
+             the journal is lost. Restore the last files of the journal (`*.log`) from a copy, or run `lineside column \
+             repair` on the directory"
         ));
     }
     Ok(())
