@@ -282,9 +282,9 @@ fn compare_manifest(replayed: &mut ReplayedBlock, recorded: &RecordedBlock) {
             *codes.entry(code.name().to_owned()).or_default() += 1;
         }
         if codes != *recorded {
-            replayed
-                .differences
-                .push(format!("codes {codes:?}, recorded {recorded:?}"));
+            replayed.differences.push(format!(
+                "validation gives the codes {codes:?}, but the record has {recorded:?}"
+            ));
         }
     }
     if let Some(txs) = &recorded.txs {
@@ -307,9 +307,10 @@ fn compare_manifest(replayed: &mut ReplayedBlock, recorded: &RecordedBlock) {
     if let (Some(ours), Some(theirs)) = (&replayed.commit_hash, &recorded.commit_hash)
         && !hex(ours).eq_ignore_ascii_case(theirs)
     {
-        replayed
-            .differences
-            .push(format!("commit hash {}, but {theirs} is recorded", hex(ours)));
+        replayed.differences.push(format!(
+            "validation gives the commit hash {}, but the record has {theirs}",
+            hex(ours)
+        ));
     }
 }
 
@@ -327,10 +328,12 @@ fn compare_committed(replayed: &mut ReplayedBlock, committed: &[u8]) {
         let both = filter.iter().zip(block.filter()).enumerate();
         let differing: Vec<String> = both
             .filter(|(_, (ours, theirs))| ours != theirs)
-            .map(|(index, (&ours, &theirs))| format!("{index}: {} not {}", name(ours), name(theirs)))
+            .map(|(index, (&ours, &theirs))| {
+                format!("transaction {index}: {} instead of {}", name(ours), name(theirs))
+            })
             .collect();
         let differs = format!(
-            "TRANSACTIONS_FILTER of the committed block differs: {}",
+            "validation gives other codes than TRANSACTIONS_FILTER of the committed block: {}",
             differing.join(", ")
         );
         replayed.differences.push(differs);
@@ -339,7 +342,7 @@ fn compare_committed(replayed: &mut ReplayedBlock, committed: &[u8]) {
         && ours.as_slice() != theirs
     {
         let differs = format!(
-            "commit hash {}, but the committed block has {}",
+            "validation gives the commit hash {}, but the committed block has {}",
             hex(ours),
             hex(&theirs)
         );

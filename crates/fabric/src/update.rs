@@ -574,7 +574,7 @@ impl Signers<'_> {
         let kind = E::KIND;
         if !is_mod_policy(written.mod_policy()) {
             return Err(wrong(format!(
-                "the configuration update gives the {kind} /Channel/{path} no mod_policy"
+                "the configuration update gives the {kind} /Channel/{path} no valid mod_policy"
             )));
         }
         let Some(current) = current else {

@@ -440,7 +440,7 @@ impl AuditWork<'_> {
             // A known tip of block 0 was compared when the genesis was read.
             Some((tip, _)) if (1..number).contains(&tip) => {
                 let what = format!(
-                    "the ledger begins with a snapshot of block {number}, after the given block {tip}"
+                    "the ledger begins with a snapshot of block {number}, so it does not contain the given block {tip}"
                 );
                 return Err(raw.finding(0, None, what));
             }

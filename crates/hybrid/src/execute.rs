@@ -49,7 +49,7 @@ pub enum Skipped {
     #[error("no node of the database has signed it")]
     NotSigned,
     /// The message's sequence number is not above its node's last one: the message was sent twice.
-    #[error("the node that sent it has used its sequence number before")]
+    #[error("the node that sent the message has used the message's sequence number before")]
     Repeated,
     /// The message carries a head and no requests.
     #[error("the message carries no requests")]

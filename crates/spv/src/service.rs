@@ -284,8 +284,8 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
         let missing = chain.keep_blocks(data).with_context(opening)?;
         if missing > 0 {
             warnings.push(format!(
-                "{}: the files of `keep_blocks` lack {missing} blocks after their first block; the server fetches \
-                 them if `node` is set",
+                "{}: the files of `keep_blocks` lack {missing} blocks after the first block that they hold; the server \
+                 fetches these blocks if `node` is set",
                 data.display()
             ));
         }

@@ -894,7 +894,7 @@ pub const COLUMN_FLAG_REVERSE: u8 = 1;
 /// Flag of the operation `scan`: a row at the stop key is included.
 pub const COLUMN_FLAG_STOP_INCLUSIVE: u8 = 2;
 
-/// Flag of the operation `scan`: a row at the start key is excluded, to continue a scan after the last received row.
+/// Flag of the operation `scan`: a row at the start key is excluded, to continue after the last received row.
 pub const COLUMN_FLAG_START_EXCLUSIVE: u8 = 4;
 
 /// Flag of the operation `check_and_put`: put if the row is absent; without this flag, if the value is as expected.

@@ -793,7 +793,7 @@ const ColumnFlagReverse = 1
 // ColumnFlagStopInclusive: Flag of the operation `scan`: a row at the stop key is included.
 const ColumnFlagStopInclusive = 2
 
-// ColumnFlagStartExclusive: Flag of the operation `scan`: a row at the start key is excluded, to continue a scan after the last received row.
+// ColumnFlagStartExclusive: Flag of the operation `scan`: a row at the start key is excluded, to continue after the last received row.
 const ColumnFlagStartExclusive = 4
 
 // ColumnFlagAbsent: Flag of the operation `check_and_put`: put if the row is absent; without this flag, if the value is as expected.

@@ -482,7 +482,7 @@ COLUMN_NAME_BYTES_MAX: Final = 32
 COLUMN_FLAG_REVERSE: Final = 1
 #: Flag of the operation `scan`: a row at the stop key is included.
 COLUMN_FLAG_STOP_INCLUSIVE: Final = 2
-#: Flag of the operation `scan`: a row at the start key is excluded, to continue a scan after the last received row.
+#: Flag of the operation `scan`: a row at the start key is excluded, to continue after the last received row.
 COLUMN_FLAG_START_EXCLUSIVE: Final = 4
 #: Flag of the operation `check_and_put`: put if the row is absent; without this flag, if the value is as expected.
 COLUMN_FLAG_ABSENT: Final = 8

@@ -71,7 +71,10 @@ pub enum LedgerError {
         source: Error,
     },
     /// The disk is full. Nothing is committed until there is space; committed blocks can still be read.
-    #[error("the disk is full: {what}; free space on it")]
+    #[error(
+        "the ledger cannot create or extend a file: {what}; free space on the disk, or raise the limit on open files \
+         (`ulimit -n`, or LimitNOFILE of systemd)"
+    )]
     Full {
         /// The error of the journal.
         what: Arc<str>,

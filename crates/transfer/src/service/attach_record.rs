@@ -52,8 +52,8 @@ pub fn check(
     };
     let (dir, recorded) = text.split_once('\n').with_context(|| {
         format!(
-            "{} does not name the interface of the fast path; detach it with `lineside xdp detach INTERFACE`, \
-             then remove this file",
+            "{} does not name the interface of the fast path; detach the fast path with `lineside xdp detach \
+             INTERFACE`, then remove this file",
             file.display()
         )
     })?;
@@ -87,7 +87,8 @@ pub fn check(
     if fastpath.waiting > 0 {
         let waiting = fastpath.waiting;
         warnings.push(format!(
-            "the fast path continued without its server: {waiting} operations of it are journaled now"
+            "the fast path continued without its server: the {waiting} operations that it executed and that were not \
+             journaled are journaled now"
         ));
     }
     Ok(names)
