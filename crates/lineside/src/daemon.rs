@@ -303,8 +303,8 @@ fn load(
                 let (name, interface) = (definition.name, pins.interface());
                 bail!(
                     "a fast path of `{name}` in mode `express` is pinned on {interface} and may hold operations that \
-                     are not journaled: start that server on {interface} first, or remove the fast path with \
-                     `lineside xdp detach {interface}`"
+                     are not journaled: start the server of `{name}` on {interface} first, or remove the fast path \
+                     with `lineside xdp detach {interface}`"
                 );
             }
         }

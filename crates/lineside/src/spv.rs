@@ -204,7 +204,7 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
         say!("{}", report_object(&report))?;
     } else {
         say!(
-            "{} with {} taken ({} bytes), {} already in the store, {} refused",
+            "{} with {} imported ({} bytes), {} already in the store, {} refused",
             counted(report.blocks, "block"),
             counted(report.transactions, "transaction"),
             report.bytes,

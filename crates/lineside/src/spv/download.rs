@@ -66,7 +66,7 @@ impl FromNode {
         let first = node.hash_at(0)?;
         ensure!(
             first == genesis,
-            "{}: the node is on another network: its first block is {first}, not {genesis} as on {}",
+            "{}: the node is on another network: the node's first block is {first}, not {genesis} as on {}",
             url.describe(),
             chain.network()
         );

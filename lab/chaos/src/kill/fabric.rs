@@ -190,7 +190,7 @@ fn ids(channel: &Channel, killed: &Service, report: &mut Report) -> anyhow::Resu
             .context("the transaction has no block number")?;
         if number > block.number {
             report.fault(format!(
-                "transaction {id} is in block {}, not {number}",
+                "transaction {id} is in block {}, but the ledger says block {number}",
                 block.number
             ));
         }
