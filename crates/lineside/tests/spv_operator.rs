@@ -378,7 +378,7 @@ fn wrong_options_are_named_and_leave_no_files() {
     assert!(!said.contains("fetch them again"), "{said}");
     let (code, said) = sync(&["--checkpoint", &at(900, &wrong)]);
     assert!(
-        code == Some(0) && said.contains("ends at height 4, below it"),
+        code == Some(0) && said.contains("ends at height 4, below the checkpoint"),
         "{said}"
     );
 
