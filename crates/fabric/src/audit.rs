@@ -369,7 +369,7 @@ pub fn compare_snapshot(
     if compared.ids < ids {
         let missing = ids - compared.ids;
         compared.add_difference(
-            format!("the peer does not have {missing} of our transaction ids"),
+            format!("the peer does not have {missing} of this program's transaction ids"),
             [None, None],
         );
     }

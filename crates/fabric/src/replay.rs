@@ -272,7 +272,10 @@ fn compare_manifest(replayed: &mut ReplayedBlock, recorded: &RecordedBlock) {
     let counts = [recorded.tx_count, recorded.txs.as_ref().map(Vec::len)];
     for count in counts.into_iter().flatten() {
         if replayed.codes.len() != count {
-            let differs = format!("{} transactions, but {count} are recorded", replayed.codes.len());
+            let differs = format!(
+                "the block has {} transactions, but {count} are recorded",
+                replayed.codes.len()
+            );
             replayed.differences.push(differs);
         }
     }
@@ -299,7 +302,9 @@ fn compare_manifest(replayed: &mut ReplayedBlock, recorded: &RecordedBlock) {
             if *code as u8 != tx.code_num {
                 let label = tx.label.as_deref().unwrap_or("no label");
                 let recorded = name(tx.code_num);
-                let differs = format!("transaction {index}: {code}, recorded {recorded} ({label})");
+                let differs = format!(
+                    "transaction {index}: validation gives {code}, but the record has {recorded} ({label})"
+                );
                 replayed.differences.push(differs);
             }
         }

@@ -77,7 +77,8 @@ impl Service for SpvService {
     fn warnings(&self) -> Vec<String> {
         let paper = self.config.paper_index;
         let warning = paper.then(|| {
-            "[spv] paper_index = true: attackers can choose TXIDs that use the same cache line".to_owned()
+            "[spv] paper_index = true: attackers can choose TXIDs that use the same cache line; set it to false if \
+             untrusted clients can reach the server".to_owned()
         });
         warning.into_iter().collect()
     }
@@ -296,7 +297,7 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
 
 /// Returns the directory of the chain store.
 fn data_of(config: &SpvConfig) -> anyhow::Result<&Path> {
-    let missing = || UsageError("[spv] data is empty; name a directory with a chain store there".into());
+    let missing = || UsageError("[spv] data is empty; set it to the directory of a chain store".into());
     Ok(config.data().ok_or_else(missing)?)
 }
 

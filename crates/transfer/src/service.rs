@@ -419,11 +419,13 @@ fn recovery_warnings(opened: &host::OpenedLedger) -> Vec<String> {
             false => "this may be damage",
         };
         let (bytes, last) = (recovery.cut_bytes, recovery.last_lsn);
-        format!("{bytes} bytes after record {last} were cut: {what}")
+        format!("the start removed {bytes} bytes after record {last}: {what}")
     });
     let removed = (!recovery.removed.is_empty()).then(|| format!("removed: {}", recovery.removed.join(", ")));
     let unproved = (!recovery.is_proved).then(|| {
-        "the file `acknowledged` was missing or damaged: newest records could be missing unnoticed".to_owned()
+        "the file `acknowledged` was missing or damaged, so the server cannot detect whether the newest records are \
+         missing"
+            .to_owned()
     });
     let empty = (recovery.began_again).then(|| {
         "the directory was used before, but has no record of a ledger: the ledger is empty, and begins with record 1"

@@ -1671,7 +1671,7 @@ pub enum HybridCode {
     OutcomeUnknown = 19,
     /// the paper's format for a database that is not in the paper's mode, or the reverse
     WrongMode = 20,
-    /// the key's version is above that of the request: nothing was written
+    /// the key's version is above the request's version: nothing was written
     OldVersion = 21,
 }
 
@@ -1729,7 +1729,7 @@ impl HybridCode {
             Self::Unknown => "no such transaction, or nothing to prove",
             Self::OutcomeUnknown => "the request may or may not have been executed: ask for its outcome",
             Self::WrongMode => "the paper's format for a database that is not in the paper's mode, or the reverse",
-            Self::OldVersion => "the key's version is above that of the request: nothing was written",
+            Self::OldVersion => "the key's version is above the request's version: nothing was written",
         }
     }
 

@@ -89,7 +89,10 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
                 let done = packet::outcomes(&answer.body)
                     .filter(|(code, ..)| *code == 0)
                     .count();
-                ensure!(done as u64 == OPERATIONS, "{done} operations were executed");
+                ensure!(
+                    done as u64 == OPERATIONS,
+                    "{done} operations were executed instead of {OPERATIONS}"
+                );
                 paid += OPERATIONS;
             }
             status::NO_ROOM => break,

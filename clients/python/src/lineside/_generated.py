@@ -819,7 +819,7 @@ class HybridCode(Code):
     UNKNOWN = 18, "no such transaction, or nothing to prove"
     OUTCOME_UNKNOWN = 19, "the request may or may not have been executed: ask for its outcome"
     WRONG_MODE = 20, "the paper's format for a database that is not in the paper's mode, or the reverse"
-    OLD_VERSION = 21, "the key's version is above that of the request: nothing was written"
+    OLD_VERSION = 21, "the key's version is above the request's version: nothing was written"
 
 
 class RequestSignature(NamedTuple):

@@ -115,7 +115,10 @@ fn create_accounts(client: &mut Client) -> anyhow::Result<()> {
     let created = packet::outcomes(&answer.body)
         .filter(|(code, ..)| *code == 0)
         .count();
-    ensure!(created == operations.len(), "{created} accounts were created");
+    ensure!(
+        created == operations.len(),
+        "{created} accounts were created instead of {CLIENTS}"
+    );
     Ok(())
 }
 
