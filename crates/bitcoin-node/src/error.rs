@@ -154,8 +154,9 @@ pub enum NodeFault {
     },
     /// The cookie file does not exist.
     #[error(
-        "cookie file {}: it does not exist; Bitcoin Core creates it at start: start the node, or give the `.cookie` \
-         of its data directory (-datadir; in its folder testnet3, testnet4, signet or regtest for such a network)",
+        "cookie file {}: the file does not exist; Bitcoin Core creates it at each start: start the node, or give the \
+         file `.cookie` in the node's data directory (-datadir; in its folder testnet3, testnet4, signet or regtest \
+         for such a network)",
         path.display()
     )]
     NoCookie {
@@ -332,8 +333,8 @@ pub enum NodeFault {
     /// The node's best chain has less work than the local one.
     #[error(
         "the node's chain, {node_height} blocks with the tip {node_tip}, has less work than the local one, \
-         {local_height} blocks with the tip {local_tip}; the local chain is kept. A node that is synchronising \
-         catches up; otherwise it lost its data, or its chain was shortened manually"
+         {local_height} blocks with the tip {local_tip}; the local chain is kept. A node that is synchronising catches \
+         up; otherwise the node lost data, or somebody shortened its chain manually"
     )]
     LessWork {
         /// Height of the node's tip.

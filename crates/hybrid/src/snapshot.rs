@@ -46,7 +46,8 @@ pub enum SnapshotError {
     NotFirst,
     /// The snapshot's entries do not match the state root of its block.
     #[error(
-        "snapshot: its entries do not match the state root of its block, so it was changed or damaged; copy it again"
+        "snapshot: the entries do not match the state root of the snapshot's block, so the snapshot was changed or \
+         damaged; copy it again"
     )]
     Root,
 }

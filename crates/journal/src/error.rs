@@ -104,8 +104,8 @@ pub enum Error {
     },
     /// The file `acknowledged` names a record that is not complete in the last segment: acknowledged records are lost.
     #[error(
-        "{file}: damaged at byte {offset}: {}; restore the file, or run `lineside journal repair` to \
-         continue without them",
+        "{file}: damaged at byte {offset}: {}; restore the file, or run `lineside journal repair` to continue without \
+         these records",
         not_whole(*from, *to)
     )]
     EndLost {

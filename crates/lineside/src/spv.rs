@@ -311,7 +311,7 @@ fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
             "does not exist"
         };
         bail!(
-            "{} {what}; `lineside spv init` or `import` creates one",
+            "{} {what}; `lineside spv init` or `lineside spv import` creates a chain store",
             data.display()
         );
     }

@@ -117,7 +117,7 @@ fn a_cookie_that_the_node_writes_later_is_used() {
             .unwrap_or_default()
             .to_owned();
         why.contains(cookie.to_str().unwrap())
-            && why.contains("it does not exist")
+            && why.contains("the file does not exist")
             && why.contains("start the node")
     });
     std::fs::write(&cookie, "__cookie__:first").unwrap();

@@ -236,8 +236,8 @@ impl Leased for SpvState {
         let height = self.host.tip().map(|tip| tip.height);
         if !self.frontends.follows_node() && self.host.size().0 == 0 {
             out.problems.push(
-                "spv: the chain store has no block; stop the server and fill it with `lineside spv import`, or let it \
-                 follow a node ([spv] node, --node)"
+                "spv: the chain store has no block; stop the server and fill the store with `lineside spv import`, or \
+                 let the server follow a node ([spv] node, --node)"
                     .into(),
             );
         }

@@ -49,7 +49,9 @@ pub enum LedgerError {
         id: String,
     },
     /// The block precedes the snapshot with which the ledger begins.
-    #[error("block {number} is not in the ledger, which begins with a snapshot; its first block is {first}")]
+    #[error(
+        "block {number} is not in the ledger, which begins with a snapshot; the ledger's first block is {first}"
+    )]
     BeforeSnapshot {
         /// The requested block.
         number: u64,

@@ -160,7 +160,7 @@ async fn check(
                 "{name}: the write was acknowledged as version {version:?}, but the ledger has it as {:?}",
                 one.version
             )),
-            more => report.double(format!("{name} has {} writes", more.len())),
+            more => report.double(format!("{name} has {} writes instead of 1", more.len())),
         }
     }
     Ok(())

@@ -210,7 +210,11 @@ impl<'a> Checker<'a> {
                     "the reply has the tip {tip:?}, but the height {height}"
                 )));
             }
-            None => return Err(torn(format!("the tip of the reply, {hash:02x?}, belongs to no block"))),
+            None => {
+                return Err(torn(format!(
+                    "the tip of the reply, {hash:02x?}, belongs to no block"
+                )));
+            }
         };
         if number < window.oldest {
             let said = format!(

@@ -181,7 +181,7 @@ fn check_journal(report: &VerifyReport) -> Result<(), String> {
 fn check_mark(mark: Lsn, saved_lsn: Lsn, last_lsn: Lsn) -> Result<(), String> {
     if mark < saved_lsn {
         return Err(damaged_tables(format!(
-            "the last change in them is {mark}, but the journal begins after change {saved_lsn}"
+            "the last change in these files is {mark}, but the journal begins after change {saved_lsn}"
         )));
     }
     if mark > last_lsn {
