@@ -51,7 +51,7 @@ const (
 	CodeOutcomeUnknown Code = 19
 	// CodeWrongMode: the paper's format for a database that is not in the paper's mode, or the reverse.
 	CodeWrongMode Code = 20
-	// CodeOldVersion: the key's version is above that of the request: nothing was written.
+	// CodeOldVersion: the key's version is above the request's version: nothing was written.
 	CodeOldVersion Code = 21
 )
 
@@ -152,7 +152,7 @@ func (c Code) Meaning() string {
 	case CodeWrongMode:
 		return "the paper's format for a database that is not in the paper's mode, or the reverse"
 	case CodeOldVersion:
-		return "the key's version is above that of the request: nothing was written"
+		return "the key's version is above the request's version: nothing was written"
 	}
 	return "code " + strconv.Itoa(int(c))
 }

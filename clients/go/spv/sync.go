@@ -18,7 +18,7 @@ func (c *Client) Sync(ctx context.Context, chain *HeaderChain) (added int, err e
 		return 0, err
 	}
 	if own := chain.Network().Genesis(); len(genesis) == 1 && genesis[0] != own {
-		return 0, fmt.Errorf("spv: %s serves another network than %v: its first block is %v, not %v",
+		return 0, fmt.Errorf("spv: %s serves another network than %v: the server's first block is %v, not %v",
 			c.conn.Server(), chain.Network(), genesis[0].Hash(), own.Hash())
 	}
 	start, back := chain.Tip().Height+1, uint32(1)

@@ -183,7 +183,7 @@ def test_a_header_that_breaks_a_rule_is_refused_and_those_before_it_stay() -> No
         chain.accept([unmined], NOW)
     with pytest.raises(ChainError, match="branches off below the checkpoint"):
         chain.accept(branch(good[2], 1, 9), NOW)
-    with pytest.raises(ChainError, match="the checkpoint there"):
+    with pytest.raises(ChainError, match="the checkpoint at this height"):
         HeaderChain("regtest", checkpoints={2: bytes(32)}).accept(good, NOW)
     assert chain.accept([after(time=good[-6].time + 1)], NOW) == 1
     with pytest.raises(ChainError, match="limit"):

@@ -24,7 +24,8 @@ pub enum SetupError {
     NotANode,
     /// Both a user and a cookie file are configured.
     #[error(
-        "node: the URL names the user `{user}`, and a cookie file is also given; give only one of the two"
+        "node: the URL names the user `{user}`, and a cookie file is also given (--node-cookie, `node_cookie`); give \
+         only one of the two"
     )]
     TwoCredentials {
         /// User name in the URL.
@@ -32,8 +33,8 @@ pub enum SetupError {
     },
     /// A user is configured without a password.
     #[error(
-        "node: the user `{user}` has no password; give a password file, or set {PASSWORD_VARIABLE}, \
-         or write USER:PASSWORD@ in the URL"
+        "node: the user `{user}` has no password; give a password file (--node-password FILE, or `node_password`), set \
+         {PASSWORD_VARIABLE} in the environment, or write USER:PASSWORD@ in the URL"
     )]
     NoPassword {
         /// User name in the URL.
@@ -59,7 +60,7 @@ pub enum SetupError {
     )]
     PasswordWithoutUser,
     /// The password file is empty.
-    #[error("node: {}: the first line is empty; write the password there", path.display())]
+    #[error("node: {}: the first line of this password file is empty; write the password into it", path.display())]
     EmptyPasswordFile {
         /// Path of the file.
         path: PathBuf,
@@ -74,7 +75,7 @@ pub enum SetupError {
     )]
     NoCertificate,
     /// The CA file cannot be read.
-    #[error("node: cannot read the CA file {}: {source}", path.display())]
+    #[error("node: cannot read the CA file {} (--node-ca, `node_ca`): {source}", path.display())]
     CaFile {
         /// Path of the file.
         path: PathBuf,
@@ -153,8 +154,9 @@ pub enum NodeFault {
     },
     /// The cookie file does not exist.
     #[error(
-        "cookie file {}: it does not exist; Bitcoin Core creates it at start: start the node, or give the `.cookie` \
-         of its data directory (-datadir; in its folder testnet3, testnet4, signet or regtest for such a network)",
+        "cookie file {}: the file does not exist; Bitcoin Core creates it at each start: start the node, or give the \
+         file `.cookie` in the node's data directory (-datadir; in its folder testnet3, testnet4, signet or regtest \
+         for such a network)",
         path.display()
     )]
     NoCookie {
@@ -163,8 +165,8 @@ pub enum NodeFault {
     },
     /// The cookie file cannot be read.
     #[error(
-        "cookie file {}: {source}; Bitcoin Core creates it at each start, readable by its own user (see \
-         -rpccookieperms)",
+        "cookie file {}: {source}; run as the user of the node, or let this user read the file (Bitcoin Core creates \
+         it at each start; see its option -rpccookieperms)",
         path.display()
     )]
     Cookie {
@@ -266,8 +268,8 @@ pub enum NodeFault {
     Files(BlockFilesError),
     /// The node is on another network.
     #[error(
-        "the node is on another network: its first block is {found}, that of this store is {expected}; \
-         follow a node of the store's network"
+        "the node is on another network: the node's first block is {found}, but the first block of this store's \
+         network is {expected}; follow a node of the store's network"
     )]
     OtherNetwork {
         /// Hash of the first block of the store's network.
@@ -277,8 +279,8 @@ pub enum NodeFault {
     },
     /// The node reports the challenge of another signet.
     #[error(
-        "the node is on another signet, {found}; this store holds {expected}: follow a node with that \
-         signetchallenge, or create a store with `lineside spv init --signet-challenge`"
+        "the node is on the signet {found}, but this store holds the signet {expected}; follow a node with the store's \
+         signetchallenge, or create another store with `lineside spv init --signet-challenge`"
     )]
     OtherSignet {
         /// The configured signet.
@@ -288,7 +290,7 @@ pub enum NodeFault {
     },
     /// The node's first blocks belong to another signet; it does not report its challenge.
     #[error(
-        "the node is on another signet: its block at height 1 is {theirs}, that of this store is {ours}; follow a \
+        "the node is on another signet: the node's block at height 1 is {theirs}, but the store's is {ours}; follow a \
          node with the signetchallenge of the store"
     )]
     OtherFirstBlock {
@@ -307,8 +309,8 @@ pub enum NodeFault {
     },
     /// The node's list of hashes is not a chain.
     #[error(
-        "the node lists {hash} at height {height}, but the parent of that block is {found}, not {expected}; \
-         do not trust the node if this repeats"
+        "the node lists {hash} at height {height}, but the parent of this block is {found}, not {expected}, which the \
+         node lists below it; do not trust the node if this repeats"
     )]
     WrongParent {
         /// Height of the block.
@@ -331,8 +333,8 @@ pub enum NodeFault {
     /// The node's best chain has less work than the local one.
     #[error(
         "the node's chain, {node_height} blocks with the tip {node_tip}, has less work than the local one, \
-         {local_height} blocks with the tip {local_tip}; the local chain is kept. A node that is synchronising \
-         catches up; otherwise it lost its data, or its chain was shortened manually"
+         {local_height} blocks with the tip {local_tip}; the local chain is kept. A node that is synchronising catches \
+         up; otherwise the node lost data, or somebody shortened its chain manually"
     )]
     LessWork {
         /// Height of the node's tip.
@@ -352,7 +354,8 @@ pub enum NodeFault {
     },
     /// The local chain has no hash at a height below its tip.
     #[error(
-        "the local chain has no block at height {height}, below its tip; restore the damaged chain store"
+        "the chain store is damaged: its chain has no block at height {height}, below its tip; restore the store from \
+         a copy"
     )]
     LocalGap {
         /// Height of the block.
@@ -362,7 +365,9 @@ pub enum NodeFault {
     #[error("the call was interrupted, because this program is stopping")]
     Interrupted,
     /// A download was stopped because all its workers ended.
-    #[error("the download stopped at height {height}, because all its workers ended; start it again")]
+    #[error(
+        "the download stopped at height {height}, because all threads that download blocks have ended; start it again"
+    )]
     Stopped {
         /// Height of the next block.
         height: u32,

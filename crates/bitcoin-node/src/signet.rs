@@ -20,7 +20,8 @@ pub struct SignetId(pub [u8; 32]);
 /// Error for a text that is not a challenge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a signet's challenge is a script of 1 to {CHALLENGE_BYTES_MAX} bytes in hex digits, as in signetchallenge="
+    "a signet's challenge is a script of 1 to {CHALLENGE_BYTES_MAX} bytes in hex digits, as in the node's option \
+     signetchallenge"
 )]
 pub struct NotAChallenge;
 

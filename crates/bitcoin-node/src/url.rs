@@ -37,8 +37,8 @@ pub struct Endpoint {
 pub enum UrlError {
     /// The text has no known form.
     #[error(
-        "node: write bitcoind://[USER[:PASSWORD]@]HOST:PORT, btcd://USER[:PASSWORD]@HOST:PORT, \
-         btcd+notls://USER[:PASSWORD]@HOST:PORT or blocks-dir:PATH"
+        "node: this is not the URL of a node; write bitcoind://[USER[:PASSWORD]@]HOST:PORT, \
+         btcd://USER[:PASSWORD]@HOST:PORT, btcd+notls://USER[:PASSWORD]@HOST:PORT or blocks-dir:PATH"
     )]
     Form,
     /// Nothing follows `blocks-dir:`.

@@ -382,13 +382,14 @@ fn session_status(sessions: &SessionUse, out: &mut StatusBuilder) {
     } = *sessions;
     if is_refusing {
         out.problems.push(format!(
-            "column: new clients are refused: {open} of {max} sessions are open, and their share is used up; raise \
-             `memory_max`, shorten `session_idle_s`, or add `trusted_sources`"
+            "column: new clients are refused: {open} of {max} sessions are open, and only a part of them is for \
+             clients outside `trusted_sources`; raise `memory_max`, shorten `session_idle_s`, or add the clients' \
+             networks to `trusted_sources`"
         ));
     } else if share_percent >= SESSIONS_WARN_PERCENT {
         out.warnings.push(format!(
-            "column: {open} of {max} sessions are open, {share_percent} % of the fullest share; when it is full, new \
-             clients are refused"
+            "column: {open} of {max} sessions are open; one class of clients (new, known or trusted ones) uses \
+             {share_percent} % of its sessions, and new clients of this class are refused at 100 %"
         ));
     }
 }
@@ -432,7 +433,8 @@ impl HBaseSubscription {
         let opened = Box::new(move || described.forget_description());
         let listener = Listener::start(options, Arc::clone(&servers), opened).with_context(|| {
             format!(
-                "column cannot listen on {}; set another address with `notify_listen`",
+                "column cannot listen on {} for the notices of HBase's servers; set another address with \
+                 `notify_listen`",
                 config.notify_listen
             )
         })?;
@@ -462,18 +464,18 @@ impl HBaseSubscription {
             .insert("servers_expected".into(), self.count.into());
         let has_lease_per_server = self.servers.has_lease_per_server();
         if self.servers.has_unknown_writer() && !has_lease_per_server {
-            let what = "column: a server that is not among `servers` changes the table; the fast path stays empty: \
-                        add it to `servers` and restart";
+            let what = "column: a server that is not in `servers` changes the table; the fast path stays empty: add \
+                        the server to `servers` and restart";
             problems.push(what.into());
         } else if leased < self.count {
             let count = self.count;
             let meaning = match has_lease_per_server {
-                true => "rows of the others are not cached",
-                false => "the fast path is empty until all of them do",
+                true => "rows of the other servers are not cached",
+                false => "the fast path is empty until all of them grant one",
             };
             problems.push(format!(
-                "column: {leased} of {count} `servers` grant a lease; {meaning}; check that the others \
-                 run and have the coprocessor"
+                "column: {leased} of {count} `servers` grant a lease; {meaning}; check that the other servers run and \
+                 have the coprocessor"
             ));
         }
     }

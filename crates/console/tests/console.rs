@@ -131,7 +131,8 @@ fn health_follows_the_snapshot() {
     let lease = (
         "spv".to_owned(),
         vec![
-            "spv: the lease of the fast path has ended, so it answers nothing; check the disk and the kernel's log"
+            "spv: the lease of the fast path has ended, so the fast path answers nothing; check the disk and the \
+             kernel's log"
                 .to_owned(),
         ],
     );

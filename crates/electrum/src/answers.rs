@@ -117,8 +117,8 @@ impl Answers {
             tracing::error!(
                 block,
                 height = wanted.height,
-                "the TXIDs of a block in the chain store are wrong: {error}; its proofs are not served. Restore the \
-                 store from a copy, or import the blocks again"
+                "the TXIDs of a block in the chain store are wrong: {error}; the server serves no proofs of this \
+                 block. Restore the store from a copy, or create it again with `lineside spv import`"
             );
             Unavailable(format!("block {block}: {error}"))
         })?;

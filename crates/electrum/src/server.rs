@@ -290,7 +290,9 @@ impl Listening {
                 {
                     tracing::info!(
                         %address,
-                        "an Electrum or HTTP client is refused, because the maximum number of connections is open"
+                        "a client is refused: the maximum number of Electrum or HTTP connections is open, in total \
+                         (`electrum_clients`, `http_clients`) or from the client's network \
+                         (`electrum_clients_per_network`, `http_clients_per_network`)"
                     );
                 }
                 continue;

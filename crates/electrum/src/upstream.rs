@@ -31,7 +31,9 @@ const UPSTREAM_QUEUE: usize = 2;
 
 /// Reason why TLS to the upstream server cannot be set up.
 #[derive(Debug, thiserror::Error)]
-#[error("TLS of the upstream Electrum server: {0}")]
+#[error(
+    "TLS to the upstream Electrum server (electrum_upstream, electrum_upstream_ca) cannot be set up: {0}"
+)]
 pub struct UpstreamTlsError(String);
 
 /// TLS settings for the upstream server: the trusted certificates, and the name of the server.
@@ -250,8 +252,8 @@ fn explain_tls(error: io::Error) -> io::Error {
         return error;
     }
     other_error(format!(
-        "the TLS handshake failed: {}; set electrum_upstream_ca to the server's own certificate or to that of the \
-         authority that signed it, or leave out tls:// if the server uses plain TCP",
+        "the TLS handshake failed: {}; set electrum_upstream_ca to the server's own certificate or to the certificate \
+         of the authority that signed it, or leave out tls:// in electrum_upstream if the server uses plain TCP",
         tls_text::reason(&error.to_string())
     ))
 }

@@ -480,7 +480,7 @@ fn an_unreadable_certificate_or_name_is_an_error_of_upstream_tls() {
         assert!(
             error
                 .to_string()
-                .starts_with("TLS of the upstream Electrum server: "),
+                .starts_with("TLS to the upstream Electrum server "),
             "{error}"
         );
     }

@@ -61,7 +61,8 @@ impl Service {
     fn describe_end(self, status: &Status) -> String {
         if status.code() == Code::Unimplemented {
             return format!(
-                "the endpoint does not serve {}: check that it is an orderer or a peer, as the options say",
+                "the endpoint does not serve {}: check that the endpoint is of the kind that the options name, an \
+                 orderer or a peer",
                 self.path()
             );
         }

@@ -461,7 +461,7 @@ impl Running for RunningFabric {
         intake
             .close()
             .with_context(|| format!("fabric: channel {}", self.shared.about.channel))?;
-        stopped.context("fabric: ending Deliver")
+        stopped.context("fabric: cannot stop the server of Deliver")
     }
 }
 

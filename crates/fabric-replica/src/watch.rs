@@ -226,7 +226,7 @@ impl Watch {
             )));
         } else if let Some(time) = fabric.without_source_ms.map(Duration::from_millis) {
             let left = fabric.left.as_deref().unwrap_or("no orderer was reached yet");
-            let what = named(format!("no source for {} s; {left}", time.as_secs()));
+            let what = named(format!("no source of blocks for {} s; {left}", time.as_secs()));
             if !about.health_after.is_zero() && time >= about.health_after {
                 out.problems.push(what);
             } else if fabric.left.is_some() {
@@ -434,7 +434,7 @@ mod tests {
         assert!(snapshot_after(&watch, Duration::ZERO).faults().is_empty());
         let faults = snapshot_after(&watch, soon).faults().to_vec();
         assert!(
-            faults.len() == 1 && faults[0].contains("channel lab: no source for 5 s"),
+            faults.len() == 1 && faults[0].contains("channel lab: no source of blocks for 5 s"),
             "{faults:?}"
         );
 

@@ -267,7 +267,10 @@ fn a_replica_without_an_orderer_is_unhealthy_until_one_is_found() {
     }
     assert!(began.elapsed() >= Duration::from_secs(1));
     let (_, fabric, snapshot) = status(&*running);
-    assert!(snapshot.faults()[0].contains("no source for 1 s"), "{snapshot}");
+    assert!(
+        snapshot.faults()[0].contains("no source of blocks for 1 s"),
+        "{snapshot}"
+    );
     assert!(fabric.left.unwrap().contains("status 403"));
     edge.orderer.blocks.forbid(false);
     let (_, fabric) = wait_for_height(&*running, 3);

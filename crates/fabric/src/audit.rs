@@ -358,7 +358,9 @@ pub fn compare_snapshot(
             let block = entry.version.block;
             let key = name(namespace, collection, key);
             compared.add_difference(
-                format!("{key}: the peer does not have this key; ours was written by block {block}"),
+                format!(
+                    "{key}: the peer does not have this key; this program's state has it from block {block}"
+                ),
                 [Some(block), None],
             );
         }
@@ -367,7 +369,7 @@ pub fn compare_snapshot(
     if compared.ids < ids {
         let missing = ids - compared.ids;
         compared.add_difference(
-            format!("the peer does not have {missing} of our transaction ids"),
+            format!("the peer does not have {missing} of this program's transaction ids"),
             [None, None],
         );
     }
@@ -410,7 +412,7 @@ impl Contents for SnapshotComparer<'_> {
         match own_entry {
             None => {
                 let what = format!(
-                    "{}: the peer's key was written by block {theirs}; we do not have this key",
+                    "{}: the peer's key was written by block {theirs}; this program's state does not have the key",
                     of()
                 );
                 self.compared.add_difference(what, [Some(theirs), None]);
@@ -452,7 +454,7 @@ impl Contents for SnapshotComparer<'_> {
                     TxId::Other(text) => text.escape_ascii().to_string(),
                 };
                 self.compared.add_difference(
-                    format!("the peer has the transaction id {text}, which we do not have"),
+                    format!("the peer has the transaction id {text}, which this program does not have"),
                     [None, None],
                 );
             }

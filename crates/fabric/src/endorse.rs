@@ -80,7 +80,7 @@ enum Failure {
 
 impl Endorser<'_> {
     /// Decides one transaction. Transactions must be passed in block order. `entries` are the lookups of the
-    /// transaction's public keys.
+    /// transaction's keys of the public state.
     pub fn decide(
         &mut self,
         tx: &EndorsedTx<'_>,

@@ -1,5 +1,5 @@
-//! Entries of the public keys that a block reads and writes. They are looked up once, together, for all decisions on
-//! the block: key-level policies, versions of reads, and metadata that a write keeps.
+//! Entries of the keys of the public state that a block reads and writes. They are looked up once, together, for all
+//! decisions on the block: key-level policies, versions of reads, and metadata that a write keeps.
 //!
 //! The lookups do not depend on one another, so the processor loads the memory of several keys at the same time. The
 //! decisions depend on one another; if they did the lookups, the processor would wait for the memory of each key
@@ -59,8 +59,8 @@ impl<'s, 'k> Prepared<'s, 'k> {
     }
 }
 
-/// Lookups of a block's public keys, by transaction. Within a transaction, each namespace has the lookups of the keys
-/// that it reads, then of those that it writes. The list is empty if the state is not in memory.
+/// Lookups of a block's keys in the public state, by transaction. Within a transaction, each namespace has the lookups
+/// of the keys that it reads, then of those that it writes. The list is empty if the state is not in memory.
 #[derive(Default, Debug)]
 pub(crate) struct BlockEntries<'s> {
     lookups: Vec<Lookup<'s>>,
@@ -69,7 +69,7 @@ pub(crate) struct BlockEntries<'s> {
 }
 
 impl<'s> BlockEntries<'s> {
-    /// Looks up the public keys of a block's transactions, which are given by their read-write sets.
+    /// Looks up the keys of the public state of a block's transactions, which are given by their read-write sets.
     pub fn look_up<'r, 'a: 'r>(
         state: &'s State,
         rwsets: impl ExactSizeIterator<Item = &'r [NsRwSet<'a>]>,
@@ -110,7 +110,8 @@ impl<'s> BlockEntries<'s> {
     }
 }
 
-/// Prepares the lookups of the public keys of one namespace. A key that is read and written is looked up once.
+/// Prepares the lookups of the keys of one namespace in the public state. A key that is read and written is looked up
+/// once.
 fn prepare<'s, 'k>(keys: Option<&'s Keys>, of: &NsRwSet<'k>, prepared: &mut Vec<Prepared<'s, 'k>>) {
     let (reads, first) = (&of.public.reads, prepared.len());
     prepared.extend(reads.iter().map(|read| Prepared::new(keys, read.key.as_bytes())));
@@ -127,7 +128,7 @@ fn prepare<'s, 'k>(keys: Option<&'s Keys>, of: &NsRwSet<'k>, prepared: &mut Vec<
     }
 }
 
-/// Lookups of a transaction's public keys.
+/// Lookups of a transaction's keys in the public state.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct TxEntries<'e, 's>(&'e [Lookup<'s>]);
 
@@ -151,7 +152,7 @@ impl<'e, 's> TxEntries<'e, 's> {
     }
 }
 
-/// Lookups of the public keys of a namespace.
+/// Lookups of the keys of a namespace in the public state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NsEntries<'e, 's> {
     reads: &'e [Lookup<'s>],

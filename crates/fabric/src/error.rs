@@ -8,7 +8,9 @@ pub enum Error {
     #[error("block refused: {0}")]
     Refused(#[from] Refused),
     /// This program cannot determine the peer's decision. Validation stops before the block.
-    #[error("validation stopped before this block, because the decision of a peer is not known: {0}")]
+    #[error(
+        "validation stopped before this block, because this program cannot determine how a peer would decide: {0}"
+    )]
     Stop(#[from] Stop),
 }
 

@@ -130,8 +130,8 @@ pub(crate) fn lives_stay(state: &State, known: &mut LifetimeCache, updates: &Upd
             return Err(Stop::Transaction {
                 index: usize::try_from(update.version.tx).unwrap_or_default(),
                 what: format!(
-                    "it changes the blockToLive of collection {collection} of chaincode {name} from {life} to \
-                     {other}, but peers keep using the earlier value until they restart"
+                    "the transaction changes the blockToLive of collection {collection} of chaincode {name} from \
+                     {life} to {other}, but peers keep using the earlier value until they restart"
                 ),
             });
         }

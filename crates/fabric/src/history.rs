@@ -62,7 +62,7 @@ fn seed(namespace: &str) -> u64 {
     xxh3_64(namespace.as_bytes())
 }
 
-/// Returns the fingerprints of the public keys that a block changes.
+/// Returns the fingerprints of the keys of the public state that a block changes.
 pub(crate) fn fingerprints(updates: &Updates) -> Vec<u32> {
     let mut prints = Vec::new();
     for (namespace, space) in &updates.namespaces {

@@ -90,7 +90,7 @@ struct PublicEntry {
 #[derive(Debug)]
 pub struct Listing {
     keys: BTreeMap<KeyName, ListedEntry>,
-    /// True if the listing includes public keys.
+    /// True if the listing includes keys of the public state.
     has_public: bool,
 }
 
@@ -110,7 +110,7 @@ impl Listing {
         let file = file.and_then(|file| match file.last_block == number {
             true => Ok(file),
             false => Err(format!(
-                "the file contains the state after block {}, not after that of its name",
+                "the file contains the state after block {}, not after the block in the file's name",
                 file.last_block
             )),
         });
@@ -163,23 +163,24 @@ impl Listing {
         for (location, listed) in &self.keys {
             match in_state.remove(location) {
                 None => differences.push(format!(
-                    "{}: the key is missing, the peer has {listed}",
+                    "{}: this program's state lacks the key, the peer has {listed}",
                     show(location)
                 )),
                 Some(ours) if ours != *listed => {
                     differences.push(format!(
-                        "{}: we have {ours}, the peer has {listed}",
+                        "{}: this program has {ours}, the peer has {listed}",
                         show(location)
                     ));
                 }
                 Some(_) => {}
             }
         }
-        differences.extend(
-            in_state.iter().map(|(place, ours)| {
-                format!("{}: we have {ours}, the peer does not have the key", show(place))
-            }),
-        );
+        differences.extend(in_state.iter().map(|(place, ours)| {
+            format!(
+                "{}: this program has {ours}, the peer does not have the key",
+                show(place)
+            )
+        }));
         differences
     }
 }

@@ -48,7 +48,7 @@ impl<'s> MvccChecker<'s> {
     }
 
     /// Returns the code of an endorsed transaction; an error if a peer would crash or halt on it. `entries` are the
-    /// lookups of the transaction's public keys.
+    /// lookups of the transaction's keys in the public state.
     pub fn check(&self, rwset: &[NsRwSet<'_>], entries: TxEntries<'_, 's>) -> Result<TxCode, &'static str> {
         for (of, entries) in entries.by_namespace(rwset) {
             if of.namespace.is_empty() && !(of.public.reads.is_empty() && of.public.range_queries.is_empty())
@@ -162,7 +162,7 @@ impl<'s> MvccChecker<'s> {
         results
     }
 
-    /// Adds the writes of a valid transaction. `entries` are the lookups of the transaction's public keys.
+    /// Adds the writes of a valid transaction. `entries` are the lookups of the transaction's keys in the public state.
     pub fn apply(&mut self, rwset: &[NsRwSet<'_>], entries: TxEntries<'_, 's>, version: Height) {
         let mut operations = Operations::default();
         for (of, entries) in entries.by_namespace(rwset) {

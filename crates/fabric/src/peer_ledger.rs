@@ -76,8 +76,8 @@ impl PeerLedger {
         numbers.sort_unstable();
         if numbers.is_empty() {
             return Err(failed(format!(
-                "there is no file {PREFIX}NNNNNN in this folder; give a peer's folder of block files, or its file \
-                 system path"
+                "there is no file {PREFIX}NNNNNN in this folder; give a peer's folder of block files, or the directory \
+                 in the peer's option `fileSystemPath`"
             )));
         }
         if let Some((missing, _)) = (0..).zip(&numbers).find(|(number, found)| number != *found) {

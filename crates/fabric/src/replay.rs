@@ -272,7 +272,10 @@ fn compare_manifest(replayed: &mut ReplayedBlock, recorded: &RecordedBlock) {
     let counts = [recorded.tx_count, recorded.txs.as_ref().map(Vec::len)];
     for count in counts.into_iter().flatten() {
         if replayed.codes.len() != count {
-            let differs = format!("{} transactions, but {count} are recorded", replayed.codes.len());
+            let differs = format!(
+                "the block has {} transactions, but {count} are recorded",
+                replayed.codes.len()
+            );
             replayed.differences.push(differs);
         }
     }
@@ -282,9 +285,9 @@ fn compare_manifest(replayed: &mut ReplayedBlock, recorded: &RecordedBlock) {
             *codes.entry(code.name().to_owned()).or_default() += 1;
         }
         if codes != *recorded {
-            replayed
-                .differences
-                .push(format!("codes {codes:?}, recorded {recorded:?}"));
+            replayed.differences.push(format!(
+                "validation gives the codes {codes:?}, but the record has {recorded:?}"
+            ));
         }
     }
     if let Some(txs) = &recorded.txs {
@@ -299,7 +302,9 @@ fn compare_manifest(replayed: &mut ReplayedBlock, recorded: &RecordedBlock) {
             if *code as u8 != tx.code_num {
                 let label = tx.label.as_deref().unwrap_or("no label");
                 let recorded = name(tx.code_num);
-                let differs = format!("transaction {index}: {code}, recorded {recorded} ({label})");
+                let differs = format!(
+                    "transaction {index}: validation gives {code}, but the record has {recorded} ({label})"
+                );
                 replayed.differences.push(differs);
             }
         }
@@ -307,9 +312,10 @@ fn compare_manifest(replayed: &mut ReplayedBlock, recorded: &RecordedBlock) {
     if let (Some(ours), Some(theirs)) = (&replayed.commit_hash, &recorded.commit_hash)
         && !hex(ours).eq_ignore_ascii_case(theirs)
     {
-        replayed
-            .differences
-            .push(format!("commit hash {}, but {theirs} is recorded", hex(ours)));
+        replayed.differences.push(format!(
+            "validation gives the commit hash {}, but the record has {theirs}",
+            hex(ours)
+        ));
     }
 }
 
@@ -327,10 +333,12 @@ fn compare_committed(replayed: &mut ReplayedBlock, committed: &[u8]) {
         let both = filter.iter().zip(block.filter()).enumerate();
         let differing: Vec<String> = both
             .filter(|(_, (ours, theirs))| ours != theirs)
-            .map(|(index, (&ours, &theirs))| format!("{index}: {} not {}", name(ours), name(theirs)))
+            .map(|(index, (&ours, &theirs))| {
+                format!("transaction {index}: {} instead of {}", name(ours), name(theirs))
+            })
             .collect();
         let differs = format!(
-            "TRANSACTIONS_FILTER of the committed block differs: {}",
+            "validation gives other codes than TRANSACTIONS_FILTER of the committed block: {}",
             differing.join(", ")
         );
         replayed.differences.push(differs);
@@ -339,7 +347,7 @@ fn compare_committed(replayed: &mut ReplayedBlock, committed: &[u8]) {
         && ours.as_slice() != theirs
     {
         let differs = format!(
-            "commit hash {}, but the committed block has {}",
+            "validation gives the commit hash {}, but the committed block has {}",
             hex(ours),
             hex(&theirs)
         );

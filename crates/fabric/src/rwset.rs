@@ -13,7 +13,7 @@ pub type NsRwSets<'a> = SmallVec<[NsRwSet<'a>; 2]>;
 pub struct NsRwSet<'a> {
     /// Name of the chaincode.
     pub namespace: &'a str,
-    /// Reads and writes of public keys.
+    /// Reads and writes of keys of the public state.
     pub public: KvRwSet<'a>,
     /// Reads and writes of collections.
     pub collections: Vec<Collection<'a>>,

@@ -28,7 +28,7 @@ pub use keys::{Contents, ReadMore, read};
 
 use std::io;
 
-/// Name of the file of public keys.
+/// Name of the file of the keys of the public state.
 pub(crate) const PUBLIC_STATE: &str = "public_state.data";
 /// Name of the file of hashed private keys.
 pub(crate) const PRIVATE_STATE: &str = "private_state_hashes.data";

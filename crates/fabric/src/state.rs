@@ -1,5 +1,6 @@
-//! The state that valid transactions produce: public keys of chaincodes, hashed keys of their private data collections,
-//! and the index of transaction ids. The state is stored in memory or in a database on the disk.
+//! The state that valid transactions produce: the public keys and values of chaincodes ("public" as opposed to private
+//! data), hashed keys of their private data collections, and the index of transaction ids. The state is stored in
+//! memory or in a database on the disk.
 
 mod disk;
 mod expiring;
@@ -50,17 +51,18 @@ pub struct Update {
     pub version: Height,
 }
 
-/// A namespace. `K` is the type that contains the public keys, and the keys of each collection.
+/// A namespace. `K` is the type that contains the keys of the public state, and the keys of each collection.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct NamespaceState<K> {
-    /// The chaincode's public keys.
+    /// The chaincode's keys in the public state.
     pub public: K,
     /// Keys of each collection, by the collection's name; these keys are hashes.
     pub collections: BTreeMap<String, K>,
 }
 
 impl<K: Default> NamespaceState<K> {
-    /// Returns the keys of a collection, if the collection exists. With an empty name, returns the public keys.
+    /// Returns the keys of a collection, if the collection exists. With an empty name, returns the keys of the public
+    /// state.
     pub fn keys(&self, collection: &str) -> Option<&K> {
         match collection {
             "" => Some(&self.public),
@@ -108,7 +110,8 @@ impl Updates {
         }
     }
 
-    /// Returns each namespace's public keys (with an empty collection name), then the keys of its collections.
+    /// Returns each namespace's keys in the public state (with an empty collection name), then the keys of its
+    /// collections.
     pub(crate) fn collections(&self) -> impl Iterator<Item = (&str, &str, &Changes)> {
         self.namespaces.iter().flat_map(|(namespace, space)| {
             let public = std::iter::once(("", &space.public));
@@ -141,7 +144,7 @@ impl Updates {
     }
 }
 
-/// The state: the values of public keys and of the keys of collections.
+/// The state: the values of the keys of the public state and of the keys of collections.
 #[derive(Debug)]
 pub struct State {
     storage: StateStorage,
@@ -319,14 +322,14 @@ impl State {
         }
     }
 
-    /// Returns the public keys from `start` (inclusive) to `end` (exclusive); an empty `end` means no upper bound. The
-    /// result is complete only if [`check`](Self::check) succeeds.
+    /// Returns the keys of the public state from `start` (inclusive) to `end` (exclusive); an empty `end` means no
+    /// upper bound. The result is complete only if [`check`](Self::check) succeeds.
     pub fn range<'a>(&'a self, namespace: &str, start: &'a [u8], end: &'a [u8]) -> Range<'a> {
         self.range_of(namespace, "", start, end)
     }
 
     /// Returns the keys of a collection, which are hashes, from `start` (inclusive) to `end` (exclusive); an empty
-    /// `end` means no upper bound. An empty `collection` means the public keys. The result is complete only if
+    /// `end` means no upper bound. An empty `collection` means the public state. The result is complete only if
     /// [`check`](Self::check) succeeds.
     pub fn range_of<'a>(
         &'a self,
@@ -350,9 +353,9 @@ impl State {
         }
     }
 
-    /// Returns the namespaces and collections (empty: public keys) that have keys, in order. For a state on the disk,
-    /// the result also includes collections whose last keys were deleted by changes that are not in the database yet.
-    /// The result is complete only if [`check`](Self::check) succeeds.
+    /// Returns the namespaces and collections (empty: the public state) that have keys, in order. For a state on the
+    /// disk, the result also includes collections whose last keys were deleted by changes that are not in the database
+    /// yet. The result is complete only if [`check`](Self::check) succeeds.
     pub fn namespaces(&self) -> BTreeSet<(String, String)> {
         match &self.storage {
             StateStorage::Memory(Memory { namespaces, .. }) => {
@@ -434,8 +437,8 @@ impl State {
         }
     }
 
-    /// Returns the number of keys: public keys and keys of collections. For a state on the disk, this method counts the
-    /// keys one by one.
+    /// Returns the number of keys: keys of the public state and of collections. For a state on the disk, this method
+    /// counts the keys one by one.
     pub fn len(&self) -> usize {
         let collections =
             |space: &NamespaceState<Keys>| space.collections.values().map(Keys::len).sum::<usize>();

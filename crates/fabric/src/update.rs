@@ -574,7 +574,7 @@ impl Signers<'_> {
         let kind = E::KIND;
         if !is_mod_policy(written.mod_policy()) {
             return Err(wrong(format!(
-                "the configuration update gives the {kind} /Channel/{path} no mod_policy"
+                "the configuration update gives the {kind} /Channel/{path} no valid mod_policy"
             )));
         }
         let Some(current) = current else {
@@ -629,13 +629,14 @@ pub(crate) fn check(
     let config = proposed.config.ok_or_else(|| wrong("the envelope is empty"))?;
     if sequence.checked_add(1) != Some(config.sequence) {
         return Err(wrong(format!(
-            "it has sequence {}, but the current configuration has sequence {sequence}",
+            "the new configuration has sequence {}, which does not follow the sequence {sequence} of the current \
+             configuration",
             config.sequence
         )));
     }
-    let last_update = proposed
-        .last_update
-        .ok_or_else(|| wrong("it does not contain the configuration update that it results from"))?;
+    let last_update = proposed.last_update.ok_or_else(|| {
+        wrong("the new configuration does not contain the configuration update from which it results")
+    })?;
 
     let arena = Arena::new();
     let malformed = |_| wrong("the configuration update is malformed");
@@ -653,7 +654,7 @@ pub(crate) fn check(
     let update = Update::read(signed.config_update, &mut Budget::default()).map_err(malformed)?;
     if update.channel != channel {
         return Err(wrong(format!(
-            "the configuration update is for the channel {:?}",
+            "the configuration update is for the channel {:?}, not for {channel:?}",
             update.channel
         )));
     }
@@ -732,7 +733,7 @@ pub(crate) fn check(
     }
     if config.group.as_ref() != Some(&made) {
         return Err(wrong(
-            "it differs from the result of the configuration update that it contains",
+            "the new configuration differs from the result of the configuration update that it contains",
         ));
     }
     Ok(())

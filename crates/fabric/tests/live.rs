@@ -11,7 +11,7 @@ use lineside_journal::FsDisk;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A recorded set with its numbers of blocks and listings.
+/// Recording of a real network: a number of blocks, and listings of a peer's state after some of them.
 struct Set {
     name: &'static str,
     blocks: u64,

@@ -278,7 +278,8 @@ impl Gate {
             tracing::info!(
                 %address,
                 refused,
-                "a gRPC connection is refused, because the maximum number of connections is open"
+                "a gRPC connection is refused: the limit on connections of all clients, of untrusted clients or of \
+                 this client's network is reached; networks in `trusted_sources` have no limit of their own"
             );
         }
     }
@@ -388,7 +389,10 @@ impl Gate {
         for (name, pool, amount, can_close) in pools {
             let (used, limit) = pool.used();
             if pool.is_full_for_strangers(amount) && !can_close {
-                let why = format!("new clients are refused: {used} of {limit} {name} are in use");
+                let why = format!(
+                    "new clients are refused: {used} of {limit} {name} are in use, and any free ones are for \
+                     `trusted_sources`"
+                );
                 standing.problems.push(why);
             } else if pool.is_nearly_full() {
                 standing

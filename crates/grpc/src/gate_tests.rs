@@ -30,7 +30,9 @@ fn one_network_leaves_connections_for_others_and_untrusted_networks_leave_some_f
     let full = gate.standing();
     assert_eq!(
         full.problems,
-        ["new clients are refused: 70 of 80 connections are in use"]
+        [
+            "new clients are refused: 70 of 80 connections are in use, and any free ones are for `trusted_sources`"
+        ]
     );
     assert_eq!((full.connections, full.refused), (70, 8));
     let trusted: Vec<_> = std::iter::from_fn(|| gate.connect(address("127.0.0.1"))).collect();

@@ -190,7 +190,9 @@ impl Service for HybridService {
         let with_same_port = |udp| if udp == config.listen { server.address } else { udp };
         let udp = config.udp().map(with_same_port).map(|listen| {
             start_udp(&config, listen, node.clone(), context.datapath.queue).with_context(|| {
-                format!("hybrid cannot listen on {listen} by UDP; give another address with --udp, or off")
+                format!(
+                    "hybrid cannot listen on {listen} by UDP; give another address with --udp, or --udp off"
+                )
             })
         });
         let udp = udp.transpose()?;
@@ -235,7 +237,8 @@ fn has_another_key(node: u32, key: &SecretKey, genesis: &Genesis) -> Option<anyh
     let (_, first) = genesis.nodes.iter().find(|(first, _)| *first == node)?;
     (*first != key.public()).then(|| {
         anyhow!(
-            "the genesis has another key for node {node}; give the number and the key file of the same node"
+            "the genesis has another key for node {node}; give the number (`node`, --node) and the key file \
+             (`node_key`, --node-key) of the same node"
         )
     })
 }

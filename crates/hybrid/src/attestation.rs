@@ -97,10 +97,13 @@ fn attestation_digest(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttestationError {
     /// An attestation is for another block.
-    #[error("member {0} has attested another block; ask the member to attest the block of the snapshot")]
+    #[error(
+        "member {0} has attested another block than the snapshot's; ask the member for a statement about the \
+         snapshot's block (`lineside hybrid vouch`)"
+    )]
     OtherBlock(MemberId),
     /// The member is not an admin of the genesis.
-    #[error("member {0} is not an admin of the genesis; give only attestations of its admins")]
+    #[error("member {0} is not an admin of the genesis; give only statements of admins of the genesis")]
     NotAdmin(MemberId),
     /// The signature is not by the key in the genesis.
     #[error(
@@ -109,8 +112,8 @@ pub enum AttestationError {
     NotSigned(MemberId),
     /// Fewer admins than the quorum have attested the block.
     #[error(
-        "{attested} admins of the genesis have attested the block, but the quorum is {quorum}; give attestations of \
-         more admins"
+        "{attested} admins of the genesis have attested the block, but the quorum is {quorum}; give statements of more \
+         admins (`lineside hybrid vouch`)"
     )]
     TooFew {
         /// Number of admins who have attested.

@@ -440,7 +440,7 @@ impl AuditWork<'_> {
             // A known tip of block 0 was compared when the genesis was read.
             Some((tip, _)) if (1..number).contains(&tip) => {
                 let what = format!(
-                    "the ledger begins with a snapshot of block {number}, after the given block {tip}"
+                    "the ledger begins with a snapshot of block {number}, so it does not contain the given block {tip}"
                 );
                 return Err(raw.finding(0, None, what));
             }
@@ -474,7 +474,11 @@ impl AuditWork<'_> {
                 let signed =
                     key.is_some_and(|key| head.is_signed_by(self.chain.database(), key, self.verifier));
                 if !signed {
-                    return Err(raw.finding(0, None, "a signed head whose signature is not its node's"));
+                    return Err(raw.finding(
+                        0,
+                        None,
+                        "the signature of a signed head is not by the head's node",
+                    ));
                 }
                 let own = head
                     .number
@@ -482,7 +486,10 @@ impl AuditWork<'_> {
                     .and_then(|place| self.hashes.get(place as usize));
                 return match own {
                     Some(own) if *own != head.hash => {
-                        let what = format!("node {} has signed another block {}", head.node, head.number);
+                        let what = format!(
+                            "node {} has signed another hash for block {}",
+                            head.node, head.number
+                        );
                         Err(raw.finding(0, None, what))
                     }
                     None if head.number >= self.base => {
@@ -570,11 +577,11 @@ impl AuditWork<'_> {
                 return raw.finding(
                     offset,
                     Some(number),
-                    "the member that a request names has not signed it",
+                    "the member that a request names has not signed the request",
                 );
             }
         }
-        let what = format!("a message that node {} has not signed", message.node);
+        let what = format!("the message is not signed by node {}", message.node);
         raw.finding(stored.message_offset(), Some(number), what)
     }
 }

@@ -46,10 +46,10 @@ pub struct Executed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Skipped {
     /// The node is unknown or revoked, or the signature is not the node's.
-    #[error("no node of the database has signed it")]
+    #[error("no node of the database has signed the message")]
     NotSigned,
     /// The message's sequence number is not above its node's last one: the message was sent twice.
-    #[error("the node that sent it has used its sequence number before")]
+    #[error("the node that sent the message has used the message's sequence number before")]
     Repeated,
     /// The message carries a head and no requests.
     #[error("the message carries no requests")]

@@ -239,7 +239,10 @@ impl Executor {
         let membership = self.chain.state().membership();
         checked.complete(&message, self.chain.database(), membership, &self.verifier);
         if checked.by_node != Some(true) {
-            return Err(format!("its signature is not by node {}", message.node));
+            return Err(format!(
+                "the signature of the message is not by node {}",
+                message.node
+            ));
         }
         if let Cargo::Head(head) = &message.cargo {
             return self.head(&message, head).map(EntryOutcome::Head);
@@ -272,13 +275,14 @@ impl Executor {
             .filter(|_| node == message.node);
         if !key.is_some_and(|key| head.is_signed_by(self.chain.database(), key, &self.verifier)) {
             return Err(
-                "its signed head is not signed by its node, or the sender is no longer a node".into(),
+                "the signed head in the message is not signed by its node, or the sender is no longer a node"
+                    .into(),
             );
         }
         let last = self.last_heads.entry(node).or_default();
         // A head that contradicts this node's ledger is always accepted here, so that the contradiction is reported.
         if head.number <= *last && self.shared.read_view().hash(head.number) == Some(&head.hash) {
-            return Err("its signed head is not newer than the node's last one".into());
+            return Err("the signed head in the message is not newer than the node's last one".into());
         }
         *last = head.number.max(*last);
         Ok(*head)

@@ -52,8 +52,8 @@ pub enum JoinError {
     Attestations(#[from] AttestationError),
     /// The snapshot's block is not the trusted one.
     #[error(
-        "the snapshot is not trusted: its block {number} has the hash {hash}, which is not the block that was given; \
-         check the number and hash, or give a snapshot of that block"
+        "the snapshot is not trusted: it is of block {number} with the hash {hash}, not of the block that was given; \
+         check the given number and hash, or give a snapshot of the given block"
     )]
     OtherBlock {
         /// Number of the snapshot's block.
@@ -63,8 +63,8 @@ pub enum JoinError {
     },
     /// The directory already contains a ledger.
     #[error(
-        "the directory already contains a ledger or an unfinished one; a new ledger begins with a snapshot in an empty \
-         directory"
+        "the directory already contains a ledger or the beginning of one, but a snapshot can only begin a new ledger; \
+         give an empty directory"
     )]
     NotEmpty,
     /// Error of the ledger.

@@ -164,12 +164,12 @@ impl<D: Disk> Writer<D> {
                     .to_owned(),
             ),
             (_, true) => Some(format!(
-                "ledger: {bytes} bytes after record {last} were cut at the start: they were never acknowledged"
+                "ledger: the start removed {bytes} bytes after record {last}, which were never acknowledged"
             )),
             (_, false) => Some(format!(
-                "ledger: {bytes} bytes after record {last} were cut at the start, and the file `acknowledged` was \
-                 missing or damaged, so this may be damage; `lineside hybrid audit` compares the ledger with another \
-                 node's"
+                "ledger: the start removed {bytes} bytes after record {last}; because the file `acknowledged` was \
+                 missing or damaged, they may have been acknowledged blocks; `lineside hybrid audit` compares the \
+                 ledger with another node's"
             )),
         };
         if let Some(cut) = &cut {

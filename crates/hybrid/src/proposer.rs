@@ -158,7 +158,8 @@ impl Proposer {
                 "hybrid: wrote this node's signed head to the log"
             ),
             Err(error) => tracing::warn!(
-                "hybrid: cannot write this node's signed head to the log: {error}; a later block's head follows"
+                "hybrid: cannot write this node's signed head to the log: {error}; the node writes the head of a later \
+                 block instead"
             ),
         }
     }
@@ -212,7 +213,8 @@ impl Proposer {
         self.in_flight += 1;
         if let Err(error) = self.shared.append(message) {
             tracing::error!(
-                "hybrid: cannot write a message to the log: {error}; its requests have an unknown outcome"
+                "hybrid: cannot write a message to the log: {error}; the outcome of the requests in this message is \
+                 unknown"
             );
             // If `append` has already reported the message as lost, it is no longer pending, and was counted as lost
             // there.

@@ -23,7 +23,8 @@ pub enum SnapshotError {
     Malformed(#[from] Malformed),
     /// The snapshot belongs to another database.
     #[error(
-        "snapshot: it is of a database with another genesis than the given one; give the genesis of its database"
+        "snapshot: it is of a database with another genesis than the given one; give the genesis of the snapshot's \
+         database"
     )]
     OtherDatabase,
     /// The snapshot is of block 0. A node can begin with the genesis alone, which describes this state.
@@ -39,13 +40,14 @@ pub enum SnapshotError {
     Short,
     /// The snapshot is not at the beginning of its ledger.
     #[error(
-        "snapshot: this ledger has a snapshot after a block, or a second one; a ledger may only begin with one. Join \
-         again in an empty directory"
+        "snapshot: this ledger has a snapshot after a block, or a second snapshot; only the beginning of a ledger may \
+         be a snapshot. Join again in an empty directory"
     )]
     NotFirst,
     /// The snapshot's entries do not match the state root of its block.
     #[error(
-        "snapshot: its entries do not match the state root of its block, so it was changed or damaged; copy it again"
+        "snapshot: the entries do not match the state root of the snapshot's block, so the snapshot was changed or \
+         damaged; copy it again"
     )]
     Root,
 }

@@ -128,7 +128,7 @@ fn every_changed_byte_is_found_even_with_corrected_checksums() {
             // which contains this hash.
             let is_position = *kind == RECORD_BLOCK && (24..32).contains(&byte);
             let of_next = finding.what.contains("position in the log")
-                || finding.what.contains("has signed another block");
+                || finding.what.contains("has signed another hash");
             assert!(
                 finding.offset <= at || is_position && of_next,
                 "record {number}, byte {byte}: {finding:?}"

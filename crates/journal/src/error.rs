@@ -25,7 +25,9 @@ pub enum Error {
     },
     /// A write or fdatasync failed earlier. The content of the disk is unknown since then, so the journal refuses to
     /// write.
-    #[error("the journal has stopped writing after an error ({cause}); open it again")]
+    #[error(
+        "the journal has stopped writing after an error ({cause}); restart the program, which opens the journal again"
+    )]
     Poisoned {
         /// Text of the first error.
         cause: Arc<str>,
@@ -41,7 +43,10 @@ pub enum Error {
         source: io::Error,
     },
     /// Another process has the directory open, or this process already has it open.
-    #[error("{} is in use: another process holds its lock", path.display())]
+    #[error(
+        "{} is in use: another process holds its lock; stop that process, or give another directory",
+        path.display()
+    )]
     Locked {
         /// The directory or its lock file.
         path: PathBuf,
@@ -85,7 +90,10 @@ pub enum Error {
         what: &'static str,
     },
     /// Records that had been durable are in no file: a segment, or the end of the journal, is missing.
-    #[error("{}; restore their segments, or run `lineside journal repair`", missing(*from, *to, file))]
+    #[error(
+        "{}; restore the segments of these records from a copy, or run `lineside journal repair`",
+        missing(*from, *to, file)
+    )]
     Missing {
         /// First missing record.
         from: Lsn,
@@ -96,8 +104,8 @@ pub enum Error {
     },
     /// The file `acknowledged` names a record that is not complete in the last segment: acknowledged records are lost.
     #[error(
-        "{file}: damaged at byte {offset}: {}; restore the file, or run `lineside journal repair` to \
-         continue without them",
+        "{file}: damaged at byte {offset}: {}; restore the file, or run `lineside journal repair` to continue without \
+         these records",
         not_whole(*from, *to)
     )]
     EndLost {
@@ -136,7 +144,8 @@ pub enum Error {
     },
     /// The file has a layout version that this program does not know.
     #[error(
-        "{file} has layout version {found}; this program reads version {}",
+        "{file} has layout version {found}, but this program reads version {}; use the version of Lineside that wrote \
+         the file",
         crate::VERSION
     )]
     Version {
@@ -165,7 +174,7 @@ pub enum Error {
         max_bytes: u64,
     },
     /// The requested record was pruned.
-    #[error("record {lsn} was pruned; the journal begins with {first}")]
+    #[error("record {lsn} was pruned; the journal begins with record {first}")]
     Pruned {
         /// Requested record.
         lsn: Lsn,
@@ -215,8 +224,8 @@ pub(crate) fn missing(from: Lsn, to: Lsn, file: &str) -> String {
 /// Returns the operator's text for a directory whose journal is gone.
 pub(crate) fn emptied(path: &Path) -> String {
     format!(
-        "{} has no journal, although its marker says that a server has used it: its files were removed, or its \
-         first start did not end",
+        "{} has no journal, although the marker in this directory says that a server has used it: the journal's files \
+         were removed, or the first start of the server did not end",
         path.display()
     )
 }

@@ -108,7 +108,8 @@ pub fn repair_unconfirmed<D: Disk>(disk: &D, options: Options) -> Result<RepairR
         && before.journal_id != 0
     {
         report.notes.push(format!(
-            "no header shows the journal's id; {:016x} fits the checksums of its records",
+            "no header shows the journal's id; the repair uses {:016x}, which fits the checksums of the journal's \
+             records",
             before.journal_id
         ));
     }

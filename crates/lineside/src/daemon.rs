@@ -279,8 +279,9 @@ fn nothing_enabled(definitions: &[ServiceDef]) -> String {
     )
 }
 
-/// Loads the XDP programs of the services that have a fast path. Fails if a service in `absent` has left operations in
-/// maps pinned for an interface that are not journaled, because loading would replace the programs that own them.
+/// Loads the XDP programs of the services that have a fast path. Fails if a fast path of a service in `absent` that
+/// executes operations is still pinned on one of the interfaces: it may hold operations that are not journaled yet, and
+/// loading would replace its programs.
 fn load(
     datapath: &DatapathConfig,
     services: &[Box<dyn Service>],
@@ -302,8 +303,8 @@ fn load(
                 let (name, interface) = (definition.name, pins.interface());
                 bail!(
                     "a fast path of `{name}` in mode `express` is pinned on {interface} and may hold operations that \
-                     are not journaled: start that server on {interface} first, or remove the fast path with \
-                     `lineside xdp detach {interface}`"
+                     are not journaled: start the server of `{name}` on {interface} first, or remove the fast path \
+                     with `lineside xdp detach {interface}`"
                 );
             }
         }

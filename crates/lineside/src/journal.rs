@@ -91,7 +91,7 @@ impl JournalDir {
         } else {
             for segment in &found.segments {
                 say!(
-                    "{}: {} records from {}, {} of {} bytes",
+                    "{}: {} records from record {} on, {} of {} bytes used",
                     segment.file,
                     segment.records,
                     segment.first_lsn,
@@ -110,7 +110,8 @@ impl JournalDir {
             if found.unfinished_bytes > 0 && found.is_sound() {
                 let (bytes, last) = (found.unfinished_bytes, found.last_lsn);
                 say!(
-                    "{bytes} bytes after record {last} belong to a group that {}; the next start removes them",
+                    "{bytes} bytes after record {last} belong to a group of records that {}; the next start removes \
+                     them",
                     match found.is_proved {
                         true => "was never acknowledged",
                         false => "seems to be incomplete (this is not certain)",
@@ -119,7 +120,8 @@ impl JournalDir {
             }
             if found.is_sound() && !found.is_proved {
                 say!(
-                    "the file `acknowledged` is missing or damaged: the newest records may be missing unnoticed"
+                    "the file `acknowledged` is missing or damaged, so this command cannot detect whether the newest \
+                     records are missing"
                 )?;
             }
             for (from, to) in &found.gaps {

@@ -204,7 +204,7 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
         say!("{}", report_object(&report))?;
     } else {
         say!(
-            "{} with {} taken ({} bytes), {} already in the store, {} refused",
+            "{} with {} imported ({} bytes), {} already in the store, {} refused",
             counted(report.blocks, "block"),
             counted(report.transactions, "transaction"),
             report.bytes,
@@ -311,7 +311,7 @@ fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
             "does not exist"
         };
         bail!(
-            "{} {what}; `lineside spv init` or `import` creates one",
+            "{} {what}; `lineside spv init` or `lineside spv import` creates a chain store",
             data.display()
         );
     }

@@ -133,8 +133,9 @@ fn refuse_to_lose(interface: &str, pins: &Pins) -> anyhow::Result<()> {
         };
         if let Some(work) = pinned_work(pins.path())?.filter(|work| work.waiting > 0) {
             bail!(
-                "{interface}: detached, but its maps hold {} operations of `{}` that were answered and are not in the \
-                 journal: start that server on this interface again, which journals them, or discard them with --lose",
+                "{interface}: detached, but its maps hold {0} operations of `{1}` that were answered and are not in \
+                 the journal: start the server of `{1}` on this interface again, which journals them, or discard them \
+                 with --lose",
                 work.waiting,
                 definition.name
             );

@@ -34,7 +34,7 @@ fn imported_transactions_are_located_and_unknown_ones_are_not() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(String::from_utf8_lossy(&output.stdout).starts_with("3 blocks with 90 transactions taken"));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("3 blocks with 90 transactions imported"));
 
     let locate = ["--json", "spv", "locate", "--network", "regtest", "--data", data];
     let txid = display(&blocks[1].txids[8]);

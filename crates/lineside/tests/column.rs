@@ -662,7 +662,7 @@ fn a_damaged_table_is_refused_until_repair_has_listed_the_lost_records() {
     let words = ["--data", data.to_str().unwrap()];
     let why = Server::start(&words).err().expect("the table is damaged");
     assert!(
-        why.contains("its journal is damaged: 00000000000000000001.log at byte")
+        why.contains("the table's journal is damaged: 00000000000000000001.log at byte")
             && why.contains("record 2 was acknowledged"),
         "{why}"
     );

@@ -714,7 +714,12 @@ fn the_console_of_a_replica_shows_height_and_metrics() {
     loop {
         let status = one(&["status", "--json", "--console", console]);
         if status["services"][0]["fabric"]["following"] == false {
-            assert!(status["warnings"][0].as_str().unwrap().contains("no source for "));
+            assert!(
+                status["warnings"][0]
+                    .as_str()
+                    .unwrap()
+                    .contains("no source of blocks for ")
+            );
             break;
         }
         assert!(began.elapsed() < Duration::from_secs(60), "{status}");

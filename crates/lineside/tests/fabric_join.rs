@@ -147,7 +147,7 @@ fn a_ledger_that_begins_with_a_snapshot_has_the_state_of_a_complete_one() {
     );
     let words = refused(&["block", "--data", &joined, "3"]);
     assert!(
-        words.contains("begins with a snapshot; its first block is 6"),
+        words.contains("begins with a snapshot; the ledger's first block is 6"),
         "{words}"
     );
     let early = one(&["history", "--json", "--data", &whole, "--block", "5"]);

@@ -477,7 +477,7 @@ fn a_node_joins_from_a_snapshot_that_its_admins_attested() {
     assert_eq!(join("other", &["--word", "snapshot.bin"]).code, 2);
     let wrong = join("other", &["--block", &block.replacen('5', "4", 1)]);
     assert!(
-        wrong.error.contains("not the block that was given"),
+        wrong.error.contains("not of the block that was given"),
         "{}",
         wrong.error
     );

@@ -250,8 +250,8 @@ fn wrong_settings_are_named_by_check_config() {
     let another = check("node_key = \"alice.key\"\n");
     assert_eq!(
         another["warnings"][0],
-        "[hybrid] node_key cannot be used here: the genesis has another key for node 1; give the number and the key \
-         file of the same node"
+        "[hybrid] node_key cannot be used here: the genesis has another key for node 1; give the number (`node`, \
+         --node) and the key file (`node_key`, --node-key) of the same node"
     );
     assert_eq!(
         check("node_key = \"alice.key\"\nnode = 2\n")["warnings"],

@@ -265,9 +265,15 @@ fn a_directory_of_which_only_the_marker_is_left_becomes_an_empty_journal() {
     let marker = directory.path().join("lineside.dir");
     std::fs::write(marker, "service transfer\nformat 1\n").expect("written");
     let (sound, said) = lineside(&["verify"], directory.path());
-    assert!(!sound && said.contains("its files were removed"), "{said}");
+    assert!(
+        !sound && said.contains("the journal's files were removed"),
+        "{said}"
+    );
     let (done, said) = lineside(&["repair"], directory.path());
-    assert!(done && said.contains("its files were removed"), "{said}");
+    assert!(
+        done && said.contains("the journal's files were removed"),
+        "{said}"
+    );
     is_empty(directory.path());
 }
 

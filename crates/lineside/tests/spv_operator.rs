@@ -117,7 +117,7 @@ fn a_cookie_that_the_node_writes_later_is_used() {
             .unwrap_or_default()
             .to_owned();
         why.contains(cookie.to_str().unwrap())
-            && why.contains("it does not exist")
+            && why.contains("the file does not exist")
             && why.contains("start the node")
     });
     std::fs::write(&cookie, "__cookie__:first").unwrap();
@@ -378,7 +378,7 @@ fn wrong_options_are_named_and_leave_no_files() {
     assert!(!said.contains("fetch them again"), "{said}");
     let (code, said) = sync(&["--checkpoint", &at(900, &wrong)]);
     assert!(
-        code == Some(0) && said.contains("ends at height 4, below it"),
+        code == Some(0) && said.contains("ends at height 4, below the checkpoint"),
         "{said}"
     );
 

@@ -71,7 +71,7 @@ fn no_other_server_takes_over_the_fastpath(data: &Path, pins: &str, express: &[&
         .output()
         .unwrap();
     assert!(
-        !spv.status.success() && text(&spv).contains("start that server"),
+        !spv.status.success() && text(&spv).contains("start the server of `transfer`"),
         "{}",
         text(&spv)
     );

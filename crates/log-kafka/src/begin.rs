@@ -57,7 +57,7 @@ pub(crate) fn begin(
                 return Ok(Some(does_not_reach(topic, start.position, low, high)));
             }
             Some(Err(error)) => {
-                tracing::warn!("hybrid: reading from Kafka failed: {error}; it is tried again")
+                tracing::warn!("hybrid: reading from Kafka failed: {error}; the node tries again")
             }
         }
     }
@@ -74,8 +74,8 @@ pub(crate) fn does_not_reach(topic: &str, position: u64, low: i64, high: i64) ->
         false => format!("no message before position {}", high + 1),
     };
     format!(
-        "the ledger's last position is {position}, but topic {topic} in Kafka has {has}: it was truncated, or is \
-         another topic of the same name; restore it, or set the ledger's own topic"
+        "the ledger's last position is {position}, but topic {topic} in Kafka has {has}: the topic was truncated, or \
+         is another topic of the same name; restore the topic, or set the ledger's own topic in `log` (--log)"
     )
 }
 
@@ -83,7 +83,7 @@ fn differs(topic: &str, position: u64, expected: &Hash, found: &Hash) -> String 
     format!(
         "topic {topic} in Kafka does not belong to this ledger: its message at offset {} differs from the ledger's \
          message at position {position} (Keccak-256 of the signed part: {} in Kafka, {} in the ledger). The topic was \
-         replaced or changed; restore it, or set the ledger's own topic",
+         replaced or changed; restore it, or set the ledger's own topic in `log` (--log)",
         position - 1,
         to_hex(found),
         to_hex(expected)

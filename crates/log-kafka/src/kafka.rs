@@ -199,8 +199,8 @@ impl ProducerContext for Report {
     fn delivery(&self, delivered: &DeliveryResult<'_>, (): ()) {
         if let Err((error, message)) = delivered {
             tracing::error!(
-                "hybrid: a message could not be delivered to Kafka and is not sent again: {error}; its requests are \
-                 answered `outcome_unknown`. Check the brokers"
+                "hybrid: a message could not be delivered to Kafka and is not sent again: {error}; the node answers \
+                 the requests in this message with `outcome_unknown`. Check the brokers"
             );
             (self.on_lost)(message.payload().unwrap_or_default());
         }
@@ -270,7 +270,9 @@ impl Reader {
                 Some(Err(error)) => match self.why_fatal(&error) {
                     Some(why) => return self.fail(why),
                     // Kafka is unreachable or has a new leader. librdkafka reconnects without help.
-                    None => tracing::warn!("hybrid: reading from Kafka failed: {error}; it is tried again"),
+                    None => {
+                        tracing::warn!("hybrid: reading from Kafka failed: {error}; the node tries again")
+                    }
                 },
             }
         }
@@ -300,7 +302,7 @@ impl Reader {
                 | RDKafkaErrorCode::UnknownTopic
                 | RDKafkaErrorCode::UnknownPartition),
             ) => Some(format!(
-                "topic {} does not exist in Kafka any more: {code}; restore it",
+                "topic {} does not exist in Kafka any more: {code}; restore the topic",
                 self.topic
             )),
             _ => None,

@@ -53,8 +53,8 @@ impl<'a> Topic<'a> {
         match weak.is_empty() || self.options.allow_weak_kafka {
             true => Ok(weak),
             false => Err(LogError(format!(
-                "topic {} at {brokers} does not keep all messages in their order: {}; correct it, or allow a \
-                 weak one (--allow-weak-kafka, allow_weak_kafka = true)",
+                "topic {} at {brokers} does not keep all messages in their order: {}; correct its settings, or allow a \
+                 weak topic (--allow-weak-kafka, allow_weak_kafka = true)",
                 self.name,
                 weak.join("; ")
             ))),
@@ -105,8 +105,8 @@ impl<'a> Topic<'a> {
         let weak = settings.weaknesses();
         if !weak.is_empty() && !self.options.allow_weak_kafka {
             return Err(LogError(format!(
-                "there is no topic {}, and one on {brokers} broker(s) would be unsafe: {}; add brokers, or allow a \
-                 weak one (--allow-weak-kafka, allow_weak_kafka = true)",
+                "there is no topic {}, and a new topic on {brokers} broker(s) would be unsafe: {}; add brokers, or \
+                 allow a weak topic (--allow-weak-kafka, allow_weak_kafka = true)",
                 self.name,
                 weak.join("; ")
             )));

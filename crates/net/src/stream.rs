@@ -254,13 +254,16 @@ impl Streams {
                 Admission::Free => {}
                 Admission::Replace(token) => self.close(token),
                 Admission::NetworkLimit => {
-                    log_refusal(peer, "its network already has the maximum number of connections");
+                    log_refusal(
+                        peer,
+                        "the client's network already has the maximum number of connections",
+                    );
                     continue;
                 }
                 Admission::FairShareReached => {
                     log_refusal(
                         peer,
-                        "the maximum number of connections is open, and its network has some of them",
+                        "the maximum number of connections is open, and the client's network has some of them",
                     );
                     self.shared.counts.connections_refused.fetch_add(1, Relaxed);
                     continue;

@@ -231,7 +231,7 @@ fn sites_of(interfaces: Vec<Interface>, listens: &[SocketAddr]) -> anyhow::Resul
     if let Some(listen) = listens.iter().find(|listen| !is_served(listen)) {
         let names: Vec<_> = sites.iter().map(|site| &*site.interface.name).collect();
         bail!(
-            "{} is not an address of {}: give the interface that has it",
+            "{} is not an address of {}: give the interface that has this address",
             listen.ip(),
             names.join(" or ")
         );

@@ -10,7 +10,7 @@ pub fn raise_open_files_limit() {
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(
             "the limit on open files could not be raised: {error}; connections may be refused, and a ledger that \
-             cannot create a file accepts no writes: raise it (`ulimit -n`, or LimitNOFILE of systemd)"
+             cannot create a file accepts no writes: raise the limit (`ulimit -n`, or LimitNOFILE of systemd)"
         );
     }
 }

@@ -193,7 +193,8 @@ impl ServiceStatus {
         let has_ended = self.lease_left_ms == Some(0);
         has_ended.then(|| {
             format!(
-                "{}: the lease of the fast path has ended, so it answers nothing; check the disk and the kernel's log",
+                "{}: the lease of the fast path has ended, so the fast path answers nothing; check the disk and the \
+                 kernel's log",
                 self.name
             )
         })

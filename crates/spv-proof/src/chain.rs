@@ -80,7 +80,7 @@ pub enum ChainError {
     },
     /// The header is not the one that a checkpoint requires.
     #[error(
-        "header {} at height {height}: the checkpoint there is {}",
+        "header {} at height {height}: the checkpoint at this height requires the header {}",
         Display(hash),
         Display(expected)
     )]
@@ -106,7 +106,7 @@ pub enum ChainError {
         checkpoint: u32,
     },
     /// The chain holds [`ChainOptions::max_headers`] headers, and accepts no further one.
-    #[error("the chain has {max} headers, which is its limit; raise max_headers")]
+    #[error("the chain has {max} headers, which is the maximum; raise max_headers")]
     Full {
         /// Maximum number of headers.
         max: u32,

@@ -98,8 +98,8 @@ impl NodeFollower {
         let signet = host.identity().signet;
         if let Some(first) = host.at_height(0).filter(|first| first.hash != genesis) {
             bail!(
-                "the chain store begins with {}, not with the genesis block of {}, {}, so it cannot follow a node; \
-                 create another store with `lineside spv init`",
+                "the chain store begins with block {}, but the genesis block of {} is {}, so the store cannot follow a \
+                 node; create another store with `lineside spv init`",
                 to_display(&first.hash),
                 host.network(),
                 to_display(&genesis)
@@ -532,7 +532,7 @@ impl Following {
             StepError::Refused { hash, .. } => {
                 tracing::warn!(
                     node,
-                    "a block of the node was refused: {why}; the server requests it again after a pause"
+                    "a block of the node was refused: {why}; the server requests the block again after a pause"
                 );
                 let is_new = self.last_refused.replace(*hash) != Some(*hash);
                 self.set(|state| {

@@ -76,8 +76,8 @@ fn check_cookie(config: &SpvConfig) -> anyhow::Result<()> {
         ),
         Err(error) => Err(error).with_context(|| {
             format!(
-                "cookie file {}: the node creates this file at each start, but this user cannot read its directory; \
-                 give this user the right to read it",
+                "cookie file {}: the node creates this file at each start, but this user cannot read the file's \
+                 directory; give this user the right to read the directory",
                 file.display()
             )
         }),

@@ -77,7 +77,8 @@ impl Service for SpvService {
     fn warnings(&self) -> Vec<String> {
         let paper = self.config.paper_index;
         let warning = paper.then(|| {
-            "[spv] paper_index = true: attackers can choose TXIDs that use the same cache line".to_owned()
+            "[spv] paper_index = true: attackers can choose TXIDs that use the same cache line; set it to false if \
+             untrusted clients can reach the server".to_owned()
         });
         warning.into_iter().collect()
     }
@@ -235,8 +236,8 @@ impl Leased for SpvState {
         let height = self.host.tip().map(|tip| tip.height);
         if !self.frontends.follows_node() && self.host.size().0 == 0 {
             out.problems.push(
-                "spv: the chain store has no block; stop the server and fill it with `lineside spv import`, or let it \
-                 follow a node ([spv] node, --node)"
+                "spv: the chain store has no block; stop the server and fill the store with `lineside spv import`, or \
+                 let the server follow a node ([spv] node, --node)"
                     .into(),
             );
         }
@@ -284,8 +285,8 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
         let missing = chain.keep_blocks(data).with_context(opening)?;
         if missing > 0 {
             warnings.push(format!(
-                "{}: the files of `keep_blocks` lack {missing} blocks after their first block; the server fetches \
-                 them if `node` is set",
+                "{}: the files of `keep_blocks` lack {missing} blocks after the first block that they hold; the server \
+                 fetches these blocks if `node` is set",
                 data.display()
             ));
         }
@@ -296,7 +297,7 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
 
 /// Returns the directory of the chain store.
 fn data_of(config: &SpvConfig) -> anyhow::Result<&Path> {
-    let missing = || UsageError("[spv] data is empty; name a directory with a chain store there".into());
+    let missing = || UsageError("[spv] data is empty; set it to the directory of a chain store".into());
     Ok(config.data().ok_or_else(missing)?)
 }
 

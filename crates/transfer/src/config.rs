@@ -186,7 +186,10 @@ impl TransferConfig {
         }
         if config.memory_max < MEMORY_MIN {
             let (configured, least) = (config.memory_max, MEMORY_MIN);
-            issues.add("memory_max", format!("{configured}: at least {least}"));
+            issues.add(
+                "memory_max",
+                format!("\"{configured}\" must be at least \"{least}\""),
+            );
         }
         if config.enabled && non_empty(&config.data).is_none() {
             issues.add("enabled", "true: needs `data`, which is empty");

@@ -102,8 +102,8 @@ pub enum Entry {
         /// Outcomes of the executed operations.
         outcomes: Vec<Outcome>,
     },
-    /// A request in the paper's format that the fast path refused, and whose transaction id its account stores: the
-    /// short form of its [`Entry::Line`].
+    /// The fast path refused a request in the paper's format that has a transaction id; the source account stores this
+    /// id. This entry is the short form of the [`Entry::Line`] of the refusal: it leaves out the fast path's time.
     PaperRefused {
         /// The request.
         request: PaperRequest,

@@ -75,7 +75,7 @@ pub struct Counts {
     pub groups: u64,
     /// Number of requests refused because the journal could not be written.
     pub writes_refused: u64,
-    /// Number of accounts for which the fast-path table had no room.
+    /// Number of changes that were not written to the fast-path table because it had no free cell for their account.
     pub homeless: u64,
     /// Number of times that the fast path was paused for the host, in `express`.
     pub rests: u64,

@@ -168,12 +168,16 @@ impl Server {
                 self.not_retained = None;
                 if retained.segments > 0 {
                     let (segments, archived_bytes) = (retained.segments, retained.archived_bytes);
-                    tracing::info!(segments, archived_bytes, "transfer: old blocks left the journal");
+                    tracing::info!(
+                        segments,
+                        archived_bytes,
+                        "transfer: removed old blocks from the journal"
+                    );
                 }
             }
             Err(error) => {
                 tracing::warn!(
-                    "transfer: old blocks cannot be removed from the journal: {error}; it keeps growing"
+                    "transfer: old blocks cannot be removed from the journal: {error}; the journal keeps growing"
                 );
                 self.not_retained = Some(error.to_string());
             }

@@ -371,8 +371,8 @@ fn adopted(store: Store, geometry: &Geometry, tag: u64) -> anyhow::Result<Store>
         store.set_policies(geometry);
     } else if was_express && Ring::waiting_in(&store) > 0 {
         bail!(
-            "the fast path that is pinned at the interface has operations that are not \
-             journaled, and another size or mode: start with the same options as before"
+            "the fast path that is pinned at the interface has operations that are not journaled, and another table \
+             size or mode than this server: start with the same options as before"
         );
     } else {
         store.clear();
@@ -419,11 +419,13 @@ fn recovery_warnings(opened: &host::OpenedLedger) -> Vec<String> {
             false => "this may be damage",
         };
         let (bytes, last) = (recovery.cut_bytes, recovery.last_lsn);
-        format!("{bytes} bytes after record {last} were cut: {what}")
+        format!("the start removed {bytes} bytes after record {last}: {what}")
     });
     let removed = (!recovery.removed.is_empty()).then(|| format!("removed: {}", recovery.removed.join(", ")));
     let unproved = (!recovery.is_proved).then(|| {
-        "the file `acknowledged` was missing or damaged: newest records could be missing unnoticed".to_owned()
+        "the file `acknowledged` was missing or damaged, so the server cannot detect whether the newest records are \
+         missing"
+            .to_owned()
     });
     let empty = (recovery.began_again).then(|| {
         "the directory was used before, but has no record of a ledger: the ledger is empty, and begins with record 1"
@@ -494,12 +496,14 @@ impl StatusShared {
         out.problems.extend(report.failed.clone());
         if report.full {
             out.problems.push(match report.unjournaled {
-                0 => "the disk is full, and every request that changes something is refused; free space on the disk of \
-                      the ledger"
+                0 => "the disk is full or too many files are open, and every request that changes something is \
+                      refused; free space on the disk of the ledger, or raise the limit on open files (LimitNOFILE of \
+                      systemd)"
                     .to_owned(),
                 waiting => format!(
-                    "the disk is full, and {waiting} operations that the fast path executed and answered are not in \
-                     the journal yet; free space on the disk of the ledger"
+                    "the disk is full or too many files are open, and {waiting} operations that the fast path executed \
+                     and answered are not in the journal yet; free space on the disk of the ledger, or raise the limit \
+                     on open files (LimitNOFILE of systemd)"
                 ),
             });
         }
@@ -542,7 +546,8 @@ fn report_limits(report: &Report, out: &mut StatusBuilder) {
     if used.refuses_all {
         out.problems.push(format!(
             "transfer: all {most} sessions are open and none was idle for long: new clients are refused; `lineside \
-             transfer sessions list` shows their clients"
+             transfer sessions list` shows who opened them, `lineside transfer sessions close` closes some, and \
+             `sessions` sets their maximum number"
         ));
     } else if used.refuses_strangers {
         out.problems.push(format!(
@@ -552,22 +557,23 @@ fn report_limits(report: &Report, out: &mut StatusBuilder) {
     } else if used.is_nearly_used_up() {
         let strangers_most = used.strangers_most;
         out.warnings.push(format!(
-            "transfer: {open} of {most} sessions are open: from {strangers_most} on new clients are refused, except \
-             for trusted_sources and networks with a history"
+            "transfer: {open} of {most} sessions are open: when {strangers_most} are open, new clients are refused, \
+             except for trusted_sources and networks with a history"
         ));
     }
     let (pendings, pendings_max) = report.pendings;
     if pendings.saturating_mul(5) >= pendings_max.saturating_mul(4) {
         out.warnings.push(format!(
-            "transfer: {pendings} of {pendings_max} pending transfers: further ones are refused as store_full; \
-             memory_max sets their number"
+            "transfer: {pendings} of {pendings_max} pending transfers exist: at the maximum, further ones are refused \
+             as store_full; raise memory_max"
         ));
     }
     let (keys, keys_max) = report.keys;
     if keys_max > 0 && keys.saturating_mul(5) >= keys_max.saturating_mul(4) {
         out.warnings.push(format!(
-            "transfer: {keys} of {keys_max} idempotency keys are in use: further operations with a new key are refused \
-             as store_full; raise idempotency_keys, or lower idempotency_hours so that keys are forgotten earlier"
+            "transfer: {keys} of {keys_max} idempotency keys are in use: at the maximum, operations with a new key are \
+             refused as store_full; raise idempotency_keys, or lower idempotency_hours so that keys are forgotten \
+             earlier"
         ));
     }
     if report.clock_ahead_s > CLOCK_AHEAD_S {
@@ -589,7 +595,7 @@ fn report_limits(report: &Report, out: &mut StatusBuilder) {
     }
     if let Some(error) = &report.not_retained {
         out.warnings.push(format!(
-            "transfer: old blocks cannot be removed from the journal: {error}; it keeps growing"
+            "transfer: old blocks cannot be removed from the journal: {error}; the journal keeps growing"
         ));
     }
 }

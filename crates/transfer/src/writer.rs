@@ -11,8 +11,9 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Receiver of changes that have become durable.
 pub trait TransferFill: Send {
-    /// Writes `changes` into the fast-path table: the changes of one step atomically, the steps in their order. Returns
-    /// the number of accounts for which the table had no free cell. The fast path does not know these accounts, and
+    /// Writes `changes` into the fast-path table, in the order of their steps. A reader sees all changes of a step or
+    /// none; only a step that creates accounts may become visible in parts. Returns the number of changes that were not
+    /// written because the table had no free cell for their account. The fast path does not know these accounts, and
     /// must not report that they do not exist.
     fn apply(&mut self, changes: &[Change]) -> usize;
 }

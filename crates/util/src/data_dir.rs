@@ -40,7 +40,10 @@ pub enum DataDirError {
         path: PathBuf,
     },
     /// Another owner, in this or another process, holds the directory.
-    #[error("{} is in use: another process holds its lock", path.display())]
+    #[error(
+        "{} is in use: another process holds its lock; stop that process, or give another directory",
+        path.display()
+    )]
     Locked {
         /// The directory, or its lock file.
         path: PathBuf,
@@ -57,9 +60,9 @@ pub enum DataDirError {
     },
     /// The directory contains files but no marker that names their service.
     #[error(
-        "{} has files, such as {file}, but no marker `{MARKER}` that says which service they belong to: give an \
-         empty directory. If it holds {expected} from a version without markers, write the marker: \
-         printf '{text}' > {}/{MARKER}",
+        "{} has files, such as {file}, but no marker `{MARKER}` that says which service they belong to: give an empty \
+         directory. If the directory holds {expected} from a version without markers, write the marker: printf \
+         '{text}' > {}/{MARKER}",
         path.display(), path.display()
     )]
     Unmarked {
@@ -101,7 +104,10 @@ pub enum DataDirError {
         owner: u32,
     },
     /// The directory is one that all users of the machine share.
-    #[error("{} is shared by all users (sticky bit): make a directory of its own below it", path.display())]
+    #[error(
+        "{} is shared by all users (sticky bit): create a directory below it, and give the new directory",
+        path.display()
+    )]
     Shared {
         /// Path of the data directory.
         path: PathBuf,

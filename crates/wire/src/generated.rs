@@ -888,16 +888,16 @@ pub const COLUMN_VALUE_BYTES_MAX: usize = 1024;
 /// Maximum bytes of a column name, `family:qualifier`.
 pub const COLUMN_NAME_BYTES_MAX: usize = 32;
 
-/// Flag of `scan`: descending order; start is then the highest key.
+/// Flag of the operation `scan`: descending order; start is then the highest key.
 pub const COLUMN_FLAG_REVERSE: u8 = 1;
 
-/// Flag of `scan`: a row at the stop key is included.
+/// Flag of the operation `scan`: a row at the stop key is included.
 pub const COLUMN_FLAG_STOP_INCLUSIVE: u8 = 2;
 
-/// Flag of `scan`: a row at the start key is excluded, which continues a scan after the last received row.
+/// Flag of the operation `scan`: a row at the start key is excluded, to continue after the last received row.
 pub const COLUMN_FLAG_START_EXCLUSIVE: u8 = 4;
 
-/// Flag of `check_and_put`: put only if the row is absent; otherwise if its value is the expected one.
+/// Flag of the operation `check_and_put`: put if the row is absent; without this flag, if the value is as expected.
 pub const COLUMN_FLAG_ABSENT: u8 = 8;
 
 /// Source of a reply: the fast path.
@@ -957,10 +957,10 @@ pub const COLUMN_NOTICE_GRANT: u8 = 4;
 /// Kind of a notification to the server: the fast path has invalidated the range of the change.
 pub const COLUMN_NOTICE_ACK: u8 = 5;
 
-/// Flag of `pre`: the keys are a range, low (inclusive) and high (exclusive; empty: to the table's end).
+/// Flag of a notification of the kind `pre`: its keys are a range [low, high); an empty high means the table's end.
 pub const COLUMN_NOTICE_RANGE: u8 = 1;
 
-/// Flag of `pre`: a region was opened; its table's schema may have changed.
+/// Flag of a notification of the kind `pre`: a region was opened, so its table's schema may have changed.
 pub const COLUMN_NOTICE_OPENED: u8 = 2;
 
 /// Maximum number of rows in a block.
@@ -1671,7 +1671,7 @@ pub enum HybridCode {
     OutcomeUnknown = 19,
     /// the paper's format for a database that is not in the paper's mode, or the reverse
     WrongMode = 20,
-    /// the key's version is above that of the request: nothing was written
+    /// the key's version is above the request's version: nothing was written
     OldVersion = 21,
 }
 
@@ -1729,7 +1729,7 @@ impl HybridCode {
             Self::Unknown => "no such transaction, or nothing to prove",
             Self::OutcomeUnknown => "the request may or may not have been executed: ask for its outcome",
             Self::WrongMode => "the paper's format for a database that is not in the paper's mode, or the reverse",
-            Self::OldVersion => "the key's version is above that of the request: nothing was written",
+            Self::OldVersion => "the key's version is above the request's version: nothing was written",
         }
     }
 

@@ -30,7 +30,9 @@ pub enum XdpError {
     },
     /// The kernel has no memory for the maps.
     #[error(
-        "no memory for {bytes} bytes of maps: make line_bits smaller, or give the service more memory ({source})"
+        "no memory for {bytes} bytes of maps: make the tables of the enabled services smaller (line_bits, block_bits \
+         or tree_bits in [spv], account_bits in [transfer], row_bits in [column]), or give the server more memory \
+         ({source})"
     )]
     MapTooLarge {
         /// Size of the service's maps in bytes.
@@ -56,7 +58,7 @@ pub enum XdpError {
         interface: String,
     },
     /// The interface does not exist.
-    #[error("there is no interface {0}: `ip link` lists them")]
+    #[error("there is no interface {0}: `ip link` lists the interfaces")]
     NoInterface(String),
     /// The interface has more addresses than an XDP program can compare.
     #[error(
@@ -76,8 +78,8 @@ pub enum XdpError {
     },
     /// An XDP program of another software is attached to the interface. Lineside never replaces such a program.
     #[error(
-        "{interface} has an XDP program that does not belong to Lineside: {name} (id {id}); it was \
-         not changed. Detach it, or choose another interface; `bpftool prog show id {id}` describes it"
+        "{interface} has an XDP program that does not belong to Lineside: {name} (id {id}); it was not changed. Detach \
+         this program, or choose another interface; `bpftool prog show id {id}` describes the program"
     )]
     ForeignProgram {
         /// The interface.

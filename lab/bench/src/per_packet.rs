@@ -115,7 +115,8 @@ fn call(
     let sent = generator.sent()?;
     if verdict != XDP_TX || sent.requests != u64::from(calls) {
         return Err(BenchError::Void(format!(
-            "the last of {} calls returned the verdict {verdict}, not XDP_TX",
+            "the program was called {} times instead of {calls}, and its last verdict was {verdict}; every call has to \
+             return XDP_TX",
             sent.requests
         )));
     }

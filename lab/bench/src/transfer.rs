@@ -194,7 +194,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     if let Some(number) = options.figure {
         if !figure::is_one(number) {
             return Err(BenchError::NotMeasured(format!(
-                "there is no figure {number}; choose 7 to 11"
+                "this benchmark cannot measure the paper's figure {number}; choose 7 to 11"
             )));
         }
         tell("the paper's figure");

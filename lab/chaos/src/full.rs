@@ -89,7 +89,10 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
                 let done = packet::outcomes(&answer.body)
                     .filter(|(code, ..)| *code == 0)
                     .count();
-                ensure!(done as u64 == OPERATIONS, "{done} operations were executed");
+                ensure!(
+                    done as u64 == OPERATIONS,
+                    "{done} operations were executed instead of {OPERATIONS}"
+                );
                 paid += OPERATIONS;
             }
             status::NO_ROOM => break,
@@ -112,7 +115,7 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
         let answer = client.ask(packet::transfer::REFER, &refer, REQUEST_TIMEOUT);
         answer
             .and_then(|answer| packet::balance(&answer.body))
-            .context("the reply to REFER has no balance")
+            .context("there is no reply to REFER, or it has no balance")
     };
     ensure!(
         held(&mut honest.client)? >= paid,
@@ -196,7 +199,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
             .with_context(|| format!("the service did not answer a get within {REQUEST_TIMEOUT:?}"))?;
         if packet::value(&answer.body) != Some(&value(number)) {
             report.lose(format!(
-                "row {number} was acknowledged and is missing: {answer:?}"
+                "row {number} was acknowledged, but the reply does not have its value: {answer:?}"
             ));
         }
     }

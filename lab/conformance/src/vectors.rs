@@ -308,11 +308,11 @@ pub fn parse(name: &str, text: &str) -> Result<File, String> {
             .iter()
             .any(|other| other.what == vector.what)
         {
-            return Err(format!("{at}: two vectors have that name"));
+            return Err(format!("{at}: two vectors have this name"));
         }
     }
     match file.vectors.is_empty() {
-        true => Err(format!("{name}.toml: no vectors")),
+        true => Err(format!("{name}.toml: the file has no vectors")),
         false => Ok(file),
     }
 }
@@ -412,6 +412,6 @@ host = "reply"
         }
         let vector = &GOOD[GOOD.find("[[vector]]").unwrap()..];
         let error = parse("bad", &format!("{GOOD}{vector}")).unwrap_err();
-        assert!(error.contains("two vectors have that name"), "{error}");
+        assert!(error.contains("two vectors have this name"), "{error}");
     }
 }

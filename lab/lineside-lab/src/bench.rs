@@ -150,7 +150,7 @@ fn electrum_options(common: &Common, data: &Path, programs: &Programs) -> anyhow
     };
     if !program.exists() {
         bail!(
-            "{} does not exist: build it, or pass --program",
+            "{} does not exist: build it (`cargo build --release -p lineside`), or give another program with --program",
             program.display()
         );
     }

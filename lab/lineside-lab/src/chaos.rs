@@ -49,7 +49,7 @@ pub fn run(arguments: Chaos, as_json: bool) -> anyhow::Result<()> {
     };
     if !program.exists() {
         bail!(
-            "{} does not exist: build it, or pass --program",
+            "{} does not exist: build it (`cargo build --release -p lineside`), or give another program with --program",
             program.display()
         );
     }

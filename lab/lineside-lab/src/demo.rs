@@ -333,7 +333,7 @@ fn compare(lineside: SocketAddr, sw: SocketAddr, questions: &[(Hash, Hash)]) -> 
     let [ours, theirs] = &seen;
     if ours.wrong + theirs.wrong > 0 {
         bail!(
-            "wrong answers: {} by Lineside, {} by the software",
+            "wrong answers: {} by Lineside, {} by the software of the comparison",
             ours.wrong,
             theirs.wrong
         );

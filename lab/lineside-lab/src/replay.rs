@@ -267,7 +267,7 @@ fn summary(
         )?;
     }
     if report.cut_short > 0 {
-        say!("  of all, captured in part only: {}", report.cut_short)?;
+        say!("  of all frames, captured only in part: {}", report.cut_short)?;
     }
     Ok(())
 }

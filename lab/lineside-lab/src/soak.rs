@@ -190,8 +190,8 @@ fn print(options: &Options, report: &Report, as_json: bool) -> Result<(), Unwrit
     )?;
     for (name, counts) in &report.datapaths {
         say!(
-            "  {name:7} {} replies, {} of them while the chain changed; {} requests left to the host, {} not \
-            checkable any more",
+            "  {name:7} {} replies, {} of them while the chain changed; {} requests left to the host, {} replies not \
+             checked, because their states of the chain were no longer stored",
             counts.replies,
             counts.across_change,
             counts.forwarded,

@@ -171,8 +171,8 @@ impl Summary {
         let load = self.machine.load_before;
         (load > QUIET_LOAD_MAX).then(|| {
             format!(
-                "the machine was not quiet: load average {load} before the run, slowing servers; ratios to `sw` are \
-                 too large"
+                "the machine was not quiet: its load average was {load} before the run, which slows the servers, so \
+                 ratios to `sw` are too large"
             )
         })
     }

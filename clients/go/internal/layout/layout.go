@@ -787,16 +787,16 @@ const ColumnValueBytesMax = 1024
 // ColumnNameBytesMax: Maximum bytes of a column name, `family:qualifier`.
 const ColumnNameBytesMax = 32
 
-// ColumnFlagReverse: Flag of `scan`: descending order; start is then the highest key.
+// ColumnFlagReverse: Flag of the operation `scan`: descending order; start is then the highest key.
 const ColumnFlagReverse = 1
 
-// ColumnFlagStopInclusive: Flag of `scan`: a row at the stop key is included.
+// ColumnFlagStopInclusive: Flag of the operation `scan`: a row at the stop key is included.
 const ColumnFlagStopInclusive = 2
 
-// ColumnFlagStartExclusive: Flag of `scan`: a row at the start key is excluded, which continues a scan after the last received row.
+// ColumnFlagStartExclusive: Flag of the operation `scan`: a row at the start key is excluded, to continue after the last received row.
 const ColumnFlagStartExclusive = 4
 
-// ColumnFlagAbsent: Flag of `check_and_put`: put only if the row is absent; otherwise if its value is the expected one.
+// ColumnFlagAbsent: Flag of the operation `check_and_put`: put if the row is absent; without this flag, if the value is as expected.
 const ColumnFlagAbsent = 8
 
 // ColumnSourceFastpath: Source of a reply: the fast path.
@@ -856,10 +856,10 @@ const ColumnNoticeGrant = 4
 // ColumnNoticeAck: Kind of a notification to the server: the fast path has invalidated the range of the change.
 const ColumnNoticeAck = 5
 
-// ColumnNoticeRange: Flag of `pre`: the keys are a range, low (inclusive) and high (exclusive; empty: to the table's end).
+// ColumnNoticeRange: Flag of a notification of the kind `pre`: its keys are a range [low, high); an empty high means the table's end.
 const ColumnNoticeRange = 1
 
-// ColumnNoticeOpened: Flag of `pre`: a region was opened; its table's schema may have changed.
+// ColumnNoticeOpened: Flag of a notification of the kind `pre`: a region was opened, so its table's schema may have changed.
 const ColumnNoticeOpened = 2
 
 // ColumnBlockRowsMax: Maximum number of rows in a block.

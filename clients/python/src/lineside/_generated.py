@@ -478,13 +478,13 @@ COLUMN_KEY_BYTES_MAX: Final = 64
 COLUMN_VALUE_BYTES_MAX: Final = 1024
 #: Maximum bytes of a column name, `family:qualifier`.
 COLUMN_NAME_BYTES_MAX: Final = 32
-#: Flag of `scan`: descending order; start is then the highest key.
+#: Flag of the operation `scan`: descending order; start is then the highest key.
 COLUMN_FLAG_REVERSE: Final = 1
-#: Flag of `scan`: a row at the stop key is included.
+#: Flag of the operation `scan`: a row at the stop key is included.
 COLUMN_FLAG_STOP_INCLUSIVE: Final = 2
-#: Flag of `scan`: a row at the start key is excluded, which continues a scan after the last received row.
+#: Flag of the operation `scan`: a row at the start key is excluded, to continue after the last received row.
 COLUMN_FLAG_START_EXCLUSIVE: Final = 4
-#: Flag of `check_and_put`: put only if the row is absent; otherwise if its value is the expected one.
+#: Flag of the operation `check_and_put`: put if the row is absent; without this flag, if the value is as expected.
 COLUMN_FLAG_ABSENT: Final = 8
 #: Source of a reply: the fast path.
 COLUMN_SOURCE_FASTPATH: Final = 1
@@ -524,9 +524,9 @@ COLUMN_NOTICE_ASK: Final = 3
 COLUMN_NOTICE_GRANT: Final = 4
 #: Kind of a notification to the server: the fast path has invalidated the range of the change.
 COLUMN_NOTICE_ACK: Final = 5
-#: Flag of `pre`: the keys are a range, low (inclusive) and high (exclusive; empty: to the table's end).
+#: Flag of a notification of the kind `pre`: its keys are a range [low, high); an empty high means the table's end.
 COLUMN_NOTICE_RANGE: Final = 1
-#: Flag of `pre`: a region was opened; its table's schema may have changed.
+#: Flag of a notification of the kind `pre`: a region was opened, so its table's schema may have changed.
 COLUMN_NOTICE_OPENED: Final = 2
 #: Maximum number of rows in a block.
 COLUMN_BLOCK_ROWS_MAX: Final = 8
@@ -819,7 +819,7 @@ class HybridCode(Code):
     UNKNOWN = 18, "no such transaction, or nothing to prove"
     OUTCOME_UNKNOWN = 19, "the request may or may not have been executed: ask for its outcome"
     WRONG_MODE = 20, "the paper's format for a database that is not in the paper's mode, or the reverse"
-    OLD_VERSION = 21, "the key's version is above that of the request: nothing was written"
+    OLD_VERSION = 21, "the key's version is above the request's version: nothing was written"
 
 
 class RequestSignature(NamedTuple):

@@ -290,7 +290,7 @@ class HeaderChain:
     def _check_checkpoints(self, name: str, hash: bytes, height: int) -> None:
         for checkpoint, expected in self._checkpoints.items():
             if checkpoint == height and expected != hash:
-                raise ChainError(f"{name}: the checkpoint there is {display(expected)}")
+                raise ChainError(f"{name}: the checkpoint at this height is {display(expected)}")
             if height < checkpoint and self.height_of(expected) is not None:
                 raise ChainError(f"{name}: it branches off below the checkpoint at {checkpoint}")
 

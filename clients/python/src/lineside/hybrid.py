@@ -343,7 +343,7 @@ def _identity(secret: SecretKey, genesis: Genesis, member: Optional[int], key_nu
     if member is None:
         found = genesis.member_of(secret.public)
         if found is None:
-            raise ValueError("no member of the genesis has this key; if it was added later, give `member`")
+            raise ValueError("no member of the genesis has this key; give `member` if member or key was added later")
         member = found.number
     return Identity(secret, genesis, member, key_number)
 

@@ -66,7 +66,7 @@ class SessionFile:
     def store(self, session: Session) -> None:
         """Writes the session of a new file."""
         if self.path.exists():
-            raise LinesideError(f"{self.path}: this file exists already; give another file, or close its session first")
+            raise LinesideError(f"{self.path}: this file exists already; give another file, or close its session")
         self._write(session)
 
     def remove(self) -> None:

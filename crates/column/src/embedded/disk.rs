@@ -138,7 +138,8 @@ impl Disk {
             Err(WriteError::Ended(why)) => {
                 tracing::error!(
                     why,
-                    "column: cannot write the table's files; the table takes no changes until the next start"
+                    "column: cannot write the table's files, so the table takes no changes until the next start; check \
+                     the disk, then restart"
                 );
                 queue.failed = Some(why);
             }

@@ -276,13 +276,13 @@ impl ListenerThread {
                 true => {
                     tracing::warn!(
                         %from,
-                        "a server that is not among `servers` changes the table: its rows are not cached; add it to \
-                         `servers`"
+                        "a server that is not in `servers` changes the table: the rows that this server holds are not \
+                         cached; add the server to `servers` and restart"
                     )
                 }
                 false => tracing::error!(
                     %from,
-                    "a server that is not among `servers` changes the table: the fast path stays empty; add it to \
+                    "a server that is not in `servers` changes the table: the fast path stays empty; add the server to \
                      `servers` and restart"
                 ),
             }

@@ -126,7 +126,7 @@ fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> HBaseSubsc
 
 #[test]
 fn an_unknown_writer_is_counted_and_leases_of_attributed_servers_stay() {
-    let told = met_by_a_stranger(in_hbase("rows"), "rows of the others are not cached");
+    let told = met_by_a_stranger(in_hbase("rows"), "rows of the other servers are not cached");
     until(&told, |strangers, leased, problems| {
         strangers == 1 && leased == 2 && problems.is_empty()
     });
@@ -138,9 +138,9 @@ fn an_unknown_writer_with_a_gateway_is_reported_as_a_problem() {
         gateway: "127.0.0.1:1".into(),
         table: "rows".into(),
     };
-    let told = met_by_a_stranger(behind, "the fast path is empty until all of them do");
+    let told = met_by_a_stranger(behind, "the fast path is empty until all of them grant one");
     until(&told, |strangers, leased, problems| {
-        strangers == 1 && leased == 0 && is_said(problems, "not among `servers` changes the table")
+        strangers == 1 && leased == 0 && is_said(problems, "not in `servers` changes the table")
     });
 }
 

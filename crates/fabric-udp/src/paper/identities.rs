@@ -96,7 +96,8 @@ fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
             let id = (role_place + (index << 4) + (user << 8)) as u16;
             if id == UNKNOWN_IDENTITY {
                 return Err(format!(
-                    "{name}: the number {UNKNOWN_IDENTITY} means an unknown identity"
+                    "{name}: an identity of the role {role} would get the number {UNKNOWN_IDENTITY}, which means an \
+                     unknown identity; remove one identity of this role"
                 ));
             }
             all.push(Certificate {

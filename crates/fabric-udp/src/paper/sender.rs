@@ -51,10 +51,10 @@ const ORDERER_SIGNATURE: (u8, &[u32]) = (0x41, &[3, 1, 2, 2]);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unsendable {
     /// The published code refuses the genesis block, and so does this sender.
-    #[error("the block is the genesis block")]
+    #[error("the block is the genesis block, which the paper format does not send")]
     Genesis,
     /// The published code refuses blocks that set a configuration, and so does this sender.
-    #[error("the block sets the configuration")]
+    #[error("the block sets the channel's configuration, and the paper format does not send such blocks")]
     Config,
     /// The block does not have the form in which orderers write blocks.
     #[error("the block is not in the form in which an orderer writes blocks")]

@@ -331,8 +331,9 @@ impl StateLoader<'_> {
         self.state.load(std::mem::take(&mut self.updates))
     }
 
-    /// Returns the `blockToLive` of a collection; `None` if its keys do not expire. In a snapshot, all public keys come
-    /// before the first key of a collection, so a flush puts all chaincode definitions into the state.
+    /// Returns the `blockToLive` of a collection; `None` if its keys do not expire. In a snapshot, all keys of the
+    /// public state come before the first key of a collection, so a flush puts all chaincode definitions into the
+    /// state.
     fn lifetime(&mut self, namespace: &str, collection: &str) -> Result<Option<u64>, String> {
         if !self.lives.has(namespace) {
             self.flush()?;

@@ -49,7 +49,9 @@ pub enum LedgerError {
         id: String,
     },
     /// The block precedes the snapshot with which the ledger begins.
-    #[error("block {number} is not in the ledger, which begins with a snapshot; its first block is {first}")]
+    #[error(
+        "block {number} is not in the ledger, which begins with a snapshot; the ledger's first block is {first}"
+    )]
     BeforeSnapshot {
         /// The requested block.
         number: u64,
@@ -71,7 +73,10 @@ pub enum LedgerError {
         source: Error,
     },
     /// The disk is full. Nothing is committed until there is space; committed blocks can still be read.
-    #[error("the disk is full: {what}; free space on it")]
+    #[error(
+        "the ledger cannot create or extend a file: {what}; free space on the disk, or raise the limit on open files \
+         (`ulimit -n`, or LimitNOFILE of systemd)"
+    )]
     Full {
         /// The error of the journal.
         what: Arc<str>,

@@ -61,7 +61,7 @@ pub(crate) struct ImageBuilder {
 /// Keys of a namespace or of one of its collections.
 struct ImageSection {
     namespace: String,
-    /// Name of the collection; empty for the public keys.
+    /// Name of the private data collection; empty for the public state.
     collection: String,
     /// Bytes to write before the keys.
     head: Vec<u8>,

@@ -28,7 +28,7 @@ pub struct JoinedSnapshot {
     pub head: SnapshotHead,
     /// Number of transaction ids in the snapshot.
     pub transactions: u64,
-    /// Number of keys in the snapshot: public keys and hashed private keys.
+    /// Number of keys in the snapshot: keys of the public state, and hashed keys of private data collections.
     pub keys: u64,
 }
 

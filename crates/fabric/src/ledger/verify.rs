@@ -322,12 +322,12 @@ impl<'o, D: Disk> Reverification<'o, D> {
         }
         if hash != stored.hash {
             self.report.add_finding(format!(
-                "block {number}: the header hash differs from that in the ledger"
+                "block {number}: the header hash that validation gives differs from the one in the ledger"
             ));
         }
         if commit_hash != stored.commit_hash {
             self.report.add_finding(format!(
-                "block {number}: the commit hash differs from that in the ledger"
+                "block {number}: the commit hash that validation gives differs from the one in the ledger"
             ));
         }
         let arena = Arena::new();
@@ -407,7 +407,8 @@ impl<D: Disk> Reverification<'_, D> {
         };
         if state.durable_mark() != Some(mark) {
             self.report.add_finding(format!(
-                "the state on the disk belongs to another ledger: its block {number} has other hashes"
+                "the state on the disk belongs to another ledger: the hashes of block {number} in the state differ \
+                 from those in the ledger"
             ));
         }
         let mut keys = 0;
@@ -430,7 +431,8 @@ impl<D: Disk> Reverification<'_, D> {
         let (listed, expiring) = (state.all_due(), validator.state.all_due());
         if listed.len() != expiring.len() || !listed.iter().all(|due| expiring.contains(due)) {
             self.report.add_finding(format!(
-                "the expiry index of the state on the disk, with {} keys, differs from that of the blocks, with {}",
+                "the expiry index of the state on the disk ({} keys) differs from the index that the blocks give ({} \
+                 keys)",
                 listed.len(),
                 expiring.len()
             ));

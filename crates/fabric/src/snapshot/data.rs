@@ -91,7 +91,7 @@ impl<'f> Data<'f> {
         let length = self.number()?;
         if length > BLOCK_BYTES_MAX as u64 {
             return Err(self.wrong(format!(
-                "an entry has {length} bytes; the maximum is {BLOCK_BYTES_MAX}"
+                "an entry has {length} bytes, but the maximum is {BLOCK_BYTES_MAX}; copy the snapshot again"
             )));
         }
         into.clear();

@@ -79,7 +79,7 @@ impl SnapshotHead {
             return Err(SnapshotError::new(
                 SIGNABLE,
                 format!(
-                    "its SHA-256 is {}, but {ADDITIONAL} says {}",
+                    "its SHA-256 is {}, but {ADDITIONAL} says {}; copy the snapshot again",
                     hex(&hash),
                     of.snapshot_hash
                 ),

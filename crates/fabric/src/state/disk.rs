@@ -450,8 +450,8 @@ impl Disk {
         entry
     }
 
-    /// Returns the keys of a collection (empty: public keys) from `start` (inclusive) to `end` (exclusive); an empty
-    /// `end` means no upper bound.
+    /// Returns the keys of a collection (empty: the public state) from `start` (inclusive) to `end` (exclusive); an
+    /// empty `end` means no upper bound.
     pub fn range<'a>(
         &'a self,
         namespace: &str,
@@ -484,8 +484,9 @@ impl Disk {
         }
     }
 
-    /// Returns the namespaces and collections (empty: public keys) that have keys, in no order and with duplicates. The
-    /// result also includes collections whose last keys were deleted by changes that are not in the database yet.
+    /// Returns the namespaces and collections (empty: the public state) that have keys, in no order and with
+    /// duplicates. The result also includes collections whose last keys were deleted by changes that are not in the
+    /// database yet.
     pub fn namespaces(&self) -> Vec<(String, String)> {
         let written = |keys: &super::Changes| keys.values().any(|update| update.value.is_some());
         let waiting = self.waiting().flat_map(Updates::collections);
@@ -650,7 +651,7 @@ impl Disk {
         move || catch_panic(|| database.persist(PersistMode::SyncAll)).map_err(to_io_error)
     }
 
-    /// Calls `each` with all keys: public keys and keys of collections.
+    /// Calls `each` with all keys: keys of the public state and of collections.
     pub fn each(&self, each: &mut EntryVisitor<'_>) {
         let mut changed = BTreeMap::new();
         for (namespace, collection, keys) in self.waiting().flat_map(Updates::collections) {
@@ -687,7 +688,7 @@ impl Disk {
         }
     }
 
-    /// Returns the number of keys: public keys and keys of collections. The method counts the keys one by one.
+    /// Returns the number of keys: keys of the public state and of collections. The method counts the keys one by one.
     ///
     /// Changes that are not written yet may reach the database during the count. Keys with such changes are therefore
     /// counted separately.

@@ -247,7 +247,7 @@ fn an_update_needs_the_next_sequence() {
     for sequence in [0, 2] {
         let mut case = Case::new();
         case.change.sequence = sequence;
-        case.stops("it has sequence");
+        case.stops("the new configuration has sequence");
     }
 }
 

@@ -50,7 +50,7 @@ pub enum ProofError {
         wanted: usize,
     },
     /// The proof's path ends in an unknown kind of node.
-    #[error("the proof's path ends in an unknown way")]
+    #[error("the proof's path ends in an unknown kind of node")]
     End,
     /// The proof's depth is above 256, the number of bits of a key.
     #[error("the proof has depth {0}; the maximum is 256")]
@@ -69,8 +69,8 @@ pub enum ProofError {
     OtherLeaf,
     /// The proof leads to another root: it belongs to another key or another state, or is forged.
     #[error(
-        "the state root that follows from the proof is not that of the block: the proof is of another key, value or \
-         block, or it was forged"
+        "the state root that follows from the proof is not the block's: the proof is of another key, value or block, \
+         or it was forged"
     )]
     Root,
 }

@@ -32,7 +32,9 @@ pub enum AskError {
     #[error("cannot encode the request: {0}")]
     Malformed(#[from] Malformed),
     /// The request does not fit in a datagram.
-    #[error("the request has {0} bytes, but UDP allows at most {REQUEST_BYTES_MAX}; use gRPC")]
+    #[error(
+        "the request has {0} bytes, but UDP allows at most {REQUEST_BYTES_MAX}; use gRPC (--server instead of --udp)"
+    )]
     TooLong(usize),
     /// No answer arrived in time. A write may have been done: send the same request again, or ask for its outcome by
     /// its id.

@@ -307,10 +307,13 @@ impl Get {
         let of = self.keys.len();
         match (missing, too_long) {
             (0, 0) => Ok(()),
-            (0, _) => bail!("{too_long} of {of} rows are too long for a packet: ask for fewer columns"),
+            (0, _) => {
+                bail!("{too_long} of {of} rows are too long for a packet: ask for fewer columns (--column)")
+            }
             (_, 0) => bail!("{missing} of {of} rows not found"),
             _ => bail!(
-                "{missing} of {of} rows not found, {too_long} too long for a packet: ask for fewer columns"
+                "{missing} of {of} rows not found, {too_long} rows too long for a packet: ask for fewer columns \
+                 (--column)"
             ),
         }
     }
@@ -462,7 +465,7 @@ impl Scan {
         written?;
         match too_long {
             0 => Ok(()),
-            _ => bail!("{too_long} of the rows are too long for a packet: ask for fewer columns"),
+            _ => bail!("{too_long} of the rows are too long for a packet: ask for fewer columns (--column)"),
         }
     }
 

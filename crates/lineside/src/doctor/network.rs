@@ -167,7 +167,9 @@ fn attached_program(datapath: &DatapathConfig, interface: &Interface) -> Option<
                 "{name} has an XDP program that is not pinned in {}",
                 datapath.pin_dir.display()
             ),
-            format!("`bpftool prog show id {id}` describes it; detach it, or choose another interface"),
+            format!(
+                "`bpftool prog show id {id}` describes the program; detach it, or choose another interface"
+            ),
         )),
         Err(error) => Some(Finding::warning(
             "attached",

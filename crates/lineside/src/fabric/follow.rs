@@ -63,10 +63,13 @@ impl Follow {
             return Ok(self.from);
         };
         match std::fs::read_to_string(file) {
-            Ok(text) => text
-                .trim()
-                .parse()
-                .with_context(|| format!("{}: this checkpoint file holds no block number", file.display())),
+            Ok(text) => text.trim().parse().with_context(|| {
+                format!(
+                    "{}: this checkpoint file holds no block number; write the number of the next block into it, or \
+                     remove the file",
+                    file.display()
+                )
+            }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(self.from),
             Err(error) => {
                 Err(error).with_context(|| format!("cannot read the checkpoint {}", file.display()))

@@ -15,7 +15,7 @@ use std::io::IsTerminal;
 
 /// Print the writes of a key, newest first, or all writes of a transaction or a block.
 ///
-/// Shows only writes of valid transactions, and only public keys.
+/// Shows only writes of valid transactions, and only keys of the public state.
 #[derive(Args)]
 pub struct History {
     #[command(flatten)]

@@ -90,8 +90,8 @@ pub fn join(arguments: &Join, as_json: bool) -> anyhow::Result<()> {
     say!("last commit hash {}", commit_hash.as_deref().unwrap_or("none"))?;
     if !is_compared && head.commit_hash.is_some() {
         tell!(
-            "lineside: the snapshot's hash does not cover this commit hash; compare it with that of another peer, or \
-             give --commit-hash"
+            "lineside: the snapshot's hash does not cover this commit hash; compare it with another peer's commit \
+             hash, or give --commit-hash"
         );
     }
     Ok(())

@@ -212,7 +212,9 @@ pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     let path = arguments.folder.display();
     let genesis = recorded(0)?;
     if genesis.is_none() && !arguments.storage.data.has_blocks() {
-        bail!("{path}: block 0 is missing here, and a new ledger begins with it");
+        bail!(
+            "{path}: block 0 is missing here, and a new ledger begins with it; give a directory that has block 0"
+        );
     }
     let mut replica = arguments.storage.open(None)?;
     let from = replica.next();
@@ -393,7 +395,7 @@ pub fn tx(arguments: &Tx, as_json: bool) -> anyhow::Result<()> {
         let first = look.blocks.first();
         bail!(
             "the transaction is in a block before {first}, and the ledger was joined from a snapshot, which holds \
-             neither its block nor its code; ask a peer"
+             neither the transaction's block nor its code; ask a peer"
         );
     }
     let location = location.context("there is no transaction with this id")?;

@@ -92,7 +92,8 @@ impl Send {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let bind = self.bind.unwrap_or((any, 0).into());
-        let socket = UdpSocket::bind(bind).with_context(|| format!("cannot send from {bind}"))?;
+        let socket = UdpSocket::bind(bind)
+            .with_context(|| format!("cannot send from {bind}; give another address with --bind"))?;
         socket
             .connect(self.to)
             .with_context(|| format!("cannot send to {}", self.to))?;
@@ -204,7 +205,7 @@ pub fn send(arguments: &Send, as_json: bool) -> anyhow::Result<()> {
 fn say_started(channel: &str, from: SocketAddr, to: SocketAddr, as_json: bool) -> Result<(), Unwritten> {
     match as_json {
         true => say!("{}", json!({ "channel": channel, "from": from, "to": to })),
-        false => say!("channel {channel}: from {from} to {to}; Ctrl-C ends it"),
+        false => say!("channel {channel}: sending blocks from the address {from} to {to}; Ctrl-C ends it"),
     }
 }
 
@@ -227,7 +228,8 @@ fn say_sent(counters: &SenderCounters, as_json: bool) -> Result<(), Unwritten> {
             })
         ),
         false => say!(
-            "{blocks} blocks in {datagrams} datagrams, {bytes} bytes; {again} sent again, {refused} refused"
+            "{blocks} blocks in {datagrams} datagrams, {bytes} bytes; {again} ranges sent again; {refused} datagrams \
+             from receivers refused (wrong key, replayed, or of another session)"
         ),
     }
 }

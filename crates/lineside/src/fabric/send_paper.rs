@@ -83,7 +83,8 @@ fn socket(arguments: &SendPaper) -> anyhow::Result<UdpSocket> {
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let bind = arguments.bind.unwrap_or(any);
-    let socket = UdpSocket::bind(bind).with_context(|| format!("cannot send from {bind}"))?;
+    let socket = UdpSocket::bind(bind)
+        .with_context(|| format!("cannot send from {bind}; give another address with --bind"))?;
     socket
         .connect(arguments.to)
         .with_context(|| format!("cannot send to {}", arguments.to))?;
@@ -160,8 +161,8 @@ fn say_sent(
     }
     let saved = 100.0 - 100.0 * sent.bytes as f64 / (sent.block_bytes as f64).max(1.0);
     say!(
-        "{} blocks, {} transactions in {} datagrams ({} updates of the cache), {} bytes, {saved:.0} % less than the \
-         blocks, in {seconds:.2} s",
+        "{} blocks, {} transactions in {} datagrams ({} of them update the receiver's cache of identities), {} bytes, \
+         {saved:.0} % less than the blocks, in {seconds:.2} s",
         sent.blocks,
         sent.transactions,
         sent.datagrams,

@@ -1,5 +1,5 @@
-//! `lineside fabric state`: prints keys of the state (public keys, and hashes of private ones) and the channel's
-//! configuration.
+//! `lineside fabric state`: prints keys of the state (keys of the public state, and hashes of the keys of private data
+//! collections) and the channel's configuration.
 
 use crate::fabric::ledger::Data;
 use crate::out::Unwritten;
@@ -106,7 +106,7 @@ pub fn escaped(text: &str) -> String {
 }
 
 impl State {
-    /// Returns the namespace and the collection, which is empty for public keys.
+    /// Returns the namespace and the name of the private data collection; the name is empty for the public state.
     fn space(&self) -> anyhow::Result<(&str, &str)> {
         match (self.namespace.split_once("$$"), &self.collection) {
             (Some(_), Some(_)) => {
@@ -144,7 +144,8 @@ fn known_collection<'a>(
     let collections: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
     match (collection.is_empty(), collections.is_empty()) {
         (true, _) => bail!(
-            "the namespace {namespace} has no public keys; its collections are {}",
+            "the namespace {namespace} has no keys in the public state, only in private data collections; give \
+             --collection with one of {}",
             collections.join(", ")
         ),
         (false, true) => bail!("the namespace {namespace} has no collections with keys"),
@@ -318,7 +319,8 @@ mod tests {
             (
                 "only",
                 "",
-                "the namespace only has no public keys; its collections are private",
+                "the namespace only has no keys in the public state, only in private data collections; give \
+                 --collection with one of private",
             ),
         ] {
             assert_eq!(known(namespace, collection).unwrap_err().to_string(), said);

@@ -129,7 +129,8 @@ fn show(audited: &AuditReport, as_json: bool) -> anyhow::Result<()> {
         }
         if *unfinished_bytes > 0 {
             say!(
-                "{unfinished_bytes} bytes at the end are an incomplete block, which the peer removes when it starts"
+                "{unfinished_bytes} bytes at the end of the peer's files are an incomplete block, which the peer \
+                 removes when it starts"
             )?;
         }
         if let Some(difference) = difference {

@@ -206,7 +206,7 @@ impl Range {
             (true, start) => say!("{}", json!({"more": answer.more, "start": start}))?,
             (false, Some(start)) => {
                 tell!(
-                    "lineside: there are more keys, from {start} on: continue there, or give a higher --limit"
+                    "lineside: there are more keys: give {start} as the first key to continue, or give a higher --limit"
                 );
             }
             (false, None) => {}

@@ -83,7 +83,8 @@ impl Audit {
             let (blocks, transactions) = (report.blocks, report.transactions);
             let rate = report.bytes as f64 / 1e6 / seconds.max(1e-9);
             say!(
-                "{blocks} blocks, {transactions} transactions are right, to block {number}, {tip_hash} ({rate:.0} MB/s)"
+                "{blocks} blocks with {transactions} transactions are right, up to block {number}, {tip_hash} \
+                 ({rate:.0} MB/s)"
             )?;
             if let Some(base) = &report.base {
                 let vouched = match base.by_attestations {

@@ -47,7 +47,7 @@ impl Snapshot {
             Path::new(&name).extension().is_some_and(|found| found == "log")
         });
         if !has_ledger {
-            bail!("{path}: this directory holds no ledger");
+            bail!("{path}: this directory holds no ledger; give the data directory of a node");
         }
         let disk = FsDisk::claim_existing(&self.data, &KIND)
             .with_context(|| format!("cannot open the ledger in {path} (stop a node that uses it first)"))?;
@@ -94,7 +94,9 @@ impl Vouch {
         let secret = key::read(&self.key)?;
         let member: MemberId = member_of(&genesis, &secret.public()).ok_or_else(|| {
             let (key, genesis) = (self.key.display(), self.genesis.display());
-            Wrong(format!("{key}: no member of {genesis} has this key"))
+            Wrong(format!(
+                "{key}: no member of {genesis} has this key; give the key file of an admin of the genesis"
+            ))
         })?;
         let mut first = genesis.members.iter().filter(|first| first.member == member);
         if !first.any(|first| first.role == Role::Admin) {
@@ -158,7 +160,7 @@ impl Join {
             read.map_err(|error| Wrong(format!("{path}: {error}")))?;
             let bytes: &[u8; ATTESTATION_BYTES] = bytes[..].try_into().map_err(|_| {
                 Wrong(format!(
-                    "{path}: this file holds no statement of `lineside hybrid vouch`"
+                    "{path}: this file holds no statement; give a file that `lineside hybrid vouch` has written"
                 ))
             })?;
             anyhow::Ok(Attestation::from_bytes(bytes))

@@ -76,7 +76,8 @@ impl Member {
         let member = self.member.or_else(of_genesis).ok_or_else(|| {
             let (key, genesis) = (self.key.display(), self.genesis.display());
             Wrong(format!(
-                "{key}: no member in {genesis} has this key; if it was added later, give its member with --member N"
+                "{key}: no member in {genesis} has this key; give the number of the key's member with --member N if \
+                 the member or the key was added later"
             ))
         })?;
         Ok(Identity {

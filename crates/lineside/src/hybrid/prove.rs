@@ -181,7 +181,8 @@ impl VerifyProof {
                 if proof.header.database != database_id(&bytes) {
                     let (database, genesis) = (to_hex(&proof.header.database), self.genesis.display());
                     bail!(
-                        "the proof is of database {database}, not that of {genesis}; give the --genesis of its database"
+                        "the proof is of database {database}, not of the database of {genesis}; give the genesis of \
+                         the proof's database with --genesis"
                     );
                 }
                 let node_key = genesis.nodes.iter().find(|(node, _)| *node == head.node);

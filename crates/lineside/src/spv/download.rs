@@ -66,7 +66,7 @@ impl FromNode {
         let first = node.hash_at(0)?;
         ensure!(
             first == genesis,
-            "{}: the node is on another network: its first block is {first}, not {genesis} as on {}",
+            "{}: the node is on another network: the node's first block is {first}, not {genesis} as on {}",
             url.describe(),
             chain.network()
         );
@@ -77,8 +77,8 @@ impl FromNode {
             .filter(|own| *own != genesis)
         {
             bail!(
-                "the chain store begins with {own}, not with the genesis block of {}, {genesis}, so the node's blocks \
-                 do not follow: create another store with `lineside spv init`",
+                "the chain store begins with block {own}, but the genesis block of {} is {genesis}, so the node's \
+                 blocks do not follow the store's: create another store with `lineside spv init`",
                 chain.network()
             );
         }

@@ -116,7 +116,7 @@ impl Light {
         let option = self.network.map(|network| Network::from(network).rules());
         let Some(network) = option.or_else(|| FileStore::network_in(&self.headers)) else {
             bail!(Wrong(format!(
-                "{}: this directory holds no headers; give --network NETWORK to create them",
+                "{}: this directory holds no headers; give --network NETWORK, and the headers are fetched into it",
                 self.headers.display()
             )));
         };
@@ -145,7 +145,7 @@ impl Light {
         let first = self.checkpoint.iter().find(|text| text.0.height == 0);
         if let Some(wrong) = first.filter(|text| text.0.hash != genesis) {
             bail!(Wrong(format!(
-                "--checkpoint 0:{}: the first block of {} is {}",
+                "--checkpoint 0:{}: the first block of {} is {}; correct the checkpoint, or give another --network",
                 to_display(&wrong.0.hash),
                 network.name(),
                 to_display(&genesis)
@@ -162,8 +162,8 @@ impl Light {
         let server_network =
             server_rules.map_or_else(|| "another network".to_owned(), |rules| rules.name().to_owned());
         bail!(
-            "{}: the server serves {server_network}, not {}: its first block is {}, not {}; give another --server, or \
-             the --headers directory and --network of its network",
+            "{}: the server serves {server_network}, not {}: the server's first block is {}, not {}; give another \
+             --server, or the --headers directory and --network of the server's network",
             self.server,
             network.name(),
             to_display(&server_genesis),
@@ -197,7 +197,8 @@ impl Light {
         for Checkpoint { height, .. } in self.checkpoint.iter().map(|text| text.0) {
             if height > tip {
                 tell!(
-                    "lineside: warning: --checkpoint {height} not compared: the chain ends at height {tip}, below it"
+                    "lineside: warning: --checkpoint {height} was not compared: the chain ends at height {tip}, below \
+                     the checkpoint"
                 );
             }
         }

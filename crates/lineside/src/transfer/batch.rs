@@ -165,7 +165,7 @@ fn packets<'a, 'b>(lines: &'a [Line<'b>], most: usize) -> anyhow::Result<Vec<&'a
         }
         if end == 0 {
             bail!(
-                "line {}: more than {most} linked lines do not fit into one packet",
+                "line {}: more than {most} linked lines do not fit into one packet; split the chain of linked lines",
                 rest[0].number
             );
         }

@@ -139,7 +139,7 @@ impl VerifyProof {
             )?;
         } else {
             say!(
-                "operation {number} of block {block}: command {} of {} from {source} to {destination}: {}",
+                "operation {number} of block {block}: command {} with the amount {} from {source} to {destination}: {}",
                 operation.command,
                 operation.amount.get(),
                 code.meaning()

@@ -247,7 +247,8 @@ pub fn execute_all(
 fn open(file: &Path, client: &mut Client) -> anyhow::Result<Session> {
     if file.exists() {
         bail!(
-            "{}: this file exists already; give another file, or close its session first",
+            "{}: this file exists already; give another file, or close the session in it first (`lineside transfer \
+             session close`)",
             file.display()
         );
     }

@@ -122,7 +122,7 @@ pub struct BlockInfo {
 /// Returns the part of a message that says how the store recovers from a failed read or write of an index.
 fn remedy(error: &std::io::Error) -> &'static str {
     match super::files::is_full(error) {
-        true => "free disk space, and it is written again",
+        true => "free disk space, and the index is written again",
         false => "restart the server, which rebuilds a damaged index",
     }
 }

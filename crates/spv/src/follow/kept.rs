@@ -58,8 +58,8 @@ impl Following {
                     let block = to_display(&hash);
                     tracing::warn!(
                         block,
-                        "a block is missing in the files of `keep_blocks`, and the node cannot send it: {why}; \
-                         it is not requested again before the next start"
+                        "a block is missing in the files of `keep_blocks`, and the node cannot send it: {why}; the \
+                         server does not request the block again before its next start"
                     );
                     self.host.give_up_unkept(&hash);
                 }

@@ -37,7 +37,8 @@ impl SpvHost {
             tracing::warn!(
                 %error,
                 block = to_display(hash),
-                "the copy of a block in the files of `keep_blocks` is damaged; it is fetched from the node again"
+                "the copy of a block in the files of `keep_blocks` is damaged; the server fetches the block from the \
+                 node again"
             );
             let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
             chain.forget_kept(hash);

@@ -24,13 +24,14 @@ struct LeftFastPath {
     at: Vec<(String, Pinned)>,
 }
 
-/// Checks whether a fast path of the ledger `tag` in `data` may still be attached elsewhere. `at_line` is true if this
-/// server uses the interfaces of `datapath`. `is_express` is true if the fast path of this ledger executes operations;
-/// in `durable` it only has copies of balances, so nothing is lost with it. Returns the interfaces at which the fast
-/// path is still pinned.
+/// Looks for a fast path of the ledger `tag` that a killed server left at the interfaces of the record in `data`.
+/// Returns the interfaces where this fast path is still pinned and where this server takes it over. `at_line` is true
+/// if this server uses the interfaces of `datapath`. If the fast path is gone and `is_express` is true, a warning says
+/// that operations may be lost (in mode `durable` the fast path has only copies of balances).
 ///
 /// # Errors
-/// Names the interfaces where the fast path is attached, and the commands that detach it.
+/// The fast path is still pinned and this server does not take it over; the error names the interfaces and the commands
+/// that detach the fast path. Or the record cannot be read.
 pub fn check(
     data: &Path,
     tag: u64,
@@ -51,8 +52,8 @@ pub fn check(
     };
     let (dir, recorded) = text.split_once('\n').with_context(|| {
         format!(
-            "{} does not name the interface of the fast path; detach it with `lineside xdp detach INTERFACE`, \
-             then remove this file",
+            "{} does not name the interface of the fast path; detach the fast path with `lineside xdp detach \
+             INTERFACE`, then remove this file",
             file.display()
         )
     })?;
@@ -86,7 +87,8 @@ pub fn check(
     if fastpath.waiting > 0 {
         let waiting = fastpath.waiting;
         warnings.push(format!(
-            "the fast path continued without its server: {waiting} operations of it are journaled now"
+            "the fast path continued without its server: the {waiting} operations that it executed and that were not \
+             journaled are journaled now"
         ));
     }
     Ok(names)

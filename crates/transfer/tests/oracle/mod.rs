@@ -109,7 +109,7 @@ pub struct Oracle {
     pub is_express: bool,
     /// True if the fast path executes the request. It creates accounts as long as it has cells.
     pub is_fastpath: bool,
-    /// True if writes must be signed: debits by the key that the account names as its owner.
+    /// True if writes must be signed. A debit must be signed with the key that the account names as its owner.
     pub requires_signature: bool,
     /// Codes of the operations of the next request, if they are known: the oracle adopts a refusal, whatever its
     /// reason.

@@ -258,7 +258,7 @@ impl Field {
             .collect();
         if verdict != XDP_TX || words.len() != SEND_WORDS || words[6 + PAYLOAD_WORDS] != u64::from(calls) {
             return Err(BenchError::Void(format!(
-                "the program returned the verdict {verdict}, not XDP_TX"
+                "the program returned the verdict {verdict} (XDP_TX is needed), or was not called {calls} times"
             )));
         }
         let times = &words[6 + PAYLOAD_WORDS + 2..];

@@ -390,7 +390,8 @@ impl Display for Report {
         if let Some(cost) = &self.told_cost {
             writeln!(
                 f,
-                "\n{} puts a second into HBase, {} with notifications by the coprocessor, {:.2} of them for each put",
+                "\n{} puts a second into HBase, {} with notifications by the coprocessor ({:.2} notifications for each \
+                 put)",
                 cost.untold_per_s.round(),
                 cost.told_per_s.round(),
                 cost.notices

@@ -184,7 +184,7 @@ fn notes(options: &Options, machine: &Machine) -> Vec<String> {
             .into(),
         "ElectrumX runs without session limits; it pads each packet to 1,024 bytes and may hold a reply for a second"
             .into(),
-        "the announcement is the node's write to the ZMQ subscription; the node is in memory; the fast path is that of \
+        "the announcement is the node's write to the ZMQ subscription; the node is in memory; the fast path runs on \
          the socket datapath"
             .into(),
     ];

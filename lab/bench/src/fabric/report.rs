@@ -373,10 +373,10 @@ impl Report {
 fn notes(machine: &Machine, sustained: &Sustained, others_cores: Option<f64>) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "{THREADS} threads validate, one writes the ledger, one supplies blocks; the processor time of the last \
-             is not counted, but the core that it uses is"
+            "{THREADS} threads validate, one writes the ledger, one supplies blocks; the processor time of the thread \
+             that supplies blocks is not counted, but its core is"
         ),
-        "the figure of the real peer includes its ledger and the network; that of Lineside its ledger"
+        "the figure of the real peer includes its ledger and the network; Lineside's figure includes its ledger only"
             .to_owned(),
     ];
     if sustained.figures.valid_percent < VALID_MIN {

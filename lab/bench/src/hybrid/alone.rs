@@ -165,7 +165,7 @@ pub fn again(maker: &Maker, folder: &Path, mut empty: impl FnMut() -> Result<Rem
         }
         if found.tip != (height, tip_hash) {
             return Err(void(
-                "the last block of the node that caught up differs from that of the ledger",
+                "the last block of the node that caught up differs from the ledger's last block",
             ));
         }
         bytes = found.bytes;

@@ -86,7 +86,8 @@ fn ask(socket: &UdpSocket, id: u64, sets: bool, request: &[u8]) -> Result<Code> 
         Some((of, Status::Ok, body)) if of == id => body,
         other => {
             return Err(void(format!(
-                "the node sent no answer to the request, but {other:?}"
+                "the node's reply does not answer request {id} with the status Ok; the reply (id, status, body) is \
+                 {other:?}"
             )));
         }
     };

@@ -175,7 +175,8 @@ fn one(
         let not_done: u64 = refused.into_iter().map(rose).sum();
         if replies != u64::from(CALLS) || not_done > 0 {
             return Err(BenchError::Void(format!(
-                "{CALLS} calls of the program, but {replies} replies counted, {not_done} of them not executed"
+                "the program was called {CALLS} times, but counted {replies} replies, {not_done} of them to requests \
+                 that it did not execute"
             )));
         }
         costs.push(whole - rewriting);

@@ -181,7 +181,7 @@ fn check(client: u64, changes: &Changes, reader: &mut Client, report: &mut Repor
         let is_right = held == *acknowledged || held.as_ref().is_some_and(|held| unknown.contains(held));
         if !is_right {
             report.lose(format!(
-                "{}: the client put {acknowledged:?}, but the table has {held:?}",
+                "row {}: the last acknowledged put wrote {acknowledged:?}, but the table has {held:?} (None: no value)",
                 text(row)
             ));
         }
@@ -190,11 +190,12 @@ fn check(client: u64, changes: &Changes, reader: &mut Client, report: &mut Repor
     let held = read(&counter_of(client), report).map_or(0, |value| packet::be64(&value, 0));
     if held < made {
         report.lose(format!(
-            "counter {client}: {held} of {made} acknowledged increments"
+            "counter {client}: the table has {held}, but {made} increments were acknowledged"
         ));
     } else if held > made + unknown {
         report.double(format!(
-            "counter {client}: {held}, of {made} and {unknown} without answer"
+            "counter {client}: the table has {held}, but {made} increments were acknowledged and {unknown} were not \
+             answered"
         ));
     }
     for (row, (acknowledged, unknown)) in &changes.appends {
@@ -202,9 +203,13 @@ fn check(client: u64, changes: &Changes, reader: &mut Client, report: &mut Repor
         let tags: Vec<_> = held.chunks(TAG_BYTES).collect();
         for tag in acknowledged {
             match tags.iter().filter(|held| *held == tag).count() {
-                0 => report.lose(format!("{}: {} was appended", text(row), text(tag))),
+                0 => report.lose(format!(
+                    "row {}: the append of {} was acknowledged, but is missing",
+                    text(row),
+                    text(tag)
+                )),
                 1 => {}
-                _ => report.double(format!("{}: {} occurs twice", text(row), text(tag))),
+                _ => report.double(format!("row {}: {} occurs more than once", text(row), text(tag))),
             }
         }
         for tag in tags {

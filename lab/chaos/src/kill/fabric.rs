@@ -146,7 +146,12 @@ fn difference(made: &MadeBlock, received: &[u8]) -> Option<String> {
         Err(error) => return Some(format!("block {}: {error}", made.number)),
     };
     let expected: Vec<u8> = made.codes.iter().map(|code| *code as u8).collect();
-    (codes != expected).then(|| format!("block {}: codes {codes:?}, not {expected:?}", made.number))
+    (codes != expected).then(|| {
+        format!(
+            "block {}: the codes are {codes:?}, but should be {expected:?}",
+            made.number
+        )
+    })
 }
 
 /// Verifies the ledger, and compares its state with that of a replica that was never killed.
@@ -190,7 +195,7 @@ fn ids(channel: &Channel, killed: &Service, report: &mut Report) -> anyhow::Resu
             .context("the transaction has no block number")?;
         if number > block.number {
             report.fault(format!(
-                "transaction {id} is in block {}, not {number}",
+                "transaction {id} is in block {}, but the ledger says block {number}",
                 block.number
             ));
         }

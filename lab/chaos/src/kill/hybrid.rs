@@ -152,13 +152,15 @@ async fn check(
         let writes = client.history(key, HISTORY, None).await?.writes;
         let name = String::from_utf8_lossy(key);
         match writes.as_slice() {
-            [] => report.lose(format!("{name} was acknowledged at {version:?}")),
+            [] => report.lose(format!(
+                "{name}: the write was acknowledged as version {version:?}, but the ledger does not have it"
+            )),
             [one] if one.version.as_ref() == Some(version) => {}
             [one] => report.fault(format!(
                 "{name}: the write was acknowledged as version {version:?}, but the ledger has it as {:?}",
                 one.version
             )),
-            more => report.double(format!("{name} has {} writes", more.len())),
+            more => report.double(format!("{name} has {} writes instead of 1", more.len())),
         }
     }
     Ok(())

@@ -85,7 +85,7 @@ fn attack(scene: &Scene, service: &mut Service, report: &mut Report) -> anyhow::
             .ask(transfer::REFER, &packet::refer(account), REQUEST_TIMEOUT);
         let held = answer
             .and_then(|answer| packet::balance(&answer.body))
-            .context("the reply to REFER has no balance")?;
+            .context("there is no reply to REFER, or it has no balance")?;
         let text =
             || format!("account {account} has {held}, but its client received {expected} acknowledgements");
         match held.cmp(&expected) {
@@ -115,7 +115,10 @@ fn create_accounts(client: &mut Client) -> anyhow::Result<()> {
     let created = packet::outcomes(&answer.body)
         .filter(|(code, ..)| *code == 0)
         .count();
-    ensure!(created == operations.len(), "{created} accounts were created");
+    ensure!(
+        created == operations.len(),
+        "{created} accounts were created instead of {CLIENTS}"
+    );
     Ok(())
 }
 
@@ -197,7 +200,7 @@ fn execute(
                 code::BUSY => {
                     load.repeated.fetch_add(1, Relaxed);
                 }
-                other => return Err(format!("code {other} of {uuid:x}")),
+                other => return Err(format!("the operation {uuid:x} got the unexpected code {other}")),
             }
         }
         return Ok(numbers);

@@ -260,7 +260,7 @@ fn compare(number: u64, sides: &mut [Side; 2]) -> Result<(), DiffError> {
     let differs = |((name, own), (_, theirs)): ((&str, Vec<u64>), (_, Vec<u64>))| {
         let place = own.iter().zip(&theirs).position(|(own, theirs)| own != theirs)?;
         Some(format!(
-            "{name}, word {place}: {:x} in the model's, {:x} in the other's",
+            "{name}, word {place}: the model's store has {:x}, the other store {:x}",
             own[place], theirs[place]
         ))
     };

@@ -161,12 +161,18 @@ impl<'a> Checker<'a> {
     /// Returns the fault of an answer that is not true within the window: it is stale if it was true before, and wrong
     /// otherwise.
     fn was_it_ever(&mut self, tx: Tx, answer: Answer, window: Window) -> Checked {
-        let said = format!("{tx:?} is in {answer:?}, seen in states {window:?}");
+        let said = format!(
+            "the reply says that {tx:?} is in {answer:?} (None: in no block), but this is true in no state of \
+             {window:?}"
+        );
         let before = window.oldest.saturating_sub(1000)..window.oldest;
         for number in before.rev() {
             let state = self.state(number);
             if state.is_some_and(|state| state.locate(self.names, tx) == answer) {
-                return Checked::Fault(Fault::Stale, format!("{said}: last true in state {number}"));
+                return Checked::Fault(
+                    Fault::Stale,
+                    format!("{said}; it was last true in state {number}"),
+                );
             }
         }
         wrong(said)
@@ -184,7 +190,10 @@ impl<'a> Checker<'a> {
         let mut due = native::request_header(op | NATIVE_REPLY_BIT, id, body as u16);
         due.status = header.status;
         if due.as_bytes() != header.as_bytes() || rest.len() != body {
-            return Err(wrong(format!("header {header:?} and {} bytes", rest.len())));
+            return Err(wrong(format!(
+                "the reply has the wrong header {header:?}, or a wrong length, with {} bytes after the header",
+                rest.len()
+            )));
         }
         Ok((status, size_of::<NativeHeader>()))
     }
@@ -196,15 +205,27 @@ impl<'a> Checker<'a> {
             Some(tip) if tip.height == height => tip.born,
             // This is the state before the first block.
             None if *hash == [0; 32] && height == 0 => 0,
-            Some(tip) => return Err(torn(format!("tip {tip:?} at height {height}"))),
-            None => return Err(torn(format!("tip {hash:02x?}"))),
+            Some(tip) => {
+                return Err(torn(format!(
+                    "the reply has the tip {tip:?}, but the height {height}"
+                )));
+            }
+            None => {
+                return Err(torn(format!(
+                    "the tip of the reply, {hash:02x?}, belongs to no block"
+                )));
+            }
         };
         if number < window.oldest {
-            let said = format!("tip of state {number}, seen in states {window:?}");
+            let said = format!(
+                "the reply has the tip of state {number}, but only the states {window:?} were visible"
+            );
             return Err(Checked::Fault(Fault::Stale, said));
         }
         if number > window.newest {
-            return Err(wrong(format!("tip of state {number}, seen in states {window:?}")));
+            return Err(wrong(format!(
+                "the reply has the tip of state {number}, but only the states {window:?} were visible"
+            )));
         }
         let state = self.state(number).ok_or(Checked::TooLate)?;
         match state.tip().map(|tip| (tip.born, tip.height)) == Some((number, height)) || number == 0 {
@@ -229,20 +250,24 @@ impl<'a> Checker<'a> {
             return match from_host && empty && due.is_none() {
                 true => Checked::True,
                 false => wrong(format!(
-                    "{tx:?} is reported as unknown, but block {due:?} contains it"
+                    "the reply (sent by the host: {from_host}; all fields zero: {empty}) says that {tx:?} is in no \
+                     block; in the state of the reply's tip the transaction is in {due:?} (None: in no block)"
                 )),
             };
         }
         let (of_root, of_hash) = (self.names.block_of_root(root), self.names.block_of_hash(hash));
         let (Some(block), true) = (of_root, of_root == of_hash) else {
-            return torn(format!("root of {of_root:?}, hash of {of_hash:?}"));
+            return torn(format!(
+                "the root is of {of_root:?}, but the hash is of {of_hash:?} (None: of no block)"
+            ));
         };
         if block.height != height {
-            return torn(format!("{block:?} at height {height}"));
+            return torn(format!("the reply has {block:?}, but the height {height}"));
         }
         let said = || {
             format!(
-                "the reply says that {tx:?} is in {block:?}; in state {}, that of its tip, it is in {due:?}",
+                "the reply says that {tx:?} is in {block:?}; but the reply's tip belongs to state {}, in which the \
+                 transaction is in {due:?} (None: in no block)",
                 state.number
             )
         };
@@ -294,7 +319,7 @@ impl<'a> Checker<'a> {
         let used = answer.result.map_or(0, |proof| proof.path.hashes().len());
         let rest = &reply[at + size_of::<ProofReply>() + used * size_of::<Hash>()..];
         if rest.iter().any(|byte| *byte != 0) {
-            return wrong("bytes after the path");
+            return wrong("there are bytes other than zero after the path");
         }
         let Some(proof) = answer.result else {
             return self.item(tx, &state, false, (&[0; 32], &[0; 32], 0), from_host);
@@ -320,7 +345,9 @@ impl<'a> Checker<'a> {
             self.names.index(block, tx),
         );
         if said != due {
-            return torn(format!("{tx:?} in {block:?}: {said:02x?}, not {due:02x?}"));
+            return torn(format!(
+                "{tx:?} in {block:?}: the reply has header, count and index {said:02x?}, but the block has {due:02x?}"
+            ));
         }
         if self.roots.len() >= ROOTS {
             self.roots.clear();

@@ -224,14 +224,16 @@ pub(crate) fn check(name: &str, vectors: &[Vector]) -> Result<(), String> {
         }
         let earlier = &vectors[..index];
         if earlier.iter().any(|other| other.what == vector.what) {
-            return Err(format!("{at}: two vectors have that name"));
+            return Err(format!("{at}: two vectors have this name"));
         }
         if earlier.last().is_some_and(|before| before.at_s > vector.at_s) {
-            return Err(format!("{at}: time goes back"));
+            return Err(format!(
+                "{at}: its `at_s` is before the `at_s` of the previous vector"
+            ));
         }
     }
     match vectors.is_empty() {
-        true => Err(format!("{name}.toml: no vectors")),
+        true => Err(format!("{name}.toml: the file has no vectors")),
         false => Ok(()),
     }
 }
@@ -317,6 +319,6 @@ chosen = [[1, 2], [2, 3]]
         let later = GOOD.replace("chosen", "at_s = 1\nchosen");
         let back = vector.replace("\"one\"", "\"two\"");
         let error = parse("bad", &format!("{later}{back}")).unwrap_err();
-        assert!(error.contains("time goes back"), "{error}");
+        assert!(error.contains("its `at_s` is before"), "{error}");
     }
 }

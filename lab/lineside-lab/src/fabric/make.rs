@@ -116,7 +116,8 @@ pub fn make(arguments: &Make, as_json: bool) -> anyhow::Result<()> {
         )?);
     }
     say!(
-        "{blocks} blocks, {transactions} transactions of channel {channel}; genesis.block; msp, of {msp_id}"
+        "wrote {blocks} blocks with {transactions} transactions of channel {channel}, genesis.block, and msp, the MSP \
+         folder of {msp_id}"
     )?;
     Ok(())
 }

@@ -27,9 +27,12 @@ pub struct MockOrderer {
 /// Fails if the blocks cannot be read, or if the address cannot be bound.
 pub fn run(arguments: &MockOrderer, as_json: bool) -> anyhow::Result<()> {
     let blocks = MemorySource::read(&arguments.folder, "orderer")?;
-    let genesis = blocks
-        .first()
-        .with_context(|| format!("{}: there is no 00000.orderer.pb.gz", arguments.folder.display()))?;
+    let genesis = blocks.first().with_context(|| {
+        format!(
+            "{}: there is no 00000.orderer.pb.gz; give a folder with the blocks of an orderer",
+            arguments.folder.display()
+        )
+    })?;
     let channel = Validator::new(genesis, lineside_fabric::Options::default())?
         .channel()
         .to_owned();

@@ -35,7 +35,7 @@ pub enum Index {
 }
 
 impl Index {
-    /// Returns the name of the method in tables.
+    /// Returns the name of the method, as the tables of results show it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Keyed => "keyed hash",

@@ -103,7 +103,8 @@ fn run(shared: &Shared) {
     while let Some(lsn) = shared.requests.next() {
         if let Err(why) = checkpoint(shared, lsn) {
             tracing::warn!(
-                "column: cannot shorten the table's journal: {why}; it keeps growing until a later attempt succeeds"
+                "column: cannot shorten the table's journal: {why}; the journal keeps growing until a later attempt \
+                 succeeds"
             );
         }
     }

@@ -132,8 +132,8 @@ fn open_checked(
     if recovery.cut_bytes > 0 {
         let (bytes, last) = (recovery.cut_bytes, recovery.last_lsn);
         tracing::info!(
-            "column: removed {bytes} bytes of changes that were never acknowledged from the journal's end; \
-             the last change is {last}"
+            "column: removed {bytes} bytes from the journal's end: changes that were never acknowledged; the last \
+             change in the journal is {last}"
         );
     }
     // If there is no snapshot, the journal has all changes, so the files in `tables` are built again from it.
@@ -157,9 +157,9 @@ fn check_journal(report: &VerifyReport) -> Result<(), String> {
     let Some(finding) = report.findings.first() else {
         if !report.is_proved {
             tracing::warn!(
-                "column: the file `acknowledged` is missing or damaged, so the last changes of the table may be lost \
-                 without notice. Compare them with their senders, or restore a copy of the directory. The table is \
-                 open, and the file is written again"
+                "column: the file `acknowledged` is missing or damaged, so the server cannot detect whether the \
+                 table's last changes are lost. Compare the table with the records of its clients, or restore a copy \
+                 of the directory. The table is open, and the server writes the file again"
             );
         }
         return Ok(());
@@ -172,8 +172,8 @@ fn check_journal(report: &VerifyReport) -> Result<(), String> {
         );
     }
     Err(format!(
-        "its journal is damaged: {finding}. Restore the files from a copy, or run `lineside column repair` on the \
-         directory, which reports what is lost"
+        "the table's journal is damaged: {finding}. Restore the files from a copy, or run `lineside column repair` on \
+         the directory, which reports what is lost"
     ))
 }
 
@@ -181,13 +181,14 @@ fn check_journal(report: &VerifyReport) -> Result<(), String> {
 fn check_mark(mark: Lsn, saved_lsn: Lsn, last_lsn: Lsn) -> Result<(), String> {
     if mark < saved_lsn {
         return Err(damaged_tables(format!(
-            "the last change in them is {mark}, but the journal begins after change {saved_lsn}"
+            "the last change in these files is {mark}, but the journal begins after change {saved_lsn}"
         )));
     }
     if mark > last_lsn {
         return Err(format!(
-            "its journal ends with change {last_lsn}, but the files in `tables` have changes up to {mark}: the end of \
-             the journal is lost. Restore the file from a copy, or run `lineside column repair` on the directory"
+            "the table's journal ends with change {last_lsn}, but the files in `tables` have changes up to {mark}: the \
+             end of the journal is lost. Restore the last files of the journal (`*.log`) from a copy, or run `lineside \
+             column repair` on the directory"
         ));
     }
     Ok(())

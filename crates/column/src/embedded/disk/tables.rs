@@ -36,7 +36,7 @@ pub(super) fn check(folder: &Path) -> Result<(), String> {
     let found = fjall_files::keyspaces(folder).map_err(|error| error.to_string())?;
     if found != KEYSPACES {
         return Err(format!(
-            "{}: its keyspace folders are {found:?}, but they should be {KEYSPACES:?}",
+            "{}: the keyspace folders are {found:?}, but should be {KEYSPACES:?}",
             folder.join("keyspaces").display()
         ));
     }

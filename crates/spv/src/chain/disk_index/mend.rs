@@ -46,7 +46,10 @@ impl DiskIndex {
         }
         (self.covered, self.tail) = (covered, tail);
         (self.opened, self.failed) = (index.opened, None);
-        tracing::info!(index = %self.path.display(), "there is free disk space again, and the index is written again");
+        tracing::info!(
+            index = %self.path.display(),
+            "there is free disk space again, and the server writes the index again"
+        );
         Ok(())
     }
 
