@@ -34,7 +34,7 @@ run: setup
 test: export CARGO_INCREMENTAL ?= 0
 test: setup
 	@bash scripts/dashboard.sh --if-possible
-	cargo test --workspace --locked
+	@bash scripts/test-workspace.sh
 	cargo test -p lineside-verify --no-default-features --locked
 	@bash scripts/test-btcd.sh
 	@bash scripts/test-spv-peers.sh
