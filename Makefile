@@ -42,6 +42,7 @@ test: setup
 	@bash scripts/test-c.sh
 	@bash scripts/test-go.sh
 	@bash scripts/test-python.sh
+	@bash scripts/test-verify-python.sh
 
 # Writes the screenshots of README.md into docs/images. Needs Chromium; as root, `spv` and `transfer` run on XDP.
 screenshots: dashboard

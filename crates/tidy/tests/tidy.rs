@@ -22,6 +22,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("fastpath", 1),
     ("grpc", 1),
     ("journal", 1),
+    ("verify-c", 1),
     ("electrum", 2),
     ("net", 2),
     ("xdp", 2),

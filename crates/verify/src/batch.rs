@@ -10,9 +10,11 @@ use crate::generator::Generator;
 use crate::item::{Item, Verdict};
 use crate::key::PublicKey;
 use crate::lanes::MAX_LANES;
+use crate::prepared_key::{PrepareError, PreparedKey};
 use crate::table::Table;
 use crate::uint::{U256, at_least, from_be_bytes, sub};
 use crate::verifier::Builds;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -57,6 +59,16 @@ struct Parsed {
     r: U256,
     s: U256,
     key: u16,
+}
+
+/// Keys of a call of `prepare` that were not prepared before, by their indices.
+struct Reserved {
+    /// First occurrence of each key. The bytes of its table are reserved.
+    new: Vec<usize>,
+    /// Further occurrences of the same keys.
+    repeated: Vec<usize>,
+    /// Width of the new tables.
+    width: u32,
 }
 
 /// List of the distinct keys of a chunk, each with its number of occurrences.
@@ -290,6 +302,74 @@ impl Inner {
         let mut cache = lock(&self.cache);
         for (build, table) in builds.into_iter().zip(tables) {
             cache.finish_build(build, Arc::new(table));
+        }
+    }
+
+    /// Prepares keys; see [`Verifier::prepare`](crate::Verifier::prepare).
+    pub(crate) fn prepare(
+        self: &Arc<Self>,
+        keys: &[PublicKey],
+        expected_signatures: u64,
+    ) -> Result<Vec<PreparedKey>, PrepareError> {
+        let hashes: Vec<u64> = keys.iter().map(|key| self.hasher.hash(key)).collect();
+        if let Some(curves) = &self.curves {
+            let Reserved { new, repeated, width } =
+                self.reserve_prepared(keys, &hashes, expected_signatures)?;
+            for (curve, over) in [Curve::P256, Curve::Secp256k1].into_iter().zip(curves) {
+                let of_curve: Vec<usize> = new
+                    .iter()
+                    .copied()
+                    .filter(|at| keys[*at].curve() == curve)
+                    .collect();
+                for together in of_curve.chunks(BUILDS_TOGETHER_MAX) {
+                    let points: Vec<_> = together.iter().map(|at| keys[*at].point()).collect();
+                    let tables = over.machine.build(&points, width);
+                    let mut cache = lock(&self.cache);
+                    for (at, table) in together.iter().zip(tables) {
+                        cache.finish_prepared(&keys[*at], hashes[*at], width, Arc::new(table));
+                    }
+                }
+            }
+            let mut cache = lock(&self.cache);
+            for at in repeated {
+                cache.share_prepared(&keys[at], hashes[at]);
+            }
+        }
+        let handles = keys.iter().zip(hashes);
+        Ok(handles
+            .map(|(key, hash)| PreparedKey::new(self, *key, hash))
+            .collect())
+    }
+
+    /// Adds a handle to each of the keys that are prepared already, and reserves the bytes of the tables of the others.
+    fn reserve_prepared(
+        &self,
+        keys: &[PublicKey],
+        hashes: &[u64],
+        expected_signatures: u64,
+    ) -> Result<Reserved, PrepareError> {
+        let mut cache = lock(&self.cache);
+        let (shared, missing): (Vec<usize>, Vec<usize>) =
+            (0..keys.len()).partition(|&at| cache.share_prepared(&keys[at], hashes[at]));
+        let mut distinct = HashSet::new();
+        let (new, repeated): (Vec<usize>, Vec<usize>) =
+            missing.into_iter().partition(|&at| distinct.insert(&keys[at]));
+        if new.is_empty() {
+            let width = 0;
+            return Ok(Reserved { new, repeated, width });
+        }
+        match cache.reserve_prepared(new.len(), expected_signatures) {
+            Ok(width) => Ok(Reserved { new, repeated, width }),
+            Err(no_room) => {
+                for at in shared {
+                    cache.release_prepared(&keys[at], hashes[at]);
+                }
+                Err(PrepareError {
+                    keys: new.len(),
+                    needed_bytes: no_room.needed,
+                    free_bytes: no_room.free,
+                })
+            }
         }
     }
 

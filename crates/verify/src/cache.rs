@@ -19,11 +19,14 @@
 //! - If the bytes for protected keys are used up, space is made in this order: by a key that is much colder; by a table
 //!   above its key's share; for a new protected key, by the least recently used key that is not much hotter. An evicted
 //!   or idle protected key goes back on probation.
+//! - A *prepared* key (`PreparedKey`) has a table for as long as the caller keeps a handle. Its bytes are taken from
+//!   those for protected keys, whose limit is lowered by them until the last handle is dropped.
 //!
 //! The cache does not know the content of tables. The caller builds them between `next_build` and `finish_build`,
 //! without the cache's lock. Tables that are being built count as existing.
 
 mod eviction;
+mod prepared;
 #[cfg(test)]
 mod tests;
 
@@ -90,8 +93,10 @@ const NONE: u32 = u32::MAX;
 enum Segment {
     Probation,
     Protected,
+    /// Keys that the caller has prepared. Their tables are neither evicted nor replaced.
+    Prepared,
 }
-use Segment::{Probation, Protected};
+use Segment::{Prepared, Probation, Protected};
 
 struct Entry<V> {
     key: PublicKey,
@@ -107,6 +112,8 @@ struct Entry<V> {
     pending: bool,
     /// Segment in whose list the entry is; `None` before its first table.
     segment: Option<Segment>,
+    /// Number of handles of a prepared key; 0 in the other segments.
+    handles: u32,
     /// Slot of the neighbour in the list that was used more recently.
     newer: u32,
     older: u32,
@@ -185,6 +192,7 @@ pub(crate) struct Counts {
     pub(crate) bytes: usize,
     pub(crate) tables: usize,
     pub(crate) protected: usize,
+    pub(crate) prepared: usize,
     pub(crate) queued: usize,
 }
 
@@ -193,6 +201,8 @@ pub(crate) struct Cache<V> {
     bytes_of: fn(u32) -> usize,
     probation: List,
     protected: List,
+    /// Prepared keys. The limit of this list is not used: its bytes are taken from the limit of `protected`.
+    prepared: List,
     entries: Vec<Entry<V>>,
     free: Vec<u32>,
     index: HashTable<u32>,
@@ -228,6 +238,7 @@ impl<V: Clone> Cache<V> {
             bytes_of,
             probation: List::new(bytes - protected),
             protected: List::new(protected),
+            prepared: List::new(protected),
             entries: Vec::new(),
             free: Vec::new(),
             index: HashTable::new(),
@@ -252,9 +263,10 @@ impl<V: Clone> Cache<V> {
             builds: self.builds,
             evictions: self.evictions,
             refusals: self.refusals,
-            bytes: self.probation.bytes + self.protected.bytes,
+            bytes: self.probation.bytes + self.protected.bytes + self.prepared.bytes,
             tables: self.tables,
             protected: self.protected.entries,
+            prepared: self.prepared.entries,
             queued: self.queue.len(),
         }
     }
@@ -344,6 +356,9 @@ impl<V: Clone> Cache<V> {
     /// than the present one fits.
     fn reserve(&mut self, slot: u32) -> Option<Build> {
         let entry = &self.entries[slot as usize];
+        if entry.segment == Some(Prepared) {
+            return None;
+        }
         let key = entry.key;
         let wanted = self.target(slot);
         let smallest = PROMOTIONS[0].width;
@@ -373,11 +388,17 @@ impl<V: Clone> Cache<V> {
             width, slot, segment, ..
         } = build;
         self.builds += 1;
+        self.entries[slot as usize].pending = false;
+        if self.entries[slot as usize].segment == Some(Prepared) || self.width(slot) >= width {
+            // The key was prepared during the build, and keeps the table that it got then.
+            let bytes = (self.bytes_of)(width);
+            self.list(segment).bytes -= bytes;
+            return;
+        }
         self.take_table(slot);
         self.tables += 1;
-        let entry = &mut self.entries[slot as usize];
-        entry.table = Some((value, width));
-        entry.pending = false;
+        self.entries[slot as usize].table = Some((value, width));
+        let entry = &self.entries[slot as usize];
         match entry.segment {
             None => self.link(slot, segment),
             // The entry may have moved to another segment during the build; its bytes move to the same segment.
@@ -411,6 +432,7 @@ impl<V: Clone> Cache<V> {
             last_use: self.clock,
             pending: false,
             segment: None,
+            handles: 0,
             newer: NONE,
             older: NONE,
         };
@@ -443,7 +465,9 @@ impl<V: Clone> Cache<V> {
 
     /// Queues a build if the number of uses justifies a larger table than the present one.
     fn queue_build_if_due(&mut self, slot: u32) {
-        let wanted = !self.entries[slot as usize].pending && self.target(slot) > self.width(slot);
+        let entry = &self.entries[slot as usize];
+        let may_grow = !entry.pending && entry.segment != Some(Prepared);
+        let wanted = may_grow && self.target(slot) > self.width(slot);
         if wanted && self.queue.len() < QUEUED_BUILDS_MAX {
             self.entries[slot as usize].pending = true;
             self.queue.push_back(slot);

@@ -41,6 +41,11 @@
 //! # Ok::<(), lineside_verify::KeyError>(())
 //! ```
 //!
+//! # Prepared keys
+//!
+//! A key gets its table after some signatures. For keys that are known beforehand, such as the validators of a ledger,
+//! [`Verifier::prepare`] builds the tables at once, and keeps them for as long as the returned handles exist.
+//!
 //! # Threads
 //!
 //! There is no thread pool. Divide the work into batches and give each thread a clone of one verifier: clones share
@@ -90,6 +95,7 @@ mod library;
 mod memory;
 mod portable;
 mod precomputed;
+mod prepared_key;
 mod recode;
 mod table;
 mod uint;
@@ -99,7 +105,13 @@ pub use backend::{Backend, BackendUnavailable};
 pub use curve::Curve;
 pub use item::{Item, SignatureBytes, Verdict, leftmost_256_bits};
 pub use key::{KeyError, PublicKey};
+pub use prepared_key::{PrepareError, PreparedKey};
 pub use verifier::{Builds, Options, Stats, Verifier};
 
 #[cfg(test)]
 mod tests;
+
+/// Examples of the README, which `cargo test --doc` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

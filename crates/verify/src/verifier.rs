@@ -7,6 +7,8 @@ use crate::cache::Cache;
 use crate::curve::Curve;
 use crate::generator::Generator;
 use crate::item::{Item, Verdict};
+use crate::key::PublicKey;
+use crate::prepared_key::{PrepareError, PreparedKey};
 use crate::table::Table;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -34,9 +36,10 @@ pub struct Options {
     /// done; and with AVX-512, the process has a table of 256 KiB for each curve, for single signatures by keys without
     /// a table.
     pub table_bytes: usize,
-    /// Percentage of the bytes for keys' tables that is reserved for keys with many valid signatures; the default is
-    /// 75. The tables of other keys have the rest. With 0, no key gets more than the smallest table; with 100 or more,
-    /// a key gets its first table only after many valid signatures.
+    /// Percentage of the bytes for keys' tables that is reserved for keys with many valid signatures and for prepared
+    /// keys; the default is 75. The tables of other keys have the rest. With 0, no key gets more than the smallest
+    /// table, and no key can be prepared; with 100 or more, a key gets its first table only after many valid
+    /// signatures.
     pub protected_percent: u8,
     /// True to refuse an s above n/2, as Bitcoin's policy, Ethereum (EIP-2) and Fabric do; the default is false.
     pub low_s: bool,
@@ -90,6 +93,8 @@ pub struct Stats {
     pub tables: usize,
     /// Number of protected keys: keys with many valid signatures, whose tables are in the reserved bytes.
     pub protected_keys: usize,
+    /// Number of prepared keys, for which at least one [`PreparedKey`] exists.
+    pub prepared_keys: usize,
     /// Number of builds that wait for [`Verifier::build_pending`].
     pub pending_builds: usize,
 }
@@ -183,6 +188,44 @@ impl Verifier {
         verdicts.pop().unwrap_or(Verdict::Invalid)
     }
 
+    /// Builds the tables of keys before their first signatures, on this thread, and returns a handle for each key, in
+    /// the same order. The tables exist until the handles are dropped.
+    ///
+    /// `expected_signatures` is the number of signatures that the caller expects of each key. It determines the size
+    /// of the tables: 53 kB below 256 signatures, 262 kB below 2,048, 852 kB below 16,384, and 5.2 MB above. If tables
+    /// of this size do not fit, all keys of the call get the next smaller size that fits. The size of a prepared table
+    /// does not change later. A key that has a handle already keeps its table.
+    ///
+    /// The tables take part of the bytes that [`Options::table_bytes`] and [`Options::protected_percent`] reserve for
+    /// keys with many signatures, of which less is left for other keys. With the default options 151 MB can be
+    /// prepared. If not even the smallest tables fit, the function returns an error and prepares no key of the call.
+    ///
+    /// ```
+    /// use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verifier};
+    /// # let generator = [
+    /// #     0x03, 0x6b, 0x17, 0xd1, 0xf2, 0xe1, 0x2c, 0x42, 0x47, 0xf8, 0xbc, 0xe6, 0xe5, 0x63, 0xa4, 0x40, 0xf2,
+    /// #     0x77, 0x03, 0x7d, 0x81, 0x2d, 0xeb, 0x33, 0xa0, 0xf4, 0xa1, 0x39, 0x45, 0xd8, 0x98, 0xc2, 0x96,
+    /// # ];
+    /// # let (digest, signature) = ([7; 32], [1; 64]);
+    ///
+    /// let verifier = Verifier::default();
+    /// let key = PublicKey::from_sec1(Curve::P256, &generator)?;
+    /// let validators = verifier.prepare(&[key], 1_000)?;
+    /// assert_eq!(validators[0].table_bytes(), 262_144);
+    ///
+    /// let item = Item { key: &validators[0], digest, signature: SignatureBytes::Compact(&signature) };
+    /// assert!(!verifier.verify(&item).is_valid());
+    /// assert_eq!(verifier.stats().by_table, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prepare(
+        &self,
+        keys: &[PublicKey],
+        expected_signatures: u64,
+    ) -> Result<Vec<PreparedKey>, PrepareError> {
+        self.inner.prepare(keys, expected_signatures)
+    }
+
     /// Returns the backend in use.
     pub fn backend(&self) -> Backend {
         self.inner.backend
@@ -214,6 +257,7 @@ impl Verifier {
             table_bytes: counts.bytes + generators.clone().map(Generator::bytes).sum::<usize>(),
             tables: counts.tables,
             protected_keys: counts.protected,
+            prepared_keys: counts.prepared,
             pending_builds: counts.queued + generators.filter(|generator| generator.is_wanted()).count(),
         }
     }
@@ -240,7 +284,6 @@ mod tests {
     use super::*;
     use crate::encoding::Signature;
     use crate::item::SignatureBytes;
-    use crate::key::PublicKey;
 
     /// Returns keys whose points have a small x.
     fn keys(count: usize) -> Vec<PublicKey> {

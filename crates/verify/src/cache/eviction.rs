@@ -1,7 +1,7 @@
 //! Eviction from the cache: the lists of the two segments, and the choice of the entries whose tables are removed to
 //! make space for others.
 
-use super::Segment::{Probation, Protected};
+use super::Segment::{Prepared, Probation, Protected};
 use super::{Cache, HOT_USES, IDLE_AFTER_SIGNATURES, List, MUCH_COLDER_LEVELS, NONE, PROMOTIONS, Segment};
 
 /// Maximum number of entries, beginning with the least recently used, that one search for an entry to evict examines.
@@ -43,6 +43,8 @@ impl<V: Clone> Cache<V> {
         match segment {
             Probation => self.make_room_on_probation(slot, bytes),
             Protected => self.make_room_among_protected(slot, bytes),
+            // Prepared keys get their bytes from `reserve_prepared`.
+            Prepared => false,
         }
     }
 
@@ -145,7 +147,7 @@ impl<V: Clone> Cache<V> {
     }
 
     /// Moves an entry from the protected segment to the most recently used end of probation.
-    fn demote(&mut self, slot: u32) {
+    pub(super) fn demote(&mut self, slot: u32) {
         let bytes = self.bytes(slot);
         self.unlink(slot);
         self.protected.bytes -= bytes;
@@ -197,6 +199,7 @@ impl<V: Clone> Cache<V> {
         match segment {
             Probation => &mut self.probation,
             Protected => &mut self.protected,
+            Prepared => &mut self.prepared,
         }
     }
 
@@ -218,7 +221,7 @@ impl<V: Clone> Cache<V> {
     }
 
     /// Removes an entry from its segment's list; the caller must link it again or clear its segment.
-    fn unlink(&mut self, slot: u32) {
+    pub(super) fn unlink(&mut self, slot: u32) {
         let entry = &self.entries[slot as usize];
         let (newer, older) = (entry.newer, entry.older);
         let Some(segment) = entry.segment else { return };

@@ -83,6 +83,25 @@ impl Model {
         })
     }
 
+    /// Prepares one key. Returns the width of the reserved table; the key keeps the table that it already has, if it is
+    /// prepared.
+    fn prepare(&mut self, n: u64, expected: u64) -> Result<u32, prepared::NoRoom> {
+        self.numbers.insert(key(n), n);
+        if self.cache.share_prepared(&key(n), hash(n)) {
+            return Ok(self.cache.get(&key(n), hash(n)).unwrap().1);
+        }
+        let width = self.cache.reserve_prepared(1, expected)?;
+        self.check();
+        self.cache.finish_prepared(&key(n), hash(n), width, (n, width));
+        self.check();
+        Ok(width)
+    }
+
+    fn release(&mut self, n: u64) {
+        self.cache.release_prepared(&key(n), hash(n));
+        self.check();
+    }
+
     fn check(&self) {
         let counts = self.cache.counts();
         assert!(
@@ -93,6 +112,11 @@ impl Model {
         );
         assert!(self.cache.probation.bytes <= self.cache.probation.limit);
         assert!(self.cache.protected.bytes <= self.cache.protected.limit);
+        // The bytes of prepared keys are a part of those that the other protected keys would have without them.
+        assert_eq!(
+            self.cache.protected.limit + self.cache.prepared.bytes,
+            self.cache.prepared.limit
+        );
         assert!(counts.queued <= QUEUED_BUILDS_MAX);
     }
 
@@ -100,7 +124,11 @@ impl Model {
     fn check_all(&self) {
         let cache = &self.cache;
         let of = |segment| (0..cache.entries.len() as u32).filter(move |&slot| self.is_in(slot, segment));
-        for (segment, list) in [(Probation, &cache.probation), (Protected, &cache.protected)] {
+        for (segment, list) in [
+            (Probation, &cache.probation),
+            (Protected, &cache.protected),
+            (Prepared, &cache.prepared),
+        ] {
             assert_eq!(of(segment).count(), list.entries);
             let bytes: usize = of(segment).map(|slot| cache.bytes(slot)).sum();
             assert!(
@@ -121,6 +149,10 @@ impl Model {
             hot[cache.entries[slot as usize].uses.max(1).ilog2() as usize] += 1;
         }
         assert_eq!(hot, cache.hot);
+        for slot in of(Prepared) {
+            let entry = &cache.entries[slot as usize];
+            assert!(entry.handles > 0 && entry.table.is_some());
+        }
         let tables = cache.entries.iter().filter(|entry| entry.table.is_some()).count();
         assert_eq!(tables, cache.tables);
         assert_eq!(cache.index.len() + cache.free.len(), cache.entries.len());
@@ -436,6 +468,113 @@ fn shares_follow_the_use() {
     model.check_all();
 }
 
+#[test]
+fn a_prepared_key_has_its_table_until_the_last_handle_is_released() {
+    let mut model = Model::new(8 << 20, 75);
+    assert_eq!(model.prepare(1, 300), Ok(8));
+    assert_eq!(
+        model.prepare(1, 20_000),
+        Ok(8),
+        "a second handle shares the table"
+    );
+    // Neither other keys, nor a long time without use, evict the table; use does not replace it.
+    for n in 100..200 {
+        model.use_inline(n, 1_000);
+    }
+    model.see(2, 3 * IDLE_AFTER_SIGNATURES);
+    assert_eq!(model.use_inline(1, 20_000), Some(8));
+    assert_eq!(model.cache.counts().prepared, 1);
+    model.release(1);
+    assert_eq!(model.cache.counts().prepared, 1);
+    model.release(1);
+    assert_eq!(model.cache.counts().prepared, 0);
+    model.release(1);
+    model.check_all();
+    // Without handles, it is a recurring key: its uses give it a larger table, and it is evicted when it is idle.
+    assert_eq!(model.use_inline(1, 1), Some(13));
+    model.see(2, 3 * IDLE_AFTER_SIGNATURES);
+    for n in 200..300 {
+        model.use_inline(n, 50);
+    }
+    assert_eq!(model.use_inline(1, 1), None);
+    model.check_all();
+}
+
+#[test]
+fn prepared_keys_take_at_most_the_bytes_of_protected_keys() {
+    let room = 100 * Table::bytes(8) + Table::bytes(8) / 2;
+    let mut model = Model::new(2 * room, 50);
+    for n in 0..20 {
+        model.use_inline(n, 1_000);
+    }
+    assert_eq!(model.cache.counts().protected, 20);
+    let (mut widths, mut n) = (HashMap::new(), 1_000);
+    let refused = loop {
+        match model.prepare(n, 500) {
+            Ok(width) => *widths.entry(width).or_insert(0) += 1,
+            Err(no_room) => break no_room,
+        }
+        n += 1;
+    };
+    // The recurring keys were evicted, and the tables of the last keys are smaller.
+    assert_eq!(model.cache.counts().protected, 0);
+    assert_eq!((widths[&8], widths[&5]), (100, 2));
+    assert!(refused.free < refused.needed, "{refused:?}");
+    assert_eq!(refused.needed, Table::bytes(5));
+    model.check_all();
+    for n in 1_000..n {
+        model.release(n);
+    }
+    assert_eq!(model.prepare(7, 0), Ok(5));
+    model.check_all();
+}
+
+#[test]
+fn the_keys_of_one_call_get_the_largest_tables_that_all_fit() {
+    let mut model = Model::new(2 * 100 * Table::bytes(8), 50);
+    assert_eq!(model.cache.reserve_prepared(101, 2_000), Ok(5));
+    for n in 0..101 {
+        model.cache.finish_prepared(&key(n), hash(n), 5, (n, 5));
+    }
+    model.check_all();
+    assert_eq!(
+        model
+            .cache
+            .reserve_prepared(usize::MAX, 0)
+            .map_err(|room| room.needed),
+        Err(usize::MAX)
+    );
+}
+
+#[test]
+fn a_key_keeps_a_larger_table_that_it_has_by_use() {
+    let mut model = Model::new(256 << 20, 75);
+    for _ in 0..3 {
+        model.use_inline(1, 20_000);
+    }
+    assert_eq!(model.use_inline(1, 1), Some(13));
+    assert_eq!(model.prepare(1, 300), Ok(8));
+    assert_eq!(model.use_inline(1, 1), Some(13));
+    assert_eq!(model.cache.table_bytes(&key(1), hash(1)), Table::bytes(13));
+    model.check_all();
+    model.release(1);
+    assert_eq!(model.use_inline(1, 1), Some(13));
+    model.check_all();
+}
+
+#[test]
+fn a_build_that_ends_after_its_key_was_prepared_is_discarded() {
+    let mut model = Model::new(256 << 20, 75);
+    model.see(1, 1_000);
+    let build = model.cache.next_build().unwrap();
+    assert_eq!(model.prepare(1, 0), Ok(5));
+    let value = (1, build.width);
+    model.cache.finish_build(build, value);
+    model.check_all();
+    assert_eq!(model.cache.get(&key(1), hash(1)), Some((1, 5)));
+    assert_eq!(model.cache.counts().bytes, Table::bytes(5));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     /// Looks up a key: its number, the number of signatures, and the percentage of valid ones. Above 100, no verdicts
@@ -443,15 +582,25 @@ enum Step {
     See(u64, u64, u64),
     Start,
     Finish,
+    /// Prepares a key: its number, and the number of expected signatures.
+    Prepare(u64, u64),
+    /// Reserves bytes for a prepared key, whose table is stored at the end of the run.
+    Reserve(u64, u64),
+    /// Releases the oldest handle.
+    Release,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let keys = prop_oneof![0..8u64, 0..64u64, 0..4_096u64];
     let uses = prop_oneof![Just(1u64), 1..8u64, 1..2_000u64, 1..400_000u64];
+    let prepare = (keys.clone(), uses.clone());
     prop_oneof![
         6 => (keys, uses, 0..130u64).prop_map(|(n, uses, percent)| Step::See(n, uses, percent)),
         2 => Just(Step::Start),
         1 => Just(Step::Finish),
+        1 => prepare.clone().prop_map(|(n, expected)| Step::Prepare(n, expected)),
+        1 => prepare.prop_map(|(n, expected)| Step::Reserve(n, expected)),
+        1 => Just(Step::Release),
     ]
 }
 
@@ -467,6 +616,7 @@ proptest! {
     ) {
         let mut model = Model::new(limit, percent);
         let (mut under_way, mut verified) = (Vec::new(), Vec::new());
+        let (mut handles, mut reserved) = (VecDeque::new(), Vec::new());
         for step in steps {
             match step {
                 Step::See(n, uses, percent) => {
@@ -490,12 +640,42 @@ proptest! {
                         model.cache.finish_build(build, value);
                     }
                 }
+                Step::Prepare(n, expected) => {
+                    if let Ok(width) = model.prepare(n, expected) {
+                        let (of, found) = model.cache.get(&key(n), hash(n)).unwrap();
+                        prop_assert!(of == n && found >= width);
+                        handles.push_back(n);
+                    }
+                }
+                Step::Reserve(n, expected) => {
+                    model.numbers.insert(key(n), n);
+                    if let Ok(width) = model.cache.reserve_prepared(1, expected) {
+                        reserved.push((n, width));
+                    }
+                }
+                Step::Release => {
+                    if let Some(n) = handles.pop_front() {
+                        model.release(n);
+                    }
+                }
             }
             model.check();
         }
         for build in under_way {
             let value = (model.numbers[&build.key], build.width);
             model.cache.finish_build(build, value);
+        }
+        for (n, width) in reserved {
+            model.cache.finish_prepared(&key(n), hash(n), width, (n, width));
+            handles.push_back(n);
+        }
+        model.check_all();
+        for &n in &handles {
+            prop_assert!(model.cache.get(&key(n), hash(n)).is_some(), "a prepared key has a table");
+        }
+        prop_assert_eq!(handles.iter().collect::<std::collections::HashSet<_>>().len(), model.cache.counts().prepared);
+        for n in handles {
+            model.release(n);
         }
         model.check();
         model.check_all();
