@@ -21,7 +21,7 @@ struct {
 } ls_scratches SEC(".maps");
 
 /*
- * Returns CLOCK_MONOTONIC in ns, at most two ticks (1 to 10 ms each) late. The kernel's coarse clock advances once
+ * Returns CLOCK_MONOTONIC in ns, normally at most two ticks (1 to 10 ms each) late. The coarse clock advances once
  * per tick, as jiffies do. Reading jiffies needs no call. Reading the clock needs one, and each return from a call
  * may cost a mispredicted jump where the kernel mitigates the CPU flaw SRSO; so the clock is read only when jiffies
  * have changed.
