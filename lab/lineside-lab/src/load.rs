@@ -92,14 +92,20 @@ impl Common {
         let threads = usize::from(self.threads);
         match self.rate {
             Rate::PerSecond(_) if self.window.is_some() => {
-                bail!(Wrong("--window: give it with `--rate max`; a rate has no window".into()))
+                bail!(Wrong(
+                    "--window: give it with `--rate max`; a rate has no window".into()
+                ))
             }
-            Rate::PerSecond(rate) if rate * self.timeout_ms as f64 / 1e3 > IN_FLIGHT_MAX => bail!(Wrong(format!(
-                "--rate: more than {IN_FLIGHT_MAX} requests would wait for answers; give a lower --timeout-ms"
-            ))),
+            Rate::PerSecond(rate) if rate * self.timeout_ms as f64 / 1e3 > IN_FLIGHT_MAX => {
+                bail!(Wrong(format!(
+                    "--rate: more than {IN_FLIGHT_MAX} requests would wait for answers; give a lower --timeout-ms"
+                )))
+            }
             Rate::PerSecond(rate) => Ok(Pace::Rate(rate)),
             Rate::Max if window < threads => {
-                bail!(Wrong("--window: each thread needs a request in flight; give fewer --threads".into()))
+                bail!(Wrong(
+                    "--window: each thread needs a request in flight; give fewer --threads".into()
+                ))
             }
             Rate::Max => Ok(Pace::Window(window)),
         }

@@ -145,7 +145,7 @@ impl Report {
     pub fn failure(&self) -> Option<String> {
         let (wrong, contradictions) = (self.wrong, &self.contradictions);
         if wrong > 0 {
-            return Some(format!("{wrong} answers of {} were wrong", self.server));
+            return Some(format!("{wrong} wrong answers from {}", self.server));
         }
         if let Some(first) = contradictions.first() {
             return Some(first.clone());
@@ -230,7 +230,10 @@ impl fmt::Display for Report {
             out,
             "{service} at {server}: {pace}, {threads}, {connections}, {took_s:.1} s\n"
         )?;
-        let mut row = |name: &str, count: u64, what: &str| writeln!(out, "{name:<22}{count:>14}  {what}");
+        let mut row = |name: &str, count: u64, what: &str| {
+            let row = format!("{name:<22}{count:>14}  {what}");
+            writeln!(out, "{}", row.trim_end())
+        };
         row("sent", self.sent, "")?;
         let rate = format!("{:.0}/s", self.per_second(self.answered));
         row("answered", self.answered, &rate)?;
@@ -320,7 +323,7 @@ mod tests {
         run.contradictions.push("the sum changed".into());
         assert_eq!(run.failure().unwrap(), "the sum changed");
         run.wrong = 1;
-        assert!(run.failure().unwrap().contains("1 answers"));
+        assert!(run.failure().unwrap().contains("1 wrong"));
     }
 
     #[test]

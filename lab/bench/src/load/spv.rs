@@ -197,7 +197,12 @@ pub struct SpvTraffic {
 
 impl SpvTraffic {
     /// Returns the requests of each thread. `txids` is not empty.
-    pub fn of_threads(options: &Options, txids: &Arc<[Hash]>, chain: &Arc<KnownChain>, threads: usize) -> Vec<Self> {
+    pub fn of_threads(
+        options: &Options,
+        txids: &Arc<[Hash]>,
+        chain: &Arc<KnownChain>,
+        threads: usize,
+    ) -> Vec<Self> {
         let draws = Draws::new(txids.len() as u64, options.is_zipf);
         let mut seeds = Random(options.seed);
         let traffic = |_| Self {

@@ -294,7 +294,11 @@ impl SessionState {
                 source = (0..own.len()).max_by_key(|at| balances[*at]).unwrap_or(0);
             }
             let drawn = draws.draw(random) as usize;
-            let destination = if drawn == source { (source + 1) % own.len() } else { drawn };
+            let destination = if drawn == source {
+                (source + 1) % own.len()
+            } else {
+                drawn
+            };
             balances[source] -= amount;
             balances[destination] += amount;
             let mut transfer = operation(TRANSFER_COMMAND_TRANSFER, own[source], amount);
