@@ -200,14 +200,17 @@ impl Report {
             .wrong_answers
             .iter()
             .map(|wrong| {
-                json!({"case": wrong.case, "why": wrong.why, "request": hex(&wrong.request), "answer": hex(&wrong.answer)})
+                let (request, answer) = (hex(&wrong.request), hex(&wrong.answer));
+                json!({"case": wrong.case, "why": wrong.why, "request": request, "answer": answer})
             })
             .collect();
         json!({
             "service": self.service, "server": self.server.to_string(), "rate": rate, "window": window,
-            "threads": self.threads, "connections": self.connections, "seconds": self.took_s(), "sent": self.sent, "answered": self.answered,
+            "threads": self.threads, "connections": self.connections, "seconds": self.took_s(),
+            "sent": self.sent, "answered": self.answered,
             "answers_per_second": self.per_second(self.answered), "lost": self.lost, "unsent": self.unsent,
-            "resent": self.resent, "duplicated": self.duplicated, "late": self.late, "busy_repeated": self.busy, "refused": self.refused,
+            "resent": self.resent, "duplicated": self.duplicated, "late": self.late,
+            "busy_repeated": self.busy, "refused": self.refused,
             "wrong": self.wrong, "wrong_answers": wrong_answers, "contradictions": self.contradictions,
             "counts": counts, "latency_us": latency, "behind_us": self.behind_ns as f64 / 1e3,
         })
@@ -285,8 +288,8 @@ impl fmt::Display for Report {
             let behind_ms = self.behind_ns as f64 / 1e6;
             write!(
                 out,
-                "\n\nThe load itself was up to {behind_ms:.1} ms late, which the latencies contain: give more --threads, \
-                 or a lower --rate."
+                "\n\nThe load itself was up to {behind_ms:.1} ms late, which the latencies contain: give more \
+                 --threads, or a lower --rate."
             )?;
         }
         Ok(())

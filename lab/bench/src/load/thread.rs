@@ -305,8 +305,8 @@ impl<T: Traffic> Thread<'_, T> {
                 self.next_socket = (self.next_socket + 1) % self.sockets.len();
                 Ok(sent)
             }
-            // The socket's buffer is full, or an earlier datagram found no listener. The requests stay in the outbox, and
-            // count as sent, because they were due.
+            // The socket's buffer is full, or an earlier datagram found no listener. The requests stay in the outbox,
+            // and count as sent, because they were due.
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused)
                     || error.raw_os_error() == Some(libc::ENOBUFS) =>
