@@ -15,7 +15,7 @@
 #[macro_use]
 pub mod out;
 
-mod address;
+pub mod address;
 pub mod check_config;
 mod column;
 pub mod config;

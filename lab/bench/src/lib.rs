@@ -27,6 +27,7 @@ mod gate;
 pub mod hybrid;
 mod import;
 mod live;
+pub mod load;
 mod machine;
 mod memcached;
 mod netns;

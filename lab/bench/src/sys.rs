@@ -220,6 +220,19 @@ impl Batch {
         if sent > 0 { count } else { 0 }
     }
 
+    /// Sends the first `count` datagrams, each with its own length, with one call of sendmmsg. Returns the number of
+    /// datagrams that were sent, from the first on. After [`Batch::receive`], no datagram may be sent from this batch.
+    ///
+    /// # Errors
+    /// The system's error for the first datagram; none of them was sent then.
+    pub fn send(&mut self, socket: &std::net::UdpSocket, count: usize) -> io::Result<usize> {
+        let (fd, count) = (socket.as_raw_fd(), count.min(BATCH) as u32);
+        // SAFETY: every header points to one vector over the bytes of this batch; all of them are boxed and owned by
+        // `self`.
+        let sent = unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+        usize::try_from(check(sent)?).map_err(io::Error::other)
+    }
+
     /// Receives the available datagrams without waiting, and returns their number. A batch that receives must not be
     /// used with [`Batch::put`].
     pub fn receive(&mut self, socket: &std::net::UdpSocket) -> usize {
@@ -377,6 +390,23 @@ pub fn wait_ready(sockets: &[Ready], patience: std::time::Duration, found: &mut 
         *found = polled.revents != 0;
     }
     Ok(())
+}
+
+/// Waits until one of the sockets is readable, for at most `patience`. Returns early if a signal arrives.
+pub fn wait_readable(sockets: &[std::net::UdpSocket], patience: std::time::Duration) {
+    let polled = |socket: &std::net::UdpSocket| libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut polled: Vec<_> = sockets.iter().map(polled).collect();
+    let time = libc::timespec {
+        tv_sec: patience.as_secs() as libc::time_t,
+        tv_nsec: patience.subsec_nanos().into(),
+    };
+    let count = polled.len() as libc::nfds_t;
+    // SAFETY: `polled` has `count` elements; it and `time` outlive the call, and no signal mask is given.
+    unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const time, std::ptr::null()) };
 }
 
 /// Sends SIGINT to a child of this process.

@@ -6,6 +6,7 @@ mod demo;
 mod demo_chain;
 mod diff;
 mod fabric;
+mod load;
 mod papers;
 mod replay;
 mod soak;
@@ -32,6 +33,14 @@ enum Command {
         scenario: bench::Scenario,
     },
     Chaos(chaos::Chaos),
+    /// Load a running server, at a fixed rate or with a fixed number of requests in flight, and check every answer.
+    ///
+    /// Prints the numbers of requests and the latencies. The server must not run in production: the loads of transfer,
+    /// column and hybrid write into it.
+    Load {
+        #[command(subcommand)]
+        service: load::Verb,
+    },
     Diff(diff::Diff),
     Soak(soak::Soak),
     Replay(replay::Replay),
@@ -63,6 +72,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Demo(arguments) => demo::run(arguments, as_json),
         Command::Bench { scenario } => bench::run(&scenario, as_json),
         Command::Chaos(arguments) => chaos::run(arguments, as_json),
+        Command::Load { service } => load::run(&service, as_json),
         Command::Diff(arguments) => diff::run(&arguments, as_json),
         Command::Soak(arguments) => soak::run(&arguments, as_json),
         Command::Replay(arguments) => replay::run(&arguments, as_json),
