@@ -2,6 +2,7 @@
 
 mod bench;
 mod chaos;
+mod claims;
 mod demo;
 mod demo_chain;
 mod diff;
@@ -32,6 +33,7 @@ enum Command {
         scenario: bench::Scenario,
     },
     Chaos(chaos::Chaos),
+    Claims(claims::Claims),
     Diff(diff::Diff),
     Soak(soak::Soak),
     Replay(replay::Replay),
@@ -63,6 +65,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Demo(arguments) => demo::run(arguments, as_json),
         Command::Bench { scenario } => bench::run(&scenario, as_json),
         Command::Chaos(arguments) => chaos::run(arguments, as_json),
+        Command::Claims(arguments) => claims::run(&arguments, as_json),
         Command::Diff(arguments) => diff::run(&arguments, as_json),
         Command::Soak(arguments) => soak::run(&arguments, as_json),
         Command::Replay(arguments) => replay::run(&arguments, as_json),
