@@ -47,6 +47,7 @@ fn every_file_names_the_version_of_the_workspace() {
             format!("lineside-{version}-x86_64-linux.tar.xz"),
         ),
         ("README.md", format!("lineside_{version}-1_amd64.deb")),
+        ("CITATION.cff", format!("\nversion: {version}\n")),
     ] {
         assert!(
             text(path).contains(&expected),

@@ -15,7 +15,7 @@ mod report;
 mod servers;
 
 pub use announce::Announced;
-pub use report::{Contestant, Figures, Report};
+pub use report::{Contestant, Figures, Report, gate_keys};
 
 use crate::error::{BenchError, Result, io};
 use crate::machine::Machine;

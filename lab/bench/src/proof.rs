@@ -53,6 +53,11 @@ const TO_ELECTRUMX: &str = "proof xdp_max/electrumx get_merkle";
 const RANDOM_PROOF: &str = "random proof, ns";
 const VERIFICATION: &str = "verification, us";
 
+/// Returns the keys of the gates that a report of this scenario has.
+pub fn gate_keys() -> impl Iterator<Item = &'static str> {
+    GATES.into_iter().map(|gate| gate.0)
+}
+
 /// Report of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {

@@ -47,6 +47,11 @@ const GATES: [(&str, Bound, f64, Option<f64>); 17] = [
     (INDEX_BYTES, AtMost, 24.0, None),
     (LOOK_UP, AtMost, 30.0, None),
 ];
+/// Returns the keys of the gates that a report of this scenario has.
+pub fn gate_keys() -> impl Iterator<Item = &'static str> {
+    GATES.into_iter().map(|gate| gate.0)
+}
+
 /// Length of a slice of the client's requests. After each slice the client checks whether all programs were replaced.
 const REPLACING_SLICE: Duration = Duration::from_millis(200);
 const HOT_HIT: &str = "hot hit, ns";

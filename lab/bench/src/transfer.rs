@@ -62,6 +62,11 @@ const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
     (RECOVERY, AtLeast, 2_000_000.0, None),
 ];
 
+/// Returns the keys of the gates that a report of this scenario has.
+pub fn gate_keys() -> impl Iterator<Item = &'static str> {
+    GATES.into_iter().map(|gate| gate.0)
+}
+
 /// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {

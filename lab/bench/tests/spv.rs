@@ -78,6 +78,7 @@ fn all_contestants_answer_and_no_answer_is_wrong() {
         "/ratios/xdp_max~1sw",
         "/ratios/latency sw~1xdp",
         "/checks/lost",
+        "/checks/replacements/lost",
         "/checks/gates/xdp_max~1sw_cache/outcome",
     ] {
         assert!(json.pointer(place).is_some(), "no {place} in {json:#}");

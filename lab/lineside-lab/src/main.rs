@@ -2,6 +2,7 @@
 
 mod bench;
 mod chaos;
+mod claims;
 mod demo;
 mod demo_chain;
 mod diff;
@@ -41,6 +42,7 @@ enum Command {
         #[command(subcommand)]
         service: load::Verb,
     },
+    Claims(claims::Claims),
     Diff(diff::Diff),
     Soak(soak::Soak),
     Replay(replay::Replay),
@@ -73,6 +75,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Bench { scenario } => bench::run(&scenario, as_json),
         Command::Chaos(arguments) => chaos::run(arguments, as_json),
         Command::Load { service } => load::run(&service, as_json),
+        Command::Claims(arguments) => claims::run(&arguments, as_json),
         Command::Diff(arguments) => diff::run(&arguments, as_json),
         Command::Soak(arguments) => soak::run(&arguments, as_json),
         Command::Replay(arguments) => replay::run(&arguments, as_json),

@@ -40,6 +40,11 @@ const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
     (TOLD, AtLeast, 0.7, None),
 ];
 
+/// Returns the keys of the gates that a report of this scenario has.
+pub fn gate_keys() -> impl Iterator<Item = &'static str> {
+    GATES.into_iter().map(|gate| gate.0)
+}
+
 /// Results of the measurements.
 #[derive(Default)]
 pub struct Measured {

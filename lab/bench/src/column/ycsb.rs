@@ -46,6 +46,11 @@ const GATES: [(&str, f64, Option<f64>); 6] = [
     ("ycsb E hits, %", 90.0, None),
 ];
 
+/// Returns the keys of the gates that a report of this scenario has.
+pub fn gate_keys() -> impl Iterator<Item = &'static str> {
+    GATES.into_iter().map(|gate| gate.0)
+}
+
 /// Plan of the runs.
 #[derive(Clone, Debug)]
 pub struct Plan {

@@ -16,6 +16,11 @@ const PER_CORE: &str = "per core lineside/electrumx";
 const WALL: &str = "wall lineside/electrumx";
 const ANNOUNCED: &str = "announcement to answer, ms";
 
+/// Returns the keys of the gates that a report of this scenario has.
+pub fn gate_keys() -> impl Iterator<Item = &'static str> {
+    GATES.into_iter().map(|gate| gate.0)
+}
+
 /// Report of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {

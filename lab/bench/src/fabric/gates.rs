@@ -48,6 +48,11 @@ const UDP_LOSS: &str = "UDP, cost of 5 % loss, %";
 /// Minimum number of transactions in the ledger for a meaningful restart time.
 pub(super) const RESTART_TRANSACTIONS: u64 = 1_000_000;
 
+/// Returns the keys of the gates that a report of this scenario has.
+pub fn gate_keys() -> impl Iterator<Item = &'static str> {
+    GATES.into_iter().map(|gate| gate.0)
+}
+
 /// Figures to which the gates (required values) apply.
 pub(super) struct Judged<'a> {
     pub(super) sustained: &'a Sustained,

@@ -18,6 +18,7 @@ mod udp;
 mod workload;
 
 pub use early::EarlyFigures;
+pub use gates::gate_keys;
 pub use report::{Checks, Contestant, Figures, Latency, Report, StagesUs, Sustained};
 pub use restart::Restart;
 pub use udp::{LatencyFigures, Udp};

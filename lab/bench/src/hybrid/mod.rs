@@ -14,7 +14,7 @@ mod workload;
 mod ycsb;
 
 pub use alone::{Proofs, ReadRates};
-pub use report::{Checks, Figures, Report};
+pub use report::{Checks, Figures, Report, gate_keys};
 pub use workload::{Distribution, Shape};
 
 use crate::error::{BenchError, Result, io, java};

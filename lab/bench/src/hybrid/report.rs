@@ -32,6 +32,11 @@ const CHECKED: &str = "proof checked, us";
 const CATCH_UP: &str = "catch-up, transactions/s";
 const AUDIT: &str = "audit, MB/s";
 
+/// Returns the keys of the gates that a report of this scenario has.
+pub fn gate_keys() -> impl Iterator<Item = &'static str> {
+    GATES.into_iter().map(|gate| gate.0)
+}
+
 /// Report of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {

@@ -28,6 +28,11 @@ const PORT_SHARE: &str = "p256 ifma port share, %";
 /// Cases that Lineside runs. The keys of ratios do not name the first case.
 const CASES: [&str; 6] = ["hot", "batch_8", "single", "keys_256", "cold", "unknown"];
 
+/// Returns the keys of the gates that a report of this scenario has.
+pub fn gate_keys() -> impl Iterator<Item = &'static str> {
+    GATES.into_iter().map(|gate| gate.0)
+}
+
 /// Figures by primitive, contestant and case.
 pub(super) type All = BTreeMap<(&'static str, &'static str, &'static str), Figures>;
 

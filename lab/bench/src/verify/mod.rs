@@ -15,6 +15,7 @@ mod report;
 mod tests;
 mod workload;
 
+pub use gates::gate_keys;
 pub use limits::{Limit, Limits};
 pub use measure::Figures;
 pub use report::{Checks, Contestant, Report};
