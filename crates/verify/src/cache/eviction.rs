@@ -89,8 +89,8 @@ impl<V: Clone> Cache<V> {
 
     /// Returns a protected entry that gives way to the entry in `slot`. Of the least recently used entries it takes the
     /// first that is much colder; otherwise the first whose table is larger than its share; otherwise, if `slot` may
-    /// replace it, the first that is not much hotter. If no such entry exists, each call examines some further entries of
-    /// the cache, beginning where the previous call ended.
+    /// replace it, the first that is not much hotter. If no such entry exists, each call examines some further entries
+    /// of the cache, beginning where the previous call ended.
     fn victim(&mut self, slot: u32) -> Option<Victim> {
         let own = &self.entries[slot as usize];
         let newcomer = own.segment != Some(Protected);
