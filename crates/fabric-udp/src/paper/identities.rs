@@ -31,7 +31,8 @@ pub struct NumberedIdentity {
 /// Reads the file and all certificates that it names; a relative path is relative to the file's folder.
 ///
 /// # Errors
-/// The error names the file that cannot be read or does not have this form.
+/// The error names the file or certificate that cannot be read, or the file if it does not have the form that the
+/// module's documentation describes.
 pub fn read(file: &Path) -> io::Result<Vec<NumberedIdentity>> {
     let named =
         |error: io::Error, path: &Path| io::Error::new(error.kind(), format!("{}: {error}", path.display()));

@@ -83,7 +83,7 @@ const BY_MSP: &[Rule] = &[
     Rule::RolesWithoutNodeOus,
 ];
 
-/// Rules that later blocks of the recorded network `msp` cover.
+/// Rules that only the whole recorded set `msp` covers: its blocks after the part in the repository.
 const BY_MSP_WHOLE: &[Rule] = &[Rule::ListOfIssuer, Rule::ListSigned];
 
 #[test]

@@ -125,8 +125,13 @@ impl VerifyProof {
         let (operation, balance) = Operation::ref_from_prefix(&proof.leaf).map_err(|_| {
             anyhow::anyhow!("this is not a proof; give a file with the output of `lineside transfer prove`")
         })?;
-        let code = Code::from_code(operation.code.get())
-            .context("the operation in the proof has an unknown result code")?;
+        let code = Code::from_code(operation.code.get()).with_context(|| {
+            format!(
+                "the proof is right, but this version of Lineside does not know the result code {} of its operation; \
+                 use the version that printed the proof",
+                operation.code.get()
+            )
+        })?;
         let balance = u64::from_be_bytes(balance.try_into()?);
         let (source, destination) = (AccountId(operation.source), AccountId(operation.destination));
         let (number, block) = (operation.number.get(), proof.block.number);

@@ -89,8 +89,10 @@ impl<V: Clone> Cache<V> {
         true
     }
 
-    /// Returns the first of the least recently used protected entries that can be evicted for the entry in `slot`. If
-    /// they cannot be evicted, the function examines some further entries, so that repeated calls examine all.
+    /// Returns a protected entry that gives way to the entry in `slot`. Of the least recently used entries it takes the
+    /// first that is much colder; otherwise the first whose table is larger than its share; otherwise, if `slot` may
+    /// replace it, the first that is not much hotter. If no such entry exists, each call examines some further entries
+    /// of the cache, beginning where the previous call ended.
     fn victim(&mut self, slot: u32) -> Option<Victim> {
         let own = &self.entries[slot as usize];
         let newcomer = own.segment != Some(Protected);

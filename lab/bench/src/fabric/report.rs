@@ -373,8 +373,8 @@ impl Report {
 fn notes(machine: &Machine, sustained: &Sustained, others_cores: Option<f64>) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "{THREADS} threads validate, one writes the ledger, one supplies blocks; the processor time of the thread \
-             that supplies blocks is not counted, but its core is"
+            "{THREADS} threads validate, one writes the ledger, one supplies blocks; `cpu us/tx` does not include the \
+             thread that supplies blocks, although it uses a core of the same machine"
         ),
         "the figure of the real peer includes its ledger and the network; Lineside's figure includes its ledger only"
             .to_owned(),
