@@ -10,14 +10,14 @@ use crate::coherence::{Coherence, ColumnRange, WriteIntent};
 use crate::embedded::ChangeListener;
 use crate::fill::{ColumnId, Filled, ReadPlan, Row, ServerId};
 use crate::key::{Interval, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
-use crate::native::{self, Ask, Draft, REPLY_HEAD_BYTES, Rows, Sender};
-use crate::paper::{self, PaperRequest};
 use crate::servers::Servers;
 use crate::table::{
     Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ROW_BYTES_MAX, RegionOwner, ScanRange, Table,
     TableError,
 };
 use lineside_fastpath::{DropReason, Host, PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
+use lineside_messages::column::native::{self, Ask, Draft, REPLY_HEAD_BYTES, Rows, Sender};
+use lineside_messages::column::paper::{self, PaperRequest};
 use lineside_wire::{
     COLUMN_REPLY_LEFT_OUT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED,
     COLUMN_SOURCE_HOST, ColumnCode as Code, ColumnSession, NATIVE_REPLY_BIT, NativeHeader, Status,

@@ -22,8 +22,8 @@
 //! [`fastpath`] answers from [`store`] through [`reader`]; [`head`] has the form in which keys are compared. [`writer`]
 //! is the single writer; [`fill`] is its interface. [`host`] reads and changes a [`table`]: the [`embedded`] one, or
 //! one of HBase by the crate `lineside-hbase-client`. [`coherence`] decides what may be written into the fast-path
-//! table; [`servers`] and [`hbase`] handle the changes that other clients make. [`client`] sends requests in the
-//! [`native`] or the [`paper`] format.
+//! table; [`servers`] and [`hbase`] handle the changes that other clients make. The packets are in
+//! `lineside-messages`, and the client in `lineside-client`.
 //!
 //! ```
 //! use lineside_column::embedded::{Embedded, system_clock};
@@ -37,7 +37,6 @@
 //! # Ok::<(), lineside_column::table::TableError>(())
 //! ```
 
-pub mod client;
 pub mod coherence;
 pub mod config;
 pub mod datapath;
@@ -50,8 +49,6 @@ pub mod host;
 pub mod key;
 #[rustfmt::skip] // generated
 pub mod layout;
-pub mod native;
-pub mod paper;
 pub mod reader;
 pub mod request;
 pub mod servers;

@@ -3,16 +3,16 @@
 mod common;
 
 use common::ModelFastPath;
-use lineside_column::client::{Client, ClientError, Outcome};
+use lineside_client::column::{Client, ClientError, Outcome};
 use lineside_column::coherence::Coherence;
 use lineside_column::embedded::{CELL_BYTES_MAX, Embedded, system_clock};
 use lineside_column::host::{ChangeAnnouncer, CoherenceMode, ColumnHost, Setup};
-use lineside_column::native::Rows;
-use lineside_column::paper::{PaperAnswer, PaperRequest};
 use lineside_column::table::{
     Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
 };
 use lineside_fastpath::{Host, Readers, Reply, Source, Verdict};
+use lineside_messages::column::native::Rows;
+use lineside_messages::column::paper::{PaperAnswer, PaperRequest};
 use lineside_wire::{COLUMN_OP_INCREMENT, ColumnCode as Code, Status};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};

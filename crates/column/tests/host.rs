@@ -12,10 +12,10 @@ use lineside_column::embedded::{ChangeListener, Clock, Embedded};
 use lineside_column::fill::ColumnId;
 use lineside_column::host::{ChangeAnnouncer, CoherenceMode, ColumnHost, Setup};
 use lineside_column::key::{Interval, Key};
-use lineside_column::native::{self, Answer, Ask, LeftOut, REPLY_HEAD_BYTES, Rows, Sender};
-use lineside_column::paper::{PaperAnswer, PaperRequest};
 use lineside_column::table::{Change, ColumnName, Nonce, Table};
 use lineside_fastpath::{DropReason, Host, Readers, Reply, Source, Verdict};
+use lineside_messages::column::native::{self, Answer, Ask, LeftOut, REPLY_HEAD_BYTES, Rows, Sender};
+use lineside_messages::column::paper::{PaperAnswer, PaperRequest};
 use lineside_wire::{
     COLUMN_REPLY_LEFT_OUT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED,
     COLUMN_SOURCE_HOST, ColumnCode as Code, ColumnSession, NativeHeader, Status,

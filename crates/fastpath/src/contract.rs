@@ -1,11 +1,10 @@
 //! [`FastPath`], the traits of hosts, and the types of requests and replies.
 
+pub use lineside_wire::PAYLOAD_BYTES_MAX;
+
 use crate::Reader;
 use lineside_wire::DropReason;
 use std::net::{IpAddr, SocketAddr};
-
-/// Maximum payload in bytes that a fast path reads or writes: a 1500-byte MTU less the IPv6 and UDP headers.
-pub const PAYLOAD_BYTES_MAX: usize = 1452;
 
 /// Decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

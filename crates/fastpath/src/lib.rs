@@ -34,7 +34,6 @@
 pub mod challenge;
 mod contract;
 mod counters;
-pub mod exchange;
 mod frame;
 pub mod hash;
 pub mod lease;

@@ -1,13 +1,17 @@
 //! TLS configurations of servers and clients, from PEM files.
 
 use crate::error::{SetupError, read, read_key};
+#[cfg(feature = "server")]
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+#[cfg(feature = "server")]
 use rustls::server::WebPkiClientVerifier;
+#[cfg(feature = "server")]
 use rustls::{RootCertStore, ServerConfig};
 use sha2::{Digest, Sha256};
 use std::path::Path;
+#[cfg(feature = "server")]
 use std::sync::Arc;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
@@ -85,12 +89,14 @@ impl ClientTls {
 }
 
 /// TLS configuration of a server: its certificate and, for mutual TLS, the CA certificates of its clients.
+#[cfg(feature = "server")]
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     pub(crate) config: Arc<ServerConfig>,
     mutual: bool,
 }
 
+#[cfg(feature = "server")]
 impl ServerTls {
     /// Returns true if clients must present a certificate.
     pub fn is_mutual(&self) -> bool {

@@ -44,21 +44,16 @@
 //! - HBase does not return the lifetime (TTL) of a single cell, so [`Cell::expires_ms`] is always `None`; the lifetime
 //!   of a family is known ([`rpc::HBase::family_ttl_ms`]). The gateway accepts no lifetime of a single cell.
 
-mod cell;
-mod change;
-mod column_name;
 mod error;
 mod families;
-mod key_range;
 mod nonce;
 mod region_owner;
 pub mod rpc;
 pub mod thrift2;
 
-pub use cell::{Cell, FoundCell};
-pub use change::{Change, ChangeOutcome};
-pub use column_name::{ColumnName, NAME_BYTES_MAX};
 pub use error::TableError;
-pub use key_range::{ROW_BYTES_MAX, ScanRange};
+pub use lineside_messages::column::{
+    Cell, Change, ChangeOutcome, ColumnName, FoundCell, NAME_BYTES_MAX, ROW_BYTES_MAX, ScanRange,
+};
 pub use nonce::Nonce;
 pub use region_owner::RegionOwner;

@@ -1,31 +1,23 @@
-//! The hybrid database over gRPC: [`serve::start`] serves a node, [`Client`] signs and sends requests.
+//! The hybrid database over gRPC: [`serve::start`] serves a node. The client is in the crate `lineside-client`.
 //!
 //! `proto/hybrid.proto` defines the service for other languages; `docs/hybrid.md` describes the guarantees of the
 //! answers. [`paper`] is the paper's own service, `proto/paper.proto`, for databases in the paper's mode.
 //!
 //! ```no_run
-//! use lineside_hybrid_grpc::{Client, Identity};
+//! use lineside_hybrid_grpc::{Database, Limits, Running, start};
+//! use std::sync::Arc;
 //!
-//! # async fn example(identity: Identity) -> Result<(), lineside_hybrid_grpc::AskError> {
-//! let client = Client::connect("node.example.com:7705", None, identity).await?;
-//! client.delete(b"key", None).await?;
-//! let proof = client.prove(b"key").await?;
-//! # let _ = proof;
-//! # Ok(())
+//! # async fn example(node: Arc<dyn Database>) -> std::io::Result<Running> {
+//! start("127.0.0.1:7705", None, node, Limits::default()).await
 //! # }
 //! ```
 
-mod answers;
-pub mod client;
 mod codec;
 mod counted;
-pub mod messages;
 pub mod paper;
 pub mod serve;
 mod watch;
 
-pub use answers::Reply;
-pub use client::{AskError, Client, Identity};
 pub use counted::{Counted, RequestCounts};
-pub use lineside_grpc::{ClientTls, Gate, Running, ServerTls, SetupError};
+pub use lineside_grpc::{Gate, Running, ServerTls, SetupError};
 pub use serve::{Database, Limits, start};

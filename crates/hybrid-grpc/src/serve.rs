@@ -1,19 +1,21 @@
 //! Server of the gRPC service `lineside.hybrid.v1.Node`.
 
-use crate::answers::Reply;
 use crate::codec::CountingCodec;
-use crate::messages::{Cells, CellsBatch, Event, Placed, PlacedBatch, Signed, SignedBatch};
-use crate::messages::{KeyCells, Proof, SignedHeader, Writes};
 use crate::paper::PaperService;
 use crate::watch::{Events, Room};
 use bytes::Bytes;
 pub use lineside_grpc::Limits;
 use lineside_grpc::{Gate, Incoming, Running, ServerTls, accept};
 use lineside_hybrid::answer::Answer;
-use lineside_hybrid::request::{Body as RequestBody, Request as HybridRequest, operation, split};
 use lineside_hybrid::watch::{Sink, Watching};
 use lineside_hybrid::{Code, Node};
 use lineside_journal::Disk;
+use lineside_messages::hybrid::grpc::Reply;
+use lineside_messages::hybrid::grpc::{
+    Cells, CellsBatch, Event, MESSAGE_BYTES_MAX, Placed, PlacedBatch, Signed, SignedBatch,
+};
+use lineside_messages::hybrid::grpc::{KeyCells, Proof, SignedHeader, Writes};
+use lineside_messages::hybrid::request::{Body as RequestBody, Request as HybridRequest, operation, split};
 use lineside_wire::{
     HYBRID_OP_CHANGE, HYBRID_OP_GET, HYBRID_OP_HEAD, HYBRID_OP_HISTORY, HYBRID_OP_OUTCOME, HYBRID_OP_PROVE,
     HYBRID_OP_RANGE, HYBRID_OP_WRITE,
@@ -33,8 +35,6 @@ use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-/// Maximum number of bytes of a message to or from the server.
-pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// Number of bytes that a code and its name take in an answer of a batch, including their tags and lengths.
 const REFUSED_BYTES: usize = 32;
 /// Maximum time for which a server that is stopping waits for open calls to be answered.

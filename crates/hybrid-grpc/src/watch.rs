@@ -1,13 +1,13 @@
 //! Stream of events to a watcher. Events wait in a bounded queue; a client that does not read them in time gets the
 //! code `busy` as its last event.
 
-use crate::answers::{event, shared, version};
-use crate::messages::Event;
 use crate::serve::Database;
 use bytes::Bytes;
 use lineside_hybrid::Code;
-use lineside_hybrid::request::Version;
 use lineside_hybrid::watch::{Notification, Sink, Watching};
+use lineside_messages::hybrid::grpc::Event;
+use lineside_messages::hybrid::grpc::{event, shared, version};
+use lineside_messages::hybrid::request::Version;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

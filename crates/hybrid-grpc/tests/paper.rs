@@ -4,16 +4,17 @@
 mod common;
 
 use common::{genesis, member_key, node_key};
-use lineside_hybrid::genesis::{Genesis, database_id};
+use lineside_client::hybrid::grpc::Coded;
+use lineside_client::hybrid::grpc::paper::Client;
+use lineside_client::hybrid::grpc::{AskError, Identity};
 use lineside_hybrid::node::embedded;
-use lineside_hybrid::request::Sees;
-use lineside_hybrid::secret::SecretKey;
 use lineside_hybrid::{Code, Node, Options};
-use lineside_hybrid_grpc::client::Coded;
-use lineside_hybrid_grpc::paper::Client;
-use lineside_hybrid_grpc::paper::messages::{GetRequest, SetRequest};
-use lineside_hybrid_grpc::{AskError, Identity, Limits, Running, start};
+use lineside_hybrid_grpc::{Limits, Running, start};
 use lineside_journal::SimDisk;
+use lineside_messages::hybrid::genesis::{Genesis, database_id};
+use lineside_messages::hybrid::grpc::paper::{GetRequest, SetRequest};
+use lineside_messages::hybrid::request::Sees;
+use lineside_messages::hybrid::secret::SecretKey;
 use lineside_verify::Curve;
 use std::sync::Arc;
 use tonic::Code as GrpcCode;
@@ -203,7 +204,7 @@ async fn each_mode_refuses_requests_of_the_other_mode() {
         secret: member_key(5),
     };
     let endpoint = running.address.to_string();
-    let native = lineside_hybrid_grpc::Client::connect(&endpoint, None, identity)
+    let native = lineside_client::hybrid::grpc::Client::connect(&endpoint, None, identity)
         .await
         .unwrap();
     let placed = native.set(b"a", None, b"1").await.unwrap();

@@ -1,7 +1,7 @@
 //! Tests that the hand-written Rust messages match the .proto files: same field numbers and same wire types.
 
 use bytes::Bytes;
-use lineside_hybrid_grpc::messages::*;
+use lineside_messages::hybrid::grpc::*;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -162,7 +162,7 @@ fn every_message_has_the_fields_that_the_proto_file_declares() {
 
 #[test]
 fn every_message_of_the_paper_service_has_its_declared_fields() {
-    use lineside_hybrid_grpc::paper::messages as paper;
+    use lineside_messages::hybrid::grpc::paper;
     let text = || "x".to_owned();
     let (code, version) = (3, 4);
     let get = paper::GetRequest {

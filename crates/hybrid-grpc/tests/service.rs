@@ -4,20 +4,19 @@
 mod common;
 
 use common::{genesis, member_key, rights, start as start_node};
-use lineside_hybrid::answer::code_name;
-use lineside_hybrid::block::{HEADER_BYTES, Header, SIGNED_HEAD_BYTES, SignedHead};
-use lineside_hybrid::change::Change;
-use lineside_hybrid::genesis::database_id;
-use lineside_hybrid::node::unix_ms;
-use lineside_hybrid::proof::StateProof;
-use lineside_hybrid::request::{Body, Sees, Version, Write};
+use lineside_client::hybrid::grpc::{AskError, Client, ClientTls, Identity};
+use lineside_client::hybrid::grpc::{Coded, Connection, id_of};
 use lineside_hybrid::{Code, Node};
-use lineside_hybrid_grpc::client::{Coded, Connection, id_of};
-use lineside_hybrid_grpc::messages::{Placed, Signed};
-use lineside_hybrid_grpc::{
-    AskError, Client, ClientTls, Counted, Identity, Limits, Running, ServerTls, start,
-};
+use lineside_hybrid_grpc::{Counted, Limits, Running, ServerTls, start};
 use lineside_journal::SimDisk;
+use lineside_messages::hybrid::answer::code_name;
+use lineside_messages::hybrid::block::{HEADER_BYTES, Header, SIGNED_HEAD_BYTES, SignedHead};
+use lineside_messages::hybrid::change::Change;
+use lineside_messages::hybrid::genesis::database_id;
+use lineside_messages::hybrid::grpc::{Placed, Signed};
+use lineside_messages::hybrid::proof::StateProof;
+use lineside_messages::hybrid::request::{Body, Sees, Version, Write};
+use lineside_messages::hybrid::signing::unix_ms;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,7 +1,7 @@
 //! Files that a node's configuration names: the genesis of its database, and its key.
 
-use lineside_hybrid::genesis::Genesis;
-use lineside_hybrid::secret::SecretKey;
+use lineside_messages::hybrid::genesis::Genesis;
+use lineside_messages::hybrid::secret::SecretKey;
 use lineside_service::config::UsageError;
 use lineside_util::key_file::read_signing_key;
 use lineside_verify::Curve;

@@ -5,7 +5,8 @@ use lineside_testkit::Random;
 use std::hint::black_box;
 use std::time::Instant;
 
-use lineside_hybrid::map::{Change, Proof, Tree};
+use lineside_hybrid::map::{Change, Tree};
+use lineside_messages::hybrid::map_proof::Proof;
 use lineside_verify::hash::keccak256;
 
 const KEYS: u64 = 1_000_000;

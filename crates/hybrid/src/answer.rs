@@ -1,31 +1,10 @@
-//! Answers to requests, as the node makes them and as they are sent.
+//! Answers to requests, as the node makes them.
 
-use crate::block::{Header, SignedHead};
-use crate::proof::StateProof;
-use crate::request::Version;
-use crate::state::SharedKey;
+use lineside_messages::hybrid::answer::{Answered, Cell, Past, SharedKey};
+use lineside_messages::hybrid::block::{Header, SignedHead};
+use lineside_messages::hybrid::proof::StateProof;
+use lineside_messages::hybrid::request::Version;
 use lineside_wire::HybridCode as Code;
-use std::sync::Arc;
-
-/// The value of a key with its version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cell {
-    /// Version of the write.
-    pub version: Version,
-    /// The value.
-    pub value: Arc<[u8]>,
-}
-
-/// One write in the history of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Past {
-    /// Version of the write.
-    pub version: Version,
-    /// Time of the write's block, in milliseconds since 1970.
-    pub time_ms: u64,
-    /// Value that the write gave the key; `None`: it deleted the key.
-    pub value: Option<Vec<u8>>,
-}
 
 /// Answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,41 +57,6 @@ impl Answer {
     }
 }
 
-/// Answer in the form in which it is sent to a client. It differs from [`Answer`] in proofs: they are bytes here,
-/// because a client can decode a proof only together with the value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answered {
-    /// The request was refused and changed nothing, or its outcome is not known. The code says which.
-    Refused(Code),
-    /// Answer to get: the cell of each key.
-    Cells(Vec<Option<Cell>>),
-    /// Answer to a range request: cells ordered by key.
-    Range {
-        /// The cells, ascending by key.
-        cells: Vec<(SharedKey, Cell)>,
-        /// True if the request's limit ended the range and further keys follow.
-        more: bool,
-    },
-    /// Answer to a prove request: the bytes that [`StateProof::decode`] takes, together with the value.
-    Proof(Vec<u8>),
-    /// Answer to a history request.
-    History {
-        /// Writes, the newest first.
-        past: Vec<Past>,
-        /// True if the key has older writes than the returned ones.
-        more: bool,
-    },
-    /// Answer to a head request: the header of the newest block, and the node's signature over its hash.
-    Head(Box<(Header, SignedHead)>),
-    /// Answer to a write, change or outcome request: the position of the transaction in the ledger, and its outcome.
-    Placed {
-        /// Outcome of the request.
-        code: Code,
-        /// Block of the request, and its index in the block.
-        version: Version,
-    },
-}
-
 impl From<Answer> for Answered {
     fn from(answer: Answer) -> Self {
         match answer {
@@ -127,60 +71,6 @@ impl From<Answer> for Answered {
             Answer::Block(_) => Self::Refused(Code::WrongMode),
             // A watcher receives many answers, but this form carries one answer to one request.
             Answer::Watching { .. } => Self::Refused(Code::TooLarge),
-        }
-    }
-}
-
-impl Answered {
-    /// Code of the answer.
-    pub fn code(&self) -> Code {
-        match self {
-            Self::Refused(code) | Self::Placed { code, .. } => *code,
-            _ => Code::Done,
-        }
-    }
-}
-
-/// Name of a code, as in the tables of the specification.
-pub const fn code_name(code: Code) -> &'static str {
-    match code {
-        Code::Done => "done",
-        Code::Recorded => "recorded",
-        Code::Conflict => "conflict",
-        Code::Malformed => "malformed",
-        Code::WrongDatabase => "wrong_database",
-        Code::UnknownMember => "unknown_member",
-        Code::Revoked => "revoked",
-        Code::BadSignature => "bad_signature",
-        Code::HighS => "high_s",
-        Code::NonceUsed => "nonce_used",
-        Code::Expired => "expired",
-        Code::NotAllowed => "not_allowed",
-        Code::BadChange => "bad_change",
-        Code::TooManyVotes => "too_many_votes",
-        Code::TooLarge => "too_large",
-        Code::Busy => "busy",
-        Code::ReadOnly => "read_only",
-        Code::ExpiryTooFar => "expiry_too_far",
-        Code::Unknown => "unknown",
-        Code::OutcomeUnknown => "outcome_unknown",
-        Code::WrongMode => "wrong_mode",
-        Code::OldVersion => "old_version",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_code_has_its_name() {
-        for code in (0..).map_while(Code::from_code) {
-            let camel = format!("{code:?}");
-            let capitals = camel.chars().skip(1).filter(char::is_ascii_uppercase).count();
-            let name = code_name(code);
-            assert_eq!(name.replace('_', ""), camel.to_lowercase());
-            assert_eq!(name.matches('_').count(), capitals);
         }
     }
 }

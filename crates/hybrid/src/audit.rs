@@ -4,16 +4,16 @@
 mod beginning;
 mod compare;
 
-use crate::block::{HASHED_AT_ONCE, Hash, Message, transactions_hashes};
 use crate::execute::{Chain, SignatureCheck};
 use crate::ledger::{LedgerError, LedgerItem, RECORD_GENESIS, StoredBlock, read_record};
 use crate::membership::Membership;
-use crate::request::DatabaseId;
 use crate::signatures::CheckedMessage;
 use beginning::Beginning;
 use compare::{compare, first_difference};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use lineside_journal::{Disk, Lsn, RECORD_HEADER_BYTES, Reader, Records, VerifyReport, verify};
+use lineside_messages::hybrid::block::{HASHED_AT_ONCE, Hash, Message, transactions_hashes};
+use lineside_messages::hybrid::request::DatabaseId;
 use lineside_verify::{Options as VerifyOptions, Verifier};
 use std::collections::BTreeMap;
 use std::iter::once;

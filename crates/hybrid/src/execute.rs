@@ -1,15 +1,15 @@
 //! Execution: turns a message of the log into a block. The outcome of each request depends only on the log before it,
 //! so every node decides the same.
 
-use crate::block::{Cargo, Hash, Header, Message};
-use crate::change::Change;
-use crate::genesis::{Genesis, database_id, genesis_hash};
 use crate::membership::{ChangeError, Membership};
 use crate::paper;
-use crate::request::{Body, DatabaseId, Read, Request, Version, Write, split};
 use crate::signatures::Digests;
 use crate::state::{State, VoteError, WriteEffect};
 use lineside_journal::merkle;
+use lineside_messages::hybrid::block::{Cargo, Hash, Header, Message};
+use lineside_messages::hybrid::change::Change;
+use lineside_messages::hybrid::genesis::{Genesis, database_id, genesis_hash};
+use lineside_messages::hybrid::request::{Body, DatabaseId, Read, Request, Version, Write, split};
 use lineside_verify::hash::keccak256;
 use lineside_wire::HybridCode as Code;
 
@@ -61,7 +61,7 @@ pub enum Skipped {
 pub enum GenesisError {
     /// The bytes cannot be read.
     #[error("genesis: {0}")]
-    Malformed(#[from] crate::codec::Malformed),
+    Malformed(#[from] lineside_messages::hybrid::codec::Malformed),
     /// The genesis' entries contradict each other.
     #[error("genesis: {0}")]
     Change(#[from] ChangeError),
@@ -235,7 +235,7 @@ struct Block<'a> {
 impl Block<'_> {
     fn decide(&mut self, request: &[u8], signed: SignatureCheck, index: u32) -> Code {
         if let Ok((_, bytes)) = split(request)
-            && paper::is_one(bytes)
+            && lineside_messages::hybrid::paper::is_one(bytes)
         {
             let block = self.number;
             return paper::decide(self.state, bytes, signed, Version { block, index });
@@ -250,7 +250,9 @@ impl Block<'_> {
         if !request.body.is_ordered() {
             return Code::Malformed;
         }
-        if self.state.membership().is_paper() && !paper::takes_native(&request.body) {
+        if self.state.membership().is_paper()
+            && !lineside_messages::hybrid::paper::takes_native(&request.body)
+        {
             return Code::WrongMode;
         }
         let membership = self.state.membership();

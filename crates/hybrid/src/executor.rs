@@ -2,17 +2,19 @@
 //! executes them in order.
 
 use crate::answer::Answer;
-use crate::block::{Cargo, HASHED_AT_ONCE, Hash, Message, SignedHead, transactions_hashes};
 use crate::execute::{Chain, Executed};
 use crate::log::Entry;
 use crate::node::ExecutorInput;
 use crate::node_state::NodeState;
-use crate::proof::StateProof;
 use crate::proposer::PendingMessage;
 use crate::signatures::{CheckedMessage, Digests};
 use crate::ticket::Ticket;
 use crate::verify_worker::VerifiedRequest;
 use crossbeam_channel::{Receiver, Sender};
+use lineside_messages::hybrid::block::{
+    Cargo, HASHED_AT_ONCE, Hash, Message, SignedHead, transactions_hashes,
+};
+use lineside_messages::hybrid::proof::StateProof;
 use lineside_verify::Verifier;
 use std::collections::{BTreeMap, HashMap};
 use std::iter::once;

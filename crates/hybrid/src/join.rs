@@ -1,16 +1,16 @@
 //! Ledgers that begin with a snapshot. A node joins a database in this way if the log is too long to be read from its
 //! beginning.
 
-use crate::attestation::{Attestation, AttestationError, check_attestations};
-use crate::block::Hash;
-use crate::codec::Malformed;
 use crate::execute::GenesisError;
-use crate::genesis::{Genesis, database_id};
 use crate::ledger::{LedgerError, Writer, journal_options};
 use crate::node::StartError;
 use crate::open::open;
 use crate::snapshot::{self, Restore, SnapshotError};
 use lineside_journal::{Disk, Options};
+use lineside_messages::hybrid::attestation::{Attestation, AttestationError, check_attestations};
+use lineside_messages::hybrid::block::Hash;
+use lineside_messages::hybrid::codec::Malformed;
+use lineside_messages::hybrid::genesis::{Genesis, database_id};
 use lineside_util::hex::to_hex;
 use lineside_verify::Verifier;
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -1,12 +1,12 @@
 //! Modes of signature verification for benches, which compare their speed. This module exists only with the cargo
 //! feature `laboratory`. Crates of `lab/` enable the feature; the daemon is built without it.
 
-use crate::block::{Hash, Message};
 use crate::execute::SignatureCheck;
 use crate::executor::MessageVerifier;
 use crate::signatures::{CheckedMessage, Digests, transaction_ids};
 use crate::verify_worker::{ValidatedRequest, VerifyWorker};
 use lineside_journal::Disk;
+use lineside_messages::hybrid::block::{Hash, Message};
 use lineside_verify::Verdict;
 use lineside_verify::hash::{keccak256, keccak256_batch};
 

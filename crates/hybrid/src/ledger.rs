@@ -1,10 +1,10 @@
 //! The ledger: every block with its message and codes, in a journal. A node computes all its other state from the
 //! ledger.
 
-use crate::attestation::Attestation;
-use crate::block::{HEADER_BYTES, Hash, Header, SignedHead};
-use crate::codec::{Input, Malformed, Output};
 use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Reader, Record, Records};
+use lineside_messages::hybrid::attestation::Attestation;
+use lineside_messages::hybrid::block::{HEADER_BYTES, Hash, Header, SignedHead};
+use lineside_messages::hybrid::codec::{Input, Malformed, Output};
 use lineside_wire::HybridCode as Code;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -151,7 +151,7 @@ impl<D: Disk> Writer<D> {
         genesis: &[u8],
         mut visit: impl FnMut(LedgerItem<'_>) -> Result<(), E>,
     ) -> Result<Writer<D>, E> {
-        let hash = crate::genesis::genesis_hash(genesis);
+        let hash = lineside_messages::hybrid::genesis::genesis_hash(genesis);
         let id = u64::from_be_bytes(std::array::from_fn(|i| hash[i]));
         let opened = Journal::open_or_create(disk, id, options);
         let (mut journal, recovery) = opened.map_err(LedgerError::from)?;

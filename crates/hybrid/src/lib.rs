@@ -9,30 +9,26 @@
 //!          -> thread `save`: journal, one fdatasync for all blocks that wait -> view, watchers --> answer
 //! ```
 //!
-//! [`request`] has the signed requests, [`execute`] decides their outcomes, [`node`] runs both, and [`udp`] serves
+//! [`lineside_messages::hybrid::request`] has the signed requests, [`execute`] decides their outcomes, [`node`] runs both, and [`udp`] serves
 //! them as datagrams.
 //! `docs/hybrid.md` has the rules in words.
 //!
 //! ```
-//! use lineside_hybrid::map::{Change, Proof, Tree};
+//! use lineside_hybrid::map::{Change, Tree};
+//! use lineside_messages::hybrid::map_proof::{Proof, ProofError};
 //!
 //! // The state of a database is a map whose root every block carries, so a client can check the value of a key.
 //! let mut tree = Tree::new();
 //! tree.update(&mut vec![Change { key: [7; 32], value: Some([1; 32]) }]);
 //! let proof = Proof::decode(&tree.prove(&[7; 32]).encode())?;
 //! assert_eq!(proof.check(&tree.root(), &[7; 32])?, Some([1; 32]));
-//! # Ok::<(), lineside_hybrid::map::ProofError>(())
+//! # Ok::<(), ProofError>(())
 //! ```
 
 pub mod answer;
-pub mod attestation;
 pub mod audit;
-pub mod block;
-pub mod change;
-mod codec;
 pub mod execute;
 mod executor;
-pub mod genesis;
 pub mod join;
 #[cfg(feature = "laboratory")]
 mod laboratory;
@@ -45,14 +41,9 @@ mod node_state;
 mod open;
 pub mod paper;
 mod persister;
-pub mod proof;
 mod proposer;
 mod replay_window;
-pub mod request;
-pub mod secret;
-pub mod sign;
 pub mod signatures;
-pub mod signing;
 pub mod snapshot;
 pub mod state;
 mod ticket;
@@ -61,7 +52,6 @@ mod verify_worker;
 pub mod view;
 pub mod watch;
 
-pub use codec::Malformed;
 #[cfg(feature = "laboratory")]
 pub use laboratory::Mode;
 pub use node::{Node, Options};

@@ -1,7 +1,7 @@
 //! The log: the total order of all messages. Every node reads the same messages in the same order.
 
-use crate::block::Hash;
-use crate::request::DatabaseId;
+use lineside_messages::hybrid::block::Hash;
+use lineside_messages::hybrid::request::DatabaseId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

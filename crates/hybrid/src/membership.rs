@@ -2,10 +2,10 @@
 
 mod entries;
 
-use crate::change::{Change, KeyBytes, Rights, Role, role_code};
-use crate::codec::Output;
-use crate::paper::PUBLIC_KEY_BYTES;
-use crate::request::MemberId;
+use lineside_messages::hybrid::change::{Change, KeyBytes, Rights, Role, role_code};
+use lineside_messages::hybrid::codec::Output;
+use lineside_messages::hybrid::paper::PUBLIC_KEY_BYTES;
+use lineside_messages::hybrid::request::MemberId;
 use lineside_verify::{Curve, PublicKey};
 use lineside_wire::{HYBRID_EVERYONE, HYBRID_KEYS_PER_MEMBER_MAX};
 use std::collections::{BTreeMap, HashMap};

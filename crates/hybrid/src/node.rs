@@ -9,7 +9,6 @@
 //! group that holds their block is on the disk.
 
 use crate::answer::Answer;
-use crate::block::Hash;
 use crate::execute::GenesisError;
 use crate::executor::{CheckedEntry, Executor, MessageVerifier};
 use crate::ledger::{LedgerError, Writer, journal_options};
@@ -19,21 +18,23 @@ use crate::node_state::{MembershipStatus, NodeState};
 use crate::open::{OpenedLedger, open};
 use crate::persister::{PersistedGroup, Persister};
 use crate::proposer::{Proposer, first_sequence};
-use crate::request::{DatabaseId, is_local_get, operation};
-use crate::sign::Signer;
 use crate::ticket::{Call, OnAnswers, Ticket};
 use crate::verify_worker::VerifyWorker;
 use crate::watch::{Sink, Subscription, Watching};
 use bytes::Bytes;
 use crossbeam_channel::{Sender, bounded, unbounded};
 use lineside_journal::Disk;
+use lineside_messages::hybrid::block::Hash;
+use lineside_messages::hybrid::request::{DatabaseId, is_local_get, operation};
+use lineside_messages::hybrid::sign::Signer;
+use lineside_messages::hybrid::signing::unix_ms;
 use lineside_verify::Verifier;
 use lineside_wire::{HYBRID_OP_WATCH, HybridCode as Code};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Maximum number of items in the queue between two threads: enough that neither thread has to wait until the other
 /// wakes up.
@@ -86,12 +87,6 @@ impl Default for Options {
             clock: unix_ms,
         }
     }
-}
-
-/// Reads the machine's clock, in milliseconds since 1970.
-pub fn unix_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_millis() as u64)
 }
 
 /// Reason why a node does not start.

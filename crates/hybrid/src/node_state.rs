@@ -1,18 +1,18 @@
 //! State shared by a node's threads: the view of readers, messages in flight, and the reason why no writes are taken.
 
 use crate::answer::Answer;
-use crate::block::{Cargo, Message, SignedHead};
 use crate::log::{Fault, Log, LogError, Lost};
 use crate::membership::Membership;
 use crate::node::Options;
 use crate::proposer::PendingMessage;
 use crate::replay_window::Windows;
-use crate::request::DatabaseId;
-use crate::sign::Signer;
 use crate::ticket::{Ticket, answer_unknown};
 use crate::view::ReadView;
 use crate::watch::Watchers;
 use crossbeam_channel::Sender;
+use lineside_messages::hybrid::block::{Cargo, Message, SignedHead};
+use lineside_messages::hybrid::request::DatabaseId;
+use lineside_messages::hybrid::sign::Signer;
 use lineside_verify::Verifier;
 use lineside_wire::HybridCode as Code;
 use std::collections::HashMap;

@@ -1,7 +1,6 @@
 //! Start of a node: executes the messages of the stored ledger again, which gives the same blocks as before. If the
 //! ledger began with a snapshot, execution continues from that snapshot.
 
-use crate::block::{Cargo, Header, Message};
 use crate::execute::{Chain, Executed, SignatureCheck};
 use crate::ledger::{LedgerItem, StoredBlock, Writer};
 use crate::node::StartError;
@@ -9,6 +8,7 @@ use crate::signatures::{Digests, transaction_ids};
 use crate::snapshot::{Restore, SnapshotError};
 use crate::view::ReadView;
 use lineside_journal::{Disk, Options};
+use lineside_messages::hybrid::block::{Cargo, Header, Message};
 use lineside_wire::HybridCode as Code;
 
 pub(crate) struct OpenedLedger<D: Disk> {

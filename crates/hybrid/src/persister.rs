@@ -2,16 +2,16 @@
 //! them.
 
 use crate::answer::Answer;
-use crate::block::{Hash, SignedHead};
 use crate::execute::Executed;
 use crate::executor::{BlockToPersist, PersistJob};
 use crate::ledger::{LedgerError, Writer, encode_block};
 use crate::node_state::NodeState;
-use crate::request::Version;
 use crate::ticket::{Ticket, answer_all, answer_unknown};
 use crate::verify_worker::VerifiedRequest;
 use crossbeam_channel::{Receiver, Sender};
 use lineside_journal::{Disk, Error as JournalError};
+use lineside_messages::hybrid::block::{Hash, SignedHead};
+use lineside_messages::hybrid::request::Version;
 use lineside_util::log_limit::LogLimit;
 use lineside_wire::HybridCode as Code;
 use std::sync::Arc;

@@ -1,14 +1,16 @@
 //! The proposer: the thread that batches writes into messages and appends them to the log.
 
 use crate::answer::Answer;
-use crate::block::{Hash, Message, Sender as MessageSender, hashed_message, head_message, message_bytes};
 use crate::node::Options;
 use crate::node_state::NodeState;
 use crate::persister::PersistedGroup;
-use crate::request::SIGNATURE_BYTES;
 use crate::ticket::{answer_all, answer_unknown};
 use crate::verify_worker::VerifiedRequest;
 use crossbeam_channel::{Receiver, never, select};
+use lineside_messages::hybrid::block::{
+    Hash, Message, Sender as MessageSender, hashed_message, head_message, message_bytes,
+};
+use lineside_messages::hybrid::request::SIGNATURE_BYTES;
 use lineside_wire::{HYBRID_MESSAGE_BYTES_MAX, HYBRID_MESSAGE_REQUESTS_MAX, HybridCode as Code};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ pub(crate) fn first_sequence(last: u64, now_ms: u64) -> u64 {
 /// A message of this node that is in flight.
 pub(crate) struct PendingMessage {
     pub signature: [u8; SIGNATURE_BYTES],
-    /// The message's [`transactions_hash`](crate::block::transactions_hash).
+    /// The message's [`transactions_hash`](lineside_messages::hybrid::block::transactions_hash).
     pub hash: Hash,
     pub time_ms: u64,
     pub requests: Vec<VerifiedRequest>,

@@ -1,7 +1,7 @@
 //! Replay protection of reads. Reads are not in the log, so each node remembers which reads it has answered: for each
 //! lane, a window of 64 nonces, as in IPsec (RFC 4303 section 3.4.3), because reads may overtake one another.
 
-use crate::request::{MemberId, Nonce};
+use lineside_messages::hybrid::request::{MemberId, Nonce};
 use std::collections::HashMap;
 
 /// Maximum time from now to a read's expiry, in milliseconds. After its expiry a read's nonce can be forgotten.

@@ -1,14 +1,14 @@
 //! Checks of a log message that do not depend on the state: its signatures and hashes. Threads make these checks in
 //! parallel, before the message is executed. This is possible because keys are only added and revoked, never changed.
 
-use crate::block::{Cargo, Hash, Message};
-use crate::codec::Input;
 use crate::execute::SignatureCheck;
 use crate::membership::Membership;
-use crate::paper;
-use crate::request::{DatabaseId, read_head, split};
-use crate::sign::{REQUEST_TAG, request_digest};
 use lineside_journal::merkle;
+use lineside_messages::hybrid::block::{Cargo, Hash, Message};
+use lineside_messages::hybrid::codec::Input;
+use lineside_messages::hybrid::paper;
+use lineside_messages::hybrid::request::{DatabaseId, read_head, split};
+use lineside_messages::hybrid::sign::{REQUEST_TAG, request_digest};
 use lineside_verify::hash::{keccak256, keccak256_batch, sha256_batch};
 use lineside_verify::{Curve, Item, SignatureBytes, Verdict, Verifier};
 
@@ -28,7 +28,7 @@ pub struct CheckedMessage {
 /// Hashes of a message that are part of its block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digests {
-    /// The message's [`transactions_hash`](crate::block::transactions_hash).
+    /// The message's [`transactions_hash`](lineside_messages::hybrid::block::transactions_hash).
     pub transactions_hash: Hash,
     /// Root of the tree of RFC 6962 over the requests.
     pub transactions_root: Hash,
@@ -40,7 +40,7 @@ impl Digests {
         Digests::with(message, keccak256(message.signed))
     }
 
-    /// Computes the remaining hashes of a message whose [`transactions_hash`](crate::block::transactions_hash) is
+    /// Computes the remaining hashes of a message whose [`transactions_hash`](lineside_messages::hybrid::block::transactions_hash) is
     /// known.
     pub fn with(message: &Message<'_>, transactions_hash: Hash) -> Digests {
         Digests {
@@ -53,7 +53,7 @@ impl Digests {
 impl CheckedMessage {
     /// Verifies all signatures of a message with the keys in `membership`, including revoked keys: only the executor
     /// decides whether a key is revoked at that point of the log. `hash` is the message's
-    /// [`transactions_hash`](crate::block::transactions_hash).
+    /// [`transactions_hash`](lineside_messages::hybrid::block::transactions_hash).
     pub fn of(
         message: &Message<'_>,
         hash: Hash,

@@ -2,13 +2,14 @@
 //! of the authenticated map. The header's state root shows that all entries are complete and unchanged, so a node needs
 //! to trust only the block's hash.
 
-use crate::answer::Cell;
-use crate::block::{HEADER_BYTES, Header};
-use crate::codec::{Input, Malformed, Output};
 use crate::execute::Chain;
-use crate::request::DatabaseId;
-use crate::state::{CONTENT_BYTES_MAX, Gathering, PLACE_BYTES_MAX, RestoredEntry, SharedKey};
+use crate::state::{CONTENT_BYTES_MAX, Gathering, PLACE_BYTES_MAX, RestoredEntry};
 use crate::view::ReadView;
+use lineside_messages::hybrid::answer::Cell;
+use lineside_messages::hybrid::answer::SharedKey;
+use lineside_messages::hybrid::block::{HEADER_BYTES, Header};
+use lineside_messages::hybrid::codec::{Input, Malformed, Output};
+use lineside_messages::hybrid::request::DatabaseId;
 use std::io::{self, Write};
 
 const MAGIC: &[u8; 8] = b"LShysnap";

@@ -5,22 +5,22 @@ mod entries;
 #[cfg(test)]
 mod tests;
 
-use crate::block::Hash;
-use crate::change::Change;
-use crate::codec::Output;
-use crate::map::{Change as Leaf, Proof, Tree};
+use crate::map::{Change as Leaf, Tree};
 use crate::membership::{Entry, Membership};
-use crate::paper::read_cell;
-use crate::request::{MemberId, Nonce, Version};
-use lineside_verify::hash::{keccak256, keccak256_batch};
+use lineside_messages::hybrid::answer::SharedKey;
+use lineside_messages::hybrid::block::Hash;
+use lineside_messages::hybrid::change::Change;
+use lineside_messages::hybrid::codec::Output;
+use lineside_messages::hybrid::map_proof::Proof;
+use lineside_messages::hybrid::paper::read_cell;
+use lineside_messages::hybrid::proof::value_place;
+use lineside_messages::hybrid::request::{MemberId, Nonce, Version};
+use lineside_verify::hash::keccak256_batch;
 use lineside_wire::{HYBRID_VOTES_OPEN_MAX, HYBRID_VOTES_PER_ADMIN_MAX};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 pub(crate) use entries::{CONTENT_BYTES_MAX, Gathering, PLACE_BYTES_MAX, RestoredEntry};
-
-/// A key of the database, as shared bytes: state, view and answers refer to the same memory.
-pub type SharedKey = Arc<[u8]>;
 
 /// Effect of a committed write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -315,25 +315,6 @@ impl LastWrite {
     fn in_block(&self, block: u64) -> Option<usize> {
         (self.version.block == block).then_some(self.touched as usize)
     }
-}
-
-/// Returns the place of a key's value in the authenticated map.
-pub(crate) fn value_place(key: &[u8]) -> Hash {
-    keccak256(&[b"v", key].concat())
-}
-
-/// Returns the content that the authenticated map has for a key's value.
-pub(crate) fn value_content(version: Version, value: &[u8]) -> Hash {
-    let mut content = Vec::with_capacity(12 + value.len());
-    value_leaf(&mut content, version, value);
-    keccak256(&content)
-}
-
-/// Writes the bytes whose hash is the content of a key's value.
-fn value_leaf(out: &mut Vec<u8>, version: Version, value: &[u8]) {
-    out.u64(version.block);
-    out.u32(version.index);
-    out.put(value);
 }
 
 /// Places and contents to put into the authenticated map. All of them are hashed together at the end, eight at a time.

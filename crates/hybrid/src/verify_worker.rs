@@ -3,21 +3,22 @@
 
 mod paper_mode;
 
-use crate::answer::{Answer, Past};
-use crate::block::{Cargo, Hash, Message};
+use crate::answer::Answer;
 use crate::execute::SignatureCheck;
 use crate::ledger::{Blocks, StoredBlock};
 use crate::membership::Membership;
 use crate::node::ExecutorInput;
 use crate::node_state::NodeState;
-use crate::paper;
 use crate::replay_window::NonceOutcome;
 use crate::replay_window::READ_EXPIRY_MS;
-use crate::request::{Body, Head, MemberId, Request, Sees, Version, split};
-use crate::sign::REQUEST_TAG;
 use crate::ticket::{Call, Ticket, answer_all};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError};
 use lineside_journal::Disk;
+use lineside_messages::hybrid::answer::Past;
+use lineside_messages::hybrid::block::{Cargo, Hash, Message};
+use lineside_messages::hybrid::paper;
+use lineside_messages::hybrid::request::{Body, Head, MemberId, Request, Sees, Version, split};
+use lineside_messages::hybrid::sign::REQUEST_TAG;
 use lineside_verify::hash::{keccak256_batch, sha256_batch};
 use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verdict, Verifier};
 use lineside_wire::HybridCode as Code;
@@ -421,7 +422,7 @@ impl<'a> ValidatedRequest<'a> {
         match &self.kind {
             RequestKind::Paper(body, _) => body.digest(),
             RequestKind::Native(_) if self.key.curve() == Curve::Secp256k1 => *id,
-            RequestKind::Native(_) => crate::sign::digest(self.key.curve(), self.tagged),
+            RequestKind::Native(_) => lineside_messages::hybrid::sign::digest(self.key.curve(), self.tagged),
         }
     }
 

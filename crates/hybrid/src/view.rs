@@ -3,12 +3,14 @@
 #[cfg(test)]
 mod tests;
 
-use crate::answer::{Answer, Cell};
-use crate::block::{Hash, Header, SignedHead};
+use crate::answer::Answer;
 use crate::execute::Executed;
 use crate::membership::Membership;
-use crate::request::{MemberId, Version};
-use crate::state::{SharedKey, WriteEffect};
+use crate::state::WriteEffect;
+use lineside_messages::hybrid::answer::Cell;
+use lineside_messages::hybrid::answer::SharedKey;
+use lineside_messages::hybrid::block::{Hash, Header, SignedHead};
+use lineside_messages::hybrid::request::{MemberId, Version};
 use lineside_util::hex::to_hex;
 use lineside_wire::HybridCode as Code;
 use std::collections::{BTreeSet, HashMap};

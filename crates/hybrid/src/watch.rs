@@ -1,8 +1,9 @@
 //! Watchers: subscribers that are notified of durable writes in the order of the ledger.
 
 use crate::membership::Membership;
-use crate::request::{Head, MemberId, Version};
-use crate::state::{SharedKey, WriteEffect};
+use crate::state::WriteEffect;
+use lineside_messages::hybrid::answer::SharedKey;
+use lineside_messages::hybrid::request::{Head, MemberId, Version};
 use lineside_wire::HybridCode as Code;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

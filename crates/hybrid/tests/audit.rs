@@ -6,19 +6,19 @@ mod common;
 use common::*;
 use lineside_hybrid::Code;
 use lineside_hybrid::audit::{Audit, Options, audit};
-use lineside_hybrid::block::{HEADER_BYTES, Message};
 use lineside_hybrid::ledger::{RECORD_BLOCK, StoredBlock, journal_options};
-use lineside_hybrid::request::Version;
-use lineside_hybrid::sign::transaction_id;
 use lineside_journal::{Disk, Journal, RECORD_HEADER_BYTES, Reader, SimDisk};
+use lineside_messages::hybrid::block::{HEADER_BYTES, Message};
+use lineside_messages::hybrid::request::Version;
+use lineside_messages::hybrid::sign::transaction_id;
 use sha3::{Digest, Keccak256};
 
 type Records = Vec<(u8, Vec<u8>)>;
 
 /// Makes a ledger of a few blocks: writes with keys of both curves, a conflict, a deletion, a vote, a signed head.
 fn ledger(seed: u64) -> SimDisk {
-    use lineside_hybrid::change::Change;
-    use lineside_hybrid::request::Body;
+    use lineside_messages::hybrid::change::Change;
+    use lineside_messages::hybrid::request::Body;
     let disk = SimDisk::new(seed);
     let options = lineside_hybrid::Options {
         head_every: 2,

@@ -4,9 +4,9 @@ mod common;
 
 use common::*;
 use lineside_hybrid::audit::{self, audit};
-use lineside_hybrid::request::Version;
 use lineside_hybrid::{Code, Node, Options};
 use lineside_journal::{Op, SimDisk};
+use lineside_messages::hybrid::request::Version;
 use std::collections::BTreeMap;
 
 /// Options with small segments, so that a run fills many of them.

@@ -5,9 +5,9 @@ mod common;
 
 use common::*;
 use lineside_hybrid::answer::Answer;
-use lineside_hybrid::request::{Body, Head, Nonce, Read, Request, Version, Write};
 use lineside_hybrid::{Code, Node, Options};
 use lineside_journal::SimDisk;
+use lineside_messages::hybrid::request::{Body, Head, Nonce, Read, Request, Version, Write};
 use std::collections::BTreeMap;
 
 const THREADS: u64 = 6;
@@ -28,7 +28,7 @@ fn head(client: &Client, member: u64, lane: u16, counter: u64) -> Head {
         member,
         key: 0,
         nonce: Nonce { lane, counter },
-        expiry_ms: lineside_hybrid::node::unix_ms() + 30_000,
+        expiry_ms: lineside_messages::hybrid::signing::unix_ms() + 30_000,
     }
 }
 

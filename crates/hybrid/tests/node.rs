@@ -6,11 +6,11 @@ use bytes::Bytes;
 use common::*;
 use lineside_hybrid::Code;
 use lineside_hybrid::answer::Answer;
-use lineside_hybrid::change::Change;
 use lineside_hybrid::node::{Node, Options, embedded};
-use lineside_hybrid::request::{Body, Head, Request, Sees, Version};
-use lineside_hybrid::sign::transaction_id;
 use lineside_journal::{FsDisk, SimDisk};
+use lineside_messages::hybrid::change::Change;
+use lineside_messages::hybrid::request::{Body, Head, Request, Sees, Version};
+use lineside_messages::hybrid::sign::transaction_id;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -98,7 +98,7 @@ fn a_repeated_request_takes_effect_once_from_any_sender_at_any_time() {
 
     // Another request with a nonce that was already used.
     let head = Head {
-        nonce: lineside_hybrid::request::Nonce { lane: 0, counter: 1 },
+        nonce: lineside_messages::hybrid::request::Nonce { lane: 0, counter: 1 },
         ..client.head(5)
     };
     let stale = Request {
@@ -205,7 +205,7 @@ fn a_transaction_writes_all_its_keys_or_none() {
     let node = start(SimDisk::new(5));
     let mut client = Client::new();
     let version = version_of(&one(&node, client.set(5, "a", None, "1")));
-    use lineside_hybrid::request::{Read, Write};
+    use lineside_messages::hybrid::request::{Read, Write};
     let transaction = |reads: Vec<(&'static str, Version)>, value: &'static str| Body::Write {
         reads: reads
             .into_iter()
@@ -356,7 +356,7 @@ fn proofs_prove_only_presence_and_absence() {
     let present = proof(&mut client, b"key 7");
     assert_eq!(present.check(&hash, b"key 7", Some(b"value 7")), Ok(()));
     assert!(present.encode().len() <= 1000);
-    use lineside_hybrid::proof::{NotProven, StateProof};
+    use lineside_messages::hybrid::proof::{NotProven, StateProof};
     let bytes = present.encode();
     assert_eq!(StateProof::decode(&bytes, Some(b"value 7")), Ok(present.clone()));
     assert_eq!(StateProof::decode(&bytes, None), Err(NotProven::OtherCell));
@@ -394,12 +394,12 @@ fn members_keys_rules_and_the_quorum_change_by_votes() {
     let disk = SimDisk::new(8);
     let node = start(disk.clone());
     let mut client = Client::new();
-    let until_ms = lineside_hybrid::node::unix_ms() + 60_000;
+    let until_ms = lineside_messages::hybrid::signing::unix_ms() + 60_000;
     let vote = |client: &mut Client, member, change| client.sign(member, Body::Change { until_ms, change });
     let add = Change::AddMember {
         member: 20,
         name: "new",
-        role: lineside_hybrid::change::Role::User,
+        role: lineside_messages::hybrid::change::Role::User,
         key: member_key(20).public(),
     };
     assert_eq!(

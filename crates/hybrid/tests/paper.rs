@@ -7,19 +7,19 @@ use common::topic::{Topic, options, start_of};
 use common::{Client, code, genesis, member_key, node_key, one, rights, start, version_of};
 use lineside_hybrid::answer::Answer;
 use lineside_hybrid::audit::{self, audit};
-use lineside_hybrid::block::{HEADER_BYTES, Message, transactions_hash};
-use lineside_hybrid::change::{Change, KeyBytes};
 use lineside_hybrid::execute::Chain;
-use lineside_hybrid::genesis::{FirstMember, Genesis, database_id};
 use lineside_hybrid::ledger::{RECORD_BLOCK, StoredBlock, journal_options};
 use lineside_hybrid::node::embedded;
-use lineside_hybrid::paper::{Body, Request, VERSION_MAX, read_cell, sign};
-use lineside_hybrid::proof::StateProof;
-use lineside_hybrid::request::{self, Version};
-use lineside_hybrid::secret::SecretKey;
 use lineside_hybrid::signatures::CheckedMessage;
 use lineside_hybrid::{Code, Node, Options};
 use lineside_journal::{Journal, Reader, SimDisk};
+use lineside_messages::hybrid::block::{HEADER_BYTES, Message, transactions_hash};
+use lineside_messages::hybrid::change::{Change, KeyBytes};
+use lineside_messages::hybrid::genesis::{FirstMember, Genesis, database_id};
+use lineside_messages::hybrid::paper::{Body, Request, VERSION_MAX, read_cell, sign};
+use lineside_messages::hybrid::proof::StateProof;
+use lineside_messages::hybrid::request::{self, Version};
+use lineside_messages::hybrid::secret::SecretKey;
 use lineside_verify::Verifier;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -395,7 +395,7 @@ fn a_key_of_two_members_belongs_to_the_lower_number() {
     genesis.members.push(FirstMember {
         member: 9,
         name: "the same key".into(),
-        role: lineside_hybrid::change::Role::User,
+        role: lineside_messages::hybrid::change::Role::User,
         key: KeyBytes::of(&key.public_key().unwrap()),
     });
     genesis.members.reverse();
@@ -418,10 +418,10 @@ fn verify_returns_the_block_and_a_native_proof_the_version_and_value() {
         panic!("no proof");
     };
     let tip = node.status().tip_hash;
-    let cell = lineside_hybrid::paper::cell(5, b"1");
+    let cell = lineside_messages::hybrid::paper::cell(5, b"1");
     let again = StateProof::decode(&proof.encode(), Some(&cell)).unwrap();
     assert_eq!(again.check(&tip, b"a", Some(&cell)), Ok(()));
-    for other in [lineside_hybrid::paper::cell(4, b"1"), b"1".to_vec()] {
+    for other in [lineside_messages::hybrid::paper::cell(4, b"1"), b"1".to_vec()] {
         let shown = StateProof::decode(&proof.encode(), Some(&other));
         assert!(
             shown

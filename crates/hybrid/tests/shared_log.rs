@@ -5,12 +5,12 @@ mod common;
 
 use common::topic::*;
 use common::*;
-use lineside_hybrid::block::{
-    MESSAGE_HEAD_BYTES, Message, Sender, SignedHead, head_message, request_message,
-};
-use lineside_hybrid::node::unix_ms;
 use lineside_hybrid::{Code, Options};
 use lineside_journal::SimDisk;
+use lineside_messages::hybrid::block::{
+    MESSAGE_HEAD_BYTES, Message, Sender, SignedHead, head_message, request_message,
+};
+use lineside_messages::hybrid::signing::unix_ms;
 
 #[test]
 fn a_linearizable_read_sees_what_another_node_has_answered() {

@@ -6,12 +6,12 @@ mod served;
 use common::*;
 use lineside_fastpath::Range;
 use lineside_hybrid::Code;
-use lineside_hybrid::answer::Answered;
-use lineside_hybrid::proof::StateProof;
-use lineside_hybrid::request::{Body, Request, Sees, Version};
-use lineside_hybrid::signing::id_of;
-use lineside_hybrid::udp::codec::{read_answer, write_request};
 use lineside_journal::SimDisk;
+use lineside_messages::hybrid::answer::Answered;
+use lineside_messages::hybrid::proof::StateProof;
+use lineside_messages::hybrid::request::{Body, Request, Sees, Version};
+use lineside_messages::hybrid::signing::id_of;
+use lineside_messages::hybrid::udp::{read_answer, write_request};
 use lineside_wire::{DropReason, HYBRID_OP_ASK, NATIVE_REPLY_BIT, SERVICE_PORTS, Status};
 use served::*;
 use std::io::ErrorKind;
@@ -91,7 +91,7 @@ fn every_operation_works_by_datagram() {
     }
     let change = Body::Change {
         until_ms: u64::MAX,
-        change: lineside_hybrid::change::Change::SetQuorum { admins: 1 },
+        change: lineside_messages::hybrid::change::Change::SetQuorum { admins: 1 },
     };
     let mut admin = asker(served.address(), 1);
     let change = admin.signing().sign(change).unwrap();

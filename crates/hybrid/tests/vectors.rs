@@ -3,16 +3,18 @@
 
 mod common;
 
-use lineside_hybrid::block::{Sender, request_message};
-use lineside_hybrid::genesis::database_id;
 use lineside_hybrid::ledger::StoredBlock;
 use lineside_hybrid::log::{Log, OpenLog};
-use lineside_hybrid::node::{embedded, unix_ms};
-use lineside_hybrid::request::{Request, Version};
-use lineside_hybrid::secret::SecretKey;
-use lineside_hybrid::sign::{Signer, request_digest, sign_request, transaction_id};
-use lineside_hybrid::{Code, Node, Options, paper};
+use lineside_hybrid::node::embedded;
+use lineside_hybrid::{Code, Node, Options};
 use lineside_journal::{Reader, SimDisk};
+use lineside_messages::hybrid::block::{Sender, request_message};
+use lineside_messages::hybrid::genesis::database_id;
+use lineside_messages::hybrid::paper;
+use lineside_messages::hybrid::request::{Request, Version};
+use lineside_messages::hybrid::secret::SecretKey;
+use lineside_messages::hybrid::sign::{Signer, request_digest, sign_request, transaction_id};
+use lineside_messages::hybrid::signing::unix_ms;
 use lineside_verify::Curve;
 use std::path::Path;
 use std::sync::Arc;

@@ -4,11 +4,11 @@ mod common;
 
 use common::*;
 use crossbeam_channel::{Receiver, bounded};
-use lineside_hybrid::change::Change;
-use lineside_hybrid::request::{Body, MemberId, Version};
 use lineside_hybrid::watch::{Notification, Sink, Watching};
 use lineside_hybrid::{Code, Node};
 use lineside_journal::SimDisk;
+use lineside_messages::hybrid::change::Change;
+use lineside_messages::hybrid::request::{Body, MemberId, Version};
 
 fn sink(room: usize) -> (Sink, Receiver<Notification>) {
     let (send, receive) = bounded(room);
@@ -85,7 +85,7 @@ fn a_watcher_sees_only_keys_that_it_may_read_at_that_time() {
     assert_eq!(keys(&to_six), ["y"]);
 
     // The watcher of a revoked member receives one last notification that says so.
-    let until_ms = lineside_hybrid::node::unix_ms() + 30_000;
+    let until_ms = lineside_messages::hybrid::signing::unix_ms() + 30_000;
     for admin in [1, 2] {
         let change = Change::RevokeMember { member: 6 };
         node.ask(vec![client.sign(admin, Body::Change { until_ms, change })]);

@@ -4,7 +4,7 @@
 mod daemons;
 
 use daemons::{Bpf, alone, lineside};
-use lineside_spv::client::{Client, ClientError};
+use lineside_client::spv::{Client, ClientError};
 use lineside_testkit::bpffs::hide_bpffs;
 use lineside_testkit::{DemoBlock, DemoChain, skipped};
 use std::net::SocketAddr;

@@ -4,7 +4,7 @@
 mod daemons;
 
 use daemons::{Bpf, Daemon, lineside};
-use lineside_spv::client::Client;
+use lineside_client::spv::Client;
 use lineside_testkit::netns::Wire;
 use lineside_testkit::{DemoBlock, DemoChain, skipped};
 use lineside_transfer::paper::PaperRequest;
@@ -425,7 +425,7 @@ fn move_ones(net: &Net, server: &'static str, first: u32, count: u32, left: u32)
     net.wire.client.run(move || {
         let server = server.parse().expect("address");
         let mut client =
-            lineside_transfer::client::Client::connect(server, Duration::from_secs(20)).expect("client");
+            lineside_client::transfer::Client::connect(server, Duration::from_secs(20)).expect("client");
         if first == 2 {
             for (account, amount) in [(1, 1000), (2, 0)] {
                 let request = PaperRequest::new(CREATE, 1, account, 0, amount);

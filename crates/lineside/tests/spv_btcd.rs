@@ -11,7 +11,7 @@ use common::{Btcd, btcd_program, until};
 use electrum_client::ElectrumApi;
 use electrum_client::raw_client::RawClient;
 use ledger::{Block, Hash, Ledger, root_of, send_many};
-use lineside_spv::client::Client;
+use lineside_client::spv::Client;
 use lineside_testkit::{Random, skipped};
 use lineside_util::hex::{from_display, to_display};
 use serde_json::{Value, json};

@@ -3,9 +3,9 @@
 mod daemons;
 
 use daemons::{Bpf, alone, lineside};
+use lineside_client::transfer::Client;
 use lineside_testkit::skipped;
 use lineside_testkit::{DemoBlock, DemoChain};
-use lineside_transfer::client::Client;
 use lineside_transfer::paper::PaperRequest;
 use lineside_wire::{
     TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER, TransferCode as Code,
@@ -40,7 +40,7 @@ fn demo_block() -> DemoBlock {
 
 /// Looks up some transactions at `spv`, each of them twice. The second time, the fast path answers.
 fn look_up(server: SocketAddr, block: &DemoBlock) {
-    let mut client = lineside_spv::client::Client::connect(server, WAIT_TIMEOUT).expect("client");
+    let mut client = lineside_client::spv::Client::connect(server, WAIT_TIMEOUT).expect("client");
     for txid in block.txids[..8].iter().chain(&block.txids[..8]) {
         assert_eq!(client.paper_root(txid).expect("an answer"), Some(block.root));
     }
@@ -170,7 +170,7 @@ fn at_the_line(mode: &str) {
         move_ones(&mut client, 100, 20, left);
         left -= 20;
     }
-    let mut looking = lineside_spv::client::Client::connect(address(7701), WAIT_TIMEOUT).expect("client");
+    let mut looking = lineside_client::spv::Client::connect(address(7701), WAIT_TIMEOUT).expect("client");
     let root = looking.paper_root(&block.txids[0]);
     assert_eq!(
         root.expect("the fast path answers without its daemon"),

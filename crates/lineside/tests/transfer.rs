@@ -3,8 +3,8 @@
 
 mod transfer_server;
 
+use lineside_client::transfer::Client;
 use lineside_transfer::AccountId;
-use lineside_transfer::client::Client;
 use lineside_transfer::paper::PaperRequest;
 use lineside_wire::{
     ExecuteHead, Operation, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER,

@@ -2,7 +2,7 @@
 
 mod transfer_server;
 
-use lineside_transfer::client::Session;
+use lineside_client::transfer::Session;
 use lineside_wire::{
     ExecuteHead, Operation, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER,
     TRANSFER_OP_EXECUTE, TRANSFER_OPERATIONS_MAX, TransferCode as Code, native,

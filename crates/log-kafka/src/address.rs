@@ -1,6 +1,6 @@
 //! Address of a log: `kafka://host:port[,host:port][/topic]`.
 
-use lineside_hybrid::request::DatabaseId;
+use lineside_messages::hybrid::request::DatabaseId;
 use std::str::FromStr;
 
 /// Address of a log in Kafka.

@@ -3,8 +3,8 @@
 
 use crate::Options;
 use crate::kafka::{PARTITION, Watch, is_out_of_range};
-use lineside_hybrid::block::{Hash, transactions_hash};
 use lineside_hybrid::log::{LogError, Start};
+use lineside_messages::hybrid::block::{Hash, transactions_hash};
 use lineside_util::hex::to_hex;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;

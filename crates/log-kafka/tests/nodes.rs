@@ -9,13 +9,13 @@ mod common;
 use bytes::Bytes;
 use common::*;
 use lineside_hybrid::answer::Answer;
-use lineside_hybrid::block::Header;
 use lineside_hybrid::ledger::{LedgerError, LedgerItem, Writer, journal_options};
-use lineside_hybrid::request::{Body, Version, Write};
-use lineside_hybrid::sign::transaction_id;
 use lineside_hybrid::{Code, Node};
 use lineside_journal::SimDisk;
 use lineside_kafka_mini::Broker;
+use lineside_messages::hybrid::block::Header;
+use lineside_messages::hybrid::request::{Body, Version, Write};
+use lineside_messages::hybrid::sign::transaction_id;
 use std::collections::BTreeMap;
 use std::time::Instant;
 

@@ -7,12 +7,12 @@ mod common;
 
 use common::*;
 use futures_executor::block_on;
-use lineside_hybrid::block::{Sender, SignedHead, head_message, request_message};
 use lineside_hybrid::node::StartError;
 use lineside_hybrid::{Code, Node};
 use lineside_journal::SimDisk;
 use lineside_kafka_mini::Broker;
 use lineside_log_kafka::Options;
+use lineside_messages::hybrid::block::{Sender, SignedHead, head_message, request_message};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;

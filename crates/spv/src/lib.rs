@@ -28,7 +28,7 @@
 //! and its maps to the loader.
 //!
 //! ```no_run
-//! use lineside_spv::client::Client;
+//! use lineside_client::spv::Client;
 //! use std::time::Duration;
 //!
 //! let server = "127.0.0.1:7701".parse()?;
@@ -40,7 +40,6 @@
 //! ```
 
 pub mod chain;
-pub mod client;
 pub mod config;
 pub mod datapath;
 pub mod fastpath;
@@ -50,7 +49,6 @@ pub mod host;
 #[rustfmt::skip] // generated
 pub mod layout;
 pub mod reader;
-pub mod reply;
 pub mod request;
 mod ring;
 pub mod service;

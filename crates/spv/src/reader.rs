@@ -4,6 +4,8 @@
 //! An answer is valid only if three values did not change during its reads: the sequence number of the cache line, the
 //! generation of the block and, around the whole read, the epoch of the table.
 
+pub use lineside_messages::spv::TxLocation;
+
 use crate::chain::Tip;
 use crate::layout::{SpvBlock, SpvLine};
 use crate::store::{self, Hash, Store};
@@ -16,17 +18,6 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
 pub struct Session<'a> {
     store: &'a Store,
     epoch: u64,
-}
-
-/// Location of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TxLocation {
-    /// Merkle root of the block.
-    pub root: Hash,
-    /// Hash of the block.
-    pub block_hash: Hash,
-    /// Height of the block.
-    pub height: u32,
 }
 
 /// Proof of a transaction: its block, and the path to the block's Merkle root, in the form in which a reply contains

@@ -1,13 +1,13 @@
 //! Tests of proofs and headers through host, fast path and client: every proof must be valid, and must be from a block
 //! that is in the chain.
 
+use lineside_client::spv::Client;
+use lineside_client::spv::reply::{self, Proven};
 use lineside_fastpath::{FastPath, Host, Readers, Reply, Source, Verdict, lease};
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_spv::chain::{ChainStore, Network};
-use lineside_spv::client::Client;
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::{SpvHost, Tables};
-use lineside_spv::reply::{self, Proven};
 use lineside_spv::store::{Geometry, Hash, Store};
 use lineside_spv::writer::{SpvFill, StoreWriter};
 use lineside_spv_proof::{Network as ProofNetwork, TransactionProof};

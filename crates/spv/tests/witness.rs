@@ -5,15 +5,15 @@ mod real;
 
 use bitcoin::hashes::Hash as _;
 use bitcoin::{Block, Transaction};
+use lineside_client::spv::reply::{self, WitnessProven};
+use lineside_client::spv::{Client, ClientError, ServedWitness};
 use lineside_fastpath::{FastPath, Host, Readers, Reply, Source, Verdict, lease};
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_spv::chain::{
     BlockWitness, ChainError, ChainStore, CheckedBlock, DETACHED_HEIGHT, Network, Refused,
 };
-use lineside_spv::client::{Client, ClientError, ServedWitness};
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::SpvHost;
-use lineside_spv::reply::{self, WitnessProven};
 use lineside_spv::store::{Geometry, Hash, Store};
 use lineside_spv::writer::StoreWriter;
 use lineside_spv_proof::{Network as ProofNetwork, depth_of};

@@ -166,6 +166,71 @@ fn every_exception_is_still_needed() {
     }
 }
 
+/// Packages with server code, which the clients must not contain.
+const SERVERS: &[&str] = &[
+    "lineside-spv",
+    "lineside-transfer",
+    "lineside-column",
+    "lineside-hybrid",
+    "lineside-hybrid-grpc",
+    "lineside-hybrid-node",
+    "lineside-fabric",
+    "lineside-fastpath",
+    "lineside-service",
+    "lineside-net",
+    "lineside-xdp",
+    "lineside-journal",
+    "lineside-console",
+    "lineside-hbase-client",
+    "lineside",
+];
+
+/// Packages that only the feature `grpc` of the clients may require.
+const FOR_GRPC: &[&str] = &["lineside-grpc", "prost", "tokio", "tonic"];
+
+/// Returns the packages of a tree that `refused` names, and server features that are enabled in it.
+fn refused_in(tree: &str, refused: &[&[&str]]) -> Vec<String> {
+    let mut found = Vec::new();
+    for node in tree.lines().filter_map(Node::read) {
+        if refused.concat().contains(&node.name) {
+            found.push(node.name.to_owned());
+        }
+        if node.folder.is_some() && node.features.contains(&"server") {
+            found.push(format!("{} with the feature `server`", node.name));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_clients_contain_no_server_code() {
+    let tree = |more: &[&str]| {
+        let arguments = [
+            "tree",
+            "--package",
+            "lineside-client",
+            "--edges",
+            "normal",
+            "--prefix",
+            "depth",
+            "--format",
+            "{p}|{f}",
+        ];
+        cargo(&[&arguments[..], more].concat())
+    };
+    let (plain, with_grpc) = (tree(&[]), tree(&["--features", "grpc"]));
+    assert!(plain.contains("lineside-wire"), "{plain}");
+    assert!(with_grpc.contains("tonic"), "{with_grpc}");
+    assert_eq!(refused_in(&plain, &[SERVERS, FOR_GRPC]), Vec::<String>::new());
+    assert_eq!(refused_in(&with_grpc, &[SERVERS]), Vec::<String>::new());
+    let bad = "0lineside-client v0.1.0 (/repository/crates/client)|\n\
+               1lineside-spv v0.1.0 (/repository/crates/spv)|\n\
+               1lineside-grpc v0.1.0 (/repository/crates/grpc)|server\n";
+    let found = refused_in(bad, &[SERVERS]);
+    assert_eq!(found, ["lineside-spv", "lineside-grpc with the feature `server`"]);
+    assert_eq!(refused_in(bad, &[SERVERS, FOR_GRPC]).len(), 3);
+}
+
 #[test]
 fn crates_depend_on_laboratory_crates_only_for_tests() {
     let metadata = cargo(&["metadata", "--no-deps", "--format-version", "1"]);

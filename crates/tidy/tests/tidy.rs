@@ -12,7 +12,6 @@ use files::{File, TEXT, repository};
 /// `lab/` is above all layers, and no crate depends on it.
 const LAYERS: &[(&str, u8)] = &[
     ("bpf-build", 0),
-    ("hbase-client", 0),
     ("spv-proof", 0),
     ("tidy", 0),
     ("util", 0),
@@ -23,7 +22,10 @@ const LAYERS: &[(&str, u8)] = &[
     ("grpc", 1),
     ("journal", 1),
     ("verify-c", 1),
+    ("messages", 1),
+    ("client", 2),
     ("electrum", 2),
+    ("hbase-client", 2),
     ("net", 2),
     ("xdp", 2),
     ("service", 3),

@@ -7,7 +7,7 @@ mod execute;
 
 use crate::cell;
 use crate::native::{self, Request};
-use crate::paper::{PaperAnswer, PaperRequest};
+use crate::paper::{self, PaperAnswer, PaperRequest};
 use crate::store::Store;
 use crate::{AccountId, rules::PAPER_LIMIT};
 use execute::{PaperReply, Task};
@@ -106,7 +106,9 @@ impl TransferFastPath {
         request: &PaperRequest,
         reply: &mut Reply,
     ) -> Answer {
-        let say = |answer: PaperAnswer, reply: &mut Reply| match request.put_reply(payload, answer, reply) {
+        let say = |answer: PaperAnswer, reply: &mut Reply| match paper::put_reply(
+            request, payload, answer, reply,
+        ) {
             true => Answer::Said(answer.code),
             false => Answer::Hosts,
         };

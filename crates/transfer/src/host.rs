@@ -26,7 +26,7 @@ use crate::AccountId;
 use crate::entry::{self, Entry};
 use crate::ledger::{Account, Ledger, PREFETCHED_OPERATIONS, SessionAnswer};
 use crate::native::{self, Outcome, Request};
-use crate::paper::{PaperAnswer, PaperRequest};
+use crate::paper::{self, PaperAnswer, PaperRequest};
 use crate::settlement::{self, BLOCK_BYTES, Chain};
 use crate::signed::{self, KeyId, SignatureChecker, SignedBytes};
 use crate::store::Store;
@@ -686,7 +686,7 @@ impl<D: Disk> Host<D> {
 
 fn paper_reply(asked: &BatchRequest<'_>, request: &PaperRequest, answer: PaperAnswer) -> RequestOutcome {
     let mut reply = Vec::with_capacity(asked.payload.len());
-    let _fits = request.put_reply(asked.payload, answer, &mut reply);
+    let _fits = paper::put_reply(request, asked.payload, answer, &mut reply);
     RequestOutcome::reply(reply)
 }
 

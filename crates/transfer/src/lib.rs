@@ -27,7 +27,7 @@
 //!
 //! ```no_run
 //! use lineside_transfer::AccountId;
-//! use lineside_transfer::client::Client;
+//! use lineside_client::transfer::Client;
 //! use std::time::Duration;
 //!
 //! let server = "127.0.0.1:7702".parse()?;
@@ -39,11 +39,9 @@
 
 #![deny(unsafe_code)]
 
-mod account;
 mod bytes;
 mod cell;
 pub mod claims;
-pub mod client;
 pub mod config;
 pub mod datapath;
 pub mod entry;
@@ -65,4 +63,4 @@ pub mod signed;
 pub mod store;
 pub mod writer;
 
-pub use account::AccountId;
+pub use lineside_messages::transfer::AccountId;

@@ -1,5 +1,7 @@
 //! Native packets of `transfer`: one parser and encoder for fast path and host.
 
+pub use lineside_messages::transfer::Outcome;
+
 use crate::AccountId;
 use crate::rules::Holding;
 use lineside_fastpath::Reply;
@@ -158,28 +160,6 @@ pub fn sum(operations: &[Operation]) -> u64 {
         sum ^= sum >> 32;
     }
     sum
-}
-
-/// Outcome of one operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// `done`, or the reason of the refusal.
-    pub code: Code,
-    /// Balance of the source after the operation; 0 for a refusal.
-    pub amount: u64,
-    /// Number of the operation in the ledger; 0 if it has no number (yet).
-    pub number: u64,
-}
-
-impl Outcome {
-    /// Returns the outcome of a refused operation.
-    pub const fn refused(code: Code) -> Self {
-        Self {
-            code,
-            amount: 0,
-            number: 0,
-        }
-    }
 }
 
 /// Receiver of a reply's bytes.

@@ -27,3 +27,6 @@ pub mod native;
 
 pub use generated::*;
 pub use meter::{Metric, MetricKind};
+
+/// Maximum payload of a datagram in bytes: a 1500-byte MTU less the IPv6 and UDP headers.
+pub const PAYLOAD_BYTES_MAX: usize = 1452;

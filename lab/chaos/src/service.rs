@@ -7,9 +7,9 @@ use crate::client::{Ask, Client};
 use crate::packet::{self, Answer, Session, status};
 use crate::server::Server;
 use anyhow::{Context, ensure};
-use lineside_hybrid::request::{Body, Sees};
-use lineside_hybrid::secret::SecretKey;
-use lineside_hybrid::signing::{Identity, Signing, counter_now};
+use lineside_messages::hybrid::request::{Body, Sees};
+use lineside_messages::hybrid::secret::SecretKey;
+use lineside_messages::hybrid::signing::{Identity, Signing, counter_now};
 use lineside_spv::chain::{ChainStore, Network};
 use lineside_testkit::DemoChain;
 use lineside_util::key_file::read_signing_key;
@@ -220,7 +220,7 @@ impl Service {
             Curve::Secp256k1
         };
         Ok(Identity {
-            database: lineside_hybrid::genesis::database_id(&genesis),
+            database: lineside_messages::hybrid::genesis::database_id(&genesis),
             member: 1,
             key: 0,
             lane,

@@ -5,18 +5,18 @@
 #[allow(dead_code, reason = "the tests of spv use the rest")]
 mod tap;
 
-use lineside_column::client::{Client, Outcome};
+use lineside_client::column::{Client, Outcome};
 use lineside_column::coherence::Coherence;
 use lineside_column::datapath;
 use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::fastpath::ColumnFastPath;
 use lineside_column::host::{ChangeAnnouncer, CoherenceMode, ColumnHost, Setup};
-use lineside_column::native::Rows;
-use lineside_column::paper::{PaperAnswer, PaperRequest};
 use lineside_column::store::{Geometry, Store};
 use lineside_column::table::{Change, ColumnName, Nonce, Table};
 use lineside_column::writer::ColumnWriter;
 use lineside_fastpath::{Range, Readers, lease};
+use lineside_messages::column::native::Rows;
+use lineside_messages::column::paper::{PaperAnswer, PaperRequest};
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_testkit::netns::Wire;
 use lineside_testkit::skipped;

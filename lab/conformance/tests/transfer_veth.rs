@@ -4,11 +4,11 @@
 
 mod ledger;
 use ledger::{CREATE, REFER, Server, TRANSFER, may_load_bpf, paper};
+use lineside_client::transfer::{Client, Session};
 use lineside_fastpath::DropReason;
 use lineside_testkit::PacketSocket;
 use lineside_testkit::netns::Wire;
 use lineside_transfer::AccountId;
-use lineside_transfer::client::{Client, Session};
 use lineside_transfer::ring::Ring;
 use lineside_transfer::store::Mode;
 use lineside_wire::frame::{Addressing, build};

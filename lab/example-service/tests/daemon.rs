@@ -2,8 +2,8 @@
 
 use lineside::config::Config;
 use lineside::daemon::Daemon;
+use lineside_client::exchange;
 use lineside_example_service::service::DEF;
-use lineside_fastpath::exchange;
 use lineside_service::ServiceDef;
 use lineside_wire::{NativeHeader, ODOMETER_OP_ADD, ODOMETER_OP_READ, OdometerNumber, Status, native};
 use std::net::SocketAddr;

@@ -2,12 +2,12 @@
 
 use crate::frames::vectors;
 use crate::input::Input;
+use lineside_client::spv::reply::{self, ServedWitness, WitnessProven};
 use lineside_fastpath::{DropReason, FastPath, Host, Reader, Readers, Reply, Source, Verdict};
 use lineside_spv::chain::{ChainStore, Network, Tip};
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::SpvHost;
 use lineside_spv::reader::TxLocation;
-use lineside_spv::reply::{self, ServedWitness, WitnessProven};
 use lineside_spv::request::{self, Request};
 use lineside_spv::store::{Geometry, Store};
 use lineside_spv::writer::StoreWriter;

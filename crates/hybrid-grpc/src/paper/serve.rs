@@ -1,15 +1,16 @@
 //! Server of the paper's gRPC service.
 
-use super::CODE_HEADER;
-use super::messages::{
+use crate::serve::{Answered, NodeService, ask, grpc};
+use bytes::Bytes;
+use lineside_hybrid::Code;
+use lineside_hybrid::answer::Answer;
+use lineside_messages::hybrid::answer::code_name;
+use lineside_messages::hybrid::grpc::paper::{
     BatchGetRequest, BatchGetResponse, BatchSetRequest, BatchSetResponse, GetRequest, GetResponse,
     SetRequest, SetResponse, VerifyRequest, VerifyResponse,
 };
-use crate::serve::{Answered, MESSAGE_BYTES_MAX, NodeService, ask, grpc};
-use bytes::Bytes;
-use lineside_hybrid::Code;
-use lineside_hybrid::answer::{Answer, code_name};
-use lineside_hybrid::paper::{Body, Request as PaperRequest, read_cell};
+use lineside_messages::hybrid::grpc::{CODE_HEADER, MESSAGE_BYTES_MAX};
+use lineside_messages::hybrid::paper::{Body, Request as PaperRequest, read_cell};
 use lineside_util::hex::{array_from_hex, to_hex};
 use prost::Message;
 use std::convert::Infallible;

@@ -1,11 +1,11 @@
 //! Records of a ledger before its first block: the genesis, and perhaps a snapshot with its attestations.
 
 use super::SnapshotBase;
-use crate::attestation::{Attestation, check_attestations};
-use crate::codec::Malformed;
 use crate::execute::Chain;
-use crate::genesis::Genesis;
 use crate::snapshot::{Restore, SnapshotError};
+use lineside_messages::hybrid::attestation::{Attestation, check_attestations};
+use lineside_messages::hybrid::codec::Malformed;
+use lineside_messages::hybrid::genesis::Genesis;
 use lineside_verify::Verifier;
 
 pub(super) struct Beginning {

@@ -1,9 +1,9 @@
 //! Comparison of a re-executed block with the stored one: finds the first byte that differs, and its field.
 
 use super::{Finding, Raw};
-use crate::block::HEADER_BYTES;
 use crate::execute::Executed;
 use crate::ledger::StoredBlock;
+use lineside_messages::hybrid::block::HEADER_BYTES;
 
 /// Compares a stored block with the result of executing its message again. The node has signed the message, and
 /// everything else in the block is computed from it, so both blocks must be equal, byte for byte.

@@ -18,7 +18,7 @@
 //!
 //! # Security of proofs
 //!
-//! A [`Proof`] shows the key's path from the root down. Because the hash is collision resistant, a 32-byte hash at a
+//! A [`Proof`](lineside_messages::hybrid::map_proof::Proof) shows the key's path from the root down. Because the hash is collision resistant, a 32-byte hash at a
 //! position of that path can mean only one thing: zeros for an empty subtree; otherwise one leaf or one inner node. The
 //! first bytes `0x00` and `0x01` of the hashed messages distinguish a leaf from an inner node, and no message is known
 //! whose digest is zero. So two proofs of one key under one root show the same nodes and end at the same one: **no
@@ -33,18 +33,19 @@
 //! that the key is absent.
 //!
 //! ```
-//! use lineside_hybrid::map::{Change, Proof, Tree};
+//! use lineside_hybrid::map::{Change, Tree};
+//! use lineside_messages::hybrid::map_proof::{Proof, ProofError};
 //!
 //! let mut tree = Tree::new();
 //! tree.update(&mut vec![Change { key: [7; 32], value: Some([1; 32]) }]);
 //! let proof = Proof::decode(&tree.prove(&[7; 32]).encode())?;
 //! assert_eq!(proof.check(&tree.root(), &[7; 32])?, Some([1; 32]));
-//! # Ok::<(), lineside_hybrid::map::ProofError>(())
+//! # Ok::<(), ProofError>(())
 //! ```
 
 mod arena;
 mod node;
-mod proof;
+mod prove;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -52,8 +53,8 @@ mod update;
 use std::fmt;
 
 use arena::Arena;
-use node::{ChildHashes, EMPTY_HASH, Leaf, Node, Ref, bit};
-pub use proof::{Proof, ProofError};
+use lineside_messages::hybrid::map_proof::{EMPTY_HASH, bit};
+use node::{ChildHashes, Leaf, Node, Ref};
 use update::UpdateBuffers;
 
 /// Change of one key's value.

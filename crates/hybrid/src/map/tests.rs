@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use lineside_verify::hash::keccak256;
 use proptest::prelude::*;
 
-use super::{Change, Proof, ProofError, Tree};
+use super::{Change, Tree};
+use lineside_messages::hybrid::map_proof::{Proof, ProofError};
 
 type Hash = [u8; 32];
 type Map = BTreeMap<Hash, Hash>;

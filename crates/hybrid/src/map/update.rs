@@ -8,9 +8,11 @@ use std::hint::black_box;
 
 use lineside_verify::hash::Hasher;
 
-use super::node::{
-    ChildHashes, DEPTH_MAX, EMPTY_HASH, Leaf, MESSAGE_BYTES, Node, Ref, bit, inner_message, leaf_message,
+use lineside_messages::hybrid::map_proof::{
+    DEPTH_MAX, EMPTY_HASH, MESSAGE_BYTES, bit, inner_message, leaf_message,
 };
+
+use super::node::{ChildHashes, Leaf, Node, Ref};
 use super::{Change, Tree};
 
 /// Number of messages that are hashed together: 8 times the number of SIMD lanes. They have 4 KB, which stay in the

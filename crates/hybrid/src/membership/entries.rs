@@ -1,9 +1,9 @@
 //! Reconstruction of the membership from its entries of the authenticated map.
 
 use super::{Entry, Grants, Key, Member, Membership, new_key};
-use crate::change::{KeyBytes, NAME_BYTES_MAX, Rights, read_role};
-use crate::codec::{Input, Malformed};
-use crate::request::MemberId;
+use lineside_messages::hybrid::change::{KeyBytes, NAME_BYTES_MAX, Rights, read_role};
+use lineside_messages::hybrid::codec::{Input, Malformed};
+use lineside_messages::hybrid::request::MemberId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -2,14 +2,15 @@
 //! whose hash is its content. The state can be restored from all its entries; the root then shows that they are
 //! complete.
 
-use super::{LastNonce, LastWrite, State, Votes, value_leaf};
-use crate::answer::Cell;
-use crate::block::Hash;
-use crate::codec::{Input, Malformed, Output};
+use super::{LastNonce, LastWrite, State, Votes};
 use crate::map::Change as Leaf;
 use crate::membership::Entry;
-use crate::request::Version;
-use crate::state::SharedKey;
+use lineside_messages::hybrid::answer::Cell;
+use lineside_messages::hybrid::answer::SharedKey;
+use lineside_messages::hybrid::block::Hash;
+use lineside_messages::hybrid::codec::{Input, Malformed, Output};
+use lineside_messages::hybrid::proof::value_leaf;
+use lineside_messages::hybrid::request::Version;
 use lineside_verify::hash::keccak256;
 use lineside_wire::{HYBRID_KEY_BYTES_MAX, HYBRID_VALUE_BYTES_MAX};
 

@@ -1,6 +1,8 @@
 //! Test of the state's root: it equals the root of a map that is built in one step from the same content.
 
 use super::*;
+use lineside_messages::hybrid::proof::value_content;
+use lineside_verify::hash::keccak256;
 
 /// The test uses few keys and lanes, so that each block writes, deletes and rewrites every one of them.
 #[test]

@@ -1,13 +1,14 @@
 //! Service of a node over UDP through a socket datapath: the fast path checks the form of each datagram, and the host
 //! passes requests that arrived together to the node.
 
-use super::codec::{NoRequest, read_request, write_answer};
-use crate::answer::{Answer, Answered};
+use crate::answer::Answer;
 use crate::node::Node;
-use crate::request::operation;
 use bytes::Bytes;
 use lineside_fastpath::{AsyncHost, FastPath, Range, Reply, Responder, Source, Verdict};
 use lineside_journal::Disk;
+use lineside_messages::hybrid::answer::Answered;
+use lineside_messages::hybrid::request::operation;
+use lineside_messages::hybrid::udp::{NoRequest, read_request, write_answer};
 use lineside_wire::{
     DropReason, HYBRID_DATAGRAM_BYTES_MAX, HYBRID_OP_CHANGE, HYBRID_OP_PROVE, HYBRID_OP_WRITE,
     HybridCode as Code, NATIVE_REPLY_BIT, NativeHeader, native,

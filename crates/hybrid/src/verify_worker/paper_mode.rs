@@ -2,13 +2,13 @@
 
 use super::{RequestKind, ValidatedRequest, VerifyWorker};
 use crate::answer::Answer;
-use crate::block::{Hash, Header};
 use crate::ledger::StoredBlock;
 use crate::membership::Membership;
-use crate::paper::{Body, Request};
-use crate::request::MemberId;
 use crate::ticket::Ticket;
 use lineside_journal::Disk;
+use lineside_messages::hybrid::block::{Hash, Header};
+use lineside_messages::hybrid::paper::{Body, Request};
+use lineside_messages::hybrid::request::MemberId;
 use lineside_wire::HybridCode as Code;
 
 impl<D: Disk> VerifyWorker<D> {

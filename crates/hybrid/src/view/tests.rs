@@ -1,7 +1,7 @@
 //! Tests that compare the view's ranges with a search over all keys.
 
 use super::*;
-use crate::change::{Change, Rights};
+use lineside_messages::hybrid::change::{Change, Rights};
 use lineside_wire::HYBRID_EVERYONE;
 use std::collections::BTreeMap;
 

@@ -3,8 +3,8 @@
 use super::*;
 use lineside_hybrid::log::{Entry, Log, LogError, Lost, OpenLog};
 use lineside_hybrid::node::Status;
-use lineside_hybrid::request::Sees;
 use lineside_journal::SimDisk;
+use lineside_messages::hybrid::request::Sees;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread::JoinHandle;

@@ -3,14 +3,15 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use crate::common::*;
+use lineside_client::hybrid::udp::Client as Asker;
 use lineside_fastpath::{Range, Readers};
-use lineside_hybrid::answer::Answered;
-use lineside_hybrid::request::{MemberId, Version};
-use lineside_hybrid::signing::Identity;
-use lineside_hybrid::udp::codec::read_answer;
-use lineside_hybrid::udp::{Client as Asker, HybridFastPath, HybridHost};
+use lineside_hybrid::udp::{HybridFastPath, HybridHost};
 use lineside_hybrid::{Code, Node};
 use lineside_journal::SimDisk;
+use lineside_messages::hybrid::answer::Answered;
+use lineside_messages::hybrid::request::{MemberId, Version};
+use lineside_messages::hybrid::signing::Identity;
+use lineside_messages::hybrid::udp::read_answer;
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_wire::{DropReason, Status};
 use std::net::{SocketAddr, UdpSocket};

@@ -4,9 +4,9 @@ use super::text;
 use crate::out::Unwritten;
 use crate::wrong::Wrong;
 use anyhow::bail;
-use lineside_column::client::Client;
-use lineside_column::paper::{PaperAnswer, PaperRequest, rows_in};
-use lineside_column::table::ColumnName;
+use lineside_client::column::Client;
+use lineside_client::column::ColumnName;
+use lineside_client::column::paper::{PaperAnswer, PaperRequest, rows_in};
 use lineside_fastpath::PAYLOAD_BYTES_MAX;
 use lineside_wire::{
     COLUMN_PAPER_KEY_BYTES, COLUMN_PAPER_NAME_BYTES, COLUMN_PAPER_VALUE_BYTES, ColumnCode as Code,

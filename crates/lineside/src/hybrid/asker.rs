@@ -1,13 +1,13 @@
 //! Connection to a node by gRPC or UDP, with the same methods and replies for both.
 
 use anyhow::{Context, bail};
-use lineside_hybrid::Malformed;
-use lineside_hybrid::answer::Answered;
-use lineside_hybrid::request::{Body, Sees, Version};
-use lineside_hybrid::signing::{Signing, id_of};
-use lineside_hybrid::udp;
-use lineside_hybrid_grpc::messages::{Cells, KeyCells, Placed, Proof, SignedHeader, Writes};
-use lineside_hybrid_grpc::{Client, Reply};
+use lineside_client::hybrid::Malformed;
+use lineside_client::hybrid::answer::Answered;
+use lineside_client::hybrid::grpc::{Cells, KeyCells, Placed, Proof, SignedHeader, Writes};
+use lineside_client::hybrid::grpc::{Client, Reply};
+use lineside_client::hybrid::request::{Body, Sees, Version};
+use lineside_client::hybrid::signing::{Signing, id_of};
+use lineside_client::hybrid::udp;
 use std::cell::RefCell;
 
 /// Client of a node.

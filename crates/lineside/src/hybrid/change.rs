@@ -6,9 +6,9 @@ use super::init::rights;
 use super::key;
 use super::member::Member;
 use clap::{Args, Subcommand};
-use lineside_hybrid::change::{self, Rights, Role};
-use lineside_hybrid::node::unix_ms;
-use lineside_hybrid::request::{Body, MemberId};
+use lineside_client::hybrid::change::{self, Rights, Role};
+use lineside_client::hybrid::request::{Body, MemberId};
+use lineside_client::hybrid::signing::unix_ms;
 
 /// Milliseconds in a day.
 const DAY_MS: u64 = 86_400_000;

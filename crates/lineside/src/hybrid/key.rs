@@ -3,8 +3,8 @@
 use crate::key_file::{self, CurveName};
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
-use lineside_hybrid::change::KeyBytes;
-use lineside_hybrid::secret::SecretKey;
+use lineside_client::hybrid::change::KeyBytes;
+use lineside_client::hybrid::secret::SecretKey;
 use lineside_hybrid_node::files::read_key;
 use lineside_util::hex::{from_hex, to_hex};
 use serde_json::json;

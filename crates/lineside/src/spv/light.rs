@@ -6,27 +6,23 @@ use super::ids::Id;
 use crate::wrong::Wrong;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use lineside_spv::chain::Network;
-use lineside_spv::client::{Client, ServedWitness};
-use lineside_spv::config::NetworkName;
-use lineside_spv_proof::{
+use lineside_client::spv::{Client, ServedWitness, VerifyError};
+use lineside_client::spv_proof::{
     ChainError, ChainOptions, Checkpoint, FileStore, Header, HeaderChain, Network as Rules, TransactionProof,
 };
+use lineside_spv::chain::Network;
+use lineside_spv::config::NetworkName;
 use lineside_util::data_dir::{DataDir, Kind};
 use lineside_util::hex::{from_display, to_display};
-use lineside_wire::{SPV_HEADERS_MAX, SPV_HEIGHT_UNKNOWN, SPV_PORT};
+use lineside_wire::{SPV_HEIGHT_UNKNOWN, SPV_PORT};
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Kind of a light client's data directory, as its marker file records it.
 const KIND: Kind = Kind::new("spv-headers", 1).beside(&["headers.dat"]);
-/// Maximum number of headers in a request; a UDP reply has room for a few.
-const HEADERS: usize = SPV_HEADERS_MAX;
-/// Number of new headers after which they are synced to disk.
-const HEADERS_PER_SYNC: u32 = 20_000;
 
 /// Options of the light client: its chain of headers, and the server.
 #[derive(Args)]
@@ -208,62 +204,19 @@ impl Light {
 impl OpenedLightClient {
     /// Fetches the server's headers. Returns the number of new ones.
     fn sync(&mut self) -> anyhow::Result<u32> {
-        let (mut start, mut back, mut added, mut unsynced) = (self.chain.tip().height + 1, 1, 0, 0);
-        loop {
-            let headers = self.client.headers(start, HEADERS)?.result;
-            if headers.is_empty() && back == 1 {
-                break;
-            }
-            let count = headers.len() as u32;
-            match self.chain.accept_range(&headers, now()?) {
-                Ok(accepted) => {
-                    added += accepted.added;
-                    unsynced += accepted.added;
-                    start += count;
-                    back = 1;
-                    // A branch that has less work so far is followed to its tip, where it may have more.
-                    if count == 0 {
-                        break;
-                    }
-                }
-                // The server is on another branch: go back until the server's header follows one of this chain.
-                Err(error) if error.index == 0 && is_unknown_parent(&error.source) && start > 1 => {
-                    start = start.saturating_sub(back).max(1);
-                    back = back.saturating_mul(2);
-                }
-                Err(error) => {
-                    self.chain.sync()?;
-                    let height = start + error.index as u32;
-                    if let ChainError::OtherThanCheckpoint { hash, expected, .. } = error.source {
-                        bail!(
-                            "the server's chain has block {} at height {height}, but --checkpoint says {}: correct the \
-                             checkpoint, or ask another server",
-                            to_display(&hash),
-                            to_display(&expected)
-                        );
-                    }
-                    return Err(error)
-                        .with_context(|| format!("the server's header at height {height} is not valid"));
-                }
-            }
-            if unsynced >= HEADERS_PER_SYNC {
-                self.chain.sync()?;
-                unsynced = 0;
-            }
-        }
-        self.chain.sync()?;
-        Ok(added)
+        self.client.sync(&mut self.chain).map_err(|error| match error {
+            VerifyError::Header {
+                height,
+                source: ChainError::OtherThanCheckpoint { hash, expected, .. },
+            } => anyhow!(
+                "the server's chain has block {} at height {height}, but --checkpoint says {}: correct the checkpoint, \
+                 or ask another server",
+                to_display(&hash),
+                to_display(&expected)
+            ),
+            error => error.into(),
+        })
     }
-}
-
-fn is_unknown_parent(error: &ChainError) -> bool {
-    matches!(error, ChainError::UnknownParent { .. })
-}
-
-/// Returns the time in seconds since 1970, the unit of headers.
-fn now() -> anyhow::Result<u32> {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    Ok(u32::try_from(seconds).unwrap_or(u32::MAX))
 }
 
 /// Fetches and checks the new headers, and prints the tip.

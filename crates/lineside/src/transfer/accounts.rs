@@ -5,8 +5,8 @@
 use super::prove::read_key;
 use anyhow::{Context, bail};
 use clap::Args;
+use lineside_client::transfer::AccountId;
 use lineside_journal::FsDisk;
-use lineside_transfer::AccountId;
 use lineside_transfer::host::{self, ExecutedOperation};
 use lineside_transfer::ledger::Account;
 use lineside_transfer::server::KIND;

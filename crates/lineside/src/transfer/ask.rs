@@ -4,20 +4,13 @@ use super::key::Sign;
 use super::session;
 use anyhow::{Context, bail};
 use clap::Args;
-use lineside_transfer::AccountId;
-use lineside_transfer::client::Client;
-use lineside_transfer::paper::PaperRequest;
-use lineside_transfer::signed::KeyId;
-use lineside_wire::{
-    Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
-    TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER, TRANSFER_COMMAND_UNFREEZE, TRANSFER_FLAG_KEYED,
-    TRANSFER_PORT, TransferCode as Code,
-};
+use lineside_client::transfer::paper::PaperRequest;
+use lineside_client::transfer::{AccountId, Client, KeyId, create, freeze, issue, keyed, transfer, unfreeze};
+use lineside_wire::{Operation, TRANSFER_COMMAND_REFER, TRANSFER_PORT, TransferCode as Code};
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
-use zerocopy::FromZeros;
 
 /// Server that requests go to, and how long to wait for a reply.
 #[derive(Args)]
@@ -85,12 +78,6 @@ pub fn parse_key(text: &str) -> Result<[u8; 16], String> {
     })
 }
 
-/// Gives an operation an idempotency key.
-pub fn set_key(operation: &mut Operation, key: [u8; 16]) {
-    operation.flags |= TRANSFER_FLAG_KEYED;
-    operation.uuid = key;
-}
-
 /// Create an account.
 #[derive(Args)]
 pub struct Create {
@@ -155,49 +142,30 @@ pub struct Refer {
 
 impl Create {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        let operation = operation(
-            TRANSFER_COMMAND_CREATE,
-            self.account,
-            self.owner
-                .map_or(AccountId::default(), |owner| AccountId(owner.0)),
-            self.amount,
-        );
-        self.how.send(operation, as_json)
+        self.how
+            .send(create(self.account, self.amount, self.owner), as_json)
     }
 }
 
 impl Issue {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        let operation = operation(
-            TRANSFER_COMMAND_ISSUE,
-            self.account,
-            AccountId::default(),
-            self.amount,
-        );
-        self.how.send(operation, as_json)
+        self.how.send(issue(self.account, self.amount), as_json)
     }
 }
 
 impl Transfer {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        let operation = operation(
-            TRANSFER_COMMAND_TRANSFER,
-            self.source,
-            self.destination,
-            self.amount,
-        );
+        let operation = transfer(self.source, self.destination, self.amount);
         self.how.send(operation, as_json)
     }
 }
 
 impl Freeze {
     pub fn run(self, is_frozen: bool, as_json: bool) -> anyhow::Result<()> {
-        let command = if is_frozen {
-            TRANSFER_COMMAND_FREEZE
-        } else {
-            TRANSFER_COMMAND_UNFREEZE
+        let operation = match is_frozen {
+            true => freeze(self.account),
+            false => unfreeze(self.account),
         };
-        let operation = operation(command, self.account, AccountId::default(), 0);
         self.how.send(operation, as_json)
     }
 }
@@ -247,11 +215,11 @@ impl Refer {
 fn paper_balance(
     client: &mut Client,
     account: AccountId,
-) -> anyhow::Result<Option<lineside_transfer::client::Balance>> {
+) -> anyhow::Result<Option<lineside_client::transfer::Balance>> {
     let request = PaperRequest::new(TRANSFER_COMMAND_REFER, 0, paper_id(account)?, 0, 0);
     let answer = client.paper(&request)?;
     match answer.code {
-        Code::Done => Ok(Some(lineside_transfer::client::Balance {
+        Code::Done => Ok(Some(lineside_client::transfer::Balance {
             balance: answer.amount.into(),
             held: 0,
             version: 0,
@@ -260,16 +228,6 @@ fn paper_balance(
         Code::UnknownAccount => Ok(None),
         code => bail!("{account}: {}", code.meaning()),
     }
-}
-
-/// Returns an operation with the fields that all operations have; the others are zero.
-pub fn operation(command: u8, source: AccountId, destination: AccountId, amount: u64) -> Operation {
-    let mut operation = Operation::new_zeroed();
-    operation.command = command;
-    operation.source = source.0;
-    operation.destination = destination.0;
-    operation.amount = amount.into();
-    operation
 }
 
 fn paper_id(account: AccountId) -> anyhow::Result<u32> {
@@ -282,7 +240,7 @@ impl How {
     /// Sends one operation and prints its result.
     fn send(&self, mut operation: Operation, as_json: bool) -> anyhow::Result<()> {
         if let Some(key) = self.idempotency_key {
-            set_key(&mut operation, key);
+            operation = keyed(operation, key);
         }
         let mut client = self.server.client()?;
         if self.paper {

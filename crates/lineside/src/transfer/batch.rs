@@ -1,18 +1,14 @@
 //! `lineside transfer batch`: sends operations that are written as lines of text.
 
-use super::ask::{Server, numbered, operation, outcome_json, parse_key, set_key};
+use super::ask::{Server, numbered, outcome_json, parse_key};
 use super::key::Sign;
 use super::session;
 use anyhow::{Context, bail};
 use clap::Args;
-use lineside_transfer::AccountId;
-use lineside_transfer::client::Executed;
-use lineside_transfer::signed::KeyId;
-use lineside_wire::{
-    Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
-    TRANSFER_COMMAND_TRANSFER, TRANSFER_COMMAND_UNFREEZE, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_POST,
-    TRANSFER_CONTRACT_VOID, TRANSFER_FLAG_LINKED, TransferCode as Code,
+use lineside_client::transfer::{
+    AccountId, Executed, KeyId, create, freeze, issue, keyed, pending, post, transfer, unfreeze, void,
 };
+use lineside_wire::{Operation, TRANSFER_FLAG_LINKED, TransferCode as Code};
 use serde_json::json;
 use std::io::Read;
 use std::path::PathBuf;
@@ -206,51 +202,36 @@ fn parse(line: &str) -> anyhow::Result<Operation> {
             .with_context(|| format!("{word}: an amount is a number from 0 to 18446744073709551615"))
     };
     let or_zero = |at: usize| if rest.len() > at { amount(at) } else { Ok(0) };
-    let nobody = AccountId::default();
-    let owner = |at: usize| match rest.get(at) {
-        None => Ok(nobody),
-        Some(word) => word
-            .parse()
-            .map(|KeyId(id)| AccountId(id))
-            .map_err(anyhow::Error::msg),
-    };
+    let owner = rest.get(2).map(|word| word.parse::<KeyId>());
     let (mut operation, most) = match *verb {
-        "create" => (
-            operation(TRANSFER_COMMAND_CREATE, account(0)?, owner(2)?, or_zero(1)?),
-            3,
-        ),
-        "issue" => (
-            operation(TRANSFER_COMMAND_ISSUE, account(0)?, nobody, amount(1)?),
-            2,
-        ),
-        "transfer" => (
-            operation(TRANSFER_COMMAND_TRANSFER, account(0)?, account(1)?, amount(2)?),
-            3,
-        ),
-        "freeze" => (operation(TRANSFER_COMMAND_FREEZE, account(0)?, nobody, 0), 1),
-        "unfreeze" => (operation(TRANSFER_COMMAND_UNFREEZE, account(0)?, nobody, 0), 1),
+        "create" => {
+            let owner = owner.transpose().map_err(anyhow::Error::msg)?;
+            (create(account(0)?, or_zero(1)?, owner), 3)
+        }
+        "issue" => (issue(account(0)?, amount(1)?), 2),
+        "transfer" => (transfer(account(0)?, account(1)?, amount(2)?), 3),
+        "freeze" => (freeze(account(0)?), 1),
+        "unfreeze" => (unfreeze(account(0)?), 1),
         "pending" | "post" | "void" => {
             if key.is_some() {
                 bail!("key=: a {verb} line has the name of its pending transfer as its key; leave out key=");
             }
-            let (contract, amount, most) = match *verb {
-                "pending" => (TRANSFER_CONTRACT_PENDING, amount(3)?, 5),
-                "post" => (TRANSFER_CONTRACT_POST, or_zero(3)?, 4),
-                _ => (TRANSFER_CONTRACT_VOID, 0, 3),
-            };
-            let mut pending = operation(TRANSFER_COMMAND_TRANSFER, account(1)?, account(2)?, amount);
-            let name = rest[0].as_bytes();
-            if name.len() > pending.uuid.len() {
+            let (source, destination) = (account(1)?, account(2)?);
+            let (mut name, text) = ([0; 16], rest[0].as_bytes());
+            if text.len() > name.len() {
                 bail!("{}: a name has at most 16 bytes", rest[0]);
             }
-            pending.uuid[..name.len()].copy_from_slice(name);
-            pending.contract = contract.into();
-            if *verb == "pending" {
-                pending.timeout_s = u32::try_from(or_zero(4)?)
-                    .context("a pending transfer has at most 4294967295 seconds")?
-                    .into();
+            name[..text.len()].copy_from_slice(text);
+            match *verb {
+                "pending" => {
+                    let amount = amount(3)?;
+                    let timeout_s = u32::try_from(or_zero(4)?)
+                        .context("a pending transfer has at most 4294967295 seconds")?;
+                    (pending(name, source, destination, amount, timeout_s), 5)
+                }
+                "post" => (post(name, source, destination, or_zero(3)?), 4),
+                _ => (void(name, source, destination), 3),
             }
-            (pending, most)
         }
         _ => bail!(
             "{verb}: unknown operation; write create, issue, transfer, freeze, unfreeze, pending, post or void"
@@ -260,7 +241,7 @@ fn parse(line: &str) -> anyhow::Result<Operation> {
         bail!("{}: unexpected word after the operation", rest[most]);
     }
     if let Some(key) = key {
-        set_key(&mut operation, key);
+        operation = keyed(operation, key);
     }
     if linked {
         operation.flags |= TRANSFER_FLAG_LINKED;

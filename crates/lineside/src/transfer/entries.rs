@@ -1,8 +1,8 @@
 //! Records of a ledger's journal in a form for people: `lineside journal dump` prints them.
 
-use lineside_transfer::AccountId;
+use lineside_client::transfer::AccountId;
+use lineside_client::transfer::Outcome;
 use lineside_transfer::entry::Entry;
-use lineside_transfer::native::Outcome;
 use lineside_util::hex::to_hex;
 use lineside_wire::{Operation, TransferCode as Code};
 use serde_json::{Value, json};

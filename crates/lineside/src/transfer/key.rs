@@ -3,7 +3,7 @@
 use crate::key_file::{self, CurveName};
 use crate::wrong::Wrong;
 use clap::{Args, Subcommand};
-use lineside_transfer::signed::Signer;
+use lineside_client::transfer::Signer;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

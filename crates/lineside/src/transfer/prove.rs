@@ -3,8 +3,8 @@
 use anyhow::{Context, bail};
 use clap::Args;
 use k256::ecdsa::VerifyingKey;
+use lineside_client::transfer::AccountId;
 use lineside_journal::FsDisk;
-use lineside_transfer::AccountId;
 use lineside_transfer::host;
 use lineside_transfer::server::{KIND, PUBLIC_KEY_FILE};
 use lineside_transfer::settlement::{BLOCK_BYTES, Block, LEAF_BYTES, Proof};

@@ -6,8 +6,8 @@
 use super::ask::Server;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use lineside_transfer::AccountId;
-use lineside_transfer::client::{Client, ClientError, Executed, Session};
+use lineside_client::transfer::AccountId;
+use lineside_client::transfer::{Client, ClientError, Executed, Session};
 use lineside_wire::{
     Operation, Status, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
     TRANSFER_COMMAND_UNFREEZE, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_POST, TRANSFER_CONTRACT_VOID,
@@ -218,7 +218,11 @@ pub fn execute_all(
 ) -> anyhow::Result<()> {
     let most = client.operations_max();
     if let Some(wrong) = packets.iter().find(|packet| !(1..=most).contains(&packet.len())) {
-        bail!(ClientError::Count(wrong.len(), most));
+        bail!(ClientError::Count {
+            items: "operations",
+            count: wrong.len(),
+            most,
+        });
     }
     if let Some(file) = file {
         let (_lock, mut content) = SessionContent::locked(file)?;

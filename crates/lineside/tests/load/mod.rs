@@ -2,10 +2,10 @@
 
 use crate::replica::Running;
 use crate::served::ServiceFiles;
+use lineside_client::transfer::Client;
 use lineside_column::table::{Change, ColumnName};
 use lineside_spv::chain::{ChainStore, Network};
 use lineside_testkit::{DemoChain, binary};
-use lineside_transfer::client::Client;
 use lineside_transfer::paper::PaperRequest;
 use lineside_wire::{
     TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_REFER as REFER, TRANSFER_COMMAND_TRANSFER as TRANSFER,
@@ -55,7 +55,7 @@ impl Load {
     /// Asks for transactions: for some of them often, for others rarely.
     pub fn spv(&self, server: &str, txids: Vec<[u8; 32]>) {
         let server = server.parse().expect("an address");
-        let mut client = lineside_spv::client::Client::connect(server, PATIENCE).expect("a client");
+        let mut client = lineside_client::spv::Client::connect(server, PATIENCE).expect("a client");
         self.client(900.0, move |number| {
             let number = number as usize;
             let place = match number % 8 {
@@ -87,7 +87,7 @@ impl Load {
     /// Reads rows, and changes a row from time to time.
     pub fn column(&self, server: &str) {
         let server = server.parse().expect("an address");
-        let mut client = lineside_column::client::Client::connect(server, PATIENCE).expect("a client");
+        let mut client = lineside_client::column::Client::connect(server, PATIENCE).expect("a client");
         let column = ColumnName::new(b"entry:foo").expect("a column");
         self.client(300.0, move |number| {
             let row = format!("row-{:02}", number % 23);

@@ -1,7 +1,7 @@
 //! Tests for stored raw blocks, for the kinds of requests that are answered, and for a disk that is temporarily full.
 
 use super::*;
-use lineside_spv::client::Client;
+use lineside_client::spv::Client;
 use serde_json::json;
 
 #[test]

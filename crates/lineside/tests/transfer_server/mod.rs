@@ -1,8 +1,8 @@
 //! Starts `lineside transfer serve` for tests.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+use lineside_client::transfer::Client;
 use lineside_transfer::AccountId;
-use lineside_transfer::client::Client;
 use lineside_transfer::paper::PaperRequest;
 use lineside_wire::{Operation, TRANSFER_COMMAND_TRANSFER as TRANSFER, TransferCode as Code};
 use std::io::{BufRead, BufReader, Read, Write};

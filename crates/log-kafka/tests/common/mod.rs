@@ -8,10 +8,10 @@ mod database;
 pub use database::*;
 
 use lineside_hybrid::node::{StartError, Status};
-use lineside_hybrid::request::{Body, Sees, Version};
 use lineside_hybrid::{Node, Options};
 use lineside_journal::SimDisk;
 use lineside_kafka_mini::{Broker, Error, Jars};
+use lineside_messages::hybrid::request::{Body, Sees, Version};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Types of the requests to the chain store and of its answers.
 
+pub use lineside_messages::spv::Tip;
+
 use super::network::Network;
 use super::validate::display_hash;
 use lineside_util::data_dir::DataDirError;
@@ -72,15 +74,6 @@ impl Reorg {
     pub fn is_empty(&self) -> bool {
         self.disconnect.is_empty() && self.connect.is_empty()
     }
-}
-
-/// Last block of the connected chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tip {
-    /// Hash of the block.
-    pub hash: [u8; 32],
-    /// Height of the block.
-    pub height: u32,
 }
 
 /// Location of a transaction in the connected blocks.

@@ -3,7 +3,7 @@
 
 use super::client::{Asker, Judged};
 use super::rows::{self, ROWS};
-use lineside_column::native;
+use lineside_messages::column::native;
 use lineside_testkit::Random;
 use lineside_wire::{COLUMN_OP_GET, COLUMN_SOURCE_FASTPATH, NATIVE_REPLY_BIT, NativeHeader, Status};
 use std::sync::Arc;
@@ -204,8 +204,8 @@ impl Asker for Mixed<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lineside_column::native::Draft;
     use lineside_column::table::{Cell, FoundCell};
+    use lineside_messages::column::native::Draft;
 
     fn reply(request: &[u8], row: u32, version: u64) -> Vec<u8> {
         let (header, _) = NativeHeader::ref_from_prefix(request).unwrap();

@@ -1,9 +1,9 @@
 //! Rows that all contestants have, and the requests for them. Their sizes are those of the paper: keys of 4 bytes in
 //! `entry:foo`, values of 18 bytes.
 
-use lineside_column::native::{self, Ask as NativeAsk, Sender};
-use lineside_column::paper::{PaperRequest, rows_in};
 use lineside_column::table::{Change, ColumnName, ScanRange};
+use lineside_messages::column::native::{self, Ask as NativeAsk, Sender};
+use lineside_messages::column::paper::{PaperRequest, rows_in};
 use lineside_wire::{COLUMN_PAPER_ROW_BYTES, COLUMN_PAPER_VALUE_BYTES};
 use serde::Serialize;
 

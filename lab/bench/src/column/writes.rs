@@ -8,7 +8,7 @@ use crate::client::histogram;
 use crate::error::{BenchError, Result};
 use crate::gate::median;
 use crate::sys;
-use lineside_column::client::{Client, Outcome};
+use lineside_client::column::{Client, Outcome};
 use lineside_column::host::CoherenceMode;
 use lineside_column::table::{Change, Nonce};
 use serde::Serialize;
@@ -49,7 +49,7 @@ pub fn measure(peer: &Peer, rounds: usize, puts: u32) -> Result<WriteCost> {
     let table = Arc::new(peer.connect(hbase::WRITTEN)?);
     let served = Served::new(&store, table, CoherenceMode::Ttl(TTL_NS))?;
     let datapath = served.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 1)?;
-    let void = |error: lineside_column::client::ClientError| BenchError::Void(error.to_string());
+    let void = |error: lineside_client::column::ClientError| BenchError::Void(error.to_string());
     let mut client = Client::connect(datapath.local_addr(), REPLY_TIMEOUT).map_err(void)?;
     let direct = peer.connect(hbase::WRITTEN)?;
     let column = rows::column();

@@ -9,7 +9,7 @@ use super::TRANSACTIONS;
 use super::servers::Lineside;
 use crate::error::{BenchError, Result, void};
 use crate::gate::median;
-use lineside_spv::client::Client;
+use lineside_client::spv::Client;
 use lineside_testkit::{CoreMini, RegtestChain};
 use serde::Serialize;
 use std::time::{Duration, Instant};

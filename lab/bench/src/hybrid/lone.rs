@@ -3,14 +3,14 @@
 use super::run::{Measured, Sent, Took, measure, two_threads, work};
 use super::workload::Call;
 use crate::error::{Result, io, void};
+use lineside_client::hybrid::grpc::Connection;
 use lineside_fastpath::Readers;
-use lineside_hybrid::answer::Answered;
-use lineside_hybrid::udp::codec::{read_answer, write_request};
 use lineside_hybrid::udp::{HybridFastPath, HybridHost};
 use lineside_hybrid::{Code, Node};
-use lineside_hybrid_grpc::client::Connection;
 use lineside_hybrid_grpc::serve::{Limits, start};
 use lineside_journal::FsDisk;
+use lineside_messages::hybrid::answer::Answered;
+use lineside_messages::hybrid::udp::{read_answer, write_request};
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_wire::{HYBRID_DATAGRAM_BYTES_MAX, Status};
 use std::net::{Ipv4Addr, UdpSocket};

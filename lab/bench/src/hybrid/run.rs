@@ -3,9 +3,9 @@
 use super::workload::{Call, Calls, Key};
 use crate::error::{Result, io, void};
 use hdrhistogram::Histogram;
+use lineside_client::hybrid::grpc::{AskError, Connection};
 use lineside_hybrid::node::{OpenLog, embedded};
 use lineside_hybrid::{Code, Mode, Node, Options};
-use lineside_hybrid_grpc::client::{AskError, Connection};
 use lineside_hybrid_grpc::serve::Limits;
 use lineside_journal::FsDisk;
 use lineside_verify::Backend;

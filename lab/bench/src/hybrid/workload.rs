@@ -1,10 +1,10 @@
 //! Signed requests that are generated before the clock starts: YCSB's workloads A, B and C over 100,000 records.
 
 use bytes::Bytes;
-use lineside_hybrid::change::{KeyBytes, Rights, Role};
-use lineside_hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
-use lineside_hybrid::request::{Body, DatabaseId, Head, MemberId, Nonce, Request, SIGNATURE_BYTES};
-use lineside_hybrid::sign::{Signer, sign_request};
+use lineside_messages::hybrid::change::{KeyBytes, Rights, Role};
+use lineside_messages::hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
+use lineside_messages::hybrid::request::{Body, DatabaseId, Head, MemberId, Nonce, Request, SIGNATURE_BYTES};
+use lineside_messages::hybrid::sign::{Signer, sign_request};
 use lineside_testkit::Random;
 use lineside_verify::Curve;
 use secp256k1::{Message, SECP256K1, SecretKey};

@@ -5,7 +5,7 @@ use super::workload::{Call, Calls, Distribution, Maker, Shape};
 use crate::error::{BenchError, Result, io};
 use crate::ycsb::{Phase, run};
 use lineside_hbase_mini::Jars;
-use lineside_hybrid::request::Body;
+use lineside_messages::hybrid::request::Body;
 use std::path::Path;
 
 /// Operation in a trace.
@@ -153,7 +153,7 @@ pub fn calls(maker: &Maker, shape: &Shape, operations: &[Operation]) -> Calls {
 mod tests {
     use super::super::workload::GATE;
     use super::*;
-    use lineside_hybrid::request::Request;
+    use lineside_messages::hybrid::request::Request;
 
     fn operation(number: usize) -> Operation {
         Operation {

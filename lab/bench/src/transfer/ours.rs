@@ -7,10 +7,10 @@ use super::plan::BALANCE;
 use super::store::geometry;
 use crate::error::{BenchError, Result, io};
 use crate::sys::{self, BATCH, Batch, Ready};
+use lineside_client::transfer::{Client, Session};
 use lineside_fastpath::{BatchHost, BatchRequest, Readers, Source, lease};
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_transfer::AccountId;
-use lineside_transfer::client::{Client, Session};
 use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{SealPolicy, SessionPolicy, Setup};
 use lineside_transfer::ledger::Limits;
@@ -185,7 +185,7 @@ impl LinesideServer {
     /// Error of the operating system or of the server.
     pub fn tcp(&self, requests: Requests) -> Result<Box<dyn Peer>> {
         let server = self.datapath.local_addr();
-        let failed = |error: lineside_transfer::client::ClientError| BenchError::Void(error.to_string());
+        let failed = |error: lineside_client::transfer::ClientError| BenchError::Void(error.to_string());
         let mut client = Client::connect(server, REPLY_TIMEOUT).map_err(failed)?;
         let session = client.open().map_err(failed)?;
         let connecting = || {

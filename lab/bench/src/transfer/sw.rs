@@ -3,7 +3,7 @@
 
 use super::plan::{BALANCE, Plan};
 use super::store::Audit;
-use lineside_transfer::paper::{PaperAnswer, PaperRequest};
+use lineside_transfer::paper::{self, PaperAnswer, PaperRequest};
 use lineside_wire::{
     TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_REFER, TransferCode as Code,
 };
@@ -157,7 +157,7 @@ impl Table {
             };
             reply.clear();
             let answer = self.answer(&request);
-            if request.put_reply(&bytes[..count], answer, &mut reply) {
+            if paper::put_reply(&request, &bytes[..count], answer, &mut reply) {
                 // A reply that cannot be sent counts as lost by the client, like any lost datagram.
                 let _ = socket.send_to(&reply, from);
             }
@@ -202,7 +202,12 @@ mod tests {
             assert_eq!(verdict, Verdict::Reply);
             store::forget_records(&fastpath_store);
             let mut ours = Vec::new();
-            assert!(request.put_reply(&request.to_bytes(), table.answer(&request), &mut ours));
+            assert!(paper::put_reply(
+                &request,
+                &request.to_bytes(),
+                table.answer(&request),
+                &mut ours
+            ));
             assert_eq!(ours, reply.as_bytes(), "step {step}: {request:?}");
         }
     }

@@ -3,10 +3,10 @@
 use super::rows::{self, Fault, Kind, Row};
 use super::{ROWS, Tally, now_ms};
 use lineside_column::host::ColumnHost;
-use lineside_column::native::{self, Ask, Rows, Sender};
-use lineside_column::paper::{PaperAnswer, PaperRequest};
 use lineside_column::table::{Change, ChangeOutcome, ColumnName, Nonce, ScanRange, Table};
 use lineside_fastpath::{FastPath, Host, Reader, Readers, Reply, Source, Verdict, lease};
+use lineside_messages::column::native::{self, Ask, Rows, Sender};
+use lineside_messages::column::paper::{PaperAnswer, PaperRequest};
 use lineside_testkit::Random;
 use lineside_wire::{COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, ColumnCode, NativeHeader, Status};
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,7 +1,7 @@
 //! Check of one reply against the states that the chain had during the request.
 
 use super::truth::{Block, History, Names, State, Tx};
-use lineside_spv::reply::{self, Proven};
+use lineside_client::spv::reply::{self, Proven};
 use lineside_spv::store::Hash;
 use lineside_spv_proof::{TransactionProof, Tree};
 use lineside_wire::{

@@ -6,11 +6,11 @@ use crate::coherence::Coherence;
 use crate::fastpath::ColumnFastPath;
 use crate::fill::{Filled, Row};
 use crate::key::{Interval, Key};
-use crate::native::{self, Ask, REPLY_HEAD_BYTES};
 use crate::store::{Geometry, Store};
 use crate::table::ColumnName;
 use crate::writer::ColumnWriter;
 use lineside_fastpath::{FastPath, Reply, Source, Verdict};
+use lineside_messages::column::native::{self, Ask, REPLY_HEAD_BYTES};
 use std::io::ErrorKind;
 use std::time::Instant;
 

@@ -1,0 +1,121 @@
+//! Request and reply over UDP for clients: sends a request again, at growing intervals, until a reply arrives or the
+//! time is over.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// Time between sending a request and sending it again the first time; the time doubles with each repetition.
+const RESEND_PAUSE_FIRST: Duration = Duration::from_millis(20);
+const RESEND_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Size of the receive buffer: one byte more than the longest reply, so that a longer datagram is detected.
+const RECEIVE_BUFFER_BYTES: usize = lineside_wire::PAYLOAD_BYTES_MAX + 1;
+
+/// Reason why there is no reply.
+#[derive(Debug)]
+pub enum ExchangeError {
+    /// No reply arrived in time.
+    Timeout {
+        /// Server that was asked.
+        server: SocketAddr,
+        /// Time waited.
+        timeout: Duration,
+    },
+    /// The server answered `busy`, and nothing else until the time was over.
+    Busy {
+        /// Server that was asked.
+        server: SocketAddr,
+        /// Time waited.
+        timeout: Duration,
+        /// True if every copy of the request was answered `busy`, so that none was executed.
+        is_every_copy: bool,
+    },
+    /// A system call failed.
+    Io {
+        /// Server that was asked.
+        server: SocketAddr,
+        /// Error of the system call.
+        source: io::Error,
+    },
+}
+
+/// Reason why a datagram does not end the exchange.
+pub enum Again {
+    /// The datagram is malformed or belongs to another request: keep waiting.
+    Wait,
+    /// Reply `busy`: pause, then send the request again.
+    Busy,
+}
+
+/// Opens a UDP socket that is connected to `server`, so that it receives datagrams from `server` only.
+///
+/// # Errors
+/// The system's error if the socket cannot be opened or connected.
+pub fn open(server: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match server {
+        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        SocketAddr::V6(_) => ([0u16; 8], 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    // The kernel delivers to a connected socket only datagrams from its peer.
+    socket.connect(server)?;
+    Ok(socket)
+}
+
+/// Sends `request` repeatedly until `answer` accepts a reply or `timeout` has passed. `answer` is called with each
+/// datagram: it returns the result, an [`Again`] to continue, or `None` to ignore the datagram. Returns the result and
+/// the number of retransmissions.
+///
+/// # Errors
+/// See [`ExchangeError`].
+pub fn exchange<T>(
+    socket: &UdpSocket,
+    server: SocketAddr,
+    timeout: Duration,
+    request: &[u8],
+    answer: impl Fn(&[u8]) -> Option<Result<T, Again>>,
+) -> Result<(T, u64), ExchangeError> {
+    let io = |source| ExchangeError::Io { server, source };
+    let end = Instant::now() + timeout;
+    let (mut pause, mut sent, mut busy) = (RESEND_PAUSE_FIRST, 0, 0);
+    let mut reply = [0; RECEIVE_BUFFER_BYTES];
+    while Instant::now() < end {
+        match socket.send(request) {
+            // ECONNREFUSED means that no socket listens at the server's port (ICMP reply to an earlier request). The
+            // server may still be starting, so the client continues until the timeout.
+            Err(error) if error.kind() != ErrorKind::ConnectionRefused => return Err(io(error)),
+            _ => sent += 1,
+        }
+        let resend_at = (Instant::now() + pause).min(end);
+        while let Some(left) = resend_at
+            .checked_duration_since(Instant::now())
+            .filter(|left| !left.is_zero())
+        {
+            socket.set_read_timeout(Some(left)).map_err(io)?;
+            match socket.recv(&mut reply).map(|bytes| answer(&reply[..bytes])) {
+                Ok(Some(Ok(answer))) => return Ok((answer, sent - 1)),
+                Ok(Some(Err(Again::Busy))) => {
+                    busy += 1;
+                    std::thread::sleep(resend_at.saturating_duration_since(Instant::now()));
+                }
+                Ok(_) => {}
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                    ErrorKind::ConnectionRefused => {
+                        std::thread::sleep(resend_at.saturating_duration_since(Instant::now()));
+                    }
+                    _ => return Err(io(error)),
+                },
+            }
+        }
+        pause = (pause * 2).min(RESEND_PAUSE_MAX);
+    }
+    Err(match busy {
+        0 => ExchangeError::Timeout { server, timeout },
+        busy => ExchangeError::Busy {
+            server,
+            timeout,
+            is_every_copy: busy >= sent,
+        },
+    })
+}

@@ -1,0 +1,420 @@
+//! Client of `transfer`: sends requests over UDP, repeats them until a reply comes, and accepts only the reply to its
+//! own request. Repeating is safe: the server executes a repeated request once.
+
+mod operations;
+
+pub use crate::error::{ClientError, NoOutcome, OutcomeId};
+pub use lineside_messages::transfer::{AccountId, KeyId, Outcome, Signer, paper, signer};
+pub use lineside_wire::{Operation, TransferCode as Code};
+pub use operations::{
+    IdempotencyKey, create, freeze, in_packets, issue, keyed, linked, new_idempotency_key, pending, post,
+    transfer, unfreeze, void,
+};
+
+use crate::exchange::{Again, ExchangeError, exchange, open};
+use lineside_wire::{
+    BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, ReferHead, SessionBody, SignedHead, Status,
+    TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_OP_SESSION,
+    TRANSFER_OP_SIGNED, TRANSFER_PAPER_REFUSED, native,
+};
+use paper::{PaperAnswer, PaperRequest};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// Name of the service.
+const SERVICE: &str = "transfer";
+
+/// Maximum number of operations in one datagram.
+pub const DATAGRAM_OPERATIONS: usize =
+    (lineside_wire::PAYLOAD_BYTES_MAX - 16 - size_of::<ExecuteHead>()) / size_of::<Operation>();
+
+/// Maximum number of operations in one signed datagram.
+pub const SIGNED_OPERATIONS: usize =
+    (lineside_wire::PAYLOAD_BYTES_MAX - 16 - size_of::<SignedHead>() - size_of::<ExecuteHead>())
+        / size_of::<Operation>();
+
+/// Refusals that a repeated packet gets only if its first copy got them, too.
+const DEFINITE_REFUSALS: &[Status] = &[
+    Status::Unauthorised,
+    Status::BadRequest,
+    Status::UnsupportedVersion,
+];
+
+/// Session. Any client that has it can continue it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Slot number.
+    pub slot: u32,
+    /// Secret token.
+    pub token: u64,
+    /// Sequence number of its next packet.
+    pub next: u64,
+}
+
+/// Result of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executed {
+    /// Outcome of each operation.
+    pub outcomes: Vec<Outcome>,
+    /// True if the operations were durable before the reply was sent; false if they become durable within a bounded
+    /// delay.
+    pub is_durable: bool,
+}
+
+/// State of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Balance {
+    /// Total balance.
+    pub balance: u64,
+    /// Part of the balance that pending transfers reserve.
+    pub held: u64,
+    /// Number of changes of the account.
+    pub version: u64,
+    /// True if the account is frozen: neither debits nor credits are possible.
+    pub frozen: bool,
+}
+
+/// Client of one server. Sends one request at a time.
+pub struct Client {
+    server: SocketAddr,
+    socket: UdpSocket,
+    timeout: Duration,
+    next_id: u64,
+    resent: u64,
+    signer: Option<Signer>,
+    /// Slot and sequence number of the last packet whose outcome is unknown.
+    unanswered: Option<(u32, u64)>,
+}
+
+impl Client {
+    /// Creates a client of `server` that waits at most `timeout` for a reply.
+    ///
+    /// # Errors
+    /// Error of the system when it opens a socket to that address.
+    pub fn connect(server: SocketAddr, timeout: Duration) -> Result<Self, ClientError> {
+        let io = |source| ClientError::Io { server, source };
+        Ok(Self {
+            server,
+            socket: open(server).map_err(io)?,
+            timeout,
+            // The first request id is random, so that an attacker who does not see the requests cannot forge replies.
+            next_id: getrandom::u64().map_err(|error| io(io::Error::other(error)))?,
+            resent: 0,
+            signer: None,
+            unanswered: None,
+        })
+    }
+
+    /// Sets the key that signs operations from now on; `None`: operations are not signed.
+    pub fn sign_with(&mut self, signer: Option<Signer>) {
+        self.signer = signer;
+    }
+
+    /// Returns the maximum number of operations in one packet: one less if it is signed.
+    pub fn operations_max(&self) -> usize {
+        match self.signer {
+            None => DATAGRAM_OPERATIONS,
+            Some(_) => SIGNED_OPERATIONS,
+        }
+    }
+
+    /// Returns the number of repeated requests.
+    pub fn resent(&self) -> u64 {
+        self.resent
+    }
+
+    /// Sends one request in the paper's format. A request without a transaction id (0) is sent only once, because a
+    /// repetition would be executed again.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn paper(&mut self, request: &PaperRequest) -> Result<PaperAnswer, ClientError> {
+        let sent = request.to_bytes();
+        let answer = |reply: &[u8]| {
+            let reply = PaperRequest::parse(reply)?;
+            let mut checked = reply;
+            checked.command &= !TRANSFER_PAPER_REFUSED;
+            checked.amount = request.amount;
+            if checked != *request {
+                return None;
+            }
+            Some(match reply.is_refusal() {
+                false => Ok(PaperAnswer::done(reply.amount.into())),
+                true => match Code::from_code(reply.amount as u16)? {
+                    Code::Busy => Err(Again::Busy),
+                    code => Ok(PaperAnswer::refused(code)),
+                },
+            })
+        };
+        let source = request.source;
+        if request.command == u32::from(lineside_wire::TRANSFER_COMMAND_REFER) {
+            let answered = self.exchange(&sent, answer);
+            return answered.map_err(|error| ClientError::of(error, SERVICE));
+        }
+        if request.is_numbered() {
+            let id = OutcomeId::PaperTransfer {
+                source,
+                transaction_id: request.transaction_id,
+            };
+            let answered = self.exchange(&sent, answer);
+            return answered.map_err(|error| ClientError::of_change(error, SERVICE, id));
+        }
+        self.once(&sent, OutcomeId::UnnumberedPaperTransfer { source }, answer)
+    }
+
+    /// Sends one datagram, with a change, and waits for the reply.
+    fn once<T>(
+        &self,
+        sent: &[u8],
+        id: OutcomeId,
+        answer: impl Fn(&[u8]) -> Option<Result<T, Again>>,
+    ) -> Result<T, ClientError> {
+        let server = self.server;
+        let io = |source| ClientError::Io { server, source };
+        self.socket.set_read_timeout(Some(self.timeout)).map_err(io)?;
+        self.socket.send(sent).map_err(io)?;
+        let mut reply = [0; lineside_wire::PAYLOAD_BYTES_MAX];
+        loop {
+            match self.socket.recv(&mut reply).map(|bytes| answer(&reply[..bytes])) {
+                Ok(Some(Ok(answer))) => return Ok(answer),
+                Ok(Some(Err(Again::Busy))) => return Err(ClientError::Busy(server)),
+                Ok(_) => {}
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                        return Err(ClientError::OutcomeUnknown {
+                            server,
+                            cause: NoOutcome::Timeout(self.timeout),
+                            id,
+                        });
+                    }
+                    io::ErrorKind::Interrupted => {}
+                    _ => return Err(io(error)),
+                },
+            }
+        }
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn open(&mut self) -> Result<Session, ClientError> {
+        let challenge = self
+            .session_body(TRANSFER_OP_OPEN, &SessionBody::new_zeroed())?
+            .challenge;
+        let with_challenge = SessionBody {
+            challenge,
+            ..SessionBody::new_zeroed()
+        };
+        let granted = self
+            .session_body(TRANSFER_OP_OPEN, &with_challenge)
+            .map_err(|error| match error {
+                ClientError::Busy(server) => ClientError::NoSession(server),
+                other => other,
+            })?;
+        Ok(Session {
+            slot: granted.slot.get(),
+            token: granted.token.get(),
+            next: granted.sequence.get(),
+        })
+    }
+
+    /// Closes a session.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn close(&mut self, session: &Session) -> Result<(), ClientError> {
+        self.session_body(TRANSFER_OP_CLOSE, &body_of(session))
+            .map(|_| ())
+    }
+
+    /// Returns the next sequence number of a session. After a crash, a client learns from it whether its last packet
+    /// was executed.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn next_sequence(&mut self, session: &Session) -> Result<u64, ClientError> {
+        let body = self.session_body(TRANSFER_OP_SESSION, &body_of(session))?;
+        Ok(body.sequence.get())
+    }
+
+    /// Executes 1 to [`Client::operations_max`] operations as the session's next packet.
+    ///
+    /// # Errors
+    /// See [`ClientError`]. After [`ClientError::OutcomeUnknown`] the same operations must be sent again before others.
+    pub fn execute(
+        &mut self,
+        session: &mut Session,
+        operations: &[Operation],
+    ) -> Result<Executed, ClientError> {
+        let most = self.operations_max();
+        if !(1..=most).contains(&operations.len()) {
+            return Err(ClientError::Count {
+                items: "operations",
+                count: operations.len(),
+                most,
+            });
+        }
+        let head = ExecuteHead {
+            token: session.token.into(),
+            sequence: session.next.into(),
+            slot: session.slot.into(),
+            count: (operations.len() as u16).into(),
+            durability: 0.into(),
+        };
+        let mut body = [head.as_bytes(), operations.as_bytes()].concat();
+        let mut op = TRANSFER_OP_EXECUTE;
+        if let Some(signer) = &self.signer {
+            let signed = signer.sign(&head, operations);
+            body.splice(..0, signed.as_bytes().iter().copied());
+            op = TRANSFER_OP_SIGNED;
+        }
+        let id = OutcomeId::TransferPacket {
+            slot: session.slot,
+            sequence: session.next,
+            idempotency_keys: operations::keys_of(operations),
+        };
+        let packet = (session.slot, session.next);
+        let resent_before = self.resent;
+        let executed = self.ask(op, Some(id.clone()), &body, |status, reply| {
+            let (head, rest) = ExecuteHead::ref_from_prefix(reply).ok()?;
+            if status != Status::Ok {
+                return Some(Err((status, head.sequence.get())));
+            }
+            let replies = <[Operation]>::ref_from_bytes(rest).ok()?;
+            let outcome = |reply: &Operation| {
+                Some(Outcome {
+                    code: Code::from_code(reply.code.get())?,
+                    amount: reply.amount.get(),
+                    number: reply.number.get(),
+                })
+            };
+            let outcomes: Option<Vec<_>> = replies.iter().map(outcome).collect();
+            Some(Ok(Executed {
+                outcomes: outcomes.filter(|outcomes| outcomes.len() == operations.len())?,
+                is_durable: head.durability.get() == lineside_wire::TRANSFER_DURABLE,
+            }))
+        });
+        let is_repeated = self.unanswered == Some(packet) || self.resent > resent_before;
+        let executed = executed.map_err(|error| error.of_refused_change(is_repeated, DEFINITE_REFUSALS, id));
+        match &executed {
+            Ok(_) => session.next += 1,
+            Err(ClientError::OutcomeUnknown { .. }) => self.unanswered = Some(packet),
+            Err(_) => {}
+        }
+        executed
+    }
+
+    /// Returns the states of 1 to 29 accounts; `None` for an account that does not exist.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn refer(&mut self, accounts: &[AccountId]) -> Result<Vec<Option<Balance>>, ClientError> {
+        let most = lineside_wire::TRANSFER_REFER_MAX;
+        if !(1..=most).contains(&accounts.len()) {
+            return Err(ClientError::Count {
+                items: "accounts",
+                count: accounts.len(),
+                most,
+            });
+        }
+        let head = ReferHead {
+            count: (accounts.len() as u32).into(),
+            ..ReferHead::new_zeroed()
+        };
+        let mut body = head.as_bytes().to_vec();
+        for account in accounts {
+            body.extend_from_slice(&account.0);
+            body.resize(body.len() + size_of::<BalanceItem>() - 16, 0);
+        }
+        self.ask(TRANSFER_OP_REFER, None, &body, |status, reply| {
+            if status != Status::Ok {
+                return Some(Err((status, 0)));
+            }
+            let (_, rest) = ReferHead::ref_from_prefix(reply).ok()?;
+            let items = <[BalanceItem]>::ref_from_bytes(rest).ok()?;
+            let same = items.len() == accounts.len()
+                && items
+                    .iter()
+                    .zip(accounts)
+                    .all(|(item, account)| item.account == account.0);
+            let balance = |item: &BalanceItem| {
+                (item.code.get() == Code::Done as u16).then_some(Balance {
+                    balance: item.balance.get(),
+                    held: item.held.get(),
+                    version: item.version.get(),
+                    frozen: item.frozen.get() != 0,
+                })
+            };
+            same.then(|| Ok(items.iter().map(balance).collect()))
+        })
+    }
+
+    fn session_body(&mut self, op: u8, body: &SessionBody) -> Result<SessionBody, ClientError> {
+        self.ask(op, None, body.as_bytes(), |status, reply| match status {
+            Status::Ok => SessionBody::read_from_bytes(reply).ok().map(Ok),
+            status => Some(Err((status, 0))),
+        })
+    }
+
+    /// Sends a native request; a change has an `outcome` id. `read` receives status and body, and returns the result or
+    /// the status that refuses the request.
+    fn ask<T>(
+        &mut self,
+        op: u8,
+        outcome: Option<OutcomeId>,
+        body: &[u8],
+        read: impl Fn(Status, &[u8]) -> Option<Result<T, (Status, u64)>>,
+    ) -> Result<T, ClientError> {
+        let (id, server) = (self.next_id, self.server);
+        self.next_id = self.next_id.wrapping_add(1);
+        let header = native::request_header(op, id, body.len() as u16);
+        let request = [header.as_bytes(), body].concat();
+        let answer = |datagram: &[u8]| {
+            let (header, body) = NativeHeader::ref_from_prefix(datagram).ok()?;
+            let is_answer = native::is_native(datagram)
+                && header.op == op | NATIVE_REPLY_BIT
+                && header.request_id.get() == id
+                && usize::from(header.length.get()) == body.len();
+            let status = Status::from_code(header.status.get()).filter(|_| is_answer)?;
+            if status == Status::Busy {
+                return Some(Err(Again::Busy));
+            }
+            let read = match (status, body.len()) {
+                (Status::Ok, _) => read(status, body)?,
+                (status, 0) => Err((status, 0)),
+                (status, _) => read(status, body)?,
+            };
+            Some(Ok(read.map_err(|(status, expected)| ClientError::Refused {
+                server,
+                status,
+                expected,
+            })))
+        };
+        self.exchange(&request, answer).map_err(|error| match outcome {
+            None => ClientError::of(error, SERVICE),
+            Some(id) => ClientError::of_change(error, SERVICE, id),
+        })?
+    }
+
+    fn exchange<T>(
+        &mut self,
+        request: &[u8],
+        answer: impl Fn(&[u8]) -> Option<Result<T, Again>>,
+    ) -> Result<T, ExchangeError> {
+        let answered = exchange(&self.socket, self.server, self.timeout, request, answer);
+        let (answer, resent) = answered?;
+        self.resent += resent;
+        Ok(answer)
+    }
+}
+
+fn body_of(session: &Session) -> SessionBody {
+    SessionBody {
+        token: session.token.into(),
+        slot: session.slot.into(),
+        ..SessionBody::new_zeroed()
+    }
+}
