@@ -153,7 +153,10 @@ pub enum ClientError {
         most: usize,
     },
     /// `column`: a key, name or value is too long for the format, or all of them together do not fit a packet.
-    #[error("the request does not fit a packet of {PAYLOAD_BYTES_MAX} bytes; use a shorter key or value")]
+    #[error(
+        "a key, column name or value of the request is too long, or the request does not fit a packet of \
+         {PAYLOAD_BYTES_MAX} bytes; use shorter ones"
+    )]
     TooLong,
     /// `column`: this client has no change with this id whose outcome is unknown.
     #[error(

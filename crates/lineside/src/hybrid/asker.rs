@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use lineside_client::hybrid::Malformed;
 use lineside_client::hybrid::answer::Answered;
-use lineside_client::hybrid::grpc::{Cells, KeyCells, Placed, Proof, SignedHeader, Writes};
+use lineside_client::messages::hybrid::grpc::{Cells, KeyCells, Placed, Proof, SignedHeader, Writes};
 use lineside_client::hybrid::grpc::{Client, Reply};
 use lineside_client::hybrid::request::{Body, Sees, Version};
 use lineside_client::hybrid::signing::{Signing, id_of};

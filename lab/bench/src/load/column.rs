@@ -4,9 +4,9 @@
 use super::draws::{Draws, Once};
 use super::versions::{Versions, value};
 use super::{Judgement, Kind, LoadError, Pace, Plan, Result, Traffic, io, setup, status_name};
-use lineside_column::native::{self, Ask, REPLY_HEAD_BYTES, Sender};
+use lineside_messages::column::native::{self, Ask, REPLY_HEAD_BYTES, Sender};
 use lineside_column::table::{Change, ColumnName};
-use lineside_fastpath::exchange::{Again, ExchangeError, exchange, open};
+use lineside_client::exchange::{Again, ExchangeError, exchange, open};
 use lineside_testkit::Random;
 use lineside_wire::{
     COLUMN_OP_OPEN, COLUMN_REPLY_MAY_BE_STALE, COLUMN_SOURCE_FASTPATH, COLUMN_SOURCE_HOST, ColumnSession,
@@ -97,7 +97,7 @@ fn open_session(server: SocketAddr, timeout: Duration) -> Result<Sender> {
             ExchangeError::Timeout { .. } => setup(format!(
                 "no answer from {server} within {timeout:?}; check that `lineside column serve` runs there"
             )),
-            ExchangeError::Busy(_) => setup(format!("{server} grants no session; give fewer --sessions")),
+            ExchangeError::Busy { .. } => setup(format!("{server} grants no session; give fewer --sessions")),
             ExchangeError::Io { source, .. } => io("opening a session")(source),
         })?;
         let granted = granted.map_err(|status| setup(format!("{server}: {}", status.meaning())))?;

@@ -2,8 +2,8 @@
 
 use super::draws::Draws;
 use super::{Judgement, Kind, LoadError, Result, Traffic, setup, status_name};
-use lineside_spv::client::Client;
-use lineside_spv::reply;
+use lineside_client::spv::Client;
+use lineside_client::spv::reply;
 use lineside_testkit::Random;
 use lineside_util::hex::{from_display, to_display};
 use lineside_wire::{

@@ -5,7 +5,7 @@ use super::{Judgement, Kind, LoadError, Pace, Plan, Result, Traffic, WRONG_KEPT,
 use crate::sys::{self, BATCH, Batch};
 use hdrhistogram::Histogram;
 use lineside_fastpath::PAYLOAD_BYTES_MAX;
-use lineside_fastpath::exchange::open;
+use lineside_client::exchange::open;
 use lineside_testkit::Random;
 use lineside_wire::{NATIVE_REPLY_BIT, NATIVE_VERSION, NativeHeader, Status, native};
 use std::collections::{BTreeMap, VecDeque};
