@@ -224,7 +224,7 @@ impl Batch {
     /// datagrams that were sent, from the first on. After [`Batch::receive`], no datagram may be sent from this batch.
     ///
     /// # Errors
-    /// The system's error for the first datagram; none of them was sent then.
+    /// The system's error for the first datagram; no datagram was sent then.
     pub fn send(&mut self, socket: &std::net::UdpSocket, count: usize) -> io::Result<usize> {
         let (fd, count) = (socket.as_raw_fd(), count.min(BATCH) as u32);
         // SAFETY: every header points to one vector over the bytes of this batch; all of them are boxed and owned by

@@ -300,8 +300,8 @@ pub struct Hybrid {
 
 /// Meaning of the exit codes, at the end of the help.
 const EXIT_CODES: &str = "\
-Exit codes: 0 every answer was right (some may be lost or refused); 1 an answer was wrong, or there was none; 2 wrong
-arguments";
+Exit codes: 0 every answer was right (some may be lost or refused); 1 an answer was wrong, or no answer arrived; 2
+wrong arguments";
 
 const fn local(port: u16) -> SocketAddr {
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), port)

@@ -233,7 +233,10 @@ impl ColumnTraffic {
     fn judge_get(&mut self, row: u64, oldest: u64, body: &[u8]) -> std::result::Result<(), String> {
         let answer = native::parse_reply(body).ok_or("the reply to `get` is malformed")?;
         if ![COLUMN_SOURCE_FASTPATH, COLUMN_SOURCE_HOST].contains(&answer.source) {
-            return Err(format!("{} is no source of an answer", answer.source));
+            return Err(format!(
+                "the source of the answer is {}, which has no meaning",
+                answer.source
+            ));
         }
         let value = match &answer.rows[..] {
             [] => None,

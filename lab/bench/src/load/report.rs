@@ -18,7 +18,7 @@ const PERCENTILES: [(&str, f64); 5] = [
 ];
 
 /// Time by which a thread may be late before the report mentions it.
-const BEHIND_NS_MAX: u64 = 1_000_000;
+const LAG_NS_MAX: u64 = 1_000_000;
 
 /// Counts and latencies of a run, summed over its threads.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct Report {
     duplicated: u64,
     late: u64,
     busy: u64,
-    behind_ns: u64,
+    lag_ns: u64,
     /// Wrong answers.
     pub wrong: u64,
     wrong_answers: Vec<WrongAnswer>,
@@ -75,7 +75,7 @@ impl Report {
             duplicated: 0,
             late: 0,
             busy: 0,
-            behind_ns: 0,
+            lag_ns: 0,
             wrong: 0,
             wrong_answers: Vec::new(),
             refused: BTreeMap::new(),
@@ -97,7 +97,7 @@ impl Report {
         self.duplicated += tally.duplicated;
         self.late += tally.late;
         self.busy += tally.busy;
-        self.behind_ns = self.behind_ns.max(tally.behind_ns);
+        self.lag_ns = self.lag_ns.max(tally.lag_ns);
         self.wrong += tally.wrong;
         let room = WRONG_KEPT.saturating_sub(self.wrong_answers.len());
         self.wrong_answers
@@ -212,7 +212,7 @@ impl Report {
             "resent": self.resent, "duplicated": self.duplicated, "late": self.late,
             "busy_repeated": self.busy, "refused": self.refused,
             "wrong": self.wrong, "wrong_answers": wrong_answers, "contradictions": self.contradictions,
-            "counts": counts, "latency_us": latency, "behind_us": self.behind_ns as f64 / 1e3,
+            "counts": counts, "latency_us": latency, "lag_us": self.lag_ns as f64 / 1e3,
         })
     }
 }
@@ -284,11 +284,11 @@ impl fmt::Display for Report {
             write!(values, "{:>12.1}", self.latency_us(quantile))?;
         }
         write!(out, "\n{:<16}{names}\n{:<16}{values}", "latency", "µs")?;
-        if self.behind_ns > BEHIND_NS_MAX {
-            let behind_ms = self.behind_ns as f64 / 1e6;
+        if self.lag_ns > LAG_NS_MAX {
+            let lag_ms = self.lag_ns as f64 / 1e6;
             write!(
                 out,
-                "\n\nThe load itself was up to {behind_ms:.1} ms late, which the latencies contain: give more \
+                "\n\nThe load itself was up to {lag_ms:.1} ms late, which the latencies contain: give more \
                  --threads, or a lower --rate."
             )?;
         }
@@ -339,7 +339,7 @@ mod tests {
         let text = run.to_string();
         assert!(text.contains("500/s"), "{text}");
         assert!(!text.contains("ms late"), "{text}");
-        run.behind_ns = 2 * BEHIND_NS_MAX;
+        run.lag_ns = 2 * LAG_NS_MAX;
         assert!(run.to_string().contains("up to 2.0 ms late"), "{run}");
         let near = |name: &str, wanted: f64| {
             let value = run.to_json()["latency_us"][name].as_f64().unwrap();

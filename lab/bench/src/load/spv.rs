@@ -97,7 +97,7 @@ impl KnownChain {
 /// skipped.
 ///
 /// # Errors
-/// The file cannot be read, a line is not a TXID, or there is none.
+/// The file cannot be read, a line is not a TXID, or the file has no TXID.
 pub fn read_txids(path: &Path) -> Result<Vec<Hash>> {
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|error| setup(format!("{}: {error}", path.display())))?;

@@ -70,7 +70,7 @@ pub struct ThreadTally {
     /// Replies `busy` to writes, which are sent again.
     pub busy: u64,
     /// Longest time from the scheduled time of a request until this thread looked at it.
-    pub behind_ns: u64,
+    pub lag_ns: u64,
     /// Time of the first scheduled request.
     pub start_ns: u64,
     /// Time of the last answer.
@@ -137,7 +137,7 @@ pub fn run<T: Traffic>(plan: &Plan, traffic: T, share: Share) -> Result<(ThreadT
             wrong_answers: Vec::new(),
             refused: BTreeMap::new(),
             busy: 0,
-            behind_ns: 0,
+            lag_ns: 0,
             start_ns: share.start_ns,
             last_ns: share.start_ns,
             latency: latencies(),
@@ -220,7 +220,7 @@ impl<T: Traffic> Thread<'_, T> {
                 break;
             };
             self.drawn += 1;
-            self.tally.behind_ns = self.tally.behind_ns.max(now_ns - scheduled_ns);
+            self.tally.lag_ns = self.tally.lag_ns.max(now_ns - scheduled_ns);
             match kind {
                 Kind::Read => {
                     self.ask(Kind::Read, scheduled_ns, now_ns)?;

@@ -327,7 +327,7 @@ impl TransferTraffic {
             return Err("the reply has another number of operations".into());
         }
         if ![TRANSFER_DURABLE, TRANSFER_EXPRESS].contains(&durability) {
-            return Err(format!("{durability} is no durability"));
+            return Err(format!("the durability {durability} has no meaning"));
         }
         let mut first_refusal = None;
         let mut last_number = 0;
