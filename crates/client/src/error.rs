@@ -96,6 +96,15 @@ pub enum NoOutcome {
     Refused(Status),
 }
 
+impl NoOutcome {
+    fn text(&self, server: SocketAddr) -> String {
+        match self {
+            Self::Timeout(timeout) => format!("no answer from {server} within {timeout:?}"),
+            Self::Refused(status) => format!("{server} answered a repetition with: {}", status.meaning()),
+        }
+    }
+}
+
 impl fmt::Display for NoOutcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -120,7 +129,11 @@ pub enum ClientError {
         service: &'static str,
     },
     /// The change may or may not have been executed. Before another way is tried, its outcome must be found by its id.
-    #[error("{server}: {cause}, so that the outcome of {id} is unknown: {}", id.remedy())]
+    #[error(
+        "{}, so that the outcome of {id} is unknown: {}",
+        cause.text(*server),
+        id.remedy()
+    )]
     OutcomeUnknown {
         /// Server that received the request.
         server: SocketAddr,

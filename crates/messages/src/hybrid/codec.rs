@@ -19,6 +19,7 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     /// [`Malformed`] if fewer bytes are left.
+    #[inline]
     pub fn take(&mut self, bytes: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(bytes).ok_or(Malformed::CUT_SHORT)?;
         self.0 = rest;
@@ -29,6 +30,7 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     /// [`Malformed`] if fewer bytes are left.
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let (taken, rest) = self.0.split_first_chunk().ok_or(Malformed::CUT_SHORT)?;
         self.0 = rest;
@@ -39,6 +41,7 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     /// [`Malformed`] if fewer bytes are left.
+    #[inline]
     pub fn u8(&mut self) -> Result<u8, Malformed> {
         self.array().map(|[byte]| byte)
     }
@@ -47,6 +50,7 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     /// [`Malformed`] if fewer bytes are left.
+    #[inline]
     pub fn u16(&mut self) -> Result<u16, Malformed> {
         self.array().map(u16::from_be_bytes)
     }
@@ -55,6 +59,7 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     /// [`Malformed`] if fewer bytes are left.
+    #[inline]
     pub fn u32(&mut self) -> Result<u32, Malformed> {
         self.array().map(u32::from_be_bytes)
     }
@@ -63,6 +68,7 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     /// [`Malformed`] if fewer bytes are left.
+    #[inline]
     pub fn u64(&mut self) -> Result<u64, Malformed> {
         self.array().map(u64::from_be_bytes)
     }
@@ -98,6 +104,7 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     /// [`Malformed`] if bytes are left.
+    #[inline]
     pub fn end(self) -> Result<(), Malformed> {
         match self.0 {
             [] => Ok(()),
@@ -147,6 +154,7 @@ pub trait Output {
 }
 
 impl Output for Vec<u8> {
+    #[inline]
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }

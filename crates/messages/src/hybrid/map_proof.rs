@@ -19,11 +19,13 @@ pub const DEPTH_MAX: usize = 256;
 
 /// Returns bit `depth` of a key, 0 or 1: the side on which the key's path continues below that depth. Bit 0 is the most
 /// significant bit of the first byte.
+#[inline]
 pub fn bit(key: &[u8; 32], depth: usize) -> usize {
     usize::from(key[depth / 8] >> (7 - depth % 8) & 1)
 }
 
 /// Returns the number of leading bits that two keys share; 256 if they are equal.
+#[inline]
 pub fn shared_bits(a: &[u8; 32], b: &[u8; 32]) -> usize {
     match a.iter().zip(b).position(|(a, b)| a != b) {
         Some(at) => at * 8 + (a[at] ^ b[at]).leading_zeros() as usize,
@@ -32,15 +34,18 @@ pub fn shared_bits(a: &[u8; 32], b: &[u8; 32]) -> usize {
 }
 
 /// Returns the message whose hash is that of a leaf.
+#[inline]
 pub fn leaf_message(key: &[u8; 32], value: &[u8; 32]) -> [u8; MESSAGE_BYTES] {
     message(LEAF, key, value)
 }
 
 /// Returns the message whose hash is that of an inner node.
+#[inline]
 pub fn inner_message(left: &[u8; 32], right: &[u8; 32]) -> [u8; MESSAGE_BYTES] {
     message(INNER, left, right)
 }
 
+#[inline]
 fn message(mark: u8, first: &[u8; 32], second: &[u8; 32]) -> [u8; MESSAGE_BYTES] {
     let mut message = [mark; MESSAGE_BYTES];
     message[1..33].copy_from_slice(first);

@@ -9,11 +9,13 @@ pub struct AccountId(pub [u8; 16]);
 
 impl AccountId {
     /// Returns the account with a 32-bit id of the paper's format.
+    #[inline]
     pub const fn from_paper(id: u32) -> Self {
         Self((id as u128).to_be_bytes())
     }
 
     /// Returns the identifier as the two 64-bit words that the fast-path table stores.
+    #[inline]
     pub fn words(&self) -> [u64; 2] {
         let (low, high) = self.0.split_at(8);
         [low, high].map(|half| {
@@ -24,6 +26,7 @@ impl AccountId {
     }
 
     /// Returns the account whose identifier the fast-path table stores as these two words.
+    #[inline]
     pub fn from_words(words: [u64; 2]) -> Self {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&words[0].to_ne_bytes());

@@ -26,6 +26,7 @@ pub struct PaperRequest {
 
 impl PaperRequest {
     /// Parses a payload; `None` if its length is not one of the paper's format.
+    #[inline]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         if !(TRANSFER_PAPER_BYTES_MIN..=TRANSFER_PAPER_BYTES_MAX).contains(&payload.len()) {
             return None;
@@ -69,6 +70,7 @@ impl PaperRequest {
     ///
     /// # Errors
     /// `bad_command`.
+    #[inline]
     pub fn command(&self) -> Result<u8, Code> {
         match self.command_in_journal() {
             Ok(TRANSFER_COMMAND_TRANSFER) if self.amount == 0 => Err(Code::BadCommand),
@@ -80,6 +82,7 @@ impl PaperRequest {
     ///
     /// # Errors
     /// `bad_command`.
+    #[inline]
     pub fn command_in_journal(&self) -> Result<u8, Code> {
         let known = u32::from(TRANSFER_COMMAND_CREATE)..=u32::from(TRANSFER_COMMAND_REFER);
         if self.filled_with_zeros && known.contains(&self.command) {
@@ -105,6 +108,7 @@ impl PaperRequest {
     }
 
     /// Returns the packet with another command and amount, as in a reply.
+    #[inline]
     pub fn packet(&self, command: u32, amount: u32) -> PaperTransfer {
         PaperTransfer {
             command: command.into(),
@@ -127,6 +131,7 @@ pub struct PaperAnswer {
 
 impl PaperAnswer {
     /// Returns the reply `done` with the source's balance, or a refusal if the format cannot represent the balance.
+    #[inline]
     pub fn done(balance: u64) -> Self {
         match u32::try_from(balance) {
             Ok(amount) => Self {
