@@ -47,6 +47,10 @@ fn every_file_names_the_version_of_the_workspace() {
             format!("lineside-{version}-x86_64-linux.tar.xz"),
         ),
         ("README.md", format!("lineside_{version}-1_amd64.deb")),
+        (
+            "clients/python-verify/Cargo.toml",
+            format!("version = \"{version}\"\nedition"),
+        ),
     ] {
         assert!(
             text(path).contains(&expected),
