@@ -48,6 +48,10 @@ fn every_file_names_the_version_of_the_workspace() {
         ),
         ("README.md", format!("lineside_{version}-1_amd64.deb")),
         ("CITATION.cff", format!("\nversion: {version}\n")),
+        (
+            "clients/python-verify/Cargo.toml",
+            format!("version = \"{version}\"\nedition"),
+        ),
     ] {
         assert!(
             text(path).contains(&expected),

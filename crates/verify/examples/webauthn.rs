@@ -10,8 +10,9 @@
 //! cargo run -p lineside-verify --example webauthn
 //! ```
 //!
-//! The program verifies the recorded assertions in `webauthn.json` and prints the outcome of each. `webauthn.py` made
-//! the assertions with OpenSSL. They include the ES256 test vectors of the specification.
+//! The program verifies the recorded assertions in `webauthn.json`, prints the outcome of each, and compares it with the
+//! expected one. `webauthn.py` made the assertions with OpenSSL. They include the ES256 test vectors of the
+//! specification.
 //!
 //! [Web Authentication Level 3]: https://www.w3.org/TR/webauthn-3/
 
@@ -263,7 +264,9 @@ fn main() {
     let logins: Vec<Login<'_>> = recorded.iter().map(Recorded::login).collect();
     let outcomes = verify(&Verifier::default(), &logins);
     for (case, outcome) in recorded.iter().zip(&outcomes) {
-        println!("{}: {}", case.name, sentence(outcome));
+        let outcome = sentence(outcome);
+        println!("{}: {outcome}", case.name);
+        assert_eq!(outcome, case.expected, "the recorded outcome");
     }
 }
 
