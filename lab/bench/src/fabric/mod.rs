@@ -5,6 +5,7 @@
 //! signatures.
 
 mod deliver;
+mod disk_alone;
 mod early;
 mod feeder;
 mod gates;
@@ -27,6 +28,7 @@ use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::transfer::disk::Disk;
 use crate::transfer::drain::Removed;
+use disk_alone::Appends;
 use feeder::Feed;
 use lineside_fabric_maker::Chaincode;
 use lineside_verify::Backend;
@@ -122,7 +124,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         options,
         cache: options.folder.join("lineside-fabric-blocks"),
         ledgers: Removed::of_this_run(&options.folder)?,
-        of: 1 + cases.len() + options.rounds * (CONTESTANTS.len() + 1 + cases.len()) + 8,
+        of: 1 + cases.len() + options.rounds * (CONTESTANTS.len() + 1 + cases.len()) + 10,
         done: 0,
         progress,
     };
@@ -277,6 +279,18 @@ impl Bench<'_> {
         offered: f64,
         findings: &mut Findings,
     ) -> Result<(f64, Measured)> {
+        let ledger = restart::bytes(&self.ledger("sustained"));
+        let block = self.gate_case().case.block;
+        let appends = Appends {
+            blocks: self.options.open.div_ceil(block as u64),
+            block_bytes: (ledger * block as u64 / self.options.sustained) as usize,
+            block_transactions: block,
+            offered_tps: offered,
+        };
+        self.tell("the disk alone");
+        findings
+            .disk_alone
+            .extend(disk_alone::measure(&self.ledgers.0, appends)?);
         self.tell("open loop");
         let (blocks, transactions) = (self.gate_case(), self.options.open);
         let how = How {

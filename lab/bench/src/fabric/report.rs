@@ -14,6 +14,7 @@ use lineside_verify::{Backend, BackendUnavailable};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
 
 /// Maximum number of cores that other processes may use before the report notes that the machine was busy.
 const QUIET_CORES_MAX: f64 = 0.1;
@@ -52,6 +53,9 @@ pub struct Report {
     pub latency: Latency,
     /// Latencies of the open loop at a fixed rate.
     pub latency_fixed: Latency,
+    /// Latencies of the disk alone, which appended and synced blocks of the same size at the rate of each open loop,
+    /// directly before it: at the share of the sustained rate, and at the fixed rate.
+    pub disk_alone: [Latency; 2],
     /// Figures of the block protocol by the size of datagrams; the gates apply to the first size.
     pub udp: Vec<Udp>,
     /// Times from the last datagram of a block until the block was durable: `early` if transactions are verified as
@@ -178,6 +182,8 @@ pub(super) struct Findings {
     /// Offered rate in transactions per second, and the counts of the run.
     pub(super) open: Option<(f64, Measured)>,
     pub(super) open_fixed: Option<(f64, Measured)>,
+    /// Latencies of the disk alone at the rates of `open` and `open_fixed`.
+    pub(super) disk_alone: Vec<Latency>,
     wrong: u64,
     compared: u64,
 }
@@ -237,21 +243,34 @@ impl Latency {
     pub(super) fn of(offered_tps: f64, measured: &Measured) -> Option<Self> {
         let warm = measured.blocks.len() / WARM_SHARE;
         let latencies = measured.blocks.get(warm..)?.iter();
-        let mut ms: Vec<f64> = latencies.map(|seen| seen.latency.as_secs_f64() * 1e3).collect();
-        ms.sort_by(f64::total_cmp);
-        let quantile = |of: f64| {
-            ms.get(((ms.len() as f64 * of).ceil() as usize).max(1) - 1)
-                .copied()
-        };
-        Some(Self {
+        percentiles(
             offered_tps,
-            blocks: ms.len(),
-            p50_ms: quantile(0.5)?,
-            p99_ms: quantile(0.99)?,
-            max_ms: quantile(1.0)?,
-            others_cores: measured.others_cores,
-        })
+            latencies.map(|seen| seen.latency).collect(),
+            measured.others_cores,
+        )
     }
+}
+
+/// Returns the percentiles of the latencies of blocks; `None` if there are no blocks.
+pub(super) fn percentiles(
+    offered_tps: f64,
+    mut latencies: Vec<Duration>,
+    others_cores: Option<f64>,
+) -> Option<Latency> {
+    latencies.sort();
+    let blocks = latencies.len();
+    let quantile_ms = |of: f64| {
+        let index = ((blocks as f64 * of).ceil() as usize).max(1) - 1;
+        latencies.get(index).map(|latency| latency.as_secs_f64() * 1e3)
+    };
+    Some(Latency {
+        offered_tps,
+        blocks,
+        p50_ms: quantile_ms(0.5)?,
+        p99_ms: quantile_ms(0.99)?,
+        max_ms: quantile_ms(1.0)?,
+        others_cores,
+    })
 }
 
 /// Returns the medians of the rounds' ratios between contestants, for the case to which the gates apply.
@@ -318,6 +337,7 @@ impl Report {
         let latency = |(tps, measured): &(f64, Measured)| Latency::of(*tps, measured);
         let latency_fixed = findings.open_fixed.as_ref().and_then(latency)?;
         let latency = findings.open.as_ref().and_then(latency)?;
+        let disk_alone: [Latency; 2] = findings.disk_alone.as_slice().try_into().ok()?;
         let ratios = ratios(&findings);
         let judged = Judged {
             sustained: &sustained,
@@ -325,6 +345,7 @@ impl Report {
             udp: findings.udp.first()?,
             latency: &latency,
             latency_fixed: &latency_fixed,
+            disk_alone: &disk_alone,
             restart: &restart,
             ratios: &ratios,
             valid: findings.wrong == 0 && sustained.figures.valid_percent >= VALID_MIN,
@@ -333,7 +354,7 @@ impl Report {
             wrong: findings.wrong,
             compared: findings.compared,
             gates: judged.gates(),
-            not_measured: gates::not_measured(&restart),
+            not_measured: judged.not_measured(),
             notes: notes(&machine, &sustained, others_cores),
         };
         Some(Self {
@@ -347,6 +368,7 @@ impl Report {
             delivered,
             latency,
             latency_fixed,
+            disk_alone,
             udp: findings.udp,
             early: findings.early,
             restart,
@@ -490,7 +512,8 @@ impl Report {
             self.delivered.figures.feeder_cpu_ms_per_tx,
             beside(self.delivered.others_cores)
         )?;
-        for latency in [self.latency, self.latency_fixed] {
+        let [disk, disk_fixed] = self.disk_alone;
+        for (latency, disk) in [(self.latency, disk), (self.latency_fixed, disk_fixed)] {
             let Latency {
                 offered_tps,
                 blocks,
@@ -504,6 +527,11 @@ impl Report {
                 "open loop at {offered_tps:.0} tps, {blocks} blocks: p50 {p50_ms:.2} ms, p99 {p99_ms:.2}, maximum \
                  {max_ms:.2}{}",
                 beside(others_cores)
+            )?;
+            writeln!(
+                out,
+                "the disk alone, with blocks of this size at this rate: p50 {:.2} ms, p99 {:.2}, maximum {:.2}",
+                disk.p50_ms, disk.p99_ms, disk.max_ms
             )?;
         }
         for (name, coming) in &self.early {

@@ -38,6 +38,34 @@ fn rates_of_tenths_are_computed_from_the_times_between_blocks() {
 }
 
 #[test]
+fn a_latency_is_judged_only_if_the_disk_alone_is_fast_enough() {
+    let latency = |p99: u64| {
+        let all = (1..=100).map(|_| Duration::from_millis(p99)).collect();
+        report::percentiles(40_000.0, all, None).unwrap()
+    };
+    assert_eq!(gates::judged_p99_ms(&latency(30), &latency(5)), Some(30.0));
+    assert_eq!(gates::judged_p99_ms(&latency(30), &latency(20)), None);
+}
+
+#[test]
+fn the_disk_alone_syncs_each_block_at_its_time() {
+    let appends = Appends {
+        blocks: 5,
+        block_bytes: 4096,
+        block_transactions: 10,
+        offered_tps: 1000.0,
+    };
+    let folder = std::env::temp_dir().join(format!("lineside-disk-alone-{}", std::process::id()));
+    let started = std::time::Instant::now();
+    let latency = disk_alone::measure(&folder, appends).unwrap().unwrap();
+    assert_eq!(latency.blocks, 5);
+    // The last of five blocks arrives 40 ms after the first.
+    assert!(started.elapsed() >= Duration::from_millis(40));
+    assert!(latency.p50_ms > 0.0 && latency.p50_ms <= latency.max_ms);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn no_two_cases_have_the_same_name() {
     let mut names: Vec<String> = Case::others().iter().map(Case::name).collect();
     assert_eq!(GATE.name(), "");
