@@ -17,6 +17,8 @@ mod postgres;
 mod recovery;
 mod redis;
 pub mod report;
+#[cfg(test)]
+mod stall;
 mod store;
 mod sw;
 mod tally;

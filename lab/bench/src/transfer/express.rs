@@ -287,7 +287,7 @@ impl Field {
 }
 
 /// Host that receives no request, because the fast path answers everything.
-struct Nobody;
+pub(super) struct Nobody;
 
 impl Host for Nobody {
     fn serve(&self, _from: Source, _request: &[u8], _reply: &mut Reply, _sender: &Reader) -> Verdict {

@@ -20,8 +20,8 @@ const PATIENCE_TIMES: usize = 100;
 /// Number of frames for which the kernel runs the XDP program in one batch (`batch_size` of BPF_PROG_TEST_RUN).
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
-/// Sampling interval of latencies in long runs: the generator times one request in this many.
-const SAMPLE: u32 = 16;
+/// log2 of the sampling interval of latencies in long runs: the generator times one request in 16.
+const SAMPLE_BITS: u32 = 4;
 /// Maximum number of requests of a run in which the generator times each request.
 const TIMED_EACH: u64 = 1_000;
 
@@ -50,24 +50,17 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
     let (send, check) = (generator.program(send)?, generator.program("tb_check")?);
     let _attached = sys::attach_native(check.as_fd(), interface).map_err(io("attaching the checker"))?;
     let call = |first: u64, limit: u64, calls: u64, knows: bool| {
-        let slack = if !knows {
-            // In the worst case, all requests of one kind about an account were lost, and all requests of the other
-            // kind executed.
-            ((first + calls) >> drive.plan.bits) as u32 + 1
-        } else {
-            0
-        };
         let orders = Orders {
             plan: drive.plan,
             first,
             limit,
-            sample: if drive.one_by_one || limit <= TIMED_EACH {
-                1
+            sample_bits: if drive.one_by_one || limit <= TIMED_EACH {
+                0
             } else {
-                SAMPLE
+                SAMPLE_BITS
             },
             last: 0,
-            slack,
+            loses: !knows,
             native: None,
         };
         generator.begin(&orders)?;
@@ -81,10 +74,10 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
         )
         .map_err(io("running the live-frames generator"))?;
         let took_ns = sys::now_ns() - from_ns;
-        let mut answered = u64::MAX;
+        let mut arrived = u64::MAX;
         for _ in 0..PATIENCE_TIMES {
-            let before = std::mem::replace(&mut answered, generator.seen()?.answered());
-            if answered == before {
+            let before = std::mem::replace(&mut arrived, generator.seen()?.arrived());
+            if arrived == before {
                 break;
             }
             std::thread::sleep(LATE_REPLY_WAIT);
@@ -99,11 +92,13 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
                 busy: seen.busy,
                 refused: seen.refused,
                 wrong: seen.wrong,
+                late: seen.late,
+                repeated: seen.repeated,
                 lost: counted.saturating_sub(answered),
                 took_ns: if seen.right == 0 { took_ns } else { spent_ns.max(1) },
                 latency: seen.latency,
                 sent_all: counted,
-                right_all: seen.right,
+                right_all: seen.right + seen.late,
             },
             took_ns,
         ))
@@ -129,6 +124,7 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
     tally.busy += warm.busy;
     tally.refused += warm.refused;
     tally.wrong += warm.wrong;
+    tally.repeated += warm.repeated;
     Ok(tally)
 }
 

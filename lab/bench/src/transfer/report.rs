@@ -113,6 +113,10 @@ pub struct Checks {
     pub created: u64,
     /// Number of wrong replies of all contestants.
     pub wrong: u64,
+    /// Number of right replies to requests of the warm-up that arrived in the counted time. They are not faults.
+    pub late: u64,
+    /// Number of right replies to requests that were answered, or given up, before. They are not faults.
+    pub repeated: u64,
     /// Number of refusals by all contestants. No request should be refused.
     pub refused: u64,
     /// Gates by key: the key of a ratio, or a figure with its unit.
@@ -129,6 +133,8 @@ impl Checks {
             doubled: 0,
             created: 0,
             wrong: 0,
+            late: 0,
+            repeated: 0,
             refused: 0,
             gates: BTreeMap::new(),
             notes,
@@ -146,6 +152,8 @@ impl Checks {
     pub fn add_run(&mut self, tally: &Tally, is_lossless: bool) {
         self.lost += if is_lossless { tally.lost } else { 0 };
         self.wrong += tally.wrong;
+        self.late += tally.late;
+        self.repeated += tally.repeated;
         self.refused += tally.refused;
     }
 }
@@ -215,6 +223,8 @@ impl Display for Report {
             doubled,
             created,
             wrong,
+            late,
+            repeated,
             refused,
             notes,
             ..
@@ -222,7 +232,7 @@ impl Display for Report {
         writeln!(
             out,
             "lost {lost} (in closed loops and by XDP), doubled {doubled}, created {created}, wrong {wrong}, \
-             refused {refused}"
+             refused {refused}; not faults: right replies that came late {late}, twice {repeated}"
         )?;
         notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
     }

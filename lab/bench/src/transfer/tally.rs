@@ -18,6 +18,10 @@ pub struct Tally {
     pub refused: u64,
     /// Number of other unexpected replies in the whole run.
     pub wrong: u64,
+    /// Number of right replies to requests before the counted time that arrived in it.
+    pub late: u64,
+    /// Number of right replies to requests that were answered, or given up, before.
+    pub repeated: u64,
     /// Number of requests without a reply in the counted time.
     pub lost: u64,
     /// Length of the counted time in nanoseconds.
@@ -38,6 +42,8 @@ impl Default for Tally {
             busy: 0,
             refused: 0,
             wrong: 0,
+            late: 0,
+            repeated: 0,
             lost: 0,
             took_ns: 0,
             latency: histogram(),
