@@ -42,6 +42,7 @@ mod sys;
 pub mod transfer;
 pub mod verify;
 mod workload;
+pub mod wrong;
 mod ycsb;
 
 pub use error::BenchError;

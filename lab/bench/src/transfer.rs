@@ -392,9 +392,13 @@ impl Bench {
             if *kind == durable::BATCHES {
                 self.judged.insert(BATCHES, figures.rps);
             }
-            // Losses and wrong replies of the other servers appear only in their rows of the report.
-            if *name == "durable" {
-                rounds.iter().for_each(|tally| self.checks.add_run(tally, true));
+            // Losses of the other servers appear only in their rows of the report, and their wrong replies do not count
+            // as faults, but are shown.
+            for tally in rounds {
+                match *name {
+                    "durable" => self.checks.add_run(tally, true),
+                    _ => self.checks.wrong_replies.extend(&tally.wrong),
+                }
             }
         }
         let of = |name| found.samples.get(&(name, durable::SINGLE));

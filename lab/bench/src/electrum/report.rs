@@ -5,6 +5,7 @@ use super::{Announced, Options, Rounds};
 use crate::gate::Bound::{self, AtLeast, AtMost};
 use crate::gate::{Gate, median, write_gates};
 use crate::machine::Machine;
+use crate::wrong::WrongReplies;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -74,9 +75,8 @@ pub struct Checks {
     pub lost: u64,
     /// Number of wrong replies of all contestants.
     pub wrong: u64,
-    /// Description of the first wrong reply: contestant, case, request and reply.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_wrong: Option<String>,
+    /// First wrong replies.
+    pub wrong_replies: WrongReplies,
     /// Gates by key.
     pub gates: BTreeMap<&'static str, Gate>,
     /// Notes for the reader.
@@ -95,7 +95,7 @@ impl Figures {
             p99_us: quantile(0.99)?,
             sent: rounds.iter().map(|round| round.sent).sum(),
             lost: rounds.iter().map(|round| round.lost).sum(),
-            wrong: rounds.iter().map(|round| round.wrong).sum(),
+            wrong: rounds.iter().map(|round| round.wrong.count).sum(),
         })
     }
 }
@@ -135,10 +135,12 @@ impl Report {
             key => ratios.get(key).copied(),
         };
         let judge = |(key, is, gate, stretch)| (key, Gate::judge(value(key), is, gate, Some(stretch), true));
+        let mut wrong = announced.wrong.clone();
+        all().for_each(|round| wrong.extend(&round.wrong));
         let checks = Checks {
             lost: all().map(|round| round.lost).sum(),
-            wrong: all().map(|round| round.wrong).sum::<u64>() + announced.wrong,
-            first_wrong: all().find_map(|round| round.first_wrong.clone()),
+            wrong: wrong.count,
+            wrong_replies: wrong,
             gates: GATES.into_iter().map(judge).collect(),
             notes: notes(options, &machine),
         };
@@ -162,8 +164,7 @@ impl Report {
         let Checks { lost, wrong, .. } = self.checks;
         let what = [(lost, "requests lost"), (wrong, "wrong replies")];
         let found = what.into_iter().filter(|(count, _)| *count > 0);
-        let found = found.map(|(count, what)| format!("{count} {what}"));
-        found.chain(self.checks.first_wrong.clone()).collect()
+        found.map(|(count, what)| format!("{count} {what}")).collect()
     }
 
     /// Returns the report as JSON.
@@ -252,7 +253,7 @@ impl Display for Report {
             any_answer_ms,
             fast_path_first,
             ..
-        } = self.announced;
+        } = &self.announced;
         writeln!(
             out,
             "\n{blocks} blocks announced: first answer of the fast path after {first_answer_ms:.2} ms (longest \
@@ -260,7 +261,7 @@ impl Display for Report {
              fast path first"
         )?;
         writeln!(out, "lost {}, wrong {}", self.checks.lost, self.checks.wrong)?;
-        (self.checks.first_wrong.iter()).try_for_each(|words| writeln!(out, "wrong: {words}"))?;
+        write!(out, "{}", self.checks.wrong_replies)?;
         self.checks
             .notes
             .iter()

@@ -237,7 +237,7 @@ impl Bench<'_> {
         std::fs::create_dir_all(&folder).map_err(crate::error::io("creating a folder"))?;
         let (blocks, transactions) = (self.gate_case(), self.options.sustained);
         let measured = pipeline::run(&blocks, transactions, How::usual(backend), &folder)?;
-        findings.count(&measured);
+        findings.count(name_of(backend), "sustained", &measured);
         Ok(measured)
     }
 
@@ -251,7 +251,7 @@ impl Bench<'_> {
             ..How::usual(backend)
         };
         let measured = pipeline::run(&blocks, transactions, how, &folder.0)?;
-        findings.count(&measured);
+        findings.count(name_of(backend), "sustained, by Deliver", &measured);
         findings.delivered = Some(measured);
         Ok(())
     }
@@ -264,7 +264,7 @@ impl Bench<'_> {
             let folder = Removed::make(&self.ledger("once"))?;
             let (blocks, load) = (self.gate_case(), (self.options.open, offered));
             let came = early::run(&blocks, load, How::usual(backend), is_early, &folder.0)?;
-            findings.count(&came.0);
+            findings.count(name_of(backend), name, &came.0);
             findings
                 .early
                 .extend(EarlyFigures::of(offered, &came).map(|of| (name, of)));
@@ -298,7 +298,7 @@ impl Bench<'_> {
             ..How::usual(backend)
         };
         let measured = self.run(&blocks, transactions, how)?;
-        findings.count(&measured);
+        findings.count(name_of(backend), "open loop", &measured);
         Ok((offered, measured))
     }
 }

@@ -10,6 +10,7 @@ use super::{CONTESTANTS, IFMA, LIBRARY, name_of};
 use crate::gate::{Gate, median, write_gates};
 use crate::machine::Machine;
 use crate::transfer::disk::Disk;
+use crate::wrong::WrongReplies;
 use lineside_verify::{Backend, BackendUnavailable};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -161,6 +162,8 @@ pub struct Latency {
 pub struct Checks {
     /// Number of validation codes that differ from the codes that the workload expects.
     pub wrong: u64,
+    /// First of these codes.
+    pub wrong_replies: WrongReplies,
     /// Number of validation codes that were compared.
     pub compared: u64,
     /// Gates by key.
@@ -184,20 +187,26 @@ pub(super) struct Findings {
     pub(super) open_fixed: Option<(f64, Measured)>,
     /// Latencies of the disk alone at the rates of `open` and `open_fixed`.
     pub(super) disk_alone: Vec<Latency>,
-    wrong: u64,
+    wrong: WrongReplies,
     compared: u64,
 }
 
 impl Findings {
     /// Adds a round.
     pub(super) fn add(&mut self, contestant: &'static str, case: String, measured: Measured) {
-        self.count(&measured);
+        self.count(
+            contestant,
+            if case.is_empty() { "judged case" } else { &case },
+            &measured,
+        );
         self.rounds.entry((contestant, case)).or_default().push(measured);
     }
 
     /// Adds only the faults of a run.
-    pub(super) fn count(&mut self, measured: &Measured) {
-        self.wrong += measured.wrong;
+    pub(super) fn count(&mut self, contestant: &str, case: &str, measured: &Measured) {
+        let mut wrong = measured.wrong.clone();
+        wrong.name(contestant, case);
+        self.wrong.extend(&wrong);
         self.compared += measured.transactions;
     }
 }
@@ -348,10 +357,11 @@ impl Report {
             disk_alone: &disk_alone,
             restart: &restart,
             ratios: &ratios,
-            valid: findings.wrong == 0 && sustained.figures.valid_percent >= VALID_MIN,
+            valid: findings.wrong.count == 0 && sustained.figures.valid_percent >= VALID_MIN,
         };
         let checks = Checks {
-            wrong: findings.wrong,
+            wrong: findings.wrong.count,
+            wrong_replies: findings.wrong,
             compared: findings.compared,
             gates: judged.gates(),
             not_measured: judged.not_measured(),
@@ -443,6 +453,7 @@ impl Display for Report {
         self.write_others(out)?;
         let Checks { wrong, compared, .. } = self.checks;
         writeln!(out, "codes compared {compared}, wrong {wrong}")?;
+        write!(out, "{}", self.checks.wrong_replies)?;
         for (key, why) in &self.checks.not_measured {
             writeln!(out, "{key}: not measured: {why}")?;
         }

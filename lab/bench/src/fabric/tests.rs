@@ -8,12 +8,21 @@ use std::time::Duration;
 #[test]
 fn different_and_missing_codes_are_counted() {
     use TxCode::{MvccReadConflict, Valid};
+    let of = |found: &[TxCode], meant: &[TxCode]| {
+        let mut wrong = crate::wrong::WrongReplies::default();
+        differences(7, found, meant, &mut wrong);
+        wrong
+    };
     assert_eq!(
-        differences(&[Valid, MvccReadConflict], &[Valid, MvccReadConflict]),
+        of(&[Valid, MvccReadConflict], &[Valid, MvccReadConflict]).count,
         0
     );
-    assert_eq!(differences(&[Valid, Valid], &[Valid, MvccReadConflict]), 1);
-    assert_eq!(differences(&[Valid], &[Valid, MvccReadConflict]), 1);
+    let wrong = of(&[Valid, Valid], &[Valid, MvccReadConflict]);
+    assert_eq!(
+        (wrong.count, wrong.first[0].request.as_str()),
+        (1, "transaction 1 of block 7")
+    );
+    assert_eq!(of(&[Valid], &[Valid, MvccReadConflict]).count, 1);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::gate::Bound::{self, AtLeast, AtMost};
 use crate::gate::{Gate, median, write_gates};
 use crate::machine::Machine;
 use crate::transfer::disk::Disk;
+use crate::wrong::WrongReplies;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -83,6 +84,8 @@ pub struct Figures {
 pub struct Checks {
     /// Number of requests without success.
     pub refused: u64,
+    /// First requests without success, with their answers.
+    pub wrong_replies: WrongReplies,
     /// Gates by key.
     pub gates: BTreeMap<&'static str, Gate>,
     /// Notes for the reader.
@@ -204,6 +207,16 @@ impl Report {
             AUDIT => findings.again.map(|again| again.audit_mb_s),
             _ => None,
         };
+        let mut wrong_replies = WrongReplies::default();
+        for (who, cases) in &findings.runs {
+            for (case, rounds) in cases {
+                for run in rounds {
+                    let mut wrong = run.wrong.clone();
+                    wrong.name(who.name(), if case.is_empty() { "judged case" } else { case });
+                    wrong_replies.extend(&wrong);
+                }
+            }
+        }
         let all = || contestants.values().flat_map(BTreeMap::values);
         let refused = all().map(|figures| figures.refused).sum();
         let judge = |(key, is, gate, stretch): (&'static str, _, _, _)| {
@@ -224,6 +237,7 @@ impl Report {
             disk,
             checks: Checks {
                 refused,
+                wrong_replies,
                 gates,
                 notes,
             },
@@ -325,6 +339,7 @@ impl Display for Report {
         }
         write_gates(out, &self.checks.gates)?;
         writeln!(out, "refused {}", self.checks.refused)?;
+        write!(out, "{}", self.checks.wrong_replies)?;
         self.checks
             .notes
             .iter()

@@ -6,6 +6,7 @@ use crate::client::histogram;
 use crate::error::{BenchError, Result, bpf, io};
 use crate::netns::{CLIENT_ADDRESS, CLIENT_MAC, SERVER_ADDRESS, SERVER_MAC};
 use crate::sys;
+use crate::wrong::KeptReplies;
 use hdrhistogram::Histogram;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use lineside_wire::csum;
@@ -113,6 +114,8 @@ pub struct Generator {
     seens: MapHandle,
     answereds: MapHandle,
     next: MapHandle,
+    /// Wrong replies that the check has kept.
+    pub wrong: KeptReplies,
 }
 
 impl Generator {
@@ -127,6 +130,7 @@ impl Generator {
             seens: map(&object, "tb_seens")?,
             answereds: map(&object, "tb_answereds")?,
             next: map(&object, "tb_next")?,
+            wrong: KeptReplies::of(&object)?,
             object,
         })
     }
@@ -164,7 +168,8 @@ impl Generator {
         cleared
             .into_iter()
             .collect::<libbpf_rs::Result<()>>()
-            .map_err(bpf("preparing a run"))
+            .map_err(bpf("preparing a run"))?;
+        self.wrong.clear()
     }
 
     /// Returns the requests sent since [`Generator::begin`].

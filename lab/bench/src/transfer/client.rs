@@ -119,7 +119,8 @@ impl Flight {
         let is_known = tally.busy + tally.refused + tally.lost == 0;
         let (number, judged) = self.order.plan.judge(self.next, payload, is_known);
         let (Some(number), true) = (number, judged != Judged::Wrong) else {
-            tally.wrong += 1;
+            let (plan, sent) = (self.order.plan, self.next);
+            tally.wrong.add(|| plan.describe(sent, payload));
             return;
         };
         let place = &mut self.asked[number as usize % REQUEST_SLOTS];

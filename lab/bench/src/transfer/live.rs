@@ -6,6 +6,7 @@ use super::plan::{Command, Plan};
 use super::tally::Tally;
 use crate::error::{BenchError, Result, io};
 use crate::sys::{self, Run};
+use crate::wrong::{KeptReply, WrongReplies};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -84,6 +85,8 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
         }
         let (sent, seen) = (generator.sent()?, generator.seen()?);
         let (counted, answered) = (sent.next - first, seen.answered());
+        let kept = generator.wrong.read()?;
+        let describe = |kept: &KeptReply| drive.plan.describe(kept.sent, &kept.reply);
         let spent_ns = seen.last_ns.saturating_sub(sent.first_ns);
         Ok::<_, BenchError>((
             Tally {
@@ -91,7 +94,7 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
                 right: seen.right,
                 busy: seen.busy,
                 refused: seen.refused,
-                wrong: seen.wrong,
+                wrong: WrongReplies::new(seen.wrong, kept.iter().map(describe)),
                 late: seen.late,
                 repeated: seen.repeated,
                 lost: counted.saturating_sub(answered),
@@ -123,7 +126,7 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
     tally.right_all += warm.right_all;
     tally.busy += warm.busy;
     tally.refused += warm.refused;
-    tally.wrong += warm.wrong;
+    tally.wrong.extend(&warm.wrong);
     tally.repeated += warm.repeated;
     Ok(tally)
 }

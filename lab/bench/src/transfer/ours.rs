@@ -244,7 +244,7 @@ impl Peer for Paper {
                 due.amount = self.requests.balance_after(number) as u32;
                 reply == due.to_bytes()
             });
-            self.requests.answered(number, is_right.into());
+            self.requests.answered(number, is_right.into(), reply);
         }
         let mut count = 0;
         while asks
@@ -356,7 +356,7 @@ impl Peer for Native {
                 Some((sequence, number)) => right(reply, &self.requests, sequence, number),
                 None => 0,
             };
-            self.requests.answered(number, right);
+            self.requests.answered(number, right, reply);
             self.stream.take(bytes);
         }
         while asks && let Some(number) = self.requests.ask() {

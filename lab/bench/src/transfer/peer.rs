@@ -6,6 +6,7 @@ use super::plan::BALANCE;
 use super::tally::Tally;
 use crate::error::{BenchError, Result, io};
 use crate::sys::{self, Ready};
+use crate::wrong::{WrongReplies, WrongReply, hex};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::RawFd;
@@ -118,13 +119,18 @@ impl Requests {
     }
 
     /// Counts a reply with `right` right transfers to the request whose first transfer is `number`; `None` is a reply to
-    /// no request that was sent.
-    pub fn answered(&mut self, number: Option<u64>, right: u64) {
+    /// no request that was sent. `reply` has the bytes of the reply.
+    pub fn answered(&mut self, number: Option<u64>, right: u64, reply: &[u8]) {
         let Some(number) = number.filter(|number| *number < self.next) else {
-            self.tally.wrong += 1;
+            self.tally.wrong.add(|| WrongReply::stray(reply));
             return;
         };
-        self.tally.wrong += self.each - right;
+        if right < self.each {
+            let shown = [self.described(number, reply)];
+            self.tally
+                .wrong
+                .extend(&WrongReplies::new(self.each - right, shown));
+        }
         let found = self.waiting.iter().position(|(asked, _)| *asked == number);
         let Some((_, sent_ns)) = found.and_then(|place| self.waiting.remove(place)) else {
             // The request was answered before, or the client gave it up and counted it as lost.
@@ -134,6 +140,19 @@ impl Requests {
         self.tally.right += right;
         self.tally.right_all += right;
         self.tally.latency.saturating_record(sys::now_ns() - sent_ns);
+    }
+
+    /// Describes a wrong reply to the request whose first transfer is `number`.
+    fn described(&self, number: u64, reply: &[u8]) -> WrongReply {
+        let request = format!(
+            "{} transfers of 1 from number {number} on, the first from account {} to {} with the id {}",
+            self.each,
+            self.source(number),
+            self.destination(number),
+            self.transaction(number)
+        );
+        let expected = format!("success, with the balance {}", self.balance_after(number));
+        WrongReply::new(request, hex(reply), expected)
     }
 
     /// Returns the number of transfers that were requested since the beginning.
@@ -154,7 +173,7 @@ pub fn drive(peers: &mut [Box<dyn Peer>], warm_up: Duration, duration: Duration)
     let to_ns = from_ns + duration.as_nanos() as u64;
     for peer in peers.iter_mut() {
         let tally = &mut peer.requests().tally;
-        (tally.wrong, tally.repeated) = (0, 0);
+        (tally.wrong, tally.repeated) = (WrongReplies::default(), 0);
     }
     pump_until(peers, from_ns, true)?;
     for peer in peers.iter_mut() {
@@ -184,7 +203,7 @@ pub fn drive(peers: &mut [Box<dyn Peer>], warm_up: Duration, duration: Duration)
     for peer in peers.iter_mut() {
         let requests = peer.requests();
         sum.lost += requests.waiting.len() as u64 * requests.each;
-        sum.wrong += requests.tally.wrong;
+        sum.wrong.extend(&requests.tally.wrong);
         sum.repeated += requests.tally.repeated;
         requests.waiting.clear();
     }

@@ -3,6 +3,7 @@
 //! Request `i` is about account `i mod 2^bits`. In each pass over the accounts, each account sends 1 and receives 1, so
 //! that its balance is known at any time without a model.
 
+use crate::wrong::WrongReply;
 use lineside_transfer::paper::PaperRequest;
 use lineside_wire::{
     TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER,
@@ -208,6 +209,24 @@ impl Plan {
             () => Judged::Wrong,
         };
         (Some(number), judged)
+    }
+
+    /// Describes a wrong reply that came after `sent` requests were sent. A reply without the id of a request that was
+    /// sent is compared with the newest request about its account.
+    pub fn describe(&self, sent: u64, payload: &[u8]) -> WrongReply {
+        let reply = PaperRequest::parse(payload);
+        let newest = |reply: &PaperRequest| {
+            let account = Some(Self::account_of(reply.source)).filter(|account| *account <= self.mask())?;
+            let pass = sent.checked_sub(1 + u64::from(account))? >> self.bits;
+            Some((pass << self.bits) | u64::from(account))
+        };
+        let number = reply.and_then(|reply| self.answered_by(&reply, sent).or_else(|| newest(&reply)));
+        let Some(number) = number else {
+            return WrongReply::stray(payload);
+        };
+        let mut due = self.request(number);
+        due.amount = self.balance_after(number);
+        WrongReply::of_bytes(&self.request(number).to_bytes(), payload, &due.to_bytes())
     }
 
     /// Returns how many of the first `sent` requests change a balance.

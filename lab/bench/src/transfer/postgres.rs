@@ -217,7 +217,8 @@ impl Peer for Client {
                     let number = self.requests.due();
                     let due = number.map(|number| self.requests.balance_after(number));
                     let is_right = due.is_some_and(|due| self.row == Some(due as i64));
-                    self.requests.answered(number, is_right.into());
+                    let row = format!("{:?}", self.row);
+                    self.requests.answered(number, is_right.into(), row.as_bytes());
                     self.row = None;
                 }
                 _ => {}

@@ -172,7 +172,8 @@ impl Peer for Client {
             let number = self.requests.due();
             let due = number.map(|number| self.requests.balance_after(number));
             let is_right = due.is_some_and(|due| reply == Ok(due as i64));
-            self.requests.answered(number, is_right.into());
+            let reply = &self.stream.input()[..bytes];
+            self.requests.answered(number, is_right.into(), reply);
             self.stream.take(bytes);
         }
         while asks && let Some(number) = self.requests.ask() {

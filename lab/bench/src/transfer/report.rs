@@ -8,6 +8,7 @@ use super::recovery::Recovery;
 use super::tally::{Faults, Tally};
 use crate::gate::{Gate, median, write_gates};
 use crate::machine::Machine;
+use crate::wrong::WrongReplies;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -96,7 +97,7 @@ impl Figures {
             lost: sum(|tally| tally.lost),
             busy: sum(|tally| tally.busy),
             refused: sum(|tally| tally.refused),
-            wrong: sum(|tally| tally.wrong),
+            wrong: sum(|tally| tally.wrong.count),
         })
     }
 }
@@ -113,6 +114,8 @@ pub struct Checks {
     pub created: u64,
     /// Number of wrong replies of all contestants.
     pub wrong: u64,
+    /// First wrong replies of all contestants.
+    pub wrong_replies: WrongReplies,
     /// Number of right replies to requests of the warm-up that arrived in the counted time. They are not faults.
     pub late: u64,
     /// Number of right replies to requests that were answered, or given up, before. They are not faults.
@@ -133,6 +136,7 @@ impl Checks {
             doubled: 0,
             created: 0,
             wrong: 0,
+            wrong_replies: WrongReplies::default(),
             late: 0,
             repeated: 0,
             refused: 0,
@@ -151,7 +155,8 @@ impl Checks {
     /// Adds the counts of a run.
     pub fn add_run(&mut self, tally: &Tally, is_lossless: bool) {
         self.lost += if is_lossless { tally.lost } else { 0 };
-        self.wrong += tally.wrong;
+        self.wrong += tally.wrong.count;
+        self.wrong_replies.extend(&tally.wrong);
         self.late += tally.late;
         self.repeated += tally.repeated;
         self.refused += tally.refused;
@@ -234,6 +239,7 @@ impl Display for Report {
             "lost {lost} (in closed loops and by XDP), doubled {doubled}, created {created}, wrong {wrong}, \
              refused {refused}; not faults: right replies that came late {late}, twice {repeated}"
         )?;
+        write!(out, "{}", self.checks.wrong_replies)?;
         notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
     }
 }

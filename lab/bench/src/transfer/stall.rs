@@ -215,6 +215,14 @@ fn the_bpf_program_finds_wrong_replies() {
         (due(Judged::Wrong), due(Judged::Refused))
     );
     assert_eq!((seen.right, seen.repeated, seen.late), (0, 0, 0));
+    let kept = generator.wrong.read().unwrap();
+    let first = arrivals.iter().filter(|arrival| arrival.judged == Judged::Wrong);
+    assert_eq!(kept.len(), 10);
+    for (kept, arrival) in kept.iter().zip(first) {
+        assert_eq!((kept.sent, &kept.reply[..]), (arrival.sent, &arrival.reply[..]));
+        let shown = PLAN.describe(kept.sent, &kept.reply);
+        assert_eq!(shown.reply, crate::wrong::hex(&arrival.reply));
+    }
 }
 
 /// Fast path that answers nothing while the lock is held for writing.
