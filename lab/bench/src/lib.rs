@@ -30,6 +30,7 @@ mod live;
 mod machine;
 mod memcached;
 mod netns;
+pub mod others;
 mod paced;
 mod per_packet;
 mod progress;

@@ -18,7 +18,7 @@ use crate::error::{BenchError, Result, void};
 use crate::fastpath::{XdpFastPath, software_store_of};
 use crate::field::CLIENT_CORE;
 use crate::gate::Bound::{self, AtLeast, AtMost};
-use crate::gate::{Gate, median, write_gates};
+use crate::gate::{Gate, judge_only_if_quiet, median, write_gates};
 use crate::live::{self, LiveRequest, Target};
 use crate::netns::NamespacePair;
 use crate::per_packet::{self, PerPacket};
@@ -300,9 +300,11 @@ impl Report {
             key => ratios.get(key).copied(),
         };
         let judge = |(key, is, gate, stretch)| (key, Gate::judge(value(key), is, gate, Some(stretch), true));
+        let mut gates = GATES.into_iter().map(judge).collect();
+        judge_only_if_quiet(&mut gates, &electrum.machine);
         Self {
             scenario: "spv proof",
-            gates: GATES.into_iter().map(judge).collect(),
+            gates,
             contestants,
             random_load_ns: electrum.machine.random_load_ns,
             hot_proof: costs.hot,

@@ -1,7 +1,7 @@
 //! Report of a benchmark, as one JSON object or as a table.
 
 use crate::client::Tally;
-use crate::gate::{median, write_gates};
+use crate::gate::{median, write_judged};
 use crate::import::Import;
 use crate::machine::Machine;
 use crate::per_packet::PerPacket;
@@ -185,12 +185,12 @@ impl Display for Report {
         for (key, ratio) in &self.ratios {
             writeln!(out, "{key:<36}{ratio:>9.2}")?;
         }
-        write_checks(out, &self.checks)
+        write_checks(out, &self.checks, machine)
     }
 }
 
-fn write_checks(out: &mut Formatter<'_>, checks: &Checks) -> fmt::Result {
-    write_gates(out, &checks.gates)?;
+fn write_checks(out: &mut Formatter<'_>, checks: &Checks, machine: &Machine) -> fmt::Result {
+    write_judged(out, &checks.gates, machine)?;
     let Replacements {
         count,
         sent,

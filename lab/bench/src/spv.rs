@@ -6,7 +6,7 @@ use crate::error::{BenchError, Result};
 use crate::fastpath::XdpFastPath;
 use crate::field::{By, CLIENT_CORE, ECHO, Field, SOCKET, SW, SW_CACHE, SW_SPIN, Who};
 use crate::gate::Bound::{self, AtLeast, AtMost};
-use crate::gate::{Gate, median};
+use crate::gate::{Gate, judge_only_if_quiet, median};
 use crate::machine::Machine;
 use crate::per_packet::PerPacket;
 use crate::report::{Checks, Contestant, Figures, Replacements, Report, latency_us};
@@ -138,7 +138,7 @@ type Samples = BTreeMap<(Who, By), Vec<Tally>>;
 /// Fails if the process has no root rights or no BPF, or if a contestant fails. A figure that would be meaningless is
 /// void.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
-    let machine = Machine::read();
+    let mut machine = Machine::read();
     if machine.cores < 2 {
         return Err(BenchError::TooFewCores);
     }
@@ -213,7 +213,9 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         let valid = valid || !ratios.contains_key(key);
         (key, Gate::judge(value_of(key), is, gate, stretch, valid))
     };
-    let gates = GATES.map(judge).into();
+    let mut gates = GATES.map(judge).into();
+    machine.end_of_run();
+    judge_only_if_quiet(&mut gates, &machine);
     let (lost, mut wrong) = lost_and_wrong(&samples);
     let mut replacements = replacements;
     replacements.wrong.name("xdp", "while programs were replaced");

@@ -25,7 +25,7 @@ mod tally;
 
 use crate::error::{BenchError, Result};
 use crate::gate::Bound::{self, AtLeast, AtMost};
-use crate::gate::{Gate, median};
+use crate::gate::{Gate, judge_only_if_quiet, median};
 use crate::machine::Machine;
 use crate::progress::Progress;
 use drain::Removed;
@@ -206,6 +206,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         report.figure = Some(drawn);
         bench.checks.add(field.faults);
         report.checks = bench.checks;
+        report.machine.end_of_run();
         return Ok(report);
     }
     tell("a packet's cost");
@@ -254,6 +255,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     report.contestants = bench.contestants;
     report.ratios = bench.ratios;
     report.checks = bench.checks;
+    report.machine.end_of_run();
+    judge_only_if_quiet(&mut report.checks.gates, &report.machine);
     Ok(report)
 }
 

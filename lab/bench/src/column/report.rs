@@ -10,7 +10,7 @@ use super::writes::WriteCost;
 use super::ycsb::Ycsb;
 use crate::client::Tally;
 use crate::gate::Bound::{self, AtLeast, AtMost};
-use crate::gate::{Gate, median, write_gates};
+use crate::gate::{Gate, judge_only_if_quiet, median, write_judged};
 use crate::machine::Machine;
 use crate::report::{Figures, latency_us};
 use crate::wrong::WrongReplies;
@@ -279,7 +279,8 @@ fn notes(machine: &Machine) -> Vec<String> {
 }
 
 impl Report {
-    pub(super) fn new(options: &Options, machine: Machine, measured: Measured) -> Self {
+    pub(super) fn new(options: &Options, mut machine: Machine, measured: Measured) -> Self {
+        machine.end_of_run();
         let Measured {
             per_packet,
             samples,
@@ -347,6 +348,7 @@ impl Report {
                     .into(),
             ];
         }
+        judge_only_if_quiet(&mut checks.gates, &machine);
         Self {
             scenario: "column",
             seed: options.seed,
@@ -425,7 +427,7 @@ impl Display for Report {
             gates,
             notes,
         } = &self.checks;
-        write_gates(f, gates)?;
+        write_judged(f, gates, &self.machine)?;
         for (program, count) in verified_instructions {
             writeln!(f, "verified instructions of {program}: {count}")?;
         }

@@ -3,7 +3,7 @@
 use super::load::{CONNECTIONS, Round, WINDOW};
 use super::{Announced, Options, Rounds};
 use crate::gate::Bound::{self, AtLeast, AtMost};
-use crate::gate::{Gate, median, write_gates};
+use crate::gate::{Gate, judge_only_if_quiet, median, write_judged};
 use crate::machine::Machine;
 use crate::wrong::WrongReplies;
 use serde::Serialize;
@@ -110,7 +110,13 @@ impl Contestant {
 }
 
 impl Report {
-    pub(super) fn new(options: &Options, machine: Machine, rounds: &Rounds, announced: Announced) -> Self {
+    pub(super) fn new(
+        options: &Options,
+        mut machine: Machine,
+        rounds: &Rounds,
+        announced: Announced,
+    ) -> Self {
+        machine.end_of_run();
         let ours = Ok(rounds.lineside.as_slice());
         let theirs = rounds.electrumx.as_ref().map(Vec::as_slice);
         let mut ratios = BTreeMap::new();
@@ -137,13 +143,14 @@ impl Report {
         let judge = |(key, is, gate, stretch)| (key, Gate::judge(value(key), is, gate, Some(stretch), true));
         let mut wrong = announced.wrong.clone();
         all().for_each(|round| wrong.extend(&round.wrong));
-        let checks = Checks {
+        let mut checks = Checks {
             lost: all().map(|round| round.lost).sum(),
             wrong: wrong.count,
             wrong_replies: wrong,
             gates: GATES.into_iter().map(judge).collect(),
             notes: notes(options, &machine),
         };
+        judge_only_if_quiet(&mut checks.gates, &machine);
         Self {
             scenario: "electrum",
             seed: options.seed,
@@ -245,7 +252,7 @@ impl Display for Report {
         for (key, ratio) in &self.ratios {
             writeln!(out, "{key:<36}{ratio:>9.2}")?;
         }
-        write_gates(out, &self.checks.gates)?;
+        write_judged(out, &self.checks.gates, &self.machine)?;
         let Announced {
             blocks,
             first_answer_ms,

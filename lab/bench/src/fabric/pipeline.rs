@@ -2,9 +2,9 @@
 //! syncs a block while the next block is validated.
 
 use super::feeder::{Feed, Feeder, Given};
-use super::others::Since;
 use super::workload::Blocks;
 use crate::error::{BenchError, Result};
+use crate::others::Since;
 use crate::sys;
 use crate::wrong::{WrongReplies, WrongReply};
 use lineside_fabric::ledger::results::{Publisher, Results};

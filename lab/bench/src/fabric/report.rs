@@ -7,7 +7,7 @@ use super::restart::Restart;
 use super::udp::{self, Udp};
 use super::workload;
 use super::{CONTESTANTS, IFMA, LIBRARY, name_of};
-use crate::gate::{Gate, median, write_gates};
+use crate::gate::{Gate, judge_only_if_quiet, median, write_judged};
 use crate::machine::Machine;
 use crate::transfer::disk::Disk;
 use crate::wrong::WrongReplies;
@@ -335,7 +335,7 @@ fn contestants(findings: &Findings) -> BTreeMap<&'static str, Contestant> {
 impl Report {
     pub(super) fn new(
         seed: u64,
-        machine: Machine,
+        mut machine: Machine,
         disk: Disk,
         findings: Findings,
         restart: Restart,
@@ -359,11 +359,14 @@ impl Report {
             ratios: &ratios,
             valid: findings.wrong.count == 0 && sustained.figures.valid_percent >= VALID_MIN,
         };
+        machine.end_of_run();
+        let mut gates = judged.gates();
+        judge_only_if_quiet(&mut gates, &machine);
         let checks = Checks {
             wrong: findings.wrong.count,
             wrong_replies: findings.wrong,
             compared: findings.compared,
-            gates: judged.gates(),
+            gates,
             not_measured: judged.not_measured(),
             notes: notes(&machine, &sustained, others_cores),
         };
@@ -449,7 +452,7 @@ impl Display for Report {
         for (key, ratio) in &self.ratios {
             writeln!(out, "{key:<44}{ratio:>9.2}")?;
         }
-        write_gates(out, &self.checks.gates)?;
+        write_judged(out, &self.checks.gates, &self.machine)?;
         self.write_others(out)?;
         let Checks { wrong, compared, .. } = self.checks;
         writeln!(out, "codes compared {compared}, wrong {wrong}")?;

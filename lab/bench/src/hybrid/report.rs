@@ -3,7 +3,7 @@
 use super::alone::{Proofs, ReadRates};
 use super::run::{Contestant, Measured, Order, Who};
 use crate::gate::Bound::{self, AtLeast, AtMost};
-use crate::gate::{Gate, median, write_gates};
+use crate::gate::{Gate, judge_only_if_quiet, median, write_judged};
 use crate::machine::Machine;
 use crate::transfer::disk::Disk;
 use crate::wrong::WrongReplies;
@@ -181,7 +181,8 @@ fn ratios(contestants: &Contestants) -> BTreeMap<String, f64> {
 }
 
 impl Report {
-    pub(super) fn new(seed: u64, machine: Machine, disk: Disk, findings: Findings) -> Self {
+    pub(super) fn new(seed: u64, mut machine: Machine, disk: Disk, findings: Findings) -> Self {
+        machine.end_of_run();
         let mut contestants = Contestants::new();
         for (who, cases) in &findings.runs {
             for (case, rounds) in cases {
@@ -222,7 +223,8 @@ impl Report {
         let judge = |(key, is, gate, stretch): (&'static str, _, _, _)| {
             (key, Gate::judge(value(key), is, gate, stretch, refused == 0))
         };
-        let gates = GATES.map(judge).into();
+        let mut gates = GATES.map(judge).into();
+        judge_only_if_quiet(&mut gates, &machine);
         let mut notes = Vec::new();
         if machine.load_before > 0.3 {
             notes.push(format!(
@@ -337,7 +339,7 @@ impl Display for Report {
                 bytes / 1_000_000
             )?;
         }
-        write_gates(out, &self.checks.gates)?;
+        write_judged(out, &self.checks.gates, &self.machine)?;
         writeln!(out, "refused {}", self.checks.refused)?;
         write!(out, "{}", self.checks.wrong_replies)?;
         self.checks

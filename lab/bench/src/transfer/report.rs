@@ -6,7 +6,7 @@ use super::figure::Figure;
 use super::per_packet::Costs;
 use super::recovery::Recovery;
 use super::tally::{Faults, Tally};
-use crate::gate::{Gate, median, write_gates};
+use crate::gate::{Gate, median, write_judged};
 use crate::machine::Machine;
 use crate::wrong::WrongReplies;
 use serde::Serialize;
@@ -210,7 +210,7 @@ impl Display for Report {
             writeln!(out, "{key:<44}{ratio:>9.2}")?;
         }
         if !self.checks.gates.is_empty() {
-            write_gates(out, &self.checks.gates)?;
+            write_judged(out, &self.checks.gates, &self.machine)?;
         }
         writeln!(out)?;
         match &self.durable {

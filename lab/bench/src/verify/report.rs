@@ -4,7 +4,7 @@ use super::gates::{self, All};
 use super::limits::{Limit, Limits};
 use super::measure::{Figures, Rates, Runner};
 use super::{AWS_LC_RS, IFMA, LIBSECP256K1, PORTABLE, RING, SHA2, SHA3};
-use crate::gate::{Gate, write_gates};
+use crate::gate::{Gate, judge_only_if_quiet, write_judged};
 use crate::machine::Machine;
 use crate::wrong::WrongReplies;
 use serde::Serialize;
@@ -102,7 +102,8 @@ impl Findings {
 }
 
 impl Report {
-    pub(super) fn new(seed: u64, machine: Machine, findings: Findings) -> Self {
+    pub(super) fn new(seed: u64, mut machine: Machine, findings: Findings) -> Self {
+        machine.end_of_run();
         let Findings {
             figures,
             mismatches,
@@ -116,7 +117,8 @@ impl Report {
         let limits = Limits::new(hot.map(|figures| figures.best_ns), hot_tables_bytes, rates);
         let ratios = gates::ratios(&figures, |figures| figures.best_ns);
         let port_share = limits.port.map(|limit| limit.share_percent);
-        let gates = gates::judge(&figures, &ratios, port_share, mismatches == 0);
+        let mut gates = gates::judge(&figures, &ratios, port_share, mismatches == 0);
+        judge_only_if_quiet(&mut gates, &machine);
         let notes = notes(&machine);
         Self {
             scenario: "verify",
@@ -218,7 +220,7 @@ impl Display for Report {
             let median = self.median_ratios.get(key).copied().unwrap_or(f64::NAN);
             writeln!(out, "{key:<41}{ratio:>8.2}{median:>9.2}")?;
         }
-        write_gates(out, &self.checks.gates)?;
+        write_judged(out, &self.checks.gates, &self.machine)?;
         write_limits(out, &self.checks.limits)?;
         writeln!(out, "wrong verdicts or digests: {}", self.checks.mismatches)?;
         write!(out, "{}", self.checks.wrong_replies)?;
