@@ -10,11 +10,7 @@ if ! command -v cc >/dev/null; then
     exit 0
 fi
 
-# A debug binary of `make test`; another one by LINESIDE_BINARY.
-if [ -z "${LINESIDE_BINARY:-}" ]; then
-    cargo build -p lineside --locked --quiet
-    LINESIDE_BINARY="$PWD/target/debug/lineside"
-fi
+LINESIDE_BINARY=$(bash scripts/debug-server.sh)
 folder=$(mktemp -d)
 server=
 # Stops the server, if there is one, and waits for its end.

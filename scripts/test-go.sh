@@ -17,11 +17,8 @@ minor=$(go env GOVERSION | sed -E 's/^go1\.([0-9]+).*/\1/')
 [ "$minor" -ge 25 ] 2>/dev/null || skip "Go 1.25 is needed, and $(go env GOVERSION) is here"
 (cd clients/go && go mod download 2>/dev/null) || skip "the modules that clients/go needs cannot be downloaded"
 
-# A debug binary of `make test`; another one by LINESIDE_BINARY.
-if [ -z "${LINESIDE_BINARY:-}" ]; then
-    cargo build -p lineside --locked --quiet
-    export LINESIDE_BINARY="$PWD/target/debug/lineside"
-fi
+LINESIDE_BINARY=$(bash scripts/debug-server.sh)
+export LINESIDE_BINARY
 
 cd clients/go
 unformatted=$(gofmt -l .)

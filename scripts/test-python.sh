@@ -24,10 +24,8 @@ if ! cmp --silent clients/python/pyproject.toml "$stamp"; then
     fi
     cp clients/python/pyproject.toml "$stamp"
 fi
-if [ -z "${LINESIDE_BINARY:-}" ]; then
-    cargo build -p lineside --locked --quiet
-    export LINESIDE_BINARY="$PWD/target/debug/lineside"
-fi
+LINESIDE_BINARY=$(bash scripts/debug-server.sh)
+export LINESIDE_BINARY
 export PYTHONDONTWRITEBYTECODE=1
 cd clients/python
 "$environment/bin/mypy" --no-error-summary --cache-dir "$environment/mypy"

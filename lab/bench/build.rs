@@ -7,4 +7,10 @@ fn main() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("bpf/{name}.bpf.c"));
         lineside_bpf_build::compile(&source, name);
     }
+    println!(
+        "cargo:rerun-if-changed={}",
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("bpf/wrong.h")
+            .display()
+    );
 }

@@ -8,6 +8,7 @@
 #include <linux/in.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
+#include "wrong.h"
 
 #define CL_ODD 0x9e3779b1u
 #define HEAD_BYTES 42 /* Ethernet, IPv4, UDP */
@@ -230,6 +231,7 @@ int cl_check(struct xdp_md *ctx)
 		seen->right++;
 		time_reply(seen, lane, row);
 	} else {
+		keep_wrong(ctx, send->next);
 		seen->wrong++;
 	}
 	return XDP_DROP;

@@ -9,6 +9,7 @@
 #include <linux/in.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
+#include "wrong.h"
 
 #define STREAM_ENTRIES (2 << 20) /* TXIDs, then memcached's keys */
 #define BLOCKS 512
@@ -325,7 +326,8 @@ static __always_inline __u16 reply_port(void *data, const struct bench_seen *see
 	return bpf_ntohs(*(__be16 *)(data + 36));
 }
 
-static __always_inline void check(struct bench_seen *seen, const __u64 *payload, __u16 port)
+/* Counts a reply. Returns 0, or -1 if the reply is not right. */
+static __always_inline int check(struct bench_seen *seen, const __u64 *payload, __u16 port)
 {
 	__u64 any = payload[0] | payload[1] | payload[2] | payload[3];
 	struct bench_roots *roots;
@@ -340,7 +342,7 @@ static __always_inline void check(struct bench_seen *seen, const __u64 *payload,
 
 		roots = bpf_map_lookup_elem(&bench_root_map, &zero);
 		if (!roots)
-			return;
+			return 0;
 		root = &roots->root[port & (BLOCKS - 1)];
 		right = !((payload[0] ^ root->word[0]) | (payload[1] ^ root->word[1]) |
 			  (payload[2] ^ root->word[2]) | (payload[3] ^ root->word[3]));
@@ -348,11 +350,21 @@ static __always_inline void check(struct bench_seen *seen, const __u64 *payload,
 	if (right) {
 		seen->right++;
 		time_reply(seen, port);
-	} else if (!any) {
-		seen->unknown++;
-	} else {
-		seen->wrong++;
+		return 0;
 	}
+	if (!any)
+		seen->unknown++;
+	else
+		seen->wrong++;
+	return -1;
+}
+
+static __always_inline __u64 requests_sent(void)
+{
+	__u32 zero = 0;
+	struct bench_send *send = bpf_map_lookup_elem(&bench_sends, &zero);
+
+	return send ? send->next : 0;
 }
 
 /* Checks a reply, which is `reply_bytes` long and has its 32 bytes at `value_at`. A shorter reply with the status
@@ -375,8 +387,9 @@ static __always_inline int check_reply(struct xdp_md *ctx, __u32 value_at, __u32
 		seen->unknown++;
 	else if (data + reply_bytes != end)
 		seen->wrong++;
-	else
-		check(seen, data + value_at, port);
+	else if (!check(seen, data + value_at, port))
+		return XDP_DROP;
+	keep_wrong(ctx, requests_sent());
 	return XDP_DROP;
 }
 
@@ -386,8 +399,8 @@ static __always_inline __u64 differ(const __u64 *hash, const struct bench_key *k
 }
 
 /* Checks a reply to a request for a proof. A right reply has the status "ok", the depth, and both ends of the
- * entry's path. */
-static __always_inline void check_proof(struct bench_seen *seen, void *data, __u16 port)
+ * entry's path. Returns 0, or -1 if the reply is not right. */
+static __always_inline int check_proof(struct bench_seen *seen, void *data, __u16 port)
 {
 	__u32 at = (__u32)bpf_be64_to_cpu(*(__be64 *)(data + HEAD_BYTES + 8));
 	struct bench_path *path = bpf_map_lookup_elem(&bench_paths, &at);
@@ -399,9 +412,11 @@ static __always_inline void check_proof(struct bench_seen *seen, void *data, __u
 		   !differ(data + PROOF_BYTES - KEY_BYTES, &path->last)) {
 		seen->right++;
 		time_reply(seen, port);
+		return 0;
 	} else {
 		seen->wrong++;
 	}
+	return -1;
 }
 
 SEC("xdp")
@@ -421,8 +436,9 @@ int bench_check_proof(struct xdp_md *ctx)
 	}
 	if (data + PROOF_BYTES > end)
 		seen->wrong++;
-	else
-		check_proof(seen, data, port);
+	else if (!check_proof(seen, data, port))
+		return XDP_DROP;
+	keep_wrong(ctx, requests_sent());
 	return XDP_DROP;
 }
 

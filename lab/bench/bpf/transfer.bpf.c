@@ -2,19 +2,23 @@
  * the frames of a per-packet figure. Twin of src/transfer/bpf.rs, which writes `tb_send` and reads both structs
  * back, and of src/transfer/plan.rs, which defines each request and its reply by the request's number.
  *
- * Request i is about account k = i mod 2^bits, whose id is (k + 1) * TB_ODD. The id in a reply therefore determines
- * k and so the request. In each pass over the accounts, each account sends 1 and receives 1, so that its balance is
- * known without a model. */
+ * Request i is about account k = i mod 2^bits, whose id is (k + 1) * TB_ODD, and has the transaction id i / 2^bits + 1.
+ * The two ids in a reply therefore determine the request, even if the reply comes late or twice. REFERs, and requests
+ * of a run without transaction ids, are known only by their account. In each pass over the accounts, each account sends
+ * 1 and receives 1, so that its balance is known without a model. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
+#include "wrong.h"
 
 #define TB_ODD 0x9e3779b1u
 #define TB_INVERSE 0x0e8b2f51u
 #define FIRST_PORT 0x8000
 #define PORTS 0x8000
+#define ANSWERED_WORDS (1 << 16)
+#define ANSWERED (ANSWERED_WORDS * 64) /* requests of which the check knows whether they were answered */
 #define BUCKETS 1024
 #define LOST_AFTER_NS 200000000
 #define HEAD_BYTES 42 /* Ethernet, IPv4, UDP */
@@ -44,7 +48,7 @@ struct tb_send {
 	__u32 command;
 	__u32 numbered; /* requests have transaction ids */
 	__u32 sum;      /* sum of pseudo-header, UDP header and constant part of the payload */
-	__u32 sample;   /* a request is timed if all of these bits of its number are 0 */
+	__u32 sample_bits; /* a request is timed if the last bits of its number are 0, this many of them */
 	__u32 balance;  /* initial balance of each account */
 };
 
@@ -53,13 +57,20 @@ struct tb_seen {
 	__u64 right, wrong, busy, refused, other;
 	__u64 last_ns;       /* arrival of the last timed reply */
 	__u32 server_port;   /* network byte order */
-	__u32 slack;         /* allowed difference of a balance if requests are lost */
+	__u32 loses;         /* requests may be lost, so that balances are known only within a pass */
+	__u64 late;          /* right replies to requests of an earlier call of the generator, or to very old ones */
+	__u64 repeated;      /* right replies to requests that were answered before */
 	__u64 buckets[BUCKETS]; /* latency in ns: 16 buckets for each power of two */
 };
 
 struct tb_paper {
 	__be32 command, transaction_id, source, destination, amount;
 	__u16 filler;
+};
+
+/* One bit for each of the newest requests with transaction ids: it is set when the request was answered. */
+struct tb_answered {
+	__u64 word[ANSWERED_WORDS];
 };
 
 #define ONE(name, type_, kind)                    \
@@ -72,6 +83,7 @@ struct tb_paper {
 
 ONE(tb_sends, struct tb_send, BPF_MAP_TYPE_ARRAY);
 ONE(tb_seens, struct tb_seen, BPF_MAP_TYPE_ARRAY);
+ONE(tb_answereds, struct tb_answered, BPF_MAP_TYPE_ARRAY);
 ONE(tb_next, __u32, BPF_MAP_TYPE_PROG_ARRAY);
 
 struct {
@@ -216,14 +228,35 @@ static __always_inline int put_native(void *data, void *end, const struct tb_sen
 	return 0;
 }
 
+/* Marks the 64 requests from `number` on as not answered. They take the bits of requests that are ANSWERED older. */
+static __always_inline void forget(__u64 number)
+{
+	struct tb_answered *answered;
+	__u32 zero = 0;
+
+	if (number & 63)
+		return;
+	answered = bpf_map_lookup_elem(&tb_answereds, &zero);
+	if (answered)
+		answered->word[(number >> 6) & (ANSWERED_WORDS - 1)] = 0;
+}
+
+/* Returns the stamp of request `number`, or NULL if the request is not timed. */
+static __always_inline __u64 *stamp_of(const struct tb_send *send, __u64 number)
+{
+	__u32 bits = send->sample_bits & 31, at = (__u32)(number >> bits) & (PORTS - 1);
+
+	if (number & ((1u << bits) - 1))
+		return NULL;
+	return bpf_map_lookup_elem(&tb_stamps, &at);
+}
+
 static __always_inline void stamp(struct tb_send *send, __u64 number)
 {
-	__u32 at = (__u32)number & (PORTS - 1);
 	__u64 *sent_ns, now_ns;
 
-	if (number & send->sample)
-		return;
-	sent_ns = bpf_map_lookup_elem(&tb_stamps, &at);
+	forget(number);
+	sent_ns = stamp_of(send, number);
 	if (!sent_ns)
 		return;
 	now_ns = bpf_ktime_get_ns();
@@ -289,15 +322,13 @@ static __always_inline __u32 log2_of(__u64 value)
 	return log;
 }
 
-static __always_inline void time_reply(struct tb_seen *seen, const struct tb_send *send, __u32 port)
+static __always_inline void time_reply(struct tb_seen *seen, const struct tb_send *send, __u64 number)
 {
-	__u32 at = port & (PORTS - 1), log, bucket;
-	__u64 *sent_ns, now_ns, took_ns;
+	__u64 *sent_ns = stamp_of(send, number), now_ns, took_ns;
+	__u32 log, bucket;
 
-	if (port & send->sample)
-		return;
-	sent_ns = bpf_map_lookup_elem(&tb_stamps, &at);
-	if (!sent_ns || !*sent_ns)
+	/* The stamp of an old request was replaced by that of a newer one. */
+	if (!sent_ns || !*sent_ns || (send->next - 1 - number) >> (send->sample_bits & 31) >= PORTS)
 		return;
 	now_ns = bpf_ktime_get_ns();
 	took_ns = now_ns - *sent_ns;
@@ -309,40 +340,69 @@ static __always_inline void time_reply(struct tb_seen *seen, const struct tb_sen
 		seen->buckets[bucket]++;
 }
 
-static __always_inline void check(struct tb_seen *seen, const struct tb_send *send, const struct tb_paper *reply,
-				  __u32 port)
+/* Marks request `number` as answered. Returns whether it was answered before. */
+static __always_inline int was_answered(__u64 number)
 {
-	__u32 mask = mask_of(send), account = bpf_ntohl(reply->source) * TB_INVERSE - 1;
-	__u32 command, amount = bpf_ntohl(reply->amount), due, said = bpf_ntohl(reply->command);
-	__u32 slack = seen->slack;
+	__u64 *word, bit = 1ull << (number & 63);
+	struct tb_answered *answered;
+	__u32 zero = 0;
+
+	answered = bpf_map_lookup_elem(&tb_answereds, &zero);
+	if (!answered)
+		return 0;
+	word = &answered->word[(number >> 6) & (ANSWERED_WORDS - 1)];
+	if (*word & bit)
+		return 1;
+	*word |= bit;
+	return 0;
+}
+
+/* Counts a reply. Returns 0, or -1 if the reply is wrong. */
+static __always_inline int check(struct tb_seen *seen, const struct tb_send *send, const struct tb_paper *reply,
+				 __u32 port)
+{
+	__u32 mask = mask_of(send), bits = send->bits & 31, account = bpf_ntohl(reply->source) * TB_INVERSE - 1;
+	__u32 command, numbered, amount = bpf_ntohl(reply->amount), due, said = bpf_ntohl(reply->command);
+	__u32 transaction = bpf_ntohl(reply->transaction_id), least, most, slack = 0;
 	__u64 number;
 
-	if (account > mask || ((account ^ port) & (PORTS - 1) & mask)) {
-		seen->wrong++;
-		return;
-	}
-	/* Newest request about this account. There are fewer requests in flight than accounts. */
-	number = (send->next - 1 - account) & ~(__u64)mask;
-	number |= account;
-	/* A request that was answered with `busy` was not executed; from then on, balances are known only within a pass. */
-	if (seen->busy)
-		slack = (__u32)(number >> (send->bits & 31)) + 1;
+	if (account > mask || ((account ^ port) & (PORTS - 1) & mask))
+		return -1;
 	command = command_of(send, account);
+	numbered = send->numbered && command != REFER;
+	/* Without a transaction id, the reply may belong to any request about this account; the newest one is taken. */
+	if (numbered)
+		number = ((__u64)(transaction - 1) << bits) | account;
+	else
+		number = ((send->next - 1 - account) & ~(__u64)mask) | account;
 	due = command == TRANSFER ? id_of(partner_of(send, account)) : 0;
-	if ((said & ~REFUSED) != command || bpf_ntohl(reply->destination) != due || reply->filler ||
-	    bpf_ntohl(reply->transaction_id) != transaction_of(send, command, number)) {
-		seen->wrong++;
-	} else if (said & REFUSED) {
+	/* A request that was not sent has no reply. */
+	if (number >= send->next || (said & ~REFUSED) != command || bpf_ntohl(reply->destination) != due ||
+	    reply->filler || transaction != transaction_of(send, command, number))
+		return -1;
+	if (said & REFUSED) {
 		if (amount == BUSY)
 			seen->busy++;
 		else
 			seen->refused++;
-	} else if (amount - balance_after(send, command, number) + slack > 2 * slack) {
-		seen->wrong++;
-	} else {
-		seen->right++;
-		time_reply(seen, send, port);
+		return 0;
 	}
+	/* A request that was lost or answered with `busy` was not executed; then balances are known only within a pass. */
+	if (seen->loses || seen->busy)
+		slack = (__u32)(number >> bits) + 1;
+	most = balance_after(send, command, number) + slack;
+	least = balance_after(send, command, numbered ? number : account) - slack;
+	if (amount - least > most - least)
+		return -1;
+	if (number < send->begun || send->next - number > ANSWERED - 64)
+		seen->late++;
+	else if (numbered && was_answered(number))
+		seen->repeated++;
+	else {
+		seen->right++;
+		time_reply(seen, send, number);
+	}
+	return 0;
 }
 
 SEC("xdp")
@@ -361,11 +421,15 @@ int tb_check(struct xdp_md *ctx)
 		return XDP_PASS;
 	}
 	if (data + HEAD_BYTES + PAPER_BYTES > end)
-		seen->wrong++;
-	else if (data + HEAD_BYTES + PAPER_BYTES != end)
-		seen->wrong++;
-	else
-		check(seen, send, data + HEAD_BYTES, bpf_ntohs(*(__be16 *)(data + 36)));
+		goto wrong;
+	/* Prevents that the compiler merges the two comparisons. The verifier needs the first one. */
+	asm volatile("" ::: "memory");
+	if (data + HEAD_BYTES + PAPER_BYTES == end &&
+	    !check(seen, send, data + HEAD_BYTES, bpf_ntohs(*(__be16 *)(data + 36))))
+		return XDP_DROP;
+wrong:
+	keep_wrong(ctx, send->next);
+	seen->wrong++;
 	return XDP_DROP;
 }
 

@@ -5,6 +5,7 @@ use crate::error::{BenchError, Result, bpf};
 use crate::netns::{CLIENT_ADDRESS, CLIENT_MAC, SERVER_ADDRESS, SERVER_MAC};
 use crate::sys;
 use crate::workload::{BLOCKS, Hash, TXIDS, Workload};
+use crate::wrong::KeptReplies;
 use hdrhistogram::Histogram;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use lineside_wire::frame::{Addressing, build};
@@ -43,6 +44,8 @@ pub struct Generator {
     seens: MapHandle,
     stamps: MapHandle,
     next: MapHandle,
+    /// Wrong replies that the programs have kept.
+    pub wrong: KeptReplies,
 }
 
 /// First and last hash of the path from a transaction to the Merkle root; the same layout as `struct bench_path`.
@@ -119,6 +122,7 @@ impl Generator {
             seens: map(&object, "bench_seens")?,
             stamps: map(&object, "bench_stamp_map")?,
             next: map(&object, "bench_next")?,
+            wrong: KeptReplies::of(&object)?,
             object,
         })
     }
@@ -187,7 +191,8 @@ impl Generator {
         cleared
             .into_iter()
             .collect::<libbpf_rs::Result<()>>()
-            .map_err(bpf("preparing a run"))
+            .map_err(bpf("preparing a run"))?;
+        self.wrong.clear()
     }
 
     /// Returns the requests sent since [`Generator::begin`].

@@ -5,6 +5,7 @@ use crate::error::{Result, io};
 use crate::netns::SERVER_ADDRESS;
 use crate::sys::{self, BATCH, Batch};
 use crate::workload::{BLOCKS, Expect, Workload};
+use crate::wrong::{WrongReplies, WrongReply};
 use hdrhistogram::Histogram;
 use lineside_wire::SPV_PORT;
 use std::net::UdpSocket;
@@ -33,14 +34,27 @@ pub struct Tally {
     pub sent: u64,
     /// Number of replies with the expected bytes.
     pub right: u64,
-    /// Number of replies with other bytes than expected.
-    pub wrong: u64,
+    /// Replies with other bytes than expected.
+    pub wrong: WrongReplies,
     /// Number of requests that got no reply in time.
     pub lost: u64,
     /// Duration of the run in nanoseconds.
     pub took_ns: u64,
     /// Latencies of the right replies, in nanoseconds.
     pub latency: Histogram<u64>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            sent: 0,
+            right: 0,
+            wrong: WrongReplies::default(),
+            lost: 0,
+            took_ns: 0,
+            latency: histogram(),
+        }
+    }
 }
 
 impl Tally {
@@ -125,14 +139,7 @@ impl<'a> Flight<'a> {
             counts_from_ns,
             ends_ns: counts_from_ns + plan.duration.as_nanos() as u64,
             is_warm: false,
-            tally: Tally {
-                sent: 0,
-                right: 0,
-                wrong: 0,
-                lost: 0,
-                took_ns: 0,
-                latency: histogram(),
-            },
+            tally: Tally::default(),
         }
     }
 
@@ -209,7 +216,11 @@ impl<'a> Flight<'a> {
             }
             // The client gave the request up and counted it as lost, so this reply is late.
             None if self.tally.lost > 0 => (),
-            _ => self.tally.wrong += 1,
+            Some(asked) => self.tally.wrong.add(|| {
+                let (workload, number) = (self.workload, asked.number);
+                WrongReply::of_bytes(workload.request(number), payload, workload.reply(number, expect))
+            }),
+            None => self.tally.wrong.add(|| WrongReply::stray(payload)),
         }
     }
 

@@ -106,7 +106,7 @@ fn sample(driven: &Driven, fastpath_ns: u64) -> Sample {
         sent: tally.sent,
         right: tally.right,
         lost: tally.lost,
-        wrong: tally.wrong,
+        wrong: tally.wrong.count,
         took_s: tally.took_ns as f64 / 1e9,
         server_ns: *server_ns,
         fastpath_ns,

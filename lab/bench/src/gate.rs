@@ -1,5 +1,6 @@
 //! Gates: required values that the figures of all scenarios are compared with.
 
+use crate::machine::Machine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Formatter};
@@ -53,6 +54,8 @@ pub enum Outcome {
     NotMeasured,
     /// The run is not valid, so the figure does not count.
     Void,
+    /// The figure was measured, but not judged, because others used too much processor time during the run.
+    NotJudged,
 }
 
 impl Gate {
@@ -79,6 +82,36 @@ impl Gate {
     }
 }
 
+impl Gate {
+    /// Withdraws the judgement. Gates that were not measured or are void remain so.
+    fn withdraw(&mut self) {
+        if matches!(self.outcome, Outcome::Stretch | Outcome::Passed | Outcome::Missed) {
+            self.outcome = Outcome::NotJudged;
+        }
+    }
+}
+
+/// Withdraws the judgement of all gates if others used too much processor time during the run (see
+/// [`crate::others::TAKEN_PERCENT_MAX`]). The figures remain.
+pub fn judge_only_if_quiet<K: Ord>(gates: &mut BTreeMap<K, Gate>, machine: &Machine) {
+    if machine.taken.is_some_and(|taken| taken.is_too_much()) {
+        gates.values_mut().for_each(Gate::withdraw);
+    }
+}
+
+/// Writes the processor time that others used, and the gates as a table.
+pub fn write_judged(
+    out: &mut Formatter<'_>,
+    gates: &BTreeMap<&'static str, Gate>,
+    machine: &Machine,
+) -> fmt::Result {
+    write_gates(out, gates)?;
+    match &machine.taken {
+        Some(taken) => writeln!(out, "{taken}"),
+        None => writeln!(out, "processor time that the machine gave to others: unknown"),
+    }
+}
+
 /// Writes the gates as a table.
 pub fn write_gates(out: &mut Formatter<'_>, gates: &BTreeMap<&'static str, Gate>) -> fmt::Result {
     let (gate, stretch) = ("gate", "stretch");
@@ -102,7 +135,66 @@ fn gate_text(gate: &Gate) -> String {
         Outcome::Missed => "MISSED",
         Outcome::NotMeasured => "not measured",
         Outcome::Void => "VOID",
+        Outcome::NotJudged => "not judged: the machine was busy",
     };
     let gate = format!("{is} {}", gate.gate);
     format!("{value:>9}{gate:>11}{stretch:>9}  {outcome}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::others::TakenTime;
+
+    fn gates() -> BTreeMap<&'static str, Gate> {
+        let judge = |value, valid| Gate::judge(value, Bound::AtLeast, 4.5, Some(6.0), valid);
+        BTreeMap::from([
+            ("stretch", judge(Some(7.0), true)),
+            ("passed", judge(Some(5.0), true)),
+            ("missed", judge(Some(4.0), true)),
+            ("absent", judge(None, true)),
+            ("void", judge(Some(5.0), false)),
+        ])
+    }
+
+    fn outcomes(machine: &Machine) -> Vec<(Option<f64>, Outcome)> {
+        let mut gates = gates();
+        judge_only_if_quiet(&mut gates, machine);
+        gates.values().map(|gate| (gate.value, gate.outcome)).collect()
+    }
+
+    #[test]
+    fn gates_are_not_judged_if_others_used_the_machine() {
+        use Outcome::{Missed, NotJudged, NotMeasured, Passed, Stretch, Void};
+        let mut machine = Machine::read();
+        let judged = [
+            (None, NotMeasured),
+            (Some(4.0), Missed),
+            (Some(5.0), Passed),
+            (Some(7.0), Stretch),
+            (Some(5.0), Void),
+        ];
+        machine.taken = Some(TakenTime::new(4.0, 0.5));
+        assert_eq!(outcomes(&machine), judged);
+        // Without a measurement of others, gates are judged.
+        machine.taken = None;
+        assert_eq!(outcomes(&machine), judged);
+        machine.taken = Some(TakenTime::new(4.0, 1.5));
+        let withdrawn = [
+            (None, NotMeasured),
+            (Some(4.0), NotJudged),
+            (Some(5.0), NotJudged),
+            (Some(7.0), NotJudged),
+            (Some(5.0), Void),
+        ];
+        assert_eq!(outcomes(&machine), withdrawn);
+        assert!(
+            gate_text(&Gate {
+                outcome: NotJudged,
+                ..gates()["missed"]
+            })
+            .ends_with("not judged: the machine was busy")
+        );
+        assert_eq!(serde_json::to_value(NotJudged).unwrap(), "not_judged");
+    }
 }

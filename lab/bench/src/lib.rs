@@ -31,6 +31,7 @@ pub mod load;
 mod machine;
 mod memcached;
 mod netns;
+pub mod others;
 mod paced;
 mod per_packet;
 mod progress;
@@ -43,6 +44,7 @@ mod sys;
 pub mod transfer;
 pub mod verify;
 mod workload;
+pub mod wrong;
 mod ycsb;
 
 pub use error::BenchError;

@@ -2,11 +2,12 @@
 //! the client's interface. The verdict of the program sends them to the server. The generator is an open loop at the
 //! highest rate of one core. An XDP program at the same interface checks the replies.
 
-use crate::bpf::{Generator, SAMPLE, SendPlan, template};
+use crate::bpf::{Generator, SAMPLE, SendPlan, memcached_key, template};
 use crate::client::Tally;
 use crate::error::{BenchError, Result, io};
 use crate::sys::{self, Run};
-use crate::workload::{BLOCKS, Workload};
+use crate::workload::{BLOCKS, Expect, PORTS, Workload};
+use crate::wrong::{KeptReply, WrongReplies, WrongReply, hex};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -92,7 +93,9 @@ pub fn run(
     let took_ns = call(requests.clamp(1e5, REQUESTS_MAX) as u32)?;
     std::thread::sleep(LATE_REPLY_WAIT);
     let (sent, seen) = (generator.sent()?, generator.seen()?);
-    let wrong = seen.wrong + seen.unknown;
+    let kept = generator.wrong.read()?;
+    let describe = |kept: &KeptReply| described(workload, target.asks, kept);
+    let wrong = WrongReplies::new(seen.wrong + seen.unknown, kept.iter().map(describe));
     let requests = if target.one_by_one {
         sent.requests / SAMPLE
     } else {
@@ -101,12 +104,44 @@ pub fn run(
     Ok(Tally {
         sent: requests,
         right: seen.right,
+        lost: requests.saturating_sub(seen.right + wrong.count),
         wrong,
-        lost: requests.saturating_sub(seen.right + wrong),
         took_ns: seen
             .last_ns
             .saturating_sub(sent.first_ns)
             .max(if seen.right == 0 { took_ns } else { 1 }),
         latency: seen.latency,
     })
+}
+
+/// Returns a wrong reply with the newest request that was sent from its port.
+fn described(workload: &Workload, asks: LiveRequest, kept: &KeptReply) -> WrongReply {
+    let place = u64::from(kept.port) % PORTS as u64;
+    let Some(newest) = kept.sent.checked_sub(place + 1) else {
+        return WrongReply::stray(&kept.reply);
+    };
+    let number = newest - newest % PORTS as u64 + place;
+    let request = workload.request(number);
+    let expect = match asks {
+        LiveRequest::Root => Expect::Root,
+        LiveRequest::Echo => Expect::Echo,
+        LiveRequest::Memcached => {
+            let key = String::from_utf8_lossy(&memcached_key(request)).into_owned();
+            let root = hex(workload.reply(number, Expect::Root));
+            return WrongReply::new(
+                format!("get {key}"),
+                hex(&kept.reply),
+                format!("the value {root}"),
+            );
+        }
+        LiveRequest::Proof => {
+            let request = format!("proof of {}", hex(request));
+            return WrongReply::new(
+                request,
+                hex(&kept.reply),
+                "status 0, 11 hashes, both ends of the path",
+            );
+        }
+    };
+    WrongReply::of_bytes(request, &kept.reply, workload.reply(number, expect))
 }

@@ -1,5 +1,6 @@
 //! Description of the machine on which a benchmark runs.
 
+use crate::others::{Since, TakenTime};
 use memmap2::{Advice, MmapMut};
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
@@ -28,6 +29,12 @@ pub struct Machine {
     /// Time in nanoseconds of one read from 256 MiB of memory in pages of 4 KiB, if each address depends on the read
     /// before. It is the lower bound for a random hit in a table of 4 million lines.
     pub random_load_ns: f64,
+    /// Processor time that others used during the run; `None` if /proc could not be read or the run was too short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub taken: Option<TakenTime>,
+    /// Beginning of the run.
+    #[serde(skip)]
+    since: Option<Since>,
 }
 
 impl Display for Machine {
@@ -63,7 +70,14 @@ impl Machine {
             memory_mib: first(memory).parse::<u64>().unwrap_or(0) / 1024,
             load_before: first(text("/proc/loadavg")).parse().unwrap_or(0.0),
             random_load_ns: random_load_ns(),
+            taken: None,
+            since: Since::now(),
         }
+    }
+
+    /// Stores the processor time that others have used since [`Machine::read`], which is the beginning of the run.
+    pub fn end_of_run(&mut self) {
+        self.taken = self.since.as_ref().and_then(Since::taken);
     }
 }
 

@@ -18,13 +18,14 @@ use crate::error::{BenchError, Result, void};
 use crate::fastpath::{XdpFastPath, software_store_of};
 use crate::field::CLIENT_CORE;
 use crate::gate::Bound::{self, AtLeast, AtMost};
-use crate::gate::{Gate, median, write_gates};
+use crate::gate::{Gate, judge_only_if_quiet, median, write_gates};
 use crate::live::{self, LiveRequest, Target};
 use crate::netns::NamespacePair;
 use crate::per_packet::{self, PerPacket};
 use crate::progress::Progress;
 use crate::servers::{self, ServerThread, Software, Truth};
 use crate::workload::Workload;
+use crate::wrong::WrongReplies;
 use lineside_spv_proof::{Header, Network, TransactionProof, Tree};
 use lineside_testkit::DemoBlock;
 use lineside_wire::{SPV_HEADER_BYTES, SPV_PORT};
@@ -79,6 +80,8 @@ pub struct Report {
     pub ratios: BTreeMap<&'static str, f64>,
     /// Gates of this scenario.
     pub gates: BTreeMap<&'static str, Gate>,
+    /// Wrong replies to live frames.
+    pub wrong_replies: WrongReplies,
     /// Notes for the reader.
     pub notes: Vec<String>,
     /// Report of the Electrum protocol in the same run.
@@ -265,7 +268,7 @@ impl Figures {
             rps: median(rounds.iter().map(Tally::rps)).unwrap_or_default(),
             sent: sum(|tally| tally.sent),
             lost: sum(|tally| tally.lost),
-            wrong: sum(|tally| tally.wrong),
+            wrong: sum(|tally| tally.wrong.count),
         }
     }
 }
@@ -276,6 +279,14 @@ impl Report {
             ("xdp_max", Figures::of(&line.xdp)),
             ("socket", Figures::of(&line.socket)),
         ]);
+        let mut wrong_replies = WrongReplies::default();
+        for (name, tallies) in [("xdp_max", &line.xdp), ("socket", &line.socket)] {
+            for tally in tallies {
+                let mut found = tally.wrong.clone();
+                found.name(name, "native proof, live frames");
+                wrong_replies.extend(&found);
+            }
+        }
         let pairs = line.xdp.iter().zip(&line.socket);
         let to_socket = median(pairs.map(|(xdp, socket)| xdp.rps() / socket.rps()));
         let electrumx = electrum.contestants.get("electrumx");
@@ -294,15 +305,18 @@ impl Report {
             key => ratios.get(key).copied(),
         };
         let judge = |(key, is, gate, stretch)| (key, Gate::judge(value(key), is, gate, Some(stretch), true));
+        let mut gates = GATES.into_iter().map(judge).collect();
+        judge_only_if_quiet(&mut gates, &electrum.machine);
         Self {
             scenario: "spv proof",
-            gates: GATES.into_iter().map(judge).collect(),
+            gates,
             contestants,
             random_load_ns: electrum.machine.random_load_ns,
             hot_proof: costs.hot,
             random_proof: costs.random,
             verification_us: costs.verification_us,
             ratios,
+            wrong_replies,
             notes,
             electrum,
         }
@@ -359,6 +373,7 @@ impl Display for Report {
         }
         writeln!(out, "random read from memory: {:.0} ns", self.random_load_ns)?;
         write_gates(out, &self.gates)?;
+        write!(out, "{}", self.wrong_replies)?;
         self.notes
             .iter()
             .try_for_each(|note| writeln!(out, "note: {note}"))

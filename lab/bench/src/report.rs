@@ -1,10 +1,11 @@
 //! Report of a benchmark, as one JSON object or as a table.
 
 use crate::client::Tally;
-use crate::gate::{median, write_gates};
+use crate::gate::{median, write_judged};
 use crate::import::Import;
 use crate::machine::Machine;
 use crate::per_packet::PerPacket;
+use crate::wrong::WrongReplies;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -96,7 +97,7 @@ impl Figures {
             p999_us: quantile(0.999)?,
             sent: rounds.iter().map(|tally| tally.sent).sum(),
             lost: rounds.iter().map(|tally| tally.lost).sum(),
-            wrong: rounds.iter().map(|tally| tally.wrong).sum(),
+            wrong: rounds.iter().map(|tally| tally.wrong.count).sum(),
         })
     }
 }
@@ -113,6 +114,8 @@ pub struct Checks {
     pub lost: u64,
     /// Number of wrong replies of all contestants.
     pub wrong: u64,
+    /// First wrong replies.
+    pub wrong_replies: WrongReplies,
     /// True if the comparison is meaningful: `sw/echo` is at least 0.3 with both clients.
     pub valid: bool,
     /// Number of instructions that the verifier processed, by program.
@@ -128,7 +131,7 @@ pub struct Checks {
 }
 
 /// Result of loading the XDP programs and replacing the running ones again and again while a client sends requests.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Replacements {
     /// Number of replacements.
     pub count: usize,
@@ -136,8 +139,8 @@ pub struct Replacements {
     pub sent: u64,
     /// Number of requests without a reply.
     pub lost: u64,
-    /// Number of requests with a wrong reply.
-    pub wrong: u64,
+    /// Requests with a wrong reply.
+    pub wrong: WrongReplies,
 }
 
 impl Report {
@@ -182,21 +185,22 @@ impl Display for Report {
         for (key, ratio) in &self.ratios {
             writeln!(out, "{key:<36}{ratio:>9.2}")?;
         }
-        write_checks(out, &self.checks)
+        write_checks(out, &self.checks, machine)
     }
 }
 
-fn write_checks(out: &mut Formatter<'_>, checks: &Checks) -> fmt::Result {
-    write_gates(out, &checks.gates)?;
+fn write_checks(out: &mut Formatter<'_>, checks: &Checks, machine: &Machine) -> fmt::Result {
+    write_judged(out, &checks.gates, machine)?;
     let Replacements {
         count,
         sent,
         lost,
         wrong,
-    } = checks.replacements;
+    } = &checks.replacements;
     writeln!(
         out,
-        "\nprograms replaced {count} times: of {sent} requests {lost} lost, {wrong} answered wrongly"
+        "\nprograms replaced {count} times: of {sent} requests {lost} lost, {} answered wrongly",
+        wrong.count
     )?;
     match &checks.import {
         Ok(import) => writeln!(
@@ -231,6 +235,7 @@ fn write_checks(out: &mut Formatter<'_>, checks: &Checks) -> fmt::Result {
         out,
         "lost {lost} (in closed loops and by XDP), wrong {wrong}, valid {valid}"
     )?;
+    write!(out, "{}", checks.wrong_replies)?;
     notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
 }
 

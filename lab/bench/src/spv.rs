@@ -6,12 +6,13 @@ use crate::error::{BenchError, Result};
 use crate::fastpath::XdpFastPath;
 use crate::field::{By, CLIENT_CORE, ECHO, Field, SOCKET, SW, SW_CACHE, SW_SPIN, Who};
 use crate::gate::Bound::{self, AtLeast, AtMost};
-use crate::gate::{Gate, median};
+use crate::gate::{Gate, judge_only_if_quiet, median};
 use crate::machine::Machine;
 use crate::per_packet::PerPacket;
 use crate::report::{Checks, Contestant, Figures, Replacements, Report, latency_us};
-use crate::servers;
+use crate::servers::{self, Software};
 use crate::workload::{Expect, Shape, Workload};
+use crate::wrong::WrongReplies;
 use crate::{import, per_packet};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -142,7 +143,7 @@ type Samples = BTreeMap<(Who, By), Vec<Tally>>;
 /// Fails if the process has no root rights or no BPF, or if a contestant fails. A figure that would be meaningless is
 /// void.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
-    let machine = Machine::read();
+    let mut machine = Machine::read();
     if machine.cores < 2 {
         return Err(BenchError::TooFewCores);
     }
@@ -217,8 +218,13 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         let valid = valid || !ratios.contains_key(key);
         (key, Gate::judge(value_of(key), is, gate, stretch, valid))
     };
-    let gates = GATES.map(judge).into();
-    let (lost, wrong) = lost_and_wrong(&samples);
+    let mut gates = GATES.map(judge).into();
+    machine.end_of_run();
+    judge_only_if_quiet(&mut gates, &machine);
+    let (lost, mut wrong) = lost_and_wrong(&samples);
+    let mut replacements = replacements;
+    replacements.wrong.name("xdp", "while programs were replaced");
+    wrong.extend(&replacements.wrong);
     Ok(Report {
         scenario: "spv",
         seed: options.seed,
@@ -227,7 +233,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         ratios,
         checks: Checks {
             lost: lost + replacements.lost,
-            wrong: wrong + replacements.wrong,
+            wrong: wrong.count,
+            wrong_replies: wrong,
             valid,
             verified_instructions,
             replacements,
@@ -291,13 +298,13 @@ impl Field {
                     count,
                     sent: 0,
                     lost: 0,
-                    wrong: 0,
+                    wrong: WrongReplies::default(),
                 };
                 while !done.load(Relaxed) {
                     let tally = client::socket(workload, plan)?;
                     seen.sent += tally.sent;
                     seen.lost += tally.lost;
-                    seen.wrong += tally.wrong;
+                    seen.wrong.extend(&tally.wrong);
                 }
                 Ok(seen)
             })
@@ -374,8 +381,21 @@ fn ratios(samples: &Samples) -> BTreeMap<&'static str, f64> {
         .collect()
 }
 
-/// Returns the number of lost requests in the runs that allow no loss, and the number of wrong replies.
-fn lost_and_wrong(samples: &Samples) -> (u64, u64) {
+/// Returns the name of a contestant in reports.
+fn name_of(who: Who) -> &'static str {
+    match who {
+        Who::Software(Software::Echo) => "echo",
+        Who::Software(Software::Sw) => "sw",
+        Who::Software(Software::SwCache) => "sw_cache",
+        Who::Software(Software::SwSpin) => "sw_spin",
+        Who::Software(Software::Socket) => "socket",
+        Who::Memcached => "memcached",
+        Who::Xdp | Who::XdpThenSw => "xdp",
+    }
+}
+
+/// Returns the number of lost requests in the runs that allow no loss, and the wrong replies.
+fn lost_and_wrong(samples: &Samples) -> (u64, WrongReplies) {
     let is_lossless = |who, by| by != By::Live || who == Who::Xdp;
     let all = || {
         samples
@@ -383,10 +403,13 @@ fn lost_and_wrong(samples: &Samples) -> (u64, u64) {
             .flat_map(|(run, rounds)| rounds.iter().map(move |tally| (run, tally)))
     };
     let lost = all().filter(|((who, by), _)| is_lossless(*who, *by));
-    (
-        lost.map(|(_, tally)| tally.lost).sum(),
-        all().map(|(_, tally)| tally.wrong).sum(),
-    )
+    let mut wrong = WrongReplies::default();
+    for ((who, by), tally) in all() {
+        let mut found = tally.wrong.clone();
+        found.name(name_of(*who), &format!("{by:?}"));
+        wrong.extend(&found);
+    }
+    (lost.map(|(_, tally)| tally.lost).sum(), wrong)
 }
 
 fn notes(machine: &Machine) -> Vec<String> {

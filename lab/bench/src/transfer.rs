@@ -17,13 +17,15 @@ mod postgres;
 mod recovery;
 mod redis;
 pub mod report;
+#[cfg(test)]
+mod stall;
 mod store;
 mod sw;
 mod tally;
 
 use crate::error::{BenchError, Result};
 use crate::gate::Bound::{self, AtLeast, AtMost};
-use crate::gate::{Gate, median};
+use crate::gate::{Gate, judge_only_if_quiet, median};
 use crate::machine::Machine;
 use crate::progress::Progress;
 use drain::Removed;
@@ -209,6 +211,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         report.figure = Some(drawn);
         bench.checks.add(field.faults);
         report.checks = bench.checks;
+        report.machine.end_of_run();
         return Ok(report);
     }
     tell("a packet's cost");
@@ -257,6 +260,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     report.contestants = bench.contestants;
     report.ratios = bench.ratios;
     report.checks = bench.checks;
+    report.machine.end_of_run();
+    judge_only_if_quiet(&mut report.checks.gates, &report.machine);
     Ok(report)
 }
 
@@ -395,9 +400,13 @@ impl Bench {
             if *kind == durable::BATCHES {
                 self.judged.insert(BATCHES, figures.rps);
             }
-            // Losses and wrong replies of the other servers appear only in their rows of the report.
-            if *name == "durable" {
-                rounds.iter().for_each(|tally| self.checks.add_run(tally, true));
+            // Losses of the other servers appear only in their rows of the report, and their wrong replies do not count
+            // as faults, but are shown.
+            for tally in rounds {
+                match *name {
+                    "durable" => self.checks.add_run(tally, true),
+                    _ => self.checks.wrong_replies.extend(&tally.wrong),
+                }
             }
         }
         let of = |name| found.samples.get(&(name, durable::SINGLE));

@@ -1,9 +1,10 @@
 //! Socket client: a closed loop over one socket. An [`Asker`] creates the requests and checks the replies.
 
 use super::rows::{self, Ask};
-use crate::client::{Tally, Wait, histogram};
+use crate::client::{Tally, Wait};
 use crate::error::{Result, io};
 use crate::sys::{self, BATCH, Batch};
+use crate::wrong::WrongReply;
 use lineside_fastpath::PAYLOAD_BYTES_MAX;
 use lineside_wire::{COLUMN_PAPER_FOUND, COLUMN_PAPER_ROW_BYTES};
 use std::net::{SocketAddr, UdpSocket};
@@ -47,6 +48,8 @@ pub trait Asker {
     fn ask(&mut self, is_free: &dyn Fn(usize) -> bool) -> Option<(usize, Vec<u8>)>;
     /// Returns the tag of the answered request and the result of the check; `None` if the reply belongs to no request.
     fn judge(&mut self, reply: &[u8]) -> Option<(usize, Judged)>;
+    /// Returns the request with this tag and the expected reply, for the description of a wrong reply.
+    fn describe(&self, tag: usize, reply: &[u8]) -> WrongReply;
     /// Records that the request with this tag was not sent or not answered.
     fn given_up(&mut self, _tag: usize) {}
     /// Records that the counted time begins.
@@ -88,14 +91,7 @@ impl Flight {
             ends_ns: counts_from_ns + order.duration.as_nanos() as u64,
             is_warm: false,
             found: Outcome {
-                tally: Tally {
-                    sent: 0,
-                    right: 0,
-                    wrong: 0,
-                    lost: 0,
-                    took_ns: 0,
-                    latency: histogram(),
-                },
+                tally: Tally::default(),
                 stale: 0,
             },
         }
@@ -158,7 +154,9 @@ impl Flight {
         let known = judged.filter(|(tag, _)| self.sent_ns.get(*tag).is_some_and(|sent_ns| *sent_ns > 0));
         let Some((tag, judged)) = known else {
             // The client gave the request up and counted it as lost, so this reply is late.
-            tally.wrong += u64::from(tally.lost == 0);
+            if tally.lost == 0 {
+                tally.wrong.add(|| WrongReply::stray(payload));
+            }
             return;
         };
         let sent_ns = std::mem::take(&mut self.sent_ns[tag]);
@@ -169,10 +167,10 @@ impl Flight {
                 tally.latency.saturating_record(now_ns.saturating_sub(sent_ns));
             }
             Judged::Stale => {
-                tally.wrong += 1;
+                tally.wrong.add(|| asker.describe(tag, payload));
                 self.found.stale += 1;
             }
-            Judged::Wrong => tally.wrong += 1,
+            Judged::Wrong => tally.wrong.add(|| asker.describe(tag, payload)),
         }
     }
 
@@ -277,6 +275,10 @@ impl Asker for Paper {
             };
         let judged = if is_right { Judged::Right } else { Judged::Wrong };
         Some((row as usize, judged))
+    }
+
+    fn describe(&self, tag: usize, reply: &[u8]) -> WrongReply {
+        self.ask.describe(tag as u32, reply)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use super::rows::{self, Ask};
 use super::served::{failed, load};
-use crate::client::{Tally, histogram};
+use crate::client::Tally;
 use crate::error::{BenchError, Result, io, java};
 use crate::sys;
-use lineside_column::table::{FoundCell, Table, TableError};
+use crate::wrong::WrongReply;
+use lineside_column::table::{Table, TableError};
 use lineside_hbase_client::rpc::HBase as Rpc;
 use lineside_hbase_client::thrift2::Thrift2;
 use lineside_hbase_mini::{Compilers, HBase, Jars, Options};
@@ -130,14 +131,14 @@ pub fn drive(clients: &[&dyn Table], ask: Ask, duration: Duration) -> Result<Tal
             .zip(clients)
             .map(|(number, client)| scope.spawn(move || one(*client, ask, number * 1_000_003, ends_ns)))
             .collect();
-        let mut sum = empty();
+        let mut sum = Tally::default();
         for thread in threads {
             let tally = thread
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             sum.sent += tally.sent;
             sum.right += tally.right;
-            sum.wrong += tally.wrong;
+            sum.wrong.extend(&tally.wrong);
             // The addition cannot fail, because all histograms have the same bounds.
             let _ = sum.latency.add(&tally.latency);
         }
@@ -147,30 +148,27 @@ pub fn drive(clients: &[&dyn Table], ask: Ask, duration: Duration) -> Result<Tal
     Ok(sum)
 }
 
-/// Returns empty counts.
-pub fn empty() -> Tally {
-    Tally {
-        sent: 0,
-        right: 0,
-        wrong: 0,
-        lost: 0,
-        took_ns: 0,
-        latency: histogram(),
-    }
-}
-
 fn one(client: &dyn Table, ask: Ask, first: u64, ends_ns: u64) -> Result<Tally> {
-    let mut tally = empty();
+    let mut tally = Tally::default();
     let mut now_ns = sys::now_ns();
     let mut number = first;
     // The client sends at least one request, even to a very slow server.
     while now_ns < ends_ns || tally.sent == 0 {
         let row = ask.row(number);
-        let is_right = is_right(client, ask, row).map_err(failed("reading a row from HBase"))?;
+        let found = read(client, ask, row).map_err(failed("reading a row from HBase"))?;
         let then_ns = sys::now_ns();
         tally.sent += 1;
-        tally.right += u64::from(is_right);
-        tally.wrong += u64::from(!is_right);
+        if is_right(&found, ask, row) {
+            tally.right += 1;
+        } else {
+            tally.wrong.add(|| {
+                let reply = format!("{found:?}");
+                WrongReply {
+                    reply,
+                    ..ask.describe(row, &[])
+                }
+            });
+        }
         tally.latency.saturating_record(then_ns - now_ns);
         now_ns = then_ns;
         number += 1;
@@ -178,21 +176,27 @@ fn one(client: &dyn Table, ask: Ask, first: u64, ends_ns: u64) -> Result<Tally> 
     Ok(tally)
 }
 
-fn is_right(client: &dyn Table, ask: Ask, row: u32) -> std::result::Result<bool, TableError> {
+/// Reads the rows of a request that begins with `row`: keys and values.
+fn read(client: &dyn Table, ask: Ask, row: u32) -> std::result::Result<Vec<(Vec<u8>, Vec<u8>)>, TableError> {
     let columns = [rows::column()];
-    let holds = |row: u32, value: &[u8]| value == rows::value(row, rows::FIRST_VERSION);
     match ask {
         Ask::Get => {
             let cells = client.get(&rows::key(row), &columns)?;
             let cell = cells.into_iter().next().flatten();
-            Ok(cell.is_some_and(|cell| holds(row, &cell.value)))
+            let found = cell.map(|cell| (rows::key(row).to_vec(), cell.value));
+            Ok(found.into_iter().collect())
         }
-        Ask::Scan(count) => {
+        Ask::Scan(_) => {
             let found = client.scan(&ask.range(row), &columns)?;
-            let is_it = |(found, row): (&FoundCell, u32)| {
-                found.key == rows::key(row) && holds(row, &found.cell.value)
-            };
-            Ok(found.len() == count as usize && found.iter().zip(row..).all(is_it))
+            let pairs = found.into_iter().map(|found| (found.key, found.cell.value));
+            Ok(pairs.collect())
         }
     }
+}
+
+fn is_right(found: &[(Vec<u8>, Vec<u8>)], ask: Ask, row: u32) -> bool {
+    let is_it = |((key, value), row): (&(Vec<u8>, Vec<u8>), u32)| {
+        *key == rows::key(row) && *value == rows::value(row, rows::FIRST_VERSION)
+    };
+    found.len() == ask.rows() as usize && found.iter().zip(row..).all(is_it)
 }

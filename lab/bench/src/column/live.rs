@@ -2,10 +2,11 @@
 //! `bpf/column_live.bpf.c`.
 
 use super::rows::{self, Ask};
-use crate::client::{Tally, histogram};
+use crate::client::Tally;
 use crate::error::{BenchError, Result, bpf, io};
 use crate::netns::{CLIENT_ADDRESS, CLIENT_MAC, SERVER_ADDRESS, SERVER_MAC};
 use crate::sys::{self, Run};
+use crate::wrong::{KeptReplies, KeptReply, WrongReplies, WrongReply};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use lineside_wire::COLUMN_PORT;
 use lineside_wire::frame::{Addressing, build};
@@ -40,6 +41,7 @@ pub struct Generator {
     sends: MapHandle,
     seens: MapHandle,
     stamps: MapHandle,
+    wrong: KeptReplies,
 }
 
 impl Generator {
@@ -53,6 +55,7 @@ impl Generator {
             sends: map(&object, "cl_sends")?,
             seens: map(&object, "cl_seens")?,
             stamps: map(&object, "cl_stamps")?,
+            wrong: KeptReplies::of(&object)?,
             object,
         })
     }
@@ -91,12 +94,12 @@ impl Generator {
             .map_err(io("running the live-frames generator"))?;
             let took_ns = sys::now_ns() - began_ns;
             std::thread::sleep(LATE_REPLY_WAIT);
-            Ok::<_, BenchError>((self.tally(took_ns)?, took_ns))
+            Ok::<_, BenchError>((self.tally(ask, took_ns)?, took_ns))
         };
         let (warm, warm_ns) = call(WARM_UP_REQUESTS)?;
         let calls = WARM_UP_REQUESTS as f64 * duration.as_nanos() as f64 / warm_ns.max(1) as f64;
         let (mut tally, _) = call(calls.clamp(1e5, REQUESTS_MAX) as u64)?;
-        tally.wrong += warm.wrong;
+        tally.wrong.extend(&warm.wrong);
         Ok(tally)
     }
 
@@ -108,7 +111,8 @@ impl Generator {
                 self.seens.update(&lane, &seen_bytes(), MapFlags::ANY)
             })
             .and_then(|()| self.forget_stamps())
-            .map_err(bpf("preparing a run"))
+            .map_err(bpf("preparing a run"))?;
+        self.wrong.clear()
     }
 
     fn forget_stamps(&self) -> libbpf_rs::Result<()> {
@@ -118,15 +122,12 @@ impl Generator {
         self.stamps.update_batch(&keys, &zeros, STAMPS as u32, any, any)
     }
 
-    fn tally(&self, call_ns: u64) -> Result<Tally> {
+    fn tally(&self, ask: Ask, call_ns: u64) -> Result<Tally> {
         let mut tally = Tally {
-            sent: 0,
-            right: 0,
-            wrong: 0,
-            lost: 0,
             took_ns: call_ns,
-            latency: histogram(),
+            ..Tally::default()
         };
+        let mut wrong = 0;
         let (mut first_ns, mut last_ns) = (u64::MAX, 0);
         for lane in 0..LANES {
             let (sent, seen) = (
@@ -135,7 +136,7 @@ impl Generator {
             );
             tally.sent += word(&sent, 72);
             tally.right += word(&seen, 0);
-            tally.wrong += word(&seen, 8);
+            wrong += word(&seen, 8);
             if word(&sent, 72) > 0 {
                 first_ns = first_ns.min(word(&sent, 80));
             }
@@ -145,11 +146,22 @@ impl Generator {
                 (tally.latency).saturating_record_n(crate::bpf::bucket_ns(bucket), count);
             }
         }
-        tally.lost = tally.sent.saturating_sub(tally.right + tally.wrong);
+        let kept = self.wrong.read()?;
+        tally.wrong = WrongReplies::new(wrong, kept.iter().map(|kept| described(ask, kept)));
+        tally.lost = tally.sent.saturating_sub(tally.right + wrong);
         if tally.right > 0 {
             tally.took_ns = last_ns.saturating_sub(first_ns).max(1);
         }
         Ok(tally)
+    }
+}
+
+/// Returns a wrong reply with the request that was sent from its port: the port encodes the row.
+fn described(ask: Ask, kept: &KeptReply) -> WrongReply {
+    let row = u32::from(kept.port.wrapping_sub(FIRST_PORT)) % (STAMPS as u32 / LANES);
+    match row < ask.span() {
+        true => ask.describe(row, &kept.reply),
+        false => WrongReply::stray(&kept.reply),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::client::{Asker, Judged};
 use super::rows::{self, ROWS};
+use crate::wrong::{WrongReply, hex};
 use lineside_messages::column::native;
 use lineside_testkit::Random;
 use lineside_wire::{COLUMN_OP_GET, COLUMN_SOURCE_FASTPATH, NATIVE_REPLY_BIT, NativeHeader, Status};
@@ -91,6 +92,8 @@ pub struct Mixed<'a> {
     put_every: u64,
     next: u64,
     asked: Vec<Option<(u64, RequestInFlight)>>,
+    /// Request that was judged last, with its number.
+    judged: Option<(u64, RequestInFlight)>,
     reads: u64,
     hits: u64,
 }
@@ -105,6 +108,7 @@ impl<'a> Mixed<'a> {
             put_every,
             next: 0,
             asked: vec![None; TAGS as usize],
+            judged: None,
             reads: 0,
             hits: 0,
         }
@@ -176,7 +180,7 @@ impl Asker for Mixed<'_> {
         if asked_number != number {
             return None;
         }
-        self.asked[tag] = None;
+        self.judged = self.asked[tag].take();
         let status = header.status.get();
         let judged = match asked {
             RequestInFlight::Read { row, at_least } if header.op == COLUMN_OP_GET | NATIVE_REPLY_BIT => {
@@ -186,6 +190,25 @@ impl Asker for Mixed<'_> {
             RequestInFlight::Put { row, version } => self.judge_put(status, row, version),
         };
         Some((tag, judged))
+    }
+
+    fn describe(&self, _tag: usize, reply: &[u8]) -> WrongReply {
+        match self.judged {
+            Some((number, RequestInFlight::Read { row, at_least })) => WrongReply::new(
+                hex(&rows::native_get(number + 1, row)),
+                hex(reply),
+                format!(
+                    "row {row}, a version from {at_least} to {}",
+                    self.known.0[row as usize].sent
+                ),
+            ),
+            Some((number, RequestInFlight::Put { row, version })) => WrongReply::new(
+                hex(&rows::native_put(number + 1, row, version)),
+                hex(reply),
+                "status 0",
+            ),
+            None => WrongReply::stray(reply),
+        }
     }
 
     fn given_up(&mut self, tag: usize) {

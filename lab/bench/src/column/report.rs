@@ -10,9 +10,10 @@ use super::writes::WriteCost;
 use super::ycsb::Ycsb;
 use crate::client::Tally;
 use crate::gate::Bound::{self, AtLeast, AtMost};
-use crate::gate::{Gate, median, write_gates};
+use crate::gate::{Gate, judge_only_if_quiet, median, write_judged};
 use crate::machine::Machine;
 use crate::report::{Figures, latency_us};
+use crate::wrong::WrongReplies;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -88,6 +89,8 @@ pub struct Checks {
     pub lost: u64,
     /// Number of replies with other bytes than expected, including stale replies.
     pub wrong: u64,
+    /// First wrong replies.
+    pub wrong_replies: WrongReplies,
     /// Number of replies older than a write that was answered before the request was sent.
     pub stale: u64,
     /// Number of instructions that the verifier processed, by program.
@@ -195,6 +198,25 @@ fn contest_ratios(samples: &Samples, ratios: &mut BTreeMap<String, f64>) {
     }
 }
 
+/// Returns the name of a run's contestant, and the suffix of its client.
+fn names(run: Run) -> (&'static str, &'static str) {
+    match (run.who, run.by) {
+        (Who::Thrift2, _) => ("thrift2", ""),
+        (Who::Thrift2x16, _) => ("thrift2x16", ""),
+        (Who::Native, _) => ("native", ""),
+        (Who::Xdp, By::Live) => ("xdp_max", ""),
+        (_, By::LiveTwice) => ("xdp_max2", ""),
+        (who, by) => (
+            if who == Who::Xdp { "xdp" } else { "socket" },
+            match by {
+                By::Live | By::LiveTwice => ", live frames",
+                By::Window1 => ", window 1",
+                By::Window64 | By::Own => "",
+            },
+        ),
+    }
+}
+
 fn contestants(samples: &Samples, absent: Option<&str>) -> BTreeMap<&'static str, Contestant> {
     let mut found: BTreeMap<&'static str, Contestant> = BTreeMap::new();
     for name in ["thrift2", "thrift2x16", "native"] {
@@ -204,21 +226,7 @@ fn contestants(samples: &Samples, absent: Option<&str>) -> BTreeMap<&'static str
         let Some(figures) = Figures::of(rounds) else {
             continue;
         };
-        let (name, how) = match (run.who, run.by) {
-            (Who::Thrift2, _) => ("thrift2", ""),
-            (Who::Thrift2x16, _) => ("thrift2x16", ""),
-            (Who::Native, _) => ("native", ""),
-            (Who::Xdp, By::Live) => ("xdp_max", ""),
-            (_, By::LiveTwice) => ("xdp_max2", ""),
-            (who, by) => (
-                if who == Who::Xdp { "xdp" } else { "socket" },
-                match by {
-                    By::Live | By::LiveTwice => ", live frames",
-                    By::Window1 => ", window 1",
-                    By::Window64 | By::Own => "",
-                },
-            ),
-        };
+        let (name, how) = names(*run);
         let contestant = found.entry(name).or_default();
         match (run.ask, how) {
             (Ask::Get, "") => contestant.gate_case = Some(figures),
@@ -276,7 +284,8 @@ fn notes(machine: &Machine) -> Vec<String> {
 }
 
 impl Report {
-    pub(super) fn new(options: &Options, machine: Machine, measured: Measured) -> Self {
+    pub(super) fn new(options: &Options, mut machine: Machine, measured: Measured) -> Self {
+        machine.end_of_run();
         let Measured {
             per_packet,
             samples,
@@ -299,15 +308,19 @@ impl Report {
         };
         for (run, rounds) in &samples {
             for tally in rounds {
-                checks.wrong += tally.wrong;
+                let mut wrong = tally.wrong.clone();
+                let (name, how) = names(*run);
+                wrong.name(name, &format!("{}{how}", run.ask.name()));
+                checks.wrong_replies.extend(&wrong);
                 checks.lost += if run.is_lossless() { tally.lost } else { 0 };
             }
         }
         for point in sweeps.iter().flat_map(|sweeps| &sweeps.points) {
-            checks.wrong += point.figures.wrong;
+            checks.wrong_replies.extend(&point.wrong_replies);
             checks.lost += point.figures.lost;
             checks.stale += point.stale;
         }
+        checks.wrong = checks.wrong_replies.count;
         let longest = |key: &str| {
             let of = |ask: &str| ratios.get(&format!("{ask} {key}")).copied();
             of("get").zip(of("scan8")).map(|(get, scan)| get.max(scan))
@@ -340,6 +353,7 @@ impl Report {
                     .into(),
             ];
         }
+        judge_only_if_quiet(&mut checks.gates, &machine);
         Self {
             scenario: "column",
             seed: options.seed,
@@ -413,12 +427,13 @@ impl Display for Report {
         let Checks {
             lost,
             wrong,
+            wrong_replies,
             stale,
             verified_instructions,
             gates,
             notes,
         } = &self.checks;
-        write_gates(f, gates)?;
+        write_judged(f, gates, &self.machine)?;
         for (program, count) in verified_instructions {
             writeln!(f, "verified instructions of {program}: {count}")?;
         }
@@ -426,6 +441,7 @@ impl Display for Report {
             f,
             "lost {lost} (in closed loops and by XDP), wrong {wrong}, stale {stale}"
         )?;
+        write!(f, "{}", wrong_replies)?;
         notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
     }
 }

@@ -1,10 +1,11 @@
 //! Rows that all contestants have, and the requests for them. Their sizes are those of the paper: keys of 4 bytes in
 //! `entry:foo`, values of 18 bytes.
 
+use crate::wrong::{WrongReply, hex};
 use lineside_column::table::{Change, ColumnName, ScanRange};
 use lineside_messages::column::native::{self, Ask as NativeAsk, Sender};
 use lineside_messages::column::paper::{PaperRequest, rows_in};
-use lineside_wire::{COLUMN_PAPER_ROW_BYTES, COLUMN_PAPER_VALUE_BYTES};
+use lineside_wire::{COLUMN_PAPER_FOUND, COLUMN_PAPER_ROW_BYTES, COLUMN_PAPER_VALUE_BYTES};
 use serde::Serialize;
 
 /// Number of rows of the table.
@@ -127,6 +128,17 @@ impl Ask {
             limit: self.rows() as usize,
             reverse: false,
         }
+    }
+
+    /// Returns a wrong reply to a request in the paper's format about `row`.
+    pub fn describe(self, row: u32, reply: &[u8]) -> WrongReply {
+        let expected = format!(
+            "status {COLUMN_PAPER_FOUND}, {} rows, the first with the key {} and the value {}",
+            self.rows(),
+            hex(&key(row)),
+            hex(&value(row, FIRST_VERSION))
+        );
+        WrongReply::new(hex(&self.paper(row)), hex(reply), expected)
     }
 }
 

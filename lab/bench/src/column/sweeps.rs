@@ -11,6 +11,7 @@ use super::served::{ROW_BITS, Served, XdpLine, geometry, memory};
 use crate::error::Result;
 use crate::netns::SERVER_ADDRESS;
 use crate::report::Figures;
+use crate::wrong::WrongReplies;
 use lineside_column::fill::{ColumnFill, ColumnId, Filled, Row, ServerId};
 use lineside_column::host::CoherenceMode;
 use lineside_column::key::{Interval, Key};
@@ -62,6 +63,9 @@ pub struct Point {
     pub figures: Figures,
     /// Number of replies older than a put that was answered before the read was sent.
     pub stale: u64,
+    /// Wrong replies, including stale ones.
+    #[serde(skip)]
+    pub wrong_replies: WrongReplies,
 }
 
 /// Points of all sweeps.
@@ -185,12 +189,15 @@ fn point(
     running.end()?;
     let found = found?;
     let figures = Figures::of(std::slice::from_ref(&found.tally));
+    let mut wrong_replies = found.tally.wrong;
+    wrong_replies.name("xdp, then the host", &format!("sweep of {varied:?}, {at}"));
     Ok(Point {
         varied,
         at,
         hit_rate,
         figures: figures.ok_or_else(|| crate::BenchError::Void("a point of a sweep has no run".into()))?,
         stale: found.stale,
+        wrong_replies,
     })
 }
 

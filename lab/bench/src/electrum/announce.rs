@@ -9,6 +9,7 @@ use super::TRANSACTIONS;
 use super::servers::Lineside;
 use crate::error::{BenchError, Result, void};
 use crate::gate::median;
+use crate::wrong::{WrongReplies, WrongReply, hex};
 use lineside_client::spv::Client;
 use lineside_testkit::{CoreMini, RegtestChain};
 use serde::Serialize;
@@ -24,7 +25,7 @@ const ASKING_TIME_AFTER: Duration = Duration::from_millis(10);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Times for announced blocks of 2,048 transactions.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Announced {
     /// Number of blocks that were announced.
     pub blocks: usize,
@@ -36,8 +37,8 @@ pub struct Announced {
     pub any_answer_ms: f64,
     /// Number of blocks whose first answer of all came from the fast path.
     pub fast_path_first: usize,
-    /// Number of answers with the root of another block.
-    pub wrong: u64,
+    /// Answers with the root of another block.
+    pub wrong: WrongReplies,
 }
 
 /// Announces `count` blocks, one after the other.
@@ -52,7 +53,7 @@ pub fn measure(
 ) -> Result<Announced> {
     let mut client = Client::connect(server.udp, TIMEOUT).map_err(void)?;
     let (mut first, mut any) = (Vec::with_capacity(count), Vec::with_capacity(count));
-    let (mut fast_path_first, mut wrong) = (0, 0);
+    let (mut fast_path_first, mut wrong) = (0, WrongReplies::default());
     for _ in 0..count {
         let block = chain.next(&[], TRANSACTIONS - 2);
         let (root, txid) = (block.root, block.txids[block.txids.len() - 1]);
@@ -67,6 +68,7 @@ pub fn measure(
         first.extend(times.all.get(times.all.len() - times.hits));
         fast_path_first += usize::from(times.hits == times.all.len());
     }
+    wrong.name("lineside", "root, after an announcement");
     Ok(Announced {
         blocks: count,
         first_answer_ms: median(first.iter().copied()).unwrap_or_default(),
@@ -90,7 +92,7 @@ fn ask(
     txid: &[u8; 32],
     root: &[u8; 32],
     start: Instant,
-    wrong: &mut u64,
+    wrong: &mut WrongReplies,
     hits: impl Fn() -> Result<u64>,
 ) -> Result<AnswerTimes> {
     let (mut all, mut until) = (Vec::new(), None);
@@ -98,7 +100,9 @@ fn ask(
         let answer = client.root(txid).map_err(void)?;
         let Some(place) = answer.result else { continue };
         all.push(start.elapsed().as_secs_f64() * 1e3);
-        *wrong += u64::from(place.root != *root);
+        if place.root != *root {
+            wrong.add(|| WrongReply::new(format!("root of {}", hex(txid)), hex(&place.root), hex(root)));
+        }
         let end = until.get_or_insert_with(|| Instant::now() + ASKING_TIME_AFTER);
         if Instant::now() < *end {
             continue;

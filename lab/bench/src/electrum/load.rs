@@ -3,6 +3,7 @@
 
 use crate::column::usage;
 use crate::error::{BenchError, Result, io};
+use crate::wrong::{WrongReplies, WrongReply};
 use futures_util::future::try_join_all;
 use hdrhistogram::Histogram;
 use lineside_testkit::{DemoBlock, Random};
@@ -24,8 +25,8 @@ pub const WINDOW: usize = 8;
 const DRAIN: Duration = Duration::from_secs(10);
 /// Maximum latency in the histogram, in nanoseconds.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
-/// Number of bytes of a wrong reply that an error message shows.
-const SHOWN_BYTES: usize = 500;
+/// Maximum number of bytes of a wrong reply that the report shows.
+const SHOWN_BYTES: usize = 2_000;
 
 /// Requests and the expected replies.
 pub struct Questions {
@@ -66,6 +67,16 @@ impl Questions {
             "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"blockchain.transaction.get_merkle\",\
              \"params\":[\"{txid}\",{height}]}}\n"
         )
+    }
+
+    /// Returns the expected result as JSON.
+    fn expected(&self, question: &Question) -> String {
+        let Tree { height, rows } = &self.blocks[question.block];
+        let siblings = rows[..rows.len() - 1].iter().enumerate();
+        let merkle: Vec<&String> = siblings
+            .map(|(row, hashes)| &hashes[(question.position >> row) ^ 1])
+            .collect();
+        serde_json::json!({"block_height": height, "merkle": merkle, "pos": question.position}).to_string()
     }
 
     fn is_right(&self, question: &Question, reply: &Branch<'_>) -> bool {
@@ -152,9 +163,8 @@ pub struct Round {
     /// Number of requests sent; `lost` is the number of requests without a reply.
     pub sent: u64,
     pub lost: u64,
-    /// Number of wrong replies, and a description of the first one.
-    pub wrong: u64,
-    pub first_wrong: Option<String>,
+    /// Wrong replies.
+    pub wrong: WrongReplies,
 }
 
 impl Round {
@@ -197,8 +207,7 @@ pub fn drive(target: &Target, questions: &Questions, seed: u64, duration: Durati
             latency,
             sent: 0,
             lost: 0,
-            wrong: 0,
-            first_wrong: None,
+            wrong: WrongReplies::default(),
         }),
         is_over: Cell::new(false),
     };
@@ -324,20 +333,18 @@ impl Window {
             .is_some_and(|(question, result)| shared.questions.is_right(&question, result));
         let mut round = shared.round.borrow_mut();
         if !is_right {
-            round.wrong += 1;
-            let asked = question.map(|question| shared.questions.request(0, &question));
-            let shown = String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned();
-            let (name, asked) = (
-                shared.target.name,
-                asked.unwrap_or_else(|| "no request with that id".into()),
-            );
-            let words = || {
-                format!(
-                    "{name}, get_merkle: the request was {}, the reply was {shown}",
-                    asked.trim_end()
+            round.wrong.add(|| {
+                let asked = question.map(|question| shared.questions.request(0, &question));
+                let asked = asked.unwrap_or_else(|| "no request with that id".into());
+                let reply = String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned();
+                let expected = question.map(|question| shared.questions.expected(&question));
+                WrongReply::new(
+                    asked.trim_end(),
+                    reply.trim_end(),
+                    expected.unwrap_or_else(|| "no reply".into()),
                 )
-            };
-            round.first_wrong.get_or_insert_with(words);
+            });
+            round.wrong.name(shared.target.name, "get_merkle");
         } else if !shared.is_over.get() {
             round.replies += 1;
             let asked = question.map_or_else(Instant::now, |question| question.asked);

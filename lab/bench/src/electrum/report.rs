@@ -3,8 +3,9 @@
 use super::load::{CONNECTIONS, Round, WINDOW};
 use super::{Announced, Options, Rounds};
 use crate::gate::Bound::{self, AtLeast, AtMost};
-use crate::gate::{Gate, median, write_gates};
+use crate::gate::{Gate, judge_only_if_quiet, median, write_judged};
 use crate::machine::Machine;
+use crate::wrong::WrongReplies;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -79,9 +80,8 @@ pub struct Checks {
     pub lost: u64,
     /// Number of wrong replies of all contestants.
     pub wrong: u64,
-    /// Description of the first wrong reply: contestant, case, request and reply.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_wrong: Option<String>,
+    /// First wrong replies.
+    pub wrong_replies: WrongReplies,
     /// Gates by key.
     pub gates: BTreeMap<&'static str, Gate>,
     /// Notes for the reader.
@@ -100,7 +100,7 @@ impl Figures {
             p99_us: quantile(0.99)?,
             sent: rounds.iter().map(|round| round.sent).sum(),
             lost: rounds.iter().map(|round| round.lost).sum(),
-            wrong: rounds.iter().map(|round| round.wrong).sum(),
+            wrong: rounds.iter().map(|round| round.wrong.count).sum(),
         })
     }
 }
@@ -115,7 +115,13 @@ impl Contestant {
 }
 
 impl Report {
-    pub(super) fn new(options: &Options, machine: Machine, rounds: &Rounds, announced: Announced) -> Self {
+    pub(super) fn new(
+        options: &Options,
+        mut machine: Machine,
+        rounds: &Rounds,
+        announced: Announced,
+    ) -> Self {
+        machine.end_of_run();
         let ours = Ok(rounds.lineside.as_slice());
         let theirs = rounds.electrumx.as_ref().map(Vec::as_slice);
         let mut ratios = BTreeMap::new();
@@ -140,13 +146,16 @@ impl Report {
             key => ratios.get(key).copied(),
         };
         let judge = |(key, is, gate, stretch)| (key, Gate::judge(value(key), is, gate, Some(stretch), true));
-        let checks = Checks {
+        let mut wrong = announced.wrong.clone();
+        all().for_each(|round| wrong.extend(&round.wrong));
+        let mut checks = Checks {
             lost: all().map(|round| round.lost).sum(),
-            wrong: all().map(|round| round.wrong).sum::<u64>() + announced.wrong,
-            first_wrong: all().find_map(|round| round.first_wrong.clone()),
+            wrong: wrong.count,
+            wrong_replies: wrong,
             gates: GATES.into_iter().map(judge).collect(),
             notes: notes(options, &machine),
         };
+        judge_only_if_quiet(&mut checks.gates, &machine);
         Self {
             scenario: "electrum",
             seed: options.seed,
@@ -167,8 +176,7 @@ impl Report {
         let Checks { lost, wrong, .. } = self.checks;
         let what = [(lost, "requests lost"), (wrong, "wrong replies")];
         let found = what.into_iter().filter(|(count, _)| *count > 0);
-        let found = found.map(|(count, what)| format!("{count} {what}"));
-        found.chain(self.checks.first_wrong.clone()).collect()
+        found.map(|(count, what)| format!("{count} {what}")).collect()
     }
 
     /// Returns the report as JSON.
@@ -249,7 +257,7 @@ impl Display for Report {
         for (key, ratio) in &self.ratios {
             writeln!(out, "{key:<36}{ratio:>9.2}")?;
         }
-        write_gates(out, &self.checks.gates)?;
+        write_judged(out, &self.checks.gates, &self.machine)?;
         let Announced {
             blocks,
             first_answer_ms,
@@ -257,7 +265,7 @@ impl Display for Report {
             any_answer_ms,
             fast_path_first,
             ..
-        } = self.announced;
+        } = &self.announced;
         writeln!(
             out,
             "\n{blocks} blocks announced: first answer of the fast path after {first_answer_ms:.2} ms (longest \
@@ -265,7 +273,7 @@ impl Display for Report {
              fast path first"
         )?;
         writeln!(out, "lost {}, wrong {}", self.checks.lost, self.checks.wrong)?;
-        (self.checks.first_wrong.iter()).try_for_each(|words| writeln!(out, "wrong: {words}"))?;
+        write!(out, "{}", self.checks.wrong_replies)?;
         self.checks
             .notes
             .iter()

@@ -5,11 +5,11 @@
 //! offered rate, evenly spaced, and each block together with its last transaction. The blocks are validated in the same
 //! way as by `serve`.
 
-use super::others::Since;
 use super::pipeline::{How, Measured, RunningPipeline, open};
 use super::report::Latency;
 use super::workload::Blocks;
 use crate::error::{BenchError, Result, io};
+use crate::others::Since;
 use lineside_fabric::block::Block;
 use lineside_fabric::early::{EarlyCounts, EarlyWork};
 use lineside_fabric::proto::Arena;

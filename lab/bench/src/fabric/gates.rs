@@ -45,6 +45,10 @@ const UDP_RATE: &str = "UDP, transactions/s";
 const UDP_RATE_UNHASHED: &str = "UDP, transactions/s, no data hash";
 const UDP_LOSS: &str = "UDP, cost of 5 % loss, %";
 
+/// Maximum 99th percentile of the disk alone in milliseconds. It is half of the required latency: a slower disk, not the
+/// program, would decide about the gates of latencies.
+const DISK_P99_MAX_MS: f64 = 6.0;
+
 /// Minimum number of transactions in the ledger for a meaningful restart time.
 pub(super) const RESTART_TRANSACTIONS: u64 = 1_000_000;
 
@@ -61,6 +65,8 @@ pub(super) struct Judged<'a> {
     pub(super) udp: &'a Udp,
     pub(super) latency: &'a Latency,
     pub(super) latency_fixed: &'a Latency,
+    /// Latencies of the disk alone at the rates of `latency` and `latency_fixed`.
+    pub(super) disk_alone: &'a [Latency; 2],
     pub(super) restart: &'a Restart,
     pub(super) ratios: &'a BTreeMap<String, f64>,
     /// True if no validation code is wrong and enough transactions are VALID.
@@ -74,8 +80,8 @@ impl Judged<'_> {
             TPS_BY_DELIVER => Some(self.delivered.figures.tps),
             LAST_TENTH => self.sustained.last_tenth_of_first,
             CPU => Some(self.sustained.figures.cpu_ms_per_tx * 1e3),
-            P99 => Some(self.latency.p99_ms),
-            P99_FIXED => Some(self.latency_fixed.p99_ms),
+            P99 => judged_p99_ms(self.latency, &self.disk_alone[0]),
+            P99_FIXED => judged_p99_ms(self.latency_fixed, &self.disk_alone[1]),
             RATIO | MAJORITY_COST | CREATORS_COST => self.ratios.get(key).copied(),
             RESTART if self.restart.transactions >= RESTART_TRANSACTIONS => Some(self.restart.seconds),
             UDP_SAVED => Some(self.udp.saved_percent),
@@ -92,17 +98,35 @@ impl Judged<'_> {
         };
         GATES.map(judge).into()
     }
+
+    /// Returns the gates that were not measured, with the reasons.
+    pub(super) fn not_measured(&self) -> BTreeMap<&'static str, String> {
+        let mut all: BTreeMap<&'static str, String> = BTreeMap::new();
+        if self.restart.transactions < RESTART_TRANSACTIONS {
+            let why = format!(
+                "the ledger had {} transactions, but a meaningful restart needs {RESTART_TRANSACTIONS}",
+                self.restart.transactions
+            );
+            all.insert(RESTART, why);
+        }
+        for (key, latency, disk) in [
+            (P99, self.latency, &self.disk_alone[0]),
+            (P99_FIXED, self.latency_fixed, &self.disk_alone[1]),
+        ] {
+            if judged_p99_ms(latency, disk).is_none() {
+                let why = format!(
+                    "the disk alone needed {:.1} ms (p99) for the same blocks directly before; a meaningful latency \
+                     needs a disk with at most {DISK_P99_MAX_MS} ms",
+                    disk.p99_ms
+                );
+                all.insert(key, why);
+            }
+        }
+        all
+    }
 }
 
-/// Returns the gates that were not measured, with the reasons.
-pub(super) fn not_measured(restart: &Restart) -> BTreeMap<&'static str, String> {
-    let mut all: BTreeMap<&'static str, String> = BTreeMap::new();
-    if restart.transactions < RESTART_TRANSACTIONS {
-        let why = format!(
-            "the ledger had {} transactions, but a meaningful restart needs {RESTART_TRANSACTIONS}",
-            restart.transactions
-        );
-        all.insert(RESTART, why);
-    }
-    all
+/// Returns the 99th percentile of an open loop, or `None` if the disk alone was too slow to judge it.
+pub(super) fn judged_p99_ms(latency: &Latency, disk_alone: &Latency) -> Option<f64> {
+    (disk_alone.p99_ms <= DISK_P99_MAX_MS).then_some(latency.p99_ms)
 }

@@ -5,10 +5,10 @@
 //! signatures.
 
 mod deliver;
+mod disk_alone;
 mod early;
 mod feeder;
 mod gates;
-mod others;
 mod pipeline;
 mod report;
 mod restart;
@@ -25,13 +25,14 @@ pub use udp::{LatencyFigures, Udp};
 
 use crate::error::{BenchError, Result};
 use crate::machine::Machine;
+use crate::others::Since;
 use crate::progress::Progress;
 use crate::transfer::disk::Disk;
 use crate::transfer::drain::Removed;
+use disk_alone::Appends;
 use feeder::Feed;
 use lineside_fabric_maker::Chaincode;
 use lineside_verify::Backend;
-use others::Since;
 use pipeline::{How, Measured, Pace};
 use report::Findings;
 use std::path::PathBuf;
@@ -123,7 +124,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         options,
         cache: options.folder.join("lineside-fabric-blocks"),
         ledgers: Removed::of_this_run(&options.folder)?,
-        of: 1 + cases.len() + options.rounds * (CONTESTANTS.len() + 1 + cases.len()) + 8,
+        of: 1 + cases.len() + options.rounds * (CONTESTANTS.len() + 1 + cases.len()) + 10,
         done: 0,
         progress,
     };
@@ -236,7 +237,7 @@ impl Bench<'_> {
         std::fs::create_dir_all(&folder).map_err(crate::error::io("creating a folder"))?;
         let (blocks, transactions) = (self.gate_case(), self.options.sustained);
         let measured = pipeline::run(&blocks, transactions, How::usual(backend), &folder)?;
-        findings.count(&measured);
+        findings.count(name_of(backend), "sustained", &measured);
         Ok(measured)
     }
 
@@ -250,7 +251,7 @@ impl Bench<'_> {
             ..How::usual(backend)
         };
         let measured = pipeline::run(&blocks, transactions, how, &folder.0)?;
-        findings.count(&measured);
+        findings.count(name_of(backend), "sustained, by Deliver", &measured);
         findings.delivered = Some(measured);
         Ok(())
     }
@@ -263,7 +264,7 @@ impl Bench<'_> {
             let folder = Removed::make(&self.ledger("once"))?;
             let (blocks, load) = (self.gate_case(), (self.options.open, offered));
             let came = early::run(&blocks, load, How::usual(backend), is_early, &folder.0)?;
-            findings.count(&came.0);
+            findings.count(name_of(backend), name, &came.0);
             findings
                 .early
                 .extend(EarlyFigures::of(offered, &came).map(|of| (name, of)));
@@ -278,6 +279,18 @@ impl Bench<'_> {
         offered: f64,
         findings: &mut Findings,
     ) -> Result<(f64, Measured)> {
+        let ledger = restart::bytes(&self.ledger("sustained"));
+        let block = self.gate_case().case.block;
+        let appends = Appends {
+            blocks: self.options.open.div_ceil(block as u64),
+            block_bytes: (ledger * block as u64 / self.options.sustained) as usize,
+            block_transactions: block,
+            offered_tps: offered,
+        };
+        self.tell("the disk alone");
+        findings
+            .disk_alone
+            .extend(disk_alone::measure(&self.ledgers.0, appends)?);
         self.tell("open loop");
         let (blocks, transactions) = (self.gate_case(), self.options.open);
         let how = How {
@@ -285,7 +298,7 @@ impl Bench<'_> {
             ..How::usual(backend)
         };
         let measured = self.run(&blocks, transactions, how)?;
-        findings.count(&measured);
+        findings.count(name_of(backend), "open loop", &measured);
         Ok((offered, measured))
     }
 }

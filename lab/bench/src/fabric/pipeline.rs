@@ -2,10 +2,11 @@
 //! syncs a block while the next block is validated.
 
 use super::feeder::{Feed, Feeder, Given};
-use super::others::Since;
 use super::workload::Blocks;
 use crate::error::{BenchError, Result};
+use crate::others::Since;
 use crate::sys;
+use crate::wrong::{WrongReplies, WrongReply};
 use lineside_fabric::ledger::results::{Publisher, Results};
 use lineside_fabric::ledger::{AddedBlock, Replica, Setup, StateStore};
 use lineside_fabric::{Options, TxCode};
@@ -55,8 +56,8 @@ pub(super) struct Stages {
 pub(super) struct Measured {
     pub(super) transactions: u64,
     pub(super) valid: u64,
-    /// Number of validation codes that differ from the expected ones.
-    pub(super) wrong: u64,
+    /// Validation codes that differ from the expected ones.
+    pub(super) wrong: WrongReplies,
     /// Time from the arrival of the first block until the last block was durable.
     pub(super) took: Duration,
     /// Processor time of all threads except the one that supplies blocks.
@@ -108,6 +109,8 @@ pub(super) struct RunningPipeline<'a> {
     came: Vec<BlockArrival>,
     /// Expected validation codes of each block that was begun and is not finished.
     meant: VecDeque<Vec<TxCode>>,
+    /// Number of blocks whose codes were compared.
+    counted: u64,
     /// Number of transactions in the blocks that have arrived.
     given: u64,
     /// Number of the next block that will become durable.
@@ -223,6 +226,7 @@ impl<'a> RunningPipeline<'a> {
             began: Instant::now(),
             came: Vec::new(),
             meant: VecDeque::new(),
+            counted: 0,
             given: 0,
             next: first,
             measured,
@@ -246,7 +250,7 @@ impl<'a> RunningPipeline<'a> {
     fn take(&mut self, given: Given, pace: Pace) -> Result<()> {
         if given.number < self.first {
             let added = self.replica.add(given.bytes)?;
-            self.measured.wrong += differences(&added.codes, &given.codes);
+            differences(given.number, &added.codes, &given.codes, &mut self.measured.wrong);
             return Ok(());
         }
         let mut whole = Instant::now();
@@ -307,7 +311,9 @@ impl<'a> RunningPipeline<'a> {
     fn count(&mut self, added: &AddedBlock) {
         let codes = &self.meant.pop_front().unwrap_or_default();
         let measured = &mut *self.measured;
-        measured.wrong += differences(&added.codes, codes);
+        let number = self.first + self.counted;
+        self.counted += 1;
+        differences(number, &added.codes, codes, &mut measured.wrong);
         measured.transactions += codes.len() as u64;
         measured.valid += added.codes.iter().filter(|code| **code == TxCode::Valid).count() as u64;
         let (times, stages) = (added.times, &mut measured.stages);
@@ -338,8 +344,15 @@ impl<'a> RunningPipeline<'a> {
     }
 }
 
-/// Returns the number of validation codes that differ or are missing.
-pub(super) fn differences(found: &[TxCode], meant: &[TxCode]) -> u64 {
-    let pairs = found.iter().zip(meant).filter(|(found, meant)| found != meant);
-    (pairs.count() + found.len().abs_diff(meant.len())) as u64
+/// Counts the validation codes of block `number` that differ or are missing.
+pub(super) fn differences(number: u64, found: &[TxCode], meant: &[TxCode], wrong: &mut WrongReplies) {
+    for place in 0..found.len().max(meant.len()) {
+        let (found, meant) = (found.get(place), meant.get(place));
+        if found != meant {
+            wrong.add(|| {
+                let request = format!("transaction {place} of block {number}");
+                WrongReply::new(request, format!("{found:?}"), format!("{meant:?}"))
+            });
+        }
+    }
 }

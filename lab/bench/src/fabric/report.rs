@@ -7,13 +7,15 @@ use super::restart::Restart;
 use super::udp::{self, Udp};
 use super::workload;
 use super::{CONTESTANTS, IFMA, LIBRARY, name_of};
-use crate::gate::{Gate, median, write_gates};
+use crate::gate::{Gate, judge_only_if_quiet, median, write_judged};
 use crate::machine::Machine;
 use crate::transfer::disk::Disk;
+use crate::wrong::WrongReplies;
 use lineside_verify::{Backend, BackendUnavailable};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
 
 /// Maximum number of cores that other processes may use before the report notes that the machine was busy.
 const QUIET_CORES_MAX: f64 = 0.1;
@@ -52,6 +54,9 @@ pub struct Report {
     pub latency: Latency,
     /// Latencies of the open loop at a fixed rate.
     pub latency_fixed: Latency,
+    /// Latencies of the disk alone, which appended and synced blocks of the same size at the rate of each open loop,
+    /// directly before it: at the share of the sustained rate, and at the fixed rate.
+    pub disk_alone: [Latency; 2],
     /// Figures of the block protocol by the size of datagrams; the gates apply to the first size.
     pub udp: Vec<Udp>,
     /// Times from the last datagram of a block until the block was durable: `early` if transactions are verified as
@@ -157,6 +162,8 @@ pub struct Latency {
 pub struct Checks {
     /// Number of validation codes that differ from the codes that the workload expects.
     pub wrong: u64,
+    /// First of these codes.
+    pub wrong_replies: WrongReplies,
     /// Number of validation codes that were compared.
     pub compared: u64,
     /// Gates by key.
@@ -178,20 +185,28 @@ pub(super) struct Findings {
     /// Offered rate in transactions per second, and the counts of the run.
     pub(super) open: Option<(f64, Measured)>,
     pub(super) open_fixed: Option<(f64, Measured)>,
-    wrong: u64,
+    /// Latencies of the disk alone at the rates of `open` and `open_fixed`.
+    pub(super) disk_alone: Vec<Latency>,
+    wrong: WrongReplies,
     compared: u64,
 }
 
 impl Findings {
     /// Adds a round.
     pub(super) fn add(&mut self, contestant: &'static str, case: String, measured: Measured) {
-        self.count(&measured);
+        self.count(
+            contestant,
+            if case.is_empty() { "judged case" } else { &case },
+            &measured,
+        );
         self.rounds.entry((contestant, case)).or_default().push(measured);
     }
 
     /// Adds only the faults of a run.
-    pub(super) fn count(&mut self, measured: &Measured) {
-        self.wrong += measured.wrong;
+    pub(super) fn count(&mut self, contestant: &str, case: &str, measured: &Measured) {
+        let mut wrong = measured.wrong.clone();
+        wrong.name(contestant, case);
+        self.wrong.extend(&wrong);
         self.compared += measured.transactions;
     }
 }
@@ -237,21 +252,34 @@ impl Latency {
     pub(super) fn of(offered_tps: f64, measured: &Measured) -> Option<Self> {
         let warm = measured.blocks.len() / WARM_SHARE;
         let latencies = measured.blocks.get(warm..)?.iter();
-        let mut ms: Vec<f64> = latencies.map(|seen| seen.latency.as_secs_f64() * 1e3).collect();
-        ms.sort_by(f64::total_cmp);
-        let quantile = |of: f64| {
-            ms.get(((ms.len() as f64 * of).ceil() as usize).max(1) - 1)
-                .copied()
-        };
-        Some(Self {
+        percentiles(
             offered_tps,
-            blocks: ms.len(),
-            p50_ms: quantile(0.5)?,
-            p99_ms: quantile(0.99)?,
-            max_ms: quantile(1.0)?,
-            others_cores: measured.others_cores,
-        })
+            latencies.map(|seen| seen.latency).collect(),
+            measured.others_cores,
+        )
     }
+}
+
+/// Returns the percentiles of the latencies of blocks; `None` if there are no blocks.
+pub(super) fn percentiles(
+    offered_tps: f64,
+    mut latencies: Vec<Duration>,
+    others_cores: Option<f64>,
+) -> Option<Latency> {
+    latencies.sort();
+    let blocks = latencies.len();
+    let quantile_ms = |of: f64| {
+        let index = ((blocks as f64 * of).ceil() as usize).max(1) - 1;
+        latencies.get(index).map(|latency| latency.as_secs_f64() * 1e3)
+    };
+    Some(Latency {
+        offered_tps,
+        blocks,
+        p50_ms: quantile_ms(0.5)?,
+        p99_ms: quantile_ms(0.99)?,
+        max_ms: quantile_ms(1.0)?,
+        others_cores,
+    })
 }
 
 /// Returns the medians of the rounds' ratios between contestants, for the case to which the gates apply.
@@ -307,7 +335,7 @@ fn contestants(findings: &Findings) -> BTreeMap<&'static str, Contestant> {
 impl Report {
     pub(super) fn new(
         seed: u64,
-        machine: Machine,
+        mut machine: Machine,
         disk: Disk,
         findings: Findings,
         restart: Restart,
@@ -318,6 +346,7 @@ impl Report {
         let latency = |(tps, measured): &(f64, Measured)| Latency::of(*tps, measured);
         let latency_fixed = findings.open_fixed.as_ref().and_then(latency)?;
         let latency = findings.open.as_ref().and_then(latency)?;
+        let disk_alone: [Latency; 2] = findings.disk_alone.as_slice().try_into().ok()?;
         let ratios = ratios(&findings);
         let judged = Judged {
             sustained: &sustained,
@@ -325,15 +354,20 @@ impl Report {
             udp: findings.udp.first()?,
             latency: &latency,
             latency_fixed: &latency_fixed,
+            disk_alone: &disk_alone,
             restart: &restart,
             ratios: &ratios,
-            valid: findings.wrong == 0 && sustained.figures.valid_percent >= VALID_MIN,
+            valid: findings.wrong.count == 0 && sustained.figures.valid_percent >= VALID_MIN,
         };
+        machine.end_of_run();
+        let mut gates = judged.gates();
+        judge_only_if_quiet(&mut gates, &machine);
         let checks = Checks {
-            wrong: findings.wrong,
+            wrong: findings.wrong.count,
+            wrong_replies: findings.wrong,
             compared: findings.compared,
-            gates: judged.gates(),
-            not_measured: gates::not_measured(&restart),
+            gates,
+            not_measured: judged.not_measured(),
             notes: notes(&machine, &sustained, others_cores),
         };
         Some(Self {
@@ -347,6 +381,7 @@ impl Report {
             delivered,
             latency,
             latency_fixed,
+            disk_alone,
             udp: findings.udp,
             early: findings.early,
             restart,
@@ -417,10 +452,11 @@ impl Display for Report {
         for (key, ratio) in &self.ratios {
             writeln!(out, "{key:<44}{ratio:>9.2}")?;
         }
-        write_gates(out, &self.checks.gates)?;
+        write_judged(out, &self.checks.gates, &self.machine)?;
         self.write_others(out)?;
         let Checks { wrong, compared, .. } = self.checks;
         writeln!(out, "codes compared {compared}, wrong {wrong}")?;
+        write!(out, "{}", self.checks.wrong_replies)?;
         for (key, why) in &self.checks.not_measured {
             writeln!(out, "{key}: not measured: {why}")?;
         }
@@ -490,7 +526,8 @@ impl Report {
             self.delivered.figures.feeder_cpu_ms_per_tx,
             beside(self.delivered.others_cores)
         )?;
-        for latency in [self.latency, self.latency_fixed] {
+        let [disk, disk_fixed] = self.disk_alone;
+        for (latency, disk) in [(self.latency, disk), (self.latency_fixed, disk_fixed)] {
             let Latency {
                 offered_tps,
                 blocks,
@@ -504,6 +541,11 @@ impl Report {
                 "open loop at {offered_tps:.0} tps, {blocks} blocks: p50 {p50_ms:.2} ms, p99 {p99_ms:.2}, maximum \
                  {max_ms:.2}{}",
                 beside(others_cores)
+            )?;
+            writeln!(
+                out,
+                "the disk alone, with blocks of this size at this rate: p50 {:.2} ms, p99 {:.2}, maximum {:.2}",
+                disk.p50_ms, disk.p99_ms, disk.max_ms
             )?;
         }
         for (name, coming) in &self.early {

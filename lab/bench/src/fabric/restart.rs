@@ -49,7 +49,8 @@ pub(super) fn measure(folder: &Path, backend: Backend, chaincode: &str, key: &st
     }
 }
 
-fn bytes(folder: &Path) -> u64 {
+/// Returns the size of all files below `folder`, in bytes.
+pub(super) fn bytes(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .map(|entry| match entry.metadata() {

@@ -5,6 +5,7 @@ use super::workload::Blocks;
 use crate::error::{BenchError, Result, io};
 use crate::gate::median;
 use crate::sys;
+use crate::wrong::{WrongReplies, WrongReply, hex};
 use lineside_fabric_udp::driver::{self, BlockSource};
 use lineside_fabric_udp::{
     BlockSink, PollResult, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey,
@@ -132,7 +133,7 @@ struct Check<'a> {
     /// compared.
     exact: bool,
     next: usize,
-    wrong: u64,
+    wrong: WrongReplies,
     last: Option<Vec<u8>>,
 }
 
@@ -142,7 +143,7 @@ impl<'a> Check<'a> {
             sent,
             exact,
             next: 0,
-            wrong: 0,
+            wrong: WrongReplies::default(),
             last: None,
         }
     }
@@ -160,13 +161,32 @@ impl BlockSink for Check<'_> {
         };
         let right =
             number == self.sent.first + self.next as u64 && self.sent.blocks.get(self.next).is_some_and(same);
-        self.wrong += u64::from(!right);
+        if !right {
+            let (due, sent) = (
+                self.sent.first + self.next as u64,
+                self.sent.blocks.get(self.next),
+            );
+            self.wrong.add(|| {
+                let sent = sent.map_or_else(|| "no block".into(), |block| hex(block));
+                WrongReply::new(
+                    format!("block {due}"),
+                    format!("block {number}: {}", hex(&bytes)),
+                    sent,
+                )
+            });
+        }
         self.next += 1;
         self.last = Some(bytes);
     }
 
-    fn on_gap(&mut self, _from: u64, _to: u64) {
-        self.wrong += 1;
+    fn on_gap(&mut self, from: u64, to: u64) {
+        self.wrong.add(|| {
+            WrongReply::new(
+                format!("blocks from {from}"),
+                format!("a gap up to {to}"),
+                "no gap",
+            )
+        });
     }
 }
 
@@ -213,12 +233,13 @@ fn simulate(sent: &BlocksToSend, payload_bytes: usize, lost_percent: u64) -> Res
         if receiver.write_request(now_ns, &mut out) && !lost() {
             answers.push(out.clone());
         }
-        if check.wrong > 0 || now_ns > 600_000_000_000 {
+        if check.wrong.count > 0 || now_ns > 600_000_000_000 {
             return Err(BenchError::Void(format!(
-                "{} blocks differ from the sent ones; {} of {} blocks arrived",
-                check.wrong,
+                "{} blocks differ from the sent ones; {} of {} blocks arrived\n{}",
+                check.wrong.count,
                 check.next,
-                sent.blocks.len()
+                sent.blocks.len(),
+                check.wrong
             )));
         }
     }
@@ -236,11 +257,12 @@ fn receive_ns(sent: &BlocksToSend, arrived: &[Vec<u8>], data_hash: bool) -> Resu
         }
     }
     let took = sys::thread_ns() - before;
-    match check.done() && check.wrong == 0 {
+    match check.done() && check.wrong.count == 0 {
         true => Ok(took),
-        false => Err(BenchError::Void(
-            "a block could not be reassembled from its datagrams".into(),
-        )),
+        false => Err(BenchError::Void(format!(
+            "a block could not be reassembled from its datagrams\n{}",
+            check.wrong
+        ))),
     }
 }
 
@@ -325,8 +347,11 @@ fn sockets(sent: &BlocksToSend, payload_bytes: usize) -> Result<LatencyFigures> 
         received
     })?;
     match LatencyFigures::of(timed.late_ms) {
-        Some(late) if timed.check.done() && timed.check.wrong == 0 => Ok(late),
-        _ => Err(BenchError::Void("blocks were lost between the sockets".into())),
+        Some(late) if timed.check.done() && timed.check.wrong.count == 0 => Ok(late),
+        _ => Err(BenchError::Void(format!(
+            "blocks were lost between the sockets\n{}",
+            timed.check.wrong
+        ))),
     }
 }
 

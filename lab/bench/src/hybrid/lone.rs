@@ -66,7 +66,8 @@ pub fn by_udp(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
             for request in &call.requests {
                 let begin = Instant::now();
                 let code = ask(&socket, id, call.sets, request)?;
-                sent.answered(begin, 1, (code == Code::Done).into());
+                let answer = (code as u32, format!("{code:?}"));
+                sent.answered(begin, std::slice::from_ref(request), &[answer]);
             }
         }
         Ok(clock.end(sent))

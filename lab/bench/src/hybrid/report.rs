@@ -3,9 +3,10 @@
 use super::alone::{Proofs, ReadRates};
 use super::run::{Contestant, Measured, Order, Who};
 use crate::gate::Bound::{self, AtLeast, AtMost};
-use crate::gate::{Gate, median, write_gates};
+use crate::gate::{Gate, judge_only_if_quiet, median, write_judged};
 use crate::machine::Machine;
 use crate::transfer::disk::Disk;
+use crate::wrong::WrongReplies;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -88,6 +89,8 @@ pub struct Figures {
 pub struct Checks {
     /// Number of requests without success.
     pub refused: u64,
+    /// First requests without success, with their answers.
+    pub wrong_replies: WrongReplies,
     /// Gates by key.
     pub gates: BTreeMap<&'static str, Gate>,
     /// Notes for the reader.
@@ -183,7 +186,8 @@ fn ratios(contestants: &Contestants) -> BTreeMap<String, f64> {
 }
 
 impl Report {
-    pub(super) fn new(seed: u64, machine: Machine, disk: Disk, findings: Findings) -> Self {
+    pub(super) fn new(seed: u64, mut machine: Machine, disk: Disk, findings: Findings) -> Self {
+        machine.end_of_run();
         let mut contestants = Contestants::new();
         for (who, cases) in &findings.runs {
             for (case, rounds) in cases {
@@ -209,12 +213,23 @@ impl Report {
             AUDIT => findings.again.map(|again| again.audit_mb_s),
             _ => None,
         };
+        let mut wrong_replies = WrongReplies::default();
+        for (who, cases) in &findings.runs {
+            for (case, rounds) in cases {
+                for run in rounds {
+                    let mut wrong = run.wrong.clone();
+                    wrong.name(who.name(), if case.is_empty() { "judged case" } else { case });
+                    wrong_replies.extend(&wrong);
+                }
+            }
+        }
         let all = || contestants.values().flat_map(BTreeMap::values);
         let refused = all().map(|figures| figures.refused).sum();
         let judge = |(key, is, gate, stretch): (&'static str, _, _, _)| {
             (key, Gate::judge(value(key), is, gate, stretch, refused == 0))
         };
-        let gates = GATES.map(judge).into();
+        let mut gates = GATES.map(judge).into();
+        judge_only_if_quiet(&mut gates, &machine);
         let mut notes = Vec::new();
         if machine.load_before > 0.3 {
             notes.push(format!(
@@ -229,6 +244,7 @@ impl Report {
             disk,
             checks: Checks {
                 refused,
+                wrong_replies,
                 gates,
                 notes,
             },
@@ -328,8 +344,9 @@ impl Display for Report {
                 bytes / 1_000_000
             )?;
         }
-        write_gates(out, &self.checks.gates)?;
+        write_judged(out, &self.checks.gates, &self.machine)?;
         writeln!(out, "refused {}", self.checks.refused)?;
+        write!(out, "{}", self.checks.wrong_replies)?;
         self.checks
             .notes
             .iter()

@@ -2,6 +2,8 @@
 
 use super::workload::{Call, Calls, Key};
 use crate::error::{Result, io, void};
+use crate::wrong::{WrongReplies, WrongReply, hex};
+use bytes::Bytes;
 use hdrhistogram::Histogram;
 use lineside_client::hybrid::grpc::{AskError, Connection};
 use lineside_hybrid::node::{OpenLog, embedded};
@@ -117,6 +119,8 @@ pub struct Measured {
     pub latency: Histogram<u64>,
     /// Number of requests without success.
     pub refused: u64,
+    /// Requests without success, with their answers.
+    pub wrong: WrongReplies,
     /// Number of blocks that the node has created.
     pub blocks: u64,
     /// Average number of signatures in a batch.
@@ -158,9 +162,10 @@ pub fn measure(node: &Node<FsDisk>, send: impl FnOnce() -> Result<Sent>) -> Resu
     let batches = after.batches - before.batches;
     Ok(Measured {
         rps: sent.done as f64 / sent.took.as_secs_f64(),
-        cpu_us: sent.cpu_us as f64 / (sent.done + sent.refused).max(1) as f64,
+        cpu_us: sent.cpu_us as f64 / (sent.done + sent.wrong.count).max(1) as f64,
         latency: sent.latency,
-        refused: sent.refused,
+        refused: sent.wrong.count,
+        wrong: sent.wrong,
         blocks: after.height - before.height,
         batch: (after.verified - before.verified) as f64 / batches.max(1) as f64,
     })
@@ -169,7 +174,7 @@ pub fn measure(node: &Node<FsDisk>, send: impl FnOnce() -> Result<Sent>) -> Resu
 /// Counts of all workers together.
 pub struct Sent {
     done: u64,
-    refused: u64,
+    wrong: WrongReplies,
     latency: Histogram<u64>,
     took: Duration,
     cpu_us: u64,
@@ -180,23 +185,32 @@ impl Sent {
     pub fn nothing() -> Sent {
         Sent {
             done: 0,
-            refused: 0,
+            wrong: WrongReplies::default(),
             latency: new_histogram(),
             took: Duration::ZERO,
             cpu_us: 0,
         }
     }
 
-    /// Counts the answer to a call with `requests` requests, of which `done` succeeded.
-    pub fn answered(&mut self, asked: Instant, requests: u64, done: u64) {
+    /// Counts the answer to a call: the codes of its answers, and descriptions of the answers. `requests` are the
+    /// signed requests of the call.
+    pub fn answered(&mut self, asked: Instant, requests: &[Bytes], answers: &[(u32, String)]) {
         self.latency.saturating_record(asked.elapsed().as_nanos() as u64);
-        self.done += done;
-        self.refused += requests - done;
+        let done = Code::Done as u32;
+        for (place, request) in requests.iter().enumerate() {
+            match answers.get(place) {
+                Some((code, _)) if *code == done => self.done += 1,
+                other => self.wrong.add(|| {
+                    let reply = other.map_or("no answer", |(_, reply)| reply.as_str());
+                    WrongReply::new(hex(request), reply, format!("code {done}"))
+                }),
+            }
+        }
     }
 
     fn add(&mut self, other: &Sent) {
         self.done += other.done;
-        self.refused += other.refused;
+        self.wrong.extend(&other.wrong);
         // Both histograms have the same bounds.
         self.latency
             .add(&other.latency)
@@ -250,28 +264,35 @@ async fn serve_and_send(node: Arc<Node<FsDisk>>, calls: &Calls) -> Result<Sent> 
     Ok(all)
 }
 
+/// Returns the text of an answer that is not `done`; empty if it is.
+fn described(code: u32, answer: &impl std::fmt::Debug) -> String {
+    match code == Code::Done as u32 {
+        true => String::new(),
+        false => format!("{answer:?}"),
+    }
+}
+
 /// Sends the calls one after the other on this connection.
 pub async fn work(connection: Connection, calls: Vec<Call>) -> std::result::Result<Sent, AskError> {
     let mut sent = Sent::nothing();
     for Call { sets, requests } in calls {
-        let count = requests.len() as u64;
-        let begin = Instant::now();
-        let codes: Vec<u32> = match sets {
+        let (kept, begin) = (requests.clone(), Instant::now());
+        // The requests of a call stay in order, and so do their answers.
+        let answers: Vec<(u32, String)> = match sets {
             true => connection
                 .batch_set(requests)
                 .await?
                 .iter()
-                .map(|answer| answer.code)
+                .map(|answer| (answer.code, described(answer.code, answer)))
                 .collect(),
             false => connection
                 .batch_get(requests)
                 .await?
                 .iter()
-                .map(|answer| answer.code)
+                .map(|answer| (answer.code, described(answer.code, answer)))
                 .collect(),
         };
-        let done = codes.iter().filter(|code| **code == Code::Done as u32).count() as u64;
-        sent.answered(begin, count, done);
+        sent.answered(begin, &kept, &answers);
     }
     Ok(sent)
 }

@@ -6,6 +6,7 @@ use crate::client::histogram;
 use crate::error::{BenchError, Result, bpf, io};
 use crate::netns::{CLIENT_ADDRESS, CLIENT_MAC, SERVER_ADDRESS, SERVER_MAC};
 use crate::sys;
+use crate::wrong::KeptReplies;
 use hdrhistogram::Histogram;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use lineside_wire::csum;
@@ -26,7 +27,10 @@ const NATIVE_BYTES: usize = 128;
 const FIRST_PORT: u16 = 0x8000;
 const SEND_BYTES: usize = 48 + 128 + 80 + 24;
 const BUCKETS: usize = 1024;
-const SEEN_BYTES: usize = 56 + 8 * BUCKETS;
+const BUCKETS_AT: usize = 72;
+const SEEN_BYTES: usize = BUCKETS_AT + 8 * BUCKETS;
+/// Size of `struct tb_answered`: one bit for each of the newest 2^22 requests.
+const ANSWERED_BYTES: usize = 1 << 19;
 const ZERO: [u8; 4] = 0u32.to_ne_bytes();
 
 /// Session in which a stream of native requests is sent.
@@ -49,12 +53,12 @@ pub struct Orders {
     pub first: u64,
     /// Maximum number of requests.
     pub limit: u64,
-    /// Sampling interval of latencies, a power of two: the generator times one request in this many.
-    pub sample: u32,
+    /// log2 of the sampling interval of latencies: the generator times one request in 2^`sample_bits`.
+    pub sample_bits: u32,
     /// Number of the call whose start is recorded in [`TransferSentCounts::last_ns`].
     pub last: u64,
-    /// Maximum difference between a balance in a reply and the expected one.
-    pub slack: u32,
+    /// True if requests may be lost, so that the balances in replies are known only within a pass over the accounts.
+    pub loses: bool,
     /// Session of native TRANSFERs; `None` if the requests are packets in the paper's format.
     pub native: Option<NativeSession>,
 }
@@ -81,6 +85,10 @@ pub struct TransferSeenCounts {
     pub busy: u64,
     /// Number of other refusals.
     pub refused: u64,
+    /// Number of right replies to requests of earlier calls.
+    pub late: u64,
+    /// Number of right replies to requests that were answered before.
+    pub repeated: u64,
     /// Arrival of the last timed reply, by CLOCK_MONOTONIC.
     pub last_ns: u64,
     /// Latencies of timed replies, in ns.
@@ -88,9 +96,14 @@ pub struct TransferSeenCounts {
 }
 
 impl TransferSeenCounts {
-    /// Returns the number of replies of any kind.
+    /// Returns the number of replies to requests of this call.
     pub fn answered(&self) -> u64 {
         self.right + self.wrong + self.busy + self.refused
+    }
+
+    /// Returns the number of all replies.
+    pub fn arrived(&self) -> u64 {
+        self.answered() + self.late + self.repeated
     }
 }
 
@@ -99,7 +112,10 @@ pub struct Generator {
     object: Object,
     sends: MapHandle,
     seens: MapHandle,
+    answereds: MapHandle,
     next: MapHandle,
+    /// Wrong replies that the check has kept.
+    pub wrong: KeptReplies,
 }
 
 impl Generator {
@@ -112,7 +128,9 @@ impl Generator {
         Ok(Self {
             sends: map(&object, "tb_sends")?,
             seens: map(&object, "tb_seens")?,
+            answereds: map(&object, "tb_answereds")?,
             next: map(&object, "tb_next")?,
+            wrong: KeptReplies::of(&object)?,
             object,
         })
     }
@@ -145,11 +163,13 @@ impl Generator {
         let cleared = [
             self.sends.update(&ZERO, &send_bytes(orders), MapFlags::ANY),
             self.seens.update(&ZERO, &seen_bytes(orders), MapFlags::ANY),
+            (self.answereds).update(&ZERO, &vec![0; ANSWERED_BYTES], MapFlags::ANY),
         ];
         cleared
             .into_iter()
             .collect::<libbpf_rs::Result<()>>()
-            .map_err(bpf("preparing a run"))
+            .map_err(bpf("preparing a run"))?;
+        self.wrong.clear()
     }
 
     /// Returns the requests sent since [`Generator::begin`].
@@ -167,13 +187,18 @@ impl Generator {
         let bytes = read(&self.seens, SEEN_BYTES)?;
         let mut latency = histogram();
         for bucket in 0..BUCKETS {
-            latency.saturating_record_n(crate::bpf::bucket_ns(bucket), word(&bytes, 56 + 8 * bucket));
+            latency.saturating_record_n(
+                crate::bpf::bucket_ns(bucket),
+                word(&bytes, BUCKETS_AT + 8 * bucket),
+            );
         }
         Ok(TransferSeenCounts {
             right: word(&bytes, 0),
             wrong: word(&bytes, 8),
             busy: word(&bytes, 16),
             refused: word(&bytes, 24),
+            late: word(&bytes, 56),
+            repeated: word(&bytes, 64),
             last_ns: word(&bytes, 40),
             latency,
         })
@@ -247,7 +272,7 @@ fn send_bytes(orders: &Orders) -> [u8; SEND_BYTES] {
         command,
         orders.plan.numbered.into(),
         constant_sum(&frame, native),
-        orders.sample - 1,
+        orders.sample_bits,
         BALANCE,
     ];
     for (index, half) in halves.into_iter().enumerate() {
@@ -277,7 +302,7 @@ fn constant_sum(frame: &[u8], native: bool) -> u32 {
 fn seen_bytes(orders: &Orders) -> [u8; SEEN_BYTES] {
     let mut seen = [0; SEEN_BYTES];
     seen[48..50].copy_from_slice(&TRANSFER_PORT.to_be_bytes());
-    seen[52..56].copy_from_slice(&orders.slack.to_ne_bytes());
+    seen[52..56].copy_from_slice(&u32::from(orders.loses).to_ne_bytes());
     seen
 }
 

@@ -6,7 +6,6 @@ use crate::client::{LOST_AFTER_NS, Wait};
 use crate::error::{Result, io};
 use crate::netns::SERVER_ADDRESS;
 use crate::sys::{self, BATCH, Batch};
-use lineside_transfer::paper::PaperRequest;
 use lineside_wire::{TRANSFER_PAPER_BYTES_MAX, TRANSFER_PORT};
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -116,16 +115,21 @@ impl Flight {
     fn reply(&mut self, now_ns: u64, payload: &[u8]) {
         self.last_ns = now_ns;
         self.wait = Wait::new(now_ns);
-        let account = PaperRequest::parse(payload).map_or(0, |reply| Plan::account_of(reply.source));
-        let place = &mut self.asked[account as usize % REQUEST_SLOTS];
-        let Some((number, sent_ns)) = *place else {
-            // The client gave the request up and counted it as lost, so this reply is late.
-            self.tally.wrong += u64::from(self.tally.lost == 0);
+        let tally = &mut self.tally;
+        let is_known = tally.busy + tally.refused + tally.lost == 0;
+        let (number, judged) = self.order.plan.judge(self.next, payload, is_known);
+        let (Some(number), true) = (number, judged != Judged::Wrong) else {
+            let (plan, sent) = (self.order.plan, self.next);
+            tally.wrong.add(|| plan.describe(sent, payload));
             return;
         };
-        let is_known = self.tally.busy + self.tally.refused + self.tally.lost == 0;
-        let judged = self.order.plan.judge(number, payload, is_known);
-        let tally = &mut self.tally;
+        let place = &mut self.asked[number as usize % REQUEST_SLOTS];
+        let Some((_, sent_ns)) = place.take_if(|(asked, _)| *asked == number) else {
+            // The request was answered before, or the client gave it up and counted it as lost.
+            tally.repeated += 1;
+            return;
+        };
+        self.in_flight -= 1;
         match judged {
             Judged::Right => {
                 tally.right += 1;
@@ -133,14 +137,8 @@ impl Flight {
                 tally.latency.saturating_record(now_ns - sent_ns);
             }
             Judged::Busy => tally.busy += 1,
-            Judged::Refused => tally.refused += 1,
-            Judged::Wrong => {
-                tally.wrong += 1;
-                return;
-            }
+            _ => tally.refused += 1,
         }
-        *place = None;
-        self.in_flight -= 1;
     }
 
     fn end(mut self) -> Tally {

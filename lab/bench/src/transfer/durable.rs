@@ -161,7 +161,8 @@ pub fn measure(
             if *kind == LONE {
                 disks.push(Disk::look(folder)?);
             }
-            let tally = drive(peers, duration / 8, duration)?;
+            let mut tally = drive(peers, duration / 8, duration)?;
+            tally.wrong.name(name, kind);
             if let (true, Some(disk)) = (*kind == LONE, disks.last()) {
                 let p50_us = tally.latency_us(0.5);
                 lone.push((p50_us / disk.fdatasync_us, p50_us / disk.in_place_us));

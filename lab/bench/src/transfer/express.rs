@@ -145,7 +145,7 @@ impl Field {
     /// is right. `requests` limits the number of requests in addition to the time.
     pub fn run(&mut self, case: Case, duration: Duration, requests: Option<u64>) -> Result<Tally> {
         let plan = case.plan();
-        let (tally, audit) = match case.who {
+        let (mut tally, audit) = match case.who {
             Who::Sw => self.sw(case, duration, requests)?,
             Who::Socket => {
                 let store = Arc::clone(&self.store);
@@ -168,6 +168,9 @@ impl Field {
             }
         };
         self.faults.add(&plan, &tally, &audit);
+        let ids = if case.numbered { "" } else { " without ids" };
+        let how = format!("{}{ids}{}", case.command.name(), case.by.name());
+        tally.wrong.name(super::contestant_of(&case), &how);
         Ok(tally)
     }
 
@@ -287,7 +290,7 @@ impl Field {
 }
 
 /// Host that receives no request, because the fast path answers everything.
-struct Nobody;
+pub(super) struct Nobody;
 
 impl Host for Nobody {
     fn serve(&self, _from: Source, _request: &[u8], _reply: &mut Reply, _sender: &Reader) -> Verdict {

@@ -6,6 +6,7 @@ use super::plan::{Command, Plan};
 use super::tally::Tally;
 use crate::error::{BenchError, Result, io};
 use crate::sys::{self, Run};
+use crate::wrong::{KeptReply, WrongReplies};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ const PATIENCE_TIMES: usize = 100;
 /// Number of frames for which the kernel runs the XDP program in one batch (`batch_size` of BPF_PROG_TEST_RUN).
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
-/// Sampling interval of latencies in long runs: the generator times one request in this many.
-const SAMPLE: u32 = 16;
+/// log2 of the sampling interval of latencies in long runs: the generator times one request in 16.
+const SAMPLE_BITS: u32 = 4;
 /// Maximum number of requests of a run in which the generator times each request.
 const TIMED_EACH: u64 = 1_000;
 
@@ -50,24 +51,17 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
     let (send, check) = (generator.program(send)?, generator.program("tb_check")?);
     let _attached = sys::attach_native(check.as_fd(), interface).map_err(io("attaching the checker"))?;
     let call = |first: u64, limit: u64, calls: u64, knows: bool| {
-        let slack = if !knows {
-            // In the worst case, all requests of one kind about an account were lost, and all requests of the other
-            // kind executed.
-            ((first + calls) >> drive.plan.bits) as u32 + 1
-        } else {
-            0
-        };
         let orders = Orders {
             plan: drive.plan,
             first,
             limit,
-            sample: if drive.one_by_one || limit <= TIMED_EACH {
-                1
+            sample_bits: if drive.one_by_one || limit <= TIMED_EACH {
+                0
             } else {
-                SAMPLE
+                SAMPLE_BITS
             },
             last: 0,
-            slack,
+            loses: !knows,
             native: None,
         };
         generator.begin(&orders)?;
@@ -81,16 +75,18 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
         )
         .map_err(io("running the live-frames generator"))?;
         let took_ns = sys::now_ns() - from_ns;
-        let mut answered = u64::MAX;
+        let mut arrived = u64::MAX;
         for _ in 0..PATIENCE_TIMES {
-            let before = std::mem::replace(&mut answered, generator.seen()?.answered());
-            if answered == before {
+            let before = std::mem::replace(&mut arrived, generator.seen()?.arrived());
+            if arrived == before {
                 break;
             }
             std::thread::sleep(LATE_REPLY_WAIT);
         }
         let (sent, seen) = (generator.sent()?, generator.seen()?);
         let (counted, answered) = (sent.next - first, seen.answered());
+        let kept = generator.wrong.read()?;
+        let describe = |kept: &KeptReply| drive.plan.describe(kept.sent, &kept.reply);
         let spent_ns = seen.last_ns.saturating_sub(sent.first_ns);
         Ok::<_, BenchError>((
             Tally {
@@ -98,12 +94,14 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
                 right: seen.right,
                 busy: seen.busy,
                 refused: seen.refused,
-                wrong: seen.wrong,
+                wrong: WrongReplies::new(seen.wrong, kept.iter().map(describe)),
+                late: seen.late,
+                repeated: seen.repeated,
                 lost: counted.saturating_sub(answered),
                 took_ns: if seen.right == 0 { took_ns } else { spent_ns.max(1) },
                 latency: seen.latency,
                 sent_all: counted,
-                right_all: seen.right,
+                right_all: seen.right + seen.late,
             },
             took_ns,
         ))
@@ -128,7 +126,8 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
     tally.right_all += warm.right_all;
     tally.busy += warm.busy;
     tally.refused += warm.refused;
-    tally.wrong += warm.wrong;
+    tally.wrong.extend(&warm.wrong);
+    tally.repeated += warm.repeated;
     Ok(tally)
 }
 

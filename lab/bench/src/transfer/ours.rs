@@ -22,7 +22,6 @@ use lineside_wire::{
     TRANSFER_COMMAND_TRANSFER, TRANSFER_DURABLE, TRANSFER_OP_EXECUTE, TRANSFER_PAPER_BYTES_MAX,
     TransferCode as Code, native,
 };
-use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -199,8 +198,8 @@ impl LinesideServer {
         Ok(Box::new(Native {
             stream: Stream::new(stream, fd),
             requests,
+            first: session.next,
             session,
-            sequences: VecDeque::new(),
         }))
     }
 }
@@ -237,14 +236,15 @@ impl Peer for Paper {
     fn pump(&mut self, asks: bool) -> std::io::Result<()> {
         let got = self.input.receive(&self.socket);
         for index in 0..got {
-            let Some(number) = self.requests.due() else {
-                self.requests.stray();
-                continue;
-            };
-            let mut due = self.request(number);
-            due.amount = self.requests.balance_after(number) as u32;
-            let is_right = self.input.get(index) == due.to_bytes();
-            self.requests.answered(is_right.into());
+            let reply = self.input.get(index);
+            let number = PaperRequest::parse(reply)
+                .and_then(|reply| self.requests.number_of(reply.source, reply.transaction_id));
+            let is_right = number.is_some_and(|number| {
+                let mut due = self.request(number);
+                due.amount = self.requests.balance_after(number) as u32;
+                reply == due.to_bytes()
+            });
+            self.requests.answered(number, is_right.into(), reply);
         }
         let mut count = 0;
         while asks
@@ -293,6 +293,13 @@ pub fn batch(out: &mut Vec<u8>, session: &Session, requests: &Requests, number: 
     }
 }
 
+/// Returns the sequence number of the packet that `reply` answers: the request id of its header. Clients use the
+/// sequence number as the request id, too.
+fn sequence_of(reply: &[u8]) -> Option<u64> {
+    let (header, _) = NativeHeader::ref_from_prefix(reply).ok()?;
+    Some(header.request_id.get())
+}
+
 /// Returns the number of right transfers in the reply to the packet with sequence number `sequence`, whose first
 /// transfer is `number`.
 fn right(reply: &[u8], requests: &Requests, sequence: u64, number: u64) -> u64 {
@@ -325,8 +332,9 @@ fn right(reply: &[u8], requests: &Requests, sequence: u64, number: u64) -> u64 {
 struct Native {
     stream: Stream<TcpStream>,
     requests: Requests,
+    /// Sequence number of the first request. Each request has the next number.
+    first: u64,
     session: Session,
-    sequences: VecDeque<u64>,
 }
 
 impl Peer for Native {
@@ -341,18 +349,18 @@ impl Peer for Native {
             let Some(reply) = self.stream.input().get(..bytes) else {
                 break;
             };
-            match (self.sequences.pop_front(), self.requests.due()) {
-                (Some(sequence), Some(number)) => {
-                    let right = right(reply, &self.requests, sequence, number);
-                    self.requests.answered(right);
-                }
-                _ => self.requests.stray(),
-            }
+            let sequence =
+                sequence_of(reply).filter(|sequence| (self.first..self.session.next).contains(sequence));
+            let number = sequence.map(|sequence| (sequence - self.first) * self.requests.each());
+            let right = match sequence.zip(number) {
+                Some((sequence, number)) => right(reply, &self.requests, sequence, number),
+                None => 0,
+            };
+            self.requests.answered(number, right, reply);
             self.stream.take(bytes);
         }
         while asks && let Some(number) = self.requests.ask() {
             batch(self.stream.out(), &self.session, &self.requests, number);
-            self.sequences.push_back(self.session.next);
             self.session.next += 1;
         }
         self.stream.flush()

@@ -6,6 +6,7 @@ use super::plan::BALANCE;
 use super::tally::Tally;
 use crate::error::{BenchError, Result, io};
 use crate::sys::{self, Ready};
+use crate::wrong::{WrongReplies, WrongReply, hex};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::RawFd;
@@ -77,7 +78,8 @@ impl Requests {
         self.waiting.len()
     }
 
-    /// Returns the number of the first transfer of the oldest request in flight, which is answered next.
+    /// Returns the number of the first transfer of the oldest request in flight. A server whose replies carry no ids
+    /// answers it next.
     pub fn due(&self) -> Option<u64> {
         self.waiting.front().map(|(number, _)| *number)
     }
@@ -101,27 +103,56 @@ impl Requests {
         (number >> self.bits) as u32 + 1
     }
 
+    /// Returns the number of the transfer with this source and this transaction id; `None` if there is none.
+    pub fn number_of(&self, source: u32, transaction: u32) -> Option<u64> {
+        let account = source
+            .checked_sub(self.base)
+            .filter(|account| *account <= self.mask())?;
+        let pass = u64::from(transaction.checked_sub(1)?);
+        Some((pass << self.bits) | u64::from(account))
+    }
+
     /// Returns the balance of the source after transfer `number`.
     pub const fn balance_after(&self, number: u64) -> u64 {
         let gives_first = number as u32 & self.mask() <= self.mask() / 2;
         BALANCE as u64 - gives_first as u64
     }
 
-    /// Counts the answer to the oldest request in flight, with `right` right transfers.
-    pub fn answered(&mut self, right: u64) {
-        let Some((_, sent_ns)) = self.waiting.pop_front() else {
-            self.tally.wrong += 1;
+    /// Counts a reply with `right` right transfers to the request whose first transfer is `number`; `None` is a reply to
+    /// no request that was sent. `reply` has the bytes of the reply.
+    pub fn answered(&mut self, number: Option<u64>, right: u64, reply: &[u8]) {
+        let Some(number) = number.filter(|number| *number < self.next) else {
+            self.tally.wrong.add(|| WrongReply::stray(reply));
+            return;
+        };
+        if right < self.each {
+            let shown = [self.described(number, reply)];
+            self.tally
+                .wrong
+                .extend(&WrongReplies::new(self.each - right, shown));
+        }
+        let found = self.waiting.iter().position(|(asked, _)| *asked == number);
+        let Some((_, sent_ns)) = found.and_then(|place| self.waiting.remove(place)) else {
+            // The request was answered before, or the client gave it up and counted it as lost.
+            self.tally.repeated += u64::from(right == self.each);
             return;
         };
         self.tally.right += right;
         self.tally.right_all += right;
-        self.tally.wrong += self.each - right;
         self.tally.latency.saturating_record(sys::now_ns() - sent_ns);
     }
 
-    /// Counts a reply that belongs to no request.
-    pub fn stray(&mut self) {
-        self.tally.wrong += 1;
+    /// Describes a wrong reply to the request whose first transfer is `number`.
+    fn described(&self, number: u64, reply: &[u8]) -> WrongReply {
+        let request = format!(
+            "{} transfers of 1 from number {number} on, the first from account {} to {} with the id {}",
+            self.each,
+            self.source(number),
+            self.destination(number),
+            self.transaction(number)
+        );
+        let expected = format!("success, with the balance {}", self.balance_after(number));
+        WrongReply::new(request, hex(reply), expected)
     }
 
     /// Returns the number of transfers that were requested since the beginning.
@@ -141,7 +172,8 @@ pub fn drive(peers: &mut [Box<dyn Peer>], warm_up: Duration, duration: Duration)
     let from_ns = began_ns + warm_up.as_nanos() as u64;
     let to_ns = from_ns + duration.as_nanos() as u64;
     for peer in peers.iter_mut() {
-        peer.requests().tally.wrong = 0;
+        let tally = &mut peer.requests().tally;
+        (tally.wrong, tally.repeated) = (WrongReplies::default(), 0);
     }
     pump_until(peers, from_ns, true)?;
     for peer in peers.iter_mut() {
@@ -171,7 +203,8 @@ pub fn drive(peers: &mut [Box<dyn Peer>], warm_up: Duration, duration: Duration)
     for peer in peers.iter_mut() {
         let requests = peer.requests();
         sum.lost += requests.waiting.len() as u64 * requests.each;
-        sum.wrong += requests.tally.wrong;
+        sum.wrong.extend(&requests.tally.wrong);
+        sum.repeated += requests.tally.repeated;
         requests.waiting.clear();
     }
     Ok(sum)

@@ -212,9 +212,9 @@ fn call(
         plan,
         first,
         limit: u64::from(CALLS),
-        sample: 1,
+        sample_bits: 0,
         last,
-        slack: 0,
+        loses: false,
         native: what.native.then(|| NativeSession {
             slot: SLOT,
             token: TOKEN,

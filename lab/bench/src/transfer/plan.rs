@@ -3,6 +3,7 @@
 //! Request `i` is about account `i mod 2^bits`. In each pass over the accounts, each account sends 1 and receives 1, so
 //! that its balance is known at any time without a model.
 
+use crate::wrong::WrongReply;
 use lineside_transfer::paper::PaperRequest;
 use lineside_wire::{
     TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER,
@@ -150,30 +151,82 @@ impl Plan {
         }
     }
 
-    /// Checks the reply `payload` to request `number`. If `is_known` is true, all earlier requests were executed, so
-    /// the balance is known exactly; otherwise it is known only within one pass over the accounts.
-    pub fn judge(&self, number: u64, payload: &[u8], is_known: bool) -> Judged {
-        let mut due = self.request(number);
-        let Some(mut reply) =
-            PaperRequest::parse(payload).filter(|_| payload.len() == TRANSFER_PAPER_BYTES_MAX)
-        else {
-            return Judged::Wrong;
+    /// Returns whether the requests about `account` have transaction ids.
+    const fn has_ids(&self, account: u32) -> bool {
+        self.numbered && self.command(account) != TRANSFER_COMMAND_REFER
+    }
+
+    /// Returns the number of the request that `reply` answers, by its transaction id and its account. `sent` is the
+    /// number of requests that were sent; returns `None` if the request is not among them. A reply without a
+    /// transaction id belongs to the newest request about its account.
+    fn answered_by(&self, reply: &PaperRequest, sent: u64) -> Option<u64> {
+        let account = Self::account_of(reply.source);
+        if account > self.mask() {
+            return None;
+        }
+        let pass = match self.has_ids(account) {
+            true => u64::from(reply.transaction_id).checked_sub(1)?,
+            false => sent.checked_sub(1 + u64::from(account))? >> self.bits,
+        };
+        let number = (pass << self.bits) | u64::from(account);
+        (number < sent).then_some(number)
+    }
+
+    /// Checks a reply after `sent` requests were sent. Returns the number of the request that the reply answers, and
+    /// the result of the check; a reply to no request is wrong. If `is_known` is true, all earlier requests were
+    /// executed, so the balance is known exactly; otherwise it is known only within one pass over the accounts.
+    pub fn judge(&self, sent: u64, payload: &[u8], is_known: bool) -> (Option<u64>, Judged) {
+        let reply = PaperRequest::parse(payload).filter(|_| payload.len() == TRANSFER_PAPER_BYTES_MAX);
+        let number = reply.and_then(|reply| self.answered_by(&reply, sent));
+        let (Some(mut reply), Some(number)) = (reply, number) else {
+            return (None, Judged::Wrong);
         };
         let (refused, said) = (reply.is_refusal(), reply.amount);
         reply.command &= 0x7fff_ffff;
+        let mut due = self.request(number);
         due.amount = said;
         let slack = if is_known {
             0
         } else {
             (number >> self.bits) as u32 + 1
         };
-        match () {
+        // A reply without a transaction id may also belong to an earlier request about its account.
+        let account = self.account(number);
+        let first = if self.has_ids(account) {
+            number
+        } else {
+            account.into()
+        };
+        let (least, most) = (
+            self.balance_after(first) - slack,
+            self.balance_after(number) + slack,
+        );
+        let judged = match () {
             () if reply != due => Judged::Wrong,
             () if refused && said == Code::Busy as u32 => Judged::Busy,
             () if refused => Judged::Refused,
-            () if said.abs_diff(self.balance_after(number)) <= slack => Judged::Right,
+            () if (least..=most).contains(&said) => Judged::Right,
             () => Judged::Wrong,
-        }
+        };
+        (Some(number), judged)
+    }
+
+    /// Describes a wrong reply that came after `sent` requests were sent. A reply without the id of a request that was
+    /// sent is compared with the newest request about its account.
+    pub fn describe(&self, sent: u64, payload: &[u8]) -> WrongReply {
+        let reply = PaperRequest::parse(payload);
+        let newest = |reply: &PaperRequest| {
+            let account = Some(Self::account_of(reply.source)).filter(|account| *account <= self.mask())?;
+            let pass = sent.checked_sub(1 + u64::from(account))? >> self.bits;
+            Some((pass << self.bits) | u64::from(account))
+        };
+        let number = reply.and_then(|reply| self.answered_by(&reply, sent).or_else(|| newest(&reply)));
+        let Some(number) = number else {
+            return WrongReply::stray(payload);
+        };
+        let mut due = self.request(number);
+        due.amount = self.balance_after(number);
+        WrongReply::of_bytes(&self.request(number).to_bytes(), payload, &due.to_bytes())
     }
 
     /// Returns how many of the first `sent` requests change a balance.
@@ -220,15 +273,17 @@ mod tests {
                 assert_eq!(plan.balance_after(number), balance, "{command:?} {number}");
                 let mut reply = request;
                 reply.amount = balance;
-                assert_eq!(plan.judge(number, &reply.to_bytes(), true), Judged::Right);
-                assert_eq!(plan.judge(number + 1, &reply.to_bytes(), true), Judged::Wrong);
+                let judge =
+                    |reply: &PaperRequest, is_known| plan.judge(number + 1, &reply.to_bytes(), is_known);
+                let is = |judged| (Some(number), judged);
+                assert_eq!(judge(&reply, true), is(Judged::Right));
                 reply.amount += 1;
-                assert_eq!(plan.judge(number, &reply.to_bytes(), true), Judged::Wrong);
-                assert_eq!(plan.judge(number, &reply.to_bytes(), false), Judged::Right);
+                assert_eq!(judge(&reply, true), is(Judged::Wrong));
+                assert_eq!(judge(&reply, false), is(Judged::Right));
                 (reply.command, reply.amount) = (reply.command | 1 << 31, Code::Busy as u32);
-                assert_eq!(plan.judge(number, &reply.to_bytes(), true), Judged::Busy);
+                assert_eq!(judge(&reply, true), is(Judged::Busy));
                 reply.amount = Code::InsufficientFunds as u32;
-                assert_eq!(plan.judge(number, &reply.to_bytes(), true), Judged::Refused);
+                assert_eq!(judge(&reply, true), is(Judged::Refused));
             }
         }
     }

@@ -213,12 +213,12 @@ impl Peer for Client {
             match kind {
                 b'D' => self.row = row(body),
                 b'Z' => {
-                    let due = self
-                        .requests
-                        .due()
-                        .map(|number| self.requests.balance_after(number));
+                    // Replies of this protocol have no ids, but the order of the requests.
+                    let number = self.requests.due();
+                    let due = number.map(|number| self.requests.balance_after(number));
                     let is_right = due.is_some_and(|due| self.row == Some(due as i64));
-                    self.requests.answered(is_right.into());
+                    let row = format!("{:?}", self.row);
+                    self.requests.answered(number, is_right.into(), row.as_bytes());
                     self.row = None;
                 }
                 _ => {}

@@ -168,12 +168,12 @@ impl Peer for Client {
     fn pump(&mut self, asks: bool) -> std::io::Result<()> {
         self.stream.fill()?;
         while let Some((reply, bytes)) = parse(self.stream.input()) {
-            let due = self
-                .requests
-                .due()
-                .map(|number| self.requests.balance_after(number));
+            // Replies of this protocol have no ids, but the order of the requests.
+            let number = self.requests.due();
+            let due = number.map(|number| self.requests.balance_after(number));
             let is_right = due.is_some_and(|due| reply == Ok(due as i64));
-            self.requests.answered(is_right.into());
+            let reply = &self.stream.input()[..bytes];
+            self.requests.answered(number, is_right.into(), reply);
             self.stream.take(bytes);
         }
         while asks && let Some(number) = self.requests.ask() {

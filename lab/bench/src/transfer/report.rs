@@ -6,8 +6,9 @@ use super::figure::Figure;
 use super::per_packet::Costs;
 use super::recovery::Recovery;
 use super::tally::{Faults, Tally};
-use crate::gate::{Gate, median, write_gates};
+use crate::gate::{Gate, median, write_judged};
 use crate::machine::Machine;
+use crate::wrong::WrongReplies;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -96,7 +97,7 @@ impl Figures {
             lost: sum(|tally| tally.lost),
             busy: sum(|tally| tally.busy),
             refused: sum(|tally| tally.refused),
-            wrong: sum(|tally| tally.wrong),
+            wrong: sum(|tally| tally.wrong.count),
         })
     }
 }
@@ -113,6 +114,12 @@ pub struct Checks {
     pub created: u64,
     /// Number of wrong replies of all contestants.
     pub wrong: u64,
+    /// First wrong replies of all contestants.
+    pub wrong_replies: WrongReplies,
+    /// Number of right replies to requests of the warm-up that arrived in the counted time. They are not faults.
+    pub late: u64,
+    /// Number of right replies to requests that were answered, or given up, before. They are not faults.
+    pub repeated: u64,
     /// Number of refusals by all contestants. No request should be refused.
     pub refused: u64,
     /// Gates by key: the key of a ratio, or a figure with its unit.
@@ -129,6 +136,9 @@ impl Checks {
             doubled: 0,
             created: 0,
             wrong: 0,
+            wrong_replies: WrongReplies::default(),
+            late: 0,
+            repeated: 0,
             refused: 0,
             gates: BTreeMap::new(),
             notes,
@@ -145,7 +155,10 @@ impl Checks {
     /// Adds the counts of a run.
     pub fn add_run(&mut self, tally: &Tally, is_lossless: bool) {
         self.lost += if is_lossless { tally.lost } else { 0 };
-        self.wrong += tally.wrong;
+        self.wrong += tally.wrong.count;
+        self.wrong_replies.extend(&tally.wrong);
+        self.late += tally.late;
+        self.repeated += tally.repeated;
         self.refused += tally.refused;
     }
 }
@@ -197,7 +210,7 @@ impl Display for Report {
             writeln!(out, "{key:<44}{ratio:>9.2}")?;
         }
         if !self.checks.gates.is_empty() {
-            write_gates(out, &self.checks.gates)?;
+            write_judged(out, &self.checks.gates, &self.machine)?;
         }
         writeln!(out)?;
         match &self.durable {
@@ -215,6 +228,8 @@ impl Display for Report {
             doubled,
             created,
             wrong,
+            late,
+            repeated,
             refused,
             notes,
             ..
@@ -222,8 +237,9 @@ impl Display for Report {
         writeln!(
             out,
             "lost {lost} (in closed loops and by XDP), doubled {doubled}, created {created}, wrong {wrong}, \
-             refused {refused}"
+             refused {refused}; not faults: right replies that came late {late}, twice {repeated}"
         )?;
+        write!(out, "{}", self.checks.wrong_replies)?;
         notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
     }
 }

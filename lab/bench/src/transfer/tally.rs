@@ -3,6 +3,7 @@
 use super::plan::Plan;
 use super::store::Audit;
 use crate::client::histogram;
+use crate::wrong::WrongReplies;
 use hdrhistogram::Histogram;
 
 /// Counts of one run.
@@ -16,8 +17,12 @@ pub struct Tally {
     pub busy: u64,
     /// Number of refusals in the whole run. No request should be refused.
     pub refused: u64,
-    /// Number of other unexpected replies in the whole run.
-    pub wrong: u64,
+    /// Other unexpected replies in the whole run.
+    pub wrong: WrongReplies,
+    /// Number of right replies to requests before the counted time that arrived in it.
+    pub late: u64,
+    /// Number of right replies to requests that were answered, or given up, before.
+    pub repeated: u64,
     /// Number of requests without a reply in the counted time.
     pub lost: u64,
     /// Length of the counted time in nanoseconds.
@@ -37,7 +42,9 @@ impl Default for Tally {
             right: 0,
             busy: 0,
             refused: 0,
-            wrong: 0,
+            wrong: WrongReplies::default(),
+            late: 0,
+            repeated: 0,
             lost: 0,
             took_ns: 0,
             latency: histogram(),

@@ -2,6 +2,7 @@
 //! batches.
 
 use super::workload::Pool;
+use crate::wrong::{WrongReplies, WrongReply, hex};
 use aws_lc_rs::digest::{Digest, SHA256};
 use aws_lc_rs::signature::ParsedPublicKey;
 use lineside_verify::{Backend, Item, Options, Verdict, Verifier};
@@ -39,6 +40,9 @@ pub(super) trait Work {
         spent
     }
 
+    /// Returns the first wrong results of all slices.
+    fn wrong(&self) -> WrongReplies;
+
     /// Finishes a slice, outside of the measured time: checks the results that `step` did not check. Returns the number
     /// of mismatches.
     fn settle(&mut self) -> u64 {
@@ -47,21 +51,35 @@ pub(super) trait Work {
 }
 
 /// Library, given by a function that takes the index of a signature in the pool and returns the verdict.
-pub(super) struct Library<F> {
+pub(super) struct Library<'a, F> {
     verify: F,
+    pool: &'a Pool,
     expected: Vec<bool>,
     at: usize,
+    wrong: WrongReplies,
 }
 
-impl<F: Fn(usize) -> bool> Library<F> {
-    fn boxed<'a>(pool: &Pool, verify: F) -> Box<dyn Work + 'a>
-    where
-        F: 'a,
-    {
+/// Describes a wrong verdict about signature `at` of the pool.
+fn described(pool: &Pool, at: usize, expected: bool) -> WrongReply {
+    let signed = &pool.signed[at];
+    let request = format!(
+        "digest {}, signature {}, public key {}",
+        hex(&signed.digest),
+        hex(&signed.signature),
+        hex(&pool.keys[signed.key].to_sec1_uncompressed())
+    );
+    let name = |valid| if valid { "valid" } else { "invalid" };
+    WrongReply::new(request, name(!expected), name(expected))
+}
+
+impl<'a, F: Fn(usize) -> bool + 'a> Library<'a, F> {
+    fn boxed(pool: &'a Pool, verify: F) -> Box<dyn Work + 'a> {
         Box::new(Self {
             verify,
+            pool,
             expected: pool.expected(),
             at: 0,
+            wrong: WrongReplies::default(),
         })
     }
 }
@@ -70,7 +88,11 @@ impl<F: Fn(usize) -> bool> Library<F> {
 /// the CPU's caches.
 const WARM_UP_SIGNATURES: usize = 16;
 
-impl<F: Fn(usize) -> bool> Work for Library<F> {
+impl<F: Fn(usize) -> bool> Work for Library<'_, F> {
+    fn wrong(&self) -> WrongReplies {
+        self.wrong.clone()
+    }
+
     fn prepare(&mut self) -> StepWork {
         let mut done = StepWork::default();
         for _ in 0..WARM_UP_SIGNATURES {
@@ -83,6 +105,9 @@ impl<F: Fn(usize) -> bool> Work for Library<F> {
         let at = self.at;
         self.at = (at + 1) % self.expected.len();
         let wrong = (self.verify)(at) != self.expected[at];
+        if wrong {
+            self.wrong.add(|| described(self.pool, at, self.expected[at]));
+        }
         StepWork {
             count: 1,
             mismatches: u64::from(wrong),
@@ -155,6 +180,8 @@ pub(super) fn fresh(backend: Backend) -> Verifier {
 /// Verifier of Lineside, with its position in the pool of signatures.
 struct LinesideVerifier<'a> {
     verifier: Verifier,
+    pool: &'a Pool,
+    wrong: WrongReplies,
     items: Vec<Item<'a>>,
     expected: Vec<bool>,
     verdicts: Vec<Verdict>,
@@ -166,6 +193,8 @@ impl<'a> LinesideVerifier<'a> {
     fn new(verifier: Verifier, pool: &'a Pool, batch: usize) -> Self {
         Self {
             verifier,
+            pool,
+            wrong: WrongReplies::default(),
             items: pool.items(),
             expected: pool.expected(),
             verdicts: Vec::with_capacity(batch),
@@ -185,6 +214,14 @@ impl<'a> LinesideVerifier<'a> {
         let pairs = self.verdicts.iter().zip(expected);
         let wrong = pairs.filter(|(verdict, expected)| verdict.is_valid() != **expected);
         let mismatches = wrong.count() as u64;
+        if mismatches > 0 {
+            let pairs = range.clone().zip(self.verdicts.iter().zip(expected));
+            for (at, (verdict, expected)) in pairs {
+                if verdict.is_valid() != *expected {
+                    self.wrong.add(|| described(self.pool, at, *expected));
+                }
+            }
+        }
         self.at = end % self.items.len();
         StepWork {
             count: range.len() as u64,
@@ -194,8 +231,14 @@ impl<'a> LinesideVerifier<'a> {
 }
 
 /// Verifies signatures of the pool until every key was used `uses` times and a whole pass over the pool has built no
-/// more tables.
-pub(super) fn warm(verifier: &Verifier, pool: &Pool, batch: usize, uses: u64) -> StepWork {
+/// more tables. Adds wrong verdicts to `wrong`.
+pub(super) fn warm_keeping(
+    verifier: &Verifier,
+    pool: &Pool,
+    batch: usize,
+    uses: u64,
+    wrong: &mut WrongReplies,
+) -> StepWork {
     let mut ours = LinesideVerifier::new(verifier.clone(), pool, batch);
     let mut done = StepWork::default();
     let wanted = uses * pool.keys.len() as u64;
@@ -206,9 +249,16 @@ pub(super) fn warm(verifier: &Verifier, pool: &Pool, batch: usize, uses: u64) ->
             done += ours.batch();
         }
         if done.count >= wanted && verifier.stats().builds == builds {
+            wrong.extend(&ours.wrong);
             return done;
         }
     }
+}
+
+/// Does the work of [`warm_keeping`], and only counts wrong verdicts.
+#[cfg(test)]
+pub(super) fn warm(verifier: &Verifier, pool: &Pool, batch: usize, uses: u64) -> StepWork {
+    warm_keeping(verifier, pool, batch, uses, &mut WrongReplies::default())
 }
 
 /// Verifier that has already built the tables of all keys.
@@ -221,6 +271,10 @@ pub(super) fn with_tables<'a>(verifier: &Verifier, pool: &'a Pool, batch: usize)
 }
 
 impl Work for Warm<'_> {
+    fn wrong(&self) -> WrongReplies {
+        self.0.wrong.clone()
+    }
+
     /// Other contestants have filled the CPU's caches since the last slice. Some hundred signatures are therefore
     /// verified first, outside of the measured time.
     fn prepare(&mut self) -> StepWork {
@@ -239,6 +293,9 @@ impl Work for Warm<'_> {
         let at = ours.at;
         ours.at = (at + 1) % ours.items.len();
         let wrong = ours.verifier.verify(&ours.items[at]).is_valid() != ours.expected[at];
+        if wrong {
+            ours.wrong.add(|| described(ours.pool, at, ours.expected[at]));
+        }
         StepWork {
             count: 1,
             mismatches: u64::from(wrong),
@@ -285,6 +342,10 @@ pub(super) fn unknown(backend: Backend, pool: &Pool, batch: usize) -> Box<dyn Wo
 }
 
 impl Work for Fresh<'_> {
+    fn wrong(&self) -> WrongReplies {
+        self.ours.wrong.clone()
+    }
+
     fn prepare(&mut self) -> StepWork {
         self.ours.verifier = fresh(self.ours.verifier.backend());
         self.count = 0;

@@ -1,6 +1,7 @@
 //! SHA-256 and Keccak-256: Lineside's batches compared with the crates `sha2` and `sha3`.
 
 use super::contestants::{StepWork, Work};
+use crate::wrong::{WrongReplies, WrongReply};
 use lineside_testkit::Random;
 use lineside_verify::hash::{Backend, Hasher};
 use sha2::Digest;
@@ -85,6 +86,7 @@ impl Messages {
             expected: &self.expected,
             digests: vec![[0; 32]; MESSAGES],
             digest,
+            wrong: WrongReplies::default(),
         })
     }
 }
@@ -94,9 +96,14 @@ struct Hashing<'a, F> {
     expected: &'a [[u8; 32]],
     digests: Vec<[u8; 32]>,
     digest: F,
+    wrong: WrongReplies,
 }
 
 impl<F: Fn(&[&[u8]], &mut [[u8; 32]])> Work for Hashing<'_, F> {
+    fn wrong(&self) -> WrongReplies {
+        self.wrong.clone()
+    }
+
     fn prepare(&mut self) -> StepWork {
         self.digests.fill([0; 32]);
         StepWork::default()
@@ -114,7 +121,13 @@ impl<F: Fn(&[&[u8]], &mut [[u8; 32]])> Work for Hashing<'_, F> {
     /// Checks the digests of the last batch. Comparing 32 bytes within `step` would distort the time of a short
     /// message.
     fn settle(&mut self) -> u64 {
-        let pairs = self.digests.iter().zip(self.expected);
-        pairs.filter(|(digest, expected)| digest != expected).count() as u64
+        let mut mismatches = 0;
+        for ((digest, expected), message) in self.digests.iter().zip(self.expected).zip(&self.messages) {
+            if digest != expected {
+                mismatches += 1;
+                self.wrong.add(|| WrongReply::of_bytes(message, digest, expected));
+            }
+        }
+        mismatches
     }
 }

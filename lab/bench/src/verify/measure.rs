@@ -3,6 +3,7 @@
 use super::contestants::{StepWork, Work};
 use super::cpu::{self, Instructions};
 use crate::gate::median;
+use crate::wrong::WrongReplies;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,8 @@ pub(super) struct SliceResults {
     pub(super) instructions: Option<u64>,
     /// Number of mismatches in slices and before them.
     pub(super) mismatches: u64,
+    /// First wrong results before the slices.
+    pub(super) wrong: WrongReplies,
 }
 
 /// Figures of one contestant in one case. For hashes, "signature" means "message".

@@ -22,6 +22,7 @@ pub use report::{Checks, Contestant, Report};
 
 use crate::machine::Machine;
 use crate::progress::Progress;
+use crate::wrong::WrongReplies;
 use contestants::Work;
 use cpu::Instructions;
 use hashing::{Hash, Messages};
@@ -248,9 +249,10 @@ impl<'a> Field<'a> {
         options: &Options,
     ) -> Verifier {
         let Workload { few, many, unknown } = workload;
-        let warm = |pool, uses: u64| {
-            let verifier = contestants::fresh(backend);
-            let done = contestants::warm(&verifier, pool, BATCH, uses * options.percent / 100);
+        let mut wrong = WrongReplies::default();
+        let mut warm = |pool, uses: u64| {
+            let (verifier, uses) = (contestants::fresh(backend), uses * options.percent / 100);
+            let done = contestants::warm_keeping(&verifier, pool, BATCH, uses, &mut wrong);
             (verifier, done.mismatches)
         };
         let (hot, wrong_few) = warm(few, FEW_USES);
@@ -266,6 +268,7 @@ impl<'a> Field<'a> {
             cold.every = options.cold_every.max(1);
             // Mismatches during the warm-up count too, although they belong to no slice.
             cold.seen.mismatches += wrong_few + wrong_many;
+            cold.seen.wrong = wrong;
         }
         hot
     }

@@ -4,8 +4,9 @@ use super::gates::{self, All};
 use super::limits::{Limit, Limits};
 use super::measure::{Figures, Rates, Runner};
 use super::{AWS_LC_RS, IFMA, LIBSECP256K1, PORTABLE, RING, SHA2, SHA3};
-use crate::gate::{Gate, write_gates};
+use crate::gate::{Gate, judge_only_if_quiet, write_judged};
 use crate::machine::Machine;
+use crate::wrong::WrongReplies;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -53,6 +54,8 @@ pub struct Contestant {
 pub struct Checks {
     /// Number of wrong verdicts and digests of all contestants. One of 16 signatures is invalid on purpose.
     pub mismatches: u64,
+    /// First wrong verdicts and digests.
+    pub wrong_replies: WrongReplies,
     /// Limits of the processor, and how close the contestant `ifma` came to them.
     pub limits: Limits,
     /// Reason why instructions were not counted.
@@ -70,6 +73,8 @@ pub(super) struct Findings {
     pub(super) figures: All,
     /// Number of mismatches of all work, including work without figures.
     pub(super) mismatches: u64,
+    /// First wrong results.
+    pub(super) wrong: WrongReplies,
     /// Contestants that this machine does not support, with the reasons.
     pub(super) missing: BTreeMap<&'static str, String>,
     pub(super) rates: Rates,
@@ -82,8 +87,12 @@ pub(super) struct Findings {
 impl Findings {
     /// Adds the results of all runners' slices.
     pub(super) fn take(&mut self, runners: Vec<Runner<'_>>) {
-        for Runner { name, seen, .. } in runners {
+        for Runner { name, seen, work, .. } in runners {
             self.mismatches += seen.mismatches;
+            for mut wrong in [seen.wrong.clone(), work.wrong()] {
+                wrong.name(name.contestant, &format!("{}, {}", name.primitive, name.case));
+                self.wrong.extend(&wrong);
+            }
             if let Some(figures) = Figures::of(&seen) {
                 let at = (name.primitive, name.contestant, name.case);
                 self.figures.insert(at, figures);
@@ -93,10 +102,12 @@ impl Findings {
 }
 
 impl Report {
-    pub(super) fn new(seed: u64, machine: Machine, findings: Findings) -> Self {
+    pub(super) fn new(seed: u64, mut machine: Machine, findings: Findings) -> Self {
+        machine.end_of_run();
         let Findings {
             figures,
             mismatches,
+            wrong,
             missing,
             rates,
             hot_tables_bytes,
@@ -106,7 +117,8 @@ impl Report {
         let limits = Limits::new(hot.map(|figures| figures.best_ns), hot_tables_bytes, rates);
         let ratios = gates::ratios(&figures, |figures| figures.best_ns);
         let port_share = limits.port.map(|limit| limit.share_percent);
-        let gates = gates::judge(&figures, &ratios, port_share, mismatches == 0);
+        let mut gates = gates::judge(&figures, &ratios, port_share, mismatches == 0);
+        judge_only_if_quiet(&mut gates, &machine);
         let notes = notes(&machine);
         Self {
             scenario: "verify",
@@ -117,6 +129,7 @@ impl Report {
             ratios,
             checks: Checks {
                 mismatches,
+                wrong_replies: wrong,
                 limits,
                 instructions_not_measured: uncounted,
                 gates,
@@ -207,9 +220,10 @@ impl Display for Report {
             let median = self.median_ratios.get(key).copied().unwrap_or(f64::NAN);
             writeln!(out, "{key:<41}{ratio:>8.2}{median:>9.2}")?;
         }
-        write_gates(out, &self.checks.gates)?;
+        write_judged(out, &self.checks.gates, &self.machine)?;
         write_limits(out, &self.checks.limits)?;
         writeln!(out, "wrong verdicts or digests: {}", self.checks.mismatches)?;
+        write!(out, "{}", self.checks.wrong_replies)?;
         let mut notes = self.checks.notes.iter();
         notes.try_for_each(|note| writeln!(out, "note: {note}"))
     }
