@@ -4,6 +4,13 @@ use crate::address::AddressError;
 use crate::config::ConfigError;
 use crate::wrong::Wrong;
 use clap::error::ContextKind;
+use lineside_hybrid::join::JoinError;
+use lineside_hybrid::ledger::LedgerError;
+use lineside_hybrid::node::StartError;
+use lineside_spv::chain::ChainError;
+use lineside_spv_proof::StoreError as HeadersError;
+use lineside_transfer::host::OpenError;
+use lineside_util::data_dir::DataDirError;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
@@ -32,11 +39,35 @@ impl Code {
 pub fn code(error: &anyhow::Error) -> Code {
     if error.is::<ConfigError>() {
         Code::Configuration
-    } else if error.is::<Wrong>() || matches!(error.downcast_ref(), Some(AddressError::Form(_))) {
+    } else if error.is::<Wrong>()
+        || matches!(error.downcast_ref(), Some(AddressError::Form(_)))
+        || error.chain().any(is_wrong_directory)
+    {
         Code::Usage
     } else {
         Code::Failed
     }
+}
+
+/// Returns true if the arguments or the configuration name a directory with data of another service, network, database
+/// or mode. The same command fails until they are corrected, so a supervisor must not restart it.
+fn is_wrong_directory(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let of_directory = |error: &DataDirError| error.needs_another_directory();
+    // The chain lacks errors that a transparent variant contains, so those are taken out of their variants.
+    let join = cause.downcast_ref();
+    let start = match join {
+        Some(JoinError::Start(error)) => Some(error),
+        _ => cause.downcast_ref::<StartError>(),
+    };
+    let ledger = match (join, start) {
+        (Some(JoinError::Ledger(error)), _) | (_, Some(StartError::Ledger(error))) => Some(error),
+        _ => cause.downcast_ref::<LedgerError>(),
+    };
+    cause.downcast_ref().is_some_and(of_directory)
+        || matches!(ledger, Some(LedgerError::OtherGenesis))
+        || matches!(cause.downcast_ref(), Some(ChainError::OtherNetwork { .. }))
+        || matches!(cause.downcast_ref(), Some(HeadersError::OtherKind { .. }))
+        || matches!(cause.downcast_ref(), Some(OpenError::OtherMode(_)))
 }
 
 /// Returns the text of an error and its causes, without causes whose text the message already contains.

@@ -141,10 +141,10 @@ impl Store {
     fn network(&self) -> anyhow::Result<Network> {
         let option = self.network.map(Network::from);
         match (ChainStore::network_of(&self.data)?, option) {
-            (Some(stored), Some(option)) if stored.network != option => bail!(
+            (Some(stored), Some(option)) if stored.network != option => bail!(Wrong(format!(
                 "{}: this chain store holds {stored}, not {option}; leave --network out, or give another --data",
                 self.data.display()
-            ),
+            ))),
             (Some(stored), _) => Ok(stored.network),
             (None, Some(option)) => Ok(option),
             (None, None) => bail!(Wrong(format!(

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::config::{CheckedConfig, ConfiguredService};
 use lineside_service::Service;
-use lineside_util::data_dir::has_only_marker;
+use lineside_util::data_dir::{has_only_marker, service_of};
 use rustix::fs::{Access, FsWord, access, statfs, statvfs};
 use rustix::process::geteuid;
 use std::fs::{self, File, TryLockError};
@@ -39,7 +39,7 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
         }
         let unusable = service.file_warnings().into_iter();
         findings.extend(unusable.map(|what| {
-            let remedy = "correct the path in the configuration, or make the file";
+            let remedy = "correct the file, or its path in the configuration";
             Finding::failed("files", what, remedy)
         }));
         let Some(path) = data(service) else {
@@ -53,7 +53,7 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
                 );
                 Finding::failed("data", what, command)
             }
-            _ => data_dir(&path),
+            _ => data_dir(name, &path),
         });
     }
     findings
@@ -95,7 +95,8 @@ fn port(key: &str, address: SocketAddr, refused: Option<io::Error>) -> Finding {
     Finding::failed("port", what, remedy)
 }
 
-fn data_dir(path: &Path) -> Finding {
+/// Checks the data directory of the service `name`.
+fn data_dir(name: &str, path: &Path) -> Finding {
     let shown = path.display();
     let about = match fs::metadata(path) {
         Ok(about) => about,
@@ -118,6 +119,13 @@ fn data_dir(path: &Path) -> Finding {
             "data",
             format!("{shown} belongs to user {owner}, and this process runs as user {user}"),
             format!("run as user {owner}, or chown -R {user} {shown}"),
+        );
+    }
+    if let Some(other) = service_of(path).filter(|other| other != name) {
+        return Finding::failed(
+            "data",
+            format!("{shown} holds data of the service {other}, not of {name}"),
+            "set `data` to another directory",
         );
     }
     if is_locked(path) {
@@ -249,29 +257,36 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("file");
         fs::write(&file, "").expect("a file");
-        assert_eq!(data_dir(&file).level, Level::Failed);
+        assert_eq!(data_dir("transfer", &file).level, Level::Failed);
         let data = folder.path().join("data");
         assert_ne!(
-            data_dir(&data).level,
+            data_dir("transfer", &data).level,
             Level::Failed,
             "a missing directory can be created"
         );
         fs::create_dir(&data).expect("a directory");
         fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).expect("a mode");
-        assert!(data_dir(&data).what.contains("mode 755"));
+        assert!(data_dir("transfer", &data).what.contains("mode 755"));
         fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).expect("a mode");
         let held = File::open(&data).expect("the directory");
         held.lock().expect("a lock");
-        assert!(data_dir(&data).what.contains("in use"));
+        assert!(data_dir("transfer", &data).what.contains("in use"));
         drop(held);
-        assert!(!data_dir(&data).what.contains("in use"));
+        assert!(!data_dir("transfer", &data).what.contains("in use"));
         fs::write(data.join(MARKER), "service transfer\nformat 1\n").expect("a marker");
         fs::write(data.join("lock"), "").expect("a lock file");
-        let finding = data_dir(&data);
+        let finding = data_dir("transfer", &data);
         assert_eq!(finding.level, Level::Failed, "{finding:?}");
         assert!(finding.remedy.is_some_and(|remedy| remedy.contains("restore")));
         fs::write(data.join("0001.log"), "").expect("a segment");
-        assert_ne!(data_dir(&data).level, Level::Failed);
+        assert_ne!(data_dir("transfer", &data).level, Level::Failed);
+        let finding = data_dir("hybrid", &data);
+        assert_eq!(finding.level, Level::Failed, "{finding:?}");
+        assert!(
+            finding
+                .what
+                .ends_with("holds data of the service transfer, not of hybrid")
+        );
     }
 
     #[test]

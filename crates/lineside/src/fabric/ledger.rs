@@ -2,6 +2,7 @@
 
 use crate::out;
 use crate::out::counted;
+use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use lineside_fabric::ledger::results::Publisher;
@@ -220,7 +221,9 @@ pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
         bail!("{path}: this directory has neither block 0 nor block {from}, the next block of the ledger");
     }
     if from > 0 && genesis.is_some_and(|genesis| !ledger::begins_with(&replica, &genesis)) {
-        bail!("{path}: these blocks are of another channel than the ledger; give another --data directory");
+        bail!(Wrong(format!(
+            "{path}: these blocks are of another channel than the ledger; give another --data directory"
+        )));
     }
     let mut transactions = 0;
     for number in from.. {

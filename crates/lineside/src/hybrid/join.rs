@@ -13,6 +13,7 @@ use lineside_hybrid::ledger::journal_options;
 use lineside_hybrid::request::MemberId;
 use lineside_hybrid_node::service::KIND;
 use lineside_journal::FsDisk;
+use lineside_util::data_dir::check_kind;
 use lineside_util::hex::to_hex;
 use serde_json::json;
 use std::fs::{self, File};
@@ -42,6 +43,7 @@ impl Snapshot {
             bail!("{path}: there is no such directory");
         }
         let (_, genesis) = read_genesis(&self.genesis)?;
+        check_kind(&self.data, &KIND)?;
         let has_ledger = fs::read_dir(&self.data)?.flatten().any(|entry| {
             let name = entry.file_name();
             Path::new(&name).extension().is_some_and(|found| found == "log")
