@@ -1,7 +1,7 @@
 //! Checks of the ports and data directories of the console and of the enabled services.
 
-use super::Finding;
-use crate::config::{CheckedConfig, ConfiguredService};
+use super::{Finding, files};
+use crate::config::{CheckedConfig, ConfigError, ConfiguredService};
 use lineside_service::Service;
 use lineside_util::data_dir::{has_only_marker, service_of};
 use rustix::fs::{Access, FsWord, access, statfs, statvfs};
@@ -27,6 +27,15 @@ const UNSAFE_FILE_SYSTEMS: [(FsWord, &str); 3] = [
 pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
     let console = config.console.listen;
     let mut findings = vec![port("console", console, TcpListener::bind(console).err())];
+    findings.extend(
+        config
+            .require_enabled()
+            .err()
+            .map(|error| nothing_enabled(config, &error)),
+    );
+    if config.enabled().next().is_some() {
+        findings.push(files::checked_user());
+    }
     let enabled = config.services.iter().filter(|one| one.service.is_enabled());
     for ConfiguredService { name, service } in enabled {
         let service = &**service;
@@ -57,6 +66,18 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// Returns the finding for a configuration without services. A server does not start with such a file; without a file
+/// the command checks the machine.
+fn nothing_enabled(config: &CheckedConfig, error: &ConfigError) -> Finding {
+    let what = "no service is enabled, so no service's ports, files and directories are checked";
+    let text = error.issues.first().map(ToString::to_string).unwrap_or_default();
+    let remedy = text.split_once("; ").map_or(text.as_str(), |(_, remedy)| remedy);
+    match config.has_file() {
+        true => Finding::failed("services", what, remedy),
+        false => Finding::warning("services", what, remedy),
+    }
 }
 
 /// Returns the data directory in the service's section.
