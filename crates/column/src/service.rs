@@ -20,8 +20,8 @@ use lineside_journal::FsDisk;
 use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Counted, DatapathConfig, Frontend, Leased, Listen, Rights, Running, RunningLeased, Service, ServiceDef,
-    ServiceStatus, StartContext, StatusBuilder, cannot_listen,
+    Counted, DatapathConfig, Frontend, Leased, Listen, NamedFile, Rights, Running, RunningLeased, Service,
+    ServiceDef, ServiceStatus, StartContext, StatusBuilder, cannot_listen,
 };
 use lineside_util::data_dir::NewDirectory;
 use lineside_util::histogram::Histogram;
@@ -135,6 +135,13 @@ impl Service for ColumnService {
         };
         let warning = fault.map(|fault| format!("[column] notify_key_file cannot be used here: {fault}"));
         warning.into_iter().collect()
+    }
+
+    fn files(&self) -> Vec<NamedFile> {
+        match self.config.is_told_by_servers() {
+            true => NamedFile::of_keys(&self.section(), &["notify_key_file"]),
+            false => Vec::new(),
+        }
     }
 
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {

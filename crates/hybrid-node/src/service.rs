@@ -16,8 +16,8 @@ use lineside_log_kafka as kafka;
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Endpoint, Listen, Rights, Running, Service, ServiceDef, ServiceStatus, StartContext, StatusBuilder, Tip,
-    raise_open_files_limit, set_socket_counts, stall_problem,
+    Endpoint, Listen, NamedFile, Rights, Running, Service, ServiceDef, ServiceStatus, StartContext,
+    StatusBuilder, Tip, raise_open_files_limit, set_socket_counts, stall_problem,
 };
 use lineside_util::data_dir::{Kind, NewDirectory};
 use lineside_util::hex::to_hex;
@@ -131,6 +131,11 @@ impl Service for HybridService {
         let issues = genesis.into_iter().chain(key).chain(tls);
         let warnings = issues.map(|(key, error)| format!("[hybrid] {key} cannot be used here: {error:#}"));
         warnings.collect()
+    }
+
+    fn files(&self) -> Vec<NamedFile> {
+        let keys = ["genesis", "node_key", "certificate", "key", "client_ca"];
+        NamedFile::of_keys(&self.section(), &keys)
     }
 
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {

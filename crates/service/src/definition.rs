@@ -5,7 +5,7 @@ use crate::{DatapathConfig, Rights, StatusBuilder, XdpAttachment};
 use lineside_net::SocketOptions;
 use lineside_xdp::ProgramSpec;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Function that parses the section of a service.
@@ -40,6 +40,32 @@ pub struct PinnedWork {
     pub executes: bool,
     /// Number of operations that the fast path has answered and no host has recorded.
     pub waiting: u64,
+}
+
+/// File or directory that a section names and that the service reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    /// Key in the section that names it.
+    pub key: &'static str,
+    /// Path as the section has it; it may be relative.
+    pub path: PathBuf,
+    /// Name of the program that creates the file later; `None` if the file must exist before the service starts.
+    pub maker: Option<&'static str>,
+}
+
+impl NamedFile {
+    /// Returns the files of these keys of a section. Leaves out keys that are empty.
+    pub fn of_keys(section: &toml::Table, keys: &[&'static str]) -> Vec<Self> {
+        let file = |key: &&'static str| {
+            let path = section.get(*key)?.as_str().filter(|path| !path.is_empty())?;
+            Some(Self {
+                key,
+                path: path.into(),
+                maker: None,
+            })
+        };
+        keys.iter().filter_map(file).collect()
+    }
 }
 
 /// Address that a configured service will listen on.
@@ -78,6 +104,12 @@ pub trait Service: Send {
 
     /// Returns warnings about files that the configuration names, if this machine cannot use them now.
     fn file_warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns the files and directories that the configuration names and that the service reads, except its data
+    /// directory.
+    fn files(&self) -> Vec<NamedFile> {
         Vec::new()
     }
 

@@ -15,8 +15,8 @@ use lineside_fastpath::{Readers, lease};
 use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, UsageError, section};
 use lineside_service::{
-    Counted, Endpoint, Frontend, Leased, Listen, Rights, Running, RunningLeased, Service, ServiceDef,
-    StartContext, StatusBuilder, Tip, cannot_listen,
+    Counted, Endpoint, Frontend, Leased, Listen, NamedFile, Rights, Running, RunningLeased, Service,
+    ServiceDef, StartContext, StatusBuilder, Tip, cannot_listen,
 };
 use lineside_util::hex::to_display;
 use lineside_wire::{SPV_SLOT, SpvCounter, metric};
@@ -96,6 +96,30 @@ impl Service for SpvService {
             )
         });
         warning.into_iter().collect()
+    }
+
+    fn files(&self) -> Vec<NamedFile> {
+        let keys = [
+            "node_password",
+            "node_ca",
+            "electrum_certificate",
+            "electrum_key",
+            "electrum_upstream_ca",
+        ];
+        let mut files = NamedFile::of_keys(&self.section(), &keys);
+        if let Some(NodeUrl::BlocksDir(path)) = self.config.node.url() {
+            files.push(NamedFile {
+                key: "node",
+                path: path.clone(),
+                maker: None,
+            });
+        }
+        files.extend(frontends::cookie(&self.config).map(|(file, _)| NamedFile {
+            key: "node_cookie",
+            path: file.into(),
+            maker: Some("Bitcoin Core"),
+        }));
+        files
     }
 
     fn init_command(&self) -> Option<String> {

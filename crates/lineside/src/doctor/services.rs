@@ -46,12 +46,20 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
             };
             findings.push(port(&format!("{name}.{}", listen.key), listen.address, bound));
         }
-        let unusable = service.file_warnings().into_iter();
+        let (found, unreadable) = files::check(name, service);
+        findings.extend(found);
+        // The content of the other files; an unreadable file is reported once.
+        let is_known = |text: &String| {
+            unreadable
+                .iter()
+                .any(|path| text.contains(&*path.to_string_lossy()))
+        };
+        let unusable = service.file_warnings().into_iter().filter(|text| !is_known(text));
         findings.extend(unusable.map(|what| {
             let remedy = "correct the file, or its path in the configuration";
             Finding::failed("files", what, remedy)
         }));
-        let Some(path) = data(service) else {
+        let Some(path) = data(service).map(|path| files::absolute(&path)) else {
             continue;
         };
         findings.push(match service.init_command() {
