@@ -330,6 +330,23 @@ fn init_command(data: &Path, network: Option<Network>) -> String {
     format!("lineside spv init --data {} --network {network}", data.display())
 }
 
+/// Returns the error text for a directory without a chain store. The command that creates one accepts only a missing or
+/// an empty directory.
+pub fn no_store(data: &Path, network: Option<Network>) -> String {
+    let is_used = std::fs::read_dir(data).is_ok_and(|mut entries| entries.next().is_some());
+    match is_used {
+        false => format!(
+            "{}: there is no chain store; `{}` creates an empty one",
+            data.display(),
+            init_command(data, network)
+        ),
+        true => format!(
+            "{}: this directory has files, but no chain store; give the directory of a chain store",
+            data.display()
+        ),
+    }
+}
+
 /// Returns the network of the chain store. The store must exist, because a server does not create one, and must have
 /// the configured network, if there is one.
 ///
@@ -339,11 +356,7 @@ fn network_of(config: &SpvConfig) -> anyhow::Result<StoreNetwork> {
     let data = data_of(config)?;
     let wanted = config.network.0.map(Network::from);
     let Some(stored) = ChainStore::network_of(data)? else {
-        bail!(UsageError(format!(
-            "{}: there is no chain store; `{}` creates an empty one",
-            data.display(),
-            init_command(data, wanted)
-        )));
+        bail!(UsageError(no_store(data, wanted)));
     };
     if let Some(wanted) = wanted.filter(|wanted| *wanted != stored.network) {
         bail!(UsageError(format!(
