@@ -4,6 +4,7 @@
 use crate::fabric::asks::Refusals;
 use crate::fabric::orderer::Following;
 use crate::out::{self, Unwritten};
+use crate::run::end_notice;
 use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -204,7 +205,12 @@ pub fn send(arguments: &Send, as_json: bool) -> anyhow::Result<()> {
 fn say_started(channel: &str, from: SocketAddr, to: SocketAddr, as_json: bool) -> Result<(), Unwritten> {
     match as_json {
         true => say!("{}", json!({ "channel": channel, "from": from, "to": to })),
-        false => say!("channel {channel}: from {from} to {to}; Ctrl-C ends it"),
+        false => {
+            let notice = end_notice()
+                .map(|notice| format!("; {notice}"))
+                .unwrap_or_default();
+            say!("channel {channel}: from {from} to {to}{notice}")
+        }
     }
 }
 
