@@ -16,8 +16,9 @@ use lineside_journal::FsDisk;
 use lineside_util::data_dir::check_kind;
 use lineside_util::hex::to_hex;
 use serde_json::json;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Write a snapshot after the newest block of a ledger, from which another node can join.
@@ -53,7 +54,7 @@ impl Snapshot {
         }
         let disk = FsDisk::claim_existing(&self.data, &KIND)
             .with_context(|| format!("cannot open the ledger in {path} (stop a node that uses it first)"))?;
-        let mut out = BufWriter::new(new_file(&self.out)?);
+        let mut out = BufWriter::new(new_file(&self.out, SECRET)?);
         let summary = take(disk, &genesis, &mut out);
         let summary = match summary.and_then(|made| {
             out.get_ref().sync_all()?;
@@ -108,8 +109,8 @@ impl Vouch {
         }
         let (number, hash) = self.block;
         let attestation = Attestation::sign(&database_id(&bytes), member, number, hash, &secret);
-        let written = new_file(&self.out)?.write_all(&attestation.to_bytes());
-        written.with_context(|| format!("cannot write the statement to {}", self.out.display()))?;
+        let written = new_file(&self.out, PUBLIC)?.write_all(&attestation.to_bytes());
+        written.with_context(|| format!("cannot write the attestation to {}", self.out.display()))?;
         let (hash, out) = (to_hex(&hash), self.out.display());
         match as_json {
             true => say!(
@@ -186,9 +187,16 @@ impl Join {
     }
 }
 
-/// Creates a file that must not exist, so that a snapshot or a statement never overwrites a key or another file.
-fn new_file(path: &Path) -> anyhow::Result<File> {
-    Ok(File::create_new(path).map_err(|error| Wrong(format!("{}: {error}", path.display())))?)
+/// Mode of a file with data that only members may read.
+const SECRET: u32 = 0o600;
+/// Mode, before the umask, of a file that everybody may read.
+const PUBLIC: u32 = 0o666;
+
+/// Creates a file that must not exist, so that a snapshot or an attestation never overwrites a key or another file.
+fn new_file(path: &Path, mode: u32) -> anyhow::Result<File> {
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(mode).open(path);
+    Ok(opened.map_err(|error| Wrong(format!("{}: {error}", path.display())))?)
 }
 
 fn say_made(summary: &SnapshotSummary, what: &str, path: &Path, as_json: bool) -> anyhow::Result<()> {
