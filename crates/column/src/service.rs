@@ -52,6 +52,7 @@ pub const DEF: ServiceDef = ServiceDef {
     default_section: || section(&ColumnConfig::default()),
     parse,
     pinned_work: None,
+    records: None,
 };
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {

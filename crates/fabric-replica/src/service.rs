@@ -40,6 +40,7 @@ pub const DEF: ServiceDef = ServiceDef {
     default_section: || section(&FabricConfig::default()),
     parse,
     pinned_work: None,
+    records: None,
 };
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {

@@ -41,6 +41,7 @@ pub const DEF: ServiceDef = ServiceDef {
     default_section: || section(&HybridConfig::default()),
     parse,
     pinned_work: None,
+    records: None,
 };
 
 /// Kind of a node's directory. The operator may store `genesis.bin` and `node.key` in it.

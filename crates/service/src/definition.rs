@@ -3,6 +3,7 @@
 use crate::config::{ConfigIssue, Section};
 use crate::{DatapathConfig, Rights, StatusBuilder, XdpAttachment};
 use lineside_net::SocketOptions;
+use lineside_util::data_dir::Kind;
 use lineside_xdp::ProgramSpec;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,44 @@ pub struct ServiceDef {
     /// Returns the pending work that a fast path left in the pinned maps of a directory. `None` for a service whose
     /// fast path only caches and does not execute requests.
     pub pinned_work: Option<FindPinnedWork>,
+    /// Decoder for the records of the service's journal, which `lineside journal dump` uses. `None` for a service
+    /// without a journal, or one whose records are printed as bytes.
+    pub records: Option<RecordDecoder>,
+}
+
+impl ServiceDef {
+    /// Returns the registration of a service with one section, whose fast path executes nothing, and whose journal, if
+    /// it has one, is printed as bytes.
+    pub const fn new(name: &'static str, default_section: fn() -> toml::Table, parse: ParseSection) -> Self {
+        Self {
+            name,
+            may_repeat: false,
+            default_section,
+            parse,
+            pinned_work: None,
+            records: None,
+        }
+    }
+}
+
+/// Decoder for the records of a journal.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordDecoder {
+    /// Kind of the data directories whose journals have these records.
+    pub kind: &'static Kind,
+    /// Decodes a record from its kind and payload. Returns `None` for a record that is not valid.
+    pub decode: fn(u8, &[u8]) -> Option<DecodedRecord>,
+}
+
+/// Record of a journal in a form for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecodedRecord {
+    /// Name of the kind of record.
+    pub name: &'static str,
+    /// Fields of the record, without secrets.
+    pub fields: serde_json::Value,
+    /// True if the bytes of the record contain a secret, so that they are not printed.
+    pub is_secret: bool,
 }
 
 /// Pending work that a pinned fast path holds for its host.

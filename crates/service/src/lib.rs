@@ -56,7 +56,7 @@ pub use attachment::XdpAttachment;
 pub use byte_size::ByteSize;
 pub use datapath::{DatapathConfig, DatapathKind, INTERFACES_MAX, XdpModeName};
 pub use definition::{
-    Endpoint, Listen, NamedFile, PinnedWork, Running, Service, ServiceDef,
+    DecodedRecord, Endpoint, Listen, NamedFile, PinnedWork, RecordDecoder, Running, Service, ServiceDef,
     StartContext,
 };
 pub use descriptors::raise_open_files_limit;

@@ -32,6 +32,7 @@ pub const DEF: ServiceDef = ServiceDef {
     default_section: || section(&SpvConfig::default()),
     parse,
     pinned_work: None,
+    records: None,
 };
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
