@@ -1,7 +1,8 @@
 //! `lineside journal …`: verifies, repairs and prints the journal of any service.
 
 use crate::out::Unwritten;
-use crate::transfer::entries::{self, DecodedRecord};
+use crate::out::counted;
+use crate::services::SERVICES;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lineside_journal::{
@@ -93,7 +94,7 @@ impl JournalDir {
                 say!(
                     "{}: {} from {}, {} of {} bytes",
                     segment.file,
-                    segment.records,
+                    counted(segment.records, "record"),
                     segment.first_lsn,
                     segment.used_bytes,
                     segment.file_bytes
@@ -141,6 +142,7 @@ impl JournalDir {
                 records => say!(
                     "journal {:016x}: {}, {} to {}, {} bytes of payload{is_sound}",
                     found.journal_id,
+                    counted(records, "record"),
                     found.first_lsn,
                     found.last_lsn,
                     found.payload_bytes

@@ -1,5 +1,6 @@
 //! `lineside xdp …`: shows and detaches the XDP fast paths that are pinned on this machine.
 
+use crate::out::counted;
 use crate::services::SERVICES;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
@@ -133,9 +134,9 @@ fn refuse_to_lose(interface: &str, pins: &Pins) -> anyhow::Result<()> {
         };
         if let Some(work) = pinned_work(pins.path())?.filter(|work| work.waiting > 0) {
             bail!(
-                "{interface}: detached, but its maps hold {} operations of `{}` that were answered and are not in the \
-                 journal: start that server on this interface again, which journals them, or discard them with --lose",
-                work.waiting,
+                "{interface}: detached, but its maps hold {} of `{}`, answered and not in the journal: start that \
+                 server on this interface again, which journals the rest, or discard the rest with --lose",
+                counted(work.waiting, "operation"),
                 definition.name
             );
         }

@@ -18,6 +18,7 @@ use lineside_service::{
     Counted, Endpoint, Frontend, Leased, Listen, NamedFile, Rights, Running, RunningLeased, Service,
     ServiceDef, StartContext, StatusBuilder, Tip, cannot_listen,
 };
+use lineside_util::counted;
 use lineside_util::hex::to_display;
 use lineside_wire::{SPV_SLOT, SpvCounter, metric};
 use lineside_xdp::ProgramSpec;
@@ -309,9 +310,10 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
         let missing = chain.keep_blocks(data).with_context(opening)?;
         if missing > 0 {
             warnings.push(format!(
-                "{}: the files of `keep_blocks` lack {missing} blocks after their first block; the server fetches \
-                 them if `node` is set",
-                data.display()
+                "{}: the files of `keep_blocks` lack {} after their first block; the server fetches what is missing \
+                 if `node` is set",
+                data.display(),
+                counted(missing, "block")
             ));
         }
     }

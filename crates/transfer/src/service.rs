@@ -23,6 +23,7 @@ use lineside_service::{
     RecordDecoder, Rights, Running, Service, ServiceDef, StartContext, StatusBuilder, cannot_listen,
     report_lost_lease,
 };
+
 use lineside_util::data_dir::NewDirectory;
 use lineside_util::histogram::Histogram;
 use lineside_wire::{TRANSFER_SLOT, TransferCounter, metric};
@@ -504,8 +505,9 @@ impl StatusShared {
                       the ledger"
                     .to_owned(),
                 waiting => format!(
-                    "the disk is full, and {waiting} operations that the fast path executed and answered are not in \
-                     the journal yet; free space on the disk of the ledger"
+                    "the disk is full, and the journal still lacks {} that the fast path executed and answered; free \
+                     space on the disk of the ledger",
+                    lineside_util::counted(waiting, "operation")
                 ),
             });
         }

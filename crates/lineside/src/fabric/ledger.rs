@@ -315,7 +315,10 @@ pub fn status(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
     }
     say!("last header hash {hash}")?;
     say!("last commit hash {}", commit_hash.as_deref().unwrap_or("none"))?;
-    say!("{} blocks after the newest checkpoint", look.found.replayed)?;
+    say!(
+        "{} after the newest checkpoint",
+        counted(look.found.replayed, "block")
+    )?;
     for damaged in &look.found.damaged {
         say!("a checkpoint is damaged and not used: {damaged}")?;
     }
@@ -366,8 +369,8 @@ pub fn block(arguments: &Block, as_json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     say!(
-        "block {number}: {} transactions, {} bytes",
-        stored.codes.len(),
+        "block {number}: {}, {} bytes",
+        counted(stored.codes.len(), "transaction"),
         stored.bytes.len()
     )?;
     say!("header hash {hash}")?;
@@ -439,9 +442,9 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
             say!("{finding}")?;
         }
         say!(
-            "{} blocks with {} transactions validated again: {} bytes of blocks in {} bytes of records",
-            report.blocks,
-            report.transactions,
+            "{} with {} validated again: {} bytes of blocks in {} bytes of records",
+            counted(report.blocks, "block"),
+            counted(report.transactions, "transaction"),
             report.block_bytes,
             report.record_bytes
         )?;
@@ -456,7 +459,7 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
         }
     }
     if !report.is_sound() {
-        bail!("the ledger is damaged: {} findings", report.wrong);
+        bail!("the ledger is damaged: {}", counted(report.wrong, "finding"));
     }
     Ok(())
 }

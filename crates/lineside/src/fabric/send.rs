@@ -3,6 +3,7 @@
 
 use crate::fabric::asks::Refusals;
 use crate::fabric::orderer::Following;
+use crate::out::counted;
 use crate::out::{self, Unwritten};
 use crate::run::end_notice;
 use anyhow::{Context, bail};
@@ -233,7 +234,9 @@ fn say_sent(counters: &SenderCounters, as_json: bool) -> Result<(), Unwritten> {
             })
         ),
         false => say!(
-            "{blocks} blocks in {datagrams} datagrams, {bytes} bytes; {again} sent again, {refused} refused"
+            "{} in {}, {bytes} bytes; {again} sent again, {refused} refused",
+            counted(blocks, "block"),
+            counted(datagrams, "datagram")
         ),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::key;
 use super::member::{block, member_of, read_genesis};
+use crate::out::counted;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -207,7 +208,11 @@ fn say_made(summary: &SnapshotSummary, what: &str, path: &Path, as_json: bool) -
             line[what] = path.into();
             say!("{line}")?;
         }
-        false => say!("block {}, {hash}, {} keys: {path}", summary.number, summary.keys)?,
+        false => say!(
+            "block {}, {hash}, {}: {path}",
+            summary.number,
+            counted(summary.keys, "key")
+        )?,
     }
     Ok(())
 }

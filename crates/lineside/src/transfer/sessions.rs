@@ -139,7 +139,7 @@ impl Close {
         };
         match as_json {
             true => say!("{}", json!({"closed": closed}))?,
-            false => say!("{} sessions closed", closed.len())?,
+            false => say!("{} closed", counted(closed.len(), "session"))?,
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 use crate::datapath::{Pinned, pinned};
 use anyhow::{Context, bail};
 use lineside_service::DatapathConfig;
+use lineside_util::counted;
 use lineside_xdp::Pins;
 use std::fs;
 use std::io::ErrorKind;
@@ -86,7 +87,8 @@ pub fn check(
     if fastpath.waiting > 0 {
         let waiting = fastpath.waiting;
         warnings.push(format!(
-            "the fast path continued without its server: {waiting} operations of it are journaled now"
+            "the fast path continued without its server: {} of it in the journal now",
+            counted(waiting, "operation")
         ));
     }
     Ok(names)
