@@ -72,10 +72,10 @@ impl Snapshot {
     }
 }
 
-/// Sign a statement that a block is right, as an admin of the database.
+/// Sign an attestation that a block is right, as an admin of the database.
 ///
-/// Take NUMBER:HASH from your own node (`lineside hybrid head`). A node that joins from a snapshot needs such
-/// statements from a quorum of the genesis' admins.
+/// Take NUMBER:HASH from your own node (`lineside hybrid head`). A node that joins from a snapshot needs attestations
+/// from a quorum of the genesis' admins.
 #[derive(Args)]
 pub struct Vouch {
     /// Key file of the admin; the key must be the one in the genesis.
@@ -87,7 +87,7 @@ pub struct Vouch {
     /// Number and hash of the block, from `lineside hybrid head` of your own node.
     #[arg(long, value_name = "NUMBER:HASH", value_parser = block)]
     block: (u64, [u8; 32]),
-    /// File for the admin's signed statement about the block, for `join --word`. The file must not exist.
+    /// File for the attestation, for `join --word`. The file must not exist.
     #[arg(long, value_name = "FILE", default_value = "word.bin")]
     out: PathBuf,
 }
@@ -105,7 +105,7 @@ impl Vouch {
             let (key, genesis) = (self.key.display(), self.genesis.display());
             bail!(Wrong(format!(
                 "{key}: member {member} is not an admin in {genesis}; give the key of an admin, because only \
-                 statements of admins count"
+                 attestations of admins count"
             )));
         }
         let (number, hash) = self.block;
@@ -118,7 +118,7 @@ impl Vouch {
                 "{}",
                 json!({"member": member, "block": number, "hash": hash, "word": out.to_string()})
             )?,
-            false => say!("statement of member {member} for block {number}, {hash}: {out}")?,
+            false => say!("attestation of member {member} for block {number}, {hash}: {out}")?,
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ impl Vouch {
 
 /// Begin the ledger of a new node from a snapshot.
 ///
-/// The snapshot's block must be trusted: give its number and hash (--block), or statements of a quorum of admins
+/// The snapshot's block must be trusted: give its number and hash (--block), or attestations of a quorum of admins
 /// (--word), each of which an admin has signed with `lineside hybrid vouch`. `lineside hybrid serve` then serves the
 /// directory as any other.
 #[derive(Args)]
@@ -143,8 +143,8 @@ pub struct Join {
     /// Number and hash of the snapshot's block, from a source that you trust.
     #[arg(long, value_name = "NUMBER:HASH", value_parser = block, required_unless_present = "word")]
     block: Option<(u64, [u8; 32])>,
-    /// File with an admin's signed statement about the block, from `lineside hybrid vouch`; may be given more than
-    /// once. A quorum of the genesis' admins is needed.
+    /// File with an admin's attestation of the block, from `lineside hybrid vouch`; may be given more than once. A
+    /// quorum of the genesis' admins is needed.
     #[arg(long, value_name = "FILE", conflicts_with = "block")]
     word: Vec<PathBuf>,
 }
@@ -162,7 +162,7 @@ impl Join {
             read.map_err(|error| Wrong(format!("{path}: {error}")))?;
             let bytes: &[u8; ATTESTATION_BYTES] = bytes[..].try_into().map_err(|_| {
                 Wrong(format!(
-                    "{path}: this file holds no statement of `lineside hybrid vouch`"
+                    "{path}: this file holds no attestation of `lineside hybrid vouch`"
                 ))
             })?;
             anyhow::Ok(Attestation::from_bytes(bytes))
