@@ -8,6 +8,7 @@ mod diff;
 mod fabric;
 mod papers;
 mod replay;
+mod signals;
 mod soak;
 
 use clap::{Parser, Subcommand};
