@@ -379,7 +379,8 @@ impl StatusShared {
             service.set_host(metric, value);
         }
         for (code, count) in &status.codes {
-            service.set_labelled(metric::HYBRID_REQUESTS, code_name(*code), *count);
+            let count = count + self.requests.refused(*code);
+            service.set_labelled(metric::HYBRID_REQUESTS, code_name(*code), count);
         }
         if let Some(udp) = &self.udp {
             set_socket_counts(&mut service, udp);
@@ -390,6 +391,7 @@ impl StatusShared {
             passed,
             answered,
             latency,
+            ..
         } = &*self.requests;
         service.add_host_requests(passed.load(Relaxed), answered.load(Relaxed), latency.read());
         service.set_histogram(metric::FDATASYNC, self.sync_times.read());
