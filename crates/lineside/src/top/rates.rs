@@ -181,7 +181,12 @@ fn flat(service: &ServiceStatus) -> Vec<(String, &str, u64)> {
 
 /// Returns the metric of a service with this key: its own, or the one that all services have.
 fn metric_of(service: &ServiceStatus, key: &str) -> Option<&'static Metric> {
-    let all = || metric::ALL.iter().copied().filter(move |metric| metric.key == key);
+    let all = || {
+        metric::ALL
+            .iter()
+            .copied()
+            .filter(move |metric| metric.key == key)
+    };
     let own = all().find(|metric| metric.service == Some(service.name.as_str()));
     own.or_else(|| all().find(|metric| metric.service.is_none()))
 }
