@@ -10,6 +10,7 @@ use crate::hbase::{self, Listener};
 use crate::host::{CLOCK_SLACK_NS, ChangeAnnouncer, CoherenceMode, ColumnHost, SessionUse, Setup};
 use crate::servers::Servers;
 use crate::store::Store;
+use crate::table::awaited::{Awaited, OpenTable};
 use crate::table::{ColumnName, Table, TableError};
 use crate::writer::ColumnWriter;
 use anyhow::{Context, anyhow, bail};
@@ -20,8 +21,8 @@ use lineside_journal::FsDisk;
 use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Counted, DatapathConfig, Frontend, Leased, Listen, Rights, Running, RunningLeased, Service, ServiceDef,
-    ServiceStatus, StartContext, StatusBuilder, cannot_listen,
+    Counted, DatapathConfig, Frontend, Leased, Listen, NamedFile, Rights, Running, RunningLeased, Service,
+    ServiceDef, ServiceStatus, StartContext, StatusBuilder, cannot_listen,
 };
 use lineside_util::data_dir::NewDirectory;
 use lineside_util::histogram::Histogram;
@@ -35,6 +36,8 @@ use std::time::Duration;
 
 /// Time limit of one call to HBase or its Thrift gateway.
 const HBASE_TIME: Duration = Duration::from_secs(5);
+/// Time between two attempts to open a table of HBase that did not answer when the server started.
+const HBASE_PAUSE: Duration = Duration::from_secs(1);
 /// Number of host threads for a table in HBase. HBase answers this number of parallel requests of a connection in about
 /// the time of one.
 const HBASE_THREADS: usize = 16;
@@ -49,6 +52,7 @@ pub const DEF: ServiceDef = ServiceDef {
     default_section: || section(&ColumnConfig::default()),
     parse,
     pinned_work: None,
+    records: None,
 };
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
@@ -84,6 +88,8 @@ struct ColumnState {
     sync_times: Option<Arc<Histogram>>,
     column: ColumnName,
     subscription: Option<HBaseSubscription>,
+    /// Table of HBase that could not be opened when the server started; `None` for other tables.
+    awaited: Option<Arc<Awaited>>,
 }
 
 impl Service for ColumnService {
@@ -137,6 +143,13 @@ impl Service for ColumnService {
         warning.into_iter().collect()
     }
 
+    fn files(&self) -> Vec<NamedFile> {
+        match self.config.is_told_by_servers() {
+            true => NamedFile::of_keys(&self.section(), &["notify_key_file"]),
+            false => Vec::new(),
+        }
+    }
+
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
         let config = &self.config;
         if config.is_told_by_servers() {
@@ -179,8 +192,13 @@ impl Service for ColumnService {
         let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(Arc::clone(&store)))));
         let memory = Memory::of(&config, context)?;
         let embedded = open_embedded(&config, disk, &memory.limits)?;
+        let mut awaited = None;
         let table: Arc<dyn Table> = match &embedded {
-            None => in_hbase(&config.store)?,
+            None => {
+                let table;
+                (table, awaited) = in_hbase(&config.store)?;
+                table
+            }
             Some(embedded) => {
                 embedded.set_listener(Arc::new(ChangeAnnouncer::new(Arc::clone(&coherence), &columns)));
                 Arc::clone(embedded) as _
@@ -230,6 +248,7 @@ impl Service for ColumnService {
             sync_times,
             column,
             subscription,
+            awaited,
         });
         let status_source = Arc::clone(&state);
         RunningLeased::begin(context, socket, config.lease(), state, move || {
@@ -349,6 +368,12 @@ impl Leased for ColumnState {
         if let Some(why) = self.embedded.as_ref().and_then(|table| table.failed()) {
             out.problems.push(format!(
                 "column: the table takes no changes until the next start: {why}; check the disk, then restart"
+            ));
+        }
+        if let Some(why) = self.awaited.as_ref().and_then(|table| table.fault()) {
+            out.problems.push(format!(
+                "column: the table of HBase could not be opened since the start ({why}); requests are refused until it \
+                 is open; check that HBase runs, and that `store` is right"
             ));
         }
         status.set_table(
@@ -516,24 +541,52 @@ fn names(config: &ColumnConfig) -> anyhow::Result<Vec<ColumnName>> {
     config.columns.iter().map(name).collect()
 }
 
-fn in_hbase(store: &TableName) -> anyhow::Result<Arc<dyn Table>> {
-    match store {
+/// Returns the function that opens the configured table of HBase, and a description of that table.
+fn opener(store: &TableName) -> anyhow::Result<(OpenTable, String)> {
+    Ok(match store.clone() {
         TableName::HBase { servers, table } => {
-            let addresses: Vec<&str> = servers.iter().map(String::as_str).collect();
-            let opened = HBase::connect(&addresses, table.as_bytes(), HBASE_TIME);
-            Ok(Arc::new(opened.with_context(|| {
-                format!("cannot open table {table} at {}", servers.join(","))
-            })?))
+            let described = format!("table {table} at {}", servers.join(","));
+            let open: OpenTable = Box::new(move || {
+                let addresses: Vec<&str> = servers.iter().map(String::as_str).collect();
+                Ok(Arc::new(HBase::connect(
+                    &addresses,
+                    table.as_bytes(),
+                    HBASE_TIME,
+                )?))
+            });
+            (open, described)
         }
         TableName::Thrift2 { gateway, table } => {
-            let opened = Thrift2::connect(gateway, table.as_bytes(), HBASE_TIME);
-            Ok(Arc::new(opened.with_context(|| {
-                format!("cannot open table {table} through {gateway}")
-            })?))
+            let described = format!("table {table} through {gateway}");
+            let open: OpenTable = Box::new(move || {
+                Ok(Arc::new(Thrift2::connect(
+                    &gateway,
+                    table.as_bytes(),
+                    HBASE_TIME,
+                )?))
+            });
+            (open, described)
         }
         TableName::Memory | TableName::Embedded => {
             bail!("internal error: this kind of table is not opened here")
         }
+    })
+}
+
+/// Opens the configured table of HBase. If HBase does not answer, returns a table that a thread opens later.
+fn in_hbase(store: &TableName) -> anyhow::Result<(Arc<dyn Table>, Option<Arc<Awaited>>)> {
+    let (open, described) = opener(store)?;
+    match open() {
+        Ok(table) => Ok((table, None)),
+        Err(TableError::Unavailable(why)) => {
+            tracing::warn!(
+                "column: cannot open {described}: {why}; trying again every {} s",
+                HBASE_PAUSE.as_secs()
+            );
+            let awaited = Arc::new(Awaited::new(open, format!("{described}: {why}"), HBASE_PAUSE));
+            Ok((Arc::clone(&awaited) as _, Some(awaited)))
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot open {described}")),
     }
 }
 

@@ -3,6 +3,7 @@
 //! The types of cells, changes, ranges and errors come from the crate `lineside-hbase-client`, because HBase is one of
 //! the implementations.
 
+pub(crate) mod awaited;
 mod hbase;
 
 use std::fmt;

@@ -74,6 +74,10 @@ impl Service {
 /// Callback that the follower calls when it leaves an endpoint, with the endpoint's name and the reason.
 pub type OnEndpointLeft = Arc<dyn Fn(&str, &LeaveReason) + Send + Sync>;
 
+/// Callback that the follower calls before it waits: with the name of the endpoint that it tries next, and the time
+/// until then.
+pub type OnPause = Arc<dyn Fn(&str, Duration) + Send + Sync>;
+
 /// Callback that the follower calls with the name of an endpoint that keeps a request open: the endpoint has no next
 /// block yet, and has neither refused nor ended the call.
 pub type OnRequestHeld = Arc<dyn Fn(&str) + Send + Sync>;
@@ -118,6 +122,8 @@ pub struct Options {
     pub backoff: Duration,
     /// Callback for an endpoint that the follower leaves; `None` means that a warning is logged.
     pub on_left: Option<OnEndpointLeft>,
+    /// Callback for the time until the next attempt, after [`Options::on_left`].
+    pub on_pause: Option<OnPause>,
     /// Callback for an endpoint that keeps the request open because the channel has no new block.
     pub on_held: Option<OnRequestHeld>,
     /// Maximum number of bytes of blocks in transit from an endpoint; a longer block is refused.
@@ -137,6 +143,7 @@ impl Options {
             patience: Duration::from_secs(60),
             backoff: Duration::from_millis(200),
             on_left: None,
+            on_pause: None,
             on_held: None,
             memory_bytes_max: BLOCK_BYTES_MAX,
         }
@@ -205,7 +212,7 @@ impl Follower {
             if left == LeaveReason::Silent {
                 continue;
             }
-            tokio::time::sleep(self.pause()).await;
+            self.wait().await;
         }
     }
 
@@ -215,15 +222,27 @@ impl Follower {
         self.next = number;
         self.refused = Some(number);
         self.leave_endpoint(&LeaveReason::Refused(why.to_owned()));
-        tokio::time::sleep(self.pause()).await;
+        self.wait().await;
+    }
+
+    /// Waits before the next attempt.
+    async fn wait(&mut self) {
+        let pause = self.pause();
+        if let Some(on_pause) = &self.options.on_pause {
+            on_pause(self.endpoint_name(), pause);
+        }
+        tokio::time::sleep(pause).await;
+    }
+
+    fn endpoint_name(&self) -> &str {
+        self.options
+            .endpoints
+            .get(self.endpoint)
+            .map_or("", String::as_str)
     }
 
     fn leave_endpoint(&mut self, left: &LeaveReason) {
-        let name = self
-            .options
-            .endpoints
-            .get(self.endpoint)
-            .map_or("", String::as_str);
+        let name = self.endpoint_name();
         match &self.options.on_left {
             Some(on_left) => on_left(name, left),
             None => tracing::warn!(endpoint = name, next = self.next, "left: {left}"),

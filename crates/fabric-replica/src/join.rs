@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use lineside_fabric::Options;
 use lineside_fabric::ledger::{ExpectedHashes, JoinedSnapshot, Setup, StateStore, join as join_disk};
 use lineside_journal::FsDisk;
+use lineside_util::data_dir::check_kind;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ pub fn join(
     state: StateName,
     step: &mut dyn FnMut(&str),
 ) -> anyhow::Result<JoinedSnapshot> {
+    check_kind(data, &KIND)?;
     if !is_free(data).with_context(|| format!("cannot read {}", data.display()))? {
         bail!("{} is not empty; give --data a new directory", data.display());
     }

@@ -8,6 +8,7 @@ use lineside_fabric::ledger::results::Publisher;
 use lineside_fabric::ledger::{Replica, Setup, StateStore};
 use lineside_fabric::proto::Arena;
 use lineside_journal::{Disk, FsDisk};
+use lineside_service::config::UsageError;
 use lineside_util::data_dir::Kind;
 use lineside_verify::{Builds, Options as VerifierOptions, Verifier};
 use std::path::{Path, PathBuf};
@@ -84,23 +85,23 @@ pub fn open(
 /// begins with this block.
 ///
 /// # Errors
-/// The ledger is empty and there is no genesis block, the ledger begins with another block, or the genesis block cannot
-/// be added.
+/// [`UsageError`] if the ledger is empty and there is no genesis block, or if the ledger begins with another block; or
+/// the genesis block cannot be added.
 pub fn begin_channel<D: Disk>(replica: &mut Replica<D>, genesis: Option<Vec<u8>>) -> anyhow::Result<()> {
     match genesis {
         Some(bytes) if replica.next() == 0 => {
             replica.add(bytes)?;
             replica.flush()?;
         }
-        None if replica.next() == 0 => bail!(
+        None if replica.next() == 0 => bail!(UsageError(
             "the ledger is empty: give the channel's genesis block with `genesis` (--genesis FILE), or make the ledger \
              from a peer's snapshot with `lineside fabric join`"
-        ),
-        Some(bytes) if !begins_with(replica, &bytes) => {
-            bail!(
-                "`genesis` (--genesis FILE): the ledger begins with another block; give this channel's genesis block"
-            );
-        }
+                .into()
+        )),
+        Some(bytes) if !begins_with(replica, &bytes) => bail!(UsageError(
+            "`genesis` (--genesis FILE): the ledger begins with another block; give this channel's genesis block"
+                .into()
+        )),
         _ => {}
     }
     Ok(())

@@ -19,7 +19,7 @@ use lineside_grpc::Gate;
 use lineside_journal::FsDisk;
 use lineside_service::config::{ConfigIssue, Section, non_empty, section};
 use lineside_service::{
-    Endpoint, Listen, Rights, Running, Service, ServiceDef, StartContext, StatusBuilder,
+    Endpoint, Listen, NamedFile, Rights, Running, Service, ServiceDef, StartContext, StatusBuilder,
     raise_open_files_limit,
 };
 use lineside_util::data_dir::NewDirectory;
@@ -40,6 +40,7 @@ pub const DEF: ServiceDef = ServiceDef {
     default_section: || section(&FabricConfig::default()),
     parse,
     pinned_work: None,
+    records: None,
 };
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
@@ -126,6 +127,22 @@ impl Service for FabricService {
         let issues = checks.into_iter().filter_map(|(key, error)| Some((key, error?)));
         let warnings = issues.map(|(key, error)| format!("[fabric] {key} cannot be used here: {error:#}"));
         warnings.collect()
+    }
+
+    fn files(&self) -> Vec<NamedFile> {
+        let keys = [
+            "genesis",
+            "msp",
+            "tls_ca",
+            "tls_certificate",
+            "tls_key",
+            "udp_key",
+            "udp_paper_identities",
+            "certificate",
+            "key",
+            "client_ca",
+        ];
+        NamedFile::of_keys(&self.section(), &keys)
     }
 
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {

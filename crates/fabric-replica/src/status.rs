@@ -1,6 +1,7 @@
 //! Status of a replica, in addition to the status that every service has: the object `fabric` in the service's object
 //! of `/status`.
 
+use lineside_util::counted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -86,7 +87,8 @@ impl FabricStatus {
             let hash = block.commit_hash.as_deref().unwrap_or("none");
             let (number, transactions, valid) = (block.number, block.transactions, block.valid);
             lines.push(format!(
-                "newest  block {number}: {transactions} transactions, {valid} valid, commit hash {hash}"
+                "newest  block {number}: {}, {valid} valid, commit hash {hash}",
+                counted(transactions, "transaction")
             ));
         } else if let (Some(number), Some(header)) = (self.height.checked_sub(1), &self.header_hash) {
             let hash = self.commit_hash.as_deref().unwrap_or("none");

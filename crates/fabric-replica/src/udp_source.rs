@@ -11,6 +11,7 @@ use lineside_fabric_udp::{
     BlockSink, Counters, DropReason, EarlyTx, Receiver, ReceiverOptions, SharedKey, driver,
 };
 use lineside_fastpath::Range;
+use lineside_util::counted;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -132,8 +133,8 @@ impl BlockSink for EventSender {
         if counters.bad_mac >= self.forged_told_at {
             tracing::warn!(
                 channel = self.channel,
-                "{} datagrams have a wrong MAC; check that the sender uses the same `udp_key`",
-                counters.bad_mac
+                "{} with a wrong MAC; check that the sender uses the same `udp_key`",
+                counted(counters.bad_mac, "datagram")
             );
             self.forged_told_at = counters.bad_mac.saturating_mul(10);
         }

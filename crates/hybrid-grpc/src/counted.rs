@@ -19,7 +19,12 @@ pub struct RequestCounts {
     pub answered: AtomicU64,
     /// Time in nanoseconds from passing a request to the database until its answer. It includes waiting and fdatasync.
     pub latency: Histogram,
+    /// Number of requests that the server refused before they reached the database, by the number of their code.
+    refused: [AtomicU64; CODES],
 }
+
+/// Number of possible codes, which are one byte.
+const CODES: usize = 256;
 
 impl Default for RequestCounts {
     fn default() -> Self {
@@ -27,11 +32,17 @@ impl Default for RequestCounts {
             passed: AtomicU64::default(),
             answered: AtomicU64::default(),
             latency: Histogram::of_times(),
+            refused: std::array::from_fn(|_| AtomicU64::default()),
         }
     }
 }
 
 impl RequestCounts {
+    /// Returns the number of requests with this code that the server refused before they reached the database.
+    pub fn refused(&self, code: Code) -> u64 {
+        self.refused[usize::from(code as u8)].load(Relaxed)
+    }
+
     fn finish(&self, requests: u64, time: Duration) {
         let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.latency.record_many(time_ns, requests);
@@ -39,8 +50,7 @@ impl RequestCounts {
     }
 }
 
-/// Wrapper of a database that counts the requests to it. The server refuses requests that do not fit their method
-/// before they reach the database, so these are not counted.
+/// Wrapper of a database that counts the requests to it, and those that the server refuses before they reach it.
 pub struct Counted {
     database: Arc<dyn Database>,
     counts: Arc<RequestCounts>,
@@ -84,5 +94,9 @@ impl Database for Counted {
 
     fn is_paper(&self) -> bool {
         self.database.is_paper()
+    }
+
+    fn note_refused(&self, code: Code) {
+        self.counts.refused[usize::from(code as u8)].fetch_add(1, Relaxed);
     }
 }

@@ -57,6 +57,9 @@ pub trait Database: Send + Sync + 'static {
 
     /// Returns true if the database is in the paper's mode.
     fn is_paper(&self) -> bool;
+
+    /// Notes that the server refused a request before it reached the database.
+    fn note_refused(&self, _code: Code) {}
 }
 
 impl<D: Disk + Send + Sync + 'static> Database for Node<D> {
@@ -154,6 +157,17 @@ pub(crate) async fn ask(database: &dyn Database, requests: Vec<Bytes>) -> Result
         .map_err(|_| Status::unavailable("the node is stopping; the outcome of the request is not known"))
 }
 
+/// Notes a call that the server ended with `status` before its request reached the database. A node that is stopping,
+/// and a client that cancels its call, refuse nothing.
+fn note_ended(database: &dyn Database, status: tonic::Code) {
+    match status {
+        tonic::Code::Ok | tonic::Code::Unavailable | tonic::Code::Cancelled => {}
+        tonic::Code::ResourceExhausted => database.note_refused(Code::Busy),
+        tonic::Code::OutOfRange => database.note_refused(Code::TooLarge),
+        _ => database.note_refused(Code::Malformed),
+    }
+}
+
 /// Function that returns true if the request belongs to the method.
 type IsFor = fn(&Bytes) -> bool;
 
@@ -187,6 +201,7 @@ impl<R: Reply> UnaryService<Signed> for One<R> {
         Box::pin(async move {
             let request = request.into_inner().request;
             if !is_for(&request) {
+                service.database.note_refused(Code::Malformed);
                 return Ok(Response::new(R::refused(Code::Malformed)));
             }
             let answer = ask(&*service.database, vec![request]).await?.pop();
@@ -235,6 +250,8 @@ impl<B: Batch> UnaryService<SignedBatch> for Many<B> {
         Box::pin(async move {
             let all = request.into_inner().requests;
             let wrong: Vec<bool> = all.iter().map(|request| !is_for(request)).collect();
+            let wrong_count = wrong.iter().filter(|wrong| **wrong).count();
+            (0..wrong_count).for_each(|_| service.database.note_refused(Code::Malformed));
             let mut wrong_ones = wrong.iter().copied();
             let mut good = all;
             good.retain(|_| !wrong_ones.next().unwrap_or(true));
@@ -296,7 +313,10 @@ impl NodeService {
         Answering: Future<Output = http::Response<Body>> + Send + 'static,
     {
         match self.gate.call(request, Incoming::One(MESSAGE_BYTES_MAX)) {
-            Err(status) => Box::pin(async move { Ok(status.into_http()) }),
+            Err(status) => {
+                note_ended(&*self.database, status.code());
+                Box::pin(async move { Ok(status.into_http()) })
+            }
             Ok((request, counted)) => {
                 let answering = call(request);
                 Box::pin(async move { Ok(counted.answer(answering.await)) })
@@ -310,8 +330,9 @@ impl NodeService {
             is_for,
             reply: PhantomData,
         };
+        let database = Arc::clone(&self.database);
         self.within(request, |request| async move {
-            grpc::<R, Signed>().unary(one, request).await
+            noted(&*database, grpc::<R, Signed>().unary(one, request).await)
         })
     }
 
@@ -321,10 +342,20 @@ impl NodeService {
             is_for,
             reply: PhantomData,
         };
+        let database = Arc::clone(&self.database);
         self.within(request, |request| async move {
-            grpc::<B, SignedBatch>().unary(many, request).await
+            noted(&*database, grpc::<B, SignedBatch>().unary(many, request).await)
         })
     }
+}
+
+/// Notes a refusal of a request whose message is malformed or too long. An answer of the database has its status after
+/// the body and not in its headers.
+fn noted(database: &dyn Database, response: http::Response<Body>) -> http::Response<Body> {
+    if let Some(status) = Status::from_header_map(response.headers()) {
+        note_ended(database, status.code());
+    }
+    response
 }
 
 pub(crate) fn grpc<Out, In>() -> Grpc<CountingCodec<Out, In>>
@@ -370,7 +401,10 @@ impl Service<http::Request<Body>> for NodeService {
                     grpc::<Event, Signed>().server_streaming(watch, request).await
                 })
             }
-            _ => Box::pin(async { Ok(Status::unimplemented("no such method").into_http()) }),
+            _ => {
+                self.database.note_refused(Code::Malformed);
+                Box::pin(async { Ok(Status::unimplemented("no such method").into_http()) })
+            }
         }
     }
 }

@@ -143,10 +143,23 @@ async fn each_request_of_a_call_is_counted() {
     let watching = client.watch(b"").await.unwrap();
     assert_eq!(now(), (5, 5, 5));
     drop(watching);
-    // The server refuses a request that does not fit its method before the database sees it.
+    // The server refuses a request that does not fit its method before the database sees it, and counts it by its code.
     let refused = client.connection().set(get(b"a")).await.unwrap();
     assert_eq!(refused.known_code().unwrap(), Code::Malformed);
     assert_eq!(now(), (5, 5, 5));
+    assert_eq!(counts.refused(Code::Malformed), 1);
+    let set = client.signing().sign(Body::set(b"a", None, b"v")).unwrap();
+    client
+        .connection()
+        .batch_get(vec![set.clone(), get(b"a"), set])
+        .await
+        .unwrap();
+    assert_eq!((now(), counts.refused(Code::Malformed)), ((6, 6, 6), 3));
+    assert_eq!(raw(&running, "Put").await, Err(GrpcCode::Unimplemented));
+    assert_eq!((now(), counts.refused(Code::Malformed)), ((6, 6, 6), 4));
+    // Longer than a message to the server may be.
+    assert!(client.connection().set(vec![0; 5 << 20].into()).await.is_err());
+    assert_eq!((now(), counts.refused(Code::TooLarge)), ((6, 6, 6), 1));
     running.stop().await.unwrap();
 }
 

@@ -3,7 +3,7 @@
 use lineside_messages::hybrid::genesis::Genesis;
 use lineside_messages::hybrid::secret::SecretKey;
 use lineside_service::config::UsageError;
-use lineside_util::key_file::read_signing_key;
+use lineside_util::key_file::{KeyFileError, read_signing_key, remedy_for};
 use lineside_verify::Curve;
 use std::path::Path;
 
@@ -13,10 +13,8 @@ use std::path::Path;
 /// [`UsageError`] if the file cannot be read or is not a genesis.
 pub fn read_genesis(file: &Path) -> Result<(Genesis, Vec<u8>), UsageError> {
     let bytes = std::fs::read(file).map_err(|error| {
-        let shown = file.display();
-        UsageError(format!(
-            "{shown}: {error} (`lineside hybrid init` makes a genesis)"
-        ))
+        let remedy = remedy_for(&error, "`lineside hybrid init` creates a genesis");
+        UsageError(format!("the genesis {}: {error}{remedy}", file.display()))
     })?;
     let genesis = Genesis::decode(&bytes);
     let genesis = genesis.map_err(|error| UsageError(format!("{}: {error}", file.display())))?;
@@ -28,14 +26,20 @@ pub fn read_genesis(file: &Path) -> Result<(Genesis, Vec<u8>), UsageError> {
 /// # Errors
 /// [`UsageError`] if the file cannot be read, if other users may read it, or if it is not a key.
 pub fn read_key(file: &Path) -> Result<SecretKey, UsageError> {
-    let unusable = |why: String| UsageError(format!("{why} (`lineside hybrid key new` makes one)"));
-    let (curve, secret) =
-        read_signing_key(file).map_err(|error| unusable(format!("{:#}", anyhow::Error::from(error))))?;
+    let (curve, secret) = read_signing_key(file).map_err(|error| {
+        let remedy = match &error {
+            KeyFileError::Unreadable { source, .. } => {
+                remedy_for(source, "`lineside hybrid key new` creates a key")
+            }
+            _ => String::new(),
+        };
+        UsageError(format!("{:#}{remedy}", anyhow::Error::from(error)))
+    })?;
     let curve = match curve.as_str() {
         "p256" => Some(Curve::P256),
         "secp256k1" => Some(Curve::Secp256k1),
         _ => None,
     };
     let key = curve.and_then(|curve| SecretKey::from_bytes(curve, &secret));
-    key.ok_or_else(|| unusable(format!("{}: not a key of secp256k1 or P-256", file.display())))
+    key.ok_or_else(|| UsageError(format!("{}: not a key of secp256k1 or P-256", file.display())))
 }

@@ -17,8 +17,8 @@ use lineside_messages::hybrid::signing::unix_ms;
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Endpoint, Listen, Rights, Running, Service, ServiceDef, ServiceStatus, StartContext, StatusBuilder, Tip,
-    raise_open_files_limit, set_socket_counts, stall_problem,
+    Endpoint, Listen, NamedFile, Rights, Running, Service, ServiceDef, ServiceStatus, StartContext,
+    StatusBuilder, Tip, raise_open_files_limit, set_socket_counts, stall_problem,
 };
 use lineside_util::data_dir::{Kind, NewDirectory};
 use lineside_util::hex::to_hex;
@@ -42,6 +42,7 @@ pub const DEF: ServiceDef = ServiceDef {
     default_section: || section(&HybridConfig::default()),
     parse,
     pinned_work: None,
+    records: None,
 };
 
 /// Kind of a node's directory. The operator may store `genesis.bin` and `node.key` in it.
@@ -132,6 +133,11 @@ impl Service for HybridService {
         let issues = genesis.into_iter().chain(key).chain(tls);
         let warnings = issues.map(|(key, error)| format!("[hybrid] {key} cannot be used here: {error:#}"));
         warnings.collect()
+    }
+
+    fn files(&self) -> Vec<NamedFile> {
+        let keys = ["genesis", "node_key", "certificate", "key", "client_ca"];
+        NamedFile::of_keys(&self.section(), &keys)
     }
 
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
@@ -377,7 +383,8 @@ impl StatusShared {
             service.set_host(metric, value);
         }
         for (code, count) in &status.codes {
-            service.set_labelled(metric::HYBRID_REQUESTS, code_name(*code), *count);
+            let count = count + self.requests.refused(*code);
+            service.set_labelled(metric::HYBRID_REQUESTS, code_name(*code), count);
         }
         if let Some(udp) = &self.udp {
             set_socket_counts(&mut service, udp);
@@ -388,6 +395,7 @@ impl StatusShared {
             passed,
             answered,
             latency,
+            ..
         } = &*self.requests;
         service.add_host_requests(passed.load(Relaxed), answered.load(Relaxed), latency.read());
         service.set_histogram(metric::FDATASYNC, self.sync_times.read());

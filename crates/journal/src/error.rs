@@ -52,8 +52,8 @@ pub enum Error {
         path: PathBuf,
     },
     /// The directory cannot be used.
-    #[error(transparent)]
-    Directory(DataDirError),
+    #[error("{0}")]
+    Directory(#[source] DataDirError),
     /// The directory contains no journal.
     #[error("there is no journal here; give the data directory of a ledger or table")]
     NoJournal,

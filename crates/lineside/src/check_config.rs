@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Check a configuration file: print `ok`, or every mistake with its line.
 ///
 /// Also warns of risky values, and of files that the configuration names and this machine lacks. Exit code 2 if the
-/// file has a mistake.
+/// file has a mistake, or enables no service.
 #[derive(Args)]
 pub struct CheckConfig {
     /// Configuration file.
@@ -26,10 +26,11 @@ fn warnings(config: &CheckedConfig) -> Vec<String> {
 /// Checks the file and prints the result.
 ///
 /// # Errors
-/// All mistakes in the file, as one [`crate::config::ConfigError`].
+/// All mistakes in the file, or that it enables no service, as one [`crate::config::ConfigError`].
 pub fn run(arguments: &CheckConfig, as_json: bool) -> anyhow::Result<()> {
     let file = &arguments.file;
-    let read = Config::read(file).and_then(|config| config.check());
+    let checked = Config::read(file).and_then(|config| config.check());
+    let read = checked.and_then(|config| config.require_enabled().map(|()| config));
     if as_json {
         let faults: Vec<_> = match &read {
             Ok(_) => vec![],

@@ -335,9 +335,14 @@ impl Config {
             });
         }
         issues.sort_by_key(|issue| issue.line);
-        let file = self.file.clone().unwrap_or_else(|| "the command line".into());
-        Err(ConfigError { file, issues })
+        Err(config_error(self.file.as_deref(), issues))
     }
+}
+
+/// Returns the mistakes in `file`, or on the command line if no file was given.
+fn config_error(file: Option<&Path>, issues: Vec<ConfigIssue>) -> ConfigError {
+    let file = file.unwrap_or(Path::new("the command line")).into();
+    ConfigError { file, issues }
 }
 
 /// Returns a mistake for each entry of `allowed_hosts` that cannot be the host name of a `Host` header.
@@ -450,6 +455,35 @@ impl CheckedConfig {
             };
         }
         all
+    }
+
+    /// Refuses a configuration that enables no service, because no server starts with it.
+    ///
+    /// # Errors
+    /// No service is enabled.
+    pub fn require_enabled(&self) -> Result<(), ConfigError> {
+        if self.enabled().next().is_some() {
+            return Ok(());
+        }
+        let all = self.definitions.iter();
+        let sections: Vec<_> = all.map(|one| format!("[{}]", one.name)).collect();
+        let remedy = match self.file {
+            Some(_) => "set `enabled = true`",
+            None => "give --config FILE with `enabled = true`",
+        };
+        let issue = ConfigIssue {
+            line: None,
+            what: format!(
+                "no service is enabled; {remedy} in one or more of {}",
+                sections.join(", ")
+            ),
+        };
+        Err(config_error(self.file.as_deref(), vec![issue]))
+    }
+
+    /// Returns true if the values are from a file.
+    pub fn has_file(&self) -> bool {
+        self.file.is_some()
     }
 
     /// Returns the enabled services.

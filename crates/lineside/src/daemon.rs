@@ -51,6 +51,7 @@ impl Daemon {
     /// # Errors
     /// No service is enabled, or one cannot start. Then nothing stays attached or running.
     pub fn start(config: CheckedConfig) -> anyhow::Result<Self> {
+        config.require_enabled()?;
         let mut warnings = config.warnings();
         let CheckedConfig {
             datapath,
@@ -63,9 +64,6 @@ impl Daemon {
             .into_iter()
             .filter(|one| one.service.is_enabled())
             .collect();
-        if enabled.is_empty() {
-            bail!(UsageError(nothing_enabled(definitions)));
-        }
         let mut context = StartContext {
             datapath,
             attachment: Arc::new(XdpAttachment::none()),
@@ -269,14 +267,6 @@ fn folder_of(path: &Path) -> PathBuf {
         Some(folder) if !folder.as_os_str().is_empty() => folder.into(),
         _ => ".".into(),
     }
-}
-
-fn nothing_enabled(definitions: &[ServiceDef]) -> String {
-    let sections: Vec<_> = definitions.iter().map(|one| format!("[{}]", one.name)).collect();
-    format!(
-        "no service is enabled: give --config FILE with `enabled = true` in one or more of {}",
-        sections.join(", ")
-    )
 }
 
 /// Loads the XDP programs of the services that have a fast path. Fails if a fast path of a service in `absent` that

@@ -3,6 +3,7 @@
 //! It changes nothing. Ports are bound and released at once, and BPF programs are loaded without pins, attached to
 //! nothing, and discarded.
 
+mod files;
 mod machine;
 mod network;
 mod services;
@@ -15,8 +16,9 @@ use std::path::PathBuf;
 
 /// Check whether this machine can serve a configuration, and say what to do where it cannot.
 ///
-/// Checks kernel, processor, memory, rights, BPF programs, interfaces, offloads, ports and data directories. Changes
-/// nothing. Exit code 1 if a check fails; warnings do not count.
+/// Checks kernel, processor, memory, rights, BPF programs, interfaces, offloads, ports, data directories, and that the
+/// files which the configuration names can be read. Changes nothing. Exit code 1 if a check fails; warnings do not
+/// count.
 ///
 /// It checks the rights of the user who runs it, so run it as the server's user:
 /// `sudo -u lineside lineside doctor --config /etc/lineside/lineside.toml`.

@@ -4,6 +4,13 @@ use crate::address::AddressError;
 use crate::config::ConfigError;
 use crate::wrong::Wrong;
 use clap::error::ContextKind;
+use lineside_hybrid::join::JoinError;
+use lineside_hybrid::ledger::LedgerError;
+use lineside_hybrid::node::StartError;
+use lineside_spv::chain::ChainError;
+use lineside_spv_proof::StoreError as HeadersError;
+use lineside_transfer::host::OpenError;
+use lineside_util::data_dir::DataDirError;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
@@ -32,11 +39,35 @@ impl Code {
 pub fn code(error: &anyhow::Error) -> Code {
     if error.is::<ConfigError>() {
         Code::Configuration
-    } else if error.is::<Wrong>() || matches!(error.downcast_ref(), Some(AddressError::Form(_))) {
+    } else if error.is::<Wrong>()
+        || matches!(error.downcast_ref(), Some(AddressError::Form(_)))
+        || error.chain().any(is_wrong_directory)
+    {
         Code::Usage
     } else {
         Code::Failed
     }
+}
+
+/// Returns true if the arguments or the configuration name a directory with data of another service, network, database
+/// or mode. The same command fails until they are corrected, so a supervisor must not restart it.
+fn is_wrong_directory(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let of_directory = |error: &DataDirError| error.needs_another_directory();
+    // The chain lacks errors that a transparent variant contains, so those are taken out of their variants.
+    let join = cause.downcast_ref();
+    let start = match join {
+        Some(JoinError::Start(error)) => Some(error),
+        _ => cause.downcast_ref::<StartError>(),
+    };
+    let ledger = match (join, start) {
+        (Some(JoinError::Ledger(error)), _) | (_, Some(StartError::Ledger(error))) => Some(error),
+        _ => cause.downcast_ref::<LedgerError>(),
+    };
+    cause.downcast_ref().is_some_and(of_directory)
+        || matches!(ledger, Some(LedgerError::OtherGenesis))
+        || matches!(cause.downcast_ref(), Some(ChainError::OtherNetwork { .. }))
+        || matches!(cause.downcast_ref(), Some(HeadersError::OtherKind { .. }))
+        || matches!(cause.downcast_ref(), Some(OpenError::OtherMode(_)))
 }
 
 /// Returns the text of an error and its causes, without causes whose text the message already contains.
@@ -53,28 +84,48 @@ pub fn words(error: &anyhow::Error) -> String {
 
 /// First words of the clause of an error's text that says what to do. Such a clause follows `; ` or `: ` and ends with
 /// the text of its error; causes follow.
-const REMEDIES: [&str; 46] = [
-    "add", "ask", "change", "check", "chmod", "choose", "close", "copy", "correct", "create", "cut",
-    "decide", "detach", "disable", "enable", "fill", "free", "give", "import", "install", "leave", "load",
-    "lower", "make", "mount", "move", "raise", "read", "redirect", "remove", "rename", "repair", "repeat",
-    "restart", "restore", "run", "send", "set", "split", "start", "stop", "try", "upgrade", "use", "wait",
-    "write",
+const REMEDIES: [&str; 61] = [
+    "add", "ask", "bring", "build", "change", "check", "chmod", "choose", "close", "commit", "compare",
+    "copy", "correct", "create", "cut", "decide", "delete", "detach", "disable", "do", "enable", "end",
+    "fill", "follow", "free", "give", "import", "install", "join", "leave", "load", "lower", "make", "mount",
+    "move", "name", "open", "raise", "read", "redirect", "remove", "rename", "repair", "repeat", "report",
+    "restart", "restore", "restrict", "run", "see", "send", "set", "split", "start", "stop", "try",
+    "upgrade", "use", "verify", "wait", "write",
 ];
+
+/// Beginnings of clauses that name a command to run.
+const COMMANDS: [&str; 3] = ["`lineside ", "`bpftool ", "--"];
+
+/// First word of a clause.
+fn first_word(clause: &str) -> &str {
+    clause.split([' ', ',', ':']).next().unwrap_or_default()
+}
+
+/// Returns true if a clause after `separator` says what to do.
+fn is_remedy(separator: &str, clause: &str) -> bool {
+    let is_imperative = |clause: &str| {
+        let first = first_word(clause);
+        let rest = &clause[first.len()..];
+        REMEDIES.contains(&first) && rest.starts_with(' ') && !rest.starts_with(" of ")
+    };
+    if separator == ": " {
+        // "remove x: permission denied" names what failed.
+        return is_imperative(clause) && !clause.contains(": ");
+    }
+    // "if this happens again, remove the folder"; "to read it, run …".
+    let depends = ["if ", "to "].iter().any(|word| clause.starts_with(word));
+    let then = clause.split_once(", ").filter(|_| depends);
+    let is_question = clause.starts_with("is ") && clause.trim_end().ends_with('?');
+    let is_command = COMMANDS.iter().any(|command| clause.starts_with(command));
+    is_imperative(clause)
+        || then.is_some_and(|(_, then)| is_imperative(then))
+        || is_question
+        || is_command
+        || clause == "restart"
+}
 
 /// Splits the text of one error into its statement and its remedy, such as `give another directory`.
 fn split_remedy(text: &str) -> (&str, Option<&str>) {
-    let is_remedy = |separator: &str, clause: &str| {
-        let first = clause.split([' ', ',', ':']).next().unwrap_or_default();
-        let rest = &clause[first.len()..];
-        let is_imperative = REMEDIES.contains(&first) && rest.starts_with(' ') && !rest.starts_with(" of ");
-        if separator == ": " {
-            // "remove x: permission denied" names what failed.
-            return is_imperative && !clause.contains(": ");
-        }
-        let is_question = clause.starts_with("is ") && clause.trim_end().ends_with('?');
-        let is_command = clause.starts_with("`lineside ") || clause.starts_with("--");
-        is_imperative || is_question || is_command || clause == "restart"
-    };
     let separators = text.char_indices().filter_map(|(at, _)| {
         let separator = text.get(at..at + 2)?;
         matches!(separator, "; " | ": ").then_some((at, separator))
@@ -164,6 +215,10 @@ pub fn asks_for_json(arguments: impl IntoIterator<Item = OsString>) -> bool {
 }
 
 #[cfg(test)]
+#[path = "failure_text_tests.rs"]
+mod texts;
+
+#[cfg(test)]
 mod tests {
     use super::{asks_for_json, message_and_hint, usage_object, words};
     use anyhow::anyhow;
@@ -221,6 +276,16 @@ mod tests {
                 anyhow!("f:2: a = 1: no such key; remove it\nf:3: b = 2: must be 1"),
                 "f:2: a = 1: no such key\nf:3: b = 2: must be 1",
                 Some("remove it"),
+            ),
+            (
+                anyhow!("no member has this key; if it was added later, give its member with --member N"),
+                "no member has this key",
+                Some("if it was added later, give its member with --member N"),
+            ),
+            (
+                anyhow!("the state is read; if it is large, this takes time"),
+                "the state is read; if it is large, this takes time",
+                None,
             ),
             (anyhow!("read: No such file"), "read: No such file", None),
             (anyhow!("data: remove x: denied"), "data: remove x: denied", None),

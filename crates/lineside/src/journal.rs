@@ -1,14 +1,15 @@
 //! `lineside journal …`: verifies, repairs and prints the journal of any service.
 
 use crate::out::Unwritten;
-use crate::transfer::entries::{self, DecodedRecord};
+use crate::out::counted;
+use crate::services::SERVICES;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lineside_journal::{
     Disk, Error, FsDisk, Lsn, Options, Record, RepairReport, VerifyReport, confirm_repair, dump_over_gaps,
     has_journal, repair_unconfirmed, verify,
 };
-use lineside_transfer::server::KIND;
+use lineside_service::{DecodedRecord, RecordDecoder};
 use lineside_util::hex::to_hex;
 use serde_json::json;
 use std::io::{BufWriter, Write};
@@ -32,8 +33,8 @@ pub enum Verb {
     Repair(JournalDir),
     /// Print the records of a journal, one a line; changes nothing.
     ///
-    /// The records of a ledger of `transfer` are decoded, and the tokens of its sessions are left out. Of other
-    /// services, the kinds, lengths and first bytes are printed.
+    /// The records of a ledger of `transfer` are decoded, and the tokens of its sessions are left out. Of services
+    /// without a decoder, the kinds, lengths and first bytes are printed.
     Dump(Dump),
 }
 
@@ -91,9 +92,9 @@ impl JournalDir {
         } else {
             for segment in &found.segments {
                 say!(
-                    "{}: {} records from record {} on, {} of {} bytes used",
+                    "{}: {} from record {} on, {} of {} bytes used",
                     segment.file,
-                    segment.records,
+                    counted(segment.records, "record"),
                     segment.first_lsn,
                     segment.used_bytes,
                     segment.file_bytes
@@ -141,8 +142,9 @@ impl JournalDir {
             match found.records {
                 0 => say!("journal {:016x}: no records{is_sound}", found.journal_id)?,
                 records => say!(
-                    "journal {:016x}: {records} records, {} to {}, {} bytes of payload{is_sound}",
+                    "journal {:016x}: {}, {} to {}, {} bytes of payload{is_sound}",
                     found.journal_id,
+                    counted(records, "record"),
                     found.first_lsn,
                     found.last_lsn,
                     found.payload_bytes
@@ -226,12 +228,8 @@ impl Dump {
     fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let disk = self.place.look()?;
         self.place.refuse_other(&disk)?;
-        let is_ledger = disk.used_before().is_some() && FsDisk::look_at(disk.path(), &KIND).is_ok();
-        let decode = |record: &Record<'_>| {
-            is_ledger
-                .then(|| entries::decode(record.kind, record.payload))
-                .flatten()
-        };
+        let decoder = decoder_of(&disk);
+        let decode = |record: &Record<'_>| (decoder?.decode)(record.kind, record.payload);
         let mut out = BufWriter::new(std::io::stdout().lock());
         let (mut written, mut left) = (Ok(()), self.limit.unwrap_or(u64::MAX));
         let read = dump_over_gaps(&disk, self.from, |record| {
@@ -246,6 +244,13 @@ impl Dump {
         written.and_then(|()| out.flush()).map_err(Unwritten::from)?;
         read.with_context(|| self.place.directory.display().to_string())
     }
+}
+
+/// Returns the decoder of the service that the directory's marker names; `None` if the service has none.
+fn decoder_of(disk: &FsDisk) -> Option<&'static RecordDecoder> {
+    disk.used_before()?;
+    let mut all = SERVICES.iter().filter_map(|service| service.records.as_ref());
+    all.find(|records| FsDisk::look_at(disk.path(), records.kind).is_ok())
 }
 
 fn shown(record: &Record<'_>, decoded: Option<DecodedRecord>) -> String {

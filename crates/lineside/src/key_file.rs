@@ -75,3 +75,48 @@ pub fn make_signing<K>(
     out.sync_all()?;
     Ok(pair)
 }
+
+#[cfg(test)]
+mod tests {
+    use lineside_hybrid_node::files::{read_genesis, read_key};
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    /// Returns the errors of reading `path` as a genesis and as each kind of key.
+    fn errors(path: &Path) -> [String; 3] {
+        [
+            read_genesis(path).expect_err("no genesis").0,
+            read_key(path).err().expect("no key").0,
+            crate::transfer::key::read(path)
+                .err()
+                .expect("no key")
+                .to_string(),
+        ]
+    }
+
+    /// A command that creates a file is no help if the file exists.
+    #[test]
+    fn only_a_missing_file_is_to_be_created() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        for text in errors(&path) {
+            assert!(
+                text.contains("No such file") && text.contains("; `lineside "),
+                "{text}"
+            );
+        }
+        write(&path, "secp256k1 12").expect("a file");
+        set_permissions(&path, Permissions::from_mode(0o600)).expect("a mode");
+        for text in errors(&path) {
+            assert!(!text.contains("lineside ") && text.contains("/file"), "{text}");
+        }
+        set_permissions(folder.path(), Permissions::from_mode(0o700)).expect("a mode");
+        for text in errors(folder.path()) {
+            assert!(
+                text.contains("Is a directory") && !text.contains("lineside "),
+                "{text}"
+            );
+        }
+    }
+}

@@ -29,6 +29,7 @@ mod key_file;
 pub mod logging;
 mod manual;
 pub mod notify;
+mod paths;
 mod privileges;
 pub mod process;
 pub mod progress;

@@ -1,5 +1,6 @@
 //! `lineside completions` and `lineside man`: scripts for shells and pages for `man`, made from the program's own help.
 
+use crate::paths;
 use anyhow::{Context, bail};
 use clap::{Arg, ArgAction, Args, Command};
 use clap_complete::Shell;
@@ -8,6 +9,17 @@ use std::path::{Path, PathBuf};
 
 /// Name under which the program is installed.
 const PROGRAM: &str = "lineside";
+
+/// Exit codes of every verb, and their meanings.
+const EXIT_CODES: [(u8, &str); 4] = [
+    (0, "Done."),
+    (1, "Failed, refused or not found."),
+    (crate::EXIT_WRONG_ARGUMENTS, "Wrong arguments or configuration."),
+    (
+        crate::EXIT_CLOSED_PIPE,
+        "The reader of standard output closed it.",
+    ),
+];
 
 /// Print a completion script for a shell.
 ///
@@ -80,7 +92,8 @@ fn pages(command: &Command, directory: &Path) -> anyhow::Result<usize> {
     let mut text = Vec::new();
     page.render(&mut text)?;
     let text = String::from_utf8(text).context("a manual page is not UTF-8")?;
-    std::fs::write(&file, with_synopsis(&text, command))
+    let text = with_usual_sections(&with_synopsis(&text, command), command);
+    std::fs::write(&file, text)
         .with_context(|| format!("{}: cannot write the manual page", file.display()))?;
     Ok(written)
 }
@@ -97,6 +110,66 @@ fn with_synopsis(page: &str, command: &Command) -> String {
         Some((before, after)) => format!("{before}{begin}{}\n{end}{after}", synopsis(command)),
         None => page.to_owned(),
     }
+}
+
+/// Returns the page with the sections that readers of manual pages expect: the section EXTRA of `clap_mangen`, which
+/// groups the verbs, becomes a part of SUBCOMMANDS; EXIT STATUS and FILES are added; VERSION is left out, because the
+/// page's last line names the version.
+fn with_usual_sections(page: &str, command: &Command) -> String {
+    let mut parts = page.split("\n.SH ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    let mut groups = None;
+    for part in parts {
+        let (title, content) = part.split_once('\n').unwrap_or((part, ""));
+        match title {
+            "VERSION" => {}
+            "EXTRA" => {
+                groups = content
+                    .split("\n\n")
+                    .find(|paragraph| !paragraph.starts_with("Exit codes"))
+            }
+            _ => text += &format!("\n.SH {title}\n{}", content.trim_end()),
+        }
+    }
+    if let Some(groups) = groups {
+        text += &format!("\n.PP\n.nf\n{}\n.fi", groups.trim_end());
+    }
+    text += "\n.SH \"EXIT STATUS\"";
+    for (code, meaning) in EXIT_CODES {
+        text += &format!("\n.TP\n{}\n{}", bold(&code.to_string()), escaped(meaning));
+    }
+    let files = files(command);
+    if !files.is_empty() {
+        text += "\n.SH FILES";
+    }
+    for (path, meaning) in files {
+        text += &format!("\n.TP\n{}\n{}", italic(path), escaped(meaning));
+    }
+    text + "\n"
+}
+
+/// Returns the files of the installed package that a command uses, each with its meaning. A client uses none.
+fn files(command: &Command) -> Vec<(&'static str, &'static str)> {
+    let has = |name: &str| command.get_arguments().any(|argument| argument.get_id() == name);
+    let is_program = command.get_name() == PROGRAM;
+    let mut files = Vec::new();
+    if is_program || has("config") || command.get_name() == "check-config" {
+        files.push((
+            paths::CONFIGURATION,
+            "Configuration of the service that the package installs.",
+        ));
+        files.push((
+            paths::DATA,
+            "Home directory of the service's user; relative paths in the configuration of the service begin here.",
+        ));
+    }
+    if is_program || has("pin_dir") {
+        files.push((
+            paths::PINS,
+            "Maps and programs of the XDP fast paths, on a BPF file system.",
+        ));
+    }
+    files
 }
 
 /// Returns the synopsis of a command in roff: options with their values, arguments, and the place of a verb. `--help`
@@ -210,6 +283,48 @@ mod tests {
         let init = spv.find_subcommand("init").expect("init");
         let text = plain(init).replace("\\-", "-");
         assert!(text.ends_with("--data DIR --network NETWORK"), "{text}");
+    }
+
+    /// Returns the titles of the sections of a page in their order.
+    fn titles(page: &str) -> Vec<&str> {
+        let lines = page.lines().filter_map(|line| line.strip_prefix(".SH "));
+        lines.map(|title| title.trim_matches('"')).collect()
+    }
+
+    #[test]
+    fn the_sections_have_their_usual_names_and_places() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = crate::command().disable_help_subcommand(true);
+        command.build();
+        pages(&command, folder.path()).expect("pages");
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
+        for entry in std::fs::read_dir(folder.path()).expect("a folder").flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let page = read(&name);
+            let titles = titles(&page);
+            assert!(
+                !titles.contains(&"EXTRA") && !titles.contains(&"VERSION"),
+                "{name}: {titles:?}"
+            );
+            let last = titles.iter().rev().find(|title| **title != "FILES");
+            assert_eq!(last, Some(&"EXIT STATUS"), "{name}: {titles:?}");
+        }
+        let first = read("lineside.1");
+        assert_eq!(titles(&first).last(), Some(&"FILES"));
+        for path in [paths::CONFIGURATION, paths::DATA, paths::PINS] {
+            assert!(
+                first.contains(&format!(".TP\n{}\n", italic(path))),
+                "{path}: {first}"
+            );
+        }
+        assert!(!first.contains("Exit codes"), "{first}");
+        let hybrid = read("lineside-hybrid.1");
+        assert!(
+            hybrid.contains("\n.nf\nNode:       init, key, serve\nData:"),
+            "{hybrid}"
+        );
+        assert!(titles(&read("lineside-spv-serve.1")).contains(&"FILES"));
+        assert!(!titles(&read("lineside-spv-get.1")).contains(&"FILES"));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Output of the command: results on standard output, errors and warnings on standard error. A failed write never
 //! panics.
 
+pub use lineside_util::counted;
+
 use std::fmt::{Arguments, Display};
 use std::io::{self, ErrorKind, Write};
 
@@ -62,13 +64,6 @@ pub fn said_by_server(said: Result<(), Unwritten>) {
     {
         tell!("lineside: {error}; the server continues without standard output");
     }
-}
-
-/// Returns a number with the noun that it counts, such as `1 block` or `2 blocks`. `what` is the singular.
-pub fn counted(number: impl Display, what: &str) -> String {
-    let number = number.to_string();
-    let plural = if number == "1" { "" } else { "s" };
-    format!("{number} {what}{plural}")
 }
 
 /// Writes a line to standard error. If the write fails, the line is lost.

@@ -1,5 +1,6 @@
 //! Progress bars of long commands, on standard error, and only if that is a terminal.
 
+use crate::out::counted;
 use indicatif::{ProgressBar, ProgressStyle};
 use lineside_spv::chain::{Phase, Progress};
 
@@ -35,7 +36,7 @@ impl ImportBar {
         }
         self.0.set_length(at.total_bytes);
         self.0.set_position(at.bytes);
-        self.0.set_message(format!("{} blocks", at.blocks));
+        self.0.set_message(counted(at.blocks, "block"));
     }
 
     /// Removes the bar from the terminal.

@@ -10,8 +10,12 @@ use crate::wrong::Wrong;
 use clap::Args;
 use lineside_service::{DatapathConfig, DatapathKind, Endpoint, XdpModeName};
 use serde_json::json;
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+/// Variables that systemd sets for the processes of a unit.
+const UNIT_VARIABLES: [&str; 2] = ["INVOCATION_ID", "NOTIFY_SOCKET"];
 
 /// Serve all services that the configuration file enables, until SIGINT, SIGTERM or SIGHUP.
 ///
@@ -253,7 +257,21 @@ pub fn announce_end(session: &Session) -> Result<(), Unwritten> {
     if let Some(console) = session.console() {
         say!("console on http://{console}/ (also /status, /metrics and /healthz)")?;
     }
-    say!("Ctrl-C ends it")
+    match end_notice() {
+        Some(notice) => say!("{notice}"),
+        None => Ok(()),
+    }
+}
+
+/// Returns the line that says how to end a server: by Ctrl-C if standard input is a terminal, otherwise by a signal.
+/// `None` for a unit of systemd, which `systemctl stop` ends.
+pub fn end_notice() -> Option<&'static str> {
+    let is_unit = UNIT_VARIABLES.iter().any(|name| std::env::var_os(name).is_some());
+    match (std::io::stdin().is_terminal(), is_unit) {
+        (true, _) => Some("Ctrl-C ends it"),
+        (false, false) => Some("SIGTERM ends it"),
+        (false, true) => None,
+    }
 }
 
 /// Returns the JSON object that announces the services of `session`.

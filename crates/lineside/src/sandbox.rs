@@ -7,7 +7,7 @@
 mod calls;
 mod files;
 
-pub use files::{Places, has_landlock};
+pub use files::{Places, landlock_fault};
 
 use crate::process::SandboxName;
 use calls::Group;
@@ -48,7 +48,8 @@ pub fn enter(sandbox: SandboxName, rights: &KeptRights) -> anyhow::Result<Vec<St
 /// Sets `no_new_privs`, then installs the filters for system calls.
 fn restrict_calls(action: SeccompAction, rights: &KeptRights) -> anyhow::Result<Option<String>> {
     if !has_seccomp() {
-        let warning = "this kernel has no seccomp filters: the server may make every system call";
+        let warning = "seccomp filters cannot be used: this kernel has none, or a filter of the container forbids the \
+                       call prctl; the server may make every system call";
         return Ok(Some(warning.into()));
     }
     let mut groups = vec![Group::Base, Group::Net];

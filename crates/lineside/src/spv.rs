@@ -16,6 +16,7 @@ use ids::Id;
 use lineside_client::spv::Client;
 use lineside_spv::chain::{ChainStore, ImportOptions, ImportReport, Network};
 use lineside_spv::config::{IndexName, NetworkName};
+use lineside_spv::service::no_store;
 use lineside_util::hex::to_display;
 use lineside_wire::{SPV_HEIGHT_UNKNOWN, SPV_PORT, SPV_ROOTS_MAX};
 use serde_json::{Value, json};
@@ -141,10 +142,10 @@ impl Store {
     fn network(&self) -> anyhow::Result<Network> {
         let option = self.network.map(Network::from);
         match (ChainStore::network_of(&self.data)?, option) {
-            (Some(stored), Some(option)) if stored.network != option => bail!(
+            (Some(stored), Some(option)) if stored.network != option => bail!(Wrong(format!(
                 "{}: this chain store holds {stored}, not {option}; leave --network out, or give another --data",
                 self.data.display()
-            ),
+            ))),
             (Some(stored), _) => Ok(stored.network),
             (None, Some(option)) => Ok(option),
             (None, None) => bail!(Wrong(format!(
@@ -305,15 +306,7 @@ fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
     let data = &arguments.store.data;
     if ChainStore::network_of(data)?.is_none() {
         // Opening would create a store.
-        let what = if data.exists() {
-            "holds no chain store"
-        } else {
-            "does not exist"
-        };
-        bail!(
-            "{} {what}; `lineside spv init` or `lineside spv import` creates a chain store",
-            data.display()
-        );
+        bail!("{}", no_store(data, None));
     }
     let Some(location) = arguments.store.open()?.locate(&arguments.txid.0)? else {
         bail!("{txid}: no block in the chain contains it")

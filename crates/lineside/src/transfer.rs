@@ -3,8 +3,7 @@
 mod accounts;
 mod ask;
 mod batch;
-pub mod entries;
-mod key;
+pub mod key;
 mod prove;
 mod serve;
 mod session;

@@ -1,5 +1,6 @@
 //! `lineside xdp …`: shows and detaches the XDP fast paths that are pinned on this machine.
 
+use crate::out::counted;
 use crate::services::SERVICES;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
@@ -133,10 +134,9 @@ fn refuse_to_lose(interface: &str, pins: &Pins) -> anyhow::Result<()> {
         };
         if let Some(work) = pinned_work(pins.path())?.filter(|work| work.waiting > 0) {
             bail!(
-                "{interface}: detached, but its maps hold {0} operations of `{1}` that were answered and are not in \
-                 the journal: start the server of `{1}` on this interface again, which journals them, or discard them \
-                 with --lose",
-                work.waiting,
+                "{interface}: detached, but its maps hold {0} of `{1}` that were answered and are not in the journal: \
+                 start the server of `{1}` on this interface again, which journals them, or discard them with --lose",
+                counted(work.waiting, "operation"),
                 definition.name
             );
         }

@@ -46,6 +46,8 @@ impl Server {
             });
         }
         let mut child = command
+            .env_remove("INVOCATION_ID")
+            .env_remove("NOTIFY_SOCKET")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -60,7 +62,7 @@ impl Server {
             if let Some(rest) = line.strip_prefix("console on http://") {
                 console = rest.split('/').next().map(str::to_owned);
             }
-            if line == "Ctrl-C ends it" {
+            if line.ends_with(" ends it") {
                 return Ok(Self {
                     child,
                     address: address.expect("it says where it listens"),

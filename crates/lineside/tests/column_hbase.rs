@@ -1,7 +1,8 @@
 //! `lineside column serve` in front of a real HBase, whose coprocessor reports changes.
 
 use lineside_hbase_mini::{Error, Jars, Options};
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -142,4 +143,38 @@ fn keeps_what_may_be_stale(folder: &Path, store: &str) {
         "alice",
     ];
     until_said(&get, &["four", "from fastpath", "stale"]);
+}
+
+/// The server starts before HBase does: it reports the reason, and refuses requests.
+#[test]
+fn a_server_starts_without_hbase_and_reports_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let [listen, console] = [0; 2].map(|_| free_port());
+    let address = format!("127.0.0.1:{console}");
+    let _server = serve(
+        folder.path(),
+        "hbase://127.0.0.1:9/t",
+        listen,
+        console,
+        "coherence = \"none\"\n",
+    );
+    let reason = "the table of HBase could not be opened since the start";
+    until_said(&["status", "--console", &address], &[reason, "127.0.0.1:9"]);
+    let mut stream = TcpStream::connect(&address).unwrap();
+    write!(
+        stream,
+        "GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 503 ") && answer.contains(reason),
+        "{answer}"
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args(["column", "get", "--server", &format!("127.0.0.1:{listen}"), "row"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
 }

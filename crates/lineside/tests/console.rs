@@ -52,10 +52,27 @@ fn status_prints_what_the_console_reports() {
 fn check_config_accepts_a_good_file_and_names_the_wrong_lines_of_a_bad_one() {
     let shown = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lineside.toml");
     let output = lineside(&["check-config", shown]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(text(&output.stdout).ends_with("lineside.toml: ok\n"));
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("lineside.toml: no service is enabled; set `enabled = true` in one or"),
+        "{said}"
+    );
+    let json = lineside(&["--json", "check-config", shown]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["ok"], false);
+    assert_eq!(json["faults"].as_array().map(Vec::len), Some(1), "{json}");
 
     let folder = tempfile::tempdir().unwrap();
+    let whole = std::fs::read_to_string(shown).unwrap();
+    let (before, column) = whole.split_once("\n[column]\n").unwrap();
+    let column = column.replacen("enabled = false", "enabled = true", 1);
+    let good = folder.path().join("good.toml");
+    std::fs::write(&good, format!("{before}\n[column]\n{column}")).unwrap();
+    let output = lineside(&["check-config", good.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(text(&output.stdout).ends_with("good.toml: ok\n"));
+
     let file = folder.path().join("bad.toml");
     let bad = file.to_str().unwrap();
     std::fs::write(&file, "[spv]\nways = 3\nlease_s = 0\n").unwrap();

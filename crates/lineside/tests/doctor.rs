@@ -1,17 +1,24 @@
 //! `lineside doctor` on this machine: its findings, its refusals, and its exit codes.
 
 use serde_json::Value;
+use std::fs::Permissions;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
 /// Runs `lineside --json doctor` on the socket datapath with these further options.
 fn doctor(options: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_lineside"))
+    command(options).output().expect("run")
+}
+
+fn command(options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+    command
         .args(["--json", "doctor", "--set", "console.listen=127.0.0.1:0"])
-        .args(options)
-        .output()
-        .expect("run")
+        .args(options);
+    command
 }
 
 /// Returns the results of all findings of `check`.
@@ -98,6 +105,97 @@ fn a_used_port_and_an_unusable_directory_fail_with_a_remedy() {
     assert!(
         said.contains("2 of ") && said.contains(" checks failed"),
         "{said}"
+    );
+}
+
+fn hybrid_in(folder: &Path) -> Vec<String> {
+    let at = |key: &str, name: &str| format!("hybrid.{key}={}", folder.join(name).display());
+    let set = [
+        "hybrid.enabled=true".to_owned(),
+        "hybrid.listen=127.0.0.1:0".to_owned(),
+        at("data", "data"),
+        at("genesis", "genesis.bin"),
+        at("node_key", "node.key"),
+    ];
+    set.into_iter()
+        .flat_map(|value| ["--set".to_owned(), value])
+        .collect()
+}
+
+/// The files that the configuration names are opened with the rights of the user who runs the command.
+#[test]
+fn a_file_that_is_missing_or_closed_to_this_user_fails_and_the_user_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (key, genesis) = (folder.path().join("node.key"), folder.path().join("genesis.bin"));
+    let set = hybrid_in(folder.path());
+    let mut options = vec!["--datapath", "socket"];
+    options.extend(set.iter().map(String::as_str));
+    let output = doctor(&options);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let files = results(&output, "files");
+    assert_eq!(files.len(), 2, "each file is reported once: {files:?}");
+    for ((result, what), file) in files.iter().zip([&genesis, &key]) {
+        assert!(
+            result == "failed" && what.starts_with(&format!("{} (", file.display())),
+            "{what}"
+        );
+        assert!(what.ends_with("does not exist"), "{what}");
+    }
+
+    std::fs::write(&genesis, "no genesis").expect("a file");
+    std::fs::write(&key, "no key").expect("a file");
+    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("a mode");
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("a mode");
+    let files = results(&doctor(&options), "files");
+    let readable = files
+        .iter()
+        .filter(|(result, what)| result == "ok" && what.ends_with("can be read"));
+    assert_eq!(readable.count(), 2, "{files:?}");
+    let wrong = files
+        .iter()
+        .filter(|(result, what)| result == "failed" && what.contains("cannot be used"));
+    assert_eq!(wrong.count(), 2, "{files:?}");
+
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can run the command as another user");
+        return;
+    }
+    let mut command = command(&options);
+    let output = command
+        .uid(65_534)
+        .gid(65_534)
+        .env("INVOCATION_ID", "1")
+        .output()
+        .expect("run");
+    let files = results(&output, "files");
+    let (result, what) = &files[1];
+    assert_eq!(result, "failed", "{files:?}");
+    assert!(what.starts_with(&key.display().to_string()), "{what}");
+    assert!(
+        what.contains("cannot be read by ") && what.contains("user 65534): Permission denied"),
+        "{what}"
+    );
+    let (result, what) = &results(&output, "user")[0];
+    assert!(
+        result == "ok" && what.ends_with("user 65534), the user of this unit of systemd"),
+        "{what}"
+    );
+}
+
+#[test]
+fn a_configuration_without_services_fails_and_the_machine_alone_is_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("none.toml");
+    std::fs::write(&file, "[spv]\nenabled = false\n").expect("a file");
+    let output = doctor(&["--datapath", "socket", "--config", file.to_str().expect("text")]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(results(&output, "services")[0].0, "failed");
+    let output = doctor(&["--datapath", "socket"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let (result, what) = &results(&output, "services")[0];
+    assert!(
+        result == "warning" && what.starts_with("no service is enabled"),
+        "{what}"
     );
 }
 

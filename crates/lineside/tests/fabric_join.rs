@@ -1,10 +1,12 @@
-//! Runs `lineside fabric join`, `snapshot`, `history` and `verify-peer`.
+//! Runs `lineside fabric join`, `snapshot`, `history`, `verify-peer` and `follow`.
 
 mod replica;
 
-use replica::{fabric, objects, one, recorded};
+use replica::{fabric, msp, objects, one, recorded};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Appends a varint, as protobuf and Fabric's block files encode numbers.
 fn put_varint(out: &mut Vec<u8>, mut number: usize) {
@@ -275,4 +277,43 @@ fn the_block_files_of_a_peer_are_imported() {
     );
     let output = fabric(&["verify-peer", &snapshot]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn a_client_without_a_connection_says_when_it_tries_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let msp = msp(folder.path());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args([
+            "fabric",
+            "follow",
+            "lab",
+            "--peer",
+            "127.0.0.1:9",
+            "--peer",
+            "127.0.0.1:19",
+        ])
+        .args(["--msp-id", "Org1MSP", "--msp"])
+        .arg(msp)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines: Vec<String> = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .take(2)
+        .map(|line| line.unwrap())
+        .collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for (line, [left, next]) in lines.iter().zip([["9", "19"], ["19", "9"]]) {
+        assert!(
+            line.starts_with(&format!("lineside: 127.0.0.1:{left}: no connection: ")),
+            "{line}"
+        );
+        assert!(
+            line.contains(&format!("; next attempt at 127.0.0.1:{next} in 0.")),
+            "{line}"
+        );
+    }
+    assert_eq!(lines.len(), 2);
 }

@@ -1,6 +1,7 @@
 //! Parts of an installation: version, shell completions, manual pages, and the reports to systemd's watchdog.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -169,7 +170,8 @@ fn a_server_reports_to_the_watchdog_while_it_runs() {
             ("NOTIFY_SOCKET", path.as_os_str()),
             ("WATCHDOG_USEC", "400000".as_ref()),
         ])
-        .stdout(Stdio::null())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .spawn()
         .expect("started");
     let first = received(&socket).expect("it reports that it is ready");
@@ -199,4 +201,42 @@ fn a_server_reports_to_the_watchdog_while_it_runs() {
         Some(0),
         "SIGHUP ends a server in order"
     );
+    let mut said = String::new();
+    server
+        .stdout
+        .take()
+        .expect("piped")
+        .read_to_string(&mut said)
+        .expect("text");
+    assert!(
+        said.contains("console on ") && !said.contains("ends it"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_server_without_a_terminal_names_the_signal_that_ends_it() {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args([
+            "column",
+            "serve",
+            "--datapath",
+            "socket",
+            "--listen",
+            "127.0.0.1:0",
+        ])
+        .args(["--console", "127.0.0.1:0"])
+        .env_remove("INVOCATION_ID")
+        .env_remove("NOTIFY_SOCKET")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let lines = BufReader::new(server.stdout.take().expect("piped")).lines();
+    let last = lines
+        .map_while(Result::ok)
+        .find(|line| line.ends_with(" ends it"));
+    server.kill().expect("killed");
+    server.wait().expect("an end");
+    assert_eq!(last.as_deref(), Some("SIGTERM ends it"));
 }

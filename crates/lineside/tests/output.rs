@@ -30,7 +30,7 @@ fn a_closed_pipe_ends_quietly_and_a_full_device_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let (recorded, ledger) = (recorded(), folder.path().join("ledger"));
     let (recorded, ledger) = (recorded.to_str().unwrap(), ledger.to_str().unwrap());
-    let configuration = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lineside.toml");
+    let configuration = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/config/column.toml");
     let import = ["fabric", "import", "--data", ledger, recorded];
     assert_eq!(lineside(&import, Stdio::null()).0, Some(0));
     let verbs: [&[&str]; 14] = [

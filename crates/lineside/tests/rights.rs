@@ -315,7 +315,7 @@ fn verbs_that_read_create_no_files() {
     let empty = empty.display().to_string();
     let located = lineside(&["spv", "locate", "--data", &empty, &"0".repeat(64)]);
     assert!(
-        text(&located).contains("holds no chain store"),
+        text(&located).contains("there is no chain store"),
         "{}",
         text(&located)
     );

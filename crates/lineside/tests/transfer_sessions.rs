@@ -155,7 +155,7 @@ fn an_operator_lists_and_closes_sessions_with_and_without_a_running_server() {
         "{said}"
     );
     let (done, said) = sessions(&["close", "1", "--server", &address]);
-    assert!(done && said.contains("1 sessions closed"), "{said}");
+    assert!(done && said.contains("1 session closed"), "{said}");
     assert_eq!(server.metric(SESSIONS), 2);
     let refused = client.execute(&mut open[1], &make).unwrap_err().to_string();
     assert!(refused.contains("no such session"), "{refused}");

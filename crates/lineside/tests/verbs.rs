@@ -158,7 +158,7 @@ fn the_remedy_of_an_error_is_its_hint_in_json() {
     for (words, message, hint) in [
         (
             &["run"][..],
-            "no service is enabled",
+            "the command line: no service is enabled",
             "give --config FILE with `enabled = true`",
         ),
         (

@@ -3,9 +3,10 @@
 use crate::config::{ConfigIssue, Section};
 use crate::{DatapathConfig, Rights, StatusBuilder, XdpAttachment};
 use lineside_net::SocketOptions;
+use lineside_util::data_dir::Kind;
 use lineside_xdp::ProgramSpec;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Function that parses the section of a service.
@@ -31,6 +32,44 @@ pub struct ServiceDef {
     /// Returns the pending work that a fast path left in the pinned maps of a directory. `None` for a service whose
     /// fast path only caches and does not execute requests.
     pub pinned_work: Option<FindPinnedWork>,
+    /// Decoder for the records of the service's journal, which `lineside journal dump` uses. `None` for a service
+    /// without a journal, or one whose records are printed as bytes.
+    pub records: Option<RecordDecoder>,
+}
+
+impl ServiceDef {
+    /// Returns the registration of a service with one section, whose fast path executes nothing, and whose journal, if
+    /// it has one, is printed as bytes.
+    pub const fn new(name: &'static str, default_section: fn() -> toml::Table, parse: ParseSection) -> Self {
+        Self {
+            name,
+            may_repeat: false,
+            default_section,
+            parse,
+            pinned_work: None,
+            records: None,
+        }
+    }
+}
+
+/// Decoder for the records of a journal.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordDecoder {
+    /// Kind of the data directories whose journals have these records.
+    pub kind: &'static Kind,
+    /// Decodes a record from its kind and payload. Returns `None` for a record that is not valid.
+    pub decode: fn(u8, &[u8]) -> Option<DecodedRecord>,
+}
+
+/// Record of a journal in a form for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecodedRecord {
+    /// Name of the kind of record.
+    pub name: &'static str,
+    /// Fields of the record, without secrets.
+    pub fields: serde_json::Value,
+    /// True if the bytes of the record contain a secret, so that they are not printed.
+    pub is_secret: bool,
 }
 
 /// Pending work that a pinned fast path holds for its host.
@@ -40,6 +79,32 @@ pub struct PinnedWork {
     pub executes: bool,
     /// Number of operations that the fast path has answered and no host has recorded.
     pub waiting: u64,
+}
+
+/// File or directory that a section names and that the service reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    /// Key in the section that names it.
+    pub key: &'static str,
+    /// Path as the section has it; it may be relative.
+    pub path: PathBuf,
+    /// Name of the program that creates the file later; `None` if the file must exist before the service starts.
+    pub maker: Option<&'static str>,
+}
+
+impl NamedFile {
+    /// Returns the files of these keys of a section. Leaves out keys that are empty.
+    pub fn of_keys(section: &toml::Table, keys: &[&'static str]) -> Vec<Self> {
+        let file = |key: &&'static str| {
+            let path = section.get(*key)?.as_str().filter(|path| !path.is_empty())?;
+            Some(Self {
+                key,
+                path: path.into(),
+                maker: None,
+            })
+        };
+        keys.iter().filter_map(file).collect()
+    }
 }
 
 /// Address that a configured service will listen on.
@@ -78,6 +143,12 @@ pub trait Service: Send {
 
     /// Returns warnings about files that the configuration names, if this machine cannot use them now.
     fn file_warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns the files and directories that the configuration names and that the service reads, except its data
+    /// directory.
+    fn files(&self) -> Vec<NamedFile> {
         Vec::new()
     }
 

@@ -3,6 +3,7 @@
 use crate::{ServiceStatus, StartContext, StatusBuilder, XdpAttachment};
 use lineside_fastpath::lease;
 use lineside_net::SocketDatapath;
+use lineside_util::counted;
 use lineside_wire::metric;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -98,7 +99,8 @@ pub fn stall_problem(service: &str, socket: &SocketDatapath, stall: Duration) ->
     (stalled >= stall).then(|| {
         let (seconds, waiting) = (stalled.as_secs(), socket.waiting());
         format!(
-            "{service}: the host has answered nothing for {seconds} s; {waiting} requests are waiting for it"
+            "{service}: the host has answered nothing for {seconds} s while {} waited for it",
+            counted(waiting, "request")
         )
     })
 }

@@ -55,7 +55,10 @@ pub mod status;
 pub use attachment::XdpAttachment;
 pub use byte_size::ByteSize;
 pub use datapath::{DatapathConfig, DatapathKind, INTERFACES_MAX, XdpModeName};
-pub use definition::{Endpoint, Listen, PinnedWork, Running, Service, ServiceDef, StartContext};
+pub use definition::{
+    DecodedRecord, Endpoint, Listen, NamedFile, PinnedWork, RecordDecoder, Running, Service, ServiceDef,
+    StartContext,
+};
 pub use descriptors::raise_open_files_limit;
 pub use frontend::{Counted, Frontend, set_socket_counts, stall_problem};
 pub use leased::{Leased, RunningLeased, cannot_listen, report_lost_lease};

@@ -11,6 +11,7 @@ use lineside_electrum::{Config, CounterValues, Host, Limits, Server, Upstream, U
 use lineside_grpc::ServerTls;
 use lineside_service::config::non_empty;
 use lineside_service::{Endpoint, ServiceStatus, StatusBuilder};
+use lineside_util::counted;
 use lineside_wire::metric;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -344,10 +345,7 @@ impl Frontends {
 }
 
 fn clients(count: u64) -> String {
-    match count {
-        1 => "1 client".into(),
-        count => format!("{count} clients"),
-    }
+    counted(count, "client")
 }
 
 fn wallet_metrics(counts: &CounterValues, out: &mut ServiceStatus) {

@@ -15,9 +15,10 @@ use lineside_fastpath::{Readers, lease};
 use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, UsageError, section};
 use lineside_service::{
-    Counted, Endpoint, Frontend, Leased, Listen, Rights, Running, RunningLeased, Service, ServiceDef,
-    StartContext, StatusBuilder, Tip, cannot_listen,
+    Counted, Endpoint, Frontend, Leased, Listen, NamedFile, Rights, Running, RunningLeased, Service,
+    ServiceDef, StartContext, StatusBuilder, Tip, cannot_listen,
 };
+use lineside_util::counted;
 use lineside_util::hex::to_display;
 use lineside_wire::{SPV_SLOT, SpvCounter, metric};
 use lineside_xdp::ProgramSpec;
@@ -32,6 +33,7 @@ pub const DEF: ServiceDef = ServiceDef {
     default_section: || section(&SpvConfig::default()),
     parse,
     pinned_work: None,
+    records: None,
 };
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
@@ -97,6 +99,30 @@ impl Service for SpvService {
             )
         });
         warning.into_iter().collect()
+    }
+
+    fn files(&self) -> Vec<NamedFile> {
+        let keys = [
+            "node_password",
+            "node_ca",
+            "electrum_certificate",
+            "electrum_key",
+            "electrum_upstream_ca",
+        ];
+        let mut files = NamedFile::of_keys(&self.section(), &keys);
+        if let Some(NodeUrl::BlocksDir(path)) = self.config.node.url() {
+            files.push(NamedFile {
+                key: "node",
+                path: path.clone(),
+                maker: None,
+            });
+        }
+        files.extend(frontends::cookie(&self.config).map(|(file, _)| NamedFile {
+            key: "node_cookie",
+            path: file.into(),
+            maker: Some("Bitcoin Core"),
+        }));
+        files
     }
 
     fn init_command(&self) -> Option<String> {
@@ -285,9 +311,10 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
         let missing = chain.keep_blocks(data).with_context(opening)?;
         if missing > 0 {
             warnings.push(format!(
-                "{}: the files of `keep_blocks` lack {missing} blocks after the first block that they hold; the server \
-                 fetches these blocks if `node` is set",
-                data.display()
+                "{}: the files of `keep_blocks` lack {} after the first block that they hold; the server fetches these \
+                 blocks if `node` is set",
+                data.display(),
+                counted(missing, "block")
             ));
         }
     }
@@ -307,6 +334,23 @@ fn init_command(data: &Path, network: Option<Network>) -> String {
     format!("lineside spv init --data {} --network {network}", data.display())
 }
 
+/// Returns the error text for a directory without a chain store. The command that creates one accepts only a missing or
+/// an empty directory.
+pub fn no_store(data: &Path, network: Option<Network>) -> String {
+    let is_used = std::fs::read_dir(data).is_ok_and(|mut entries| entries.next().is_some());
+    match is_used {
+        false => format!(
+            "{}: there is no chain store; `{}` creates an empty one",
+            data.display(),
+            init_command(data, network)
+        ),
+        true => format!(
+            "{}: this directory has files, but no chain store; give the directory of a chain store",
+            data.display()
+        ),
+    }
+}
+
 /// Returns the network of the chain store. The store must exist, because a server does not create one, and must have
 /// the configured network, if there is one.
 ///
@@ -316,11 +360,7 @@ fn network_of(config: &SpvConfig) -> anyhow::Result<StoreNetwork> {
     let data = data_of(config)?;
     let wanted = config.network.0.map(Network::from);
     let Some(stored) = ChainStore::network_of(data)? else {
-        bail!(UsageError(format!(
-            "{}: there is no chain store; `{}` creates an empty one",
-            data.display(),
-            init_command(data, wanted)
-        )));
+        bail!(UsageError(no_store(data, wanted)));
     };
     if let Some(wanted) = wanted.filter(|wanted| *wanted != stored.network) {
         bail!(UsageError(format!(

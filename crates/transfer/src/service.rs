@@ -1,6 +1,7 @@
 //! The `transfer` service in the daemon: journal, ledger, fast path, sockets, and the lease.
 
 mod attach_record;
+mod records;
 mod settling;
 
 use crate::claims::{Claims, StoreClaims};
@@ -18,9 +19,11 @@ use lineside_journal::{Error as JournalError, FsDisk, refuse_emptied};
 use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Counted, DatapathConfig, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork, Rights,
-    Running, Service, ServiceDef, StartContext, StatusBuilder, cannot_listen, report_lost_lease,
+    Counted, DatapathConfig, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork,
+    RecordDecoder, Rights, Running, Service, ServiceDef, StartContext, StatusBuilder, cannot_listen,
+    report_lost_lease,
 };
+
 use lineside_util::data_dir::NewDirectory;
 use lineside_util::histogram::Histogram;
 use lineside_wire::{TRANSFER_SLOT, TransferCounter, metric};
@@ -43,6 +46,10 @@ pub const DEF: ServiceDef = ServiceDef {
     default_section: || section(&TransferConfig::default()),
     parse,
     pinned_work: Some(pinned_work),
+    records: Some(RecordDecoder {
+        kind: &KIND,
+        decode: records::decode,
+    }),
 };
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
@@ -501,9 +508,10 @@ impl StatusShared {
                       systemd)"
                     .to_owned(),
                 waiting => format!(
-                    "the disk is full or too many files are open, and {waiting} operations that the fast path executed \
-                     and answered are not in the journal yet; free space on the disk of the ledger, or raise the limit \
-                     on open files (LimitNOFILE of systemd)"
+                    "the disk is full or too many files are open, and {} that the fast path executed and answered are \
+                     not in the journal yet; free space on the disk of the ledger, or raise the limit on open files \
+                     (LimitNOFILE of systemd)",
+                    lineside_util::counted(waiting, "operation")
                 ),
             });
         }

@@ -125,6 +125,15 @@ pub enum DataDirError {
 }
 
 impl DataDirError {
+    /// Returns true if the operator must give another directory: this one belongs to another service or to no service,
+    /// or all users share it.
+    pub const fn needs_another_directory(&self) -> bool {
+        matches!(
+            self,
+            Self::OtherKind { .. } | Self::Unmarked { .. } | Self::Shared { .. }
+        )
+    }
+
     fn io(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.into();
         move |source| Self::Io { op, path, source }
@@ -316,6 +325,12 @@ pub fn is_marked(path: &Path) -> bool {
 /// [`DataDirError::OtherKind`], [`DataDirError::Io`].
 pub fn check_kind(path: &Path, kind: &Kind) -> Result<(), DataDirError> {
     marker::check_marked(path, kind).map(drop)
+}
+
+/// Returns the name of the service in the directory's marker; `None` if the marker is missing or cannot be read.
+pub fn service_of(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path.join(MARKER)).ok()?;
+    Some(text.lines().next()?.strip_prefix("service ")?.to_owned())
 }
 
 /// Returns true if the directory has the marker of a server but no other file of a server: these were removed, or the

@@ -36,6 +36,23 @@ pub enum KeyFileError {
     },
 }
 
+impl KeyFileError {
+    /// Returns true if the file does not exist.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// Returns what to do if a file cannot be read: `make`, a command that makes it, if it does not exist, and otherwise
+/// advice about rights. Empty for other errors; else the text begins with `; `.
+pub fn remedy_for(error: &io::Error, make: &str) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("; {make}"),
+        io::ErrorKind::PermissionDenied => "; give this user the right to read it".to_owned(),
+        _ => String::new(),
+    }
+}
+
 /// Returns the permission bits of a file if group or others have any, or `None` if only its owner may use it.
 ///
 /// # Errors
@@ -109,6 +126,20 @@ pub fn read_signing_key(path: &Path) -> Result<(String, [u8; 32]), KeyFileError>
 mod tests {
     use super::*;
     use std::fs::Permissions;
+
+    #[test]
+    fn the_remedy_depends_on_the_reason() {
+        let remedy = |kind: io::ErrorKind| remedy_for(&kind.into(), "make it");
+        assert_eq!(remedy(io::ErrorKind::NotFound), "; make it");
+        assert_eq!(
+            remedy(io::ErrorKind::PermissionDenied),
+            "; give this user the right to read it"
+        );
+        assert_eq!(remedy(io::ErrorKind::IsADirectory), "");
+        let missing = read_signing_key(Path::new("none")).unwrap_err();
+        assert!(missing.is_missing());
+        assert!(!read_signing_key(Path::new("/")).unwrap_err().is_missing());
+    }
 
     #[test]
     fn a_key_file_that_others_may_use_or_without_hex_digits_is_refused() {

@@ -7,10 +7,16 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
     /// The kernel does not allow this process to use BPF.
-    #[error("BPF is not allowed here: run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON ({0})")]
+    #[error(
+        "BPF is not allowed here: run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; in a container, its \
+         seccomp filter must also permit the system call bpf ({0})"
+    )]
     NotAllowed(libbpf_rs::Error),
     /// The kernel was built without BPF.
-    #[error("this kernel has no BPF ({0}): Linux 6.1 or newer with CONFIG_BPF_SYSCALL is needed")]
+    #[error(
+        "this kernel has no BPF, or a seccomp filter hides it ({0}): Linux 6.1 or newer with CONFIG_BPF_SYSCALL is \
+         needed, and a container must permit the system call bpf"
+    )]
     NoBpf(libbpf_rs::Error),
     /// The kernel lacks, or refuses, something that a program or map needs.
     #[error("{what}: {source}")]

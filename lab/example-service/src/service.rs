@@ -20,13 +20,7 @@ use std::time::Duration;
 const LEASE: Duration = Duration::from_secs(60);
 
 /// Registration of the service `odometer` in the daemon.
-pub const DEF: ServiceDef = ServiceDef {
-    name: "odometer",
-    may_repeat: false,
-    default_section: || section(&OdometerConfig::default()),
-    parse,
-    pinned_work: None,
-};
+pub const DEF: ServiceDef = ServiceDef::new("odometer", || section(&OdometerConfig::default()), parse);
 
 /// Configuration section `[odometer]`.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 //! hit rate, the round-trip time compared with that of the paper's software, and two commands to try.
 
 use crate::demo_chain::{BLOCKS, TRANSACTIONS, demo_blocks, write_demo_store};
+use crate::signals::EndSignals;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside::out::{self, Unwritten};
@@ -137,17 +138,26 @@ pub struct Demo {
 /// # Errors
 /// The daemon cannot serve, or an answer is wrong.
 pub fn run(arguments: Demo, as_json: bool) -> anyhow::Result<()> {
+    // A signal must not end the process before the directory is removed.
+    let mut signals = EndSignals::listen().context("cannot handle signals")?;
     let folder = tempfile::tempdir().context("cannot create a directory for the demonstration chain")?;
     let data = folder.path().join("chain");
     write_demo_store(&data)?;
+    if signals.have_arrived() {
+        return Ok(());
+    }
     // A server restricts the file access of its thread, which would prevent that thread from removing the directory at
     // the end. The server therefore runs in a thread of its own.
-    let served = std::thread::scope(|scope| scope.spawn(|| serve(arguments, &data, as_json)).join());
+    let served = std::thread::scope(|scope| {
+        scope
+            .spawn(|| serve(arguments, &data, &mut signals, as_json))
+            .join()
+    });
     served.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Serves the demonstration chain in `data`, and prints its answers.
-fn serve(arguments: Demo, data: &Path, as_json: bool) -> anyhow::Result<()> {
+/// Serves the demonstration chain in `data`, and prints its answers, until one of `signals` arrives.
+fn serve(arguments: Demo, data: &Path, signals: &mut EndSignals, as_json: bool) -> anyhow::Result<()> {
     let mut config = arguments.overrides.over(None)?;
     let section = config.section("spv");
     section.set("data", data);
@@ -183,7 +193,8 @@ fn serve(arguments: Demo, data: &Path, as_json: bool) -> anyhow::Result<()> {
     } else {
         heard(say!("{shown}"))?;
     }
-    if arguments.once {
+    // The session itself handles a signal that arrives from here on.
+    if arguments.once || signals.have_arrived() {
         return session.stop();
     }
     if !as_json {

@@ -10,6 +10,7 @@ mod fabric;
 mod load;
 mod papers;
 mod replay;
+mod signals;
 mod soak;
 
 use clap::{Parser, Subcommand};

@@ -1,7 +1,9 @@
 //! Tests that run `lineside-lab demo` as a user does.
 
 use lineside_testkit::{Daemon, RegtestChain, binary};
-use std::process::{Command, Output};
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 const SIGTERM: i32 = 15;
 
@@ -97,4 +99,44 @@ fn the_commands_that_the_demonstration_prints_can_be_pasted() {
     let verified = paste(" spv verify ");
     assert!(verified.contains("height 61"), "{verified}");
     demo.signal(SIGTERM);
+}
+
+/// Ctrl-C while the demonstration still writes its chain leaves no directory.
+#[test]
+fn a_signal_before_the_server_has_started_leaves_no_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_lineside-lab"))
+        .args([
+            "demo",
+            "--datapath",
+            "socket",
+            "--listen",
+            "127.0.0.1:0",
+            "--console",
+            "127.0.0.1:0",
+        ])
+        .env("TMPDIR", folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let is_empty = || std::fs::read_dir(folder.path()).unwrap().next().is_none();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while is_empty() {
+        assert!(Instant::now() < deadline, "the demonstration makes its directory");
+        std::thread::yield_now();
+    }
+    let sent = Command::new("kill")
+        .args(["-INT", &demo.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    let mut said = String::new();
+    demo.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(demo.wait().unwrap().success(), "{said}");
+    assert!(
+        !said.contains("ends it"),
+        "the signal came before the server had started: {said}"
+    );
+    assert!(is_empty());
 }

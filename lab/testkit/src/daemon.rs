@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-/// Text of the line that a server prints when it has started.
-const STARTED: &str = "Ctrl-C ends it";
+/// End of the line that a server prints when it has started; the line begins with `Ctrl-C` or `SIGTERM`.
+const STARTED: &str = " ends it";
 
 /// Running server. Dropping this value kills it.
 pub struct Daemon {
@@ -28,13 +28,15 @@ impl Daemon {
     pub fn start(command: &mut Command) -> Result<Self, String> {
         let command = command.env("RUST_LOG", "warn").stdout(Stdio::piped());
         let command = command.stderr(Stdio::piped());
+        // A unit of systemd does not print the line.
+        let command = command.env_remove("INVOCATION_ID").env_remove("NOTIFY_SOCKET");
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let output = child.stdout.take().expect("standard output is piped");
         let mut errors = child.stderr.take().expect("standard error is piped");
         let mut said = Vec::new();
         for line in BufReader::new(output).lines() {
             said.push(line.expect("text"));
-            if said.last().is_some_and(|line| line == STARTED) {
+            if said.last().is_some_and(|line| line.ends_with(STARTED)) {
                 return Ok(Self { child, said, errors });
             }
         }

@@ -14,8 +14,9 @@ use crate::replay::hex;
 use crate::state::{Entry, Height, State, TxId};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fs::{File, create_dir, remove_file};
+use std::fs::{DirBuilder, File, remove_file};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// A channel after one block.
@@ -53,7 +54,8 @@ pub fn write(folder: &Path, channel: Channel<'_>) -> io::Result<SnapshotHead> {
             "the state is not in memory; open the ledger with a state in memory",
         ));
     }
-    create_dir(folder)?;
+    // The files contain the state of the channel, which only its members may read.
+    DirBuilder::new().mode(0o700).create(folder)?;
     let mut out = SnapshotOutput {
         folder: folder.to_owned(),
         files: BTreeMap::new(),

@@ -279,7 +279,10 @@ impl Service<http::Request<HttpBody>> for PaperService {
             "Verify" => self.serve_single::<VerifyRequest>(request),
             "BatchGet" => self.serve_batch::<BatchGetRequest>(request),
             "BatchSet" => self.serve_batch::<BatchSetRequest>(request),
-            _ => Box::pin(async { Ok(Status::unimplemented("no such method").into_http()) }),
+            _ => {
+                self.0.database.note_refused(Code::Malformed);
+                Box::pin(async { Ok(Status::unimplemented("no such method").into_http()) })
+            }
         }
     }
 }

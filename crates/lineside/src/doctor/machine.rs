@@ -24,7 +24,7 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
             Backend::Avx512Ifma.is_available(),
             is_x86_feature_detected!("sha"),
         ),
-        sandbox_of_kernel(sandbox::has_landlock()),
+        sandbox_of_kernel(sandbox::landlock_fault()),
         open_files(getrlimit(Resource::Nofile).maximum),
         memory(config),
     ];
@@ -75,13 +75,14 @@ fn processor(has_ifma: bool, has_sha: bool) -> Finding {
     )
 }
 
-fn sandbox_of_kernel(has_landlock: bool) -> Finding {
-    match has_landlock {
-        true => Finding::ok("sandbox", "the kernel has Landlock"),
-        false => Finding::warning(
+fn sandbox_of_kernel(fault: Option<String>) -> Finding {
+    match fault {
+        None => Finding::ok("sandbox", "this process can use Landlock"),
+        Some(fault) => Finding::warning(
             "sandbox",
-            "the kernel has no Landlock, so a server may use every file of its user",
-            "use a kernel with CONFIG_SECURITY_LANDLOCK and `landlock` in its `lsm=` parameter",
+            format!("Landlock cannot be used, so a server may use every file of its user: {fault}"),
+            "use a kernel with CONFIG_SECURITY_LANDLOCK and `landlock` in its `lsm=` parameter, and a container whose \
+             filter permits the calls landlock_*",
         ),
     }
 }

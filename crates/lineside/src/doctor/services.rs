@@ -1,9 +1,9 @@
 //! Checks of the ports and data directories of the console and of the enabled services.
 
-use super::Finding;
-use crate::config::{CheckedConfig, ConfiguredService};
+use super::{Finding, files};
+use crate::config::{CheckedConfig, ConfigError, ConfiguredService};
 use lineside_service::Service;
-use lineside_util::data_dir::has_only_marker;
+use lineside_util::data_dir::{has_only_marker, service_of};
 use rustix::fs::{Access, FsWord, access, statfs, statvfs};
 use rustix::process::geteuid;
 use std::fs::{self, File, TryLockError};
@@ -27,6 +27,15 @@ const UNSAFE_FILE_SYSTEMS: [(FsWord, &str); 3] = [
 pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
     let console = config.console.listen;
     let mut findings = vec![port("console", console, TcpListener::bind(console).err())];
+    findings.extend(
+        config
+            .require_enabled()
+            .err()
+            .map(|error| nothing_enabled(config, &error)),
+    );
+    if config.enabled().next().is_some() {
+        findings.push(files::checked_user());
+    }
     let enabled = config.services.iter().filter(|one| one.service.is_enabled());
     for ConfiguredService { name, service } in enabled {
         let service = &**service;
@@ -37,12 +46,20 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
             };
             findings.push(port(&format!("{name}.{}", listen.key), listen.address, bound));
         }
-        let unusable = service.file_warnings().into_iter();
+        let (found, unreadable) = files::check(name, service);
+        findings.extend(found);
+        // The content of the other files; an unreadable file is reported once.
+        let is_known = |text: &String| {
+            unreadable
+                .iter()
+                .any(|path| text.contains(&*path.to_string_lossy()))
+        };
+        let unusable = service.file_warnings().into_iter().filter(|text| !is_known(text));
         findings.extend(unusable.map(|what| {
-            let remedy = "correct the path in the configuration, or make the file";
+            let remedy = "correct the file, or its path in the configuration";
             Finding::failed("files", what, remedy)
         }));
-        let Some(path) = data(service) else {
+        let Some(path) = data(service).map(|path| files::absolute(&path)) else {
             continue;
         };
         findings.push(match service.init_command() {
@@ -53,10 +70,22 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
                 );
                 Finding::failed("data", what, command)
             }
-            _ => data_dir(&path),
+            _ => data_dir(name, &path),
         });
     }
     findings
+}
+
+/// Returns the finding for a configuration without services. A server does not start with such a file; without a file
+/// the command checks the machine.
+fn nothing_enabled(config: &CheckedConfig, error: &ConfigError) -> Finding {
+    let what = "no service is enabled, so no service's ports, files and directories are checked";
+    let text = error.issues.first().map(ToString::to_string).unwrap_or_default();
+    let remedy = text.split_once("; ").map_or(text.as_str(), |(_, remedy)| remedy);
+    match config.has_file() {
+        true => Finding::failed("services", what, remedy),
+        false => Finding::warning("services", what, remedy),
+    }
 }
 
 /// Returns the data directory in the service's section.
@@ -95,7 +124,8 @@ fn port(key: &str, address: SocketAddr, refused: Option<io::Error>) -> Finding {
     Finding::failed("port", what, remedy)
 }
 
-fn data_dir(path: &Path) -> Finding {
+/// Checks the data directory of the service `name`.
+fn data_dir(name: &str, path: &Path) -> Finding {
     let shown = path.display();
     let about = match fs::metadata(path) {
         Ok(about) => about,
@@ -118,6 +148,13 @@ fn data_dir(path: &Path) -> Finding {
             "data",
             format!("{shown} belongs to user {owner}, and this process runs as user {user}"),
             format!("run as user {owner}, or chown -R {user} {shown}"),
+        );
+    }
+    if let Some(other) = service_of(path).filter(|other| other != name) {
+        return Finding::failed(
+            "data",
+            format!("{shown} holds data of the service {other}, not of {name}"),
+            "set `data` to another directory",
         );
     }
     if is_locked(path) {
@@ -249,29 +286,36 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("file");
         fs::write(&file, "").expect("a file");
-        assert_eq!(data_dir(&file).level, Level::Failed);
+        assert_eq!(data_dir("transfer", &file).level, Level::Failed);
         let data = folder.path().join("data");
         assert_ne!(
-            data_dir(&data).level,
+            data_dir("transfer", &data).level,
             Level::Failed,
             "a missing directory can be created"
         );
         fs::create_dir(&data).expect("a directory");
         fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).expect("a mode");
-        assert!(data_dir(&data).what.contains("mode 755"));
+        assert!(data_dir("transfer", &data).what.contains("mode 755"));
         fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).expect("a mode");
         let held = File::open(&data).expect("the directory");
         held.lock().expect("a lock");
-        assert!(data_dir(&data).what.contains("in use"));
+        assert!(data_dir("transfer", &data).what.contains("in use"));
         drop(held);
-        assert!(!data_dir(&data).what.contains("in use"));
+        assert!(!data_dir("transfer", &data).what.contains("in use"));
         fs::write(data.join(MARKER), "service transfer\nformat 1\n").expect("a marker");
         fs::write(data.join("lock"), "").expect("a lock file");
-        let finding = data_dir(&data);
+        let finding = data_dir("transfer", &data);
         assert_eq!(finding.level, Level::Failed, "{finding:?}");
         assert!(finding.remedy.is_some_and(|remedy| remedy.contains("restore")));
         fs::write(data.join("0001.log"), "").expect("a segment");
-        assert_ne!(data_dir(&data).level, Level::Failed);
+        assert_ne!(data_dir("transfer", &data).level, Level::Failed);
+        let finding = data_dir("hybrid", &data);
+        assert_eq!(finding.level, Level::Failed, "{finding:?}");
+        assert!(
+            finding
+                .what
+                .ends_with("holds data of the service transfer, not of hybrid")
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use lineside_fabric_grpc::{ClientTls, Signer};
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// Returns the error for TLS files that cannot be used; names all of `files`.
@@ -83,6 +84,15 @@ impl Refusals {
     }
 }
 
+/// Returns the message for an endpoint that was left, with the next attempt.
+fn left_text(endpoint: &str, why: &str, next: &str, pause: Duration) -> String {
+    let seconds = pause.as_secs_f64();
+    match next == endpoint {
+        true => format!("{endpoint}: {why}; next attempt in {seconds:.1} s"),
+        false => format!("{endpoint}: {why}; next attempt at {next} in {seconds:.1} s"),
+    }
+}
+
 impl RequestIdentity {
     /// Returns the options for following `channel` at these endpoints from block `from` on, and the detector of
     /// refusals. The options print each endpoint that is given up, with the reason, to standard error.
@@ -110,12 +120,20 @@ impl RequestIdentity {
         }
         let refusals = Refusals::new(endpoints.len());
         let (on_left, on_held) = (Arc::clone(&refusals), Arc::clone(&refusals));
+        let left_endpoint: Arc<Mutex<Option<(String, String)>>> = Arc::default();
+        let taken = Arc::clone(&left_endpoint);
         options.on_left = Some(Arc::new(move |endpoint, left| {
             // An idle channel is not printed. The refusal that ends the command is not printed either, because the
             // command then fails with this refusal as its error.
             on_left.on_left(endpoint, left);
             if *left != LeaveReason::Silent && on_left.why.borrow().is_none() {
-                tell!("lineside: {endpoint}: {left}");
+                let said = Some((endpoint.to_owned(), left.to_string()));
+                *left_endpoint.lock().unwrap_or_else(PoisonError::into_inner) = said;
+            }
+        }));
+        options.on_pause = Some(Arc::new(move |next, pause| {
+            if let Some((endpoint, why)) = taken.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                tell!("lineside: {}", left_text(&endpoint, &why, next, pause));
             }
         }));
         options.on_held = Some(Arc::new(move |_| on_held.answered()));

@@ -1,6 +1,7 @@
 //! `lineside fabric follow`: prints the block events of a replica, a peer or an orderer, one line for each block.
 
 use crate::fabric::asks::RequestIdentity;
+use crate::out::counted;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -95,7 +96,11 @@ impl Follow {
 
     fn line(&self, block: &FilteredBlock) -> String {
         let transactions = &block.filtered_transactions;
-        let mut line = format!("{:>6}  {} transactions", block.number, transactions.len());
+        let mut line = format!(
+            "{:>6}  {}",
+            block.number,
+            counted(transactions.len(), "transaction")
+        );
         if !self.orderer {
             let mut counts: BTreeMap<i32, usize> = BTreeMap::new();
             for transaction in transactions {

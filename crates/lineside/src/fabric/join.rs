@@ -1,6 +1,7 @@
 //! `lineside fabric join` and `lineside fabric snapshot`: begin a ledger from a snapshot, and write one.
 
 use super::ledger::{Data, ReplicaLedger};
+use crate::out::counted;
 use crate::wrong::Wrong;
 use anyhow::Context;
 use clap::Args;
@@ -80,11 +81,11 @@ pub fn join(arguments: &Join, as_json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     say!(
-        "channel {}: joined after block {}, {} keys, {} transaction ids",
+        "channel {}: joined after block {}, {}, {}",
         head.channel,
         head.last,
-        joined.keys,
-        joined.transactions
+        counted(joined.keys, "key"),
+        counted(joined.transactions, "transaction id")
     )?;
     say!("snapshot hash {hash}")?;
     say!("last commit hash {}", commit_hash.as_deref().unwrap_or("none"))?;

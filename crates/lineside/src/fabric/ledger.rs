@@ -2,6 +2,7 @@
 
 use crate::out;
 use crate::out::counted;
+use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use lineside_fabric::ledger::results::Publisher;
@@ -222,7 +223,9 @@ pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
         bail!("{path}: this directory has neither block 0 nor block {from}, the next block of the ledger");
     }
     if from > 0 && genesis.is_some_and(|genesis| !ledger::begins_with(&replica, &genesis)) {
-        bail!("{path}: these blocks are of another channel than the ledger; give another --data directory");
+        bail!(Wrong(format!(
+            "{path}: these blocks are of another channel than the ledger; give another --data directory"
+        )));
     }
     let mut transactions = 0;
     for number in from.. {
@@ -314,7 +317,10 @@ pub fn status(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
     }
     say!("last header hash {hash}")?;
     say!("last commit hash {}", commit_hash.as_deref().unwrap_or("none"))?;
-    say!("{} blocks after the newest checkpoint", look.found.replayed)?;
+    say!(
+        "{} after the newest checkpoint",
+        counted(look.found.replayed, "block")
+    )?;
     for damaged in &look.found.damaged {
         say!("a checkpoint is damaged and not used: {damaged}")?;
     }
@@ -365,8 +371,8 @@ pub fn block(arguments: &Block, as_json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     say!(
-        "block {number}: {} transactions, {} bytes",
-        stored.codes.len(),
+        "block {number}: {}, {} bytes",
+        counted(stored.codes.len(), "transaction"),
         stored.bytes.len()
     )?;
     say!("header hash {hash}")?;
@@ -438,9 +444,9 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
             say!("{finding}")?;
         }
         say!(
-            "{} blocks with {} transactions validated again: {} bytes of blocks in {} bytes of records",
-            report.blocks,
-            report.transactions,
+            "{} with {} validated again: {} bytes of blocks in {} bytes of records",
+            counted(report.blocks, "block"),
+            counted(report.transactions, "transaction"),
             report.block_bytes,
             report.record_bytes
         )?;
@@ -455,7 +461,7 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
         }
     }
     if !report.is_sound() {
-        bail!("the ledger is damaged: {} findings", report.wrong);
+        bail!("the ledger is damaged: {}", counted(report.wrong, "finding"));
     }
     Ok(())
 }

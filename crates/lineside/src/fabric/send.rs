@@ -3,7 +3,9 @@
 
 use crate::fabric::asks::Refusals;
 use crate::fabric::orderer::Following;
+use crate::out::counted;
 use crate::out::{self, Unwritten};
+use crate::run::end_notice;
 use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -205,7 +207,12 @@ pub fn send(arguments: &Send, as_json: bool) -> anyhow::Result<()> {
 fn say_started(channel: &str, from: SocketAddr, to: SocketAddr, as_json: bool) -> Result<(), Unwritten> {
     match as_json {
         true => say!("{}", json!({ "channel": channel, "from": from, "to": to })),
-        false => say!("channel {channel}: sending blocks from the address {from} to {to}; Ctrl-C ends it"),
+        false => {
+            let notice = end_notice()
+                .map(|notice| format!("; {notice}"))
+                .unwrap_or_default();
+            say!("channel {channel}: sending blocks from the address {from} to {to}{notice}")
+        }
     }
 }
 
@@ -228,8 +235,12 @@ fn say_sent(counters: &SenderCounters, as_json: bool) -> Result<(), Unwritten> {
             })
         ),
         false => say!(
-            "{blocks} blocks in {datagrams} datagrams, {bytes} bytes; {again} ranges sent again; {refused} datagrams \
-             from receivers refused (wrong key, replayed, or of another session)"
+            "{} in {}, {bytes} bytes; {} sent again; {} from receivers refused (wrong key, replayed, or of another \
+             session)",
+            counted(blocks, "block"),
+            counted(datagrams, "datagram"),
+            counted(again, "range"),
+            counted(refused, "datagram")
         ),
     }
 }

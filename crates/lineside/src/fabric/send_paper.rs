@@ -1,6 +1,7 @@
 //! `lineside fabric send-paper`: sends recorded blocks as packets in the paper's format.
 
 use crate::out::Unwritten;
+use crate::out::counted;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_fabric::replay::read;
@@ -161,12 +162,12 @@ fn say_sent(
     }
     let saved = 100.0 - 100.0 * sent.bytes as f64 / (sent.block_bytes as f64).max(1.0);
     say!(
-        "{} blocks, {} transactions in {} datagrams ({} of them update the receiver's cache of identities), {} bytes, \
-         {saved:.0} % less than the blocks, in {seconds:.2} s",
-        sent.blocks,
-        sent.transactions,
-        sent.datagrams,
-        sent.updates,
+        "{}, {} in {} ({} of the receiver's cache of identities), {} bytes, {saved:.0} % less than the blocks, in \
+         {seconds:.2} s",
+        counted(sent.blocks, "block"),
+        counted(sent.transactions, "transaction"),
+        counted(sent.datagrams, "datagram"),
+        counted(sent.updates, "update"),
         sent.bytes
     )
 }

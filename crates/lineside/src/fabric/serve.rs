@@ -1,6 +1,7 @@
 //! `lineside fabric serve`: command-line options of the server.
 
 use crate::config::Config;
+use crate::out::counted;
 use crate::out::{self, Unwritten};
 use crate::run::announce_end;
 use crate::session::Session;
@@ -200,7 +201,8 @@ fn announce(session: &Session, as_json: bool) -> Result<(), Unwritten> {
         }
         let channel = channel.as_str().unwrap_or_default();
         say!(
-            "channel {channel}: {blocks} blocks; block events on {}",
+            "channel {channel}: {}; block events on {}",
+            counted(blocks, "block"),
             service.listen
         )?;
         if let Some(udp) = udp.as_str() {

@@ -172,9 +172,11 @@ fn snapshot(arguments: &VerifyPeer, look: &ReadOnlyLedger<FsDisk>, as_json: bool
         say!("{line}")?;
     } else {
         say!(
-            "snapshot of channel {} after block {}: {keys} keys and {ids} transaction ids agree",
+            "snapshot of channel {} after block {}: {} and {} compared",
             head.channel,
-            head.last
+            head.last,
+            counted(keys, "key"),
+            counted(ids, "transaction id")
         )?;
         for difference in differences {
             say!("  {difference}")?;

@@ -1,6 +1,7 @@
 //! `lineside hybrid audit`: executes a whole ledger again and verifies all signatures.
 
 use super::member::block;
+use crate::out::counted;
 use crate::progress::CountBar;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -83,8 +84,9 @@ impl Audit {
             let (blocks, transactions) = (report.blocks, report.transactions);
             let rate = report.bytes as f64 / 1e6 / seconds.max(1e-9);
             say!(
-                "{blocks} blocks with {transactions} transactions are right, up to block {number}, {tip_hash} \
-                 ({rate:.0} MB/s)"
+                "{} with {} are right, up to block {number}, {tip_hash} ({rate:.0} MB/s)",
+                counted(blocks, "block"),
+                counted(transactions, "transaction")
             )?;
             if let Some(base) = &report.base {
                 let vouched = match base.by_attestations {

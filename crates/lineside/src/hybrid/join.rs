@@ -2,6 +2,7 @@
 
 use super::key;
 use super::member::{block, member_of, read_genesis};
+use crate::out::counted;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -13,10 +14,12 @@ use lineside_hybrid::join::{SnapshotSummary, Trust, join, take};
 use lineside_hybrid::ledger::journal_options;
 use lineside_hybrid_node::service::KIND;
 use lineside_journal::FsDisk;
+use lineside_util::data_dir::check_kind;
 use lineside_util::hex::to_hex;
 use serde_json::json;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Write a snapshot after the newest block of a ledger, from which another node can join.
@@ -42,6 +45,7 @@ impl Snapshot {
             bail!("{path}: there is no such directory");
         }
         let (_, genesis) = read_genesis(&self.genesis)?;
+        check_kind(&self.data, &KIND)?;
         let has_ledger = fs::read_dir(&self.data)?.flatten().any(|entry| {
             let name = entry.file_name();
             Path::new(&name).extension().is_some_and(|found| found == "log")
@@ -51,7 +55,7 @@ impl Snapshot {
         }
         let disk = FsDisk::claim_existing(&self.data, &KIND)
             .with_context(|| format!("cannot open the ledger in {path} (stop a node that uses it first)"))?;
-        let mut out = BufWriter::new(new_file(&self.out)?);
+        let mut out = BufWriter::new(new_file(&self.out, SECRET)?);
         let summary = take(disk, &genesis, &mut out);
         let summary = match summary.and_then(|made| {
             out.get_ref().sync_all()?;
@@ -68,10 +72,10 @@ impl Snapshot {
     }
 }
 
-/// Sign a statement that a block is right, as an admin of the database.
+/// Sign an attestation that a block is right, as an admin of the database.
 ///
-/// Take NUMBER:HASH from your own node (`lineside hybrid head`). A node that joins from a snapshot needs such
-/// statements from a quorum of the genesis' admins.
+/// Take NUMBER:HASH from your own node (`lineside hybrid head`). A node that joins from a snapshot needs attestations
+/// from a quorum of the genesis' admins.
 #[derive(Args)]
 pub struct Vouch {
     /// Key file of the admin; the key must be the one in the genesis.
@@ -83,7 +87,7 @@ pub struct Vouch {
     /// Number and hash of the block, from `lineside hybrid head` of your own node.
     #[arg(long, value_name = "NUMBER:HASH", value_parser = block)]
     block: (u64, [u8; 32]),
-    /// File for the admin's signed statement about the block, for `join --word`. The file must not exist.
+    /// File for the attestation, for `join --word`. The file must not exist.
     #[arg(long, value_name = "FILE", default_value = "word.bin")]
     out: PathBuf,
 }
@@ -103,20 +107,20 @@ impl Vouch {
             let (key, genesis) = (self.key.display(), self.genesis.display());
             bail!(Wrong(format!(
                 "{key}: member {member} is not an admin in {genesis}; give the key of an admin, because only \
-                 statements of admins count"
+                 attestations of admins count"
             )));
         }
         let (number, hash) = self.block;
         let attestation = Attestation::sign(&database_id(&bytes), member, number, hash, &secret);
-        let written = new_file(&self.out)?.write_all(&attestation.to_bytes());
-        written.with_context(|| format!("cannot write the statement to {}", self.out.display()))?;
+        let written = new_file(&self.out, PUBLIC)?.write_all(&attestation.to_bytes());
+        written.with_context(|| format!("cannot write the attestation to {}", self.out.display()))?;
         let (hash, out) = (to_hex(&hash), self.out.display());
         match as_json {
             true => say!(
                 "{}",
                 json!({"member": member, "block": number, "hash": hash, "word": out.to_string()})
             )?,
-            false => say!("statement of member {member} for block {number}, {hash}: {out}")?,
+            false => say!("attestation of member {member} for block {number}, {hash}: {out}")?,
         }
         Ok(())
     }
@@ -124,7 +128,7 @@ impl Vouch {
 
 /// Begin the ledger of a new node from a snapshot.
 ///
-/// The snapshot's block must be trusted: give its number and hash (--block), or statements of a quorum of admins
+/// The snapshot's block must be trusted: give its number and hash (--block), or attestations of a quorum of admins
 /// (--word), each of which an admin has signed with `lineside hybrid vouch`. `lineside hybrid serve` then serves the
 /// directory as any other.
 #[derive(Args)]
@@ -141,8 +145,8 @@ pub struct Join {
     /// Number and hash of the snapshot's block, from a source that you trust.
     #[arg(long, value_name = "NUMBER:HASH", value_parser = block, required_unless_present = "word")]
     block: Option<(u64, [u8; 32])>,
-    /// File with an admin's signed statement about the block, from `lineside hybrid vouch`; may be given more than
-    /// once. A quorum of the genesis' admins is needed.
+    /// File with an admin's attestation of the block, from `lineside hybrid vouch`; may be given more than once. A
+    /// quorum of the genesis' admins is needed.
     #[arg(long, value_name = "FILE", conflicts_with = "block")]
     word: Vec<PathBuf>,
 }
@@ -160,7 +164,7 @@ impl Join {
             read.map_err(|error| Wrong(format!("{path}: {error}")))?;
             let bytes: &[u8; ATTESTATION_BYTES] = bytes[..].try_into().map_err(|_| {
                 Wrong(format!(
-                    "{path}: this file holds no statement; give a file that `lineside hybrid vouch` has written"
+                    "{path}: this file holds no attestation; give a file that `lineside hybrid vouch` has written"
                 ))
             })?;
             anyhow::Ok(Attestation::from_bytes(bytes))
@@ -186,9 +190,16 @@ impl Join {
     }
 }
 
-/// Creates a file that must not exist, so that a snapshot or a statement never overwrites a key or another file.
-fn new_file(path: &Path) -> anyhow::Result<File> {
-    Ok(File::create_new(path).map_err(|error| Wrong(format!("{}: {error}", path.display())))?)
+/// Mode of a file with data that only members may read.
+const SECRET: u32 = 0o600;
+/// Mode, before the umask, of a file that everybody may read.
+const PUBLIC: u32 = 0o666;
+
+/// Creates a file that must not exist, so that a snapshot or an attestation never overwrites a key or another file.
+fn new_file(path: &Path, mode: u32) -> anyhow::Result<File> {
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(mode).open(path);
+    Ok(opened.map_err(|error| Wrong(format!("{}: {error}", path.display())))?)
 }
 
 fn say_made(summary: &SnapshotSummary, what: &str, path: &Path, as_json: bool) -> anyhow::Result<()> {
@@ -199,7 +210,11 @@ fn say_made(summary: &SnapshotSummary, what: &str, path: &Path, as_json: bool) -
             line[what] = path.into();
             say!("{line}")?;
         }
-        false => say!("block {}, {hash}, {} keys: {path}", summary.number, summary.keys)?,
+        false => say!(
+            "block {}, {hash}, {}: {path}",
+            summary.number,
+            counted(summary.keys, "key")
+        )?,
     }
     Ok(())
 }

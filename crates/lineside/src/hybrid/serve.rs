@@ -2,6 +2,7 @@
 
 use crate::address::AddressError;
 use crate::config::Config;
+use crate::out::counted;
 use crate::out::{self, Unwritten};
 use crate::run::announce_end;
 use crate::session::Session;
@@ -136,7 +137,10 @@ fn announce(session: &Session, as_json: bool) -> Result<(), Unwritten> {
     }
     let (database, listen) = (database.as_str().unwrap_or_default(), at("grpc"));
     let listen = listen.map(|listen| listen.to_string()).unwrap_or_default();
-    say!("database {database}: {height} blocks; gRPC on {listen}")?;
+    say!(
+        "database {database}: {}; gRPC on {listen}",
+        counted(height, "block")
+    )?;
     if let Some(udp) = at("udp") {
         say!("UDP on {udp}")?;
     }

@@ -82,17 +82,45 @@ pub(super) fn restrict(places: &Places) -> anyhow::Result<Option<String>> {
     let enforced = rules.restrict_self()?;
     Ok(match enforced.ruleset {
         RulesetStatus::NotEnforced => {
-            Some("this kernel has no Landlock: the server may use every file of its user".into())
+            let reason = landlock_fault().unwrap_or_else(|| "the kernel did not enforce the rules".into());
+            Some(format!(
+                "Landlock cannot be used: {reason}; the server may use every file of its user"
+            ))
         }
         _ => None,
     })
 }
 
-/// Returns true if the kernel has Landlock.
-pub fn has_landlock() -> bool {
-    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    let handled = ruleset.handle_access(AccessFs::from_all(ABI::V1));
-    handled.is_ok_and(|ruleset| ruleset.create().is_ok())
+/// Returns the reason why this process cannot use Landlock; `None` if it can.
+pub fn landlock_fault() -> Option<String> {
+    /// Flag of `landlock_create_ruleset` that asks for the version (linux/landlock.h).
+    const VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag and no attributes, the call returns the version and accesses no memory.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0_usize,
+            VERSION,
+        )
+    };
+    let error = std::io::Error::last_os_error();
+    (result < 1).then(|| fault_of(&error))
+}
+
+/// Returns the reasons for an error of `landlock_create_ruleset`. A container's seccomp filter makes a call fail with
+/// EPERM, or with ENOSYS as if the kernel did not have it.
+fn fault_of(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP) => "it is not enabled in this kernel (`lsm=` of the kernel's command line)".into(),
+        Some(libc::ENOSYS) => {
+            "this kernel has no Landlock, or a seccomp filter of the container hides it (ENOSYS)".into()
+        }
+        Some(libc::EPERM) => {
+            "a seccomp filter of the container or unit forbids the system call landlock_create_ruleset (EPERM)".into()
+        }
+        _ => format!("landlock_create_ruleset: {error}"),
+    }
 }
 
 /// Allows access to a path of the system if it exists.

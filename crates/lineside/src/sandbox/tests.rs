@@ -164,8 +164,8 @@ fn files_outside_the_data_directory_are_refused() {
     let [inside, outside] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
     let secret = outside.path().join("secret");
     std::fs::write(&secret, "secret").expect("written");
-    if !has_landlock() {
-        println!("skipped: this kernel has no Landlock");
+    if let Some(fault) = landlock_fault() {
+        println!("skipped: {fault}");
         return;
     }
     within(&kept(inside.path()), || {
@@ -205,6 +205,48 @@ fn a_strict_sandbox_kills_a_process_that_makes_a_forbidden_call() {
     let said = String::from_utf8_lossy(&child.stdout);
     assert_eq!(child.status.signal(), Some(libc::SIGSYS), "{said}");
     assert!(!said.contains("not killed"), "{said}");
+}
+
+/// A container's filter makes a call fail with EPERM, as the kernel does not; other filters choose ENOSYS.
+#[test]
+fn a_filter_is_named_as_a_reason_why_landlock_cannot_be_used() {
+    if !has_seccomp() {
+        println!("skipped: this kernel has no seccomp filters");
+        return;
+    }
+    let refused = |number: i32| {
+        let rules = [(libc::SYS_landlock_create_ruleset, Vec::new())].into();
+        let failing = SeccompAction::Errno(number as u32);
+        let arch = std::env::consts::ARCH.try_into().expect("an architecture");
+        let filter =
+            seccompiler::SeccompFilter::new(rules, SeccompAction::Allow, failing, arch).expect("a filter");
+        let program: seccompiler::BpfProgram = filter.try_into().expect("a program");
+        let folder = tempfile::tempdir().expect("a folder");
+        let act = || {
+            apply_filter(&program).expect("a filter");
+            (
+                landlock_fault(),
+                files::restrict(&kept(folder.path()).places).expect("a warning"),
+            )
+        };
+        std::thread::scope(|scope| scope.spawn(act).join().expect("a thread"))
+    };
+    for (number, words) in [
+        (libc::EPERM, "seccomp filter of the container or unit forbids"),
+        (
+            libc::ENOSYS,
+            "no Landlock, or a seccomp filter of the container hides it",
+        ),
+        (libc::EOPNOTSUPP, "not enabled in this kernel"),
+    ] {
+        let (fault, warning) = refused(number);
+        let (fault, warning) = (fault.expect("a reason"), warning.expect("a warning"));
+        assert!(fault.contains(words), "{fault}");
+        assert!(
+            warning.contains(&fault) && warning.ends_with("every file of its user"),
+            "{warning}"
+        );
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Downloads the blocks of a running full node into the chain store, over several connections.
 
+use crate::out::counted;
 use crate::progress::CountBar;
 
 use crate::wrong::Wrong;
@@ -155,8 +156,8 @@ fn store_blocks(
 fn progress_text(progress: &Progress) -> String {
     let seconds = progress.elapsed.as_secs_f64().max(1e-9);
     format!(
-        "{} blocks, {:.1} MB in {seconds:.1} s: {:.1} MB/s",
-        progress.blocks,
+        "{}, {:.1} MB in {seconds:.1} s: {:.1} MB/s",
+        counted(progress.blocks, "block"),
         progress.bytes as f64 / 1e6,
         progress.bytes as f64 / 1e6 / seconds
     )

@@ -3,6 +3,7 @@
 //! does not have to trust the server.
 
 use super::ids::Id;
+use crate::out::counted;
 use crate::wrong::Wrong;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
@@ -233,7 +234,8 @@ pub fn sync(arguments: &Sync, as_json: bool) -> anyhow::Result<()> {
         say!("{}", json!({"added": added, "height": tip.height, "tip": hash}))?;
     } else {
         say!(
-            "{added} headers added; the chain with the most work has height {}, tip {hash}",
+            "{} added; the chain with the most work has height {}, tip {hash}",
+            counted(added, "header"),
             tip.height
         )?;
     }
@@ -391,8 +393,9 @@ fn show(
             (None, wtxid) => format!("WTXID {}: verified", wtxid.unwrap_or_default()),
         };
         say!(
-            "{name}: height {}, {confirmations} confirmations, transaction {} of {} in block {}",
+            "{name}: height {}, {}, transaction {} of {} in block {}",
             location.height,
+            counted(confirmations, "confirmation"),
             location.index,
             location.transactions,
             to_display(&block)

@@ -1,7 +1,7 @@
 //! Rates computed from successive statuses of a server.
 
 use lineside_console::{ServiceStatus, Snapshot};
-use lineside_wire::{MetricKind, metric};
+use lineside_wire::{Metric, MetricKind, metric};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -42,6 +42,9 @@ pub struct Value {
     pub value: u64,
     /// Increase per second; `None` for a value that is not a counter, and before the second status.
     pub rate: Option<f64>,
+    /// Unit of the metric in `spec/`, such as `bytes`; empty for a number of things. With the unit `seconds`, `value`
+    /// and `rate` are in nanoseconds.
+    pub unit: &'static str,
 }
 
 impl History {
@@ -104,15 +107,21 @@ impl History {
         let seconds = self.snapshots.back().zip(before);
         let seconds = seconds.map(|(after, before)| after.0.duration_since(before.0).as_secs_f64());
         let old = before.and_then(|(_, snapshot)| same(snapshot, service)).map(flat);
-        let rate = |name: &str, key: &str, value: u64| {
+        let rate = |name: &str, metric: Option<&Metric>, value: u64| {
             let old = old.as_ref()?.iter().find(|(other, ..)| other == name)?;
-            is_counter(key).then(|| per_second(old.2, value, seconds.unwrap_or(1.0)))
+            // A value without a metric in `spec/` is a counter of the fast path.
+            let is_counter = metric.is_none_or(|metric| metric.kind == MetricKind::Counter);
+            is_counter.then(|| per_second(old.2, value, seconds.unwrap_or(1.0)))
         };
         let all = flat(service).into_iter();
-        all.map(|(name, key, value)| Value {
-            rate: rate(&name, key, value),
-            name,
-            value,
+        all.map(|(name, key, value)| {
+            let metric = metric_of(service, key);
+            Value {
+                rate: rate(&name, metric, value),
+                name,
+                value,
+                unit: metric.map_or("", |metric| metric.unit),
+            }
         })
         .collect()
     }
@@ -170,11 +179,16 @@ fn flat(service: &ServiceStatus) -> Vec<(String, &str, u64)> {
     all
 }
 
-fn is_counter(key: &str) -> bool {
-    let mut all = metric::ALL.iter();
-    // A value without a metric in `spec/` is a counter of the fast path.
-    all.find(|metric| metric.key == key)
-        .is_none_or(|metric| metric.kind == MetricKind::Counter)
+/// Returns the metric of a service with this key: its own, or the one that all services have.
+fn metric_of(service: &ServiceStatus, key: &str) -> Option<&'static Metric> {
+    let all = || {
+        metric::ALL
+            .iter()
+            .copied()
+            .filter(move |metric| metric.key == key)
+    };
+    let own = all().find(|metric| metric.service == Some(service.name.as_str()));
+    own.or_else(|| all().find(|metric| metric.service.is_none()))
 }
 
 #[cfg(test)]

@@ -203,7 +203,7 @@ fn draw_details(
     let newest = &answers[answers.len().saturating_sub(chart.width.into())..];
     let highest = newest.iter().copied().fold(0.0, f64::max);
     let caption = format!(
-        "{}: answers per second, highest {}",
+        "{}: answers per second, highest {}/s",
         title(service),
         short(highest)
     );
@@ -245,15 +245,11 @@ fn value_table(values: &[Value]) -> Table<'static> {
     let header = Row::new([
         Cell::from("value"),
         number("now".into()),
-        number("per second".into()),
+        number("increase".into()),
     ]);
     let rows = values.iter().map(|value| {
-        let rate = value.rate.map_or_else(String::new, short);
-        Row::new([
-            Cell::from(value.name.clone()),
-            number(value.value.to_string()),
-            number(rate),
-        ])
+        let (now, rate) = with_units(value);
+        Row::new([Cell::from(value.name.clone()), number(now), number(rate)])
     });
     let [_, value, rate] = VALUE_WIDTHS;
     let widths = [
@@ -262,6 +258,25 @@ fn value_table(values: &[Value]) -> Table<'static> {
         Constraint::Length(rate),
     ];
     Table::new(rows, widths).header(header.style(Style::new().dim()))
+}
+
+/// Returns the text of a value and of its increase, each with its unit. A value that counts things has none.
+fn with_units(value: &Value) -> (String, String) {
+    let rate = |text: fn(f64) -> String| value.rate.map_or_else(String::new, text);
+    match value.unit {
+        "seconds" => (
+            format!("{:.3} s", value.value as f64 / 1e9),
+            rate(|rate| format!("{:.2} s/s", rate / 1e9)),
+        ),
+        "bytes" => (
+            format!("{} B", value.value),
+            rate(|rate| match short(rate) {
+                text if text.contains(' ') => format!("{text}B/s"),
+                text => format!("{text} B/s"),
+            }),
+        ),
+        _ => (value.value.to_string(), rate(|rate| format!("{}/s", short(rate)))),
+    }
 }
 
 /// Returns the datapath with its mode, or the protocols of a service without a fast path.
@@ -392,7 +407,7 @@ mod tests {
     fn a_wide_terminal_shows_services_next_to_each_other() {
         let narrow = drawn(&view(), &two_services(), 100, 24);
         assert!(
-            narrow.contains("transfer: answers per second, highest 500"),
+            narrow.contains("transfer: answers per second, highest 500/s"),
             "{narrow}"
         );
         assert!(!narrow.contains("hybrid: answers"), "{narrow}");
@@ -435,6 +450,34 @@ mod tests {
         for (width, height) in [(1, 1), (20, 4), (40, 8), (200, 60)] {
             drawn(&view(), &two_seconds(), width, height);
         }
+    }
+
+    #[test]
+    fn values_have_their_units() {
+        let value = |value, rate, unit| Value {
+            name: "name".into(),
+            value,
+            rate,
+            unit,
+        };
+        for (value, now, rate) in [
+            (
+                value(1_500_000_000, Some(2.5e8), "seconds"),
+                "1.500 s",
+                "0.25 s/s",
+            ),
+            (value(2048, Some(1_250_000.0), "bytes"), "2048 B", "1.25 MB/s"),
+            (value(8, Some(4.0), "bytes"), "8 B", "4 B/s"),
+            (value(7, Some(3.0), ""), "7", "3/s"),
+            (value(7, None, "requests"), "7", ""),
+        ] {
+            assert_eq!(with_units(&value), (now.into(), rate.into()));
+        }
+        let narrow = drawn(&view(), &two_seconds(), 54, 24);
+        assert!(
+            narrow.contains("highest 4.00 M/s") && narrow.contains("1.00 M/s"),
+            "{narrow}"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::key_file::{self, CurveName};
 use crate::wrong::Wrong;
 use clap::{Args, Subcommand};
 use lineside_client::transfer::Signer;
+use lineside_util::key_file::KeyFileError;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -40,10 +41,15 @@ impl Sign {
     }
 }
 
-fn read(file: &Path) -> anyhow::Result<Signer> {
+pub fn read(file: &Path) -> anyhow::Result<Signer> {
     key_file::read_signing(file, Signer::from_bytes).map_err(|error| {
-        let why = format!("cannot read the key (`lineside transfer key new` creates one): {error:#}");
-        Wrong(why).into()
+        let is_missing = error.downcast_ref().is_some_and(KeyFileError::is_missing);
+        let remedy = if is_missing {
+            "; `lineside transfer key new` creates one"
+        } else {
+            ""
+        };
+        Wrong(format!("cannot read the key: {error:#}{remedy}")).into()
     })
 }
 

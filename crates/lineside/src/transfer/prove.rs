@@ -1,5 +1,6 @@
 //! `lineside transfer prove`, `verify-proof` and `audit`: evidence for people who do not trust the server.
 
+use crate::out::counted;
 use anyhow::{Context, bail};
 use clap::Args;
 use k256::ecdsa::VerifyingKey;
@@ -172,13 +173,13 @@ impl Audit {
             )?;
         } else {
             say!(
-                "{} operations in {} records replayed, {} signatures and {} blocks checked; {} accounts hold {}, \
-                 as issued; {} reserved for pending transfers",
-                audit.operations,
-                audit.records - audit.from,
-                audit.signed,
-                audit.blocks,
-                audit.accounts,
+                "{} in {} replayed, {} and {} checked; the balances of {} add up to {}, as issued; {} reserved for \
+                 pending transfers",
+                counted(audit.operations, "operation"),
+                counted(audit.records - audit.from, "record"),
+                counted(audit.signed, "signature"),
+                counted(audit.blocks, "block"),
+                counted(audit.accounts, "account"),
                 audit.balances,
                 audit.pending.0
             )?;

@@ -4,10 +4,11 @@
 //! packet that has no reply yet, and the next command must repeat exactly that packet.
 
 use super::ask::Server;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use lineside_client::transfer::AccountId;
 use lineside_client::transfer::{Client, ClientError, Executed, Session};
+use lineside_util::key_file::remedy_for;
 use lineside_wire::{
     Operation, Status, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
     TRANSFER_COMMAND_UNFREEZE, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_POST, TRANSFER_CONTRACT_VOID,
@@ -78,15 +79,16 @@ fn lock(file: &Path) -> anyhow::Result<File> {
 
 impl SessionContent {
     fn read(file: &Path) -> anyhow::Result<Self> {
-        let text = fs::read_to_string(file).with_context(|| {
-            format!(
-                "{}: cannot read the session file (`lineside transfer session open` creates one)",
+        let text = fs::read_to_string(file).map_err(|error| {
+            let remedy = remedy_for(&error, "`lineside transfer session open` creates one");
+            anyhow!(
+                "{}: cannot read the session file: {error}{remedy}",
                 file.display()
             )
         })?;
         serde_json::from_str(&text).with_context(|| {
             format!(
-                "{}: this file contains no session; create one with `lineside transfer session open`",
+                "{}: this file contains no session; give a file of `lineside transfer session open`",
                 file.display()
             )
         })

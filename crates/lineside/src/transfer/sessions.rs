@@ -12,6 +12,7 @@ use lineside_client::transfer::Session as Named;
 use lineside_journal::{Error as JournalError, FsDisk, Options};
 use lineside_transfer::host;
 use lineside_transfer::ledger::{Ledger, Session};
+use lineside_transfer::server::KIND;
 use serde_json::json;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
@@ -96,7 +97,7 @@ fn is_idle(session: &Session, days: Option<u64>) -> bool {
 
 impl List {
     fn run(&self, as_json: bool) -> anyhow::Result<()> {
-        let disk = FsDisk::look(&self.data).with_context(|| self.data.display().to_string())?;
+        let disk = FsDisk::look_at(&self.data, &KIND).with_context(|| self.data.display().to_string())?;
         let ledger = read(&disk)?;
         let most = ledger.limits().sessions;
         for (slot, session) in ledger.sessions() {
@@ -129,7 +130,8 @@ impl Close {
             bail!("no sessions selected: give their numbers, --address or --idle-days");
         }
         // Opening would create a missing directory.
-        let read_only_disk = FsDisk::look(&self.data).with_context(|| self.data.display().to_string())?;
+        let read_only_disk =
+            FsDisk::look_at(&self.data, &KIND).with_context(|| self.data.display().to_string())?;
         let closed = match FsDisk::open(&self.data) {
             Ok(disk) => self.by_journal(disk)?,
             Err(JournalError::Locked { .. }) => self.by_server(&read_only_disk)?,
@@ -137,7 +139,7 @@ impl Close {
         };
         match as_json {
             true => say!("{}", json!({"closed": closed}))?,
-            false => say!("{} sessions closed", closed.len())?,
+            false => say!("{} closed", counted(closed.len(), "session"))?,
         }
         Ok(())
     }

@@ -36,6 +36,8 @@ impl Server {
             .arg(data);
         let mut child = command
             .env("RUST_LOG", "warn")
+            .env_remove("INVOCATION_ID")
+            .env_remove("NOTIFY_SOCKET")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -50,7 +52,7 @@ impl Server {
             if let Some(rest) = line.strip_prefix("console on http://") {
                 console = rest.split('/').next().unwrap().parse().ok();
             }
-            if line == "Ctrl-C ends it" {
+            if line.ends_with(" ends it") {
                 return Ok(Self {
                     child,
                     address: address.expect("it says where it listens"),

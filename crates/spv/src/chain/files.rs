@@ -13,7 +13,7 @@ use super::types::ChainError;
 use super::witness::CheckedWitness;
 use super::witness_files::{WitnessFiles, WitnessOpening, WitnessPlace};
 use lineside_bitcoin_node::SignetId;
-use lineside_util::data_dir::{DataDir, Kind};
+use lineside_util::data_dir::{DataDir, Kind, check_kind};
 use memmap2::Mmap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -448,8 +448,10 @@ fn read_head(found: &[u8]) -> Option<(StoreNetwork, bool)> {
     kinds.find(|(identity, witness)| found == head(*identity, *witness))
 }
 
-/// Returns the network of the store in `dir`; `None` if it has no complete `blocks.dat`.
+/// Returns the network of the store in `dir`; `None` if it has no complete `blocks.dat`. Refuses a directory of another
+/// service.
 pub(super) fn network_of(dir: &Path) -> Result<Option<StoreNetwork>, ChainError> {
+    check_kind(dir, &KIND)?;
     let path = dir.join("blocks.dat");
     let mut bytes = [0; RECORD];
     match File::open(&path).and_then(|mut file| file.read_exact(&mut bytes)) {

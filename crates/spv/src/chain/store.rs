@@ -177,7 +177,7 @@ impl ChainStore {
     /// Returns the network of the store in `dir`; `None` if there is no store. The directory is not changed.
     ///
     /// # Errors
-    /// The file cannot be read, or does not belong to a store.
+    /// The file cannot be read or does not belong to a store, or the directory belongs to another service.
     pub fn network_of(dir: &Path) -> Result<Option<StoreNetwork>, ChainError> {
         super::files::network_of(dir)
     }

@@ -147,8 +147,8 @@ pub enum ChainError {
         path: PathBuf,
     },
     /// The directory cannot be used.
-    #[error(transparent)]
-    Directory(DataDirError),
+    #[error("{0}")]
+    Directory(#[source] DataDirError),
     /// The store was created for another network.
     #[error("{}: this chain store holds {found}, not {wanted}; give another directory or network", path.display())]
     OtherNetwork {

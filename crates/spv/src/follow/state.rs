@@ -1,5 +1,6 @@
 //! State of the connection to a node: for status, metrics and `/healthz`.
 
+use lineside_util::counted;
 use std::time::Instant;
 
 /// State of the connection to a node, as the status and `/healthz` show it.
@@ -91,8 +92,7 @@ impl NodeState {
             None => String::new(),
             Some(node) => match blocks_behind(node, height) {
                 0 => format!(", height {node}"),
-                1 => format!(", height {node}, 1 block behind"),
-                blocks => format!(", height {node}, {blocks} blocks behind"),
+                blocks => format!(", height {node}, {} behind", counted(blocks, "block")),
             },
         };
         format!("node    {}, {state}{of_height}", self.node)
@@ -105,7 +105,7 @@ impl NodeState {
             |height| format!("the served tip has height {height}"),
         );
         let lag = match self.node_height.map(|node| blocks_behind(node, height)) {
-            Some(blocks @ 1..) => format!(", {blocks} blocks behind the node"),
+            Some(blocks @ 1..) => format!(", {} behind the node", counted(blocks, "block")),
             _ => String::new(),
         };
         let mut problems = Vec::new();

@@ -4,6 +4,7 @@
 use crate::datapath::{Pinned, pinned};
 use anyhow::{Context, bail};
 use lineside_service::DatapathConfig;
+use lineside_util::counted;
 use lineside_xdp::Pins;
 use std::fs;
 use std::io::ErrorKind;
@@ -87,8 +88,9 @@ pub fn check(
     if fastpath.waiting > 0 {
         let waiting = fastpath.waiting;
         warnings.push(format!(
-            "the fast path continued without its server: the {waiting} operations that it executed and that were not \
-             journaled are journaled now"
+            "the fast path continued without its server: {} that it executed and that were not journaled are journaled \
+             now",
+            counted(waiting, "operation")
         ));
     }
     Ok(names)

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use clap::Args;
-use lineside::{out, say};
+use lineside::{out, run, say};
 use lineside_fabric::Validator;
 use lineside_fabric_grpc::mock::{self, Orderer};
 use lineside_fabric_grpc::source::{MemorySource, ReadAccess};
@@ -54,8 +54,11 @@ pub fn run(arguments: &MockOrderer, as_json: bool) -> anyhow::Result<()> {
                 json!({ "channel": channel, "blocks": count, "listen": listen })
             ),
             false => say!(
-                "channel {channel}: {} on {listen}; Ctrl-C ends it",
-                out::counted(count, "block")
+                "channel {channel}: {} on {listen}{}",
+                out::counted(count, "block"),
+                run::end_notice()
+                    .map(|notice| format!("; {notice}"))
+                    .unwrap_or_default()
             ),
         });
         tokio::select! {

@@ -1,25 +1,17 @@
 //! Records of a ledger's journal in a form for people: `lineside journal dump` prints them.
 
-use lineside_client::transfer::AccountId;
-use lineside_client::transfer::Outcome;
-use lineside_transfer::entry::Entry;
+use crate::AccountId;
+use crate::entry::Entry;
+use crate::native::Outcome;
+use lineside_service::DecodedRecord;
 use lineside_util::hex::to_hex;
 use lineside_wire::{Operation, TransferCode as Code};
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
 
-/// Decoded record.
-pub struct DecodedRecord {
-    /// Name of the kind of record.
-    pub name: &'static str,
-    /// Fields of the record. The token of a session is left out, because everybody who knows it can use the session.
-    pub fields: Value,
-    /// True if the bytes of the record contain the token of a session.
-    pub is_secret: bool,
-}
-
-/// Decodes a record; `None` if it is not a valid record of a ledger.
-pub fn decode(kind: u8, payload: &[u8]) -> Option<DecodedRecord> {
+/// Decodes a record; `None` if it is not a valid record of a ledger. The token of a session is left out, because
+/// everybody who knows it can use the session.
+pub(super) fn decode(kind: u8, payload: &[u8]) -> Option<DecodedRecord> {
     let entry = Entry::from_record(kind, payload)?;
     let is_secret = matches!(entry, Entry::Open { .. });
     let (name, fields) = match entry {
