@@ -3,11 +3,11 @@
 use anyhow::{Context, bail};
 use lineside_client::hybrid::Malformed;
 use lineside_client::hybrid::answer::Answered;
-use lineside_client::messages::hybrid::grpc::{Cells, KeyCells, Placed, Proof, SignedHeader, Writes};
 use lineside_client::hybrid::grpc::{Client, Reply};
 use lineside_client::hybrid::request::{Body, Sees, Version};
 use lineside_client::hybrid::signing::{Signing, id_of};
 use lineside_client::hybrid::udp;
+use lineside_client::messages::hybrid::grpc::{Cells, KeyCells, Placed, Proof, SignedHeader, Writes};
 use std::cell::RefCell;
 
 /// Client of a node.

@@ -4,9 +4,9 @@
 use super::draws::{Draws, Once};
 use super::versions::{Versions, value};
 use super::{Judgement, Kind, LoadError, Pace, Plan, Result, Traffic, io, setup, status_name};
-use lineside_messages::column::native::{self, Ask, REPLY_HEAD_BYTES, Sender};
-use lineside_column::table::{Change, ColumnName};
 use lineside_client::exchange::{Again, ExchangeError, exchange, open};
+use lineside_column::table::{Change, ColumnName};
+use lineside_messages::column::native::{self, Ask, REPLY_HEAD_BYTES, Sender};
 use lineside_testkit::Random;
 use lineside_wire::{
     COLUMN_OP_OPEN, COLUMN_REPLY_MAY_BE_STALE, COLUMN_SOURCE_FASTPATH, COLUMN_SOURCE_HOST, ColumnSession,

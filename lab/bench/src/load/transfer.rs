@@ -3,10 +3,10 @@
 
 use super::draws::Draws;
 use super::{Judgement, Kind, LoadError, Report, Result, Traffic, setup, status_name};
-use lineside_testkit::Random;
-use lineside_client::transfer::AccountId;
 use lineside_client::ClientError;
+use lineside_client::transfer::AccountId;
 use lineside_client::transfer::{Client, DATAGRAM_OPERATIONS, Session};
+use lineside_testkit::Random;
 use lineside_wire::{
     ExecuteHead, Operation, Status, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_ISSUE,
     TRANSFER_COMMAND_TRANSFER, TRANSFER_DURABLE, TRANSFER_EXPRESS, TRANSFER_OP_EXECUTE, TRANSFER_REFER_MAX,
