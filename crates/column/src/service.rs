@@ -573,8 +573,11 @@ fn opener(store: &TableName) -> anyhow::Result<(OpenTable, String)> {
     })
 }
 
+/// A table of HBase, and the same table again if a thread opens it later.
+type HBaseTable = (Arc<dyn Table>, Option<Arc<Awaited>>);
+
 /// Opens the configured table of HBase. If HBase does not answer, returns a table that a thread opens later.
-fn in_hbase(store: &TableName) -> anyhow::Result<(Arc<dyn Table>, Option<Arc<Awaited>>)> {
+fn in_hbase(store: &TableName) -> anyhow::Result<HBaseTable> {
     let (open, described) = opener(store)?;
     match open() {
         Ok(table) => Ok((table, None)),

@@ -8,11 +8,11 @@
 //! There are two clients with the same calls:
 //!
 //! - [`rpc::HBase`] uses HBase's own RPC (protocol buffers over TCP, HBase 2.6) to the region servers. It finds regions
-//! through the registry of any master or region server, so it does not need ZooKeeper. It follows regions that split,
-//! merge or move.
+//!   through the registry of any master or region server, so it does not need ZooKeeper. It follows regions that split,
+//!   merge or move.
 //!
 //! - [`thrift2::Thrift2`] uses HBase's Thrift 2 gateway. It needs only one address, but it is slower, its timeout
-//! applies to each read and write of the connection, and it does not know which server holds a row.
+//!   applies to each read and write of the connection, and it does not know which server holds a row.
 //!
 //! ```no_run
 //! use lineside_hbase_client::rpc::HBase;

@@ -10,7 +10,7 @@ use lineside_hybrid::{Code, Node, Options};
 use lineside_journal::SimDisk;
 use lineside_messages::hybrid::answer::Answered;
 use lineside_messages::hybrid::request::{Body, Sees};
-use lineside_messages::hybrid::signing::Identity;
+use lineside_messages::hybrid::signing::{Identity, id_of};
 use lineside_messages::hybrid::udp::{read_answer, read_request, write_answer, write_request};
 use lineside_wire::Status;
 use served::*;

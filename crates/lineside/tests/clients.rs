@@ -141,11 +141,9 @@ fn changes_of_cells_are_made_once_and_can_be_resumed() {
     // Opens the session, which may need several attempts within the short time.
     while hasty.change(b"other", &column, &add).is_err() {}
     relay.swallows.store(true, Relaxed);
-    let id = loop {
-        match hasty.change(b"n", &column, &add) {
-            Err(ClientError::OutcomeUnknown { id, .. }) => break id,
-            other => panic!("{other:?}"),
-        }
+    let id = match hasty.change(b"n", &column, &add) {
+        Err(ClientError::OutcomeUnknown { id, .. }) => id,
+        other => panic!("{other:?}"),
     };
     assert!(
         matches!(id, OutcomeId::ColumnChange { nonce, .. } if nonce > 1),

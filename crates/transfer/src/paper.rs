@@ -84,10 +84,10 @@ mod tests {
             request,
             answer: PaperAnswer::done(5),
         };
-        let with = |transaction_id, amount| PaperRequest {
-            transaction_id,
-            amount,
-            ..request
+        let with = |transaction_id, amount| {
+            let mut other = request;
+            (other.transaction_id, other.amount) = (transaction_id, amount);
+            other
         };
         assert_eq!(PaperLast::answer(None, &request), None);
         assert_eq!(

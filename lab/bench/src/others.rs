@@ -78,8 +78,8 @@ impl Since {
         })
     }
 
-    /// Returns the shares of the machine's processor time that others have used since this point; `None` after less than
-    /// half a second, in which a few ticks would decide.
+    /// Returns the shares of the machine's processor time that others have used since this point. Returns `None` after
+    /// less than half a second, in which a few ticks would decide.
     pub fn taken(&self) -> Option<TakenTime> {
         let now = Self::now()?;
         let took_s = now.at.duration_since(self.at).as_secs_f64();
@@ -102,7 +102,7 @@ impl Since {
 /// Counters in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counters {
-    /// Time of processes: user, nice and system. Interrupts are not included, because nobody knows for whom they are.
+    /// Time of processes: user, nice and system. Interrupts are not included, because they cannot be attributed.
     processes: u64,
     /// Time that the hypervisor took.
     stolen: u64,
@@ -156,8 +156,8 @@ impl Counters {
         let of = |of: fn(&Self) -> u64| of(now).saturating_sub(of(self));
         let known = of(|counters| counters.own) + of(|counters| counters.kernel);
         // In a container, processes of the machine are counted in /proc/stat, but not visible. Some kernels count time
-        // of interrupts as time of the interrupted process, so that the difference is too small; then the processes that
-        // are visible count.
+        // of interrupts as time of the interrupted process, so that the difference is too small; then the visible
+        // processes count.
         let others = of(|counters| counters.processes).saturating_sub(known);
         (
             others.max(of(|counters| counters.visible)),

@@ -56,7 +56,7 @@ fn all_contestants_answer_and_no_answer_is_wrong() {
         report.checks.gates["verified instructions"].outcome,
         Outcome::Passed
     );
-    let replacements = report.checks.replacements;
+    let replacements = &report.checks.replacements;
     assert!(
         replacements.sent > 0 && replacements.lost == 0,
         "{replacements:?}"

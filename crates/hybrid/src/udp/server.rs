@@ -136,7 +136,7 @@ fn send(responder: &dyn Responder, indexed_headers: &[(usize, NativeHeader)], an
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::udp::codec::{read_answer, write_request};
+    use lineside_messages::hybrid::udp::{read_answer, write_request};
     use lineside_wire::{HYBRID_OP_ASK, Status};
 
     fn fastpath(request: &[u8]) -> (Verdict, Vec<u8>) {

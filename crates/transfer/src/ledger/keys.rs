@@ -139,11 +139,11 @@ impl Keys {
         window_s: u64,
     ) {
         let time_s = self.time_s(now_s);
-        while let Some((oldest, _)) = self
-            .order
-            .pop_front_if(|(_, executed_s)| is_over(*executed_s, time_s, window_s))
+        while let Some((oldest, executed_s)) = self.order.front()
+            && is_over(*executed_s, time_s, window_s)
         {
-            self.operations.remove(&oldest);
+            self.operations.remove(oldest);
+            self.order.pop_front();
         }
         let operation = KeyedOperation {
             sum: sum(operation),

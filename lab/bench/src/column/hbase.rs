@@ -176,8 +176,11 @@ fn one(client: &dyn Table, ask: Ask, first: u64, ends_ns: u64) -> Result<Tally> 
     Ok(tally)
 }
 
-/// Reads the rows of a request that begins with `row`: keys and values.
-fn read(client: &dyn Table, ask: Ask, row: u32) -> std::result::Result<Vec<(Vec<u8>, Vec<u8>)>, TableError> {
+/// Key and value of a row.
+type KeyValue = (Vec<u8>, Vec<u8>);
+
+/// Reads the rows of a request that begins with `row`.
+fn read(client: &dyn Table, ask: Ask, row: u32) -> std::result::Result<Vec<KeyValue>, TableError> {
     let columns = [rows::column()];
     match ask {
         Ask::Get => {
@@ -194,8 +197,8 @@ fn read(client: &dyn Table, ask: Ask, row: u32) -> std::result::Result<Vec<(Vec<
     }
 }
 
-fn is_right(found: &[(Vec<u8>, Vec<u8>)], ask: Ask, row: u32) -> bool {
-    let is_it = |((key, value), row): (&(Vec<u8>, Vec<u8>), u32)| {
+fn is_right(found: &[KeyValue], ask: Ask, row: u32) -> bool {
+    let is_it = |((key, value), row): (&KeyValue, u32)| {
         *key == rows::key(row) && *value == rows::value(row, rows::FIRST_VERSION)
     };
     found.len() == ask.rows() as usize && found.iter().zip(row..).all(is_it)

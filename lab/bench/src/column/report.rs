@@ -507,6 +507,7 @@ fn write_sweeps(f: &mut Formatter<'_>, sweeps: &Sweeps) -> fmt::Result {
         hit_rate,
         figures,
         stale,
+        ..
     } in &sweeps.points
     {
         let row = match varied {

@@ -359,6 +359,7 @@ impl Report {
             ratios: &ratios,
             valid: findings.wrong.count == 0 && sustained.figures.valid_percent >= VALID_MIN,
         };
+        let contestants = contestants(&findings);
         machine.end_of_run();
         let mut gates = judged.gates();
         judge_only_if_quiet(&mut gates, &machine);
@@ -375,7 +376,7 @@ impl Report {
             seed,
             machine,
             disk,
-            contestants: contestants(&findings),
+            contestants,
             ratios,
             sustained,
             delivered,

@@ -39,7 +39,9 @@ impl Draws {
                 let at = random.next() as f64 / u64::MAX as f64 * sums[sums.len() - 1];
                 let rank = sums.partition_point(|sum| *sum < at).min(sums.len() - 1) as u64;
                 // A factor without a common divisor with the number of keys makes this a permutation.
-                let factor = [7_919, 7_927, 7_933].into_iter().find(|prime| keys % prime != 0);
+                let factor = [7_919, 7_927, 7_933]
+                    .into_iter()
+                    .find(|prime| !keys.is_multiple_of(*prime));
                 rank * factor.unwrap_or(1) % keys
             }
         }
