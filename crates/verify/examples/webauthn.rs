@@ -10,8 +10,8 @@
 //! cargo run -p lineside-verify --example webauthn
 //! ```
 //!
-//! The program verifies the recorded assertions in `webauthn.json`, prints the outcome of each, and compares it with the
-//! expected one. `webauthn.py` made the assertions with OpenSSL. They include the ES256 test vectors of the
+//! The program verifies the recorded assertions in `webauthn.json`, prints the outcome of each, and compares it with
+//! the expected one. `webauthn.py` made the assertions with OpenSSL. They include the ES256 test vectors of the
 //! specification.
 //!
 //! [Web Authentication Level 3]: https://www.w3.org/TR/webauthn-3/

@@ -101,7 +101,13 @@ pub enum Scenario {
     },
     /// ECDSA verification over P-256 and secp256k1, SHA-256 and Keccak-256, compared with aws-lc-rs, ring, libsecp256k1
     /// and RustCrypto's hashes, in one thread. Needs 1.5 GiB of memory and an idle core, and no special rights.
-    Verify(Common),
+    Verify {
+        #[command(flatten)]
+        common: Common,
+        /// Measure as on a processor without AVX-512: only the portable code, and the libraries.
+        #[arg(long)]
+        no_avx512: bool,
+    },
 }
 
 /// Parses the letters of YCSB workloads.
@@ -274,7 +280,7 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
             let report = with_bar(|progress| hybrid::run(&options, progress))?;
             print(&report, report.to_json(), &report.failures(), as_json)
         }
-        Scenario::Verify(common) => {
+        Scenario::Verify { common, no_avx512 } => {
             let options = if common.quick {
                 verify::Options::quick()
             } else {
@@ -282,6 +288,7 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
             };
             let options = verify::Options {
                 seed: common.seed,
+                avx512: !no_avx512,
                 ..options
             };
             let report = with_bar(|progress| verify::run(&options, progress));

@@ -13,6 +13,7 @@ mod measure;
 mod report;
 #[cfg(test)]
 mod tests;
+mod whole;
 mod workload;
 
 pub use gates::gate_keys;
@@ -41,6 +42,11 @@ const COLD: usize = 10_000;
 const FEW_USES: u64 = 18_500;
 /// Number of signatures after which each of 256 keys has its table. The memory has no room for larger tables.
 const MANY_USES: u64 = 320;
+/// Cases in which the work begins with bytes: keys that are seen once, and keys that come back.
+const SEEN_ONCE: &str = "seen_once";
+const COME_BACK: &str = "come_back";
+/// Case in which tables of prepared keys are built. Its figures are for one key, not for one signature.
+const PREPARE: &str = "prepare";
 /// Names of contestants in the report.
 const IFMA: &str = "ifma";
 const PORTABLE: &str = "portable";
@@ -49,6 +55,8 @@ const RING: &str = "ring";
 const LIBSECP256K1: &str = "libsecp256k1";
 const SHA2: &str = "sha2";
 const SHA3: &str = "sha3";
+/// Reason why a contestant that needs AVX-512 has no figures in a run with `avx512: false`.
+const LEFT_OUT: &str = "the option --no-avx512 leaves it out";
 
 /// Options of a run.
 #[derive(Clone, Debug)]
@@ -64,6 +72,8 @@ pub struct Options {
     /// Percentage of the workload's signatures, and of the signatures that build tables. Below 100, tables remain small
     /// and the figures are meaningless, so lower values are only for tests.
     pub percent: u64,
+    /// False to leave the contestants out that need AVX-512, as on a processor without it.
+    pub avx512: bool,
 }
 
 impl Default for Options {
@@ -74,6 +84,7 @@ impl Default for Options {
             slice: Duration::from_millis(3),
             cold_every: 10,
             percent: 100,
+            avx512: true,
         }
     }
 }
@@ -143,11 +154,23 @@ fn over_curve(
         runners: Vec::new(),
     };
     field.libraries(curve, &workload.few);
+    if curve == Curve::P256 {
+        field.add(AWS_LC_RS, SEEN_ONCE, whole::aws_lc_rs(&workload.unknown, false));
+        field.add(AWS_LC_RS, COME_BACK, whole::aws_lc_rs(&workload.many, true));
+    }
     for (backend, contestant) in [(Backend::Avx512Ifma, IFMA), (Backend::Portable, PORTABLE)] {
-        if backend.is_available() {
+        if backend == Backend::Avx512Ifma && !options.avx512 {
+            findings.missing.insert(contestant, LEFT_OUT.into());
+        } else if backend.is_available() {
             let hot = field.ours(backend, contestant, &workload, options);
             if (curve, backend) == (Curve::P256, Backend::Avx512Ifma) {
                 findings.hot_tables_bytes = Some(hot.stats().table_bytes);
+            }
+            if curve == Curve::P256 {
+                let Workload { many, unknown, .. } = &workload;
+                field.add(contestant, SEEN_ONCE, whole::seen_once(backend, unknown, BATCH));
+                field.add(contestant, COME_BACK, whole::come_back(backend, many, BATCH));
+                field.add(contestant, PREPARE, whole::prepare(backend, many));
             }
         } else {
             findings.missing.insert(contestant, not_here(backend));
@@ -186,6 +209,10 @@ fn hashing(
             (hash::Backend::Avx512, "avx512"),
             (hash::Backend::Portable, PORTABLE),
         ] {
+            if backend == hash::Backend::Avx512 && !options.avx512 {
+                findings.missing.insert(contestant, LEFT_OUT.into());
+                continue;
+            }
             match messages.in_batch(backend) {
                 Some(work) => field.add(contestant, case, work),
                 None => {

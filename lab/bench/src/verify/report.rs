@@ -41,7 +41,7 @@ pub struct Report {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
     /// Figures by `p256`, `secp256k1`, `sha256` or `keccak256`; then by `hot`, `batch_8`, `single`, `keys_256`, `cold`,
-    /// `unknown`, `messages_1k` or `messages_short`.
+    /// `unknown`, `seen_once`, `come_back`, `prepare`, `messages_1k` or `messages_short`.
     #[serde(flatten)]
     pub figures: BTreeMap<&'static str, BTreeMap<&'static str, Figures>>,
     /// Reason why there are no figures.
@@ -179,6 +179,10 @@ fn notes(machine: &Machine) -> Vec<String> {
         "unmeasured signatures precede each slice, because other contestants have used the caches: 256 with hot keys, \
          16 with a library"
             .into(),
+        "cases `seen_once` and `come_back`: the work begins with bytes; it includes the hash of a message of 32 bytes, \
+         and in `seen_once` the decompression of the key; in `come_back`, keys are prepared (aws-lc-rs: parsed) before"
+            .into(),
+        "case `prepare`: figures are for one key, whose table of 262 kB is built together with seven others".into(),
         "case `cold`: the process has the generators' tables, which all verifiers share, but no tables for public keys"
             .into(),
         "the share of the ports counts only additions of points as work, but all of the time".into(),

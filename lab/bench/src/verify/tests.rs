@@ -27,6 +27,8 @@ fn everybody<'a>(curve: Curve, pool: &'a Pool, unknown: &'a Pool) -> Vec<(&'stat
         Curve::P256 => vec![
             (AWS_LC_RS, contestants::aws_lc_rs(pool)),
             (RING, contestants::ring(pool)),
+            (AWS_LC_RS, whole::aws_lc_rs(unknown, false)),
+            (AWS_LC_RS, whole::aws_lc_rs(pool, true)),
         ],
         Curve::Secp256k1 => vec![(LIBSECP256K1, contestants::libsecp256k1(pool))],
     };
@@ -40,6 +42,11 @@ fn everybody<'a>(curve: Curve, pool: &'a Pool, unknown: &'a Pool) -> Vec<(&'stat
         all.push(("single", contestants::with_tables(&verifier, pool, 1)));
         all.push(("unknown", contestants::unknown(backend, unknown, 64)));
         all.push(("cold", contestants::from_cold(backend, pool, 64, 200)));
+        if curve == Curve::P256 {
+            all.push((SEEN_ONCE, whole::seen_once(backend, unknown, 64)));
+            all.push((COME_BACK, whole::come_back(backend, pool, 64)));
+            all.push((PREPARE, whole::prepare(backend, pool)));
+        }
     }
     all
 }
@@ -80,7 +87,12 @@ fn a_report_has_the_documented_keys_and_no_failure() {
         "/contestants/sha2/sha256/messages_1k/best_ns",
         "/contestants/sha3/keccak256/messages_short/best_ns",
         "/contestants/crypto_mb/not_measured",
+        "/contestants/aws-lc-rs/p256/seen_once/best_ns",
+        "/contestants/portable/p256/come_back/mismatches",
+        "/contestants/portable/p256/prepare/best_ns",
         "/ratios/p256 portable~1aws-lc-rs",
+        "/ratios/p256 seen_once portable~1aws-lc-rs",
+        "/ratios/p256 come_back portable~1aws-lc-rs",
         "/ratios/secp256k1 unknown portable~1libsecp256k1",
         "/median_ratios/p256 batch_8 portable~1ring",
         "/checks/mismatches",
@@ -99,6 +111,37 @@ fn a_report_has_the_documented_keys_and_no_failure() {
     assert!(
         text.contains("\nP-256, a signature") && text.contains("wrong verdicts or digests: 0"),
         "{text}"
+    );
+}
+
+#[test]
+fn a_run_without_avx512_compares_the_portable_code_with_the_libraries() {
+    let options = Options {
+        avx512: false,
+        ..tiny()
+    };
+    let json = run(&options, &mut |_| {}).to_json();
+    for contestant in [IFMA, "avx512"] {
+        let why = json.pointer(&format!("/contestants/{contestant}/not_measured"));
+        assert_eq!(why.and_then(|why| why.as_str()), Some(LEFT_OUT), "{contestant}");
+        let measured = |primitive: &str| json.pointer(&format!("/contestants/{contestant}/{primitive}"));
+        assert!(
+            ["p256", "secp256k1", "sha256", "keccak256"]
+                .into_iter()
+                .all(|primitive| measured(primitive).is_none())
+        );
+    }
+    for case in ["", " seen_once", " come_back", " unknown"] {
+        let ratio = format!("/ratios/p256{case} portable~1aws-lc-rs");
+        assert!(
+            json.pointer(&ratio)
+                .is_some_and(|ratio| ratio.as_f64() > Some(0.0)),
+            "{ratio} in {json:#}"
+        );
+    }
+    assert_eq!(
+        json.pointer("/checks/gates/p256 ifma~1aws-lc-rs/outcome"),
+        Some(&"not_measured".into())
     );
 }
 
@@ -158,7 +201,14 @@ fn unexpected_verdicts_of_every_contestant_are_counted() {
             contestants::from_cold(Backend::Portable, pool, 64, 200),
         ];
         match curve {
-            Curve::P256 => all.extend([contestants::aws_lc_rs(pool), contestants::ring(pool)]),
+            Curve::P256 => all.extend([
+                contestants::aws_lc_rs(pool),
+                contestants::ring(pool),
+                whole::aws_lc_rs(unknown, false),
+                whole::aws_lc_rs(pool, true),
+                whole::seen_once(Backend::Portable, unknown, 64),
+                whole::come_back(Backend::Portable, pool, 64),
+            ]),
             Curve::Secp256k1 => all.push(contestants::libsecp256k1(pool)),
         }
         for work in all {
@@ -182,6 +232,8 @@ fn a_cold_run_verifies_the_complete_pool_and_unknown_keys_get_no_tables() {
     }
     let mut unknown = contestants::unknown(Backend::Portable, &workload.unknown, 64);
     let mut count = unknown.prepare().count;
+    let seen_once = slice_of(whole::seen_once(Backend::Portable, &workload.unknown, 64));
+    assert!(seen_once.count <= 256, "{seen_once:?}");
     assert!(unknown.is_over(true), "a slice is over when its time is used up");
     while !unknown.is_over(false) {
         count += unknown.step().count;
