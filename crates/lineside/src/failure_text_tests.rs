@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// First words of clauses after `; ` that are statements. The first word of a new clause belongs here, or, if the clause
+/// First words of clauses after `; ` that are statements. The first word of a new clause belongs here or, if the clause
 /// says what to do, in `REMEDIES`.
 const STATEMENTS: &[&str] = &[
     "1",

@@ -95,7 +95,7 @@ mod tests {
         ]
     }
 
-    /// A command that creates a file is no help if the file exists.
+    /// A command that creates a file does not help if the file exists.
     #[test]
     fn only_a_missing_file_is_to_be_created() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -7,8 +7,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Time in which a signal that has arrived is read.
 const READ_TIME: Duration = Duration::from_millis(1);
 
-/// Listener for SIGINT, SIGTERM and SIGHUP. While it exists, these signals do not end the process by themselves, so that
-/// the process can remove its files first.
+/// Listener for SIGINT, SIGTERM and SIGHUP. While it exists, these signals do not end the process by themselves, so
+/// that the process can remove its files first.
 pub struct EndSignals {
     runtime: Runtime,
     signals: [Signal; 3],

@@ -2,7 +2,8 @@
 
 use anyhow::anyhow;
 use clap::Args;
-use lineside_column::embedded::{Repaired, repair};
+use lineside_column::embedded::{KIND, Repaired, repair};
+use lineside_util::data_dir::check_kind;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -23,6 +24,7 @@ impl Repair {
     /// # Errors
     /// The directory holds no table, is in use, or cannot be written.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        check_kind(&self.directory, &KIND)?;
         let failed = |why| anyhow!("{}: {why}", self.directory.display());
         let (done, unconfirmed) = repair(&self.directory).map_err(failed)?;
         print(&done, as_json)?;
