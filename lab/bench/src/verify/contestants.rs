@@ -60,7 +60,7 @@ pub(super) struct Library<'a, F> {
 }
 
 /// Describes a wrong verdict about signature `at` of the pool.
-fn described(pool: &Pool, at: usize, expected: bool) -> WrongReply {
+pub(super) fn described(pool: &Pool, at: usize, expected: bool) -> WrongReply {
     let signed = &pool.signed[at];
     let request = format!(
         "digest {}, signature {}, public key {}",

@@ -4,8 +4,9 @@
 //! In the case `seen_once` every key is new, so each contestant decompresses and checks it. In the case `come_back` the
 //! keys of 256 accounts are known beforehand: Lineside has prepared them, and aws-lc-rs has parsed them.
 
-use super::contestants::{StepWork, Work, fresh};
+use super::contestants::{StepWork, Work, described, fresh};
 use super::workload::{Pool, Signed};
+use crate::wrong::{WrongReplies, WrongReply, hex};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, ParsedPublicKey};
 use lineside_verify::{Backend, Curve, Item, PreparedKey, PublicKey, SignatureBytes, Verifier, hash};
 use std::ops::Range;
@@ -40,15 +41,24 @@ impl Position {
     }
 }
 
-/// Compares the verdicts on signatures with the expected ones.
-fn done(signed: &[Signed], verdicts: impl Iterator<Item = bool>) -> StepWork {
-    let wrong = signed
-        .iter()
-        .zip(verdicts)
-        .filter(|(signed, valid)| signed.valid != *valid);
+/// Compares the verdicts on the signatures `range` of a pool with the expected ones, and keeps wrong ones in `wrong`.
+fn done(
+    pool: &Pool,
+    range: Range<usize>,
+    verdicts: impl Iterator<Item = bool>,
+    wrong: &mut WrongReplies,
+) -> StepWork {
+    let count = range.len() as u64;
+    let wrong_before = wrong.count;
+    for (at, valid) in range.zip(verdicts) {
+        let expected = pool.signed[at].valid;
+        if valid != expected {
+            wrong.add(|| described(pool, at, expected));
+        }
+    }
     StepWork {
-        count: signed.len() as u64,
-        mismatches: wrong.count() as u64,
+        count,
+        mismatches: wrong.count - wrong_before,
     }
 }
 
@@ -73,6 +83,7 @@ struct SeenOnce<'a> {
     position: Position,
     /// Number of signatures verified in this slice. No key may occur twice in a slice.
     count: usize,
+    wrong: WrongReplies,
 }
 
 /// Returns work in which every signature has a different key, which arrives as bytes.
@@ -83,10 +94,15 @@ pub(super) fn seen_once(backend: Backend, pool: &Pool, batch: usize) -> Box<dyn 
         encoded: encoded(pool),
         position: Position::new(pool, batch),
         count: 0,
+        wrong: WrongReplies::default(),
     })
 }
 
 impl Work for SeenOnce<'_> {
+    fn wrong(&self) -> WrongReplies {
+        self.wrong.clone()
+    }
+
     fn prepare(&mut self) -> StepWork {
         self.verifier = fresh(self.verifier.backend());
         let done = self.step();
@@ -95,7 +111,8 @@ impl Work for SeenOnce<'_> {
     }
 
     fn step(&mut self) -> StepWork {
-        let signed = &self.pool.signed[self.position.advance()];
+        let range = self.position.advance();
+        let signed = &self.pool.signed[range.clone()];
         let parse = |signed: &Signed| {
             PublicKey::from_sec1(Curve::P256, &self.encoded[signed.key]).expect("the key is on the curve")
         };
@@ -107,7 +124,8 @@ impl Work for SeenOnce<'_> {
             .collect();
         let verdicts = self.verifier.verify_batch(&items);
         self.count += signed.len();
-        done(signed, verdicts.into_iter().map(|verdict| verdict.is_valid()))
+        let verdicts = verdicts.into_iter().map(|verdict| verdict.is_valid());
+        done(self.pool, range, verdicts, &mut self.wrong)
     }
 
     fn is_over(&self, spent: bool) -> bool {
@@ -121,6 +139,7 @@ struct ComeBack<'a> {
     prepared: Vec<PreparedKey>,
     pool: &'a Pool,
     position: Position,
+    wrong: WrongReplies,
 }
 
 /// Returns work with the keys of the pool, which are prepared.
@@ -132,10 +151,15 @@ pub(super) fn come_back(backend: Backend, pool: &Pool, batch: usize) -> Box<dyn 
         verifier,
         pool,
         position: Position::new(pool, batch),
+        wrong: WrongReplies::default(),
     })
 }
 
 impl Work for ComeBack<'_> {
+    fn wrong(&self) -> WrongReplies {
+        self.wrong.clone()
+    }
+
     fn prepare(&mut self) -> StepWork {
         let mut done = StepWork::default();
         while done.count < WARM_UP_SIGNATURES {
@@ -145,13 +169,15 @@ impl Work for ComeBack<'_> {
     }
 
     fn step(&mut self) -> StepWork {
-        let signed = &self.pool.signed[self.position.advance()];
+        let range = self.position.advance();
+        let signed = &self.pool.signed[range.clone()];
         let items: Vec<Item<'_>> = signed
             .iter()
             .map(|signed| item(&self.prepared[signed.key], signed))
             .collect();
-        let verdicts = self.verifier.verify_batch(&items);
-        done(signed, verdicts.into_iter().map(|verdict| verdict.is_valid()))
+        let verdicts = self.verifier.verify_batch(&items).into_iter();
+        let verdicts = verdicts.map(|verdict| verdict.is_valid());
+        done(self.pool, range, verdicts, &mut self.wrong)
     }
 }
 
@@ -160,6 +186,7 @@ struct Prepare<'a> {
     verifier: Verifier,
     keys: &'a [PublicKey],
     at: usize,
+    wrong: WrongReplies,
 }
 
 /// Number of keys that are prepared together. It is the number of lanes of AVX-512.
@@ -171,10 +198,15 @@ pub(super) fn prepare(backend: Backend, pool: &Pool) -> Box<dyn Work + '_> {
         verifier: fresh(backend),
         keys: &pool.keys,
         at: 0,
+        wrong: WrongReplies::default(),
     })
 }
 
 impl Work for Prepare<'_> {
+    fn wrong(&self) -> WrongReplies {
+        self.wrong.clone()
+    }
+
     fn step(&mut self) -> StepWork {
         let end = (self.at + PREPARED_TOGETHER).min(self.keys.len());
         let keys = &self.keys[self.at..end];
@@ -183,10 +215,21 @@ impl Work for Prepare<'_> {
             .verifier
             .prepare(keys, EXPECTED_SIGNATURES)
             .unwrap_or_default();
-        let right = prepared.iter().filter(|key| key.table_bytes() == TABLE_BYTES);
+        let wrong_before = self.wrong.count;
+        for (place, key) in keys.iter().enumerate() {
+            let table_bytes = prepared.get(place).map(PreparedKey::table_bytes);
+            if table_bytes != Some(TABLE_BYTES) {
+                self.wrong.add(|| {
+                    let request = format!("public key {}", hex(&key.to_sec1_uncompressed()));
+                    let reply =
+                        table_bytes.map_or("not prepared".to_owned(), |bytes| format!("{bytes} bytes"));
+                    WrongReply::new(request, reply, format!("{TABLE_BYTES} bytes"))
+                });
+            }
+        }
         StepWork {
             count: keys.len() as u64,
-            mismatches: (keys.len() - right.count()) as u64,
+            mismatches: self.wrong.count - wrong_before,
         }
     }
 }
@@ -198,6 +241,7 @@ struct AwsLcRs<'a> {
     /// Keys that were parsed before the measurement; `None` if each key is parsed when it arrives.
     parsed: Option<Vec<ParsedPublicKey>>,
     position: Position,
+    wrong: WrongReplies,
 }
 
 /// Returns aws-lc-rs with keys that were parsed before (`come_back`) or that it parses each time (`seen_once`).
@@ -208,6 +252,7 @@ pub(super) fn aws_lc_rs(pool: &Pool, come_back: bool) -> Box<dyn Work + '_> {
         parsed: come_back.then(|| encoded.iter().map(aws_lc_rs_key).collect()),
         encoded,
         position: Position::new(pool, 1),
+        wrong: WrongReplies::default(),
     })
 }
 
@@ -216,6 +261,10 @@ fn aws_lc_rs_key(encoded: &[u8; 33]) -> ParsedPublicKey {
 }
 
 impl Work for AwsLcRs<'_> {
+    fn wrong(&self) -> WrongReplies {
+        self.wrong.clone()
+    }
+
     fn prepare(&mut self) -> StepWork {
         let mut done = StepWork::default();
         while done.count < 16 {
@@ -232,6 +281,6 @@ impl Work for AwsLcRs<'_> {
             Some(parsed) => verify(&parsed[signed.key]),
             None => verify(&aws_lc_rs_key(&self.encoded[signed.key])),
         };
-        done(&self.pool.signed[range], std::iter::once(valid))
+        done(self.pool, range, std::iter::once(valid), &mut self.wrong)
     }
 }
