@@ -53,8 +53,8 @@ const STATEMENTS: &[&str] = &[
     "their",
     "this",
     "trying",
-    "version=0.0.4",
-    "version=1.0.0",
+    "version=0.0.4;",
+    "version=1.0.0;",
     "we",
     "when",
 ];
