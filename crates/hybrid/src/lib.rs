@@ -9,8 +9,8 @@
 //!          -> thread `save`: journal, one fdatasync for all blocks that wait -> view, watchers --> answer
 //! ```
 //!
-//! [`lineside_messages::hybrid::request`] has the signed requests, [`execute`] decides their outcomes, [`node`] runs both, and [`udp`] serves
-//! them as datagrams.
+//! [`lineside_messages::hybrid::request`] has the signed requests, [`execute`] decides their outcomes, [`node`] runs
+//! both, and [`udp`] serves them as datagrams.
 //! `docs/hybrid.md` has the rules in words.
 //!
 //! ```

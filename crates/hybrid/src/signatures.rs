@@ -40,8 +40,8 @@ impl Digests {
         Digests::with(message, keccak256(message.signed))
     }
 
-    /// Computes the remaining hashes of a message whose [`transactions_hash`](lineside_messages::hybrid::block::transactions_hash) is
-    /// known.
+    /// Computes the remaining hashes of a message whose
+    /// [`transactions_hash`](lineside_messages::hybrid::block::transactions_hash) is known.
     pub fn with(message: &Message<'_>, transactions_hash: Hash) -> Digests {
         Digests {
             transactions_hash,

@@ -46,6 +46,6 @@ static __always_inline void keep_wrong(struct xdp_md *ctx, __u64 sent)
 	if (length > WRONG_BYTES)
 		length = WRONG_BYTES;
 	reply->length = length;
-	/* The mask tells the verifier that the length is not 0. */
+	/* The mask shows the verifier that the length is not 0. */
 	bpf_xdp_load_bytes(ctx, WRONG_PAYLOAD_AT, reply->bytes, ((length - 1) & (WRONG_BYTES - 1)) + 1);
 }

@@ -37,7 +37,7 @@ impl TakenTime {
         }
     }
 
-    /// Returns whether others used so much time that the gates are not judged.
+    /// Returns true if others used more time than the limit above which the gates are not judged.
     pub fn is_too_much(&self) -> bool {
         self.others_percent + self.stolen_percent > self.limit_percent
     }

@@ -18,12 +18,12 @@
 //!
 //! # Security of proofs
 //!
-//! A [`Proof`](lineside_messages::hybrid::map_proof::Proof) shows the key's path from the root down. Because the hash is collision resistant, a 32-byte hash at a
-//! position of that path can mean only one thing: zeros for an empty subtree; otherwise one leaf or one inner node. The
-//! first bytes `0x00` and `0x01` of the hashed messages distinguish a leaf from an inner node, and no message is known
-//! whose digest is zero. So two proofs of one key under one root show the same nodes and end at the same one: **no
-//! root, not even one that was built wrongly on purpose, supports two statements about one key.** Under a root that a
-//! [`Tree`] computed, the statement is the content of that tree.
+//! A [`Proof`](lineside_messages::hybrid::map_proof::Proof) shows the key's path from the root down. Because the hash
+//! is collision resistant, a 32-byte hash at a position of that path can mean only one thing: zeros for an empty
+//! subtree; otherwise one leaf or one inner node. The first bytes `0x00` and `0x01` of the hashed messages distinguish
+//! a leaf from an inner node, and no message is known whose digest is zero. So two proofs of one key under one root
+//! show the same nodes and end at the same one: **no root, not even one that was built wrongly on purpose, supports two
+//! statements about one key.** Under a root that a [`Tree`] computed, the statement is the content of that tree.
 //!
 //! This argument does not need the rule that every inner node holds at least two leaves. A proof that visibly breaks
 //! the rule is refused nevertheless, because no tree produces it: a leaf with an empty sibling, two empty siblings, or

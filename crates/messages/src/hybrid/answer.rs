@@ -43,8 +43,8 @@ pub enum Answered {
         /// True if the request's limit ended the range and further keys follow.
         more: bool,
     },
-    /// Answer to a prove request: the bytes that [`StateProof::decode`](super::proof::StateProof::decode) takes, together
-    /// with the value.
+    /// Answer to a prove request: the bytes that [`StateProof::decode`](super::proof::StateProof::decode) takes,
+    /// together with the value.
     Proof(Vec<u8>),
     /// Answer to a history request.
     History {

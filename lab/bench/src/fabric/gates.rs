@@ -45,8 +45,8 @@ const UDP_RATE: &str = "UDP, transactions/s";
 const UDP_RATE_UNHASHED: &str = "UDP, transactions/s, no data hash";
 const UDP_LOSS: &str = "UDP, cost of 5 % loss, %";
 
-/// Maximum 99th percentile of the disk alone in milliseconds. It is half of the required latency: a slower disk, not the
-/// program, would decide about the gates of latencies.
+/// Maximum 99th percentile of the disk alone in milliseconds. It is half of the required latency: a slower disk, not
+/// the program, would decide about the gates of latencies.
 const DISK_P99_MAX_MS: f64 = 6.0;
 
 /// Minimum number of transactions in the ledger for a meaningful restart time.

@@ -118,8 +118,8 @@ impl Requests {
         BALANCE as u64 - gives_first as u64
     }
 
-    /// Counts a reply with `right` right transfers to the request whose first transfer is `number`; `None` is a reply to
-    /// no request that was sent. `reply` has the bytes of the reply.
+    /// Counts a reply with `right` right transfers to the request whose first transfer is `number`; `None` means that
+    /// the reply belongs to no request that was sent. `reply` has the bytes of the reply.
     pub fn answered(&mut self, number: Option<u64>, right: u64, reply: &[u8]) {
         let Some(number) = number.filter(|number| *number < self.next) else {
             self.tally.wrong.add(|| WrongReply::stray(reply));

@@ -238,7 +238,7 @@ impl FastPath for Stalling {
     }
 }
 
-/// Sends requests to the socket datapath while its fast path stands still. It answers the requests in its socket's
+/// Sends requests to the socket datapath while its fast path pauses. It answers the requests in its socket's
 /// buffer after all others were sent, more than a pass over the accounts too late.
 #[test]
 fn a_server_that_stood_still_answers_late_but_not_wrongly() {
@@ -280,7 +280,7 @@ fn a_server_that_stood_still_answers_late_but_not_wrongly() {
         let closed = gate.write();
         let live = Run::Live { interface, batch: 64 };
         sys::test_run(send.as_fd(), &template(&orders), REQUESTS, live).map_err(io("sending"))?;
-        assert_eq!(generator.seen()?.arrived(), 0, "the server stands still");
+        assert_eq!(generator.seen()?.arrived(), 0, "the server must not answer while it pauses");
         drop(closed);
         let mut seen = generator.seen()?;
         loop {
