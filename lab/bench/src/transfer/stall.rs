@@ -280,7 +280,11 @@ fn a_server_that_stood_still_answers_late_but_not_wrongly() {
         let closed = gate.write();
         let live = Run::Live { interface, batch: 64 };
         sys::test_run(send.as_fd(), &template(&orders), REQUESTS, live).map_err(io("sending"))?;
-        assert_eq!(generator.seen()?.arrived(), 0, "the server must not answer while it pauses");
+        assert_eq!(
+            generator.seen()?.arrived(),
+            0,
+            "the server must not answer while it pauses"
+        );
         drop(closed);
         let mut seen = generator.seen()?;
         loop {
