@@ -403,7 +403,7 @@ fn a_change_needs_the_mod_policy_of_the_changed_element() {
     for path in ["", "/", "a//b", "a_b", "..", "Org1MSP/"] {
         mod_policy(path)
             .by(&[&one, &two])
-            .stops("/Channel/Application/Capabilities no mod_policy");
+            .stops("/Channel/Application/Capabilities no valid mod_policy");
     }
 }
 
