@@ -221,13 +221,20 @@ impl Client {
         })
     }
 
-    /// Closes a session.
+    /// Closes a session. Returns false if the server did not have it, which may be the case because an earlier copy of
+    /// this request closed it, and the reply was lost.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn close(&mut self, session: &Session) -> Result<(), ClientError> {
-        self.session_body(TRANSFER_OP_CLOSE, &body_of(session))
-            .map(|_| ())
+    pub fn close(&mut self, session: &Session) -> Result<bool, ClientError> {
+        match self.session_body(TRANSFER_OP_CLOSE, &body_of(session)) {
+            Ok(_) => Ok(true),
+            Err(ClientError::Refused {
+                status: Status::NoSession,
+                ..
+            }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the next sequence number of a session. After a crash, a client learns from it whether its last packet

@@ -212,7 +212,10 @@ fn audited(disk: &SimDisk, tip: Option<(u64, [u8; 32])>) -> Option<String> {
 
 #[test]
 fn a_conflicting_head_in_the_ledger_is_reported_by_an_audit_and_after_a_restart() {
-    for (number, what) in [(1, "another hash for block 1"), (7, "block 7, which is not in the ledger")] {
+    for (number, what) in [
+        (1, "another hash for block 1"),
+        (7, "block 7, which is not in the ledger"),
+    ] {
         let (disk, mut client) = (SimDisk::new(1), Client::new());
         let options = Options {
             head_every: 0,

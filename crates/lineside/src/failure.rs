@@ -84,12 +84,12 @@ pub fn words(error: &anyhow::Error) -> String {
 
 /// First words of the clause of an error's text that says what to do. Such a clause follows `; ` or `: ` and ends with
 /// the text of its error; causes follow.
-const REMEDIES: [&str; 61] = [
+const REMEDIES: [&str; 62] = [
     "add", "ask", "bring", "build", "change", "check", "chmod", "choose", "close", "commit", "compare",
     "copy", "correct", "create", "cut", "decide", "delete", "detach", "disable", "do", "enable", "end",
     "fill", "follow", "free", "give", "import", "install", "join", "leave", "load", "lower", "make", "mount",
     "move", "name", "open", "raise", "read", "redirect", "remove", "rename", "repair", "repeat", "report",
-    "restart", "restore", "restrict", "run", "see", "send", "set", "split", "start", "stop", "try",
+    "restart", "restore", "resume", "restrict", "run", "see", "send", "set", "split", "start", "stop", "try",
     "upgrade", "use", "verify", "wait", "write",
 ];
 

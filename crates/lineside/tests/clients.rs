@@ -6,6 +6,7 @@ mod relay;
 use lineside_client::column::{self, Change, ColumnName};
 use lineside_client::transfer::{self, AccountId, Code, keyed, linked, new_idempotency_key};
 use lineside_client::{ClientError, OutcomeId, spv};
+use lineside_spv::chain::{ChainStore, Network};
 use lineside_testkit::{Daemon, DemoChain};
 use relay::Relay;
 use std::net::SocketAddr;
@@ -168,9 +169,15 @@ fn changes_of_cells_are_made_once_and_can_be_resumed() {
 
 #[test]
 fn forged_locations_and_proofs_of_transactions_are_ignored() {
-    let (_daemon, server) = serve("spv", &[]);
-    let relay = Relay::start(server, 3);
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("chain");
     let block = DemoChain::new(1, 2048).next().unwrap();
+    let mut store = ChainStore::open(Some(&data), Network::Regtest).unwrap();
+    store.submit(&block.raw, false).unwrap();
+    store.catch_up().unwrap();
+    drop(store);
+    let (_daemon, server) = serve("spv", &["--data", data.to_str().unwrap()]);
+    let relay = Relay::start(server, 3);
     let mut client = spv::Client::connect(relay.address, PATIENCE).unwrap();
     for txids in block.txids[..64].chunks(16) {
         let one = client.root(&txids[0]).unwrap().result.unwrap();

@@ -602,7 +602,7 @@ fn wrong_arguments_are_refused_with_a_message_that_names_them() {
     let file = folder.path().join("bad.toml");
     std::fs::write(&file, "[column]\nlease_ms = 5\n").unwrap();
     let file = file.to_str().unwrap();
-    let refused: [(&[&str], &str); 8] = [
+    let refused: [(&[&str], &str); 7] = [
         (&["--coherence", "ttl"], "--coherence is for a table in HBase"),
         (&["--config", file], "bad.toml:2: [column] lease_ms = 5"),
         (&["--column", "foo"], "[column] columns = "),
@@ -611,10 +611,6 @@ fn wrong_arguments_are_refused_with_a_message_that_names_them() {
         (
             &["--store", "memory", "--data", "/nowhere"],
             "use it with --store embedded only",
-        ),
-        (
-            &["--store", "thrift2://127.0.0.1:1/t"],
-            "table t through 127.0.0.1:1",
         ),
         (
             &["--keep-fast-path"],

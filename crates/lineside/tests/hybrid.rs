@@ -428,7 +428,7 @@ fn a_proof_of_another_database_with_the_same_node_is_refused() {
     let refused = house.hybrid(&verify);
     assert_eq!(refused.code, 1);
     assert!(
-        refused.error.contains("not that of genesis.bin"),
+        refused.error.contains("not of the database of genesis.bin"),
         "{}",
         refused.error
     );

@@ -177,8 +177,8 @@ fn every_verb_reads_the_network_from_the_store_or_requires_the_option() {
         (&["import", "--data", new, block], 2),
         (&["sync", "--headers", new], 2),
         (&["verify", "--headers", new, &txid], 2),
-        (&["locate", "--data", data, "--network", "mainnet", &coinbase], 1),
-        (&["import", "--data", data, "--network", "signet", block], 1),
+        (&["locate", "--data", data, "--network", "mainnet", &coinbase], 2),
+        (&["import", "--data", data, "--network", "signet", block], 2),
     ] {
         let output = lineside(&[&["spv"], arguments].concat());
         let said = String::from_utf8_lossy(&output.stderr);

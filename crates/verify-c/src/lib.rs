@@ -163,7 +163,7 @@ pub extern "C" fn lineside_status_text(status: i32) -> *const c_char {
         }
         LINESIDE_BAD_KEY => c"the bytes are not a public key of the curve in SEC 1 encoding",
         LINESIDE_NO_ROOM => c"the table of the key does not fit into the table_bytes of the verifier",
-        LINESIDE_INTERNAL => c"the library has a fault; please report it",
+        LINESIDE_INTERNAL => c"the library has a fault; report it",
         _ => c"the status is unknown to this version of the library",
     };
     text.as_ptr()

@@ -91,11 +91,21 @@ impl Gate {
     }
 }
 
-/// Withdraws the judgement of all gates if others used too much processor time during the run (see
-/// [`crate::others::TAKEN_PERCENT_MAX`]). The figures remain.
-pub fn judge_only_if_quiet<K: Ord>(gates: &mut BTreeMap<K, Gate>, machine: &Machine) {
+/// Keys of gates whose figures do not depend on the speed of the machine, such as numbers of bytes.
+const EXACT: [&str; 5] = [
+    "UDP, bytes saved, %",
+    "bytes of a row besides key and value",
+    "index, bytes a transaction",
+    "lost while replacing",
+    "verified instructions",
+];
+
+/// Withdraws the judgement of the gates whose figures depend on speed, if others used too much processor time during the
+/// run (see [`crate::others::TAKEN_PERCENT_MAX`]). The figures remain.
+pub fn judge_only_if_quiet(gates: &mut BTreeMap<&'static str, Gate>, machine: &Machine) {
     if machine.taken.is_some_and(|taken| taken.is_too_much()) {
-        gates.values_mut().for_each(Gate::withdraw);
+        let depends_on_speed = gates.iter_mut().filter(|(key, _)| !EXACT.contains(key));
+        depends_on_speed.for_each(|(_, gate)| gate.withdraw());
     }
 }
 
@@ -154,6 +164,7 @@ mod tests {
             ("missed", judge(Some(4.0), true)),
             ("absent", judge(None, true)),
             ("void", judge(Some(5.0), false)),
+            ("verified instructions", judge(Some(5.0), true)),
         ])
     }
 
@@ -172,6 +183,7 @@ mod tests {
             (Some(4.0), Missed),
             (Some(5.0), Passed),
             (Some(7.0), Stretch),
+            (Some(5.0), Passed),
             (Some(5.0), Void),
         ];
         machine.taken = Some(TakenTime::new(4.0, 0.5));
@@ -185,6 +197,8 @@ mod tests {
             (Some(4.0), NotJudged),
             (Some(5.0), NotJudged),
             (Some(7.0), NotJudged),
+            // A figure that does not depend on speed.
+            (Some(5.0), Passed),
             (Some(5.0), Void),
         ];
         assert_eq!(outcomes(&machine), withdrawn);

@@ -134,7 +134,7 @@ impl Group {
 /// Returns the table of allowed system calls in docs/operations.md, with a row for each group.
 #[cfg(test)]
 pub(super) fn table() -> String {
-    let mut out = String::from("| of | system calls |\n|---|---|\n");
+    let mut out = String::from("| allowed for | system calls |\n|---|---|\n");
     for group in Group::ALL {
         let names = |list: &[Call]| {
             let names = list.iter().map(|(name, _)| format!("`{}`", &name[4..]));

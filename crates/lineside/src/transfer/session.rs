@@ -292,13 +292,8 @@ impl SessionVerb {
             Self::Close(_) => {
                 let (_lock, content) = SessionContent::locked(file)?;
                 let session = content.session();
-                match client.close(&session) {
-                    // An earlier command closed it, and its reply was lost.
-                    Err(ClientError::Refused {
-                        status: Status::NoSession,
-                        ..
-                    }) => tell!("lineside: the server had closed this session already"),
-                    closed => closed?,
+                if !client.close(&session)? {
+                    tell!("lineside: the server had closed this session already");
                 }
                 fs::remove_file(file)?;
                 fs::remove_file(beside(file, ".lock"))?;

@@ -181,9 +181,12 @@ impl Close {
         let mut closed = Vec::new();
         for (slot, token) in meant {
             let session = Named { slot, token, next: 0 };
-            client
+            let is_closed = client
                 .close(&session)
                 .with_context(|| format!("cannot close session {slot}"))?;
+            if !is_closed {
+                bail!("cannot close session {slot}: the server does not have this session");
+            }
             closed.push(slot);
         }
         Ok(closed)
