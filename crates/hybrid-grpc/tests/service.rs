@@ -155,10 +155,16 @@ async fn each_request_of_a_call_is_counted() {
         .await
         .unwrap();
     assert_eq!((now(), counts.refused(Code::Malformed)), ((6, 6, 6), 3));
-    assert_eq!(raw(&running, "Put").await, Err(GrpcCode::Unimplemented));
+    assert_eq!(
+        raw(&running, "Put", Signed::default()).await,
+        Err(GrpcCode::Unimplemented)
+    );
     assert_eq!((now(), counts.refused(Code::Malformed)), ((6, 6, 6), 4));
     // Longer than a message to the server may be.
-    assert!(client.connection().set(vec![0; 5 << 20].into()).await.is_err());
+    let too_long = Signed {
+        request: vec![0; 5 << 20].into(),
+    };
+    assert_eq!(raw(&running, "Set", too_long).await, Err(GrpcCode::OutOfRange));
     assert_eq!((now(), counts.refused(Code::TooLarge)), ((6, 6, 6), 1));
     running.stop().await.unwrap();
 }
@@ -235,20 +241,23 @@ async fn a_method_takes_its_own_operation_only() {
     let methods: Vec<_> = methods.map(|(method, _)| method).collect();
     assert_eq!(methods.len(), 12);
     for method in methods {
-        assert_eq!(raw(&running, method).await, Ok(()), "{method}");
+        assert_eq!(raw(&running, method, Signed::default()).await, Ok(()), "{method}");
     }
-    assert_eq!(raw(&running, "Put").await, Err(GrpcCode::Unimplemented));
+    assert_eq!(
+        raw(&running, "Put", Signed::default()).await,
+        Err(GrpcCode::Unimplemented)
+    );
 }
 
-/// Sends an empty request to a method. Returns Ok if the node answers at all.
-async fn raw(running: &Running, method: &str) -> Result<(), GrpcCode> {
+/// Sends a request to a method, without the limits of the client. Returns Ok if the node answers at all.
+async fn raw(running: &Running, method: &str, request: Signed) -> Result<(), GrpcCode> {
     let endpoint = format!("http://{}", running.address);
     let endpoint = tonic::transport::Endpoint::from_shared(endpoint).unwrap();
     let mut grpc = tonic::client::Grpc::new(endpoint.connect().await.unwrap());
     grpc.ready().await.unwrap();
     let path = format!("/lineside.hybrid.v1.Node/{method}").parse().unwrap();
     let codec = tonic_prost::ProstCodec::<Signed, Signed>::default();
-    let called = grpc.server_streaming(tonic::Request::new(Signed::default()), path, codec);
+    let called = grpc.server_streaming(tonic::Request::new(request), path, codec);
     called.await.map(drop).map_err(|status| status.code())
 }
 
