@@ -100,8 +100,8 @@ const EXACT: [&str; 5] = [
     "verified instructions",
 ];
 
-/// Withdraws the judgement of the gates whose figures depend on speed, if others used too much processor time during the
-/// run (see [`crate::others::TAKEN_PERCENT_MAX`]). The figures remain.
+/// Withdraws the judgement of the gates whose figures depend on speed, if others used too much processor time during
+/// the run (see [`crate::others::TAKEN_PERCENT_MAX`]). The figures remain.
 pub fn judge_only_if_quiet(gates: &mut BTreeMap<&'static str, Gate>, machine: &Machine) {
     if machine.taken.is_some_and(|taken| taken.is_too_much()) {
         let depends_on_speed = gates.iter_mut().filter(|(key, _)| !EXACT.contains(key));
