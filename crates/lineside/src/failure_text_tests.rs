@@ -33,7 +33,6 @@ const STATEMENTS: &[&str] = &[
     "in",
     "it",
     "its",
-    "memory_max",
     "more",
     "networks",
     "next",
@@ -58,8 +57,6 @@ const STATEMENTS: &[&str] = &[
     "trying",
     "version=0.0.4;",
     "version=1.0.0;",
-    "we",
-    "when",
 ];
 
 /// Returns the source files of all crates without their tests and without generated code.
