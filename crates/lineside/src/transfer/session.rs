@@ -10,7 +10,7 @@ use lineside_client::transfer::AccountId;
 use lineside_client::transfer::{Client, ClientError, Executed, Session};
 use lineside_util::key_file::remedy_for;
 use lineside_wire::{
-    Operation, Status, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
+    Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
     TRANSFER_COMMAND_UNFREEZE, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_POST, TRANSFER_CONTRACT_VOID,
     TRANSFER_FLAG_KEYED, TRANSFER_FLAG_LINKED,
 };
