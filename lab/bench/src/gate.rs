@@ -91,20 +91,12 @@ impl Gate {
     }
 }
 
-/// Keys of gates whose figures do not depend on the speed of the machine, such as numbers of bytes.
-const EXACT: [&str; 5] = [
-    "UDP, bytes saved, %",
-    "bytes of a row besides key and value",
-    "index, bytes a transaction",
-    "lost while replacing",
-    "verified instructions",
-];
-
 /// Withdraws the judgement of the gates whose figures depend on speed, if others used too much processor time during
-/// the run (see [`crate::others::TAKEN_PERCENT_MAX`]). The figures remain.
-pub fn judge_only_if_quiet(gates: &mut BTreeMap<&'static str, Gate>, machine: &Machine) {
+/// the run (see [`crate::others::TAKEN_PERCENT_MAX`]). The figures remain. `exact` has the keys of the gates whose
+/// figures do not depend on speed, such as numbers of bytes.
+pub fn judge_only_if_quiet(gates: &mut BTreeMap<&'static str, Gate>, machine: &Machine, exact: &[&str]) {
     if machine.taken.is_some_and(|taken| taken.is_too_much()) {
-        let depends_on_speed = gates.iter_mut().filter(|(key, _)| !EXACT.contains(key));
+        let depends_on_speed = gates.iter_mut().filter(|(key, _)| !exact.contains(key));
         depends_on_speed.for_each(|(_, gate)| gate.withdraw());
     }
 }
@@ -164,13 +156,13 @@ mod tests {
             ("missed", judge(Some(4.0), true)),
             ("absent", judge(None, true)),
             ("void", judge(Some(5.0), false)),
-            ("verified instructions", judge(Some(5.0), true)),
+            ("bytes", judge(Some(5.0), true)),
         ])
     }
 
     fn outcomes(machine: &Machine) -> Vec<(Option<f64>, Outcome)> {
         let mut gates = gates();
-        judge_only_if_quiet(&mut gates, machine);
+        judge_only_if_quiet(&mut gates, machine, &["bytes"]);
         gates.values().map(|gate| (gate.value, gate.outcome)).collect()
     }
 
@@ -180,10 +172,10 @@ mod tests {
         let mut machine = Machine::read();
         let judged = [
             (None, NotMeasured),
+            (Some(5.0), Passed),
             (Some(4.0), Missed),
             (Some(5.0), Passed),
             (Some(7.0), Stretch),
-            (Some(5.0), Passed),
             (Some(5.0), Void),
         ];
         machine.taken = Some(TakenTime::new(4.0, 0.5));
@@ -194,11 +186,11 @@ mod tests {
         machine.taken = Some(TakenTime::new(4.0, 1.5));
         let withdrawn = [
             (None, NotMeasured),
+            // A figure that does not depend on speed.
+            (Some(5.0), Passed),
             (Some(4.0), NotJudged),
             (Some(5.0), NotJudged),
             (Some(7.0), NotJudged),
-            // A figure that does not depend on speed.
-            (Some(5.0), Passed),
             (Some(5.0), Void),
         ];
         assert_eq!(outcomes(&machine), withdrawn);

@@ -306,7 +306,7 @@ impl Report {
         };
         let judge = |(key, is, gate, stretch)| (key, Gate::judge(value(key), is, gate, Some(stretch), true));
         let mut gates = GATES.into_iter().map(judge).collect();
-        judge_only_if_quiet(&mut gates, &electrum.machine);
+        judge_only_if_quiet(&mut gates, &electrum.machine, &[]);
         Self {
             scenario: "spv proof",
             gates,

@@ -220,7 +220,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     };
     let mut gates = GATES.map(judge).into();
     machine.end_of_run();
-    judge_only_if_quiet(&mut gates, &machine);
+    judge_only_if_quiet(&mut gates, &machine, &[VERIFIED, REPLACED, INDEX_BYTES]);
     let (lost, mut wrong) = lost_and_wrong(&samples);
     let mut replacements = replacements;
     replacements.wrong.name("xdp", "while programs were replaced");

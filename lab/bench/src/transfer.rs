@@ -261,7 +261,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     report.ratios = bench.ratios;
     report.checks = bench.checks;
     report.machine.end_of_run();
-    judge_only_if_quiet(&mut report.checks.gates, &report.machine);
+    judge_only_if_quiet(&mut report.checks.gates, &report.machine, &[]);
     Ok(report)
 }
 

@@ -353,7 +353,7 @@ impl Report {
                     .into(),
             ];
         }
-        judge_only_if_quiet(&mut checks.gates, &machine);
+        judge_only_if_quiet(&mut checks.gates, &machine, &[VERIFIED, ROW_OVERHEAD]);
         Self {
             scenario: "column",
             seed: options.seed,

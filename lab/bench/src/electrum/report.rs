@@ -155,7 +155,7 @@ impl Report {
             gates: GATES.into_iter().map(judge).collect(),
             notes: notes(options, &machine),
         };
-        judge_only_if_quiet(&mut checks.gates, &machine);
+        judge_only_if_quiet(&mut checks.gates, &machine, &[]);
         Self {
             scenario: "electrum",
             seed: options.seed,

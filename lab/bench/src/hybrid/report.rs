@@ -229,7 +229,7 @@ impl Report {
             (key, Gate::judge(value(key), is, gate, stretch, refused == 0))
         };
         let mut gates = GATES.map(judge).into();
-        judge_only_if_quiet(&mut gates, &machine);
+        judge_only_if_quiet(&mut gates, &machine, &[]);
         let mut notes = Vec::new();
         if machine.load_before > 0.3 {
             notes.push(format!(

@@ -212,7 +212,8 @@ impl Field {
                 queue: HOST_QUEUE,
             };
             let fastpath = Arc::new(TransferFastPath::new(store));
-            let datapath = SocketDatapath::start(options, fastpath, Arc::new(Nobody), &Readers::new(false));
+            let datapath =
+                SocketDatapath::start(options, fastpath, Arc::new(UnusedHost), &Readers::new(false));
             let _datapath = datapath.map_err(io("starting the socket datapath"))?;
             wait(stop, &ready);
             Ok(())
@@ -289,10 +290,10 @@ impl Field {
     }
 }
 
-/// Host that receives no request, because the fast path answers everything.
-pub(super) struct Nobody;
+/// Host of a fast path that answers every request itself, so that none is passed to the host.
+pub(super) struct UnusedHost;
 
-impl Host for Nobody {
+impl Host for UnusedHost {
     fn serve(&self, _from: Source, _request: &[u8], _reply: &mut Reply, _sender: &Reader) -> Verdict {
         Verdict::Forward
     }

@@ -2,7 +2,7 @@
 //! are found however late they come.
 
 use super::bpf::{Generator, Orders, TransferSeenCounts, template};
-use super::express::Nobody;
+use super::express::UnusedHost;
 use super::plan::{ACCOUNT_BITS, Command, Judged, Plan};
 use super::store;
 use crate::error::{BenchError, Result, io};
@@ -260,7 +260,7 @@ fn a_server_that_stood_still_answers_late_but_not_wrongly() {
         let datapath = SocketDatapath::start(
             options,
             Arc::new(fastpath),
-            Arc::new(Nobody),
+            Arc::new(UnusedHost),
             &Readers::new(false),
         );
         let _datapath = datapath.map_err(io("starting the socket datapath"))?;

@@ -118,7 +118,7 @@ impl Report {
         let ratios = gates::ratios(&figures, |figures| figures.best_ns);
         let port_share = limits.port.map(|limit| limit.share_percent);
         let mut gates = gates::judge(&figures, &ratios, port_share, mismatches == 0);
-        judge_only_if_quiet(&mut gates, &machine);
+        judge_only_if_quiet(&mut gates, &machine, &[]);
         let notes = notes(&machine);
         Self {
             scenario: "verify",
