@@ -10,7 +10,7 @@ use crate::hbase::{self, Listener};
 use crate::host::{CLOCK_SLACK_NS, ChangeAnnouncer, CoherenceMode, ColumnHost, SessionUse, Setup};
 use crate::servers::Servers;
 use crate::store::Store;
-use crate::table::awaited::{Awaited, OpenTable};
+use crate::table::late::{LateTable, OpenTable};
 use crate::table::{ColumnName, Table, TableError};
 use crate::writer::ColumnWriter;
 use anyhow::{Context, anyhow, bail};
@@ -89,7 +89,7 @@ struct ColumnState {
     column: ColumnName,
     subscription: Option<HBaseSubscription>,
     /// Table of HBase that could not be opened when the server started; `None` for other tables.
-    awaited: Option<Arc<Awaited>>,
+    late_table: Option<Arc<LateTable>>,
 }
 
 impl Service for ColumnService {
@@ -192,11 +192,11 @@ impl Service for ColumnService {
         let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(Arc::clone(&store)))));
         let memory = Memory::of(&config, context)?;
         let embedded = open_embedded(&config, disk, &memory.limits)?;
-        let mut awaited = None;
+        let mut late_table = None;
         let table: Arc<dyn Table> = match &embedded {
             None => {
                 let table;
-                (table, awaited) = in_hbase(&config.store)?;
+                (table, late_table) = in_hbase(&config.store)?;
                 table
             }
             Some(embedded) => {
@@ -248,7 +248,7 @@ impl Service for ColumnService {
             sync_times,
             column,
             subscription,
-            awaited,
+            late_table,
         });
         let status_source = Arc::clone(&state);
         RunningLeased::begin(context, socket, config.lease(), state, move || {
@@ -370,7 +370,7 @@ impl Leased for ColumnState {
                 "column: the table takes no changes until the next start: {why}; check the disk, then restart"
             ));
         }
-        if let Some(why) = self.awaited.as_ref().and_then(|table| table.fault()) {
+        if let Some(why) = self.late_table.as_ref().and_then(|table| table.fault()) {
             out.problems.push(format!(
                 "column: the table of HBase could not be opened since the start ({why}); requests are refused until it \
                  is open; check that HBase runs, and that `store` is right"
@@ -574,7 +574,7 @@ fn opener(store: &TableName) -> anyhow::Result<(OpenTable, String)> {
 }
 
 /// A table of HBase, and the same table again if a thread opens it later.
-type HBaseTable = (Arc<dyn Table>, Option<Arc<Awaited>>);
+type HBaseTable = (Arc<dyn Table>, Option<Arc<LateTable>>);
 
 /// Opens the configured table of HBase. If HBase does not answer, returns a table that a thread opens later.
 fn in_hbase(store: &TableName) -> anyhow::Result<HBaseTable> {
@@ -586,8 +586,8 @@ fn in_hbase(store: &TableName) -> anyhow::Result<HBaseTable> {
                 "column: cannot open {described}: {why}; trying again every {} s",
                 HBASE_PAUSE.as_secs()
             );
-            let awaited = Arc::new(Awaited::new(open, format!("{described}: {why}"), HBASE_PAUSE));
-            Ok((Arc::clone(&awaited) as _, Some(awaited)))
+            let late_table = Arc::new(LateTable::new(open, format!("{described}: {why}"), HBASE_PAUSE));
+            Ok((Arc::clone(&late_table) as _, Some(late_table)))
         }
         Err(error) => Err(error).with_context(|| format!("cannot open {described}")),
     }

@@ -3,8 +3,8 @@
 //! The types of cells, changes, ranges and errors come from the crate `lineside-hbase-client`, because HBase is one of
 //! the implementations.
 
-pub(crate) mod awaited;
 mod hbase;
+pub(crate) mod late;
 
 use std::fmt;
 

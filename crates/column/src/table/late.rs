@@ -1,4 +1,4 @@
-//! Table that could not be opened when the server started: requests are refused until it can be opened.
+//! Table that could not be opened when the server started. A thread opens it later; until then, requests are refused.
 
 use super::{
     Cell, Change, ChangeOutcome, ColumnName, FoundCell, Nonce, RegionOwner, ScanRange, Table, TableError,
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub type OpenTable = Box<dyn Fn() -> Result<Arc<dyn Table>, TableError> + Send>;
 
 /// Table that a thread tries to open again and again. Once it is open, every call goes to it.
-pub struct Awaited {
+pub struct LateTable {
     shared: Arc<Shared>,
     /// Ends the thread when it is dropped.
     _end: Sender<()>,
@@ -26,16 +26,16 @@ struct Shared {
     why: Mutex<String>,
 }
 
-impl fmt::Debug for Awaited {
+impl fmt::Debug for LateTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.shared.table.get() {
             Some(table) => table.fmt(f),
-            None => f.write_str("Awaited"),
+            None => f.write_str("LateTable"),
         }
     }
 }
 
-impl Awaited {
+impl LateTable {
     /// Returns the table that `open` opens. `why` is the reason why the first attempt failed; a thread repeats it after
     /// each `pause` until it succeeds or fails for good.
     pub fn new(open: OpenTable, why: String, pause: Duration) -> Self {
@@ -49,10 +49,11 @@ impl Awaited {
             while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 match open() {
                     Ok(table) => {
-                        // A request to forget the description may have come while the table was opened.
-                        table.forget_description();
                         tracing::info!("column: the table was opened");
-                        let _ = opened.table.set(table);
+                        let _ = opened.table.set(Arc::clone(&table));
+                        // A request to forget the description, which came while the table was being opened, reached no
+                        // table. Later requests reach this one.
+                        table.forget_description();
                         return;
                     }
                     Err(error) => {
@@ -92,7 +93,7 @@ pub fn reason(error: &TableError) -> String {
     }
 }
 
-impl Table for Awaited {
+impl Table for LateTable {
     fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError> {
         self.table()?.get(key, columns)
     }
@@ -166,7 +167,7 @@ mod tests {
             0..3 => Err(TableError::Unavailable("attempt refused".into())),
             _ => Ok(Arc::new(Embedded::in_memory(system_clock())) as _),
         });
-        let table = Awaited::new(open, "first attempt refused".into(), Duration::from_millis(50));
+        let table = LateTable::new(open, "first attempt refused".into(), Duration::from_millis(50));
         let column = ColumnName::new(b"entry:foo").expect("a name");
         let refused = table.get(b"k", &[column]);
         assert_eq!(
@@ -199,7 +200,7 @@ mod tests {
             counted.fetch_add(1, Ordering::SeqCst);
             Err(TableError::Unavailable("no".into()))
         });
-        drop(Awaited::new(open, "no".into(), Duration::from_secs(3600)));
+        drop(LateTable::new(open, "no".into(), Duration::from_secs(3600)));
         // The thread owns a reference until it ends.
         while Arc::strong_count(&attempts) > 1 {
             thread::yield_now();
