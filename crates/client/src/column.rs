@@ -6,7 +6,7 @@ pub use lineside_messages::column::native::{Answer, LeftOut, Rows};
 pub use lineside_messages::column::paper::{PaperAnswer, PaperRequest};
 pub use lineside_messages::column::{Change, ColumnName, NAME_BYTES_MAX, ROW_BYTES_MAX, native, paper};
 
-use crate::exchange::{Again, exchange, open};
+use crate::exchange::{Again, exchange, open, open_with_id};
 use lineside_messages::column::native::{Ask, REPLY_HEAD_BYTES, Sender};
 use lineside_wire::{
     COLUMN_OP_OPEN, COLUMN_OP_SWITCH, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, ColumnSession,
@@ -82,13 +82,13 @@ impl Client {
     /// # Errors
     /// The system's error of opening the socket.
     pub fn connect(server: SocketAddr, timeout: Duration) -> Result<Self, ClientError> {
-        let io = |source| ClientError::Io { server, source };
+        let opened = open_with_id(server).map_err(|source| ClientError::Io { server, source });
+        let (socket, next_id) = opened?;
         Ok(Self {
             server,
-            socket: open(server).map_err(io)?,
+            socket,
             timeout,
-            // The first id is random, so that an attacker who does not see the requests cannot forge replies.
-            next_id: getrandom::u64().map_err(|error| io(io::Error::other(error)))?,
+            next_id,
             resent: 0,
             session: None,
             unanswered: Vec::new(),

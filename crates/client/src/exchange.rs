@@ -62,6 +62,16 @@ pub fn open(server: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
+/// Opens a socket like [`open`], and returns it with the id of the first request. The id is random, so that an attacker
+/// who does not see the requests cannot forge replies.
+///
+/// # Errors
+/// The system's error if the socket cannot be opened or connected, or if there is no random number.
+pub(crate) fn open_with_id(server: SocketAddr) -> io::Result<(UdpSocket, u64)> {
+    let first_id = getrandom::u64().map_err(io::Error::other)?;
+    Ok((open(server)?, first_id))
+}
+
 /// Sends `request` repeatedly until `answer` accepts a reply or `timeout` has passed. `answer` is called with each
 /// datagram: it returns the result, an [`Again`] to continue, or `None` to ignore the datagram. Returns the result and
 /// the number of retransmissions.

@@ -23,7 +23,7 @@ pub use lineside_spv_proof::Hash;
 pub use reply::{Answer, ServedWitness};
 pub use sync::{Verified, VerifyError};
 
-use crate::exchange::{Again, exchange, open};
+use crate::exchange::{Again, exchange, open, open_with_id};
 use lineside_spv_proof::{Header, TransactionProof};
 use lineside_wire::{
     HeadersHead, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_HEADERS_MAX,
@@ -31,7 +31,6 @@ use lineside_wire::{
     SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native,
 };
 use reply::{Proven, WitnessProven};
-use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 use zerocopy::IntoBytes;
@@ -58,13 +57,8 @@ impl Client {
     /// # Errors
     /// The system's error for a socket to that address.
     pub fn connect(server: SocketAddr, timeout: Duration) -> Result<Self, ClientError> {
-        let socket = open(server).map_err(|source| ClientError::Io { server, source })?;
-        // A random start makes ids unpredictable, so that an attacker who does not see the requests cannot forge
-        // replies.
-        let next_id = getrandom::u64().map_err(|error| ClientError::Io {
-            server,
-            source: io::Error::other(error),
-        })?;
+        let opened = open_with_id(server).map_err(|source| ClientError::Io { server, source });
+        let (socket, next_id) = opened?;
         Ok(Self {
             server,
             socket,

@@ -11,7 +11,7 @@ pub use operations::{
     transfer, unfreeze, void,
 };
 
-use crate::exchange::{Again, ExchangeError, exchange, open};
+use crate::exchange::{Again, ExchangeError, exchange, open_with_id};
 use lineside_wire::{
     BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, ReferHead, SessionBody, SignedHead, Status,
     TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_OP_SESSION,
@@ -94,13 +94,13 @@ impl Client {
     /// # Errors
     /// Error of the system when it opens a socket to that address.
     pub fn connect(server: SocketAddr, timeout: Duration) -> Result<Self, ClientError> {
-        let io = |source| ClientError::Io { server, source };
+        let opened = open_with_id(server).map_err(|source| ClientError::Io { server, source });
+        let (socket, next_id) = opened?;
         Ok(Self {
             server,
-            socket: open(server).map_err(io)?,
+            socket,
             timeout,
-            // The first request id is random, so that an attacker who does not see the requests cannot forge replies.
-            next_id: getrandom::u64().map_err(|error| io(io::Error::other(error)))?,
+            next_id,
             resent: 0,
             signer: None,
             unanswered: None,
