@@ -17,6 +17,7 @@
 mod error;
 pub mod fabric;
 pub mod plot;
+pub mod section;
 pub mod spv;
 pub mod table;
 
