@@ -35,14 +35,6 @@ test: export CARGO_INCREMENTAL ?= 0
 test: setup
 	@bash scripts/dashboard.sh --if-possible
 	@bash scripts/test-workspace.sh
-	cargo test -p lineside-verify --no-default-features --locked
-	@bash scripts/test-btcd.sh
-	@bash scripts/test-spv-peers.sh
-	@bash scripts/test-dashboard.sh
-	@bash scripts/test-c.sh
-	@bash scripts/test-go.sh
-	@bash scripts/test-python.sh
-	@bash scripts/test-verify-python.sh
 
 # Writes the screenshots of README.md into docs/images. Needs Chromium; as root, `spv` and `transfer` run on XDP.
 screenshots: dashboard

@@ -1,19 +1,28 @@
 #!/usr/bin/env bash
-# Builds and runs all Rust tests. Two groups of test programs run at the same time, because many of them wait for
-# servers, disks and clocks: the integration tests whose names begin with a to l, and all others with the unit tests.
+# Builds and runs all tests. Three groups run at the same time, because many tests wait for servers, disks and clocks:
+# the integration tests in Rust whose names begin with a to l; all other integration tests with the unit tests; and the
+# tests of the clients in other languages, with a lower priority because they also compile programs. The output of the
+# second group appears at once, and that of the others after it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 cargo test --workspace --locked --no-run
 
-output=$(mktemp)
-cargo test --workspace --locked --no-fail-fast --test '[a-l]*' >"$output" 2>&1 &
-group=$!
-trap 'kill "$group" 2>/dev/null || true; rm -f "$output"' EXIT
+output=$(mktemp -d)
+groups=()
+trap 'kill "${groups[@]}" 2>/dev/null || true; rm -rf "$output"' EXIT
+cargo test --workspace --locked --no-fail-fast --test '[a-l]*' >"$output/a-l" 2>&1 &
+groups+=($!)
+nice -n 5 bash scripts/test-clients.sh >"$output/clients" 2>&1 &
+groups+=($!)
+
 failed=0
 cargo test --workspace --locked --no-fail-fast --lib --bins --examples --test '[!a-l]*' || failed=1
-wait "$group" || failed=1
-trap 'rm -f "$output"' EXIT
-cat "$output"
+for group in "${groups[@]}"; do
+    wait "$group" || failed=1
+done
+groups=()
+cat "$output/a-l" "$output/clients"
 cargo test --workspace --locked --doc || failed=1
+cargo test -p lineside-verify --no-default-features --locked || failed=1
 exit "$failed"
