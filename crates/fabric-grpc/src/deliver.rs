@@ -9,12 +9,12 @@ use crate::messages::{
 use crate::request;
 use crate::session::{BLOCKS_WITHHELD, Session, now_ns, run_blocking, server_stops};
 use crate::source::{CommittedSource, Unavailable};
-use lineside_grpc::{Answers, Peer};
+use lineside_grpc::{Answers, Gate, Peer};
 use prost::Message;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc, watch};
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use crate::messages::DeliverResponse;
 use crate::serve::Limits;
@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub stopping: watch::Receiver<bool>,
     /// Permits for reading blocks; their number limits how many blocks are read at the same time.
     pub reads: Semaphore,
+    /// Limits of the clients, with the counters of refused calls.
+    pub gate: Arc<Gate>,
 }
 
 impl Shared {
@@ -80,42 +82,55 @@ impl From<Status> for CallEnd {
 }
 
 /// Answers all requests of a call.
+///
+/// # Errors
+/// The gRPC status with which the call ends. Fabric's own statuses are answers, and are no errors.
 pub(crate) async fn call(
     shared: &Shared,
     kind: Kind,
     client: &Client,
     mut requests: Streaming<Envelope>,
     out: &Out,
-) {
+) -> Result<(), Status> {
     loop {
         let next = tokio::time::timeout(shared.limits.request_wait, requests.message());
         let next = tokio::select! {
             next = next => next,
-            () = out.closed() => return,
+            () = out.closed() => return Ok(()),
             () = server_stops(shared.stopping.clone()) => {
-                return fail(out, Status::unavailable("the server is stopping")).await;
+                return Err(Status::unavailable("the server is stopping"));
             }
         };
         let envelope = match next {
             Ok(Ok(Some(envelope))) => envelope,
-            Ok(Ok(None)) => return,
-            Ok(Err(status)) => return fail(out, status).await,
-            Err(_) => return fail(out, Status::deadline_exceeded("no request arrived in time")).await,
+            Ok(Ok(None)) => return Ok(()),
+            Ok(Err(status)) => return Err(status),
+            Err(_) => return Err(Status::deadline_exceeded("no request arrived in time")),
         };
         let code = match answer(shared, kind, client, envelope, out).await {
             Ok(code) => code,
-            Err(CallEnd::Gone) => return,
-            Err(CallEnd::Failed(status)) => return fail(out, status).await,
+            Err(CallEnd::Gone) => return Ok(()),
+            Err(CallEnd::Failed(status)) => return Err(status),
         };
+        shared.gate.refused_calls.count(grpc_code(code));
         let sent = out.send(Ok(DeliverContent::Status(code).into())).await;
         if code != status::SUCCESS || sent.is_err() {
-            return;
+            return Ok(());
         }
     }
 }
 
-async fn fail(out: &Out, status: Status) {
-    let _ = out.send(Err(status)).await;
+/// Returns the gRPC code that has the meaning of one of Fabric's statuses.
+fn grpc_code(code: i32) -> Code {
+    match code {
+        status::SUCCESS => Code::Ok,
+        status::BAD_REQUEST => Code::InvalidArgument,
+        status::FORBIDDEN => Code::PermissionDenied,
+        status::NOT_FOUND => Code::NotFound,
+        status::INTERNAL_SERVER_ERROR => Code::Internal,
+        status::SERVICE_UNAVAILABLE => Code::Unavailable,
+        _ => Code::Unknown,
+    }
 }
 
 /// Returns the reason why a request's header is refused; `None` if the header is accepted.

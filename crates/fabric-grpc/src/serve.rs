@@ -93,10 +93,11 @@ pub async fn serve(
         mutual: tls.as_ref().is_some_and(ServerTls::is_mutual),
         stopping,
         limits,
+        gate: Arc::clone(&gate),
     });
     let (accepting, connections) = accept(listener, tls, Arc::clone(&gate));
     let streams = gate.limits().streams;
-    let handler = Handler { shared, gate };
+    let handler = Handler(shared);
     let mut server = Server::builder()
         .max_concurrent_streams(streams)
         .http2_max_header_list_size(HEADERS_BYTES_MAX)
@@ -150,18 +151,19 @@ pub async fn start(
 }
 
 #[derive(Clone)]
-struct Handler {
-    shared: Arc<Shared>,
-    gate: Arc<Gate>,
-}
+struct Handler(Arc<Shared>);
 
 /// Function that answers one call, given the client, the requests, and a queue for the answers.
 type AnswerCall<In, Out> = Box<dyn FnOnce(deliver::Client, Streaming<In>, Queue<Out>) -> CallFuture + Send>;
 type Queue<Out> = mpsc::Sender<Result<Out, Status>>;
 type CallFuture = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
 
-/// Function that answers one call of a method, and the counter of the call's answers; `None` once it has run.
-struct Call<In, Out>(Option<(AnswerCall<In, Out>, Answers)>);
+/// One call of a method.
+struct Call<In, Out> {
+    /// Function that answers the call, and the counter of its answers; `None` once it has run.
+    run: Option<(AnswerCall<In, Out>, Answers)>,
+    gate: Arc<Gate>,
+}
 
 impl<In: Send + 'static, Out: Send + 'static> StreamingService<In> for Call<In, Out> {
     type Response = Out;
@@ -169,7 +171,8 @@ impl<In: Send + 'static, Out: Send + 'static> StreamingService<In> for Call<In, 
     type Future = BoxFuture<Response<Self::ResponseStream>, Status>;
 
     fn call(&mut self, request: Request<Streaming<In>>) -> Self::Future {
-        let call = self.0.take();
+        let call = self.run.take();
+        let gate = Arc::clone(&self.gate);
         let peer = request.extensions().get::<Peer>().cloned();
         Box::pin(async move {
             let (run, answers) = call.ok_or_else(|| Status::internal("a call was answered twice"))?;
@@ -180,6 +183,7 @@ impl<In: Send + 'static, Out: Send + 'static> StreamingService<In> for Call<In, 
             let (out, responses) = mpsc::channel(BLOCKS_READ_AHEAD);
             tokio::spawn(async move {
                 if let Err(status) = run(from, request.into_inner(), out.clone()).await {
+                    gate.refused_calls.count(status.code());
                     // Sending fails only if the client has disconnected; it then needs no status.
                     let _ = out.send(Err(status)).await;
                 }
@@ -210,9 +214,11 @@ async fn answer(
     request: http::Request<Body>,
     counted: lineside_grpc::Call,
 ) -> http::Response<Body> {
+    let gate = Arc::clone(&shared.gate);
     macro_rules! run {
         ($call:path) => {
             answer_by(
+                gate,
                 request,
                 counted,
                 Box::new(move |from, requests, out| {
@@ -225,12 +231,9 @@ async fn answer(
     match method {
         Method::Deliver(kind) => {
             let run: AnswerCall<Envelope, DeliverResponse> = Box::new(move |from, requests, out| {
-                Box::pin(async move {
-                    deliver::call(&shared, kind, &from, requests, &out).await;
-                    Ok(())
-                })
+                Box::pin(async move { deliver::call(&shared, kind, &from, requests, &out).await })
             });
-            answer_by(request, counted, run).await
+            answer_by(gate, request, counted, run).await
         }
         Method::CommitStatus => run!(gateway::commit_status),
         Method::ChaincodeEvents => run!(gateway::chaincode_events),
@@ -240,6 +243,7 @@ async fn answer(
 }
 
 async fn answer_by<In, Out>(
+    gate: Arc<Gate>,
     request: http::Request<Body>,
     counted: lineside_grpc::Call,
     run: AnswerCall<In, Out>,
@@ -248,7 +252,10 @@ where
     In: Message + Default + Send + Sync + 'static,
     Out: Message + Send + Sync + 'static,
 {
-    let call = Call(Some((run, counted.answers())));
+    let call = Call {
+        run: Some((run, counted.answers())),
+        gate,
+    };
     let codec = ProstCodec::<Out, In>::default();
     let mut grpc = Grpc::new(codec).max_decoding_message_size(REQUEST_BYTES_MAX);
     counted.answer(grpc.streaming(call, request).await)
@@ -261,18 +268,22 @@ fn route(
     absent: &'static str,
     request: http::Request<Body>,
 ) -> HttpAnswer {
+    let shared = Arc::clone(&handler.0);
     let known_method = methods.iter().find(|(path, _)| *path == request.uri().path());
     let call = match known_method {
-        Some((_, method)) => handler
+        Some((_, method)) => shared
             .gate
             .call(request, Incoming::Stream(REQUEST_BYTES_MAX))
-            .map(|call| (Arc::clone(&handler.shared), *method, call)),
+            .map(|call| (*method, call)),
         None => Err(Status::unimplemented(absent)),
     };
     Box::pin(async move {
         Ok(match call {
-            Ok((shared, method, (request, counted))) => answer(shared, method, request, counted).await,
-            Err(status) => status.into_http(),
+            Ok((method, (request, counted))) => answer(shared, method, request, counted).await,
+            Err(status) => {
+                shared.gate.refused_calls.count(status.code());
+                status.into_http()
+            }
         })
     })
 }

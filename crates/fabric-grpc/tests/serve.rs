@@ -55,6 +55,12 @@ impl Server {
         Self::new(count, |_| None, Limits::default()).await
     }
 
+    /// Returns the numbers of refused calls that are not 0, by code.
+    fn refused(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.running.gate.refused_calls.counts();
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
     async fn ask(&self, path: &'static str, envelope: Envelope) -> Vec<DeliverContent> {
         let channel = connect(self.running.address, None, None).await;
         let (all, status) = ask(&channel, path, vec![envelope]).await;
@@ -294,6 +300,7 @@ async fn a_client_without_the_right_to_read_is_refused() {
         };
         assert_eq!(server.ask(DELIVER, envelope).await, status(403));
     }
+    assert_eq!(server.refused(), [("PERMISSION_DENIED", 11)]);
 }
 
 /// Returns the signature with n - s in place of s.
@@ -329,6 +336,7 @@ async fn requests_with_headers_that_a_peer_refuses_are_refused() {
     let payload = envelope(5, "", b"");
     let envelope = Envelope::decode(&payload[..]).unwrap();
     assert_eq!(server.ask(DELIVER, envelope).await, status(400));
+    assert_eq!(server.refused(), [("INVALID_ARGUMENT", 3), ("NOT_FOUND", 1)]);
 }
 
 #[tokio::test]
@@ -449,6 +457,8 @@ async fn requests_for_private_data_are_refused() {
         assert!(all.is_empty());
         assert_eq!(end.unwrap().code(), Code::Unimplemented);
     }
+    // The server has no handler for a service of orderers, so only the first call reaches its counters.
+    assert_eq!(server.refused(), [("UNIMPLEMENTED", 1)]);
 }
 
 #[tokio::test]

@@ -458,7 +458,10 @@ impl Running for RunningFabric {
     fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync> {
         let shared = Arc::clone(&self.shared);
         Arc::new(move |out| {
-            shared.watch.status(&shared.about, shared.waiter.durable(), out);
+            let refused = &shared.gate.refused_calls;
+            shared
+                .watch
+                .status(&shared.about, shared.waiter.durable(), refused, out);
             let standing = shared.gate.standing();
             let named = |what: String| format!("fabric: Deliver of channel {}: {what}", shared.about.channel);
             out.problems.extend(standing.problems.into_iter().map(named));

@@ -6,6 +6,7 @@ use lineside_fabric::early::EarlyWork;
 use lineside_fabric::ledger::results::{BlockResult, Publisher, Results};
 use lineside_fabric::ledger::totals::{STAGES, Totals};
 use lineside_fabric_grpc::client::{LeaveReason, OnEndpointLeft, OnRequestHeld};
+use lineside_grpc::RefusedCalls;
 use lineside_service::{ServiceStatus, StatusBuilder, Tip};
 use lineside_util::hex::to_hex;
 use lineside_util::histogram::Histogram;
@@ -174,8 +175,9 @@ impl Watch {
         })
     }
 
-    /// Adds the current state to a status. `height` is the number of durable blocks.
-    pub fn status(&self, about: &ReplicaInfo, height: u64, out: &mut StatusBuilder) {
+    /// Adds the current state to a status. `height` is the number of durable blocks, and `refused` counts the calls of
+    /// clients that the server refused.
+    pub fn status(&self, about: &ReplicaInfo, height: u64, refused: &RefusedCalls, out: &mut StatusBuilder) {
         let fabric = self.fabric(about, height);
         let protocols = ["gRPC"].into_iter().chain(about.udp.map(|_| "UDP"));
         let mut service = ServiceStatus {
@@ -211,6 +213,9 @@ impl Watch {
         }
         for (code, count) in self.totals.transactions() {
             service.set_labelled(metric::FABRIC_TRANSACTIONS, code.name(), count);
+        }
+        for (code, count) in refused.counts() {
+            service.set_labelled(metric::FABRIC_CALLS_REFUSED, code, count);
         }
         let stages = STAGES.into_iter().zip(self.totals.stages_ns());
         // The last stage is the sum of the other stages and of waiting times; it has its own histogram.
@@ -328,7 +333,7 @@ mod tests {
             sync_times: Arc::new(Histogram::of_times()),
         };
         let mut out = StatusBuilder::default();
-        watch.status(&about, 3, &mut out);
+        watch.status(&about, 3, &RefusedCalls::default(), &mut out);
         Snapshot {
             services: out.services,
             problems: out.problems,

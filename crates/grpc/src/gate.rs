@@ -7,6 +7,7 @@
 
 use crate::call::{Call, Incoming, RequestBody};
 use crate::pool::Pool;
+use crate::refused::RefusedCalls;
 use lineside_util::network::network_of;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -109,6 +110,8 @@ pub struct Gate {
     started: Instant,
     refused: AtomicU64,
     said_ms: AtomicU64,
+    /// Calls that the server refused. The server counts them itself, because it chooses their codes.
+    pub refused_calls: RefusedCalls,
 }
 
 /// State of a [`Gate`] (the limits on connections and calls of one server), as the status of its service shows it.
@@ -151,6 +154,7 @@ impl Gate {
             started: Instant::now(),
             refused: AtomicU64::new(0),
             said_ms: AtomicU64::new(0),
+            refused_calls: RefusedCalls::default(),
             limits,
         })
     }

@@ -26,6 +26,8 @@ mod gate;
 #[cfg(feature = "server")]
 mod pool;
 #[cfg(feature = "server")]
+mod refused;
+#[cfg(feature = "server")]
 mod running;
 mod tls;
 
@@ -36,6 +38,8 @@ pub use call::{Answers, Call, Incoming};
 pub use error::SetupError;
 #[cfg(feature = "server")]
 pub use gate::{Gate, Limits, Standing, Trusted};
+#[cfg(feature = "server")]
+pub use refused::RefusedCalls;
 #[cfg(feature = "server")]
 pub use running::Running;
 pub use tls::ClientTls;

@@ -3159,6 +3159,17 @@ pub mod metric {
         passes: false,
         help: "switches to the next source: broken connections, streams that ended, refused blocks",
     };
+    /// gRPC calls that ended with an error, by code; statuses of Deliver count as the code with their meaning
+    pub const FABRIC_CALLS_REFUSED: Metric = Metric {
+        name: "lineside_fabric_calls_refused_total",
+        key: "calls_refused",
+        service: Some("fabric"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["channel", "code"],
+        passes: false,
+        help: "gRPC calls that ended with an error, by code; statuses of Deliver count as the code with their meaning",
+    };
     /// 1 if no more blocks are accepted; /status has the reason
     pub const FABRIC_STOPPED: Metric = Metric {
         name: "lineside_fabric_stopped",
@@ -3282,7 +3293,7 @@ pub mod metric {
     };
 
     /// All metrics, in the order of spec/.
-    pub const ALL: [&Metric; 120] = [
+    pub const ALL: [&Metric; 121] = [
         &BUILD_INFO,
         &SERVICE_INFO,
         &UPTIME,
@@ -3392,6 +3403,7 @@ pub mod metric {
         &FABRIC_COMMIT,
         &FABRIC_FOLLOWING,
         &FABRIC_SOURCES_LEFT,
+        &FABRIC_CALLS_REFUSED,
         &FABRIC_STOPPED,
         &FABRIC_EARLY_VERIFIED,
         &FABRIC_EARLY_USED,
