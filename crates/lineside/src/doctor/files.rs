@@ -81,6 +81,11 @@ fn judge(name: &str, file: &NamedFile, refused: Option<io::Error>) -> Finding {
         return Finding::ok("files", format!("{shown} can be read"));
     };
     match (error.kind(), file.maker) {
+        (ErrorKind::NotFound, Some(maker)) if !path.parent().is_some_and(Path::exists) => Finding::failed(
+            "files",
+            format!("{shown} does not exist, and neither does its directory"),
+            format!("correct `{key}` in [{name}], or start {maker} once, which creates both"),
+        ),
         (ErrorKind::NotFound, Some(maker)) => Finding::warning(
             "files",
             format!("{shown} does not exist"),
@@ -142,6 +147,8 @@ mod tests {
             "{missing:?}"
         );
         assert_eq!(judged(&path, Some("Bitcoin Core")).level, Level::Warning);
+        let lost = judged(&folder.path().join("none/key"), Some("Bitcoin Core"));
+        assert_eq!(lost.level, Level::Failed, "{lost:?}");
         fs::write(&path, "").expect("a file");
         assert_eq!(judged(&path, None).level, Level::Ok);
         assert_eq!(judged(folder.path(), None).level, Level::Ok, "a directory");

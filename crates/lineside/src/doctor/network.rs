@@ -4,9 +4,10 @@ use super::{Finding, Level};
 use crate::config::CheckedConfig;
 use crate::privileges;
 use caps::CapSet;
-use lineside_service::{DatapathConfig, DatapathKind, Service};
-use lineside_xdp::{Interface, Pins, XdpDatapath, attached, harmful_offloads, native_needs};
+use lineside_service::{DatapathConfig, DatapathKind, Listen, Service};
+use lineside_xdp::{Interface, Pins, XdpDatapath, XdpError, attached, harmful_offloads, native_needs};
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 
 /// End of a remedy that names the alternative to XDP.
@@ -22,9 +23,16 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
             "sockets: rights, BPF and the interfaces are not checked",
         )];
     }
+    if !config.services.is_empty() && config.enabled().next().is_some() && !config.enabled().any(has_program)
+    {
+        return vec![Finding::ok(
+            "datapath",
+            "the enabled services have no fast path: rights, BPF and the interfaces are not checked",
+        )];
+    }
     let mut findings = vec![rights(), pin_dir(&datapath.pin_dir), programs(config)];
     let names = datapath.interfaces.iter();
-    findings.extend(names.flat_map(|name| interface(datapath, name)));
+    findings.extend(names.flat_map(|name| interface(config, name)));
     if datapath.kind == DatapathKind::Auto {
         // With `kind = "auto"` the server starts with sockets if XDP cannot be used, so a failed check is only a
         // warning.
@@ -35,6 +43,11 @@ pub(super) fn check(config: &CheckedConfig) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Returns true if an XDP program can answer for the service.
+fn has_program(service: &dyn Service) -> bool {
+    service.program().is_some()
 }
 
 fn rights() -> Finding {
@@ -55,6 +68,9 @@ fn rights() -> Finding {
 
 fn pin_dir(dir: &Path) -> Finding {
     match Pins::check_dir(dir) {
+        Err(error @ XdpError::OtherUser(_)) => {
+            Finding::failed("pins", error.to_string(), "do what the message says")
+        }
         Ok(()) => Finding::ok("pins", format!("{} is on a BPF file system", dir.display())),
         Err(error) => Finding::failed(
             "pins",
@@ -82,14 +98,17 @@ fn programs(config: &CheckedConfig) -> Finding {
         ),
         (Ok(_), None) => Finding::ok(
             "programs",
-            format!("the kernel accepts the XDP programs of {count} enabled services, with their tables"),
+            format!(
+                "the kernel accepts the XDP programs of the enabled services ({count}), with their tables"
+            ),
         ),
         (Err(error), _) => Finding::failed("programs", error.to_string(), TAKE_SOCKET),
     }
 }
 
 /// Checks one interface.
-fn interface(datapath: &DatapathConfig, name: &str) -> Vec<Finding> {
+fn interface(config: &CheckedConfig, name: &str) -> Vec<Finding> {
+    let datapath = &config.datapath;
     let found = match Interface::find(name) {
         Ok(found) => found,
         Err(error) => {
@@ -98,6 +117,9 @@ fn interface(datapath: &DatapathConfig, name: &str) -> Vec<Finding> {
         }
     };
     let mut findings = vec![addresses(&found), link_state(name)];
+    let listens = config.enabled().flat_map(Service::listens);
+    let listens: Vec<_> = listens.filter(|listen| listen.has_fast_path).collect();
+    findings.extend(elsewhere(&found, &listens));
     if let Some(finding) = attached_program(datapath, &found) {
         findings.push(finding);
     }
@@ -134,6 +156,25 @@ fn addresses(interface: &Interface) -> Finding {
             format!("{name} has {v4} IPv4 and {v6} IPv6 addresses"),
         ),
     }
+}
+
+/// Returns a finding if XDP at the interface would answer nothing, because the addresses of all services with a fast path
+/// are elsewhere.
+fn elsewhere(interface: &Interface, listens: &[Listen]) -> Option<Finding> {
+    let is_here = |address: IpAddr| match address {
+        IpAddr::V4(address) => interface.endpoint.v4().any(|own| own == address),
+        IpAddr::V6(address) => interface.endpoint.v6().any(|own| own == address),
+    };
+    let answers = |listen: &Listen| listen.address.ip().is_unspecified() || is_here(listen.address.ip());
+    let first = listens.first()?.address;
+    (!listens.iter().any(answers)).then(|| {
+        let name = &interface.name;
+        Finding::failed(
+            "interface",
+            format!("no service listens at an address of {name} (the first listens at {first}), so XDP cannot be used"),
+            format!("set `listen` to an address of {name} or to 0.0.0.0, or `interfaces` to the interface of that address"),
+        )
+    })
 }
 
 /// Checks `/sys/class/net/NAME/operstate`; `lo` and other virtual interfaces report `unknown` while they work.

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// Free space of a file system below which a server soon stops to accept writes.
 const FREE_MIN: u64 = 1 << 30;
+/// Space of one file of a journal. A server whose journal gets no room for its next file does not start.
+const SEGMENT: u64 = 64 << 20;
 /// Magic numbers of file systems (linux/magic.h) on which data is not safe, and the reason.
 const UNSAFE_FILE_SYSTEMS: [(FsWord, &str); 3] = [
     (0x0102_1994, "tmpfs: its files are lost when the machine restarts"),
@@ -210,8 +212,8 @@ fn missing(path: &Path) -> Finding {
             "data",
             format!("{} does not exist and cannot be created: {error}", path.display()),
             format!(
-                "create it for the user of the server, or give that user {}",
-                parent.display()
+                "create it for the user of the server: install -d -o USER -g USER -m 700 {}",
+                path.display()
             ),
         ),
     }
@@ -244,12 +246,17 @@ fn space(path: &Path, existing: &Path) -> Finding {
 
 fn free(path: &Path, free: u64) -> Finding {
     let state = format!("{}: {} MiB free", path.display(), free >> 20);
-    match free >= FREE_MIN {
-        true => Finding::ok("data", state),
-        false => Finding::warning(
+    match free {
+        FREE_MIN.. => Finding::ok("data", state),
+        SEGMENT.. => Finding::warning(
             "data",
             state,
             "free some space: a server that cannot write accepts no writes",
+        ),
+        _ => Finding::failed(
+            "data",
+            state,
+            "free some space: the next file of a journal takes 64 MiB",
         ),
     }
 }
@@ -323,5 +330,7 @@ mod tests {
         let path = Path::new("data");
         assert_eq!(free(path, FREE_MIN).level, Level::Ok);
         assert_eq!(free(path, FREE_MIN - 1).level, Level::Warning);
+        assert_eq!(free(path, SEGMENT).level, Level::Warning);
+        assert_eq!(free(path, SEGMENT - 1).level, Level::Failed);
     }
 }
