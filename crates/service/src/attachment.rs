@@ -67,7 +67,7 @@ impl XdpAttachment {
             }),
             Err(error) if config.kind == DatapathKind::Auto => {
                 warnings.push(format!(
-                    "XDP cannot be used, so the fast paths run on the socket datapath: {error:#}"
+                    "XDP cannot be used, so the fast paths run on the socket datapath: {error}"
                 ));
                 Ok(Self::none())
             }

@@ -121,6 +121,13 @@ pub enum XdpError {
         .0[0], .0[1], .0[1]
     )]
     Apart([String; 2]),
+    /// The directory for the pins, or the one of an interface in it, belongs to another user.
+    #[error(
+        "{} belongs to another user: stop the server of that user, then remove the directory (rmdir {}), or set \
+         another `pin_dir` in [datapath]",
+        .0.display(), .0.display()
+    )]
+    OtherUser(PathBuf),
     /// The directory for the pins is not on a BPF file system.
     #[error("{0} is not on a BPF file system: mount -t bpf bpf /sys/fs/bpf")]
     NoBpffs(PathBuf),

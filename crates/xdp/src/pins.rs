@@ -246,18 +246,13 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
 /// Refuses a directory that another user created. The daemon could not write there after it has given up root's
 /// privileges.
 fn require_writable(path: &Path) -> Result<(), XdpError> {
-    let refused = || {
-        let path = path.display();
-        system(format!(
-            "{path} belongs to another user: remove it, or set another pin_dir in [datapath]"
-        ))
-    };
-    let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|error| refused()(error.into()))?;
+    let refused = || XdpError::OtherUser(path.into());
+    let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|_| refused())?;
     let wanted = libc::W_OK | libc::X_OK;
     // SAFETY: `c_path` is a C string that outlives the call.
     match unsafe { libc::faccessat(libc::AT_FDCWD, c_path.as_ptr(), wanted, libc::AT_EACCESS) } {
         0 => Ok(()),
-        _ => Err(refused()(io::Error::last_os_error())),
+        _ => Err(refused()),
     }
 }
 
@@ -267,7 +262,12 @@ fn require_bpffs(dir: &Path) -> Result<(), XdpError> {
         .ancestors()
         .find(|path| path.exists())
         .unwrap_or(Path::new("/"));
-    let folder = File::open(existing).map_err(system(format!("cannot open {}", existing.display())))?;
+    let folder = File::open(existing).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied if existing == dir => XdpError::OtherUser(dir.into()),
+        // Only root may enter the file system itself.
+        io::ErrorKind::PermissionDenied => XdpError::NotAllowed(error.into()),
+        _ => system(format!("cannot open {}", existing.display()))(error),
+    })?;
     // SAFETY: statfs is plain data, for which all zeros are a valid value.
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor of `folder` is open, and `about` is valid for writing.
