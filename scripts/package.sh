@@ -77,7 +77,8 @@ package_tarball() {
     cp "$root/usr/share/bash-completion/completions/lineside" "$share/bash-completion/completions"
     cp "$root/usr/share/zsh/vendor-completions/_lineside" "$share/zsh/site-functions"
     cp "$root/usr/share/fish/vendor_completions.d/lineside.fish" "$share/fish/vendor_completions.d"
-    cp -r "$root/usr/share/doc/lineside" "$share/doc"
+    cp -r "$root/usr/share/doc/lineside" docs "$share/doc"
+    mv "$share/doc/docs" "$share/doc/lineside/docs"
     cp lineside.toml packaging/lineside.service packaging/lineside.sysusers README.md CHANGELOG.md LICENSE NOTICE \
         THIRD-PARTY-NOTICES "$folder"
     cp -r LICENSES "$folder/LICENSES"

@@ -74,7 +74,9 @@ test_deb() {
         usr/share/bash-completion/completions/lineside usr/share/zsh/vendor-completions/_lineside \
         usr/share/fish/vendor_completions.d/lineside.fish usr/share/doc/lineside/copyright \
         usr/share/doc/lineside/changelog.Debian.gz usr/share/doc/lineside/third-party-licenses.txt.gz \
-        usr/share/doc/lineside/lineside.json usr/share/doc/lineside/lineside.rules.yml; do
+        usr/share/doc/lineside/lineside.json usr/share/doc/lineside/lineside.rules.yml \
+        usr/share/doc/lineside/README.md usr/share/doc/lineside/docs/operations.md \
+        usr/share/doc/lineside/docs/bench/results.md usr/share/doc/lineside/examples/transfer.toml; do
         grep -qE "^(\./)?$file$" <<<"$files" || fail "deb: no $file"
     done
     dpkg-deb --info "$deb" conffiles | grep -qx /etc/lineside/lineside.toml ||
