@@ -57,7 +57,7 @@ impl OutcomeId {
     const fn remedy(&self) -> &'static str {
         match self {
             Self::TransferPacket { .. } => {
-                "send the same packet again, which is executed once, or ask for the session"
+                "send the same packet again, which is executed once, or read the last reply of the session"
             }
             Self::PaperTransfer { .. } => "send the same request again, which is executed once",
             Self::UnnumberedPaperTransfer { .. } => "ask for the balance; do not send it again",

@@ -220,11 +220,11 @@ impl ColumnConfig {
                 issues.add("notify_listen", format!("{}: {what}", self.notify_listen));
             }
             if self.servers.is_empty() {
-                let what = "coherence = \"coprocessor\" needs `servers`, which is empty";
+                let what = "\"coprocessor\": needs `servers`, which is empty";
                 issues.add("coherence", what);
             }
             if self.notify_key_file.as_os_str().is_empty() {
-                let what = "coherence = \"coprocessor\" needs `notify_key_file`, which is empty";
+                let what = "\"coprocessor\": needs `notify_key_file`, which is empty";
                 issues.add("coherence", what);
             }
         }

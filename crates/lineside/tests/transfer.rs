@@ -384,7 +384,7 @@ fn a_proof_is_accepted_and_a_changed_one_is_refused() {
     };
     let (is_right, said) = verify(&proof, &["--key", &key]);
     assert!(
-        is_right && said.contains("operation 7 of block 1: command 1 with the amount 10 from 7"),
+        is_right && said.contains("operation 7 of block 1: create with the amount 10 from 7"),
         "{said}"
     );
     let (is_right, said) = verify(&proof, &[]);

@@ -350,8 +350,11 @@ impl SpvConfig {
 
     fn check_wallets(&self, issues: &mut Issues<'_>) {
         let has_files = non_empty(&self.electrum_certificate).zip(non_empty(&self.electrum_key));
-        if self.electrum_tls.0.is_some() && has_files.is_none() {
-            issues.add("electrum_tls", "needs `electrum_certificate` and `electrum_key`");
+        if let Some(address) = self.electrum_tls.0.filter(|_| has_files.is_none()) {
+            issues.add(
+                "electrum_tls",
+                format!("{address}: needs `electrum_certificate` and `electrum_key`"),
+            );
         }
         let upstream = &self.electrum_upstream;
         let is_tls = upstream.starts_with("tls://");

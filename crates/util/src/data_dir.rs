@@ -48,7 +48,17 @@ pub enum DataDirError {
         /// The directory, or its lock file.
         path: PathBuf,
     },
-    /// The directory belongs to another service, or has a format that this program does not know.
+    /// The directory has a newer format of the same service than this program knows.
+    #[error("{} holds {found}, and this version knows only {expected}: install a newer version", path.display())]
+    Newer {
+        /// Path of the data directory.
+        path: PathBuf,
+        /// Kind named in its marker.
+        found: String,
+        /// Kind that this program knows.
+        expected: String,
+    },
+    /// The directory belongs to another service, or has an older format that this program does not know.
     #[error("{} holds {found}, not {expected}: give another directory", path.display())]
     OtherKind {
         /// Path of the data directory.
@@ -130,7 +140,7 @@ impl DataDirError {
     pub const fn needs_another_directory(&self) -> bool {
         matches!(
             self,
-            Self::OtherKind { .. } | Self::Unmarked { .. } | Self::Shared { .. }
+            Self::OtherKind { .. } | Self::Newer { .. } | Self::Unmarked { .. } | Self::Shared { .. }
         )
     }
 

@@ -11,8 +11,8 @@ use lineside_transfer::host::{self, ExecutedOperation};
 use lineside_transfer::ledger::Account;
 use lineside_transfer::server::KIND;
 use lineside_wire::{
-    TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_UNFREEZE,
-    TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_POST, TRANSFER_CONTRACT_VOID,
+    Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
+    TRANSFER_COMMAND_UNFREEZE, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_POST, TRANSFER_CONTRACT_VOID,
 };
 use serde_json::json;
 use std::path::PathBuf;
@@ -95,8 +95,8 @@ impl History {
 }
 
 /// Returns the name of an operation, as `batch` reads it.
-fn name(executed: &ExecutedOperation) -> &'static str {
-    match (executed.operation.command, executed.operation.contract.get()) {
+pub(super) fn operation_name(operation: &Operation) -> &'static str {
+    match (operation.command, operation.contract.get()) {
         (TRANSFER_COMMAND_CREATE, _) => "create",
         (TRANSFER_COMMAND_ISSUE, _) => "issue",
         (TRANSFER_COMMAND_FREEZE, _) => "freeze",
@@ -114,20 +114,23 @@ fn print(executed: &ExecutedOperation, account: &AccountId, as_json: bool) -> an
     let is_source = operation.source == account.0;
     // The ledger records the balance of the source only.
     let balance = is_source.then_some(executed.balance);
-    let is_transfer = ["transfer", "pending", "post", "void"].contains(&name(executed));
+    let is_transfer = ["transfer", "pending", "post", "void"].contains(&operation_name(&executed.operation));
     let source = AccountId(operation.source).to_string();
     let destination = is_transfer.then(|| AccountId(operation.destination).to_string());
     let (block, sealed_s) = executed.block.unzip();
     if as_json {
         say!(
             "{}",
-            json!({"number": number, "operation": name(executed), "source": source, "destination": destination,
+            json!({"number": number, "operation": operation_name(&executed.operation), "source": source, "destination": destination,
                 "amount": amount, "balance": balance, "uuid": AccountId(operation.uuid).to_string(),
                 "timestamp": operation.timestamp.get(), "block": block, "sealed_s": sealed_s})
         )?;
         return Ok(());
     }
-    let mut line = format!("operation {number}: {} {source}", name(executed));
+    let mut line = format!(
+        "operation {number}: {} {source}",
+        operation_name(&executed.operation)
+    );
     if let Some(destination) = destination {
         line += &format!(" {destination}");
     }

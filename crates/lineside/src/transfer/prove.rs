@@ -1,5 +1,6 @@
 //! `lineside transfer prove`, `verify-proof` and `audit`: evidence for people who do not trust the server.
 
+use super::accounts::operation_name;
 use crate::out::counted;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -145,8 +146,8 @@ impl VerifyProof {
             )?;
         } else {
             say!(
-                "operation {number} of block {block}: command {} with the amount {} from {source} to {destination}: {}",
-                operation.command,
+                "operation {number} of block {block}: {} with the amount {} from {source} to {destination}: {}",
+                operation_name(operation),
                 operation.amount.get(),
                 code.meaning()
             )?;

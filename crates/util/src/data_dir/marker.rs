@@ -74,6 +74,15 @@ pub(super) fn check_marked(path: &Path, kind: &Kind) -> Result<bool, DataDirErro
     let text = String::from_utf8_lossy(&text);
     let value = |line: usize, key: &str| text.lines().nth(line)?.strip_prefix(key)?.strip_prefix(' ');
     match (value(0, "service"), value(1, "format")) {
+        (Some(service), Some(format))
+            if service == kind.service && format.parse().is_ok_and(|format: u32| format > kind.format) =>
+        {
+            Err(DataDirError::Newer {
+                path: path.into(),
+                found: words(service, format),
+                expected: format!("format {}", kind.format),
+            })
+        }
         (Some(service), Some(format)) => Err(DataDirError::OtherKind {
             path: path.into(),
             found: words(service, format),
