@@ -2,9 +2,9 @@
 //! computed by closed forms where there is one. The results are CSV tables and SVG plots with the papers' values next
 //! to Lineside's.
 //!
-//! [`spv`] covers the paper on a cache in a network card for light clients, and [`fabric`] the paper on Hyperledger
-//! Fabric within a SmartNIC. The contestants are those of `lineside-bench`; this crate has the models, the tables and
-//! the plots. It is not linked into the daemon.
+//! [`spv`] covers the paper on a cache in a network card for light clients, [`transfer`] the paper on transfers of
+//! digital assets in a network card, and [`fabric`] the paper on Hyperledger Fabric within a SmartNIC. The contestants
+//! are those of `lineside-bench`; this crate has the models, the tables and the plots. It is not linked into the daemon.
 //!
 //! ```
 //! use lineside_papers::table::Table;
@@ -16,9 +16,11 @@
 
 mod error;
 pub mod fabric;
+mod found;
 pub mod plot;
 pub mod section;
 pub mod spv;
 pub mod table;
+pub mod transfer;
 
 pub use error::{PapersError, Result};
