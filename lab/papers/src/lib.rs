@@ -3,8 +3,9 @@
 //! to Lineside's.
 //!
 //! [`spv`] covers the paper on a cache in a network card for light clients, [`transfer`] the paper on transfers of
-//! digital assets in a network card, and [`fabric`] the paper on Hyperledger Fabric within a SmartNIC. The contestants
-//! are those of `lineside-bench`; this crate has the models, the tables and the plots. It is not linked into the daemon.
+//! digital assets in a network card, [`fabric`] the paper on Hyperledger Fabric within a SmartNIC, and [`column`] the
+//! paper on a cache in a network card for column-oriented databases. The contestants are those of `lineside-bench`; this
+//! crate has the models, the tables and the plots. It is not linked into the daemon.
 //!
 //! ```
 //! use lineside_papers::table::Table;
@@ -14,6 +15,7 @@
 //! assert_eq!(table.to_csv(), "blocks,time_us\n\"1, 2\",2.5\n");
 //! ```
 
+pub mod column;
 mod error;
 pub mod fabric;
 mod found;
