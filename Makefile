@@ -73,10 +73,10 @@ bench: build
 	cargo run --release --locked --quiet -p lineside-lab -- bench fabric
 	cargo run --release --locked --quiet -p lineside-lab -- bench hybrid
 
-# Measures the papers' figures and writes them as SVG and CSV into papers-spv/. Needs root and two cores without other
-# work, and takes about five minutes; see docs/papers.md.
+# Makes the papers' figures as SVG and CSV, and one page with all of them: papers/index.html. Needs root and two cores
+# without other work, and takes at most 15 minutes; see docs/papers.md.
 papers: setup
-	cargo run --release --locked --quiet -p lineside-lab -- papers spv $(ARGS)
+	cargo run --release --locked --quiet -p lineside-lab -- papers all $(ARGS)
 
 # Tests every decoder under libFuzzer, for a minute each; `make test` runs the same targets briefly.
 fuzz: setup

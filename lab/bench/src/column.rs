@@ -4,6 +4,7 @@
 
 mod client;
 mod contestants;
+pub mod figures;
 mod hbase;
 mod live;
 mod mixed;

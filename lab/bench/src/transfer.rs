@@ -7,7 +7,7 @@ pub(crate) mod disk;
 pub(crate) mod drain;
 mod durable;
 mod express;
-mod figure;
+pub mod figure;
 mod live;
 mod ours;
 mod peer;

@@ -49,7 +49,7 @@ enum Command {
     Replay(replay::Replay),
     Papers {
         #[command(subcommand)]
-        paper: papers::Paper,
+        verb: papers::Verb,
     },
     /// Generate channels of Hyperledger Fabric, or deliver recorded blocks as an orderer.
     Fabric {
@@ -80,7 +80,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Diff(arguments) => diff::run(&arguments, as_json),
         Command::Soak(arguments) => soak::run(&arguments, as_json),
         Command::Replay(arguments) => replay::run(&arguments, as_json),
-        Command::Papers { paper } => papers::run(&paper, as_json),
+        Command::Papers { verb } => papers::run(&verb, as_json),
         Command::Fabric { verb } => fabric::run(&verb, as_json),
     }
 }

@@ -3,48 +3,61 @@
 use crate::bench::with_bar;
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use lineside::say;
-use lineside_papers::{fabric, spv};
+use lineside::out::Unwritten;
+use lineside::{say, tell, version};
+use lineside_bench::figures::Machine;
+use lineside_papers::all::{MADE, Parameters, make};
+use lineside_papers::report::{Made, Report};
+use lineside_papers::section::{Figure, Finding, Paper, Section};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Reproduce the figures of a paper as SVG and CSV, with the paper's values next to the measured ones.
 #[derive(Subcommand)]
-pub enum Paper {
+pub enum Verb {
     /// Figures 13, 16, 18, 19, 20 and 21 of the paper on a cache in a network card for light clients of Bitcoin, and
     /// the processor time of the server with and without the fast path. Figure 13 has no requirements; the others
     /// create network namespaces, remove them, and need root, BPF and two idle cores.
     Spv(Arguments),
     /// Table of the paper on Hyperledger Fabric within a SmartNIC: bytes of a transaction's packet and the rate at
     /// which packets are processed, for 1 to 4 endorsements and for other sizes of blocks. Needs no special rights.
-    Fabric(FabricArguments),
+    Fabric(Arguments),
+    /// All papers, each in its own folder, and one HTML page with the values, plots and files of all of them. Takes at
+    /// most 15 minutes. A paper that fails is reported on the page and does not prevent the others.
+    All(AllArguments),
 }
 
-/// Options of the table of the Fabric paper.
+/// Options of the report of all papers.
 #[derive(Args)]
-pub struct FabricArguments {
-    /// Folder for the file; created if it is missing.
-    #[arg(long, value_name = "DIR", default_value = "papers-fabric")]
+pub struct AllArguments {
+    /// Folder for the page and for the folders of the papers; created if it is missing.
+    #[arg(long, value_name = "DIR", default_value = "papers")]
     out: PathBuf,
-    /// Use fewer transactions and fewer sizes of blocks.
-    #[arg(long)]
-    quick: bool,
-    /// Seed of the blocks; the same seed gives the same blocks.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    common: Common,
+    /// Make only these papers.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<Paper>,
 }
 
-/// Options of the figures.
+/// Options of the figures of one paper.
 #[derive(Args)]
 pub struct Arguments {
-    /// Folder for the files; created if it is missing.
-    #[arg(long, value_name = "DIR", default_value = "papers-spv")]
-    out: PathBuf,
-    /// Use fewer points and shorter runs, which take at most two minutes.
+    /// Folder for the files; created if it is missing [default: papers-NAME, for example papers-spv]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Options of all papers.
+#[derive(Args)]
+pub struct Common {
+    /// Use fewer points and shorter runs, which take at most two minutes for each paper.
     #[arg(long)]
     quick: bool,
-    /// Seed of the TXIDs; the same seed gives the same TXIDs.
-    #[arg(long, default_value_t = 1)]
+    /// Seed of the workloads; the same seed gives the same requests.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
@@ -52,84 +65,110 @@ pub struct Arguments {
 ///
 /// # Errors
 /// Fails if a run failed, if a file cannot be written, or if a reply was lost or wrong.
-pub fn run(paper: &Paper, as_json: bool) -> anyhow::Result<()> {
-    match paper {
-        Paper::Spv(arguments) => run_spv(arguments, as_json),
-        Paper::Fabric(arguments) => run_fabric(arguments, as_json),
+pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
+    match verb {
+        Verb::Spv(arguments) => one(Paper::Spv, arguments, as_json),
+        Verb::Fabric(arguments) => one(Paper::Fabric, arguments, as_json),
+        Verb::All(arguments) => all(arguments, as_json),
     }
 }
 
-fn run_fabric(arguments: &FabricArguments, as_json: bool) -> anyhow::Result<()> {
-    let options = match arguments.quick {
-        true => fabric::Options::quick(arguments.out.clone()),
-        false => fabric::Options::new(arguments.out.clone()),
+fn one(paper: Paper, arguments: &Arguments, as_json: bool) -> anyhow::Result<()> {
+    let Arguments { out, common } = arguments;
+    let parameters = Parameters {
+        out: out.clone().unwrap_or_else(|| format!("papers-{paper}").into()),
+        quick: common.quick,
+        seed: common.seed,
     };
-    let options = fabric::Options {
-        seed: arguments.seed,
-        ..options
-    };
-    let summary = with_bar(|progress| fabric::run(&options, progress))?;
+    let mut machine = Machine::read();
+    let section = with_bar(|progress| make(paper, &parameters, progress))?;
+    machine.end_of_run();
     if as_json {
-        say!("{}", fabric_to_json(&summary))?;
+        say!("{}", to_json(&section, &machine, common.seed))?;
     } else {
-        lineside::out::text(&summary)?;
+        let title = format!("papers {paper}, seed {}, on {machine}", common.seed);
+        lineside::out::text(format_args!("{title}\n\n{section}"))?;
     }
-    match summary.failures().as_slice() {
+    match section.failures.as_slice() {
         [] => Ok(()),
         failures => bail!("{}", failures.join("; ")),
     }
 }
 
-fn fabric_to_json(summary: &fabric::Summary) -> Value {
-    let row = |row: &fabric::Row| {
-        let paper = row.paper.map(|paper| {
-            json!({ "packet_bytes": paper.packet_bytes, "gbit_per_s": paper.gbit_per_s, "tps": paper.tps })
+fn all(arguments: &AllArguments, as_json: bool) -> anyhow::Result<()> {
+    let AllArguments { out, common, only } = arguments;
+    let parameters = Parameters {
+        out: out.clone(),
+        quick: common.quick,
+        seed: common.seed,
+    };
+    let papers = (MADE.into_iter()).filter(|paper| only.is_empty() || only.contains(paper));
+    let papers: Vec<Paper> = papers.collect();
+    let mut report = Report::new(parameters, &format!("{} ({})", version::SHORT, version::COMMIT));
+    for (number, paper) in papers.iter().enumerate() {
+        tell!("lineside: {paper}, paper {} of {}", number + 1, papers.len());
+        let made = with_bar(|progress| report.add(*paper, progress));
+        if !as_json {
+            print(made)?;
+        }
+    }
+    let page = report.write()?;
+    if as_json {
+        let papers = report.made.iter().map(|made| match &made.section {
+            Ok(section) => section_to_json(section),
+            Err(error) => json!({ "paper": made.paper.service(), "command": made.command, "error": error }),
         });
-        json!({
-            "endorsements": row.endorsements, "block": row.block, "block_bytes_per_tx": row.block_bytes,
-            "packet_bytes": row.packet_bytes, "saved_percent": row.saved_percent, "sender_tps": row.sender_tps,
-            "receiver_tps": row.receiver_tps, "receiver_gbit_per_s": row.receiver_gbit_per_s, "paper": paper,
-        })
-    };
-    json!({
-        "paper": "fabric", "seed": summary.seed, "machine": summary.machine,
-        "rows": summary.rows.iter().map(row).collect::<Vec<_>>(), "files": [&summary.file], "wrong": summary.wrong,
-    })
-}
-
-fn run_spv(arguments: &Arguments, as_json: bool) -> anyhow::Result<()> {
-    let options = if arguments.quick {
-        spv::Options::quick(arguments.out.clone())
+        let papers: Vec<_> = papers.collect();
+        say!(
+            "{}",
+            json!({
+                "page": page, "seed": common.seed, "machine": report.machine, "papers": papers,
+                "took_s": report.took_s(),
+            })
+        )?;
     } else {
-        spv::Options::new(arguments.out.clone())
-    };
-    let options = spv::Options {
-        seed: arguments.seed,
-        ..options
-    };
-    let summary = with_bar(|progress| spv::run(&options, progress))?;
-    if as_json {
-        say!("{}", to_json(&summary))?;
-    } else {
-        lineside::out::text(&summary)?;
+        say!("report: {}, after {:.0} s", page.display(), report.took_s())?;
     }
-    match summary.failures().as_slice() {
+    match report.failures().as_slice() {
         [] => Ok(()),
         failures => bail!("{}", failures.join("; ")),
     }
 }
 
-fn to_json(summary: &spv::Summary) -> Value {
-    let row = |row: &spv::Comparison| {
+fn print(made: &Made) -> Result<(), Unwritten> {
+    say!(
+        "paper {}, {}\n{}\n",
+        made.paper.number(),
+        made.paper,
+        made.command
+    )?;
+    match &made.section {
+        Ok(section) => say!("{section}"),
+        Err(error) => say!("failed: {error}\n"),
+    }
+}
+
+fn to_json(section: &Section, machine: &Machine, seed: u64) -> Value {
+    let mut object = section_to_json(section);
+    object["seed"] = json!(seed);
+    object["machine"] = json!(machine);
+    object
+}
+
+fn section_to_json(section: &Section) -> Value {
+    let finding = |finding: &Finding| {
         json!({
-            "figure": row.figure, "quantity": row.quantity, "paper": row.paper, "ours": row.ours, "unit": row.unit,
-            "remark": row.remark,
+            "figure": finding.figure, "quantity": finding.quantity, "paper": finding.paper,
+            "paper_value": finding.paper_value, "ours": finding.ours, "unit": finding.unit,
+            "ratio": finding.ratio(), "verdict": finding.verdict.to_string(), "remark": finding.remark,
         })
     };
+    let figure = |figure: &Figure| json!({ "title": figure.title, "svg": figure.svg, "csv": figure.csv });
     json!({
-        "paper": "spv", "seed": summary.seed, "machine": summary.machine,
-        "comparisons": summary.comparisons.iter().map(row).collect::<Vec<_>>(),
-        "files": summary.files, "warning": summary.warning(), "lost": summary.lost, "wrong": summary.wrong,
-        "not_measured": summary.not_measured,
+        "paper": section.paper.service(), "command": section.command,
+        "findings": section.findings.iter().map(finding).collect::<Vec<_>>(),
+        "figures": section.figures.iter().map(figure).collect::<Vec<_>>(),
+        "files": section.files(), "not_measured": section.not_measured, "warnings": section.warnings,
+        "failures": section.failures, "took_s": section.took_s,
     })
 }

@@ -7,13 +7,12 @@
 //! paper measured its FPGA with a packet generator.
 
 use crate::error::{PapersError, Result, writing};
+use crate::section::{Figure, Finding, Paper, Section, Verdict};
 use crate::table::{Table, number};
 use lineside_bench::Progress;
-use lineside_bench::figures::Machine;
 use lineside_fabric_maker::{Blocks as MadeBlocks, Network, Options as Members, Workload};
 use lineside_fabric_udp::BlockSink;
 use lineside_fabric_udp::paper::{PaperReceiver, PaperSender, PaperSent};
-use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -22,7 +21,7 @@ use std::time::Instant;
 
 /// Row of the paper's table for one number of endorsements.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Paper {
+pub struct PaperRow {
     /// Number of endorsements of a transaction.
     pub endorsements: usize,
     /// Value of the column "Packet Size \[Bytes\]".
@@ -34,15 +33,15 @@ pub struct Paper {
 }
 
 /// Rows of the paper's table.
-pub const PAPER: [Paper; 4] = [
+pub const PAPER: [PaperRow; 4] = [
     paper(1, 921, 10.6, 1.14e6),
     paper(2, 1_002, 11.1, 1.11e6),
     paper(3, 1_080, 11.4, 1.05e6),
     paper(4, 1_164, 11.6, 996e3),
 ];
 
-const fn paper(endorsements: usize, packet_bytes: u32, gbit_per_s: f64, tps: f64) -> Paper {
-    Paper {
+const fn paper(endorsements: usize, packet_bytes: u32, gbit_per_s: f64, tps: f64) -> PaperRow {
+    PaperRow {
         endorsements,
         packet_bytes,
         gbit_per_s,
@@ -120,31 +119,16 @@ pub struct Row {
     /// Data rate on Ethernet that corresponds to the receiver's rate, in 10^9 bits per second.
     pub receiver_gbit_per_s: f64,
     /// The paper's values, if it has this case.
-    pub paper: Option<Paper>,
-}
-
-/// Result of a run.
-#[derive(Clone, Debug)]
-pub struct Summary {
-    /// Machine on which the run took place.
-    pub machine: Machine,
-    /// Seed of the blocks.
-    pub seed: u64,
-    /// Rows for 1 to 4 endorsements, then for the block sizes.
-    pub rows: Vec<Row>,
-    /// Path of the file that was written.
-    pub file: PathBuf,
-    /// Number of blocks that differ from the sent ones after they were received.
-    pub wrong: u64,
+    pub paper: Option<PaperRow>,
 }
 
 /// Creates the table, and calls `progress` before each case.
 ///
 /// # Errors
 /// The file cannot be written, or no block has packets.
-pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summary> {
+pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Section> {
+    let began = Instant::now();
     fs::create_dir_all(&options.out).map_err(writing(&options.out))?;
-    let machine = Machine::read();
     let endorsed = PAPER.map(|paper| (paper.endorsements, BLOCK));
     let sized = options.blocks.iter().map(|block| (ENDORSEMENTS, *block));
     let cases: Vec<_> = endorsed.into_iter().chain(sized).collect();
@@ -163,13 +147,62 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summ
     }
     let file = options.out.join("fabric-packets.csv");
     table(&rows).write(&file)?;
-    Ok(Summary {
-        machine,
-        seed: options.seed,
-        rows,
-        file,
-        wrong,
+    let wrong = (wrong > 0).then(|| format!("{wrong} received blocks differ from the sent ones"));
+    Ok(Section {
+        paper: Paper::Fabric,
+        command: "lineside-lab papers fabric".into(),
+        findings: rows.iter().flat_map(findings).collect(),
+        figures: vec![Figure {
+            title: "Table of protocol performance, and block sizes".into(),
+            svg: None,
+            csv: Some(file),
+        }],
+        not_measured: Vec::new(),
+        warnings: Vec::new(),
+        failures: wrong.into_iter().collect(),
+        took_s: began.elapsed().as_secs_f64(),
     })
+}
+
+/// Returns the findings of a row of the paper's table.
+fn findings(row: &Row) -> Vec<Finding> {
+    let Some(paper) = row.paper else {
+        return Vec::new();
+    };
+    let finding = |quantity: &str, words: String, values: (f64, f64), unit, remark: &str| Finding {
+        figure: "protocol table".into(),
+        quantity: format!("{quantity}, {} endorsements", row.endorsements),
+        paper: words,
+        paper_value: Some(values.0),
+        ours: Some(values.1),
+        unit,
+        remark: remark.into(),
+        verdict: Verdict::None,
+    };
+    let bytes = f64::from(paper.packet_bytes);
+    vec![
+        finding(
+            "bytes of a transaction's packet",
+            format!("{bytes} B"),
+            (bytes, row.packet_bytes),
+            "B",
+            "",
+        ),
+        finding(
+            "rate of the receiver",
+            format!("{:.2} M tps", paper.tps / 1e6),
+            (paper.tps, row.receiver_tps),
+            "tps",
+            "",
+        ),
+        finding(
+            "data rate of the receiver",
+            format!("{} Gb/s", paper.gbit_per_s),
+            (paper.gbit_per_s, row.receiver_gbit_per_s),
+            "Gb/s",
+            "",
+        ),
+    ]
 }
 
 /// Receiver that compares each block with the sent one.
@@ -295,7 +328,7 @@ fn table(rows: &[Row]) -> Table {
     ]);
     for row in rows {
         let of_paper =
-            |value: fn(&Paper) -> f64| row.paper.map_or(String::new(), |paper| number(value(&paper)));
+            |value: fn(&PaperRow) -> f64| row.paper.map_or(String::new(), |paper| number(value(&paper)));
         table.push([
             row.endorsements.to_string(),
             row.block.to_string(),
@@ -313,45 +346,6 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-impl Summary {
-    /// Returns descriptions of the failures.
-    pub fn failures(&self) -> Vec<String> {
-        let wrong =
-            (self.wrong > 0).then(|| format!("{} received blocks differ from the sent ones", self.wrong));
-        wrong.into_iter().collect()
-    }
-}
-
-impl Display for Summary {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(out, "papers fabric, seed {}, on {}\n", self.seed, self.machine)?;
-        writeln!(
-            out,
-            "endorsements  block  bytes/tx  packet (paper)  saved  sender tps  receiver tps (paper)    Gb/s (paper)"
-        )?;
-        for row in &self.rows {
-            let of_paper =
-                |value: fn(&Paper) -> String| row.paper.map_or("-".to_owned(), |paper| value(&paper));
-            writeln!(
-                out,
-                "{:12}  {:5}  {:8.0}  {:6.0} {:>7}  {:4.0}%  {:10.0}  {:12.0} {:>7}  {:6.2} {:>7}",
-                row.endorsements,
-                row.block,
-                row.block_bytes,
-                row.packet_bytes,
-                of_paper(|paper| format!("({})", paper.packet_bytes)),
-                row.saved_percent,
-                row.sender_tps,
-                row.receiver_tps,
-                of_paper(|paper| format!("({:.2}M)", paper.tps / 1e6)),
-                row.receiver_gbit_per_s,
-                of_paper(|paper| format!("({:.1})", paper.gbit_per_s)),
-            )?;
-        }
-        write!(out, "written: {}", self.file.display())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,22 +361,18 @@ mod tests {
             blocks: vec![10],
             ..Options::new(folder.path().join("out"))
         };
-        let summary = run(&options, &mut |_| ()).unwrap();
-        assert_eq!((summary.wrong, summary.failures()), (0, vec![]));
-        let rows = &summary.rows;
-        assert_eq!(rows.len(), 5);
-        for (row, paper) in rows.iter().zip(&PAPER) {
-            assert_eq!(row.paper, Some(*paper));
+        let section = run(&options, &mut |_| ()).unwrap();
+        assert_eq!(section.failures, Vec::<String>::new());
+        assert_eq!(section.findings.len(), 3 * PAPER.len());
+        let bytes: Vec<_> = section.findings.iter().step_by(3).collect();
+        for (finding, paper) in bytes.iter().zip(&PAPER) {
+            assert_eq!(finding.paper_value, Some(f64::from(paper.packet_bytes)));
         }
-        assert_eq!(rows[4].paper, None);
-        for pair in rows[..4].windows(2) {
-            let grown = pair[1].packet_bytes - pair[0].packet_bytes;
+        for pair in bytes.windows(2) {
+            let grown = pair[1].ours.unwrap() - pair[0].ours.unwrap();
             assert!((70.0..200.0).contains(&grown), "{grown}");
-            assert!(pair[1].block_bytes > pair[0].block_bytes + 500.0);
         }
-        let csv = fs::read_to_string(&summary.file).unwrap();
+        let csv = fs::read_to_string(section.files()[0]).unwrap();
         assert_eq!(csv.lines().count(), 6);
-        let text = summary.to_string();
-        assert!(text.contains("(921)") && text.contains("(1.14M)"), "{text}");
     }
 }

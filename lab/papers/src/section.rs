@@ -1,8 +1,14 @@
 //! Results of one paper in one form for all papers: the report, the JSON output and the table in the book are made
 //! from it.
 
+use crate::error::Result;
+use crate::table::{Table, number, short};
 use std::fmt::{self, Display, Formatter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Name of the file with all values of a paper next to Lineside's.
+pub const COMPARISON_FILE: &str = "paper.csv";
 
 /// Paper whose figures are reproduced. The order is that of the papers' numbers in the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,7 +64,29 @@ impl Finding {
         let paper = self.paper_value.filter(|value| *value != 0.0)?;
         Some(self.ours? / paper)
     }
+
+    /// Returns Lineside's value with its unit, for readers; empty if it was not measured.
+    pub fn ours_with_unit(&self) -> String {
+        let value = self.ours.map_or_else(String::new, short);
+        let unit = if value.is_empty() { "" } else { self.unit };
+        format!("{value} {unit}").trim_end().to_owned()
+    }
+
+    /// Returns the cells of a row for readers, in the order of [`HEADINGS`].
+    pub fn cells(&self) -> [String; 6] {
+        [
+            self.figure.clone(),
+            self.quantity.clone(),
+            self.paper.clone(),
+            self.ours_with_unit(),
+            self.ratio().map_or_else(String::new, short),
+            self.verdict.to_string(),
+        ]
+    }
 }
+
+/// Column headings of a table of findings. The remark of a finding has its own line.
+pub const HEADINGS: [&str; 6] = ["figure", "quantity", "paper", "Lineside", "ratio", "verdict"];
 
 /// Figure that was made: a plot, its data, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +118,91 @@ pub struct Section {
     pub failures: Vec<String>,
     /// Duration of the run in seconds.
     pub took_s: f64,
+}
+
+impl Section {
+    /// Returns the paths of all files, each once, in the order of the figures.
+    pub fn files(&self) -> Vec<&Path> {
+        let mut files: Vec<&Path> = Vec::new();
+        for figure in &self.figures {
+            for file in [&figure.csv, &figure.svg].into_iter().flatten() {
+                if !files.contains(&file.as_path()) {
+                    files.push(file);
+                }
+            }
+        }
+        files
+    }
+
+    /// Writes all findings to [`COMPARISON_FILE`] in the folder `out`, and adds the file to the figures.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_comparison(&mut self, out: &Path) -> Result<()> {
+        let mut table = Table::new(&[
+            "figure", "quantity", "paper", "ours", "unit", "ratio", "verdict", "remark",
+        ]);
+        let or_empty = |value: Option<f64>| value.map_or_else(String::new, number);
+        for finding in &self.findings {
+            table.push([
+                finding.figure.clone(),
+                finding.quantity.clone(),
+                finding.paper.clone(),
+                or_empty(finding.ours),
+                finding.unit.into(),
+                or_empty(finding.ratio()),
+                finding.verdict.to_string(),
+                finding.remark.clone(),
+            ]);
+        }
+        let path = out.join(COMPARISON_FILE);
+        table.write(&path)?;
+        self.figures.push(Figure {
+            title: "All values of the paper next to those of Lineside".into(),
+            svg: None,
+            csv: Some(path),
+        });
+        Ok(())
+    }
+}
+
+impl Display for Section {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let rows: Vec<_> = self.findings.iter().map(Finding::cells).collect();
+        let widths: Vec<usize> = (HEADINGS.iter().enumerate())
+            .map(|(column, heading)| {
+                let cells = rows.iter().map(|row| row[column].chars().count());
+                cells.chain([heading.len()]).max().unwrap_or(0)
+            })
+            .collect();
+        let mut line = |cells: [&str; 6]| -> fmt::Result {
+            let text: String = (cells.iter().zip(&widths).enumerate())
+                .map(|(column, (cell, width))| match column {
+                    0 | 1 | 5 => format!("{cell:<width$}  "),
+                    _ => format!("{cell:>width$}  "),
+                })
+                .collect();
+            writeln!(out, "{}", text.trim_end())
+        };
+        line(HEADINGS)?;
+        let mut remarks: Vec<&str> = Vec::new();
+        for (row, finding) in rows.iter().zip(&self.findings) {
+            line(row.each_ref().map(String::as_str))?;
+            if !finding.remark.is_empty() && !remarks.contains(&finding.remark.as_str()) {
+                remarks.push(&finding.remark);
+                line(["", &format!("  {}", finding.remark), "", "", "", ""])?;
+            }
+        }
+        for (name, texts) in [("not measured", &self.not_measured), ("warning", &self.warnings)] {
+            texts
+                .iter()
+                .try_for_each(|text| writeln!(out, "\n{name}: {text}"))?;
+        }
+        writeln!(out)?;
+        let mut files = self.files().into_iter();
+        files.try_for_each(|file| writeln!(out, "wrote {}", file.display()))?;
+        writeln!(out, "took {:.0} s", self.took_s)
+    }
 }
 
 impl Paper {
@@ -143,6 +256,24 @@ impl Paper {
     }
 }
 
+impl Display for Paper {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.write_str(self.service())
+    }
+}
+
+impl FromStr for Paper {
+    type Err = String;
+
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|paper| paper.service() == name);
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(Self::service).join(", ");
+            format!("there is no paper `{name}`; the papers are {names}")
+        })
+    }
+}
+
 impl Display for Verdict {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
@@ -150,5 +281,88 @@ impl Display for Verdict {
             Self::Holds => "holds",
             Self::Fails => "fails",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(paper_value: Option<f64>, ours: Option<f64>) -> Finding {
+        Finding {
+            figure: "table 1".into(),
+            quantity: "bytes, of a packet".into(),
+            paper: "921".into(),
+            paper_value,
+            ours,
+            unit: "B",
+            remark: "a remark".into(),
+            verdict: Verdict::Holds,
+        }
+    }
+
+    #[test]
+    fn a_ratio_needs_both_values() {
+        assert_eq!(finding(Some(2.0), Some(3.0)).ratio(), Some(1.5));
+        for (paper, ours) in [(Some(0.0), Some(3.0)), (None, Some(3.0)), (Some(2.0), None)] {
+            assert_eq!(finding(paper, ours).ratio(), None);
+        }
+        assert_eq!(finding(None, None).ours_with_unit(), "");
+        assert_eq!(finding(None, Some(2.5)).ours_with_unit(), "2.5 B");
+    }
+
+    #[test]
+    fn text_and_comparison_contain_every_value_and_each_file_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let csv = Some(folder.path().join("a.csv"));
+        let figure = |svg: &str| Figure {
+            title: svg.to_owned(),
+            svg: Some(folder.path().join(svg)),
+            csv: csv.clone(),
+        };
+        let mut section = Section {
+            paper: Paper::Fabric,
+            command: "a command".into(),
+            findings: vec![finding(Some(921.0), Some(460.5)), finding(None, None)],
+            figures: vec![figure("a.svg"), figure("b.svg")],
+            not_measured: vec!["no rights".into()],
+            warnings: vec!["not quiet".into()],
+            failures: Vec::new(),
+            took_s: 3.0,
+        };
+        section.write_comparison(folder.path()).unwrap();
+        let names: Vec<_> = section
+            .files()
+            .iter()
+            .filter_map(|file| file.file_name())
+            .collect();
+        assert_eq!(names, ["a.csv", "a.svg", "b.svg", "paper.csv"]);
+        let csv = std::fs::read_to_string(folder.path().join("paper.csv")).unwrap();
+        assert!(
+            csv.contains("table 1,\"bytes, of a packet\",921,460.5,B,0.5,holds,a remark"),
+            "{csv}"
+        );
+        assert_eq!(csv.lines().count(), 3);
+        let text = section.to_string();
+        for part in [
+            "460.5 B",
+            "0.5",
+            "holds",
+            "not measured: no rights",
+            "warning: not quiet",
+            "b.svg",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(text.matches("a remark").count(), 1);
+    }
+
+    #[test]
+    fn papers_are_found_by_their_services() {
+        for (place, paper) in Paper::ALL.into_iter().enumerate() {
+            assert_eq!(paper.service().parse(), Ok(paper));
+            assert_eq!(paper.number(), place + 1);
+        }
+        assert!("bitcoin".parse::<Paper>().unwrap_err().contains("transfer"));
     }
 }

@@ -4,8 +4,8 @@
 //! only as electrical power.
 //!
 //! [`collisions`] measures the real fast-path table and needs no special rights. All other figures run the contestants
-//! of `lineside-bench` and need root, BPF and two cores. If these are missing, only figure 13 is created, and
-//! [`Summary::not_measured`] contains the reason.
+//! of `lineside-bench` and need root, BPF and two cores. If these are missing, only figure 13 is created, and the section
+//! contains the reason.
 
 pub mod collisions;
 mod figures;
@@ -14,16 +14,17 @@ pub mod models;
 mod paper;
 
 use crate::error::{Result, writing};
+use crate::section::{Paper, Section};
 use collisions::{Collisions, Index, KEYS, LINE_BITS, WAYS};
 use lineside_bench::Progress;
 use lineside_bench::figures::Machine;
-use measure::Measurements;
-use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-pub use paper::Comparison;
+/// Maximum load average of a quiet machine. Above it the report has a warning, because a busy machine takes processor
+/// time from servers but hardly from XDP.
+const QUIET_LOAD_MAX: f64 = 0.3;
 
 /// Options of a run.
 #[derive(Clone, Debug)]
@@ -45,13 +46,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the options of the full run, which takes about five minutes.
+    /// Returns the options of the full run, which takes about four minutes.
     pub fn new(out: PathBuf) -> Self {
         Self {
             out,
             seed: 1,
             rounds: 5,
-            duration: Duration::from_millis(300),
+            duration: Duration::from_millis(240),
             transactions: vec![1 << 18, 1 << 19, 1 << 20],
             blocks: 256,
             line_bits: vec![LINE_BITS, LINE_BITS + 2],
@@ -70,25 +71,6 @@ impl Options {
     }
 }
 
-/// Result of a run.
-#[derive(Clone, Debug)]
-pub struct Summary {
-    /// Machine on which the run took place.
-    pub machine: Machine,
-    /// Seed of the TXIDs.
-    pub seed: u64,
-    /// Values of the paper next to those of Lineside.
-    pub comparisons: Vec<Comparison>,
-    /// Files that were written.
-    pub files: Vec<PathBuf>,
-    /// Number of requests lost in the closed loops of the socket client.
-    pub lost: u64,
-    /// Number of wrong replies.
-    pub wrong: u64,
-    /// Reason why only figure 13 was created; `None` if all figures were created.
-    pub not_measured: Option<String>,
-}
-
 /// Row of figure 13 for one table. It has measured values if this table was measured.
 pub(crate) struct CollisionRow {
     line_bits: u32,
@@ -102,9 +84,9 @@ pub(crate) struct CollisionRow {
 /// Creates the figures, and calls `progress` before each step.
 ///
 /// # Errors
-/// A contestant fails, or a file cannot be written. Missing rights are not an error; see [`Summary::not_measured`].
-pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summary> {
-    let machine = Machine::read();
+/// A contestant fails, or a file cannot be written. Missing rights are not an error; see [`Section::not_measured`].
+pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Section> {
+    let (began, machine) = (Instant::now(), Machine::read());
     fs::create_dir_all(&options.out).map_err(writing(&options.out))?;
     progress(Progress {
         doing: "collisions",
@@ -114,25 +96,46 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summ
     let collisions = collision_rows(options)?;
     let (measured, not_measured) = match measure::run(options, progress) {
         Ok(measured) => (Some(measured), None),
-        Err(error) if error.is_of_the_machine() => (None, Some(error.to_string())),
+        Err(error) if error.is_of_the_machine() => (None, Some(error)),
         Err(error) => return Err(error.into()),
     };
-    let mut files = figures::collisions(&options.out, &collisions)?;
-    let mut comparisons = paper::collisions(&collisions);
+    let mut figures = figures::collisions(&options.out, &collisions)?;
+    let mut findings = paper::collisions(&collisions);
     if let Some(measured) = &measured {
-        files.extend(figures::measured(&options.out, measured)?);
-        comparisons.extend(paper::measured(measured));
+        figures.extend(figures::measured(&options.out, measured)?);
+        findings.extend(paper::measured(measured));
     }
-    files.push(paper::write(&options.out, &comparisons)?);
-    let count = |of: fn(&Measurements) -> u64| measured.as_ref().map_or(0, of);
-    Ok(Summary {
-        machine,
-        seed: options.seed,
-        comparisons,
-        files,
-        lost: count(|measured| measured.lost),
-        wrong: count(|measured| measured.wrong),
-        not_measured,
+    let not_measured = not_measured.map(|why| {
+        format!("figures 16, 18, 19, 20, 21 and the server's load (table 6) are not measured: {why}")
+    });
+    let counts = measured.map_or([0; 2], |measured| [measured.lost, measured.wrong]);
+    Ok(Section {
+        paper: Paper::Spv,
+        command: "lineside-lab papers spv".into(),
+        findings,
+        figures,
+        not_measured: not_measured.into_iter().collect(),
+        warnings: warning(&machine).into_iter().collect(),
+        failures: failures(counts),
+        took_s: began.elapsed().as_secs_f64(),
+    })
+}
+
+/// Returns descriptions of the lost requests and wrong replies.
+fn failures(counts: [u64; 2]) -> Vec<String> {
+    let named = counts.into_iter().zip(["requests lost", "wrong replies"]);
+    let found = named.filter(|(count, _)| *count > 0);
+    found.map(|(count, name)| format!("{count} {name}")).collect()
+}
+
+/// Returns a warning if the machine was too busy for valid ratios between a datapath and the software.
+fn warning(machine: &Machine) -> Option<String> {
+    let load = machine.load_before;
+    (load > QUIET_LOAD_MAX).then(|| {
+        format!(
+            "the machine was not quiet: its load average was {load} before the run, which slows the servers, so \
+             ratios to `sw` are too large"
+        )
     })
 }
 
@@ -159,63 +162,4 @@ fn collision_rows(options: &Options) -> Result<Vec<CollisionRow>> {
         }
     }
     Ok(rows)
-}
-
-/// Maximum load average of a quiet machine. Above it the report has a warning, because a busy machine takes processor
-/// time from servers but hardly from XDP.
-const QUIET_LOAD_MAX: f64 = 0.3;
-
-impl Summary {
-    /// Returns a warning if the machine was too busy for valid ratios between a datapath and the software.
-    pub fn warning(&self) -> Option<String> {
-        let load = self.machine.load_before;
-        (load > QUIET_LOAD_MAX).then(|| {
-            format!(
-                "the machine was not quiet: its load average was {load} before the run, which slows the servers, so \
-                 ratios to `sw` are too large"
-            )
-        })
-    }
-
-    /// Returns the failures of the system under test: replies that were lost or wrong.
-    pub fn failures(&self) -> Vec<String> {
-        let counts = [(self.lost, "requests lost"), (self.wrong, "wrong replies")];
-        let found = counts.into_iter().filter(|(count, _)| *count > 0);
-        found.map(|(count, name)| format!("{count} {name}")).collect()
-    }
-}
-
-impl Display for Summary {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(out, "papers spv, seed {}, on {}\n", self.seed, self.machine)?;
-        writeln!(
-            out,
-            "{:<8}{:<62}{:>18}{:>14}",
-            "figure", "quantity", "paper", "ours"
-        )?;
-        for row in &self.comparisons {
-            let ours = crate::table::number(row.ours) + if row.unit.is_empty() { "" } else { " " } + row.unit;
-            writeln!(
-                out,
-                "{:<8}{:<62}{:>18}{ours:>14}",
-                row.figure, row.quantity, row.paper
-            )?;
-            if !row.remark.is_empty() {
-                writeln!(out, "{:<8}  {}", "", row.remark)?;
-            }
-        }
-        if let Some(warning) = self.warning() {
-            writeln!(out, "\n{warning}")?;
-        }
-        if let Some(why) = &self.not_measured {
-            writeln!(
-                out,
-                "\nfigures 16, 18, 19, 20, 21 and the server's load are not measured: {why}"
-            )?;
-        }
-        writeln!(out)?;
-        self.files
-            .iter()
-            .try_for_each(|file| writeln!(out, "wrote {}", file.display()))
-    }
 }

@@ -80,6 +80,30 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// Returns a number for readers: four significant digits, and thousands separated by commas.
+pub fn short(value: f64) -> String {
+    if value.abs() < 1000.0 {
+        let digits = (3 - value.abs().max(1e-12).log10().floor() as i32).clamp(0, 9) as usize;
+        let text = format!("{value:.digits$}");
+        return match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => text,
+        };
+    }
+    if !value.is_finite() {
+        return String::new();
+    }
+    let digits = format!("{:.0}", value.abs());
+    let mut text = String::from(if value < 0.0 { "-" } else { "" });
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,5 +129,23 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(number(value), text);
         }
+    }
+
+    #[test]
+    fn readers_get_four_digits_and_separated_thousands() {
+        let cases = [
+            (2.922_345_6, "2.922"),
+            (999.96, "1000"),
+            (1_234_567.8, "1,234,568"),
+            (-12_345.0, "-12,345"),
+            (1_000.0, "1,000"),
+            (0.000_412_345, "0.0004123"),
+            (0.0, "0"),
+            (f64::INFINITY, ""),
+        ];
+        for (value, text) in cases {
+            assert_eq!(short(value), text);
+        }
+        assert_eq!(short(f64::NAN), "");
     }
 }

@@ -103,6 +103,25 @@ pub fn runs(with_peer: bool) -> Vec<Run> {
     runs
 }
 
+/// Returns the name of a run's contestant, and the suffix of its client.
+pub fn names(run: Run) -> (&'static str, &'static str) {
+    match (run.who, run.by) {
+        (Who::Thrift2, _) => ("thrift2", ""),
+        (Who::Thrift2x16, _) => ("thrift2x16", ""),
+        (Who::Native, _) => ("native", ""),
+        (Who::Xdp, By::Live) => ("xdp_max", ""),
+        (_, By::LiveTwice) => ("xdp_max2", ""),
+        (who, by) => (
+            if who == Who::Xdp { "xdp" } else { "socket" },
+            match by {
+                By::Live | By::LiveTwice => ", live frames",
+                By::Window1 => ", window 1",
+                By::Window64 | By::Own => "",
+            },
+        ),
+    }
+}
+
 /// Resources that the runs share.
 pub struct Field {
     /// Namespaces of the client and the server.

@@ -13,7 +13,7 @@ use zerocopy::FromBytes;
 /// Number of drawn rows before the sequence repeats.
 const DRAWS: usize = 1 << 17;
 /// Exponent of Zipf's law; the default of YCSB.
-const SKEW: f64 = 0.99;
+pub const SKEW: f64 = 0.99;
 /// Number of tags that identify requests in flight.
 const TAGS: u64 = 1 << 14;
 

@@ -1,7 +1,7 @@
 //! Report of `bench column`.
 
 use super::Options;
-use super::contestants::{By, Run, Samples, Who};
+use super::contestants::{By, Run, Samples, Who, names};
 use super::per_packet::{Ask as PacketAsk, Case, PerPacket};
 use super::rows::{self, Ask};
 use super::sweeps::{Point, Sweeps, Varied};
@@ -195,25 +195,6 @@ fn contest_ratios(samples: &Samples, ratios: &mut BTreeMap<String, f64>) {
             let value = ratio(thrift2, run(who, By::Window1), p50);
             ratios.extend(value.map(|value| (format!("latency {name} {key}"), value)));
         }
-    }
-}
-
-/// Returns the name of a run's contestant, and the suffix of its client.
-fn names(run: Run) -> (&'static str, &'static str) {
-    match (run.who, run.by) {
-        (Who::Thrift2, _) => ("thrift2", ""),
-        (Who::Thrift2x16, _) => ("thrift2x16", ""),
-        (Who::Native, _) => ("native", ""),
-        (Who::Xdp, By::Live) => ("xdp_max", ""),
-        (_, By::LiveTwice) => ("xdp_max2", ""),
-        (who, by) => (
-            if who == Who::Xdp { "xdp" } else { "socket" },
-            match by {
-                By::Live | By::LiveTwice => ", live frames",
-                By::Window1 => ", window 1",
-                By::Window64 | By::Own => "",
-            },
-        ),
     }
 }
 

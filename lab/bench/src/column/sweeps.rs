@@ -94,69 +94,82 @@ pub fn measure(
     times: PointTimes,
     tell: &mut dyn FnMut(&'static str),
 ) -> Result<Sweeps> {
-    let table = |name| -> Result<Arc<dyn Table>> {
-        Ok(match peer {
-            Some(peer) => Arc::new(peer.connect(name)?),
-            None => memory()?,
-        })
-    };
-    let mut points = Vec::new();
-    for at in HELD_PERCENT {
+    let mut points = held(field, peer, seed, times, tell)?;
+    points.extend(sizes(field, peer, seed, times, tell)?);
+    points.extend(puts(field, peer, seed, times, tell)?);
+    Ok(Sweeps {
+        table: if peer.is_some() { "hbase" } else { "memory" },
+        points,
+    })
+}
+
+/// Returns HBase's table with this name, or a new table in memory if HBase is not available.
+fn table(peer: Option<&Peer>, name: &str) -> Result<Arc<dyn Table>> {
+    Ok(match peer {
+        Some(peer) => Arc::new(peer.connect(name)?),
+        None => memory()?,
+    })
+}
+
+/// Measures the points of [`Varied::HeldPercent`], and calls `tell` before each one.
+pub fn held(
+    field: &Field,
+    peer: Option<&Peer>,
+    seed: u64,
+    times: PointTimes,
+    tell: &mut dyn FnMut(&'static str),
+) -> Result<Vec<Point>> {
+    let points = HELD_PERCENT.into_iter().map(|at| {
         tell("rows held");
         let line = XdpLine::load(&geometry(ROW_BITS, true))?;
-        let served = Served::new(&line.store, table(hbase::READ)?, CoherenceMode::Uncached)?;
+        let served = Served::new(&line.store, table(peer, hbase::READ)?, CoherenceMode::Uncached)?;
         // The new host has emptied the fast-path table, so the rows are written now.
         hold(&line.store, ROWS / 100 * at);
         let mut known = KnownVersions::default();
         let mut mixed = Mixed::new(Draws::even(seed), &mut known, 0);
-        points.push(point(
-            field,
-            &line,
-            &served,
-            &mut mixed,
-            Varied::HeldPercent,
-            at,
-            times,
-        )?);
-    }
-    for at in ROOM_BITS {
+        point(field, &line, &served, &mut mixed, Varied::HeldPercent, at, times)
+    });
+    points.collect()
+}
+
+/// Measures the points of [`Varied::RowBits`], and calls `tell` before each one.
+pub fn sizes(
+    field: &Field,
+    peer: Option<&Peer>,
+    seed: u64,
+    times: PointTimes,
+    tell: &mut dyn FnMut(&'static str),
+) -> Result<Vec<Point>> {
+    let points = ROOM_BITS.into_iter().map(|at| {
         tell("the fast path's size");
         let line = XdpLine::load(&geometry(at, true))?;
-        let served = Served::new(&line.store, table(hbase::READ)?, CoherenceMode::Ttl(TTL_NS))?;
+        let served = Served::new(&line.store, table(peer, hbase::READ)?, CoherenceMode::Ttl(TTL_NS))?;
         let mut known = KnownVersions::default();
         let mut mixed = Mixed::new(Draws::skewed(seed), &mut known, 0);
-        points.push(point(
-            field,
-            &line,
-            &served,
-            &mut mixed,
-            Varied::RowBits,
-            at,
-            times,
-        )?);
-    }
+        point(field, &line, &served, &mut mixed, Varied::RowBits, at, times)
+    });
+    points.collect()
+}
+
+/// Measures the points of [`Varied::PutsPercent`], and calls `tell` before each one.
+pub fn puts(
+    field: &Field,
+    peer: Option<&Peer>,
+    seed: u64,
+    times: PointTimes,
+    tell: &mut dyn FnMut(&'static str),
+) -> Result<Vec<Point>> {
     let mut known = KnownVersions::default();
-    let written = table(hbase::WRITTEN)?;
-    for put_every in PUT_EVERY {
+    let written = table(peer, hbase::WRITTEN)?;
+    let points = PUT_EVERY.into_iter().map(|put_every| {
         tell("writes");
         let line = XdpLine::load(&geometry(ROW_BITS, true))?;
         let served = Served::new(&line.store, Arc::clone(&written), CoherenceMode::Ttl(TTL_NS))?;
         let at = 100u64.checked_div(put_every).unwrap_or(0) as u32;
         let mut mixed = Mixed::new(Draws::skewed(seed), &mut known, put_every);
-        points.push(point(
-            field,
-            &line,
-            &served,
-            &mut mixed,
-            Varied::PutsPercent,
-            at,
-            times,
-        )?);
-    }
-    Ok(Sweeps {
-        table: if peer.is_some() { "hbase" } else { "memory" },
-        points,
-    })
+        point(field, &line, &served, &mut mixed, Varied::PutsPercent, at, times)
+    });
+    points.collect()
 }
 
 fn point(

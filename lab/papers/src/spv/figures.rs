@@ -9,9 +9,10 @@ use super::measure::{
 use super::models::{self, LINK_BITS_PER_S, MODELS, link_rps};
 use crate::error::Result;
 use crate::plot::{Axis, Chart, Scale, Series, Style};
+use crate::section::Figure as WrittenFigure;
 use crate::table::{Table, number};
 use lineside_bench::figures::{By, Sample, Shape, median};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Number of points of a computed curve.
 const CURVE_POINTS: u32 = 60;
@@ -24,16 +25,20 @@ struct Figure {
 }
 
 impl Figure {
-    fn write(self, out: &Path) -> Result<Vec<PathBuf>> {
+    fn write(self, out: &Path) -> Result<Vec<WrittenFigure>> {
         let csv = out.join(format!("{}.csv", self.name));
         self.table.write(&csv)?;
-        let mut files = vec![csv];
+        let mut written = Vec::new();
         for (name, chart) in self.charts {
             let svg = out.join(format!("{name}.svg"));
             chart.write(&svg)?;
-            files.push(svg);
+            written.push(WrittenFigure {
+                title: chart.title,
+                svg: Some(svg),
+                csv: Some(csv.clone()),
+            });
         }
-        Ok(files)
+        Ok(written)
     }
 }
 
@@ -67,7 +72,7 @@ fn cell(value: Option<f64>) -> String {
 }
 
 /// Writes figure 13.
-pub fn collisions(out: &Path, rows: &[CollisionRow]) -> Result<Vec<PathBuf>> {
+pub fn collisions(out: &Path, rows: &[CollisionRow]) -> Result<Vec<WrittenFigure>> {
     let mut table = Table::new(&[
         "keys",
         "lines_log2",
@@ -189,7 +194,7 @@ fn comparisons_chart(rows: &[CollisionRow]) -> Chart {
 }
 
 /// Writes the figures whose values come from runs of contestants.
-pub fn measured(out: &Path, found: &Measurements) -> Result<Vec<PathBuf>> {
+pub fn measured(out: &Path, found: &Measurements) -> Result<Vec<WrittenFigure>> {
     let figures = [
         per_block(found),
         throughput(found),
@@ -198,11 +203,11 @@ pub fn measured(out: &Path, found: &Measurements) -> Result<Vec<PathBuf>> {
         latency(found),
         load(found),
     ];
-    let mut files = Vec::new();
+    let mut written = Vec::new();
     for figure in figures {
-        files.extend(figure.write(out)?);
+        written.extend(figure.write(out)?);
     }
-    Ok(files)
+    Ok(written)
 }
 
 fn per_block(found: &Measurements) -> Figure {

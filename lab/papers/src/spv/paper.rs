@@ -6,47 +6,55 @@ use super::collisions::{Index, LINE_BITS, computed};
 use super::figures::{cost, papers_shapes, sweep_points, system_rps};
 use super::measure::{Measurements, PER_BLOCK, SOCKET, SW, SW_CACHE, XDP, XDP_THEN_SW};
 use super::models::{self, LINK_BITS_PER_S, MODELS, link_rps};
-use crate::error::Result;
-use crate::table::{Table, number};
+use crate::section::{Finding, Verdict};
 use lineside_bench::figures::{By, Sample, Shape, Who};
-use std::path::{Path, PathBuf};
 
-/// Value of the paper and of Lineside for one quantity.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
-    /// Number of the figure or table.
-    pub figure: &'static str,
-    /// Name of the quantity in this crate's tables.
-    pub quantity: String,
-    /// Value of the paper, as in its text; empty if the paper gives none.
-    pub paper: &'static str,
-    /// Value of Lineside.
-    pub ours: f64,
-    /// Unit of `ours`; empty if the value is a ratio.
-    pub unit: &'static str,
-    /// Reason for a difference, or a condition of the value.
-    pub remark: &'static str,
-}
-
+/// Returns a finding of a figure, by its number, or of a table. `paper` has the paper's words; `ours` has Lineside's
+/// value and its unit.
 fn row(
-    figure: &'static str,
+    figure: &str,
     quantity: impl Into<String>,
-    paper: &'static str,
+    paper: &str,
     ours: (f64, &'static str),
-    remark: &'static str,
-) -> Comparison {
-    Comparison {
+    remark: &str,
+) -> Finding {
+    let figure = match figure.parse::<u32>() {
+        Ok(number) => format!("figure {number}"),
+        Err(_) => figure.to_owned(),
+    };
+    let (paper_value, verdict) = judged(paper, ours.0);
+    Finding {
         figure,
         quantity: quantity.into(),
-        paper,
-        ours: ours.0,
+        paper: paper.to_owned(),
+        paper_value,
+        ours: Some(ours.0),
         unit: ours.1,
-        remark,
+        remark: remark.to_owned(),
+        verdict,
+    }
+}
+
+/// Returns the number in the words of the paper, and the judgement of its claim. A factor of improvement holds if
+/// Lineside's is at least as large; a smaller one refutes nothing, because it depends on the machine. An upper limit
+/// that is not a factor of improvement holds or fails.
+fn judged(paper: &str, ours: f64) -> (Option<f64>, Verdict) {
+    let number = |text: &str| text.trim_end_matches('%').trim().parse::<f64>().ok();
+    let factor = number(paper).or_else(|| paper.strip_prefix("at most ").and_then(|most| most.parse().ok()));
+    let limit = ["< ", "at most "].iter().find_map(|words| {
+        let words = paper.strip_prefix(words)?;
+        words.ends_with('%').then(|| number(words))?
+    });
+    match (limit, factor) {
+        (Some(limit), _) if ours <= limit => (Some(limit), Verdict::Holds),
+        (Some(limit), _) => (Some(limit), Verdict::Fails),
+        (None, Some(factor)) if ours >= factor => (Some(factor), Verdict::Holds),
+        (None, factor) => (factor, Verdict::None),
     }
 }
 
 /// Returns the rows of figure 13.
-pub fn collisions(rows: &[CollisionRow]) -> Vec<Comparison> {
+pub fn collisions(rows: &[CollisionRow]) -> Vec<Finding> {
     let mut found = Vec::new();
     let papers = rows
         .iter()
@@ -87,7 +95,7 @@ pub fn collisions(rows: &[CollisionRow]) -> Vec<Comparison> {
 }
 
 /// Returns the rows of the measured figures.
-pub fn measured(found: &Measurements) -> Vec<Comparison> {
+pub fn measured(found: &Measurements) -> Vec<Finding> {
     let mut rows = Vec::new();
     rows.extend(per_block(found));
     rows.extend(throughput(found));
@@ -116,7 +124,7 @@ fn mean_ratio(
 
 /// Returns the largest spread of `sw` over the numbers of transactions in a block, at one total number of transactions.
 /// Each value is relative to the value of `echo` with the same shape.
-fn per_block(found: &Measurements) -> Option<Comparison> {
+fn per_block(found: &Measurements) -> Option<Finding> {
     let ratio = |shape| {
         mean_ratio(
             found,
@@ -156,7 +164,7 @@ fn rps(sample: &Sample) -> f64 {
     sample.rps
 }
 
-fn throughput(found: &Measurements) -> Vec<Comparison> {
+fn throughput(found: &Measurements) -> Vec<Finding> {
     let (sw, cache, xdp) = (by_socket(SW.who), by_socket(SW_CACHE.who), by_socket(XDP.who));
     let live = (XDP.who, By::Live);
     let cases = [
@@ -197,7 +205,7 @@ fn throughput(found: &Measurements) -> Vec<Comparison> {
     cases.into_iter().filter_map(of).collect()
 }
 
-fn hit_rate(found: &Measurements) -> Vec<Comparison> {
+fn hit_rate(found: &Measurements) -> Vec<Finding> {
     let mut rows = Vec::new();
     for (kind, by) in [("closed loop", By::Window64), ("open loop", By::Live)] {
         let points = sweep_points(found, by);
@@ -224,7 +232,7 @@ fn hit_rate(found: &Measurements) -> Vec<Comparison> {
     rows
 }
 
-fn roofline(found: &Measurements) -> Vec<Comparison> {
+fn roofline(found: &Measurements) -> Vec<Finding> {
     let link = link_rps(LINK_BITS_PER_S);
     let mut rows = vec![row(
         "20",
@@ -242,7 +250,7 @@ fn roofline(found: &Measurements) -> Vec<Comparison> {
     rows
 }
 
-fn latency(found: &Measurements) -> Vec<Comparison> {
+fn latency(found: &Measurements) -> Vec<Finding> {
     let cases = [
         ("sw/sw_cache", "1.64", SW.who, SW_CACHE.who),
         ("sw_cache/xdp", "1.97", SW_CACHE.who, XDP.who),
@@ -278,7 +286,7 @@ fn latency(found: &Measurements) -> Vec<Comparison> {
     rows
 }
 
-fn load(found: &Measurements) -> Vec<Comparison> {
+fn load(found: &Measurements) -> Vec<Finding> {
     let cases = [
         ("sw", SW, 0, "86.0 W"),
         ("sw_cache", SW_CACHE, 0, "84.3 W"),
@@ -311,20 +319,24 @@ fn load(found: &Measurements) -> Vec<Comparison> {
     rows
 }
 
-/// Writes the comparison as `paper.csv`.
-pub fn write(out: &Path, rows: &[Comparison]) -> Result<PathBuf> {
-    let mut table = Table::new(&["figure", "quantity", "paper", "ours", "unit", "remark"]);
-    for row in rows {
-        table.push([
-            row.figure.into(),
-            row.quantity.clone(),
-            row.paper.into(),
-            number(row.ours),
-            row.unit.into(),
-            row.remark.into(),
-        ]);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_in_percent_fail_and_smaller_factors_are_not_judged() {
+        for (paper, ours, value, verdict) in [
+            ("< 1 %", 2.93, Some(1.0), Verdict::Fails),
+            ("at most 10.4 %", 9.0, Some(10.4), Verdict::Holds),
+            ("at most 10.4 %", 137.0, Some(10.4), Verdict::Fails),
+            ("1.97", 2.86, Some(1.97), Verdict::Holds),
+            ("1.97", 1.05, Some(1.97), Verdict::None),
+            ("at most 26.2", 12.0, Some(26.2), Verdict::None),
+            ("86.0 W", 8.5, None, Verdict::None),
+            ("no effect", 39.0, None, Verdict::None),
+            ("", 1.0, None, Verdict::None),
+        ] {
+            assert_eq!(judged(paper, ours), (value, verdict), "{paper}, {ours}");
+        }
     }
-    let path = out.join("paper.csv");
-    table.write(&path)?;
-    Ok(path)
 }
