@@ -2,7 +2,7 @@
 
 use crate::error::{PapersError, Result};
 use crate::section::{Paper, Section};
-use crate::{fabric, spv};
+use crate::{fabric, hybrid, spv};
 use lineside_bench::Progress;
 use std::path::PathBuf;
 
@@ -45,7 +45,7 @@ macro_rules! run_module {
 }
 
 /// Papers whose figures are made, in the order of their numbers.
-pub const MADE: [Paper; 2] = [Paper::Spv, Paper::Fabric];
+pub const MADE: [Paper; 3] = [Paper::Spv, Paper::Fabric, Paper::Hybrid];
 
 /// Makes the figures of a paper and the file that compares its values with Lineside's. Calls `progress` before each
 /// step.
@@ -57,7 +57,8 @@ pub fn make(paper: Paper, parameters: &Parameters, progress: &mut dyn FnMut(Prog
     let mut section = match paper {
         Paper::Spv => run_module!(spv, parameters, progress),
         Paper::Fabric => run_module!(fabric, parameters, progress),
-        Paper::Transfer | Paper::Column | Paper::Hybrid => Err(PapersError::NotMade(format!(
+        Paper::Hybrid => run_module!(hybrid, parameters, progress),
+        Paper::Transfer | Paper::Column => Err(PapersError::NotMade(format!(
             "this version does not make the figures of the paper on `{paper}`"
         ))),
     }?;

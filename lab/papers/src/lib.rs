@@ -17,6 +17,7 @@
 pub mod all;
 mod error;
 pub mod fabric;
+pub mod hybrid;
 pub mod plot;
 pub mod report;
 pub mod section;
