@@ -22,6 +22,10 @@ pub enum Verb {
     /// Table of the paper on Hyperledger Fabric within a SmartNIC: bytes of a transaction's packet and the rate at
     /// which packets are processed, for 1 to 4 endorsements and for other sizes of blocks. Needs no special rights.
     Fabric(Arguments),
+    /// Figures 1, 3, 4 and 6 and the micro-benchmark of the report on a ledger database with an FPGA card, and the
+    /// parameters of its benchmark. Puts ledgers into the folder, which must be on a disk, and removes them. Needs no
+    /// special rights.
+    Hybrid(Arguments),
     /// All papers, each in its own folder, and one HTML page with the values, plots and files of all of them. Takes at
     /// most 15 minutes. A paper that fails is reported on the page and does not prevent the others.
     All(AllArguments),
@@ -69,6 +73,7 @@ pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Spv(arguments) => one(Paper::Spv, arguments, as_json),
         Verb::Fabric(arguments) => one(Paper::Fabric, arguments, as_json),
+        Verb::Hybrid(arguments) => one(Paper::Hybrid, arguments, as_json),
         Verb::All(arguments) => all(arguments, as_json),
     }
 }

@@ -1,8 +1,8 @@
 //! Runs the papers by their names, with the parameters that all of them have.
 
-use crate::error::{PapersError, Result};
+use crate::error::Result;
 use crate::section::{Paper, Section};
-use crate::{fabric, spv};
+use crate::{column, fabric, hybrid, spv, transfer};
 use lineside_bench::Progress;
 use std::path::PathBuf;
 
@@ -44,9 +44,6 @@ macro_rules! run_module {
     }};
 }
 
-/// Papers whose figures are made, in the order of their numbers.
-pub const MADE: [Paper; 2] = [Paper::Spv, Paper::Fabric];
-
 /// Makes the figures of a paper and the file that compares its values with Lineside's. Calls `progress` before each
 /// step.
 ///
@@ -56,10 +53,10 @@ pub const MADE: [Paper; 2] = [Paper::Spv, Paper::Fabric];
 pub fn make(paper: Paper, parameters: &Parameters, progress: &mut dyn FnMut(Progress)) -> Result<Section> {
     let mut section = match paper {
         Paper::Spv => run_module!(spv, parameters, progress),
+        Paper::Transfer => run_module!(transfer, parameters, progress),
         Paper::Fabric => run_module!(fabric, parameters, progress),
-        Paper::Transfer | Paper::Column | Paper::Hybrid => Err(PapersError::NotMade(format!(
-            "this version does not make the figures of the paper on `{paper}`"
-        ))),
+        Paper::Column => run_module!(column, parameters, progress),
+        Paper::Hybrid => run_module!(hybrid, parameters, progress),
     }?;
     section.command = parameters.command(paper);
     section.write_comparison(&parameters.out)?;

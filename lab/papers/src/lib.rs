@@ -19,6 +19,7 @@ pub mod column;
 mod error;
 pub mod fabric;
 mod found;
+pub mod hybrid;
 pub mod plot;
 pub mod report;
 pub mod section;

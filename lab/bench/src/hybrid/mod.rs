@@ -6,8 +6,11 @@
 
 mod alone;
 mod cases;
+mod delayed;
+pub mod figures;
 mod kafka;
 mod lone;
+pub mod primitives;
 mod report;
 mod run;
 mod workload;

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// Number of connections that the workers share.
-const CONNECTIONS: usize = 4;
+/// Number of connections that the workers share by default.
+pub const CONNECTIONS: usize = 4;
 
 /// Clock of all nodes in milliseconds. It does not advance, so that requests that were signed once can be sent to each
 /// node.
@@ -143,8 +143,15 @@ pub fn start_on(folder: &Path, genesis: &[u8], options: Options, log: OpenLog) -
 /// Serves a node by gRPC on loopback, and sends calls until all are answered. Each worker sends one call at a time. At
 /// the end, the last set is durable and can be read.
 pub fn send(node: &Arc<Node<FsDisk>>, calls: &Calls) -> Result<Measured> {
+    send_over(node, calls, CONNECTIONS)
+}
+
+/// Does the work of [`send`] over this number of connections, which the workers share.
+pub fn send_over(node: &Arc<Node<FsDisk>>, calls: &Calls, connections: usize) -> Result<Measured> {
     let runtime = two_threads()?;
-    measure(node, || runtime.block_on(serve_and_send(node.clone(), calls)))
+    measure(node, || {
+        runtime.block_on(serve_and_send(node.clone(), calls, connections))
+    })
 }
 
 /// Returns a runtime like that of `lineside hybrid serve`.
@@ -237,11 +244,11 @@ impl Took {
     }
 }
 
-async fn serve_and_send(node: Arc<Node<FsDisk>>, calls: &Calls) -> Result<Sent> {
+async fn serve_and_send(node: Arc<Node<FsDisk>>, calls: &Calls, most: usize) -> Result<Sent> {
     let server = lineside_hybrid_grpc::serve::start("127.0.0.1:0", None, node, Limits::default()).await;
     let server = server.map_err(void)?;
     let mut connections = Vec::new();
-    for _ in 0..CONNECTIONS.min(calls.len()) {
+    for _ in 0..most.min(calls.len()) {
         let connection = Connection::open(&server.address.to_string(), None).await;
         connections.push(connection.map_err(void)?);
     }
