@@ -62,13 +62,13 @@ test-fresh:
 test-kernels: setup
 	bash scripts/test-kernels.sh
 
-# Runs the benches of all services on this machine. They need two cores without other work; spv, transfer and column
-# need root.
+# Runs all benches on this machine. They need two cores without other work; spv, transfer, column and cost need root.
 bench: build
 	cargo run --release --locked --quiet -p lineside-lab -- bench spv
 	cargo run --release --locked --quiet -p lineside-lab -- bench electrum
 	cargo run --release --locked --quiet -p lineside-lab -- bench transfer
 	cargo run --release --locked --quiet -p lineside-lab -- bench column
+	cargo run --release --locked --quiet -p lineside-lab -- bench cost
 	cargo run --release --locked --quiet -p lineside-lab -- bench verify
 	cargo run --release --locked --quiet -p lineside-lab -- bench fabric
 	cargo run --release --locked --quiet -p lineside-lab -- bench hybrid

@@ -3,15 +3,15 @@
 //! of lower hit rates and of writes.
 
 mod client;
-mod contestants;
+pub(crate) mod contestants;
 pub mod figures;
 mod hbase;
 mod live;
 mod mixed;
 pub mod per_packet;
 pub mod report;
-mod rows;
-mod served;
+pub(crate) mod rows;
+pub(crate) mod served;
 mod sweeps;
 #[cfg(test)]
 mod tests;

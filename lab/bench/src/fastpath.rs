@@ -156,8 +156,13 @@ impl XdpFastPath {
 
     /// Returns the number of replies of the programs since they were loaded.
     pub fn hits(&mut self) -> Result<u64> {
+        self.count(SpvCounter::Hits)
+    }
+
+    /// Returns a counter of the programs since they were loaded.
+    pub fn count(&mut self, counter: SpvCounter) -> Result<u64> {
         let counts: [u64; SpvCounter::ALL.len()] = self.datapath.counts("spv_counts")?;
-        Ok(counts[SpvCounter::Hits as usize])
+        Ok(counts[counter as usize])
     }
 
     /// Returns the number of instructions that the verifier processed, by program.

@@ -17,6 +17,7 @@ mod af_xdp;
 mod bpf;
 mod client;
 pub mod column;
+pub mod cost;
 pub mod electrum;
 mod error;
 pub mod fabric;

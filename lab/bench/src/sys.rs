@@ -38,6 +38,38 @@ pub fn pin(core: usize) -> io::Result<()> {
     check(result).map(drop)
 }
 
+/// Restricts the thread `thread` of any process, such as a thread of the kernel, to `core`.
+pub fn pin_thread(thread: u32, core: usize) -> io::Result<()> {
+    // SAFETY: cpu_set_t is a plain bit set; zeros in all bytes are the empty set.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: CPU_SET checks `core` against the set's size, and `set` outlives the call.
+    let result = unsafe {
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(thread as libc::pid_t, size_of::<libc::cpu_set_t>(), &set)
+    };
+    check(result).map(drop)
+}
+
+/// Gives the thread `thread` of any process the lowest real-time priority, so that it runs before all ordinary threads.
+pub fn make_real_time(thread: u32) -> io::Result<()> {
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: `priority` outlives the call.
+    check(unsafe { libc::sched_setscheduler(thread as libc::pid_t, libc::SCHED_FIFO, &raw const priority) })
+        .map(drop)
+}
+
+/// Moves the calling thread into a new mount namespace, in which `/sys` shows the thread's network namespace.
+pub fn mount_own_sysfs() -> io::Result<()> {
+    let (sysfs, none) = (c"sysfs".as_ptr(), std::ptr::null());
+    // SAFETY: the call takes no pointers, and changes only the calling thread.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: all arguments are C strings that outlive the call, or null where mount(2) allows it.
+    check(unsafe { libc::mount(none, c"/".as_ptr(), none, private, none.cast()) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::mount(sysfs, c"/sys".as_ptr(), sysfs, 0, none.cast()) }).map(drop)
+}
+
 /// Returns the number of online cores.
 pub fn cores() -> usize {
     // SAFETY: the call takes no pointers.
@@ -299,8 +331,17 @@ pub fn count_run_time() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Returns the run time of a BPF program in ns, including its tail calls, since [`count_run_time`].
-pub fn run_time_ns(program: BorrowedFd<'_>) -> io::Result<u64> {
+/// Statistics of a BPF program since [`count_run_time`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunStatistics {
+    /// Run time in nanoseconds, including the program's tail calls.
+    pub run_time_ns: u64,
+    /// Number of runs.
+    pub runs: u64,
+}
+
+/// Returns the statistics of a BPF program.
+pub fn run_statistics(program: BorrowedFd<'_>) -> io::Result<RunStatistics> {
     // SAFETY: zeros in all bytes are a valid value of this struct.
     let mut info: libbpf_sys::bpf_prog_info = unsafe { mem::zeroed() };
     let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
@@ -308,7 +349,15 @@ pub fn run_time_ns(program: BorrowedFd<'_>) -> io::Result<u64> {
     check(unsafe {
         libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length)
     })?;
-    Ok(info.run_time_ns)
+    Ok(RunStatistics {
+        run_time_ns: info.run_time_ns,
+        runs: info.run_cnt,
+    })
+}
+
+/// Returns the run time of a BPF program in ns, including its tail calls, since [`count_run_time`].
+pub fn run_time_ns(program: BorrowedFd<'_>) -> io::Result<u64> {
+    run_statistics(program).map(|statistics| statistics.run_time_ns)
 }
 
 /// Mode in which [`test_run`] runs a program.

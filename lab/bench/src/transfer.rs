@@ -6,20 +6,20 @@ mod client;
 pub(crate) mod disk;
 pub(crate) mod drain;
 mod durable;
-mod express;
+pub(crate) mod express;
 pub mod figure;
 mod live;
 mod ours;
 mod peer;
 mod per_packet;
-mod plan;
+pub(crate) mod plan;
 mod postgres;
 mod recovery;
 mod redis;
 pub mod report;
 #[cfg(test)]
 mod stall;
-mod store;
+pub(crate) mod store;
 mod sw;
 mod tally;
 

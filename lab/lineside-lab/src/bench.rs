@@ -4,7 +4,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use lineside::say;
-use lineside_bench::{Progress, column, electrum, fabric, hybrid, proof, spv, transfer, verify};
+use lineside_bench::{Progress, column, cost, electrum, fabric, hybrid, proof, spv, transfer, verify};
 use serde_json::Value;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -71,6 +71,16 @@ pub enum Scenario {
             value_parser = workloads
         )]
         ycsb: Option<String>,
+    },
+    /// Costs of a fast path: the time that misses and foreign packets lose, the progress of a CPU-bound neighbour on the
+    /// server's core, replies from 24 B to 1.4 kB, and the hit ratio from which the fast path of each service pays.
+    /// Creates network namespaces and removes them. Needs root, BPF and two idle cores.
+    Cost {
+        #[command(flatten)]
+        common: Common,
+        /// Folder on a disk for journals, which are removed at the end.
+        #[arg(long, default_value_os_t = std::env::temp_dir())]
+        data: PathBuf,
     },
     /// Blocks of Hyperledger Fabric, validated and committed to a ledger on the disk; signatures are verified by
     /// Lineside or by aws-lc-rs. The first run generates the blocks, which remain in the data folder. Needs two idle
@@ -243,6 +253,20 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
                 ..options
             };
             let report = with_bar(|progress| column::run(&options, progress))?;
+            print(&report, report.to_json(), &report.failures(), as_json)
+        }
+        Scenario::Cost { common, data } => {
+            let options = if common.quick {
+                cost::Options::quick()
+            } else {
+                cost::Options::default()
+            };
+            let options = cost::Options {
+                seed: common.seed,
+                folder: data.clone(),
+                ..options
+            };
+            let report = with_bar(|progress| cost::run(&options, progress))?;
             print(&report, report.to_json(), &report.failures(), as_json)
         }
         Scenario::Fabric { common, data } => {

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use lineside::out::Unwritten;
 use lineside::{say, tell, version};
 use lineside_bench::figures::Machine;
-use lineside_papers::all::{MADE, Parameters, make};
+use lineside_papers::all::{Parameters, make};
 use lineside_papers::report::{Made, Report};
 use lineside_papers::section::{Figure, Finding, Paper, Section};
 use serde_json::{Value, json};
@@ -19,9 +19,17 @@ pub enum Verb {
     /// the processor time of the server with and without the fast path. Figure 13 has no requirements; the others
     /// create network namespaces, remove them, and need root, BPF and two idle cores.
     Spv(Arguments),
+    /// Figures 7 to 11 of the paper on the transfer of digital assets in a network card, a replay of a capture of
+    /// transfers, and the accounts that share a place in the paper's table. The figures create network namespaces, remove
+    /// them, and need root, BPF and two idle cores.
+    Transfer(Arguments),
     /// Table of the paper on Hyperledger Fabric within a SmartNIC: bytes of a transaction's packet and the rate at
     /// which packets are processed, for 1 to 4 endorsements and for other sizes of blocks. Needs no special rights.
     Fabric(Arguments),
+    /// Throughput of gets and scans of the paper on a cache in a network card for column-oriented databases, bytes of
+    /// an answer, lower hit rates, smaller tables, and puts. Creates network namespaces, removes them, and needs root, BPF
+    /// and two idle cores.
+    Column(Arguments),
     /// Figures 1, 3, 4 and 6 and the micro-benchmark of the report on a ledger database with an FPGA card, and the
     /// parameters of its benchmark. Puts ledgers into the folder, which must be on a disk, and removes them. Needs no
     /// special rights.
@@ -72,7 +80,9 @@ pub struct Common {
 pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Spv(arguments) => one(Paper::Spv, arguments, as_json),
+        Verb::Transfer(arguments) => one(Paper::Transfer, arguments, as_json),
         Verb::Fabric(arguments) => one(Paper::Fabric, arguments, as_json),
+        Verb::Column(arguments) => one(Paper::Column, arguments, as_json),
         Verb::Hybrid(arguments) => one(Paper::Hybrid, arguments, as_json),
         Verb::All(arguments) => all(arguments, as_json),
     }
@@ -107,7 +117,7 @@ fn all(arguments: &AllArguments, as_json: bool) -> anyhow::Result<()> {
         quick: common.quick,
         seed: common.seed,
     };
-    let papers = (MADE.into_iter()).filter(|paper| only.is_empty() || only.contains(paper));
+    let papers = Paper::ALL.into_iter().filter(|paper| only.is_empty() || only.contains(paper));
     let papers: Vec<Paper> = papers.collect();
     let mut report = Report::new(parameters, &format!("{} ({})", version::SHORT, version::COMMIT));
     for (number, paper) in papers.iter().enumerate() {

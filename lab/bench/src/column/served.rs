@@ -230,7 +230,17 @@ impl XdpLine {
 
     /// Returns the number of replies of the programs since they were loaded.
     pub fn hits(&mut self) -> Result<u64> {
+        self.count(ColumnCounter::Hits)
+    }
+
+    /// Returns a counter of the programs since they were loaded.
+    pub fn count(&mut self, counter: ColumnCounter) -> Result<u64> {
         let counts: [u64; ColumnCounter::ALL.len()] = self.datapath.counts("column_counts")?;
-        Ok(counts[ColumnCounter::Hits as usize])
+        Ok(counts[counter as usize])
+    }
+
+    /// Returns the program that receives frames first.
+    pub fn root(&self) -> &OwnedFd {
+        &self.root
     }
 }
