@@ -14,6 +14,7 @@ pub use crate::field::{By, Who};
 pub use crate::gate::median;
 pub use crate::machine::Machine;
 pub use crate::servers::Software;
+pub use crate::sys::thread_ns;
 pub use crate::workload::Shape;
 
 /// Result of one run of a contestant.

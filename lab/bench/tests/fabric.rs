@@ -1,7 +1,7 @@
 //! Runs the scenario `fabric` in its shortest form: all contestants give the codes that the generator expects.
 
 use lineside_bench::BenchError;
-use lineside_bench::fabric::{Options, run};
+use lineside_bench::fabric::{Options, PAPER_STEPS, PaperOptions, for_paper, run};
 use std::path::Path;
 
 #[test]
@@ -89,4 +89,44 @@ fn all_contestants_return_the_expected_validation_codes() {
     let kept: Vec<_> = std::fs::read_dir(&folder).unwrap().flatten().collect();
     assert_eq!(kept.len(), 1, "only the blocks stay: {kept:?}");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The measurements for the paper compare every validation code and every block that is sent.
+#[test]
+fn the_papers_measurements_are_right_and_complete() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = root.join(format!("fabric-paper-{}", std::process::id()));
+    let options = PaperOptions {
+        seed: 1,
+        folder: folder.clone(),
+        validated: 1_000,
+        sent: 500,
+        rounds: 1,
+    };
+    let mut steps = Vec::new();
+    let figures = for_paper(&options, &mut |progress| steps.push(progress.done)).expect("the measurements");
+    assert_eq!(steps, (0..PAPER_STEPS).collect::<Vec<_>>());
+    let names: Vec<_> = figures.end_to_end.iter().map(|one| one.chaincode).collect();
+    assert_eq!(names, ["smallbank", "drm"]);
+    for one in &figures.end_to_end {
+        assert_eq!((one.wrong, one.transactions), (0, 1_000), "{one:?}");
+        assert!(one.tps > 0.0 && one.cpu_us_per_tx > 0.0, "{one:?}");
+        assert!(one.p50_ms > 0.0 && one.p50_ms <= one.p99_ms, "{one:?}");
+    }
+    assert_eq!(figures.transfers.len(), 2);
+    for one in &figures.transfers {
+        // Deliver sends the block's bytes and headers; UDP leaves out repeated identities.
+        let deliver = one.deliver_bytes_per_tx / one.block_bytes_per_tx;
+        assert!((1.06..1.2).contains(&deliver), "{one:?}");
+        assert!(one.udp_bytes_per_tx < one.block_bytes_per_tx / 2.0, "{one:?}");
+        for latency in [one.deliver, one.udp] {
+            assert!(
+                latency.p50_ms > 0.0 && latency.p50_ms <= latency.max_ms,
+                "{one:?}"
+            );
+        }
+    }
+    let left = std::fs::read_dir(&folder).expect("the folder").count();
+    assert_eq!(left, 0, "generated blocks and ledgers are removed");
+    std::fs::remove_dir(&folder).expect("the empty folder");
 }

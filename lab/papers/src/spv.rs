@@ -4,8 +4,8 @@
 //! only as electrical power.
 //!
 //! [`collisions`] measures the real fast-path table and needs no special rights. All other figures run the contestants
-//! of `lineside-bench` and need root, BPF and two cores. If these are missing, only figure 13 is created, and the section
-//! contains the reason.
+//! of `lineside-bench` and need root, BPF and two cores. If these are missing, only figure 13 is created, and the
+//! section contains the reason.
 
 pub mod collisions;
 mod figures;

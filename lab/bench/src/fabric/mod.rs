@@ -9,16 +9,19 @@ mod disk_alone;
 mod early;
 mod feeder;
 mod gates;
+mod paper;
 mod pipeline;
 mod report;
 mod restart;
 #[cfg(test)]
 mod tests;
 mod udp;
+mod wire;
 mod workload;
 
 pub use early::EarlyFigures;
 pub use gates::gate_keys;
+pub use paper::{BlockTransfer, EndToEnd, PAPER_STEPS, PaperFigures, PaperOptions, for_paper};
 pub use report::{Checks, Contestant, Figures, Latency, Report, StagesUs, Sustained};
 pub use restart::Restart;
 pub use udp::{LatencyFigures, Udp};

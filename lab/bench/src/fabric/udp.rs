@@ -19,13 +19,15 @@ use std::time::{Duration, Instant};
 
 /// Maximum UDP payload of an Ethernet frame and of a jumbo frame, in bytes. Only the results with the first size must
 /// reach the gates (required values) of the bench.
-const PAYLOADS: [usize; 2] = [1_472, 8_972];
+pub(super) const PAYLOADS: [usize; 2] = [1_472, 8_972];
 /// Size of the IPv4 and UDP headers together, in bytes.
 const DATAGRAM_OVERHEAD_BYTES: u64 = 28;
+/// Bytes that a frame takes on Ethernet in addition to its IP packet: preamble, header, checksum and gap.
+const ETHERNET_OVERHEAD_BYTES: u64 = 8 + 14 + 4 + 12;
 const LOST_PERCENT: u64 = 5;
 /// Offered rate of the latency measurement in transactions per second, for which the bench's gate (required value) is
 /// defined.
-const OFFERED_TPS: f64 = 50_000.0;
+pub(super) const OFFERED_TPS: f64 = 50_000.0;
 /// Step of the simulated network's clock, and delay of the network, in nanoseconds.
 const STEP_NS: u64 = 50_000;
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -71,7 +73,7 @@ pub struct LatencyFigures {
 }
 
 impl LatencyFigures {
-    fn of(mut ms: Vec<f64>) -> Option<Self> {
+    pub(super) fn of(mut ms: Vec<f64>) -> Option<Self> {
         ms.sort_by(f64::total_cmp);
         let quantile = |of: f64| {
             ms.get(((ms.len() as f64 * of).ceil() as usize).max(1) - 1)
@@ -86,10 +88,10 @@ impl LatencyFigures {
 }
 
 /// Blocks to send.
-struct BlocksToSend {
-    first: u64,
-    blocks: Vec<Arc<[u8]>>,
-    transactions: u64,
+pub(super) struct BlocksToSend {
+    pub(super) first: u64,
+    pub(super) blocks: Vec<Arc<[u8]>>,
+    pub(super) transactions: u64,
     key: SharedKey,
 }
 
@@ -111,7 +113,7 @@ impl BlocksToSend {
     }
 
     /// Returns the time in nanoseconds from the start of the run at which block `index` is available to the sender.
-    fn due_ns(&self, index: usize) -> u64 {
+    pub(super) fn due_ns(&self, index: usize) -> u64 {
         let before = self.transactions as f64 / self.blocks.len() as f64 * index as f64;
         (before / OFFERED_TPS * 1e9) as u64
     }
@@ -312,7 +314,11 @@ impl BlockSink for TimedReceiver<'_> {
     }
 }
 
-fn sockets(sent: &BlocksToSend, payload_bytes: usize) -> Result<LatencyFigures> {
+/// Sends the blocks over sockets on loopback at the offered rate.
+///
+/// # Errors
+/// Fails if a block is lost or differs from the sent one; returns errors of the operating system.
+pub(super) fn sockets(sent: &BlocksToSend, payload_bytes: usize) -> Result<LatencyFigures> {
     let failed = || io("a socket");
     let to = driver::listen(([127, 0, 0, 1], 0).into()).map_err(failed())?;
     let from = UdpSocket::bind("127.0.0.1:0").map_err(failed())?;
@@ -355,11 +361,21 @@ fn sockets(sent: &BlocksToSend, payload_bytes: usize) -> Result<LatencyFigures> 
     }
 }
 
-/// Measures with the first `transactions` transactions of `blocks`; each rate is the median of `rounds` rounds.
+/// Returns the number of bytes on Ethernet that the blocks take over a network without loss, in Ethernet frames of the
+/// usual size.
 ///
 /// # Errors
-/// Fails if a block is lost or differs from the sent one; returns errors of the operating system.
-pub(super) fn measure(blocks: &Blocks<'_>, transactions: u64, rounds: usize) -> Result<Vec<Udp>> {
+/// Fails if a block differs from the sent one.
+pub(super) fn bytes_on_ethernet(sent: &BlocksToSend) -> Result<u64> {
+    let flow = simulate(sent, PAYLOADS[0], 0)?;
+    Ok(flow.bytes + flow.arrived.len() as u64 * ETHERNET_OVERHEAD_BYTES)
+}
+
+/// Returns the blocks with the first `transactions` transactions of a workload.
+///
+/// # Errors
+/// Errors of the operating system.
+pub(super) fn load(blocks: &Blocks<'_>, transactions: u64) -> Result<BlocksToSend> {
     let first = blocks.first();
     let end = first + transactions.div_ceil(blocks.case.block as u64);
     let mut sent = BlocksToSend {
@@ -378,6 +394,15 @@ pub(super) fn measure(blocks: &Blocks<'_>, transactions: u64, rounds: usize) -> 
             break;
         }
     }
+    Ok(sent)
+}
+
+/// Measures with the first `transactions` transactions of `blocks`; each rate is the median of `rounds` rounds.
+///
+/// # Errors
+/// Fails if a block is lost or differs from the sent one; returns errors of the operating system.
+pub(super) fn measure(blocks: &Blocks<'_>, transactions: u64, rounds: usize) -> Result<Vec<Udp>> {
+    let sent = load(blocks, transactions)?;
     PAYLOADS.iter().map(|&bytes| one(&sent, bytes, rounds)).collect()
 }
 
