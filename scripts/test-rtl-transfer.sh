@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests the RTL core of `transfer` in rtl/transfer: lint, constants against spec/, and simulation against a
-# model. The tools are installed in a virtual environment in target/. Without Python 3.11 or network the
+# Tests the RTL core of `transfer` in rtl/transfer: lint, constants against spec/, simulation against a
+# model, and the formal proofs. The tools are installed in a virtual environment in target/. Without Python 3.11 or network the
 # tests are skipped with a line that says so.
-# Usage: scripts/test-rtl-transfer.sh [lint|sim]...   (both if nothing is named)
+# Usage: scripts/test-rtl-transfer.sh [lint|sim|formal|mutants]...   (all but mutants if nothing is named)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -58,8 +58,36 @@ sim() {
     simulate 10 20000
 }
 
+# sby finds its tools by the names of a native installation.
+mkdir -p "$work/bin"
+for tool in yosys yosys-smtbmc yosys-witness; do
+    ln -sf "$environment/bin/yowasp-$tool" "$work/bin/$tool"
+done
+export PATH=$work/bin:$PATH
+
+formal() {
+    local proof
+    for proof in search store execute; do
+        if ! yowasp-sby -f -d "$work/$proof" "formal/$proof.sby" >"$work/$proof.log" 2>&1; then
+            cat "$work/$proof.log" >&2
+            return 1
+        fi
+        echo "test-rtl-transfer: proof of ls_transfer_$proof: passed"
+    done
+}
+
+mutants() {
+    python tb/mutants.py "$work"
+}
+
 if [[ $# == 0 ]]; then
-    set -- lint sim
+    # The proofs use one processor, the simulation the other one.
+    formal &
+    proofs=$!
+    lint
+    sim
+    wait "$proofs"
+    exit
 fi
 for step in "$@"; do
     "$step"

@@ -38,6 +38,9 @@ module ls_transfer_execute
     output result_t result_o,
     output record_t record_o,
     output cell_t   cell_o      // source cell after an order
+`ifdef FORMAL,
+    output slot_t [2:0] stages_o  // newest first
+`endif
 );
 
   typedef logic [CellBits-1:0] index_t;
@@ -60,6 +63,10 @@ module ls_transfer_execute
   index_t source_write_index_q, destination_write_index_q;
   cell_t source_write_q, destination_write_q;
   logic source_write_enable_q, destination_write_enable_q;
+
+`ifdef FORMAL
+  cell_t [(1<<CellBits)-1:0] content;  // of the memory
+`endif
 
   // Operations on one account read it at both ports, because ISSUE adds on the destination's side.
   assign read_destination = destination_found_i ? destination_i : source_i;
@@ -86,6 +93,9 @@ module ls_transfer_execute
       .b_address_i(phase_i ? destination_write_index_q : read_destination),
       .b_data_i(destination_write_q),
       .b_data_o(destination_read)
+`ifdef FORMAL,
+      .content_o(content)
+`endif
   );
 
   // ----------------------------------------------------------------------------- forwarding (c+2)
@@ -395,5 +405,193 @@ module ls_transfer_execute
   assign result_o = result_q;
   assign record_o = record_q;
   assign cell_o = cell_q;
+
+`ifdef FORMAL
+  // Invariants of the stages, for the proofs of this module and of ls_transfer_store.
+  always_comb begin
+    if (rst_ni) begin
+      assert (is_contract(read_q.slot) && is_contract(operand_q.slot) && is_contract(slot_q));
+      if (slot_q.valid && !slot_q.is_order) begin
+        assert (!result_q.recorded || slot_q.has_place);
+        assert (result_q.user == slot_q.operation.user && record_q.user == result_q.user);
+      end
+    end
+  end
+  assign stages_o = '{slot_q, operand_q.slot, read_q.slot};
+`endif
+
+`ifdef FORMAL_EXECUTE
+  // The proof compares the pipeline with `accounts_q`, in which each slot takes effect at once, in the cycle of its
+  // decision. Its initial state is the memory's, which is free. `live_q` tells which cells have an account.
+  localparam int unsigned Cells = 1 << CellBits;
+  localparam int unsigned SumBits = AmountBits + CellBits + 1;
+
+  cell_t [Cells-1:0] accounts_q, accounts_d;
+  logic [Cells-1:0] live_q, live_d;
+  logic is_decided, is_removed;
+  logic [SumBits-1:0] total_q, total_d, added;
+  cell_t payer, payee;
+
+  assign is_decided = !phase_i && operand_q.slot.valid && rst_ni;
+  assign is_removed = operand_q.slot.is_order && operand_q.slot.kind == OrderRemove;
+  assign payer = accounts_q[operand_q.source];
+  assign payee = accounts_q[operand_q.destination];
+
+  always_comb begin
+    accounts_d = accounts_q;
+    live_d = live_q;
+    if (is_decided) begin
+      if (source_write) accounts_d[operand_q.source] = source_next;
+      if (destination_write) accounts_d[operand_q.destination] = destination_next;
+      if (operand_q.is_new) live_d[operand_q.source] = 1'b1;
+      if (operand_q.found && is_removed) live_d[operand_q.source] = 1'b0;
+    end
+    total_q = '0;
+    total_d = '0;
+    for (int unsigned i = 0; i < Cells; i++) begin
+      if (live_q[i]) total_q += SumBits'(accounts_q[i].balance);
+      if (live_d[i]) total_d += SumBits'(accounts_d[i].balance);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    accounts_q <= rst_ni ? accounts_d : content;
+    live_q <= live_d;
+  end
+
+  // Environment: the contract of the inputs, which ls_transfer_search and ls_transfer_store keep.
+  logic past_valid_q, past_phase_q, past_found_q, past_new_q;
+  slot_t past_slot_q;
+  index_t past_source_q;
+
+  initial past_valid_q = 1'b0;
+
+  always_ff @(posedge clk_i) begin
+    past_valid_q <= 1'b1;
+    past_phase_q <= phase_i;
+    past_slot_q <= slot_i;
+    past_source_q <= source_i;
+    past_found_q <= source_found_i;
+    past_new_q <= source_new_i;
+  end
+
+  always_comb begin
+    if (past_valid_q) begin
+      assume (phase_i != past_phase_q);
+      if (!phase_i) begin
+        assume (slot_i == past_slot_q && source_i == past_source_q);
+        assume (source_found_i == past_found_q && source_new_i == past_new_q);
+      end
+    end else begin
+      assume (!rst_ni && !phase_i);  // the last cycle of the reset
+      for (int unsigned i = 0; i < Cells; i++) if (live_q[i]) assume (is_possible(content[i]));
+    end
+    if (past_valid_q) assume (rst_ni);
+    assume (!(source_found_i && source_new_i));
+    if (source_new_i) begin
+      assume (slot_i.is_order ? slot_i.kind inside {OrderFill, OrderPut} :
+          slot_i.operation.command == CommandCreate && !slot_i.is_busy &&
+          slot_i.operation.refused == CodeDone &&
+          !(slot_i.operation.is_paper && slot_i.operation.amount > PaperLimit));
+    end
+    assume (is_contract(slot_i));
+    assume (slot_i.operation.number == '0 || slot_i.operation.is_paper);
+    if (destination_found_i) begin
+      assume (!slot_i.is_order && slot_i.operation.command == CommandTransfer);
+      assume (slot_i.operation.source != slot_i.operation.destination);
+      assume (destination_i != source_i);
+    end
+    // What the search finds exists, and what it creates does not exist, when the slot has its turn.
+    if (is_decided) begin
+      if (operand_q.found) assume (live_q[operand_q.source]);
+      if (operand_q.is_new) assume (!live_q[operand_q.source]);
+      if (operand_q.destination_found) assume (live_q[operand_q.destination]);
+      // The host writes accounts that are possible.
+      if (operand_q.slot.is_order) assume (is_possible(operand_q.slot.account));
+    end
+  end
+
+  function automatic logic is_possible(input cell_t account);
+    return account.held_out <= account.balance &&
+        ({1'b0, account.balance} + {1'b0, account.held_in}) <= {1'b0, {AmountBits{1'b1}}};
+  endfunction
+
+  // Amount by which the sum of all balances may change.
+  always_comb begin
+    added = '0;
+    if (is_decided && !operand_q.slot.is_order && is_executed &&
+        operation.command inside {CommandCreate, CommandIssue}) begin
+      added = SumBits'(operation.amount);
+    end
+  end
+
+  always_comb begin
+    // The memory, with the writes that are under way, is what the operations before have left.
+    if (rst_ni && past_valid_q) begin
+      for (int unsigned i = 0; i < Cells; i++) begin
+        if (live_q[i]) begin
+          // What is held can be paid, and what is to come fits.
+          assert (is_possible(accounts_q[i]));
+          if (source_write_enable_q && source_write_index_q == index_t'(i))
+            assert (accounts_q[i] == source_write_q);
+          else if (destination_write_enable_q && destination_write_index_q == index_t'(i))
+            assert (accounts_q[i] == destination_write_q);
+          else assert (accounts_q[i] == content[i]);
+        end
+      end
+    end
+    if (is_decided) begin
+      // Forwarding: each slot sees the effects of all slots before it.
+      if (operand_q.found) assert (source_q == payer);
+      if (operand_q.destination_found) assert (destination_q == payee);
+      assert (!(source_write && destination_write && operand_q.source == operand_q.destination));
+      // A write reaches only an account of this slot.
+      if (source_write) assert (operand_q.found || operand_q.is_new);
+      if (destination_write) assert (operand_q.destination_found);
+    end
+    if (is_decided && !operand_q.slot.is_order) begin
+      // Conservation. The proof of this line uses the one above, so it needs no sum in the pipeline.
+      assert (total_d == total_q + added);
+      // No effect without a record, and no record without a reserved place.
+      if (source_write || destination_write) assert (result_d.recorded);
+      if (result_d.recorded) assert (operand_q.slot.has_place);
+      // Refusals change no balance.
+      if (result_d.code != CodeDone || result_d.forward || result_d.repeated) begin
+        assert (!is_executed && !destination_write);
+        if (operand_q.found) assert (source_next.balance == payer.balance);
+      end
+      if (operand_q.slot.is_busy || operation.refused != CodeDone || is_reading ||
+          result_d.forward || result_d.repeated)
+        assert (!source_write && !destination_write);
+      // A claimed account is changed by the host only.
+      if (source_write && operand_q.found) assert (!payer.claimed);
+      if (destination_write) assert (!payee.claimed && !payer.claimed);
+      // Rules of TRANSFER.
+      if (is_executed && operation.command == CommandTransfer) begin
+        assert (destination_write && !payer.frozen && !payee.frozen);
+        assert (SumBits'(payer.held_out) + SumBits'(operation.amount) <= SumBits'(payer.balance));
+        assert (source_next.balance == payer.balance - operation.amount);
+        assert (SumBits'(destination_next.balance) ==
+            SumBits'(payee.balance) + SumBits'(operation.amount));
+        assert (destination_next.balance <= limit && source_next.balance <= limit);
+      end
+      // Exactly once: a number is executed only if it is above the last one, and then it is the last one.
+      if (source_write && operand_q.found && operation.number != '0 && payer.last.number != '0)
+        assert (operation.number > payer.last.number);
+      if (source_write && operation.number != '0)
+        assert (source_next.last.number == operation.number);
+      if (source_write && operand_q.found && operation.number == '0)
+        assert (source_next.last == payer.last);
+      // The credit falls by one with each recorded refusal of a number, and with nothing else.
+      assert (credit_d == credit_q || credit_d == credit_q - 1'b1);
+      if (credit_d != credit_q)
+        assert (credit_q != '0 && result_d.recorded && result_d.code != CodeDone &&
+            operation.number != '0);
+      // Amounts of pending transfers are changed by the host only.
+      if (source_write && operand_q.found)
+        assert (source_next.held_out == payer.held_out && source_next.held_in == payer.held_in);
+    end
+  end
+`endif
 
 endmodule

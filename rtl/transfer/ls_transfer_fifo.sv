@@ -22,6 +22,10 @@ module ls_transfer_fifo #(
     output T     data_o,
 
     output logic pop_o  // 1 in each cycle in which an entry leaves
+`ifdef FORMAL,
+    output logic [AddressBits:0] count_o,
+    output T [Depth-1:0] entries_o  // oldest first
+`endif
 );
 
   (* ram_style = "distributed" *)
@@ -47,8 +51,12 @@ module ls_transfer_fifo #(
   end
 
 `ifdef FORMAL
+  assign count_o = write_q - read_q;
+  for (genvar i = 0; i < int'(Depth); i++) begin : gen_entry
+    assign entries_o[i] = memory[AddressBits'(read_q + (AddressBits + 1)'(i))];
+  end
   // The number of entries is never above Depth: no entry is lost.
-  always_comb if (rst_ni) assert ((write_q - read_q) <= (AddressBits + 1)'(Depth));
+  always_comb if (rst_ni) assert (count_o <= (AddressBits + 1)'(Depth));
 `endif
 
 endmodule

@@ -11,7 +11,7 @@ package ls_transfer_pkg;
   localparam int unsigned AmountBits = 3;
   localparam int unsigned PaperBits = 2;
   localparam int unsigned VersionBits = 2;
-  localparam int unsigned UserBits = 2;
+  localparam int unsigned UserBits = 3;
   localparam int unsigned Ways = 2;
 `else
   localparam int unsigned IdBits = 128;
@@ -145,9 +145,11 @@ package ls_transfer_pkg;
   } order_t;
 
   // Response to an order: CodeDone, CodeUnknownAccount or CodeStoreFull, and the account after the order.
+  // `records` counts the records since reset whose operations were executed before the order.
   typedef struct packed {
     user_t user;
     code_e code;
+    version_t records;
     cell_t account;
   } response_t;
 
@@ -161,5 +163,26 @@ package ls_transfer_pkg;
     order_e kind;
     cell_t account;
   } slot_t;
+
+`ifdef FORMAL
+  // What the acceptance guarantees for each slot. ls_transfer_store proves it; ls_transfer_execute relies on it.
+  function automatic logic is_contract(input slot_t slot);
+    logic is_good;
+    if (!slot.valid) return 1'b1;
+    if (slot.is_order) begin
+      return !slot.is_busy && !slot.has_place && slot.operation.refused == CodeDone;
+    end
+    is_good = !(slot.is_busy && slot.has_place);
+    if (slot.operation.command == CommandRefer) is_good &= !slot.is_busy && !slot.has_place;
+    else if (slot.operation.refused == CodeDone || slot.operation.keep_refusals) begin
+      is_good &= slot.is_busy || slot.has_place;
+    end
+    if (slot.operation.refused == CodeDone) begin
+      is_good &= slot.operation.command >= CommandCreate &&
+          slot.operation.command <= CommandUnfreeze;
+    end
+    return is_good;
+  endfunction
+`endif
 
 endpackage

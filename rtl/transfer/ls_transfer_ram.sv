@@ -30,6 +30,9 @@ module ls_transfer_ram #(
     input  logic [AddressBits-1:0] b_address_i,
     input  logic [      Width-1:0] b_data_i,
     output logic [      Width-1:0] b_data_o
+`ifdef FORMAL,
+    output logic [Depth-1:0][Width-1:0] content_o
+`endif
 );
 
   (* ram_style = Style *)
@@ -45,6 +48,12 @@ module ls_transfer_ram #(
     a_out_q <= a_read_q;
     b_out_q <= b_read_q;
   end
+
+`ifdef FORMAL
+  for (genvar i = 0; i < int'(Depth); i++) begin : gen_content
+    assign content_o[i] = memory[i];
+  end
+`endif
 
   assign a_data_o = a_out_q;
   assign b_data_o = b_out_q;

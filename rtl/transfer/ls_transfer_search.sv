@@ -83,6 +83,9 @@ module ls_transfer_search
     for (genvar w = 0; w < int'(Ways); w++) begin : gen_way
       logic write;
       entry_t unused_data;
+`ifdef FORMAL
+      entry_t [Buckets-1:0] content;
+`endif
 
       assign write = clear_q || (phase_i && change_q[0].valid && change_q[0].way == WayBits'(w));
 
@@ -100,6 +103,9 @@ module ls_transfer_search
           .b_address_i(clear_q ? clear_bucket_q : change_q[0].bucket),
           .b_data_i(clear_q ? '0 : change_q[0].entry),
           .b_data_o(unused_data)
+`ifdef FORMAL,
+          .content_o(content)
+`endif
       );
 
       logic unused;
@@ -197,5 +203,112 @@ module ls_transfer_search
     end
   end
 
+
+`ifdef FORMAL_SEARCH
+  // The proof compares the pipeline with `entries_q`, in which each source takes effect at once, in the cycle of its
+  // decision. After the clearing, the initial state is free.
+  localparam int unsigned Cells = 1 << CellBits;
+
+  entry_t [Cells-1:0] entries_q, entries_d;
+  logic [2:0] ready_cycles_q;  // cycles since the end of the clearing, at most 7
+  logic is_decision, past_valid_q, past_phase_q, was_reset_q;
+  // Buckets of each id: any function for which the two differ. The registers keep their free initial state.
+  logic [(1<<IdBits)-1:0][BucketBits-1:0] first_of, second_of;
+
+  initial past_valid_q = 1'b0;
+  always_ff @(posedge clk_i) begin
+    first_of <= first_of;
+    second_of <= second_of;
+    past_valid_q <= 1'b1;
+    past_phase_q <= phase_i;
+    if (!rst_ni || !ready_o) ready_cycles_q <= '0;
+    else if (!(&ready_cycles_q)) ready_cycles_q <= ready_cycles_q + 1'b1;
+    entries_q <= rst_ni ? entries_d : '0;
+  end
+
+  // Decision about a source. Its buckets were read after the clearing.
+  assign is_decision = rst_ni && ready_cycles_q > 3'd4;
+
+  always_comb begin
+    entries_d = entries_q;
+    if (is_decision && !phase_i && change_d.valid) entries_d[cell_o] = change_d.entry;
+  end
+
+  // Environment.
+  always_comb begin
+    if (past_valid_q) begin
+      assume (rst_ni);
+      assume (phase_i != past_phase_q);
+    end else assume (!rst_ni && !phase_i);
+    if (!is_decision) assume (!insert_i && !remove_i);
+    assume (!(insert_i && remove_i));
+    assume (bucket2_q[0] == first_of[id_i] && bucket2_q[1] == second_of[id_i]);
+    for (int unsigned i = 0; i < (1 << IdBits); i++) assume (first_of[i] != second_of[i]);
+  end
+
+  logic is_stored;
+  logic [Cells-1:0] holds;
+  bucket_t chosen;
+
+  assign chosen = cell_o[CellBits-1:WayBits];
+
+  always_comb begin
+    for (int unsigned i = 0; i < Cells; i++) begin
+      holds[i] = entries_q[i].is_used && entries_q[i].id == id3_q;
+    end
+    is_stored = |holds;
+  end
+
+  // Both copies of the ids, with the write that is under way, are what the sources before have left.
+  for (genvar b = 0; b < 2; b++) begin : gen_check_copy
+    for (genvar w = 0; w < int'(Ways); w++) begin : gen_check_way
+      for (genvar i = 0; i < int'(Buckets); i++) begin : gen_check_bucket
+        always_comb begin
+          if (rst_ni && past_valid_q) begin
+            if (change_q[0].valid && change_q[0].bucket == bucket_t'(i) &&
+                change_q[0].way == WayBits'(w))
+              assert (entries_q[i*Ways+w] == change_q[0].entry);
+            else if (ready_o) begin
+              assert (entries_q[i*Ways+w].is_used == gen_bucket[b].gen_way[w].content[i].is_used);
+              if (entries_q[i*Ways+w].is_used)
+                assert (entries_q[i*Ways+w].id == gen_bucket[b].gen_way[w].content[i].id);
+            end else if (bucket_t'(i) < clear_bucket_q)
+              assert (!gen_bucket[b].gen_way[w].content[i].is_used);
+            if (!ready_o) assert (!entries_q[i*Ways+w].is_used);
+          end
+        end
+      end
+    end
+  end
+
+  always_comb begin
+    if (rst_ni && past_valid_q) begin
+      if (!is_decision) assert (!change_q[0].valid && !change_q[1].valid || ready_o);
+      for (int unsigned i = 0; i < Cells; i++) begin
+        if (entries_q[i].is_used) begin
+          // An account is in one of its buckets, and in one cell only.
+          assert (bucket_t'(i / Ways) == first_of[entries_q[i].id] ||
+              bucket_t'(i / Ways) == second_of[entries_q[i].id]);
+          for (int unsigned j = 0; j < i; j++) begin
+            assert (!(entries_q[j].is_used && entries_q[j].id == entries_q[i].id));
+          end
+        end
+      end
+    end
+    if (is_decision && (!phase_i || !change_q[0].valid)) begin
+      // An account is found if and only if it is stored, in its cell.
+      assert (is_found_o == is_stored);
+      if (is_found_o) assert (holds[cell_o] && $onehot(is_match));
+      // A cell for a new account is free and is one of its cells. Full means that the chosen bucket has no free cell.
+      if (!is_found_o && !is_full_o) begin
+        assert (!entries_q[cell_o].is_used);
+        assert (chosen == first_of[id3_q] || chosen == second_of[id3_q]);
+      end
+      if (!is_found_o && is_full_o) begin
+        for (int unsigned w = 0; w < Ways; w++) assert (entries_q[{chosen, WayBits'(w)}].is_used);
+      end
+    end
+  end
+`endif
 
 endmodule

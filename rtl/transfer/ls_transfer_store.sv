@@ -197,10 +197,22 @@ module ls_transfer_store
   slot_t done;
   result_t result;
   record_t record;
+  response_t response;
+  version_t records_q;  // number of records since reset
   cell_t   cell_after;
   logic push, push_result, push_record, push_response, release_place;
   logic pop_result, pop_record, pop_response;
   logic unused_done;
+
+`ifdef FORMAL
+  slot_t [2:0] stages;
+  logic [$clog2(ResultDepth):0] result_count;
+  logic [$clog2(RecordDepth):0] record_count;
+  logic [$clog2(ResponseDepth):0] response_count;
+  result_t [ResultDepth-1:0] result_entries;
+  record_t [RecordDepth-1:0] record_entries;
+  response_t [ResponseDepth-1:0] response_entries;
+`endif
 
   assign unused_done = &{1'b0, done};
 
@@ -221,8 +233,17 @@ module ls_transfer_store
       .result_o(result),
       .record_o(record),
       .cell_o(cell_after)
+`ifdef FORMAL,
+      .stages_o(stages)
+`endif
   );
 
+  assign response = '{
+          user: result.user,
+          code: result.code,
+          records: records_q,
+          account: cell_after
+      };
   assign push = phase_q && done.valid;
   assign push_result = push && !done.is_order;
   assign push_record = push_result && result.recorded;
@@ -242,6 +263,10 @@ module ls_transfer_store
       .ready_i(result_ready_i),
       .data_o (result_o),
       .pop_o  (pop_result)
+`ifdef FORMAL,
+      .count_o(result_count),
+      .entries_o(result_entries)
+`endif
   );
 
   ls_transfer_fifo #(
@@ -256,6 +281,10 @@ module ls_transfer_store
       .ready_i(record_ready_i),
       .data_o (record_o),
       .pop_o  (pop_record)
+`ifdef FORMAL,
+      .count_o(record_count),
+      .entries_o(record_entries)
+`endif
   );
 
   ls_transfer_fifo #(
@@ -265,12 +294,21 @@ module ls_transfer_store
       .clk_i,
       .rst_ni,
       .push_i (push_response),
-      .data_i ('{user: result.user, code: result.code, account: cell_after}),
+      .data_i (response),
       .valid_o(response_valid_o),
       .ready_i(response_ready_i),
       .data_o (response_o),
       .pop_o  (pop_response)
+`ifdef FORMAL,
+      .count_o(response_count),
+      .entries_o(response_entries)
+`endif
   );
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) records_q <= '0;
+    else if (push_record) records_q <= records_q + 1'b1;
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -287,5 +325,120 @@ module ls_transfer_store
           ($clog2(ResponseDepth) + 1)'(take_order);
     end
   end
+
+`ifdef FORMAL_STORE
+  localparam int unsigned Stages = ExecuteAt + 4;
+  localparam int unsigned Latency = 2 * Stages - 1;  // from acceptance to the queue of results
+
+  // All slots from the oldest to the newest. The outcome waits for its queue in one cycle only.
+  slot_t [Stages-1:0] all;
+  logic past_valid_q, past_phase_q;
+  user_t accepted_q, given_q;  // operations that were accepted, and whose results were taken
+  user_t order_accepted_q, order_given_q;
+  user_t want, order_want;
+  int unsigned results, records, responses;
+
+  always_comb begin
+    for (int unsigned i = 0; i < 3; i++) all[i] = stages[2-i];
+    for (int unsigned i = 0; i <= ExecuteAt; i++) all[3+i] = slot_q[ExecuteAt-i];
+    if (!phase_q) all[0].valid = 1'b0;
+  end
+
+  initial past_valid_q = 1'b0;
+  always_ff @(posedge clk_i) begin
+    past_valid_q <= 1'b1;
+    past_phase_q <= phase_q;
+    if (!rst_ni) begin
+      {accepted_q, given_q, order_accepted_q, order_given_q} <= '0;
+    end else begin
+      accepted_q <= accepted_q + user_t'(take_operation);
+      given_q <= given_q + user_t'(pop_result);
+      order_accepted_q <= order_accepted_q + user_t'(order_valid_i && order_ready_o);
+      order_given_q <= order_given_q + user_t'(pop_response);
+    end
+  end
+
+  always_comb begin
+    assume (rst_ni == past_valid_q);
+    // Every request is marked with its number.
+    assume (operation_i.user == accepted_q);
+    assume (order_i.user == order_accepted_q);
+  end
+
+  // Exactly once and in order: the queue and the slots hold the operations given_q, given_q + 1, ..., accepted_q - 1,
+  // each in one place; likewise for the orders. Every queue has a place for each request under way.
+  always_comb begin
+    want = given_q;
+    order_want = order_given_q;
+    results = 32'(result_places_q) + 32'(result_count);
+    records = 32'(record_places_q) + 32'(record_count);
+    responses = 32'(response_places_q) + 32'(response_count);
+    if (rst_ni) begin
+      for (int unsigned i = 0; i < ResultDepth; i++) begin
+        if (i < 32'(result_count)) begin
+          assert (result_entries[i].user == want);
+          want += 1'b1;
+        end
+      end
+      for (int unsigned i = 0; i < ResponseDepth; i++) begin
+        if (i < 32'(response_count)) begin
+          assert (response_entries[i].user == order_want);
+          order_want += 1'b1;
+        end
+      end
+      for (int unsigned i = 0; i < Stages; i++) begin
+        assert (is_contract(all[i]));
+        if (all[i].valid && !all[i].is_order) begin
+          assert (all[i].operation.user == want);
+          want += 1'b1;
+          results += 1;
+          records += 32'(all[i].has_place);
+        end
+        if (all[i].valid && all[i].is_order) begin
+          assert (all[i].operation.user == order_want);
+          order_want += 1'b1;
+          responses += 1;
+        end
+      end
+      if (order_held_q) begin
+        assert (order_q.user == order_want);
+        order_want += 1'b1;
+      end
+      assert (want == accepted_q && order_want == order_accepted_q);
+      assert (results == ResultDepth && records == RecordDepth && responses == ResponseDepth);
+      assert (!(take_order && take_operation));
+      // A record has its place, and is that of the result given at the same time.
+      if (push_record) assert (push_result && done.has_place && record.user == result.user);
+      // A request that may change something has a place for its record, or is busy.
+      if (take_operation && slot_d.operation.refused == CodeDone &&
+          operation_i.command != CommandRefer) assert (has_place || slot_d.is_busy);
+      if (slot_d.is_busy && take_operation) assert (record_places_q == '0);
+    end
+  end
+
+  // Liveness. Results are in their queue after a fixed time. A request waits a bounded time if its queue has a place.
+  logic [Latency:1] taken_q;
+  logic [Latency+2:0] cycles_q;
+  logic [2:0] wait_q, order_wait_q;
+
+  always_ff @(posedge clk_i) begin
+    taken_q  <= rst_ni ? {taken_q[Latency-1:1], take_operation} : '0;
+    cycles_q <= rst_ni ? {cycles_q[Latency+1:0], 1'b1} : '0;
+    if (!rst_ni || !operation_valid_i || operation_ready_o || !search_ready ||
+        result_places_q == '0) wait_q <= '0;
+    else wait_q <= wait_q + 1'b1;
+    if (!rst_ni || !order_held_q || take_order || !search_ready || response_places_q == '0)
+      order_wait_q <= '0;
+    else order_wait_q <= order_wait_q + 1'b1;
+  end
+
+  always_comb begin
+    if (rst_ni && cycles_q[Latency+2]) assert (push_result == taken_q[Latency]);
+    if (rst_ni) begin
+      assert (wait_q <= 3'd3 && (wait_q != 3'd3 || !phase_q));
+      assert (order_wait_q <= 3'd3 && (order_wait_q != 3'd3 || !phase_q));
+    end
+  end
+`endif
 
 endmodule

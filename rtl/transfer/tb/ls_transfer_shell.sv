@@ -62,6 +62,7 @@ module ls_transfer_shell
     input  logic  rsp_ready_i,
     output user_t rsp_user_o,
     output logic [3:0] rsp_code_o,
+    output version_t rsp_records_o,
     output logic [$bits(cell_t)-1:0] rsp_account_o,
 
     // Windows.
@@ -141,6 +142,7 @@ module ls_transfer_shell
   assign rec_source_balance_o = record.source_balance;
   assign rsp_user_o = response.user;
   assign rsp_code_o = response.code;
+  assign rsp_records_o = response.records;
   assign rsp_account_o = response.account;
 
   assign order_taken_o = u_store.take_order;

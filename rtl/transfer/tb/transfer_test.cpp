@@ -87,6 +87,7 @@ struct Record {
 struct Response {
   u32 user = 0;
   int code = 0;
+  u64 records = 0;
   Account account;
   bool operator==(const Response &) const = default;
 };
@@ -490,6 +491,7 @@ class Bench {
   std::deque<u64> arrivals;
   std::deque<Record> records, expected;
   std::deque<Response> responses;
+  u64 recorded = 0;  // records of the operations executed so far
   u64 open_places = 0;  // accepted operations that need a place in the record stream, without a result yet
 
   void need(bool holds, const char *what) {
@@ -547,7 +549,7 @@ class Bench {
             top.rec_destination_version_o,
             top.rec_source_balance_o};
   }
-  Response response() const { return {top.rsp_user_o, int(top.rsp_code_o), unpack(top.rsp_account_o)}; }
+  Response response() const { return {top.rsp_user_o, int(top.rsp_code_o), top.rsp_records_o, unpack(top.rsp_account_o)}; }
 
   // Executes in the model what has a result, in the order in which the store accepted it.
   void compare() {
@@ -555,7 +557,9 @@ class Bench {
       const Slot slot = slots.front();
       if (slot.is_order) {
         if (responses.empty()) break;
-        const Response want = model.run(slot.order), got = responses.front();
+        Response want = model.run(slot.order);
+        const Response got = responses.front();
+        want.records = recorded;
         responses.pop_front();
         if (!(want == got)) {
           printf("order %d: code %d balance %" PRIu64 ", expected code %d balance %" PRIu64 "\n", slot.order.kind,
@@ -592,7 +596,10 @@ class Bench {
         need(model.total() == before + (adds ? slot.op.amount : 0), "the sum of all balances is not conserved");
         need(model.credit <= credit, "the credit grew");
         codes[got.forward ? 100 : got.repeated ? 200 + got.code : got.code]++;
-        if (has_record) expected.push_back(want_record);
+        if (has_record) {
+          expected.push_back(want_record);
+          recorded++;
+        }
         if (needs_place(slot.op)) open_places--;
         latency = arrivals.front() - slot.cycle;
         arrivals.pop_front();
