@@ -1,0 +1,8 @@
+// Sources of the core, in the order of compilation.
+ls_transfer_pkg.sv
+ls_transfer_ram.sv
+ls_transfer_fifo.sv
+ls_transfer_hash.sv
+ls_transfer_search.sv
+ls_transfer_execute.sv
+ls_transfer_store.sv

@@ -1,0 +1,597 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Executes operations and orders on the cells of accounts that have been found, one each slot of two cycles, in order:
+// the rules of xdp/transfer_rules.h and xdp/transfer_execute.h. A refused operation changes nothing.
+//
+// Timing, in cycles after the second cycle of the slot at the input (phase_i = 0, cycle c):
+//   c      both cells are read (port A: source, port B: destination)
+//   c+2    what is read is corrected by the two slots before, and put into registers
+//   c+3    sums, differences and comparisons
+//   c+4    the code is chosen, and with it the new cells
+//   c+5    both cells are written (phase_i = 1), and the outcome is at the outputs for two cycles
+// Reads are in cycles with phase_i = 0 and writes in cycles with phase_i = 1, so two ports are enough.
+//
+// Forwarding: a slot takes each of its cells from the slot before (chosen in c+4 of that slot), else from the slot two
+// before (its registers of c+5), else from the memory, which then has all earlier writes.
+
+module ls_transfer_execute
+  import ls_transfer_pkg::*;
+#(
+    parameter int unsigned CellBits = 16,
+    parameter Style = "block"
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+    input logic phase_i,
+
+    // The slot, stable for two cycles. source_i: cell of the account, or in which it is created.
+    input slot_t slot_i,
+    input logic source_found_i,
+    input logic source_new_i,
+    input logic [CellBits-1:0] source_i,
+    input logic destination_found_i,  // 0 for all commands but TRANSFER
+    input logic [CellBits-1:0] destination_i,
+
+    // The outcome of the slot, stable for two cycles.
+    output slot_t   slot_o,
+    output result_t result_o,
+    output record_t record_o,
+    output cell_t   cell_o      // source cell after an order
+`ifdef FORMAL,
+    output slot_t [2:0] stages_o  // newest first
+`endif
+);
+
+  typedef logic [CellBits-1:0] index_t;
+
+  typedef struct packed {
+    slot_t  slot;
+    logic   found;              // the source is in the table
+    logic   is_new;             // the source is created
+    logic   destination_found;
+    index_t source;
+    index_t destination;
+  } work_t;
+
+  // --------------------------------------------------------------------------- reading (c to c+2)
+  work_t work_d, read_q;
+  index_t read_destination;
+  cell_t source_read, destination_read;
+  cell_t source_next, destination_next;  // chosen by the slot before (c+4)
+  logic source_write, destination_write;
+  index_t source_write_index_q, destination_write_index_q;
+  cell_t source_write_q, destination_write_q;
+  logic source_write_enable_q, destination_write_enable_q;
+
+`ifdef FORMAL
+  cell_t [(1<<CellBits)-1:0] content;  // of the memory
+`endif
+
+  // Operations on one account read it at both ports, because ISSUE adds on the destination's side.
+  assign read_destination = destination_found_i ? destination_i : source_i;
+  assign work_d = '{
+          slot: slot_i,
+          found: source_found_i,
+          is_new: source_new_i,
+          destination_found: destination_found_i,
+          source: source_i,
+          destination: read_destination
+      };
+
+  ls_transfer_ram #(
+      .Width($bits(cell_t)),
+      .Depth(1 << CellBits),
+      .Style(Style)
+  ) u_cells (
+      .clk_i,
+      .a_write_i(phase_i && source_write_enable_q),
+      .a_address_i(phase_i ? source_write_index_q : source_i),
+      .a_data_i(source_write_q),
+      .a_data_o(source_read),
+      .b_write_i(phase_i && destination_write_enable_q),
+      .b_address_i(phase_i ? destination_write_index_q : read_destination),
+      .b_data_i(destination_write_q),
+      .b_data_o(destination_read)
+`ifdef FORMAL,
+      .content_o(content)
+`endif
+  );
+
+  // ----------------------------------------------------------------------------- forwarding (c+2)
+  // Who wrote last: 0 and 1: source and destination of the slot before; 2 and 3: of the slot two before.
+  work_t operand_q;
+  logic [3:0] source_from_d, source_from_q, destination_from_d, destination_from_q;
+  cell_t source_d, source_q, destination_d, destination_q;
+
+  function automatic logic [3:0] writers(input index_t index);
+    return {
+      destination_write_enable_q && destination_write_index_q == index,
+      source_write_enable_q && source_write_index_q == index,
+      operand_q.slot.valid && operand_q.destination_found && operand_q.destination == index,
+      operand_q.slot.valid && (operand_q.found || operand_q.is_new) && operand_q.source == index
+    };
+  endfunction
+
+  function automatic cell_t newest(input logic [3:0] from, input cell_t read);
+    if (from[0]) return source_next;
+    if (from[1]) return destination_next;
+    if (from[2]) return source_write_q;
+    if (from[3]) return destination_write_q;
+    return read;
+  endfunction
+
+  always_comb begin
+    source_from_d = writers(read_q.source);
+    destination_from_d = writers(read_q.destination);
+    source_d = newest(source_from_q, source_read);
+    destination_d = newest(destination_from_q, destination_read);
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      read_q.slot.valid <= 1'b0;
+      operand_q.slot.valid <= 1'b0;
+    end else if (!phase_i) begin
+      read_q <= work_d;
+      operand_q <= read_q;
+    end
+    if (!phase_i) begin
+      source_q <= source_d;
+      destination_q <= destination_d;
+    end else begin
+      source_from_q <= source_from_d;
+      destination_from_q <= destination_from_d;
+    end
+  end
+
+  // ----------------------------------------------------------------------------- arithmetic (c+3)
+  typedef struct packed {
+    amount_t left;             // balance of the source less the amount
+    amount_t sum;              // balance of the destination plus the amount
+    logic is_insufficient;
+    logic is_over;             // the balance of the destination would be too large
+    logic is_left_over;        // TRANSFER: the remaining balance exceeds the format of the reply
+    logic is_source_large;     // REFER: the balance exceeds the format of the reply
+    logic is_frozen;
+    logic is_claimed;
+    logic is_answered;         // the account has this number, or a later one
+    logic is_stale;
+    logic is_same_body;
+    version_t source_version;  // plus 1
+    version_t destination_version;
+  } values_t;
+
+  values_t values_d, values_q;
+  operation_t operation;
+  amount_t limit;
+  logic [AmountBits:0] sum, sum_held;
+  amount_t available;
+
+  assign operation = operand_q.slot.operation;
+  assign limit = operation.is_paper ? PaperLimit : '1;
+  assign sum = {1'b0, destination_q.balance} + {1'b0, operation.amount};
+  assign sum_held = {1'b0, sum[AmountBits-1:0]} + {1'b0, destination_q.held_in};
+  assign available = source_q.balance - source_q.held_out;
+
+  always_comb begin
+    values_d.left = source_q.balance - operation.amount;
+    values_d.sum = sum[AmountBits-1:0];
+    values_d.is_insufficient = operation.amount > available;
+    values_d.is_over = sum[AmountBits] || sum[AmountBits-1:0] > limit || sum_held[AmountBits];
+    values_d.is_left_over = values_d.left > limit;
+    values_d.is_source_large = source_q.balance > limit;
+    values_d.is_frozen = source_q.frozen ||
+        (operand_q.destination_found && destination_q.frozen);
+    values_d.is_claimed = source_q.claimed ||
+        (operand_q.destination_found && destination_q.claimed);
+    values_d.is_answered = operation.number != '0 && source_q.last.number != '0 &&
+        operation.number <= source_q.last.number;
+    values_d.is_stale = operation.number != source_q.last.number;
+    values_d.is_same_body =
+        operation.destination[IdBits-1-:PaperBits] == source_q.last.destination &&
+        operation.amount[PaperBits-1:0] == source_q.last.amount &&
+        operation.command == source_q.last.command;
+    values_d.source_version = source_q.version + 1'b1;
+    values_d.destination_version = destination_q.version + 1'b1;
+  end
+
+  always_ff @(posedge clk_i) if (phase_i) values_q <= values_d;
+
+  // ------------------------------------------------------------------------------- decision (c+4)
+  amount_t credit_d, credit_q;  // refusals of numbered requests that may still be recorded
+  logic is_operation, is_numbered, is_known, is_executed, is_reading;
+  code_e code;
+  result_t result_d, result_q;
+  record_t record_d, record_q;
+  cell_t cell_d, cell_q;
+  slot_t slot_q;
+
+  assign is_operation = operand_q.slot.valid && !operand_q.slot.is_order;
+  assign is_numbered  = operation.number != '0;
+  assign is_reading   = operation.command == CommandRefer;
+  // The operation reaches an existing account: only then numbers, claims and the credit count.
+  assign is_known = !operand_q.slot.is_busy && operation.refused == CodeDone && operand_q.found;
+
+  // Code of an operation on an existing account.
+  function automatic code_e settle();
+    case (operation.command)
+      CommandCreate: return CodeAccountExists;
+      CommandIssue: begin
+        if (values_q.is_frozen) return CodeFrozen;
+        return values_q.is_over ? CodeOverflow : CodeDone;
+      end
+      CommandTransfer: begin
+        if (operation.source == operation.destination) return CodeSameAccount;
+        if (!operand_q.destination_found) return CodeUnknownAccount;
+        if (values_q.is_frozen) return CodeFrozen;
+        if (values_q.is_insufficient) return CodeInsufficientFunds;
+        return values_q.is_left_over || values_q.is_over ? CodeOverflow : CodeDone;
+      end
+      CommandRefer: return values_q.is_source_large ? CodeOverflow : CodeDone;
+      default: return CodeDone;
+    endcase
+  endfunction
+
+  // Code of an operation whose source is not in the table.
+  function automatic code_e settle_missing();
+    if (operation.command != CommandCreate) return CodeUnknownAccount;
+    if (operand_q.is_new) return CodeDone;
+    return operation.amount > limit ? CodeOverflow : CodeStoreFull;
+  endfunction
+
+  // The result, and what happens to the accounts.
+  always_comb begin
+    result_d = '0;
+    result_d.user = operation.user;
+    credit_d = credit_q;
+    is_executed = 1'b0;
+    source_write = 1'b0;
+    code = CodeDone;
+    if (operand_q.slot.is_busy) code = CodeBusy;
+    else if (operation.refused != CodeDone) code = operation.refused;
+    else if (operand_q.found) code = settle();
+    else code = settle_missing();
+
+    if (is_known && !is_reading && values_q.is_claimed) begin
+      result_d.forward = 1'b1;
+      code = CodeBusy;
+    end else if (is_known && !is_reading && values_q.is_answered) begin
+      result_d.repeated = 1'b1;
+      if (values_q.is_stale) code = CodeStaleId;
+      else if (!values_q.is_same_body) code = CodeIdReused;
+      else begin
+        code = source_q.last.code;
+        result_d.balance = amount_t'(source_q.last.reply);
+      end
+    end else if (is_known && !is_reading && is_numbered && code != CodeDone) begin
+      if (credit_q == '0) code = CodeBusy;
+      else begin
+        source_write = is_operation;
+        result_d.recorded = 1'b1;
+        if (is_operation) credit_d = credit_q - 1'b1;
+      end
+    end else if (!is_reading && code == CodeDone) begin
+      is_executed = is_operation;
+      source_write = is_operation;
+      result_d.recorded = 1'b1;
+    end else begin
+      result_d.recorded = operation.keep_refusals && operand_q.slot.has_place;
+    end
+    result_d.code = code;
+
+    if (!is_operation) begin
+      is_executed  = 1'b0;
+      source_write = 1'b0;
+    end
+    if (operand_q.slot.valid && operand_q.slot.is_order) begin
+      case (operand_q.slot.kind)
+        OrderFill, OrderPut: source_write = operand_q.found || operand_q.is_new;
+        OrderClaim, OrderRelease: source_write = operand_q.found;
+        OrderGrant: credit_d = credit_q + operand_q.slot.account.balance;
+        default: source_write = 1'b0;
+      endcase
+    end
+    destination_write = is_executed && operation.command == CommandTransfer;
+
+    // The new cells. A cell that is not changed keeps its content, because the next slots may take it from here.
+    source_next = source_q;
+    destination_next = destination_q;
+    if (operand_q.slot.is_order) begin
+      case (operand_q.slot.kind)
+        OrderFill: source_next = operand_q.slot.account;
+        OrderPut: begin
+          source_next = operand_q.slot.account;
+          source_next.last = operand_q.found ? source_q.last : '0;
+        end
+        OrderClaim: source_next.claimed = 1'b1;
+        OrderRelease: source_next.claimed = 1'b0;
+        default: ;
+      endcase
+    end else begin
+      if (operand_q.is_new) source_next = '0;
+      if (is_executed) begin
+        case (operation.command)
+          CommandCreate: source_next.balance = operation.amount;
+          CommandIssue: source_next.balance = values_q.sum;
+          CommandTransfer: source_next.balance = values_q.left;
+          CommandFreeze: source_next.frozen = 1'b1;
+          CommandUnfreeze: source_next.frozen = 1'b0;
+          default: ;
+        endcase
+      end
+      if (source_write) begin
+        source_next.version = operand_q.is_new ? version_t'(1) : values_q.source_version;
+        if (is_numbered) begin
+          source_next.last = '{
+              number: operation.number,
+              destination: operation.destination[IdBits-1-:PaperBits],
+              amount: operation.amount[PaperBits-1:0],
+              command: operation.command,
+              code: code,
+              reply: is_executed ? source_next.balance[PaperBits-1:0] : '0
+          };
+        end
+      end
+      if (destination_write) begin
+        destination_next.balance = values_q.sum;
+        destination_next.version = values_q.destination_version;
+      end
+    end
+
+    if (is_executed || (is_reading && code == CodeDone)) result_d.balance = source_next.balance;
+    if (destination_write) result_d.destination_balance = values_q.sum;
+    if (is_reading && is_known) begin
+      result_d.held = source_q.held_out;
+      result_d.version = source_q.version;
+      result_d.frozen = source_q.frozen;
+    end
+
+    record_d = '{
+        user: operation.user,
+        code: code,
+        command: operation.command,
+        number: operation.number,
+        source: operation.source,
+        destination: operation.destination,
+        amount: operation.amount,
+        source_version: source_write ? source_next.version : '0,
+        destination_version: destination_write ? destination_next.version : '0,
+        source_balance: is_executed ? source_next.balance : '0
+    };
+
+    cell_d = operand_q.found || operand_q.is_new ? source_next : '0;
+    if (operand_q.slot.kind == OrderGrant) begin
+      cell_d = '0;
+      cell_d.balance = credit_d;
+    end
+    // The response to an order carries its code in the result.
+    if (operand_q.slot.is_order) begin
+      result_d = '0;
+      result_d.user = operation.user;
+      if (operand_q.slot.kind == OrderGrant || operand_q.found || operand_q.is_new) begin
+        result_d.code = CodeDone;
+      end else begin
+        result_d.code = operand_q.slot.kind inside {OrderFill, OrderPut} ? CodeStoreFull :
+            CodeUnknownAccount;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      slot_q.valid <= 1'b0;
+      source_write_enable_q <= 1'b0;
+      destination_write_enable_q <= 1'b0;
+      credit_q <= '0;
+    end else if (!phase_i) begin
+      slot_q <= operand_q.slot;
+      source_write_enable_q <= source_write;
+      destination_write_enable_q <= destination_write;
+      credit_q <= credit_d;
+    end
+    if (!phase_i) begin
+      source_write_index_q <= operand_q.source;
+      destination_write_index_q <= operand_q.destination;
+      source_write_q <= source_next;
+      destination_write_q <= destination_next;
+      result_q <= result_d;
+      record_q <= record_d;
+      cell_q <= cell_d;
+    end
+  end
+
+  assign slot_o = slot_q;
+  assign result_o = result_q;
+  assign record_o = record_q;
+  assign cell_o = cell_q;
+
+`ifdef FORMAL
+  // Invariants of the stages, for the proofs of this module and of ls_transfer_store.
+  always_comb begin
+    if (rst_ni) begin
+      assert (is_contract(read_q.slot) && is_contract(operand_q.slot) && is_contract(slot_q));
+      if (slot_q.valid && !slot_q.is_order) begin
+        assert (!result_q.recorded || slot_q.has_place);
+        assert (result_q.user == slot_q.operation.user && record_q.user == result_q.user);
+      end
+    end
+  end
+  assign stages_o = '{slot_q, operand_q.slot, read_q.slot};
+`endif
+
+`ifdef FORMAL_EXECUTE
+  // The proof compares the pipeline with `accounts_q`, in which each slot takes effect at once, in the cycle of its
+  // decision. Its initial state is the memory's, which is free. `live_q` tells which cells have an account.
+  localparam int unsigned Cells = 1 << CellBits;
+  localparam int unsigned SumBits = AmountBits + CellBits + 1;
+
+  cell_t [Cells-1:0] accounts_q, accounts_d;
+  logic [Cells-1:0] live_q, live_d;
+  logic is_decided, is_removed;
+  logic [SumBits-1:0] total_q, total_d, added;
+  cell_t payer, payee;
+
+  assign is_decided = !phase_i && operand_q.slot.valid && rst_ni;
+  assign is_removed = operand_q.slot.is_order && operand_q.slot.kind == OrderRemove;
+  assign payer = accounts_q[operand_q.source];
+  assign payee = accounts_q[operand_q.destination];
+
+  always_comb begin
+    accounts_d = accounts_q;
+    live_d = live_q;
+    if (is_decided) begin
+      if (source_write) accounts_d[operand_q.source] = source_next;
+      if (destination_write) accounts_d[operand_q.destination] = destination_next;
+      if (operand_q.is_new) live_d[operand_q.source] = 1'b1;
+      if (operand_q.found && is_removed) live_d[operand_q.source] = 1'b0;
+    end
+    total_q = '0;
+    total_d = '0;
+    for (int unsigned i = 0; i < Cells; i++) begin
+      if (live_q[i]) total_q += SumBits'(accounts_q[i].balance);
+      if (live_d[i]) total_d += SumBits'(accounts_d[i].balance);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    accounts_q <= rst_ni ? accounts_d : content;
+    live_q <= live_d;
+  end
+
+  // Environment: the contract of the inputs, which ls_transfer_search and ls_transfer_store keep.
+  logic past_valid_q, past_phase_q, past_found_q, past_new_q;
+  slot_t past_slot_q;
+  index_t past_source_q;
+
+  initial past_valid_q = 1'b0;
+
+  always_ff @(posedge clk_i) begin
+    past_valid_q <= 1'b1;
+    past_phase_q <= phase_i;
+    past_slot_q <= slot_i;
+    past_source_q <= source_i;
+    past_found_q <= source_found_i;
+    past_new_q <= source_new_i;
+  end
+
+  always_comb begin
+    if (past_valid_q) begin
+      assume (phase_i != past_phase_q);
+      if (!phase_i) begin
+        assume (slot_i == past_slot_q && source_i == past_source_q);
+        assume (source_found_i == past_found_q && source_new_i == past_new_q);
+      end
+    end else begin
+      assume (!rst_ni && !phase_i);  // the last cycle of the reset
+      for (int unsigned i = 0; i < Cells; i++) if (live_q[i]) assume (is_possible(content[i]));
+    end
+    if (past_valid_q) assume (rst_ni);
+    assume (!(source_found_i && source_new_i));
+    if (source_new_i) begin
+      assume (slot_i.is_order ? slot_i.kind inside {OrderFill, OrderPut} :
+          slot_i.operation.command == CommandCreate && !slot_i.is_busy &&
+          slot_i.operation.refused == CodeDone &&
+          !(slot_i.operation.is_paper && slot_i.operation.amount > PaperLimit));
+    end
+    assume (is_contract(slot_i));
+    assume (slot_i.operation.number == '0 || slot_i.operation.is_paper);
+    if (destination_found_i) begin
+      assume (!slot_i.is_order && slot_i.operation.command == CommandTransfer);
+      assume (slot_i.operation.source != slot_i.operation.destination);
+      assume (destination_i != source_i);
+    end
+    // What the search finds exists, and what it creates does not exist, when the slot has its turn.
+    if (is_decided) begin
+      if (operand_q.found) assume (live_q[operand_q.source]);
+      if (operand_q.is_new) assume (!live_q[operand_q.source]);
+      if (operand_q.destination_found) assume (live_q[operand_q.destination]);
+      // The host writes accounts that are possible.
+      if (operand_q.slot.is_order) assume (is_possible(operand_q.slot.account));
+    end
+  end
+
+  function automatic logic is_possible(input cell_t account);
+    return account.held_out <= account.balance &&
+        ({1'b0, account.balance} + {1'b0, account.held_in}) <= {1'b0, {AmountBits{1'b1}}};
+  endfunction
+
+  // Amount by which the sum of all balances may change.
+  always_comb begin
+    added = '0;
+    if (is_decided && !operand_q.slot.is_order && is_executed &&
+        operation.command inside {CommandCreate, CommandIssue}) begin
+      added = SumBits'(operation.amount);
+    end
+  end
+
+  always_comb begin
+    // The memory, with the writes that are under way, is what the operations before have left.
+    if (rst_ni && past_valid_q) begin
+      for (int unsigned i = 0; i < Cells; i++) begin
+        if (live_q[i]) begin
+          // What is held can be paid, and what is to come fits.
+          assert (is_possible(accounts_q[i]));
+          if (source_write_enable_q && source_write_index_q == index_t'(i))
+            assert (accounts_q[i] == source_write_q);
+          else if (destination_write_enable_q && destination_write_index_q == index_t'(i))
+            assert (accounts_q[i] == destination_write_q);
+          else assert (accounts_q[i] == content[i]);
+        end
+      end
+    end
+    if (is_decided) begin
+      // Forwarding: each slot sees the effects of all slots before it.
+      if (operand_q.found) assert (source_q == payer);
+      if (operand_q.destination_found) assert (destination_q == payee);
+      assert (!(source_write && destination_write && operand_q.source == operand_q.destination));
+      // A write reaches only an account of this slot.
+      if (source_write) assert (operand_q.found || operand_q.is_new);
+      if (destination_write) assert (operand_q.destination_found);
+    end
+    if (is_decided && !operand_q.slot.is_order) begin
+      // Conservation. The proof of this line uses the one above, so it needs no sum in the pipeline.
+      assert (total_d == total_q + added);
+      // No effect without a record, and no record without a reserved place.
+      if (source_write || destination_write) assert (result_d.recorded);
+      if (result_d.recorded) assert (operand_q.slot.has_place);
+      // Refusals change no balance.
+      if (result_d.code != CodeDone || result_d.forward || result_d.repeated) begin
+        assert (!is_executed && !destination_write);
+        if (operand_q.found) assert (source_next.balance == payer.balance);
+      end
+      if (operand_q.slot.is_busy || operation.refused != CodeDone || is_reading ||
+          result_d.forward || result_d.repeated)
+        assert (!source_write && !destination_write);
+      // A claimed account is changed by the host only.
+      if (source_write && operand_q.found) assert (!payer.claimed);
+      if (destination_write) assert (!payee.claimed && !payer.claimed);
+      // Rules of TRANSFER.
+      if (is_executed && operation.command == CommandTransfer) begin
+        assert (destination_write && !payer.frozen && !payee.frozen);
+        assert (SumBits'(payer.held_out) + SumBits'(operation.amount) <= SumBits'(payer.balance));
+        assert (source_next.balance == payer.balance - operation.amount);
+        assert (SumBits'(destination_next.balance) ==
+            SumBits'(payee.balance) + SumBits'(operation.amount));
+        assert (destination_next.balance <= limit && source_next.balance <= limit);
+      end
+      // Exactly once: a number is executed only if it is above the last one, and then it is the last one.
+      if (source_write && operand_q.found && operation.number != '0 && payer.last.number != '0)
+        assert (operation.number > payer.last.number);
+      if (source_write && operation.number != '0)
+        assert (source_next.last.number == operation.number);
+      if (source_write && operand_q.found && operation.number == '0)
+        assert (source_next.last == payer.last);
+      // The credit falls by one with each recorded refusal of a number, and with nothing else.
+      assert (credit_d == credit_q || credit_d == credit_q - 1'b1);
+      if (credit_d != credit_q)
+        assert (credit_q != '0 && result_d.recorded && result_d.code != CodeDone &&
+            operation.number != '0);
+      // Amounts of pending transfers are changed by the host only.
+      if (source_write && operand_q.found)
+        assert (source_next.held_out == payer.held_out && source_next.held_in == payer.held_in);
+    end
+  end
+`endif
+
+endmodule

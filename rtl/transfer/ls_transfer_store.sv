@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The store of the service `transfer`: executes operations of clients and orders of the host on accounts with exact
+// ids, in the order in which they were accepted. See README.md for the interface, its timing and the guarantees.
+//
+// Interfaces, ready/valid each: operation_* in, result_* out (one result for each operation, in order), record_* out
+// (at most one record for each operation, in order), order_* in, response_* out (one for each order, in order).
+// All ready and valid outputs depend on registers only.
+//
+// Throughput: one operation or order every two cycles. Latency: HashCycles + 12 cycles from the cycle in which an
+// operation is accepted to the first one in which result_valid_o is 1, if the results are taken at once.
+//
+// Nothing waits inside: a request is accepted only if its result has a place in the queue of results. A place in the
+// queue of records is reserved when an operation is accepted that may need one; without a place the operation is
+// answered CodeBusy and has no effect.
+
+module ls_transfer_store
+  import ls_transfer_pkg::*;
+#(
+    parameter int unsigned BucketBits = 14,  // log2 of the number of buckets of Ways cells
+    parameter Style = "block",  // of the memories: "block" or "ultra"
+    parameter int unsigned RecordDepth = 16,  // records that wait; a power of two
+    parameter int unsigned ResultDepth = 16,
+    parameter int unsigned ResponseDepth = 16,
+    parameter int unsigned HashCycles = 8  // latency of ls_transfer_hash; even
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+    input logic [HashKeyBits-1:0] hash_key_i,  // constant after reset
+
+    input  logic       operation_valid_i,
+    output logic       operation_ready_o,
+    input  operation_t operation_i,
+
+    output logic    result_valid_o,
+    input  logic    result_ready_i,
+    output result_t result_o,
+
+    output logic    record_valid_o,
+    input  logic    record_ready_i,
+    output record_t record_o,
+
+    input  logic   order_valid_i,
+    output logic   order_ready_o,
+    input  order_t order_i,
+
+    output logic      response_valid_o,
+    input  logic      response_ready_i,
+    output response_t response_o
+);
+
+  localparam int unsigned CellBits = BucketBits + WayBits;
+  // Slots from acceptance to the one in which the ids of a slot's accounts are compared, and to the execution.
+  localparam int unsigned CompareAt = HashCycles / 2 + 1;
+  localparam int unsigned ExecuteAt = CompareAt + 1;
+
+  // A slot has two cycles: phase_q is 1 in the first one (source) and 0 in the second one (destination).
+  logic phase_q;
+  always_ff @(posedge clk_i) phase_q <= rst_ni && !phase_q;
+
+  // ----------------------------------------------------------------------------------- acceptance
+  logic [$clog2(RecordDepth):0] record_places_q;  // free places in each queue
+  logic [$clog2(ResultDepth):0] result_places_q;
+  logic [$clog2(ResponseDepth):0] response_places_q;
+  logic search_ready;
+  logic order_held_q, order_turn_q;
+  order_t order_q;
+  logic take_operation, take_order, may_order;
+  logic is_bad, needs_place, has_place;
+  slot_t slot_d;
+  slot_t slot_q[ExecuteAt+1];
+
+  assign order_ready_o = !order_held_q;
+  // An order has its turn after each slot that was free for an operation, and an operation after each order.
+  assign may_order = order_held_q && response_places_q != '0;
+  assign take_order = !phase_q && search_ready && may_order &&
+      (order_turn_q || result_places_q == '0);
+  assign operation_ready_o = !phase_q && search_ready && result_places_q != '0 && !take_order;
+  assign take_operation = operation_valid_i && operation_ready_o;
+
+  assign is_bad = operation_i.command < CommandCreate || operation_i.command > CommandUnfreeze ||
+      (operation_i.command == CommandTransfer && operation_i.amount == '0);
+  assign needs_place = operation_i.command != CommandRefer &&
+      (operation_i.keep_refusals || (!is_bad && operation_i.refused == CodeDone));
+  assign has_place = needs_place && record_places_q != '0;
+
+  always_comb begin
+    slot_d = '0;
+    slot_d.valid = take_order || take_operation;
+    slot_d.is_order = take_order;
+    slot_d.operation = operation_i;
+    if (is_bad) slot_d.operation.refused = CodeBadCommand;
+    slot_d.is_busy = needs_place && !has_place;
+    slot_d.has_place = has_place;
+    slot_d.kind = order_q.kind;
+    slot_d.account = order_q.account;
+    if (take_order) begin
+      slot_d.operation = '0;
+      slot_d.operation.user = order_q.user;
+      slot_d.operation.source = order_q.id;
+      slot_d.is_busy = 1'b0;
+      slot_d.has_place = 1'b0;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      order_held_q <= 1'b0;
+      order_turn_q <= 1'b0;
+    end else begin
+      if (order_valid_i && order_ready_o) order_held_q <= 1'b1;
+      else if (take_order) order_held_q <= 1'b0;
+      if (take_order) order_turn_q <= 1'b0;
+      else if (operation_ready_o) order_turn_q <= 1'b1;
+    end
+    if (order_valid_i && order_ready_o) order_q <= order_i;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      for (int unsigned i = 0; i <= ExecuteAt; i++) slot_q[i].valid <= 1'b0;
+    end else if (!phase_q) begin
+      slot_q[0] <= slot_d;
+      for (int unsigned i = 1; i <= ExecuteAt; i++) slot_q[i] <= slot_q[i-1];
+    end
+  end
+
+  // --------------------------------------------------------------------------------------- search
+  logic [BucketBits-1:0] first, second;
+  slot_t compare;
+  logic is_found, is_full, insert, remove;
+  logic [CellBits-1:0] found_cell;
+  logic source_found_q, source_new_q, destination_found_q;
+  logic [CellBits-1:0] source_q, destination_q;
+  logic unused_slot;
+
+  ls_transfer_hash #(
+      .BucketBits(BucketBits)
+  ) u_hash (
+      .clk_i,
+      .key_i(hash_key_i),
+      .id_i(128'(phase_q ? slot_q[0].operation.source : slot_q[0].operation.destination)),
+      .first_o(first),
+      .second_o(second)
+  );
+
+  assign compare = slot_q[CompareAt];
+  assign unused_slot = &{1'b0, compare};  // most fields are used in other stages only
+
+  // Decided in the second cycle of the slot, from the source.
+  always_comb begin
+    insert = 1'b0;
+    remove = 1'b0;
+    if (compare.valid && compare.is_order) begin
+      insert = compare.kind inside {OrderFill, OrderPut};
+      remove = compare.kind == OrderRemove;
+    end else if (compare.valid) begin
+      insert = compare.operation.command == CommandCreate && !compare.is_busy &&
+          compare.operation.refused == CodeDone &&
+          !(compare.operation.is_paper && compare.operation.amount > PaperLimit);
+    end
+  end
+
+  ls_transfer_search #(
+      .BucketBits(BucketBits),
+      .Style(Style)
+  ) u_search (
+      .clk_i,
+      .rst_ni,
+      .phase_i(phase_q),
+      .ready_o(search_ready),
+      .first_i(first),
+      .second_i(second),
+      .id_i(phase_q ? compare.operation.source : compare.operation.destination),
+      .insert_i(insert),
+      .remove_i(remove),
+      .is_found_o(is_found),
+      .is_full_o(is_full),
+      .cell_o(found_cell)
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (!phase_q) begin
+      source_found_q <= is_found;
+      source_new_q <= insert && !is_found && !is_full;
+      source_q <= found_cell;
+    end else begin
+      destination_found_q <= is_found && !slot_q[ExecuteAt].is_order &&
+          slot_q[ExecuteAt].operation.command == CommandTransfer &&
+          slot_q[ExecuteAt].operation.source != slot_q[ExecuteAt].operation.destination;
+      destination_q <= found_cell;
+    end
+  end
+
+  // ------------------------------------------------------------------------------------ execution
+  slot_t done;
+  result_t result;
+  record_t record;
+  response_t response;
+  version_t records_q;  // number of records since reset
+  cell_t   cell_after;
+  logic push, push_result, push_record, push_response, release_place;
+  logic pop_result, pop_record, pop_response;
+  logic unused_done;
+
+`ifdef FORMAL
+  slot_t [2:0] stages;
+  logic [$clog2(ResultDepth):0] result_count;
+  logic [$clog2(RecordDepth):0] record_count;
+  logic [$clog2(ResponseDepth):0] response_count;
+  result_t [ResultDepth-1:0] result_entries;
+  record_t [RecordDepth-1:0] record_entries;
+  response_t [ResponseDepth-1:0] response_entries;
+`endif
+
+  assign unused_done = &{1'b0, done};
+
+  ls_transfer_execute #(
+      .CellBits(CellBits),
+      .Style(Style)
+  ) u_execute (
+      .clk_i,
+      .rst_ni,
+      .phase_i(phase_q),
+      .slot_i(slot_q[ExecuteAt]),
+      .source_found_i(source_found_q),
+      .source_new_i(source_new_q),
+      .source_i(source_q),
+      .destination_found_i(destination_found_q),
+      .destination_i(destination_q),
+      .slot_o(done),
+      .result_o(result),
+      .record_o(record),
+      .cell_o(cell_after)
+`ifdef FORMAL,
+      .stages_o(stages)
+`endif
+  );
+
+  assign response = '{
+          user: result.user,
+          code: result.code,
+          records: records_q,
+          account: cell_after
+      };
+  assign push = phase_q && done.valid;
+  assign push_result = push && !done.is_order;
+  assign push_record = push_result && result.recorded;
+  assign push_response = push && done.is_order;
+  assign release_place = push_result && done.has_place && !result.recorded;
+
+  // --------------------------------------------------------------------------------------- queues
+  ls_transfer_fifo #(
+      .T(result_t),
+      .Depth(ResultDepth)
+  ) u_results (
+      .clk_i,
+      .rst_ni,
+      .push_i (push_result),
+      .data_i (result),
+      .valid_o(result_valid_o),
+      .ready_i(result_ready_i),
+      .data_o (result_o),
+      .pop_o  (pop_result)
+`ifdef FORMAL,
+      .count_o(result_count),
+      .entries_o(result_entries)
+`endif
+  );
+
+  ls_transfer_fifo #(
+      .T(record_t),
+      .Depth(RecordDepth)
+  ) u_records (
+      .clk_i,
+      .rst_ni,
+      .push_i (push_record),
+      .data_i (record),
+      .valid_o(record_valid_o),
+      .ready_i(record_ready_i),
+      .data_o (record_o),
+      .pop_o  (pop_record)
+`ifdef FORMAL,
+      .count_o(record_count),
+      .entries_o(record_entries)
+`endif
+  );
+
+  ls_transfer_fifo #(
+      .T(response_t),
+      .Depth(ResponseDepth)
+  ) u_responses (
+      .clk_i,
+      .rst_ni,
+      .push_i (push_response),
+      .data_i (response),
+      .valid_o(response_valid_o),
+      .ready_i(response_ready_i),
+      .data_o (response_o),
+      .pop_o  (pop_response)
+`ifdef FORMAL,
+      .count_o(response_count),
+      .entries_o(response_entries)
+`endif
+  );
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) records_q <= '0;
+    else if (push_record) records_q <= records_q + 1'b1;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      record_places_q <= ($clog2(RecordDepth) + 1)'(RecordDepth);
+      result_places_q <= ($clog2(ResultDepth) + 1)'(ResultDepth);
+      response_places_q <= ($clog2(ResponseDepth) + 1)'(ResponseDepth);
+    end else begin
+      record_places_q <= record_places_q + ($clog2(RecordDepth) + 1)'(pop_record) +
+          ($clog2(RecordDepth) + 1)'(release_place) -
+          ($clog2(RecordDepth) + 1)'(take_operation && has_place);
+      result_places_q <= result_places_q + ($clog2(ResultDepth) + 1)'(pop_result) -
+          ($clog2(ResultDepth) + 1)'(take_operation);
+      response_places_q <= response_places_q + ($clog2(ResponseDepth) + 1)'(pop_response) -
+          ($clog2(ResponseDepth) + 1)'(take_order);
+    end
+  end
+
+`ifdef FORMAL_STORE
+  localparam int unsigned Stages = ExecuteAt + 4;
+  localparam int unsigned Latency = 2 * Stages - 1;  // from acceptance to the queue of results
+
+  // All slots from the oldest to the newest. The outcome waits for its queue in one cycle only.
+  slot_t [Stages-1:0] all;
+  logic past_valid_q, past_phase_q;
+  user_t accepted_q, given_q;  // operations that were accepted, and whose results were taken
+  user_t order_accepted_q, order_given_q;
+  user_t want, order_want;
+  int unsigned results, records, responses;
+
+  always_comb begin
+    for (int unsigned i = 0; i < 3; i++) all[i] = stages[2-i];
+    for (int unsigned i = 0; i <= ExecuteAt; i++) all[3+i] = slot_q[ExecuteAt-i];
+    if (!phase_q) all[0].valid = 1'b0;
+  end
+
+  initial past_valid_q = 1'b0;
+  always_ff @(posedge clk_i) begin
+    past_valid_q <= 1'b1;
+    past_phase_q <= phase_q;
+    if (!rst_ni) begin
+      {accepted_q, given_q, order_accepted_q, order_given_q} <= '0;
+    end else begin
+      accepted_q <= accepted_q + user_t'(take_operation);
+      given_q <= given_q + user_t'(pop_result);
+      order_accepted_q <= order_accepted_q + user_t'(order_valid_i && order_ready_o);
+      order_given_q <= order_given_q + user_t'(pop_response);
+    end
+  end
+
+  always_comb begin
+    assume (rst_ni == past_valid_q);
+    // Every request is marked with its number.
+    assume (operation_i.user == accepted_q);
+    assume (order_i.user == order_accepted_q);
+  end
+
+  // Exactly once and in order: the queue and the slots hold the operations given_q, given_q + 1, ..., accepted_q - 1,
+  // each in one place; likewise for the orders. Every queue has a place for each request under way.
+  always_comb begin
+    want = given_q;
+    order_want = order_given_q;
+    results = 32'(result_places_q) + 32'(result_count);
+    records = 32'(record_places_q) + 32'(record_count);
+    responses = 32'(response_places_q) + 32'(response_count);
+    if (rst_ni) begin
+      for (int unsigned i = 0; i < ResultDepth; i++) begin
+        if (i < 32'(result_count)) begin
+          assert (result_entries[i].user == want);
+          want += 1'b1;
+        end
+      end
+      for (int unsigned i = 0; i < ResponseDepth; i++) begin
+        if (i < 32'(response_count)) begin
+          assert (response_entries[i].user == order_want);
+          order_want += 1'b1;
+        end
+      end
+      for (int unsigned i = 0; i < Stages; i++) begin
+        assert (is_contract(all[i]));
+        if (all[i].valid && !all[i].is_order) begin
+          assert (all[i].operation.user == want);
+          want += 1'b1;
+          results += 1;
+          records += 32'(all[i].has_place);
+        end
+        if (all[i].valid && all[i].is_order) begin
+          assert (all[i].operation.user == order_want);
+          order_want += 1'b1;
+          responses += 1;
+        end
+      end
+      if (order_held_q) begin
+        assert (order_q.user == order_want);
+        order_want += 1'b1;
+      end
+      assert (want == accepted_q && order_want == order_accepted_q);
+      assert (results == ResultDepth && records == RecordDepth && responses == ResponseDepth);
+      assert (!(take_order && take_operation));
+      // A record has its place, and is that of the result given at the same time.
+      if (push_record) assert (push_result && done.has_place && record.user == result.user);
+      // A request that may change something has a place for its record, or is busy.
+      if (take_operation && slot_d.operation.refused == CodeDone &&
+          operation_i.command != CommandRefer) assert (has_place || slot_d.is_busy);
+      if (slot_d.is_busy && take_operation) assert (record_places_q == '0);
+    end
+  end
+
+  // Liveness. Results are in their queue after a fixed time. A request waits a bounded time if its queue has a place.
+  logic [Latency:1] taken_q;
+  logic [Latency+2:0] cycles_q;
+  logic [2:0] wait_q, order_wait_q;
+
+  always_ff @(posedge clk_i) begin
+    taken_q  <= rst_ni ? {taken_q[Latency-1:1], take_operation} : '0;
+    cycles_q <= rst_ni ? {cycles_q[Latency+1:0], 1'b1} : '0;
+    if (!rst_ni || !operation_valid_i || operation_ready_o || !search_ready ||
+        result_places_q == '0) wait_q <= '0;
+    else wait_q <= wait_q + 1'b1;
+    if (!rst_ni || !order_held_q || take_order || !search_ready || response_places_q == '0)
+      order_wait_q <= '0;
+    else order_wait_q <= order_wait_q + 1'b1;
+  end
+
+  always_comb begin
+    if (rst_ni && cycles_q[Latency+2]) assert (push_result == taken_q[Latency]);
+    if (rst_ni) begin
+      assert (wait_q <= 3'd3 && (wait_q != 3'd3 || !phase_q));
+      assert (order_wait_q <= 3'd3 && (order_wait_q != 3'd3 || !phase_q));
+    end
+  end
+`endif
+
+endmodule

