@@ -153,7 +153,7 @@ fn paper(report: &Report, made: &Made, page: &mut String) {
     );
     match &made.section {
         Ok(section) => results(report, section, page),
-        Err(error) => notices("fails", "The run of this paper failed", &[error.clone()], page),
+        Err(error) => notices("fails", "The run of this paper failed", std::slice::from_ref(error), page),
     }
     page.push_str("</section>\n");
 }
