@@ -102,8 +102,10 @@ fn all(arguments: &AllArguments, as_json: bool) -> anyhow::Result<()> {
         quick: common.quick,
         seed: common.seed,
     };
-    let papers = (MADE.into_iter()).filter(|paper| only.is_empty() || only.contains(paper));
-    let papers: Vec<Paper> = papers.collect();
+    let papers: Vec<Paper> = match only.as_slice() {
+        [] => MADE.to_vec(),
+        only => (Paper::ALL.into_iter().filter(|paper| only.contains(paper))).collect(),
+    };
     let mut report = Report::new(parameters, &format!("{} ({})", version::SHORT, version::COMMIT));
     for (number, paper) in papers.iter().enumerate() {
         tell!("lineside: {paper}, paper {} of {}", number + 1, papers.len());
