@@ -398,8 +398,8 @@ fn engines() -> Vec<Finding> {
     let [(_, published), _] = PUBLISHED_TPS;
     found.push(Finding {
         ours: Some(validators_for(published, us, ENDORSEMENTS)),
-        remark: "computed: the slides do not say with which architecture 95,600 tps were reached; the largest one whose \
-                 size they give has 16 validators"
+        remark: "computed: the slides do not say which architecture reached 95,600 tps; the largest one whose size they \
+                 give has 16 validators"
             .into(),
         ..finding(
             ARCHITECTURE,
