@@ -3,8 +3,9 @@
 //!
 //! The contestants are those of `lineside-lab bench hybrid`: a node that verifies no signatures (the paper's baseline
 //! 1), one that verifies them one by one with libsecp256k1 (baseline 2), and Lineside's node, which verifies them in
-//! batches and takes the place of the paper's accelerated node. The paper's accelerated node verifies nothing: its
-//! function for the card sets every signature to valid and sleeps. A run with wrong signatures shows the difference.
+//! batches and takes the place of the paper's accelerated node. The paper's accelerated node emulates the
+//! verification: its function for the card sets every signature to valid and sleeps. A run with wrong signatures shows
+//! the difference.
 //!
 //! As in the paper, the time of a run ends when its last set is committed: a set is answered when its block is durable
 //! and can be read.
@@ -149,8 +150,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Sect
 /// Returns the parts of the paper that no run measures, with the reasons.
 fn omitted() -> Vec<String> {
     [
-        "several nodes: the built-in log orders the requests of one node; several nodes need Kafka, and would share the \
-         cores of this machine with the clients",
+        "several nodes: the built-in log orders the requests of one node; several nodes need Kafka, and would share \
+         the cores of this machine with the clients",
         "Kafka as the log: `lineside-lab bench hybrid` measures it in a build with the cargo feature `kafka`, if Java \
          and Maven are installed",
         "operations that YCSB's own client chooses: `lineside-lab bench hybrid --ycsb` measures them, if Java 17 and \

@@ -35,8 +35,9 @@ pub const PAPER_VERIFY_MS: f64 = 1.789_9;
 /// says. The paper gives no limit.
 const SIGNIFICANT: f64 = 1.2;
 
-const EMULATED: &str = "the paper verifies no signature here: the function for the card sets each signature to valid \
-                        and sleeps, for half of the time of the hashes (optimistic) or for all of it (pessimistic)";
+const EMULATED: &str = "the paper emulates the verification, as its text says: its function for the card sets each \
+                        signature to valid and sleeps, half of the time of the hashes (optimistic) or all of it \
+                        (pessimistic)";
 const HARDWARE: &str = "the paper's node has 6 cores and sends its blocks through Kafka";
 
 /// Returns all findings in the order of the paper's figures.
