@@ -19,9 +19,17 @@ pub enum Verb {
     /// the processor time of the server with and without the fast path. Figure 13 has no requirements; the others
     /// create network namespaces, remove them, and need root, BPF and two idle cores.
     Spv(Arguments),
+    /// Figures 7 to 11 of the paper on transfers of digital assets in a network card, replays of captured transfers,
+    /// and the accounts that share an entry of its data store. The figures need root, BPF, two idle cores and a disk;
+    /// the other parts have no requirements.
+    Transfer(Arguments),
     /// Table of the paper on Hyperledger Fabric within a SmartNIC: bytes of a transaction's packet and the rate at
     /// which packets are processed, for 1 to 4 endorsements and for other sizes of blocks. Needs no special rights.
     Fabric(Arguments),
+    /// Figures 7 and 8 of the paper on a cache in a network card for column-oriented databases, the bytes of an answer,
+    /// hit ratios, sizes of the cache, and puts. The bytes have no requirements; the other parts need root, BPF and two
+    /// idle cores, and for comparisons HBase.
+    Column(Arguments),
     /// All papers, each in its own folder, and one HTML page with the values, plots and files of all of them. Takes at
     /// most 15 minutes. A paper that fails is reported on the page and does not prevent the others.
     All(AllArguments),
@@ -68,7 +76,9 @@ pub struct Common {
 pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Spv(arguments) => one(Paper::Spv, arguments, as_json),
+        Verb::Transfer(arguments) => one(Paper::Transfer, arguments, as_json),
         Verb::Fabric(arguments) => one(Paper::Fabric, arguments, as_json),
+        Verb::Column(arguments) => one(Paper::Column, arguments, as_json),
         Verb::All(arguments) => all(arguments, as_json),
     }
 }

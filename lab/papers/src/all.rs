@@ -2,7 +2,7 @@
 
 use crate::error::{PapersError, Result};
 use crate::section::{Paper, Section};
-use crate::{fabric, spv};
+use crate::{column, fabric, spv, transfer};
 use lineside_bench::Progress;
 use std::path::PathBuf;
 
@@ -45,7 +45,7 @@ macro_rules! run_module {
 }
 
 /// Papers whose figures are made, in the order of their numbers.
-pub const MADE: [Paper; 2] = [Paper::Spv, Paper::Fabric];
+pub const MADE: [Paper; 4] = [Paper::Spv, Paper::Transfer, Paper::Fabric, Paper::Column];
 
 /// Makes the figures of a paper and the file that compares its values with Lineside's. Calls `progress` before each
 /// step.
@@ -56,8 +56,10 @@ pub const MADE: [Paper; 2] = [Paper::Spv, Paper::Fabric];
 pub fn make(paper: Paper, parameters: &Parameters, progress: &mut dyn FnMut(Progress)) -> Result<Section> {
     let mut section = match paper {
         Paper::Spv => run_module!(spv, parameters, progress),
+        Paper::Transfer => run_module!(transfer, parameters, progress),
         Paper::Fabric => run_module!(fabric, parameters, progress),
-        Paper::Transfer | Paper::Column | Paper::Hybrid => Err(PapersError::NotMade(format!(
+        Paper::Column => run_module!(column, parameters, progress),
+        Paper::Hybrid => Err(PapersError::NotMade(format!(
             "this version does not make the figures of the paper on `{paper}`"
         ))),
     }?;
