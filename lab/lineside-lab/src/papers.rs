@@ -19,16 +19,16 @@ pub enum Verb {
     /// the processor time of the server with and without the fast path. Figure 13 has no requirements; the others
     /// create network namespaces, remove them, and need root, BPF and two idle cores.
     Spv(Arguments),
-    /// Figures 7 to 11 of the paper on the transfer of digital assets in a network card, a replay of a capture of
-    /// transfers, and the accounts that share a place in the paper's table. The figures create network namespaces, remove
-    /// them, and need root, BPF and two idle cores.
+    /// Figures 7 to 11 of the paper on transfers of digital assets in a network card, replays of captured transfers,
+    /// and the accounts that share an entry of its data store. The figures need root, BPF, two idle cores and a disk;
+    /// the other parts have no requirements.
     Transfer(Arguments),
     /// Table of the paper on Hyperledger Fabric within a SmartNIC: bytes of a transaction's packet and the rate at
     /// which packets are processed, for 1 to 4 endorsements and for other sizes of blocks. Needs no special rights.
     Fabric(Arguments),
-    /// Throughput of gets and scans of the paper on a cache in a network card for column-oriented databases, bytes of
-    /// an answer, lower hit rates, smaller tables, and puts. Creates network namespaces, removes them, and needs root, BPF
-    /// and two idle cores.
+    /// Figures 7 and 8 of the paper on a cache in a network card for column-oriented databases, the bytes of an answer,
+    /// hit ratios, sizes of the cache, and puts. The bytes have no requirements; the other parts need root, BPF and two
+    /// idle cores, and for comparisons HBase.
     Column(Arguments),
     /// Figures 1, 3, 4 and 6 and the micro-benchmark of the report on a ledger database with an FPGA card, and the
     /// parameters of its benchmark. Puts ledgers into the folder, which must be on a disk, and removes them. Needs no

@@ -84,12 +84,13 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Sect
         Err(error) => return Err(error.into()),
     };
     machine.end_of_run();
+    let warnings = found::warnings(&machine);
     let mut figures = figures::bytes(&options.out)?;
     let mut findings = paper::bytes();
     let mut failures = Vec::new();
     if let Some(measured) = &measured {
         figures.extend(figures::measured(&options.out, measured)?);
-        findings.extend(paper::measured(measured));
+        findings.extend(paper::measured(measured, warnings.is_empty()));
         failures.extend(measured.failures());
         let absent = measured.absent.as_ref();
         not_measured.extend(absent.map(|why| format!("the paper's software (HBase) and puts to it: {why}")));
@@ -100,7 +101,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Sect
         findings,
         figures,
         not_measured,
-        warnings: found::warnings(&machine),
+        warnings,
         failures,
         took_s: began.elapsed().as_secs_f64(),
     })

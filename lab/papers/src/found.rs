@@ -70,8 +70,8 @@ pub(crate) fn warnings(machine: &Machine) -> Vec<String> {
     let mut warnings = Vec::new();
     if machine.load_before > QUIET_LOAD_MAX {
         warnings.push(format!(
-            "the machine was not quiet: its load average was {} before the run, which slows the servers most, so ratios \
-             of the fast path to software are too large",
+            "the machine was not quiet: its load average was {} before the run, which slows the servers most, so \
+             ratios of the fast path to software are too large",
             machine.load_before
         ));
     }

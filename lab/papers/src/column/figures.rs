@@ -101,8 +101,7 @@ pub fn measured(out: &Path, found: &Measurements) -> Result<Vec<Figure>> {
     ])
 }
 
-fn throughput(out: &Path, found: &Measurements) -> Result<Figure> {
-    let files = files(out, "fig07-fig08-throughput");
+fn throughput_table(found: &Measurements) -> Table {
     let mut table = Table::new(&[
         "request",
         "rows",
@@ -141,7 +140,12 @@ fn throughput(out: &Path, found: &Measurements) -> Result<Figure> {
             ]);
         }
     }
-    table.write(&files.0)?;
+    table
+}
+
+fn throughput(out: &Path, found: &Measurements) -> Result<Figure> {
+    let files = files(out, "fig07-fig08-throughput");
+    throughput_table(found).write(&files.0)?;
     let title = "Figures 7 and 8: throughput against the rows of an answer".to_owned();
     let mut series: Vec<Series> = (CONTESTANTS.iter().enumerate())
         .map(|(colour, contestant)| Series {

@@ -67,10 +67,16 @@ pub fn bytes() -> Vec<Finding> {
             PADDING,
         ));
     }
+    findings.extend(row_and_power());
+    findings
+}
+
+/// Returns the bytes of a row and the power that the cache saves.
+fn row_and_power() -> [Finding; 2] {
     let [get, scan] = PAPER;
     let rows = f64::from(scan.ask.rows() - get.ask.rows());
     let paper = (scan.answer_bytes() - get.answer_bytes()) / rows;
-    findings.push(finding(
+    let row = finding(
         "figure 8",
         "bytes of each further row of 18 bytes, computed",
         (&format!("{} (computed)", number(paper)), Some(paper)),
@@ -78,8 +84,8 @@ pub fn bytes() -> Vec<Finding> {
         "B",
         Verdict::None,
         "",
-    ));
-    findings.push(finding(
+    );
+    let power = finding(
         "table III",
         "power that the cache saves, from the watts of the table, computed",
         ("up to 20", Some(20.0)),
@@ -87,15 +93,16 @@ pub fn bytes() -> Vec<Finding> {
         "%",
         Verdict::None,
         "the power of Lineside was not measured",
-    ));
-    findings
+    );
+    [row, power]
 }
 
-/// Returns the findings that were measured.
-pub fn measured(found: &Measurements) -> Vec<Finding> {
+/// Returns the findings that were measured. If `is_quiet` is false, other work took processor time during the run, and
+/// ratios to software are too large to confirm a claim.
+pub fn measured(found: &Measurements, is_quiet: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for paper in &PAPER {
-        findings.extend(throughput(found, paper));
+        findings.extend(throughput(found, paper, is_quiet));
     }
     findings.extend(software(found));
     findings.extend(pace(found));
@@ -109,7 +116,7 @@ fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     Some(a? / b?)
 }
 
-fn throughput(found: &Measurements, paper: &Paper) -> Vec<Finding> {
+fn throughput(found: &Measurements, paper: &Paper, is_quiet: bool) -> Vec<Finding> {
     let (figure, name) = (figure(paper), paper.ask.name());
     let mut findings = Vec::new();
     for (contestant, cores) in [("xdp_max", "one core"), ("xdp_max2", "two cores")] {
@@ -144,7 +151,7 @@ fn throughput(found: &Measurements, paper: &Paper) -> Vec<Finding> {
         ("orders of magnitude", None),
         gain,
         "",
-        holds_if(gain >= Some(ORDERS_OF_MAGNITUDE)),
+        holds_if(is_quiet && gain >= Some(ORDERS_OF_MAGNITUDE)),
         "one connection to HBase, one request at a time",
     ));
     findings
