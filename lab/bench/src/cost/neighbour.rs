@@ -67,7 +67,7 @@ pub struct Progress {
     pub sent: u64,
     /// Number of right replies.
     pub right: u64,
-    /// Number of replies that are no root of the workload.
+    /// Number of replies that differ from every root of the workload.
     pub wrong: u64,
 }
 

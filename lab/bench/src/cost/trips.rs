@@ -93,7 +93,7 @@ pub struct Trips {
 }
 
 impl Trips {
-    /// Returns the median of the round trips in nanoseconds; `None` if there is none.
+    /// Returns the median of the round trips in nanoseconds; `None` without round trips.
     pub fn median_ns(&self) -> Option<f64> {
         median(self.took_ns.iter().map(|ns| f64::from(*ns)))
     }
