@@ -18,7 +18,7 @@ use std::time::{Instant, SystemTime};
 /// Name of the page in the folder of the report.
 pub const PAGE: &str = "index.html";
 
-/// Results of one paper, or the reason why there are none.
+/// Results of one paper, or the error of its run.
 #[derive(Clone, Debug)]
 pub struct Made {
     /// The paper.

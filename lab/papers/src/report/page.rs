@@ -78,7 +78,7 @@ fn head(report: &Report, page: &mut String) {
         put!(page, "<p class=\"notice\">{text}{advice}</p>");
     }
     page.push_str(
-        "<p>A value of the paper stands in the words of its text; values that are only drawn in a figure are not \
+        "<p>The column of the paper has the words of its text; values that are only drawn in a figure are not \
          used. The ratio is Lineside's value divided by the paper's. The papers used other hardware, so most ratios \
          compare machines too; <b>holds</b> and <b>fails</b> mark claims that software can confirm or refute.</p>\n",
     );
@@ -153,7 +153,12 @@ fn paper(report: &Report, made: &Made, page: &mut String) {
     );
     match &made.section {
         Ok(section) => results(report, section, page),
-        Err(error) => notices("fails", "The run of this paper failed", std::slice::from_ref(error), page),
+        Err(error) => notices(
+            "fails",
+            "The run of this paper failed",
+            std::slice::from_ref(error),
+            page,
+        ),
     }
     page.push_str("</section>\n");
 }
