@@ -74,8 +74,11 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    /// Log that stores each message with the time at which it was appended.
-    struct Stored(Arc<Mutex<Vec<(Instant, Vec<u8>)>>>);
+    /// Message with the time at which it was appended.
+    type Appended = (Instant, Vec<u8>);
+
+    /// Log that stores each message.
+    struct Stored(Arc<Mutex<Vec<Appended>>>);
 
     impl Log for Stored {
         fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
