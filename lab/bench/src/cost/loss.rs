@@ -335,8 +335,8 @@ fn queue_ns(
     let _attached = setting.attach(program)?;
     let mut arrived = 0;
     for _ in 0..ATTEMPTS {
-        let ns;
-        (ns, arrived) = frames(setting, traffic, count)?;
+        let (ns, found) = frames(setting, traffic, count)?;
+        arrived = found;
         if traffic == Traffic::Miss && program == Attached::Ours {
             counts.misses_sent += arrived;
         }

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// interface receives. The threads run before all ordinary threads, as interrupts do.
 ///
 /// # Errors
-/// [`BenchError::NotMeasured`] if the kernel does not have such threads.
+/// [`BenchError::NotMeasured`] if the kernel does not have such threads, or if they cannot be placed.
 pub fn place_queues(pair: &NamespacePair) -> Result<()> {
     place(&pair.server, SERVER_INTERFACE, SERVER_CORE)?;
     place(&pair.client, CLIENT_INTERFACE, CLIENT_CORE)
@@ -22,9 +22,8 @@ fn place(namespace: &Netns, interface: &str, core: usize) -> Result<()> {
     let before = threads(interface)?;
     let path = format!("/sys/class/net/{interface}/threaded");
     namespace.within(|| {
-        sys::mount_own_sysfs().map_err(io("mounting sysfs in a namespace of its own"))?;
-        std::fs::write(path, "1")
-            .map_err(|error| BenchError::NotMeasured(format!("no threads for a veth's queues: {error}")))
+        sys::mount_own_sysfs().map_err(missing("mounting sysfs in a namespace of its own"))?;
+        std::fs::write(path, "1").map_err(missing("starting a thread for the queue of a veth"))
     })?;
     let found: Vec<u32> = threads(interface)?.difference(&before).copied().collect();
     if found.is_empty() {
@@ -35,9 +34,14 @@ fn place(namespace: &Netns, interface: &str, core: usize) -> Result<()> {
     for thread in found {
         sys::pin_thread(thread, core)
             .and_then(|()| sys::make_real_time(thread))
-            .map_err(io("placing a thread of the kernel"))?;
+            .map_err(missing("placing a thread of the kernel"))?;
     }
     Ok(())
+}
+
+/// Returns a function for `map_err` that names the step without which the part cannot be measured.
+fn missing(what: &'static str) -> impl Fn(std::io::Error) -> BenchError {
+    move |error| BenchError::NotMeasured(format!("{what}: {error}"))
 }
 
 /// Returns the threads of the kernel for the queues of interfaces with this name, in any namespace.
