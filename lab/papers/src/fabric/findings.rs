@@ -398,7 +398,7 @@ fn engines() -> Vec<Finding> {
     let [(_, published), _] = PUBLISHED_TPS;
     found.push(Finding {
         ours: Some(validators_for(published, us, ENDORSEMENTS)),
-        remark: "computed: the slides do not say which architecture reached 95,600 tps; the largest one whose size they \
+        remark: "computed: the slides do not say which architecture reached 95,600 tps; the largest whose size they \
                  give has 16 validators"
             .into(),
         ..finding(
