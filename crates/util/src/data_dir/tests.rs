@@ -97,11 +97,7 @@ fn other_kinds_and_unmarked_files_are_refused_before_anything_is_written() {
     assert!(check_kind(&path, &KIND).is_ok());
     assert_eq!(listed(&path), before);
 
-    fs::write(
-        path.join(MARKER),
-        format!("service {}\nformat {}\n", KIND.service, KIND.format + 1),
-    )
-    .unwrap();
+    fs::write(path.join(MARKER), "service transfer\nformat 2\n").unwrap();
     let refused = DataDir::claim(&path, &KIND).unwrap_err();
     assert!(
         refused.to_string().ends_with(": install a newer version"),
