@@ -50,9 +50,11 @@ pub fn code(error: &anyhow::Error) -> Code {
 }
 
 /// Returns true if the arguments or the configuration name a directory with data of another service, network, database
-/// or mode. The same command fails until they are corrected, so a supervisor must not restart it.
-fn is_wrong_directory(cause: &(dyn std::error::Error + 'static)) -> bool {
-    let of_directory = |error: &DataDirError| error.needs_another_directory();
+/// or mode, a directory of another user, the key of another node, or a file with a secret or a certificate that cannot
+/// be used. The same command fails until they are corrected, so a supervisor must not restart it.
+fn is_wrong_setting(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let of_directory = |error: &DataDirError| error.is_wrong_argument();
+    let of_node = |error: &SetupError| !matches!(error, SetupError::Runtime(_));
     // The chain lacks errors that a transparent variant contains, so those are taken out of their variants.
     let join = cause.downcast_ref();
     let start = match join {
