@@ -344,6 +344,12 @@ fn a_server_or_column_listed_twice_is_refused() {
             assert!(issue.what.contains(said), "{issue:?} does not say {said}");
         }
     }
+        (
+            "column",
+            "data",
+            "\"table\"",
+            "`store` is \"memory\"; set store = \"embedded\"",
+        ),
 }
 
 #[test]
