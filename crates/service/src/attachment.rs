@@ -1,12 +1,12 @@
 //! XDP programs of all services, attached to the interfaces of the process.
 
-use crate::{DatapathConfig, DatapathKind};
+use crate::{DatapathConfig, DatapathKind, XdpModeName};
 use anyhow::bail;
 use lineside_fastpath::memory::{Shared, Table};
 use lineside_wire::DropReason;
 use lineside_xdp::{
     AttachedMode, Interface, Link, Pins, ProgramSpec, Site, XdpDatapath, XdpError, harmful_offloads,
-    native_needs,
+    may_lose_native_answers, native_needs,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -112,7 +112,14 @@ impl XdpAttachment {
                 for (site, mode) in self.sites.iter().zip(&modes) {
                     warnings.extend(harmful_offloads(&site.interface.name));
                     if *mode == AttachedMode::Native {
-                        warnings.extend(native_needs(&site.interface.name));
+                        warnings.extend(native_needs(name));
+                    } else if config.xdp_mode == XdpModeName::Auto && may_lose_native_answers(name) {
+                        tracing::info!(
+                            interface = name,
+                            "XDP runs in generic mode, because this is a veth whose other end may not take native \
+                             answers; for native mode, run `ethtool -K PEER gro on` for the other end, then set \
+                             xdp_mode = \"native\" in [datapath]"
+                        );
                     }
                 }
                 let _ = self.modes.set(modes);

@@ -29,7 +29,7 @@ mod runner;
 mod site;
 
 pub use error::XdpError;
-pub use interface::{Interface, harmful_offloads, native_needs};
+pub use interface::{Interface, harmful_offloads, may_lose_native_answers, native_needs};
 pub use link::{AttachedMode, Link, XdpMode, attached, program_info};
 pub use pins::Pins;
 pub use runner::Runner;
