@@ -14,7 +14,7 @@ use lineside_service::{
 };
 use lineside_util::data_dir::{self, Watch};
 use lineside_util::process_use::ProcessUse;
-use lineside_xdp::Pins;
+use lineside_xdp::{Pins, detach_command};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -294,7 +294,8 @@ fn load(
                 bail!(
                     "a fast path of `{name}` in mode `express` is pinned on {interface} and may hold operations that \
                      are not journaled: start the server of `{name}` on {interface} first, or remove the fast path \
-                     with `lineside xdp detach {interface}`"
+                     with `{}`",
+                    detach_command(interface, pins.dir())
                 );
             }
         }

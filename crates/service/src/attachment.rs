@@ -22,6 +22,8 @@ pub struct XdpAttachment {
     /// Pins of interfaces that an earlier daemon served with the same maps, but that are no longer configured. Their
     /// programs are detached before the programs of this process are attached.
     left_out: Mutex<Vec<Pins>>,
+    /// Reason why no programs were loaded although the configuration permits XDP.
+    refusal: Option<String>,
 }
 
 /// Programs that are loaded but not attached yet.
@@ -39,6 +41,7 @@ impl XdpAttachment {
             sites: Vec::new(),
             modes: OnceLock::new(),
             left_out: Mutex::default(),
+            refusal: None,
         }
     }
 
@@ -64,12 +67,17 @@ impl XdpAttachment {
                 sites: loaded.sites,
                 modes: OnceLock::new(),
                 left_out: Mutex::new(loaded.left_out),
+                refusal: None,
             }),
             Err(error) if config.kind == DatapathKind::Auto => {
+                let refusal = format!("{error:#}");
                 warnings.push(format!(
-                    "XDP cannot be used, so the fast paths run on the socket datapath: {error:#}"
+                    "XDP cannot be used, so the fast paths run on the socket datapath: {refusal}"
                 ));
-                Ok(Self::none())
+                Ok(Self {
+                    refusal: Some(refusal),
+                    ..Self::none()
+                })
             }
             Err(error) => Err(error),
         }
@@ -83,6 +91,11 @@ impl XdpAttachment {
     /// Returns true if programs are loaded.
     pub fn has_programs(&self) -> bool {
         self.programs().is_some()
+    }
+
+    /// Returns the reason why no programs were loaded although the configuration permits XDP.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
     /// Returns true if programs are loaded and their maps are pinned.
@@ -111,6 +124,7 @@ impl XdpAttachment {
             Ok(modes) => {
                 for (site, mode) in self.sites.iter().zip(&modes) {
                     warnings.extend(harmful_offloads(&site.interface.name));
+                    let name = &site.interface.name;
                     if *mode == AttachedMode::Native {
                         warnings.extend(native_needs(name));
                     } else if config.xdp_mode == XdpModeName::Auto && may_lose_native_answers(name) {

@@ -27,7 +27,7 @@ use lineside_service::{
 use lineside_util::data_dir::NewDirectory;
 use lineside_util::histogram::Histogram;
 use lineside_wire::{TRANSFER_SLOT, TransferCounter, metric};
-use lineside_xdp::{Pins, ProgramSpec};
+use lineside_xdp::{Pins, ProgramSpec, detach_command};
 use settling::Settling;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -57,6 +57,7 @@ fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
     let geometry = config.geometry();
     Ok(Box::new(TransferService {
         config,
+        left_fast_path: None,
         geometry,
         disk: None,
         new_directory: None,
@@ -76,6 +77,9 @@ struct TransferService {
     /// Layout of the fast-path table. Its number of rings is set when the datapath is known.
     geometry: Geometry,
     /// Directory of the ledger; `Some` once this process has claimed it.
+    /// Reason why a server on the socket datapath must not start: a killed server has left its fast path attached.
+    /// `None` if there is no such fast path, or if this server may only use XDP.
+    left_fast_path: Option<anyhow::Error>,
     disk: Option<FsDisk>,
     /// Guard that removes the files and directories that the start has created, if the start fails.
     new_directory: Option<NewDirectory>,
@@ -162,12 +166,18 @@ impl Service for TransferService {
         })?;
         self.new_directory = disk.new_directory();
         self.disk = Some(disk);
-        if context.datapath.kind == DatapathKind::Socket {
-            // Reading pinned maps needs capabilities. The server on this datapath gives them up in the next step.
+        if context.datapath.kind != DatapathKind::Xdp {
+            // Reading pinned maps needs capabilities. A server on the socket datapath gives them up in a later step,
+            // and with `auto` the datapath is known only after that step.
             let tag = ledger_tag(&config.data)?;
             let is_express = config.mode == TransferMode::Express;
             let warnings = &mut context.warnings;
-            attach_record::check(&config.data, tag, &context.datapath, false, is_express, warnings)?;
+            let left =
+                attach_record::check(&config.data, tag, &context.datapath, false, is_express, warnings);
+            match context.datapath.kind {
+                DatapathKind::Auto => self.left_fast_path = left.err(),
+                _ => drop(left?),
+            }
         }
         Ok(())
     }
@@ -184,6 +194,7 @@ impl Service for TransferService {
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
         let Self {
             config,
+            left_fast_path,
             geometry,
             disk,
             mut new_directory,
@@ -194,12 +205,17 @@ impl Service for TransferService {
         let readers = Readers::new(uses_xdp);
         let tag = ledger_tag(&config.data)?;
         let mut left = Vec::new();
-        if context.datapath.kind != DatapathKind::Socket {
+        if uses_xdp {
             left = attach_record::check(
                 &config.data,
                 tag,
                 &context.datapath,
-                uses_xdp,
+                true,
+        } else if let Some(error) = left_fast_path {
+            return Err(match context.attachment.refusal() {
+                Some(why) => error.context(format!("XDP cannot be used: {why}")),
+                None => error,
+            });
                 config.mode == TransferMode::Express,
                 &mut context.warnings,
             )?;
@@ -278,7 +294,8 @@ fn mode_as_pinned(config: &TransferConfig, datapath: &DatapathConfig) -> anyhow:
             let (own, theirs) = (name(is_express), name(pinned.is_express));
             bail!(
                 "the fast path that is pinned at {interface} has mode `{theirs}`, but this server has mode `{own}`: \
-                 give --mode {theirs}, or run `lineside xdp detach {interface}` first"
+                 give --mode {theirs}, or run `{}` first",
+                detach_command(interface, &datapath.pin_dir)
             );
         }
     }
@@ -294,7 +311,12 @@ fn open_table(
     let mut programs = context.attachment.programs();
     Ok(match programs.as_mut() {
         Some(xdp) => {
-            let store = Arc::new(adopted(datapath::store(xdp, geometry)?, geometry, tag)?);
+            let store = Arc::new(adopted(
+                datapath::store(xdp, geometry)?,
+                geometry,
+                tag,
+                &context.datapath,
+            )?);
             (store, Arc::new(LineClaims::of(xdp)?))
         }
         None => {
@@ -362,13 +384,16 @@ fn open_ledger(
 
 /// Returns the fast-path table that an earlier daemon left, if it executes operations and may be ahead of the journal.
 /// Otherwise clears the table, which is filled again from the ledger. `tag` identifies the ledger.
-fn adopted(store: Store, geometry: &Geometry, tag: u64) -> anyhow::Result<Store> {
+fn adopted(store: Store, geometry: &Geometry, tag: u64, datapath: &DatapathConfig) -> anyhow::Result<Store> {
+        let command = |interface: &String| format!("`{}`", detach_command(interface, &datapath.pin_dir));
+        let detaches: Vec<_> = datapath.interfaces.iter().map(command).collect();
+        let detaches = detaches.join(" and ");
     let was_express = store.is_express();
     let is_ours = store.control().ledger.load(Relaxed) == tag;
     if was_express && !is_ours {
         bail!(
             "the fast path that is pinned at the interface belongs to another ledger: start the server of that \
-             ledger, or run `lineside xdp detach INTERFACE`"
+             ledger, or run {detaches}"
         );
     }
     lease::end(&store.control().lease_until_ns);
