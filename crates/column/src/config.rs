@@ -211,6 +211,15 @@ impl ColumnConfig {
         if self.store == TableName::Embedded && self.data.as_os_str().is_empty() {
             issues.add("store", "\"embedded\": needs `data`, which is empty");
         }
+        if self.store != TableName::Embedded && !self.data.as_os_str().is_empty() {
+            let store = String::from(self.store.clone());
+            let what = format!(
+                "{:?}: no row would be kept in this directory, because `store` is {store:?}; set store = \"embedded\", \
+                 or remove `data`",
+                self.data
+            );
+            issues.add("data", what);
+        }
     }
 
     fn check_coherence(&self, issues: &mut Issues<'_>) {

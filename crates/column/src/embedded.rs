@@ -75,6 +75,11 @@ trait CellStore: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Returns the reason why the store refuses changes until there is space on the disk; `None` if it takes changes.
+    fn full(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the number of bytes of rows that are only in memory.
     fn bytes(&self) -> usize {
         0
@@ -161,6 +166,11 @@ impl Embedded {
     /// Returns the reason why the table takes no changes until the next start; `None` if it takes changes.
     pub fn failed(&self) -> Option<String> {
         self.cell_store.failed()
+    }
+
+    /// Returns the reason why the table refuses changes until there is space on its disk; `None` if there is space.
+    pub fn full(&self) -> Option<String> {
+        self.cell_store.full()
     }
 
     fn over(cell_store: Box<dyn CellStore>, limits: &Limits, clock: Clock) -> Self {

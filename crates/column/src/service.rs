@@ -367,7 +367,12 @@ impl Leased for ColumnState {
         }
         if let Some(why) = self.embedded.as_ref().and_then(|table| table.failed()) {
             out.problems.push(format!(
-                "column: the table takes no changes until the next start: {why}; check the disk, then restart"
+                "column: the table takes no changes until the next start: {why}; make space if the disk is full, or \
+                 repair it; then restart the server"
+            ));
+        } else if let Some(why) = self.embedded.as_ref().and_then(|table| table.full()) {
+            out.problems.push(format!(
+                "column: the table refuses changes: {why}; make space; the table then takes changes without a restart"
             ));
         }
         if let Some(why) = self.late_table.as_ref().and_then(|table| table.fault()) {

@@ -4,7 +4,9 @@ use crate::acknowledged::MARK;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
 use crate::segment::lsn_of;
-use lineside_util::data_dir::{DataDir, Kind, NewDirectory, WatchedFiles, check_kind, is_marked};
+use lineside_util::data_dir::{
+    DataDir, Kind, NewDirectory, WatchedFiles, check_kind, explain_denied, is_marked,
+};
 use lineside_util::histogram::Histogram;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{File, OpenOptions};
@@ -153,10 +155,11 @@ impl FsDisk {
     /// list while it opens the file, so that a concurrent removal by this process waits.
     fn open_kept(&self, name: &str, options: &OpenOptions) -> io::Result<FsFile> {
         let path = self.at(name)?;
+        let open = || options.open(&path).map_err(|error| explain_denied(&path, error));
         let file = match is_kept(name) {
-            false => options.open(&path)?,
+            false => open()?,
             true => self.change_kept(|kept| {
-                let file = options.open(&path)?;
+                let file = open()?;
                 if let Some(kept) = kept {
                     kept.watch(&path, &file);
                 }

@@ -12,7 +12,7 @@ use lineside_wire::CONSOLE_PORT;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// Maximum length of a host name in bytes (RFC 1035).
@@ -300,6 +300,7 @@ impl Config {
         let mut services = Vec::new();
         // Ports that are taken so far, each with the name of its user: the console or a service.
         let mut ports = vec![("the console", console.listen.port())];
+        let mut directories = Vec::new();
         let mut sections: Vec<_> = self.services.iter().collect();
         sections.sort_by_key(|service| service.definition);
         for ServiceSection { definition, section } in sections {
@@ -307,6 +308,7 @@ impl Config {
             match (definition.parse)(section) {
                 Ok(service) => {
                     issues.extend(ports_taken_twice(section, &*service, &mut ports));
+                    issues.extend(directory_taken_twice(section, &*service, &mut directories));
                     if datapath.keep_fast_path && ends_with_server(&*service) {
                         let what = format!(
                             "true: the fast path of {} always ends with its server; remove keep_fast_path",
@@ -400,6 +402,73 @@ fn ports_taken_twice(
         }
     }
     issues.finish(()).err().unwrap_or_default()
+}
+
+/// Data directory of an enabled service.
+struct TakenDirectory {
+    /// Name of the service.
+    service: &'static str,
+    /// Value of the key `data`.
+    value: String,
+    /// The directory, without symbolic links as far as it exists.
+    path: PathBuf,
+}
+
+/// Returns a mistake if the data directory of an enabled service is the directory of another service, or if one of the
+/// two is inside the other. Adds the directory to `taken`.
+fn directory_taken_twice(
+    section: &Section,
+    service: &dyn Service,
+    taken: &mut Vec<TakenDirectory>,
+) -> Vec<ConfigIssue> {
+    let value = service
+        .section()
+        .get("data")
+        .and_then(|data| data.as_str())
+        .map(str::to_owned);
+    let Some(value) = value.filter(|value| service.is_enabled() && !value.is_empty()) else {
+        return Vec::new();
+    };
+    let path = resolved(Path::new(&value));
+    let mut issues = Issues::new(section);
+    for other in taken.iter() {
+        let relation = match (path.starts_with(&other.path), other.path.starts_with(&path)) {
+            (true, true) => "is also the directory of",
+            (true, false) => "is inside the directory of",
+            (false, true) => "contains the directory of",
+            (false, false) => continue,
+        };
+        let what = format!(
+            "{value:?}: {relation} [{}] data = {:?}; give each service a directory of its own",
+            other.service, other.value
+        );
+        issues.add("data", what);
+    }
+    taken.push(TakenDirectory {
+        service: section.name(),
+        value,
+        path,
+    });
+    issues.finish(()).err().unwrap_or_default()
+}
+
+/// Returns the absolute form of `path`. Symbolic links are resolved in the part of the path that exists.
+fn resolved(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let mut ancestors = absolute.ancestors();
+    let found = ancestors.find_map(|above| {
+        let rest = absolute.strip_prefix(above).ok()?;
+        Some(above.canonicalize().ok()?.join(rest))
+    });
+    // `..` in the part that does not exist yet.
+    let mut plain = PathBuf::new();
+    for part in found.unwrap_or(absolute).components() {
+        match part {
+            Component::ParentDir => _ = plain.pop(),
+            other => plain.push(other),
+        }
+    }
+    plain
 }
 
 impl CheckedConfig {

@@ -171,6 +171,42 @@ fn one_interface_or_a_list_of_interfaces_is_accepted_but_not_both() {
     }
 }
 
+/// Regression test: the start failed because "another process" had locked the directory, which was the same process.
+#[test]
+fn data_directories_that_are_equal_or_inside_each_other_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let real = folder.path().join("real");
+    std::fs::create_dir(&real).expect("made");
+    std::os::unix::fs::symlink(&real, folder.path().join("link")).expect("linked");
+    let issues = |transfer: &str, column: &str| {
+        let at = |path: &str| folder.path().join(path);
+        let text = format!(
+            "[transfer]\nenabled = true\ndata = {:?}\n[column]\nenabled = true\nstore = \"embedded\"\ndata = {:?}\n",
+            at(transfer),
+            at(column)
+        );
+        let config = Config::parse(&text, SERVICES).expect("parsed");
+        config.check().err().map_or(Vec::new(), |error| error.issues)
+    };
+    for (transfer, column, relation) in [
+        ("a", "a", "is also the directory of"),
+        ("a", "b/../a", "is also the directory of"),
+        ("real", "link", "is also the directory of"),
+        ("real", "link/table", "is inside the directory of"),
+        ("a/b", "a", "contains the directory of"),
+    ] {
+        let found = issues(transfer, column);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].line, Some(7), "{found:?}");
+        let what = &found[0].what;
+        for said in ["[column] data = ", relation, "[transfer] data = "] {
+            assert!(what.contains(said), "{what} does not say {said}");
+        }
+    }
+    assert!(issues("a", "ab").is_empty());
+    assert!(issues("a/x", "a/y").is_empty());
+}
+
 #[test]
 fn two_enabled_services_on_one_port_are_refused() {
     let with = |more: &str| only_issue(&format!("{SPV}{more}")).what;
@@ -308,6 +344,12 @@ fn values_out_of_range_are_refused_with_the_allowed_range() {
         ("column", "store", "\"thrift2://host:1,host:2/t\"", "host:port"),
         ("column", "store", "\"thrift2://host:9090/\"", "host:port/table"),
         ("column", "store", "\"embedded\"", "needs `data`"),
+        (
+            "column",
+            "data",
+            "\"table\"",
+            "`store` is \"memory\"; set store = \"embedded\"",
+        ),
         ("column", "coherence", "\"hope\"", "`none`, `ttl`, `coprocessor`"),
         ("column", "servers", "[\"rs1:7706\"]", "address"),
         ("column", "notify_listen", "7707", "address"),

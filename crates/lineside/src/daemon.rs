@@ -14,8 +14,9 @@ use lineside_service::{
 };
 use lineside_util::data_dir::{self, Watch};
 use lineside_util::process_use::ProcessUse;
-use lineside_xdp::Pins;
+use lineside_xdp::{Pins, detach_command};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -88,7 +89,7 @@ impl Daemon {
             &absent,
             &mut context.warnings,
         )?);
-        restrict(&process, &services, &mut context)?;
+        restrict(&process, &names, &services, &mut context)?;
         let mut daemon = Self {
             running: Vec::new(),
             _watch: Watch::start()?,
@@ -227,6 +228,7 @@ fn has_fast_path(service: &dyn Service) -> bool {
 /// starts.
 fn restrict(
     process: &ProcessConfig,
+    names: &[&'static str],
     services: &[Box<dyn Service>],
     context: &mut StartContext,
 ) -> anyhow::Result<()> {
@@ -239,6 +241,14 @@ fn restrict(
     let pins = (context.attachment.has_pins()).then(|| context.datapath.pin_dir.clone());
     let writes = rights.iter().flat_map(|rights| rights.writes.iter().cloned());
     let made = data_dir::made_directories();
+    for (name, service) in names.iter().zip(services) {
+        let rights = service.rights();
+        let above = made.iter().map(|made| folder_of(made));
+        let above = above.filter(|above| rights.writes.iter().any(|path| path.starts_with(above)));
+        for path in rights.writes.iter().chain(&rights.reads).cloned().chain(above) {
+            can_open(name, &service.section(), &path)?;
+        }
+    }
     let kept = KeptRights {
         places: Places {
             writes: writes.chain(pins.clone()).collect(),
@@ -259,6 +269,37 @@ fn restrict(
     )?;
     context.warnings.extend(lacking);
     Ok(())
+}
+
+/// Checks that this process, which has given up the rights of root, can open a path that a service needs.
+///
+/// # Errors
+/// The path cannot be opened. The error names the key of the configuration that the path is from.
+fn can_open(service: &str, section: &toml::Table, path: &Path) -> anyhow::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    let opened = options.read(true).custom_flags(libc::O_PATH).open(path);
+    let Err(error) = opened else { return Ok(()) };
+    let key = match key_of(section, path) {
+        Some((key, value)) => format!("[{service}] {key} = {value:?}"),
+        None => format!("[{service}]"),
+    };
+    let shown = path.display();
+    if error.kind() == std::io::ErrorKind::NotFound {
+        bail!("{key}: {shown} does not exist; create it, or give another path");
+    }
+    bail!(
+        "{key}: the server cannot open {shown} without the rights of root, which it has given up ({error}); run it as \
+         the user who owns this path, or give another path"
+    )
+}
+
+/// Returns the key of a section, and its value, whose path is `path` or is the nearest one below `path`.
+fn key_of<'a>(section: &'a toml::Table, path: &Path) -> Option<(&'a str, &'a str)> {
+    let values = section
+        .iter()
+        .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
+    let below = values.filter(|(_, value)| !value.is_empty() && Path::new(value).starts_with(path));
+    below.min_by_key(|(_, value)| value.len())
 }
 
 /// Returns the parent directory of `path`.
@@ -294,11 +335,40 @@ fn load(
                 bail!(
                     "a fast path of `{name}` in mode `express` is pinned on {interface} and may hold operations that \
                      are not journaled: start the server of `{name}` on {interface} first, or remove the fast path \
-                     with `lineside xdp detach {interface}`"
+                     with `{}`",
+                    detach_command(interface, pins.dir())
                 );
             }
         }
         Ok(())
     };
     XdpAttachment::load(datapath, &listens, programs, check_pins, warnings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{can_open, key_of};
+    use std::path::Path;
+
+    #[test]
+    fn a_path_that_cannot_be_opened_is_told_with_its_key() {
+        let text = "listen = '127.0.0.1:7702'\ndata = '/var/lib/lineside/transfer'\n\
+                    settle_to = '/proc/no-such-folder/x'\n";
+        let section: toml::Table = toml::from_str(text).expect("TOML");
+        let folder = Path::new("/proc/no-such-folder");
+        assert_eq!(
+            key_of(&section, folder),
+            Some(("settle_to", "/proc/no-such-folder/x"))
+        );
+        let data = Path::new("/var/lib/lineside/transfer");
+        assert_eq!(key_of(&section, data).map(|(key, _)| key), Some("data"));
+        assert_eq!(key_of(&section, Path::new("/srv")), None);
+        can_open("transfer", &section, Path::new("/")).expect("every user can open it");
+        let told = can_open("transfer", &section, folder)
+            .expect_err("it does not exist")
+            .to_string();
+        let begin =
+            "[transfer] settle_to = \"/proc/no-such-folder/x\": /proc/no-such-folder does not exist; ";
+        assert!(told.starts_with(begin), "{told}");
+    }
 }

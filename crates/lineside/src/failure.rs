@@ -4,6 +4,7 @@ use crate::address::AddressError;
 use crate::config::ConfigError;
 use crate::wrong::Wrong;
 use clap::error::ContextKind;
+use lineside_bitcoin_node::SetupError;
 use lineside_hybrid::join::JoinError;
 use lineside_hybrid::ledger::LedgerError;
 use lineside_hybrid::node::StartError;
@@ -11,6 +12,7 @@ use lineside_spv::chain::ChainError;
 use lineside_spv_proof::StoreError as HeadersError;
 use lineside_transfer::host::OpenError;
 use lineside_util::data_dir::DataDirError;
+use lineside_util::key_file::KeyFileError;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
@@ -41,7 +43,7 @@ pub fn code(error: &anyhow::Error) -> Code {
         Code::Configuration
     } else if error.is::<Wrong>()
         || matches!(error.downcast_ref(), Some(AddressError::Form(_)))
-        || error.chain().any(is_wrong_directory)
+        || error.chain().any(is_wrong_setting)
     {
         Code::Usage
     } else {
@@ -50,9 +52,11 @@ pub fn code(error: &anyhow::Error) -> Code {
 }
 
 /// Returns true if the arguments or the configuration name a directory with data of another service, network, database
-/// or mode. The same command fails until they are corrected, so a supervisor must not restart it.
-fn is_wrong_directory(cause: &(dyn std::error::Error + 'static)) -> bool {
-    let of_directory = |error: &DataDirError| error.needs_another_directory();
+/// or mode, a directory of another user, the key of another node, or a file with a secret or a certificate that cannot
+/// be used. The same command fails until they are corrected, so a supervisor must not restart it.
+fn is_wrong_setting(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let of_directory = |error: &DataDirError| error.is_wrong_argument();
+    let of_node = |error: &SetupError| !matches!(error, SetupError::Runtime(_));
     // The chain lacks errors that a transparent variant contains, so those are taken out of their variants.
     let join = cause.downcast_ref();
     let start = match join {
@@ -65,6 +69,9 @@ fn is_wrong_directory(cause: &(dyn std::error::Error + 'static)) -> bool {
     };
     cause.downcast_ref().is_some_and(of_directory)
         || matches!(ledger, Some(LedgerError::OtherGenesis))
+        || matches!(start, Some(StartError::NotANode(_)))
+        || cause.downcast_ref().is_some_and(of_node)
+        || cause.is::<KeyFileError>()
         || matches!(cause.downcast_ref(), Some(ChainError::OtherNetwork { .. }))
         || matches!(cause.downcast_ref(), Some(HeadersError::OtherKind { .. }))
         || matches!(cause.downcast_ref(), Some(OpenError::OtherMode(_)))
@@ -220,9 +227,32 @@ mod texts;
 
 #[cfg(test)]
 mod tests {
-    use super::{asks_for_json, message_and_hint, usage_object, words};
-    use anyhow::anyhow;
+    use super::{Code, asks_for_json, code, message_and_hint, usage_object, words};
+    use anyhow::{Error, anyhow};
+    use lineside_bitcoin_node::SetupError;
+    use lineside_hybrid::node::StartError;
+    use lineside_util::key_file::KeyFileError;
     use serde_json::json;
+
+    /// Regression test: these errors of the configuration had the exit code of a failure, so a supervisor restarted
+    /// the server again and again.
+    #[test]
+    fn files_and_keys_that_cannot_be_used_are_wrong_arguments() {
+        let exposed = || KeyFileError::Exposed {
+            path: "password".into(),
+            mode: 0o644,
+        };
+        for wrong in [
+            Error::new(SetupError::from(exposed())),
+            Error::new(SetupError::NoUser),
+            Error::new(exposed()).context("cannot start"),
+            Error::new(StartError::NotANode(7)).context("cannot open the ledger"),
+        ] {
+            assert_eq!(code(&wrong), Code::Usage, "{wrong:#}");
+        }
+        let failed = Error::new(std::io::Error::from(std::io::ErrorKind::NotFound)).context("cannot start");
+        assert_eq!(code(&failed), Code::Failed);
+    }
 
     #[test]
     fn an_error_of_clap_has_a_message_and_a_hint() {

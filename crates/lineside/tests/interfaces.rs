@@ -69,6 +69,10 @@ impl Net {
         if !arguments.contains(&"--datapath") {
             all.extend(["--datapath", "xdp"]);
         }
+        // The mode `auto` is generic here, because the other ends are in another namespace.
+        if !arguments.contains(&"--xdp-mode") {
+            all.extend(["--xdp-mode", "native"]);
+        }
         all.extend(arguments);
         let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
         self.wire.server.run(move || {

@@ -131,6 +131,63 @@ fn a_working_directory_that_cannot_be_entered_is_an_error() {
     assert!(stderr.contains("Permission denied"), "{stderr}");
 }
 
+/// Returns the names of all files below `folder`, sorted.
+fn names_below(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        names.push(entry.path().display().to_string());
+        if entry.path().is_dir() {
+            names.extend(names_below(&entry.path()));
+        }
+    }
+    names.sort();
+    names
+}
+
+/// Regression test: commands that root ran on a stopped server's directory left files that only root could open, so
+/// the next start of the server failed.
+#[test]
+fn root_changes_no_data_directory_of_another_user() {
+    // SAFETY: geteuid only reads the id of the process.
+    if unsafe { libc::geteuid() } != 0 {
+        return println!("skipped: only root can own files as another user");
+    }
+    let place = ServiceFiles::new();
+    for service in ["transfer", "column"] {
+        let data = place.path(service);
+        let server = place.serve(service, &data);
+        server.write(1).expect("a write");
+        drop(server);
+        let shown = data.display().to_string();
+        // The journal is damaged in both services, so each repair has something to do.
+        fs::remove_file(data.join("acknowledged")).expect("removed");
+        let owned = std::process::Command::new("chown")
+            .args(["-R", "65534", &shown])
+            .status();
+        assert!(owned.expect("chown").success());
+        let before = names_below(&data);
+        let mut commands = vec![vec!["journal", "repair", &shown]];
+        match service {
+            "column" => commands.push(vec!["column", "repair", &shown]),
+            _ => commands.push(vec!["transfer", "sessions", "close", "0", "--data", &shown]),
+        }
+        for command in commands {
+            let output = lineside(&command);
+            let said = text(&output);
+            assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
+            assert!(
+                said.contains("run the command as that user"),
+                "{command:?}: {said}"
+            );
+            assert!(said.contains(&shown), "{command:?}: {said}");
+        }
+        let mut serve = place.command(service, &data, "127.0.0.1:0");
+        let output = serve.output().expect("run");
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert_eq!(names_below(&data), before, "{service}: no file was made");
+    }
+}
+
 #[test]
 fn a_failed_start_leaves_no_files() {
     let place = ServiceFiles::new();

@@ -191,6 +191,22 @@ fn a_durable_fastpath_left_by_a_killed_server_must_be_detached_first(pins: &str)
     drop(start(data.path(), &line).unwrap());
     let told = start(data.path(), &socket).map(|_| ()).unwrap_err();
     assert!(told.contains("still attached at lo"), "{told}");
+    // With another table size, `auto` cannot take the pinned maps over. The server has given up its capabilities before
+    // it decides, but it must name the cause and the command all the same.
+    let output = lineside()
+        .args(["transfer", "serve", "--datapath", "auto", "--account-bits", "11"])
+        .args(["--interface", "lo", "--pin-dir", pins])
+        .args(["--listen", "127.0.0.1:7702", "--console", "127.0.0.1:0", "--data"])
+        .arg(data.path())
+        .output()
+        .unwrap();
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let command = format!("`lineside xdp detach lo --pin-dir {pins}`");
+    for said in ["another size or layout", "still attached at lo", &command] {
+        assert!(told.contains(said), "{told} does not say {said}");
+    }
+    assert!(!told.contains("not permitted"), "{told}");
     // A server of another ledger may take over the interface, because every operation that the fast path holds is in
     // the journal.
     start(other.path(), &line).unwrap().end();

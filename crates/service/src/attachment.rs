@@ -1,12 +1,12 @@
 //! XDP programs of all services, attached to the interfaces of the process.
 
-use crate::{DatapathConfig, DatapathKind};
+use crate::{DatapathConfig, DatapathKind, XdpModeName};
 use anyhow::bail;
 use lineside_fastpath::memory::{Shared, Table};
 use lineside_wire::DropReason;
 use lineside_xdp::{
     AttachedMode, Interface, Link, Pins, ProgramSpec, Site, XdpDatapath, XdpError, harmful_offloads,
-    native_needs,
+    may_lose_native_answers, native_needs,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -22,6 +22,8 @@ pub struct XdpAttachment {
     /// Pins of interfaces that an earlier daemon served with the same maps, but that are no longer configured. Their
     /// programs are detached before the programs of this process are attached.
     left_out: Mutex<Vec<Pins>>,
+    /// Reason why no programs were loaded although the configuration permits XDP.
+    refusal: Option<String>,
 }
 
 /// Programs that are loaded but not attached yet.
@@ -39,6 +41,7 @@ impl XdpAttachment {
             sites: Vec::new(),
             modes: OnceLock::new(),
             left_out: Mutex::default(),
+            refusal: None,
         }
     }
 
@@ -64,12 +67,17 @@ impl XdpAttachment {
                 sites: loaded.sites,
                 modes: OnceLock::new(),
                 left_out: Mutex::new(loaded.left_out),
+                refusal: None,
             }),
             Err(error) if config.kind == DatapathKind::Auto => {
+                let refusal = error.to_string();
                 warnings.push(format!(
-                    "XDP cannot be used, so the fast paths run on the socket datapath: {error}"
+                    "XDP cannot be used, so the fast paths run on the socket datapath: {refusal}"
                 ));
-                Ok(Self::none())
+                Ok(Self {
+                    refusal: Some(refusal),
+                    ..Self::none()
+                })
             }
             Err(error) => Err(error),
         }
@@ -83,6 +91,11 @@ impl XdpAttachment {
     /// Returns true if programs are loaded.
     pub fn has_programs(&self) -> bool {
         self.programs().is_some()
+    }
+
+    /// Returns the reason why no programs were loaded although the configuration permits XDP.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
     /// Returns true if programs are loaded and their maps are pinned.
@@ -111,8 +124,16 @@ impl XdpAttachment {
             Ok(modes) => {
                 for (site, mode) in self.sites.iter().zip(&modes) {
                     warnings.extend(harmful_offloads(&site.interface.name));
+                    let name = &site.interface.name;
                     if *mode == AttachedMode::Native {
-                        warnings.extend(native_needs(&site.interface.name));
+                        warnings.extend(native_needs(name));
+                    } else if config.xdp_mode == XdpModeName::Auto && may_lose_native_answers(name) {
+                        tracing::info!(
+                            interface = name,
+                            "XDP runs in generic mode, because this is a veth whose other end may not take native \
+                             answers; for native mode, run `ethtool -K PEER gro on` for the other end, then set \
+                             xdp_mode = \"native\" in [datapath]"
+                        );
                     }
                 }
                 let _ = self.modes.set(modes);

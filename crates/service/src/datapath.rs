@@ -71,7 +71,7 @@ impl Default for DatapathConfig {
             queue: 4096,
             stall_s: 5,
             keep_fast_path: false,
-            pin_dir: "/sys/fs/bpf/lineside".into(),
+            pin_dir: lineside_xdp::DEFAULT_PIN_DIR.into(),
         }
     }
 }

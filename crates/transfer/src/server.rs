@@ -62,9 +62,15 @@ pub struct Report {
     pub clock_ahead_s: u64,
     /// Free bytes of the file system, and its size.
     pub space_bytes: (u64, u64),
+    /// True if the settings `keep_blocks` and `keep_days`, which are not set, would remove a part of the journal.
+    pub may_shorten: bool,
     /// Reason why the last attempt to remove old blocks from the journal failed, if it did.
     pub not_retained: Option<String>,
 }
+
+/// Free space on the ledger's disk in bytes below which `/status` warns. It also warns if less than a twentieth of the
+/// disk is free.
+const SPACE_BYTES: u64 = 512 << 20;
 
 /// Host that executes requests in batches. Its shared report is updated after each batch, and never waits for a disk.
 pub struct Server {
@@ -78,6 +84,8 @@ pub struct Server {
     /// Number of the last settled block, if blocks are settled.
     settled: Option<Arc<AtomicU64>>,
     not_retained: Option<String>,
+    /// True if the disk had no room at the last update of the report.
+    was_full: bool,
     /// Time of the last check of the values that the server checks once a second, in seconds since 1970.
     polled_at_s: u64,
     polled: PolledValues,
@@ -89,6 +97,7 @@ pub struct Server {
 struct PolledValues {
     session_use: SessionUse,
     space_bytes: (u64, u64),
+    may_shorten: bool,
     clock_ahead_s: u64,
 }
 
@@ -131,6 +140,7 @@ impl Server {
             retention: Retention::default(),
             settled: None,
             not_retained: None,
+            was_full: false,
             polled_at_s: 0,
             polled: PolledValues::default(),
             steady_use: SteadyUse::default(),
@@ -192,13 +202,19 @@ impl Server {
     fn update_status(&mut self, now_s: u64) {
         if self.polled_at_s != now_s {
             self.polled_at_s = now_s;
+            // If the system does not report the free space, the server warns of nothing.
+            let space_bytes = self.disk.space_bytes().unwrap_or((u64::MAX, u64::MAX));
             self.polled = PolledValues {
                 session_use: self.steady_use.update(now_s, self.host.session_use(now_s)),
-                // If the system does not report the free space, the server warns of nothing.
-                space_bytes: self.disk.space_bytes().unwrap_or((u64::MAX, u64::MAX)),
+                space_bytes,
+                may_shorten: is_short(space_bytes)
+                    && !self.retention.is_limited()
+                    && self.host.has_old_segments(),
                 clock_ahead_s: self.host.ledger().clock_s().saturating_sub(now_s),
             };
         }
+        let full = self.host.is_full();
+        log_change(std::mem::replace(&mut self.was_full, full), full);
         let ledger = self.host.ledger();
         *lock(&self.report) = Report {
             counts: self.host.counts(),
@@ -208,15 +224,33 @@ impl Server {
             blocks: self.host.blocks(),
             journal_bytes: self.host.journal_bytes(),
             unjournaled: self.host.unjournaled(),
-            full: self.host.is_full(),
+            full,
             failed: self.host.failed().map(str::to_owned),
             session_use: self.polled.session_use,
             pendings: (ledger.pending_count() as u64, ledger.limits().pendings),
             keys: (ledger.key_count() as u64, ledger.limits().keys),
             clock_ahead_s: self.polled.clock_ahead_s,
             space_bytes: self.polled.space_bytes,
+            may_shorten: self.polled.may_shorten,
             not_retained: self.not_retained.clone(),
         };
+    }
+}
+
+/// Returns true if so little of the ledger's disk is free that the server warns: of (free, all) bytes.
+pub(crate) fn is_short((free, all): (u64, u64)) -> bool {
+    free < SPACE_BYTES || free < all / 20
+}
+
+/// Logs that the server begins to refuse changes because the disk is full, or accepts them again.
+fn log_change(was_full: bool, is_full: bool) {
+    match (was_full, is_full) {
+        (false, true) => tracing::error!(
+            "transfer: the disk of the ledger is full, or too many files are open: changes are refused (no_room); make \
+             space, or raise the limit on open files; the server then accepts changes again without a restart"
+        ),
+        (true, false) => tracing::info!("transfer: the disk has room again, and changes are accepted"),
+        _ => {}
     }
 }
 

@@ -10,7 +10,7 @@ use crate::datapath::{self, LineClaims};
 use crate::fastpath::TransferFastPath;
 use crate::host::{self, Executing, Setup};
 use crate::ring::Ring;
-use crate::server::{KIND, Report, Server, ledger_key, lock};
+use crate::server::{KIND, Report, Server, is_short, ledger_key, lock};
 use crate::store::{Geometry, Mode, Store};
 use anyhow::{Context, bail};
 use attach_record::AttachRecord;
@@ -27,7 +27,7 @@ use lineside_service::{
 use lineside_util::data_dir::NewDirectory;
 use lineside_util::histogram::Histogram;
 use lineside_wire::{TRANSFER_SLOT, TransferCounter, metric};
-use lineside_xdp::{Pins, ProgramSpec};
+use lineside_xdp::{Pins, ProgramSpec, detach_command};
 use settling::Settling;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -35,9 +35,6 @@ use std::sync::{Arc, Mutex};
 
 /// Number of seconds by which the ledger's clock may be ahead of the machine's clock without a warning.
 const CLOCK_AHEAD_S: u64 = 60;
-/// Free space on the ledger's disk in bytes below which `/status` warns. It also warns if less than a twentieth of the
-/// disk is free.
-const SPACE_BYTES: u64 = 512 << 20;
 
 /// Registration of the service `transfer` in the daemon.
 pub const DEF: ServiceDef = ServiceDef {
@@ -60,6 +57,7 @@ fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
         geometry,
         disk: None,
         new_directory: None,
+        left_fast_path: None,
     }))
 }
 
@@ -79,6 +77,9 @@ struct TransferService {
     disk: Option<FsDisk>,
     /// Guard that removes the files and directories that the start has created, if the start fails.
     new_directory: Option<NewDirectory>,
+    /// Reason why a server on the socket datapath must not start: a killed server has left its fast path attached.
+    /// `None` if there is no such fast path, or if this server may only use XDP.
+    left_fast_path: Option<anyhow::Error>,
 }
 
 /// State that the status function shares with the running service.
@@ -162,12 +163,18 @@ impl Service for TransferService {
         })?;
         self.new_directory = disk.new_directory();
         self.disk = Some(disk);
-        if context.datapath.kind == DatapathKind::Socket {
-            // Reading pinned maps needs capabilities. The server on this datapath gives them up in the next step.
+        if context.datapath.kind != DatapathKind::Xdp {
+            // Reading pinned maps needs capabilities. A server on the socket datapath gives them up in a later step,
+            // and with `auto` the datapath is known only after that step.
             let tag = ledger_tag(&config.data)?;
             let is_express = config.mode == TransferMode::Express;
             let warnings = &mut context.warnings;
-            attach_record::check(&config.data, tag, &context.datapath, false, is_express, warnings)?;
+            let left =
+                attach_record::check(&config.data, tag, &context.datapath, false, is_express, warnings);
+            match context.datapath.kind {
+                DatapathKind::Auto => self.left_fast_path = left.err(),
+                _ => drop(left?),
+            }
         }
         Ok(())
     }
@@ -187,6 +194,7 @@ impl Service for TransferService {
             geometry,
             disk,
             mut new_directory,
+            left_fast_path,
         } = *self;
         let disk = disk.context("internal error: the ledger's directory was not claimed before the start")?;
         let sync_times = disk.sync_times();
@@ -194,15 +202,20 @@ impl Service for TransferService {
         let readers = Readers::new(uses_xdp);
         let tag = ledger_tag(&config.data)?;
         let mut left = Vec::new();
-        if context.datapath.kind != DatapathKind::Socket {
+        if uses_xdp {
             left = attach_record::check(
                 &config.data,
                 tag,
                 &context.datapath,
-                uses_xdp,
+                true,
                 config.mode == TransferMode::Express,
                 &mut context.warnings,
             )?;
+        } else if let Some(error) = left_fast_path {
+            return Err(match context.attachment.refusal() {
+                Some(why) => error.context(format!("XDP cannot be used: {why}")),
+                None => error,
+            });
         }
         let (store, claims) = open_table(&geometry, tag, context)?;
         let attach_record = uses_xdp
@@ -278,7 +291,8 @@ fn mode_as_pinned(config: &TransferConfig, datapath: &DatapathConfig) -> anyhow:
             let (own, theirs) = (name(is_express), name(pinned.is_express));
             bail!(
                 "the fast path that is pinned at {interface} has mode `{theirs}`, but this server has mode `{own}`: \
-                 give --mode {theirs}, or run `lineside xdp detach {interface}` first"
+                 give --mode {theirs}, or run `{}` first",
+                detach_command(interface, &datapath.pin_dir)
             );
         }
     }
@@ -294,7 +308,12 @@ fn open_table(
     let mut programs = context.attachment.programs();
     Ok(match programs.as_mut() {
         Some(xdp) => {
-            let store = Arc::new(adopted(datapath::store(xdp, geometry)?, geometry, tag)?);
+            let store = Arc::new(adopted(
+                datapath::store(xdp, geometry)?,
+                geometry,
+                tag,
+                &context.datapath,
+            )?);
             (store, Arc::new(LineClaims::of(xdp)?))
         }
         None => {
@@ -362,13 +381,16 @@ fn open_ledger(
 
 /// Returns the fast-path table that an earlier daemon left, if it executes operations and may be ahead of the journal.
 /// Otherwise clears the table, which is filled again from the ledger. `tag` identifies the ledger.
-fn adopted(store: Store, geometry: &Geometry, tag: u64) -> anyhow::Result<Store> {
+fn adopted(store: Store, geometry: &Geometry, tag: u64, datapath: &DatapathConfig) -> anyhow::Result<Store> {
     let was_express = store.is_express();
     let is_ours = store.control().ledger.load(Relaxed) == tag;
     if was_express && !is_ours {
+        let command = |interface: &String| format!("`{}`", detach_command(interface, &datapath.pin_dir));
+        let detaches: Vec<_> = datapath.interfaces.iter().map(command).collect();
+        let detaches = detaches.join(" and ");
         bail!(
             "the fast path that is pinned at the interface belongs to another ledger: start the server of that \
-             ledger, or run `lineside xdp detach INTERFACE`"
+             ledger, or run {detaches}"
         );
     }
     lease::end(&store.control().lease_until_ns);
@@ -593,17 +615,42 @@ fn report_limits(report: &Report, out: &mut StatusBuilder) {
             report.clock_ahead_s
         ));
     }
-    let (free, all) = report.space_bytes;
-    if free < SPACE_BYTES || free < all / 20 {
-        out.warnings.push(format!(
-            "transfer: {} MiB are free on the disk of the ledger; set keep_blocks or keep_days to let old blocks \
-             be removed",
-            free >> 20
-        ));
-    }
+    out.warnings
+        .extend(space_warning(report.space_bytes, report.may_shorten));
     if let Some(error) = &report.not_retained {
         out.warnings.push(format!(
             "transfer: old blocks cannot be removed from the journal: {error}; the journal keeps growing"
         ));
+    }
+}
+
+/// Returns the warning for little free space on the ledger's disk. `may_shorten` is true if retention, which is not
+/// configured, would remove a part of the journal.
+fn space_warning(space_bytes: (u64, u64), may_shorten: bool) -> Option<String> {
+    let remedy = match may_shorten {
+        true => "make space, or set keep_blocks or keep_days to let old blocks be removed",
+        false => "make space",
+    };
+    let free_mib = space_bytes.0 >> 20;
+    is_short(space_bytes)
+        .then(|| format!("transfer: {free_mib} MiB are free on the disk of the ledger; {remedy}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::space_warning;
+
+    /// Regression test: the warning recommended `keep_blocks` to ledgers of a few blocks, where it frees no space.
+    #[test]
+    fn the_warning_of_little_space_recommends_retention_only_if_it_would_free_something() {
+        let little = (100 << 20, 1 << 40);
+        let told = space_warning(little, false).expect("100 MiB are little");
+        assert!(
+            told.ends_with("; make space") && told.contains("100 MiB"),
+            "{told}"
+        );
+        let told = space_warning(little, true).expect("100 MiB are little");
+        assert!(told.contains("keep_blocks or keep_days"), "{told}");
+        assert_eq!(space_warning((1 << 39, 1 << 40), true), None);
     }
 }

@@ -11,10 +11,12 @@
 
 mod marker;
 mod new_directory;
+mod owner;
 mod watch;
 
 pub use marker::{Kind, MARKER};
 pub use new_directory::NewDirectory;
+pub use owner::{check_owner, explain_denied};
 pub use watch::{Watch, WatchedFiles, made_directories, problems};
 
 use rustix::process::geteuid;
@@ -113,6 +115,19 @@ pub enum DataDirError {
         /// User id of the owner.
         owner: u32,
     },
+    /// This process runs as root and another user owns the directory, so that user could not open the files that this
+    /// process would create.
+    #[error(
+        "{} belongs to user {}, who could not open the files that root would create there; run the command as that \
+         user: {} lineside …; or, if only root uses the directory, give it to root: chown -R root {}",
+        path.display(), owner::shown_user(*owner), owner::run_as(*owner), path.display()
+    )]
+    Foreign {
+        /// Path of the data directory.
+        path: PathBuf,
+        /// User id of the owner.
+        owner: u32,
+    },
     /// The directory is one that all users of the machine share.
     #[error(
         "{} is shared by all users (sticky bit): create a directory below it, and give the new directory",
@@ -135,18 +150,25 @@ pub enum DataDirError {
 }
 
 impl DataDirError {
-    /// Returns true if the operator must give another directory: this one belongs to another service or to no service,
-    /// or all users share it.
-    pub const fn needs_another_directory(&self) -> bool {
+    /// Returns true if the operator must give another directory or run the command as another user: the directory
+    /// belongs to another service, to no service or to another user, or all users share it.
+    pub const fn is_wrong_argument(&self) -> bool {
         matches!(
             self,
-            Self::OtherKind { .. } | Self::Newer { .. } | Self::Unmarked { .. } | Self::Shared { .. }
+            Self::OtherKind { .. }
+                | Self::Newer { .. }
+                | Self::Unmarked { .. }
+                | Self::Shared { .. }
+                | Self::Foreign { .. }
         )
     }
 
     fn io(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
-        let path = path.into();
-        move |source| Self::Io { op, path, source }
+        let path: PathBuf = path.into();
+        move |source| {
+            let source = explain_denied(&path, source);
+            Self::Io { op, path, source }
+        }
     }
 }
 
@@ -217,7 +239,10 @@ impl DataDir {
 
     fn take_made(path: &Path, kind: Option<&Kind>, created: Option<PathBuf>) -> Result<Self, DataDirError> {
         let directory = File::open(path).map_err(DataDirError::io("open", path))?;
+        // The lock comes first, because a command may ask the server that holds it instead of writing.
         lock(&directory, path)?;
+        let about = directory.metadata().map_err(DataDirError::io("read", path))?;
+        owner::refuse_foreign(&about, path)?;
         let was_marked = match kind {
             Some(kind) => marker::check_marked(path, kind)?,
             None => is_marked(path),

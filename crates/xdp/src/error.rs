@@ -54,14 +54,16 @@ pub enum XdpError {
     Map(String),
     /// The pinned maps have another layout than the maps of this program.
     #[error(
-        "{path} holds a map of another size or layout: set the same table sizes as before, or run \
-         `lineside xdp detach {interface}`"
+        "{path} holds a map of another size or layout: set the same table sizes as before, or run `{}`",
+        super::detach_command(interface, pin_dir)
     )]
     OtherLayout {
         /// The pinned map.
         path: PathBuf,
         /// Interface of the map.
         interface: String,
+        /// Directory in which the interface has its folder of pins.
+        pin_dir: PathBuf,
     },
     /// The interface does not exist.
     #[error("there is no interface {0}: `ip link` lists the interfaces")]
@@ -117,10 +119,15 @@ pub enum XdpError {
     /// Two interfaces that one process is to serve have pins of different maps.
     #[error(
         "the fast paths pinned at {} and {} are of different servers, so one process cannot take over both: run \
-         `lineside xdp detach {}` first, or serve the interfaces by two processes",
-        .0[0], .0[1], .0[1]
+         `{}` first, or serve the interfaces by two processes",
+        interfaces[0], interfaces[1], super::detach_command(&interfaces[1], pin_dir)
     )]
-    Apart([String; 2]),
+    Apart {
+        /// The two interfaces.
+        interfaces: [String; 2],
+        /// Directory in which the interfaces have their folders of pins.
+        pin_dir: PathBuf,
+    },
     /// The directory for the pins, or the one of an interface in it, belongs to another user.
     #[error(
         "{} belongs to another user: stop the server of that user, then remove the directory (rmdir {}), or set \

@@ -26,11 +26,7 @@ impl Interface {
     pub fn find(name: &str) -> Result<Self, XdpError> {
         let none = || XdpError::NoInterface(name.into());
         let c_name = CString::new(name).map_err(|_| none())?;
-        // SAFETY: `c_name` is a C string that outlives the call.
-        let index = unsafe { libc::if_nametoindex(c_name.as_ptr()) };
-        if index == 0 {
-            return Err(none());
-        }
+        let index = Self::index_of(name).map_err(|_| none())?;
         let found = addresses(&c_name).map_err(system(format!("cannot read the addresses of {name}")))?;
         let too_many = || XdpError::TooManyAddresses(name.into());
         let mut endpoint = Endpoint::new(found.mac, found.loopback, &found.own).ok_or_else(too_many)?;
@@ -42,6 +38,16 @@ impl Interface {
             index,
             endpoint,
         })
+    }
+
+    /// Returns the index of the interface with this name.
+    fn index_of(name: &str) -> io::Result<u32> {
+        let name = CString::new(name).map_err(io::Error::other)?;
+        // SAFETY: `name` is a C string that outlives the call.
+        match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+            0 => Err(io::Error::last_os_error()),
+            index => Ok(index),
+        }
     }
 }
 
@@ -146,6 +152,8 @@ const SIOCETHTOOL: u64 = 0x8946;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETHTOOL_GSTATS: u32 = 0x1d;
+const ETH_SS_STATS: u32 = 1;
 const ETH_SS_FEATURES: u32 = 4;
 
 /// Returns one line for each offload that should be switched off on `interface`; the line contains the command that
@@ -159,17 +167,66 @@ pub fn harmful_offloads(interface: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns further requirements of `interface` for replies that the driver sends, one line each. A veth delivers frames
-/// that XDP sends only if its other end uses NAPI. This function cannot always check that, because the other end may be
-/// in another network namespace.
+/// Returns further requirements of `interface` for replies that the driver sends, one line each. Returns no lines for
+/// a veth whose other end was found and takes such replies.
 pub fn native_needs(interface: &str) -> Vec<String> {
-    match driver(interface).as_deref() {
-        Ok("veth") => vec![format!(
+    match may_lose_native_answers(interface) {
+        true => vec![format!(
             "{interface} is a veth, whose other end (PEER) takes native answers only with GRO or an XDP program: \
-             ethtool -K PEER gro on"
+             ethtool -K PEER gro on, or set xdp_mode = \"generic\" in [datapath]"
         )],
-        _ => Vec::new(),
+        false => Vec::new(),
     }
+}
+
+/// Returns true if replies that the driver of `interface` sends may be lost. A veth delivers frames that XDP sends only
+/// if its other end uses NAPI, which GRO or a native XDP program there switches on. The other end cannot be checked if
+/// it is in another network namespace, and the function then returns true.
+pub fn may_lose_native_answers(interface: &str) -> bool {
+    driver(interface).is_ok_and(|driver| driver == "veth") && !peer_takes_answers(interface).unwrap_or(false)
+}
+
+/// Returns true if the other end of a veth is in this network namespace and uses NAPI.
+fn peer_takes_answers(interface: &str) -> io::Result<bool> {
+    let own = Interface::index_of(interface)?;
+    let peer_index = veth_peer(interface)?;
+    let mut name = [0; libc::IF_NAMESIZE];
+    // SAFETY: `name` has the length that the call requires.
+    if unsafe { libc::if_indextoname(peer_index, name.as_mut_ptr()) }.is_null() {
+        return Ok(false);
+    }
+    // SAFETY: the call has ended the name with a zero byte.
+    let peer = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy();
+    // An interface of this namespace may have the index that the other end has in another namespace.
+    if driver(&peer)? != "veth" || veth_peer(&peer)? != own {
+        return Ok(false);
+    }
+    let has_gro = active_features(&peer)?.iter().any(|name| name == "rx-gro");
+    Ok(has_gro || super::link::has_native_program(peer_index)?)
+}
+
+/// Returns the index of the other end of a veth in its network namespace: the first of the interface's statistics.
+fn veth_peer(interface: &str) -> io::Result<u32> {
+    let socket = control_socket()?;
+    // struct ethtool_sset_info: cmd, reserved, mask (u64), count.
+    let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_STATS, 0, 0];
+    ethtool(&socket, interface, &mut info)?;
+    let count = info[4] as usize;
+    if count == 0 {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    // struct ethtool_stats: cmd, number of values, then the values (u64).
+    let mut values = vec![0u32; 2 + 2 * count];
+    values[..2].copy_from_slice(&[ETHTOOL_GSTATS, count as u32]);
+    ethtool(&socket, interface, &mut values)?;
+    let first = u64::from(values[2]) | u64::from(values[3]) << 32;
+    // The two halves are in the order of the processor.
+    let first = if cfg!(target_endian = "big") {
+        first.rotate_left(32)
+    } else {
+        first
+    };
+    Ok(first as u32)
 }
 
 /// Returns the name of the interface's driver.

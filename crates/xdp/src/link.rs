@@ -2,7 +2,7 @@
 //! detached.
 
 use super::error::{XdpError, system};
-use super::interface::Interface;
+use super::interface::{Interface, may_lose_native_answers};
 use crate::ROOT_PROGRAM;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -13,7 +13,7 @@ use std::path::Path;
 /// Requested attachment mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In the driver if it supports XDP, else generic.
+    /// In the driver if it supports XDP and its replies cannot be lost, else generic.
     #[default]
     Auto,
     /// In the driver, before the kernel allocates a packet buffer for the frame.
@@ -65,6 +65,7 @@ impl Link {
         let create = |mode: AttachedMode| create(interface, program, mode).map(|fd| Self { fd, mode });
         let native = match mode {
             XdpMode::Generic => None,
+            XdpMode::Auto if may_lose_native_answers(&interface.name) => None,
             XdpMode::Native | XdpMode::Auto => Some(create(AttachedMode::Native)),
         };
         let failed = match (native, mode) {
@@ -183,6 +184,15 @@ pub fn attached(interface: &Interface) -> Result<Option<(u32, AttachedMode)>, Xd
         }
     }
     Ok(None)
+}
+
+/// Returns true if the interface with this index has an XDP program in its driver.
+pub(super) fn has_native_program(index: u32) -> io::Result<bool> {
+    let mut id = 0;
+    let flags = AttachedMode::Native.flag() as i32;
+    // SAFETY: `id` is valid for writing during the call.
+    check(unsafe { libbpf_sys::bpf_xdp_query_id(index as i32, flags, &mut id) })?;
+    Ok(id != 0)
 }
 
 fn refuse_foreign(interface: &Interface) -> Result<(), XdpError> {

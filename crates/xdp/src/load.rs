@@ -136,6 +136,7 @@ fn pin_map(mut map: OpenMapMut<'_>, pins: &Pins, path: &Path) -> Result<(), XdpE
         return Err(XdpError::OtherLayout {
             path: path.into(),
             interface: pins.interface().into(),
+            pin_dir: pins.dir().into(),
         });
     }
     map.set_pin_path(path).map_err(kernel("cannot pin a map"))
@@ -149,8 +150,10 @@ fn pinned_at<'a>(name: &str, pins: &'a [Pins]) -> Result<Option<&'a Pins>, XdpEr
         match (one.map_id(name)?, first) {
             (Some(id), None) => first = Some((one, id)),
             (Some(id), Some((other, same))) if id != same => {
-                let names = [other.interface().to_owned(), one.interface().to_owned()];
-                return Err(XdpError::Apart(names));
+                return Err(XdpError::Apart {
+                    interfaces: [other.interface().to_owned(), one.interface().to_owned()],
+                    pin_dir: one.dir().into(),
+                });
             }
             _ => {}
         }

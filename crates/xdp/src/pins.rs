@@ -18,6 +18,17 @@ const LINK: &str = "link";
 /// Magic number of the BPF file system (BPF_FS_MAGIC of linux/magic.h).
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
+/// Directory of the pins if the configuration names no other.
+pub const DEFAULT_PIN_DIR: &str = "/sys/fs/bpf/lineside";
+
+/// Returns the command that detaches the fast path from `interface`, whose pins are in `pin_dir`.
+pub fn detach_command(interface: &str, pin_dir: &Path) -> String {
+    match pin_dir == Path::new(DEFAULT_PIN_DIR) {
+        true => format!("lineside xdp detach {interface}"),
+        false => format!("lineside xdp detach {interface} --pin-dir {}", pin_dir.display()),
+    }
+}
+
 /// Directory of pins that this process owns. Dropping the value gives up the ownership, and removes an empty directory.
 #[derive(Debug)]
 pub struct Pins {
@@ -128,6 +139,11 @@ impl Pins {
     /// Returns the path of the folder of `interface` in `dir`, which need not exist.
     pub fn folder_of(dir: &Path, interface: &str) -> PathBuf {
         folder_of(dir, interface)
+    }
+
+    /// Returns the directory that has the folders of all interfaces.
+    pub fn dir(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
     }
 
     /// Returns the path of the folder.

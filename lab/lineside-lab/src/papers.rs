@@ -117,7 +117,9 @@ fn all(arguments: &AllArguments, as_json: bool) -> anyhow::Result<()> {
         quick: common.quick,
         seed: common.seed,
     };
-    let papers = Paper::ALL.into_iter().filter(|paper| only.is_empty() || only.contains(paper));
+    let papers = Paper::ALL
+        .into_iter()
+        .filter(|paper| only.is_empty() || only.contains(paper));
     let papers: Vec<Paper> = papers.collect();
     let mut report = Report::new(parameters, &format!("{} ({})", version::SHORT, version::COMMIT));
     for (number, paper) in papers.iter().enumerate() {

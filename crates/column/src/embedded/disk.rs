@@ -27,8 +27,9 @@ use log::{GROUP_BYTES_MAX, Log, WriteError};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use tables::Tables;
+use tables::{Tables, plain};
 
 type Write = (Vec<u8>, Option<Vec<u8>>);
 
@@ -46,6 +47,8 @@ struct Queue {
     /// Groups that were refused because the disk was full: the number of their writers that have not got the result
     /// yet, and the reason.
     refused: HashMap<u64, (usize, String)>,
+    /// True after a group was refused because the disk was full, until a later group is written.
+    is_full: bool,
     /// Reason why writing has ended: a write has failed, so it is not known what the disk has. The table writes nothing
     /// before a restart.
     failed: Option<String>,
@@ -56,6 +59,7 @@ struct Shared {
     log: Mutex<Log>,
     tables: Tables,
     requests: Requests,
+    reserve: Reserve,
 }
 
 pub(super) struct Disk {
@@ -72,8 +76,44 @@ impl fmt::Debug for Disk {
     }
 }
 
-fn unreadable(error: impl fmt::Display) -> TableError {
-    TableError::Unavailable(format!("cannot read the table's files: {error}"))
+fn unreadable(error: fjall::Error) -> TableError {
+    TableError::Unavailable(format!("cannot read the table's files: {}", plain(&error)))
+}
+
+/// Free space of a disk that changes of the table must not use. fjall writes rows to files some time after the change
+/// and takes no changes any more after such a write found no space, so changes are refused while space is left.
+struct Reserve {
+    disk: FsDisk,
+    /// Size of the reserve. It is atomic so that a test can change it while the table is open.
+    bytes: AtomicU64,
+}
+
+impl Reserve {
+    /// Returns the reserve for a table whose rows in memory take `rows_bytes`, which fjall may have to write: twice
+    /// that size, but at most a quarter of the disk.
+    fn new(disk: FsDisk, rows_bytes: usize) -> Self {
+        let all_bytes = disk.space_bytes().map_or(0, |(_, all)| all);
+        let bytes = (rows_bytes as u64).saturating_mul(2).min(all_bytes / 4);
+        let bytes = AtomicU64::new(bytes);
+        Self { disk, bytes }
+    }
+
+    /// Returns the reason why changes are refused; `None` if the disk has room, or if the system does not report it.
+    fn lack(&self) -> Option<String> {
+        let (free_bytes, _) = self.disk.space_bytes().ok()?;
+        self.lack_at(free_bytes)
+    }
+
+    fn lack_at(&self, free_bytes: u64) -> Option<String> {
+        let reserve_bytes = self.bytes.load(Ordering::Relaxed);
+        (free_bytes < reserve_bytes).then(|| {
+            format!(
+                "the disk of the table is full: {} MiB are free, and the table's files need a reserve of {} MiB",
+                free_bytes >> 20,
+                reserve_bytes.div_ceil(1 << 20)
+            )
+        })
+    }
 }
 
 impl Shared {
@@ -83,9 +123,12 @@ impl Shared {
 
     /// Makes a group of changes durable, and then visible to readers.
     fn commit(&self, group: Vec<Write>) -> Result<(), WriteError> {
+        if let Some(why) = self.reserve.lack() {
+            return Err(WriteError::Full(why));
+        }
         let (last_lsn, bytes) = self.lock_log().write(&group)?;
         let made = self.tables.apply(group, last_lsn);
-        made.map_err(|error| WriteError::Ended(error.to_string()))?;
+        made.map_err(|error| WriteError::Ended(plain(&error)))?;
         self.requests.applied(last_lsn, bytes);
         Ok(())
     }
@@ -93,11 +136,13 @@ impl Shared {
 
 impl Disk {
     pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<Self, TableError> {
+        let reserve = Reserve::new(disk.clone(), limits.rows_bytes);
         let opened = log::open(disk, limits).map_err(TableError::Refused)?;
         let shared = Arc::new(Shared {
             log: Mutex::new(opened.log),
             tables: opened.tables,
             requests: Requests::default(),
+            reserve,
         });
         shared.requests.applied(opened.last_lsn, opened.journal_bytes);
         let checkpoints = Checkpoints::start(Arc::clone(&shared));
@@ -130,16 +175,28 @@ impl Disk {
         queue = self.lock_queue();
         queue.is_busy = false;
         match committed {
-            Ok(()) => queue.unwritten = queue.collecting,
+            Ok(()) => {
+                queue.unwritten = queue.collecting;
+                if std::mem::take(&mut queue.is_full) {
+                    tracing::info!("column: the disk has space again, and the table takes changes again");
+                }
+            }
             Err(WriteError::Full(why)) => {
                 queue.unwritten = queue.collecting;
+                if !std::mem::replace(&mut queue.is_full, true) {
+                    tracing::error!(
+                        why,
+                        "column: the table refuses changes (no_room); make space on the disk, and it takes changes \
+                         again without a restart"
+                    );
+                }
                 queue.refused.insert(number, (writers, why));
             }
             Err(WriteError::Ended(why)) => {
                 tracing::error!(
                     why,
-                    "column: cannot write the table's files, so the table takes no changes until the next start; check \
-                     the disk, then restart"
+                    "column: cannot write the table's files, so the table takes no changes until the next start; make \
+                     space if the disk is full, or repair it; then restart the server"
                 );
                 queue.failed = Some(why);
             }
@@ -167,6 +224,10 @@ impl Queue {
 impl CellStore for Disk {
     fn failed(&self) -> Option<String> {
         self.lock_queue().failed.clone()
+    }
+
+    fn full(&self) -> Option<String> {
+        self.shared.reserve.lack()
     }
 
     fn read(&self, act: &mut dyn FnMut(&dyn View) -> Result<(), TableError>) -> Result<(), TableError> {

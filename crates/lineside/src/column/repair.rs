@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use clap::Args;
 use lineside_column::embedded::{KIND, Repaired, repair};
-use lineside_util::data_dir::check_kind;
+use lineside_util::data_dir::{check_kind, check_owner};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -22,9 +22,10 @@ impl Repair {
     /// Repairs the table and prints what was lost.
     ///
     /// # Errors
-    /// The directory holds no table, is in use, or cannot be written.
+    /// The directory holds no table, is in use, belongs to another user, or cannot be written.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         check_kind(&self.directory, &KIND)?;
+        check_owner(&self.directory)?;
         let failed = |why| anyhow!("{}: {why}", self.directory.display());
         let (done, unconfirmed) = repair(&self.directory).map_err(failed)?;
         print(&done, as_json)?;

@@ -62,6 +62,13 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
         }
         section.set("store", TableName::Embedded);
         section.set("data", data);
+    } else if arguments
+        .store
+        .as_ref()
+        .is_some_and(|store| *store != TableName::Embedded)
+    {
+        // The directory in the file belongs to the store that the option replaces.
+        section.set("data", "");
     }
     section.set_some("store", arguments.store);
     section.set_some("listen", arguments.listen);

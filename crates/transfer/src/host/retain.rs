@@ -52,6 +52,16 @@ impl Retention {
 }
 
 impl<D: Disk> Host<D> {
+    /// Returns true if the journal has segments that retention could remove: segments whose records are in two
+    /// snapshots.
+    pub fn has_old_segments(&self) -> bool {
+        let Ok(covered) = self.journal.snapshots().covered_lsn() else {
+            return false;
+        };
+        let is_covered = |first: &Lsn| *first <= covered + 1;
+        self.journal.segments().iter().skip(1).any(is_covered)
+    }
+
     /// Removes old blocks from the journal at the time `now_s`. Blocks after `settled` always remain, because they
     /// have not reached their settlement yet. The host waits meanwhile.
     ///

@@ -5,7 +5,7 @@ use crate::datapath::{Pinned, pinned};
 use anyhow::{Context, bail};
 use lineside_service::DatapathConfig;
 use lineside_util::counted;
-use lineside_xdp::Pins;
+use lineside_xdp::{Pins, detach_command};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -74,6 +74,7 @@ pub fn check(
     };
     if !at_line || !left.is_taken_over_by(datapath)? {
         let options = names.iter().map(|name| format!("--interface {name}"));
+        // The commands name the directory of the pins in every case, because it is the one of an earlier server.
         let detaches = names
             .iter()
             .map(|name| format!("`lineside xdp detach {name} --pin-dir {dir}`"));
@@ -102,7 +103,12 @@ impl LeftFastPath {
     fn find(dir: &Path, recorded: &[&str], tag: u64) -> anyhow::Result<Self> {
         let mut at = Vec::new();
         for name in recorded {
-            let found = pinned(&Pins::folder_of(dir, name))?;
+            let found = pinned(&Pins::folder_of(dir, name)).with_context(|| {
+                format!(
+                    "cannot read the fast path that a killed server may have left attached at {name}; run `{}` as root",
+                    detach_command(name, dir)
+                )
+            })?;
             let found = found.filter(|fastpath| fastpath.ledger == tag);
             at.extend(found.map(|fastpath| ((*name).to_owned(), fastpath)));
         }

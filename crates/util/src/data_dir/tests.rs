@@ -55,7 +55,7 @@ fn permissions_of_other_users_are_removed_from_directories_of_this_user() {
 }
 
 #[test]
-fn a_directory_of_another_user_that_others_may_use_is_refused() {
+fn root_may_not_write_into_a_directory_of_another_user() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("foreign");
     fs::create_dir(&path).unwrap();
@@ -64,21 +64,59 @@ fn a_directory_of_another_user_that_others_may_use_is_refused() {
         return;
     }
     fs::set_permissions(&path, Permissions::from_mode(0o750)).unwrap();
-    let refused = DataDir::claim(&path, &KIND).unwrap_err();
-    assert!(
-        matches!(
-            refused,
-            DataDirError::Exposed {
-                mode: 0o750,
-                owner: 65_534,
-                ..
-            }
-        ),
-        "{refused}"
-    );
-    assert_eq!((mode(&path), listed(&path).len()), (0o750, 0));
+    let refuses = || {
+        for refused in [DataDir::claim(&path, &KIND), DataDir::claim_any(&path)] {
+            let refused = refused.unwrap_err();
+            assert!(
+                matches!(refused, DataDirError::Foreign { owner: 65_534, .. }),
+                "{refused}"
+            );
+            let text = refused.to_string();
+            let remedy = format!("chown -R root {}", path.display());
+            assert!(
+                text.contains(" -- lineside …") && text.ends_with(&remedy),
+                "{text}"
+            );
+        }
+        assert!(matches!(check_owner(&path), Err(DataDirError::Foreign { .. })));
+        assert!(listed(&path).is_empty());
+    };
+    refuses();
+    assert_eq!(mode(&path), 0o750);
+    // Files that root creates in a directory closed to others could not be opened by its owner either.
     fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+    refuses();
+    // A running server is found before the owner of its directory matters.
+    let lock = fs::File::open(&path).unwrap();
+    lock.try_lock().unwrap();
+    let locked = DataDir::claim_any(&path).unwrap_err();
+    assert!(matches!(locked, DataDirError::Locked { .. }), "{locked}");
+    drop(lock);
+    std::os::unix::fs::chown(&path, Some(0), None).unwrap();
+    check_owner(&path).unwrap();
     DataDir::claim(&path, &KIND).unwrap();
+}
+
+#[test]
+fn a_refused_access_names_the_owner_and_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("acknowledged");
+    fs::write(&path, "").unwrap();
+    let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+    // The file belongs to the user of this process, so its owner explains nothing.
+    assert_eq!(explain_denied(&path, denied()).to_string(), denied().to_string());
+    if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
+        println!("skipped: this needs root, to give a file to another user");
+        return;
+    }
+    let told = explain_denied(&path, denied()).to_string();
+    let remedy = format!("chown root {}", path.display());
+    assert!(
+        told.contains("belongs to user") && told.ends_with(&remedy),
+        "{told}"
+    );
+    let missing = io::Error::from(io::ErrorKind::NotFound);
+    assert!(!explain_denied(&path, missing).to_string().contains("belongs"));
 }
 
 #[test]
@@ -103,7 +141,7 @@ fn other_kinds_and_unmarked_files_are_refused_before_anything_is_written() {
         refused.to_string().ends_with(": install a newer version"),
         "{refused}"
     );
-    assert!(refused.needs_another_directory());
+    assert!(refused.is_wrong_argument());
 
     fs::write(path.join(MARKER), "service").unwrap();
     let refused = DataDir::claim(&path, &KIND).unwrap_err();

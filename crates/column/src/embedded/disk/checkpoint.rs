@@ -3,6 +3,7 @@
 
 use super::Shared;
 use super::log::CHECKPOINT_BYTES;
+use super::tables::plain;
 use lineside_journal::Lsn;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -113,7 +114,7 @@ fn run(shared: &Shared) {
 /// Makes the files in `tables` contain all changes up to number `lsn`, records this durably in a snapshot, and removes
 /// the part of the journal that the previous snapshot covers.
 fn checkpoint(shared: &Shared, lsn: Lsn) -> Result<(), String> {
-    shared.tables.begin_flush().map_err(|error| error.to_string())?;
+    shared.tables.begin_flush().map_err(|error| plain(&error))?;
     while !shared.tables.is_flushed() {
         if !shared.requests.pause() {
             return Ok(());

@@ -54,6 +54,23 @@ pub(super) fn last_change(folder: &Path, limits: &Limits) -> Result<Option<(u64,
     Ok(last.filter(|(_, lsn)| *lsn > 0))
 }
 
+/// Returns the operator's text for an error of fjall, whose own text shows the values of its program.
+pub(super) fn plain(error: &fjall::Error) -> String {
+    let mut causes = std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |one| {
+        one.source()
+    });
+    match causes.find_map(|one| one.downcast_ref::<io::Error>()) {
+        Some(error) if error.kind() == io::ErrorKind::StorageFull => {
+            "the disk was full while a file in `tables` was written".into()
+        }
+        Some(error) => format!("a file in `tables` cannot be read or written: {error}"),
+        None if matches!(error, fjall::Error::Poisoned) => {
+            "an earlier write of a file in `tables` failed, for example because the disk was full".into()
+        }
+        None => error.to_string(),
+    }
+}
+
 impl Tables {
     /// Opens the database, or creates it.
     pub(super) fn open(folder: &Path, journal_id: u64, limits: &Limits) -> Result<Self, fjall::Error> {
@@ -91,7 +108,7 @@ impl Tables {
 
     /// Returns the id of the journal whose changes were applied, and the number of the last change.
     fn journal_and_mark(&self) -> Result<Option<(u64, Lsn)>, String> {
-        let Some(mark) = self.cells.get(MARK).map_err(|error| error.to_string())? else {
+        let Some(mark) = self.cells.get(MARK).map_err(|error| plain(&error))? else {
             return Ok(None);
         };
         let malformed = "the entry with the number of their last change is malformed";

@@ -490,3 +490,41 @@ fn a_table_of_an_earlier_version_is_refused_unchanged() {
     assert!(why.contains("earlier version"), "{why}");
     assert!(home.path().join("keyspaces").exists());
 }
+
+#[test]
+fn errors_of_fjall_are_told_in_plain_words() {
+    let full = fjall::Error::Io(std::io::Error::from_raw_os_error(28));
+    assert_eq!(
+        plain(&full),
+        "the disk was full while a file in `tables` was written"
+    );
+    let broken = fjall::Error::Io(std::io::Error::from_raw_os_error(5));
+    for error in [full, broken, fjall::Error::Poisoned] {
+        let told = plain(&error);
+        assert!(!told.contains("Fjall") && !told.contains("Os {"), "{told}");
+        assert!(told.contains("`tables`"), "{told}");
+    }
+}
+
+/// Changes are refused before the disk is full, because fjall takes no change any more after a write found no space.
+#[test]
+fn changes_are_refused_while_the_reserve_is_not_free_and_accepted_afterwards() {
+    let home = new_home();
+    let table = open(home.path()).unwrap();
+    let reserve = &table.shared.reserve;
+    let bytes = reserve.bytes.load(Ordering::Relaxed);
+    assert_eq!(bytes, 2 * LIMITS.rows_bytes as u64);
+    assert_eq!(reserve.lack_at(bytes), None);
+    assert!(reserve.lack_at(bytes - 1).unwrap().contains("a reserve of 2 MiB"));
+    table.write(place(1), Some(vec![1])).unwrap();
+    // No disk has this much free space.
+    reserve.bytes.store(u64::MAX, Ordering::Relaxed);
+    let refused = table.write(place(2), Some(vec![2]));
+    assert!(matches!(refused, Err(TableError::Full(_))), "{refused:?}");
+    assert!(table.full().is_some() && table.failed().is_none());
+    reserve.bytes.store(bytes, Ordering::Relaxed);
+    table.write(place(3), Some(vec![3])).unwrap();
+    assert_eq!(table.full(), None);
+    let expected = BTreeMap::from([(place(1), vec![1]), (place(3), vec![3])]);
+    assert_eq!(rows(&table).unwrap(), expected);
+}
