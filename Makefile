@@ -5,7 +5,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
 .PHONY: setup dashboard screenshots build run test test-fresh test-kernels bench papers fuzz soak hbase spec cli docs \
-	lint deny fmt package test-package test-reproducible
+	lint deny fmt package test-package test-reproducible rtl-setup rtl-lint rtl-test rtl-formal rtl-area
 
 # `lineside --version` shows the commit. All targets that build for release set the same variable, so that none of them
 # has to build again what another one has built.
@@ -92,6 +92,24 @@ soak: setup
 	cargo run --release --locked -p lineside-lab -- chaos --long --seed 1
 	LINESIDE_FOLLOW_ANSWERS=10000000 cargo test --release --locked -p lineside-spv --test follow competing -- --nocapture
 	LINESIDE_RETENTION_OPERATIONS=10000000 cargo test --release --locked -p lineside-transfer --test retention
+
+# The FPGA datapath in rtl/: installs its tools into target/ (rtl-setup), checks the SystemVerilog, tests the simulated
+# NIC, proves the queues, and counts the cells. Nothing of it is needed to build or run Lineside.
+rtl-setup:
+	bash scripts/rtl-setup.sh area formal
+
+rtl-lint:
+	@bash scripts/rtl-lint.sh
+
+rtl-test:
+	@bash scripts/test-rtl.sh
+	@bash scripts/rtl-cocotb.sh
+
+rtl-formal:
+	@bash scripts/rtl-formal.sh
+
+rtl-area:
+	@bash scripts/rtl-area.sh
 
 # Builds the Java programs for HBase: the coprocessor and the test clients. Needs a JDK and Maven.
 hbase:

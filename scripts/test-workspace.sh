@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs all tests. Three groups run at the same time, because many tests wait for servers, disks and clocks:
 # the integration tests in Rust whose names begin with a to l; all other integration tests with the unit tests; and the
-# tests of the clients in other languages, with a lower priority because they also compile programs. The output of the
+# tests in other languages, with a lower priority because they also compile programs. The output of the
 # second group appears at once, and that of the others after it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,7 +13,7 @@ groups=()
 trap 'kill "${groups[@]}" 2>/dev/null || true; rm -rf "$output"' EXIT
 cargo test --workspace --locked --no-fail-fast --test '[a-l]*' >"$output/a-l" 2>&1 &
 groups+=($!)
-nice -n 5 bash scripts/test-clients.sh >"$output/clients" 2>&1 &
+nice -n 5 bash scripts/test-other-languages.sh >"$output/other-languages" 2>&1 &
 groups+=($!)
 
 failed=0
@@ -22,7 +22,7 @@ for group in "${groups[@]}"; do
     wait "$group" || failed=1
 done
 groups=()
-cat "$output/a-l" "$output/clients"
+cat "$output/a-l" "$output/other-languages"
 cargo test --workspace --locked --doc || failed=1
 cargo test -p lineside-verify --no-default-features --locked || failed=1
 exit "$failed"

@@ -1,6 +1,7 @@
-//! Reads `spec/*.toml` and generates Rust types and constants, the C header of the XDP programs, the constants and
-//! layouts of the clients in C, Go and Python, the tables of the documentation, the alert rules of Prometheus and the
-//! Grafana dashboard. `lineside-spec --check` writes nothing, and fails if a generated file is stale.
+//! Reads `spec/*.toml` and generates Rust types and constants, the C header of the XDP programs, the package of
+//! the RTL, the constants and layouts of the clients in C, Go and Python, the tables of the documentation, the alert
+//! rules of Prometheus and the Grafana dashboard. `lineside-spec --check` writes nothing, and fails if a generated file
+//! is stale.
 
 mod emit_c;
 mod emit_c_client;
@@ -8,7 +9,9 @@ mod emit_docs;
 mod emit_go;
 mod emit_monitoring;
 mod emit_python;
+mod emit_rtl;
 mod emit_rust;
+mod emit_sv;
 mod model;
 
 use std::{env, fs, path::Path, process::ExitCode};
@@ -20,12 +23,15 @@ fn main() -> ExitCode {
     let mut outputs = vec![
         ("crates/wire/src/generated.rs".to_owned(), emit_rust::emit(&spec)),
         ("xdp/generated.h".to_owned(), emit_c::emit(&spec)),
+        ("rtl/common/ls_pkg.sv".to_owned(), emit_sv::emit(&spec)),
+        ("crates/rtl/src/generated.rs".to_owned(), emit_rtl::emit(&spec)),
         ("clients/c/lineside_wire.h".to_owned(), emit_c_client::emit(&spec)),
         (
             "clients/python/src/lineside/_generated.py".to_owned(),
             emit_python::emit(&spec),
         ),
         ("docs/wire-formats.md".to_owned(), emit_docs::emit(&spec)),
+        ("docs/rtl-interface.md".to_owned(), emit_rtl::emit_docs(&spec)),
         ("docs/metrics.md".to_owned(), emit_docs::emit_metrics(&spec)),
         (
             "packaging/prometheus/lineside.rules.yml".to_owned(),

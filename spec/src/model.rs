@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 
 pub struct Spec {
     pub common: Common,
+    pub rtl: Rtl,
     pub services: Vec<(String, Service)>,
 }
 
@@ -203,11 +204,44 @@ pub struct Alert {
     pub action: String,
 }
 
+/// Interface between the host and the FPGA datapath.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rtl {
+    pub command: Vec<Command>,
+    /// Fields of a command.
+    pub field: Vec<Field>,
+    pub register: Vec<Register>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    pub name: String,
+    pub code: u32,
+    pub doc: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Register {
+    pub name: String,
+    /// Number of the register, or of the first of `count` registers.
+    pub index: u32,
+    pub count: Option<u32>,
+    pub bits: u32,
+    pub doc: String,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Op {
     pub name: String,
     pub code: u8,
+    /// Datapaths whose fast path answers the operation: `socket`, `xdp`, `rtl`. The others forward it to the host.
+    /// Empty: the list is not given.
+    #[serde(default)]
+    pub fast_path: Vec<String>,
     pub request: String,
     pub reply: String,
 }
@@ -290,7 +324,12 @@ impl Spec {
                 services.push((port.name.clone(), service));
             }
         }
-        Self { common, services }
+        let rtl = toml::from_str(&text("rtl.toml")).expect("rtl.toml");
+        Self {
+            common,
+            rtl,
+            services,
+        }
     }
 
     /// Returns all metrics, each with the service that it belongs to, if any: first those of the process, then each

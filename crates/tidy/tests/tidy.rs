@@ -27,6 +27,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("electrum", 2),
     ("hbase-client", 2),
     ("net", 2),
+    ("rtl", 2),
     ("xdp", 2),
     ("service", 3),
     ("column", 4),

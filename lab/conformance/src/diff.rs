@@ -2,6 +2,8 @@
 //! counters must be equal.
 
 pub mod column;
+#[cfg(feature = "rtl")]
+pub mod rtl;
 pub mod spv;
 pub mod transfer;
 

@@ -103,18 +103,9 @@ pub fn run(
     count: u64,
     seed: u64,
 ) -> Result<(DiffCounts, [u64; SpvCounter::ALL.len()]), DiffError> {
-    let endpoint = endpoint(case.loopback, case.one_address);
+    let endpoint = endpoint(case);
     let (mut datapath, store) = FrameDatapath::open(against, &case.geometry, &endpoint, SPV_PORT)?;
-    store.format(&case.geometry)?;
-    // The seed also determines the hash key, and therefore which TXIDs share a set, so that a run can be repeated.
-    for (place, word) in store.control().key.iter().enumerate() {
-        word.store(
-            seed.wrapping_add(place as u64).wrapping_mul(HASH_STEP) | 1,
-            Relaxed,
-        );
-    }
-    lease::renew(&store.control().lease_until_ns, 1 << 40);
-    let _writer = fill(&store, case.state);
+    let (_writer, payloads) = prepare(case, &store, seed)?;
     let before = words(&store);
     let fastpath = SpvFastPath::new(Arc::clone(&store));
     let line = FrameHandler {
@@ -122,7 +113,7 @@ pub fn run(
         port: SPV_PORT,
         fastpath: &fastpath,
     };
-    let mut frames = Frames::new(seed, &endpoint, SPV_PORT, payloads());
+    let mut frames = Frames::new(seed, &endpoint, SPV_PORT, payloads);
     let seen = compare(&mut frames, count, &line, &mut datapath)?;
     let (model, datapath) = (fastpath.counters(), datapath.counters()?);
     let fault = match () {
@@ -144,6 +135,28 @@ pub fn run(
             datapath: Vec::new(),
         }),
     }
+}
+
+/// Formats and fills the store of a case. Returns the writer, which must live as long as the comparison, and the
+/// payloads of the frames.
+///
+/// # Errors
+/// The kernel's random numbers are not available.
+pub(super) fn prepare(
+    case: &Case,
+    store: &Arc<Store>,
+    seed: u64,
+) -> std::io::Result<(StoreWriter, Vec<Vec<u8>>)> {
+    store.format(&case.geometry)?;
+    // The seed also determines the hash key, and therefore which TXIDs share a set, so that a run can be repeated.
+    for (place, word) in store.control().key.iter().enumerate() {
+        word.store(
+            seed.wrapping_add(place as u64).wrapping_mul(HASH_STEP) | 1,
+            Relaxed,
+        );
+    }
+    lease::renew(&store.control().lease_until_ns, 1 << 40);
+    Ok((fill(store, case.state), payloads()))
 }
 
 /// Returns the whole content of the store.
@@ -171,15 +184,16 @@ fn words(store: &Store) -> Vec<u64> {
     all
 }
 
-fn endpoint(loopback: bool, one_address: bool) -> Endpoint {
+/// Returns the interface of a case.
+pub(super) fn endpoint(case: &Case) -> Endpoint {
     let own = ["10.0.0.2", "192.168.7.2", "fd00::2", "fe80::2"]
         .iter()
         .filter_map(|text| text.parse().ok())
         .collect::<Vec<_>>();
-    let mac = if loopback { [0; 6] } else { [2, 0, 0, 0, 0, 2] };
-    let mut endpoint = Endpoint::new(mac, loopback, &own).unwrap_or_default();
+    let mac = if case.loopback { [0; 6] } else { [2, 0, 0, 0, 0, 2] };
+    let mut endpoint = Endpoint::new(mac, case.loopback, &own).unwrap_or_default();
     endpoint.set_broadcast([10, 0, 0, 2].into(), [10, 0, 0, 255].into());
-    if one_address {
+    if case.one_address {
         endpoint.keep_only(Ipv4Addr::new(10, 0, 0, 2).into());
     }
     endpoint

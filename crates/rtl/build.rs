@@ -1,0 +1,38 @@
+//! With the feature `sim`, builds the simulated NIC from `rtl/` by `scripts/rtl-sim.sh` and links it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::{env, fs};
+
+fn main() {
+    if env::var_os("CARGO_FEATURE_SIM").is_none() {
+        println!("cargo:rerun-if-changed=build.rs");
+        return;
+    }
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let out =
+        PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts")).join("sim");
+    for path in [
+        "rtl/common",
+        "rtl/pipeline",
+        "rtl/spv",
+        "rtl/shells/sim",
+        "rtl/lint.vlt",
+        "scripts/rtl-sim.sh",
+    ] {
+        println!("cargo:rerun-if-changed={}", root.join(path).display());
+    }
+    fs::create_dir_all(&out).expect("OUT_DIR can be written");
+    let status = Command::new("bash")
+        .arg(root.join("scripts/rtl-sim.sh"))
+        .env("RTL_SIM_DIR", &out)
+        .status()
+        .expect("bash runs scripts/rtl-sim.sh");
+    assert!(
+        status.success(),
+        "scripts/rtl-sim.sh cannot build the simulated NIC; `make rtl-setup` installs its tools"
+    );
+    println!("cargo:rustc-link-search=native={}", out.display());
+    println!("cargo:rustc-link-lib=static=ls_sim");
+    println!("cargo:rustc-link-lib=dylib=stdc++");
+}

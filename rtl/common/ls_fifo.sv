@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// First-in-first-out queue with asynchronous read: for queues of up to 64 entries, in distributed RAM.
+//
+// Interface: ready/valid on both sides. An entry is taken in when valid_i and ready_o are 1 on a clock edge, and
+// given out when valid_o and ready_i are 1. data_o is stable from valid_o until the entry is given out.
+// ready_o and valid_o depend on registers only.
+// Latency: an entry is visible at the output one cycle after it was taken in. Throughput: one entry in each cycle.
+
+module ls_fifo #(
+    parameter type T = logic [7:0],
+    parameter int unsigned Depth = 4,  // power of two, 2 or more
+    localparam int unsigned AddressBits = $clog2(Depth)
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+`ifdef FORMAL
+    input logic formal_mark_i,  // free: chooses the entry that the proof follows
+`endif
+
+    input  logic valid_i,
+    output logic ready_o,
+    input  T     data_i,
+
+    output logic valid_o,
+    input  logic ready_i,
+    output T     data_o,
+
+    output logic [AddressBits:0] count_o  // number of entries
+);
+
+  (* ram_style = "distributed" *)
+  T memory[Depth];
+
+  logic [AddressBits:0] write_q, read_q;
+  logic push, pop;
+
+  assign count_o = write_q - read_q;
+  assign ready_o = count_o != (AddressBits + 1)'(Depth);
+  assign valid_o = write_q != read_q;
+  assign data_o = memory[read_q[AddressBits-1:0]];
+  assign push = valid_i && ready_o;
+  assign pop = valid_o && ready_i;
+
+  always_ff @(posedge clk_i) begin
+    if (push) memory[write_q[AddressBits-1:0]] <= data_i;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      write_q <= '0;
+      read_q  <= '0;
+    end else begin
+      if (push) write_q <= write_q + 1'b1;
+      if (pop) read_q <= read_q + 1'b1;
+    end
+  end
+
+`ifdef FORMAL
+  // The proof follows one entry, which formal_mark_i chooses freely: it leaves after exactly the entries that were
+  // ahead of it, and unchanged. As any entry may be chosen, none is lost, doubled, reordered or changed.
+  logic is_first_q = 1'b1;
+  logic is_marked_q, was_waiting_q;
+  logic [AddressBits:0] ahead_q;  // entries ahead of the marked one
+  T marked_q, waiting_q;
+
+  always_ff @(posedge clk_i) begin
+    is_first_q <= 1'b0;
+    was_waiting_q <= rst_ni && valid_o && !ready_i;
+    waiting_q <= data_o;
+    if (!rst_ni) begin
+      is_marked_q <= 1'b0;
+    end else if (push && formal_mark_i && !is_marked_q) begin
+      is_marked_q <= 1'b1;
+      ahead_q <= count_o - (AddressBits + 1)'(pop);
+      marked_q <= data_i;
+    end else if (is_marked_q && pop) begin
+      if (ahead_q == 0) is_marked_q <= 1'b0;
+      ahead_q <= ahead_q - 1'b1;
+    end
+  end
+
+  always_comb begin
+    assume (!is_first_q || !rst_ni);
+    if (!is_first_q && rst_ni) begin
+      assert (count_o <= (AddressBits + 1)'(Depth));
+      if (was_waiting_q) assert (valid_o && data_o == waiting_q);
+      if (is_marked_q) begin
+        assert (ahead_q < count_o);
+        assert (memory[AddressBits'(read_q+ahead_q)] == marked_q);
+        if (ahead_q == 0) assert (valid_o && data_o == marked_q);
+      end
+    end
+  end
+`endif
+
+endmodule

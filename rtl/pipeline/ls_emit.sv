@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Output of the pipeline: joins each frame with its decision, and sends it to the host unchanged, sends it to the
+// network as a reply, or discards it. A reply is the request with the bytes changed that ls_swap_macs, ls_reply and
+// ls_set_ttl in xdp/reply.h change, and with the payload of the decision.
+//
+// Interface: ready/valid on all streams. Frames and decisions come in the same order, one decision for each frame.
+// A frame leaves only when its decision is there. Both outputs keep the order; a frame that one output does not
+// accept holds back the frames after it, also those for the other output.
+// frame_passed_o is 1 for one cycle when the last beat of a frame was accepted by its output or discarded.
+// Latency: one cycle from the later of beat and decision. Throughput: one beat in each cycle.
+
+module ls_emit
+  import ls_pkg::*;
+  import ls_pipeline_pkg::*;
+(
+    input logic clk_i,
+    input logic rst_ni,
+
+    input logic decision_valid_i,
+    output logic decision_ready_o,
+    input decision_t decision_i,
+
+    input logic frame_valid_i,
+    output logic frame_ready_o,
+    input beat_t frame_i,
+
+    output logic  network_valid_o,
+    input  logic  network_ready_i,
+    output beat_t network_o,
+
+    output logic  host_valid_o,
+    input  logic  host_ready_i,
+    output beat_t host_o,
+
+    output logic frame_passed_o,
+    output verdict_e passed_verdict_o
+);
+
+  typedef struct packed {
+    verdict_e verdict;
+    beat_t beat;
+  } output_t;
+
+  logic [1:0] beat_index_q;  // 3: after the window
+  logic is_joined, out_valid, out_ready, skid_ready, is_needed;
+  output_t joined, out;
+
+  // ---- rewriting ----
+
+  // Position of the payload in the frame.
+  logic [7:0] payload_at, replaced_from, replaced_until, op_at;
+  always_comb begin
+    payload_at = 8'(BodyFirst) + (decision_i.is_vlan ? 8'(VlanBytes) : 8'd0) +
+                 (decision_i.is_v6 ? 8'(Ipv6Bytes - Ipv4Bytes) : 8'd0);
+    // The native header stays, apart from the reply bit.
+    replaced_from = payload_at + (decision_i.is_native ? 8'(NativeHeaderBytes) : 8'd0);
+    replaced_until = payload_at + (decision_i.is_native ? 8'(PayloadBytesMax) : 8'(SpvPaperRequestBytes));
+    op_at = payload_at + 8'(NativeHeaderOpAt);
+  end
+
+  // Swaps addresses and ports in the first beat. All of them lie in it, also behind a VLAN tag.
+  function automatic logic [BeatBits-1:0] swap(input logic [BeatBits-1:0] data, input logic is_vlan,
+                                               input logic is_v6);
+    logic [BeatBits-1:0] swapped;
+    swapped = data;
+    swapped[0+:48] = data[48+:48];
+    swapped[48+:48] = data[0+:48];
+    // One case for each position of the IP header, so that the synthesis sees constants.
+    for (int unsigned vlan = 0; vlan < 2; vlan++) begin
+      if (is_vlan == (vlan == 1)) begin
+        if (is_v6) begin
+          swapped[8*(EthBytes+VlanBytes*vlan+8)+:128] = data[8*(EthBytes+VlanBytes*vlan+24)+:128];
+          swapped[8*(EthBytes+VlanBytes*vlan+24)+:128] = data[8*(EthBytes+VlanBytes*vlan+8)+:128];
+          swapped[8*(EthBytes+VlanBytes*vlan+Ipv6Bytes)+:16] = data[8*(EthBytes+VlanBytes*vlan+Ipv6Bytes+2)+:16];
+          swapped[8*(EthBytes+VlanBytes*vlan+Ipv6Bytes+2)+:16] = data[8*(EthBytes+VlanBytes*vlan+Ipv6Bytes)+:16];
+        end else begin
+          swapped[8*(EthBytes+VlanBytes*vlan+12)+:32] = data[8*(EthBytes+VlanBytes*vlan+16)+:32];
+          swapped[8*(EthBytes+VlanBytes*vlan+16)+:32] = data[8*(EthBytes+VlanBytes*vlan+12)+:32];
+          swapped[8*(EthBytes+VlanBytes*vlan+Ipv4Bytes)+:16] = data[8*(EthBytes+VlanBytes*vlan+Ipv4Bytes+2)+:16];
+          swapped[8*(EthBytes+VlanBytes*vlan+Ipv4Bytes+2)+:16] = data[8*(EthBytes+VlanBytes*vlan+Ipv4Bytes)+:16];
+        end
+      end
+    end
+    return swapped;
+  endfunction
+
+  logic [8*WindowBytes-1:0] body;
+  assign body = {{8 * (WindowBytes - BodyFirst - BodyBytes) {1'b0}}, decision_i.body, {8 * BodyFirst{1'b0}}};
+
+  logic [BeatBits-1:0] rewritten, body_beat;
+  logic [7:0] ip_at;
+  assign ip_at = 8'(EthBytes) + (decision_i.is_vlan ? 8'(VlanBytes) : 8'd0);
+
+  always_comb begin
+    logic [7:0] at;
+    logic [15:0] udp_check, ip_check;
+    at = '0;
+    case (beat_index_q)
+      2'd0: body_beat = body[0+:BeatBits];
+      2'd1: body_beat = body[BeatBits+:BeatBits];
+      default: body_beat = body[2*BeatBits+:BeatBits];
+    endcase
+    udp_check = be16(decision_i.udp_check);
+    ip_check  = be16(decision_i.ip_check);
+    rewritten = beat_index_q == 0 ? swap(frame_i.data, decision_i.is_vlan, decision_i.is_v6) : frame_i.data;
+    if (beat_index_q != 2'd3) begin
+      for (int unsigned i = 0; i < BeatBytes; i++) begin
+        at = {beat_index_q, 6'(i)};
+        if (at >= replaced_from && at < replaced_until) rewritten[8*i+:8] = body_beat[8*i+:8];
+        if (decision_i.is_native && at == op_at) rewritten[8*i+:8] = frame_i.data[8*i+:8] | NativeReplyBit;
+        if (at == payload_at - 8'd2) rewritten[8*i+:8] = udp_check[7:0];
+        if (at == payload_at - 8'd1) rewritten[8*i+:8] = udp_check[15:8];
+        if (at == ip_at + (decision_i.is_v6 ? 8'd7 : 8'd8)) rewritten[8*i+:8] = decision_i.ttl;
+        if (!decision_i.is_v6 && at == ip_at + 8'd10) rewritten[8*i+:8] = ip_check[7:0];
+        if (!decision_i.is_v6 && at == ip_at + 8'd11) rewritten[8*i+:8] = ip_check[15:8];
+      end
+    end
+  end
+
+  // ---- join ----
+
+  assign is_joined = decision_valid_i && frame_valid_i;
+  // Of a dropped frame, only a mark of its last beat goes on, so that frame_passed_o keeps the order.
+  assign is_needed = decision_i.verdict != VerdictDrop || frame_i.last;
+  assign frame_ready_o = is_joined && (!is_needed || skid_ready);
+  assign decision_ready_o = frame_ready_o && frame_i.last;
+  assign joined.verdict = decision_i.verdict;
+  assign joined.beat.last = frame_i.last;
+  assign joined.beat.keep = frame_i.keep;
+  assign joined.beat.data = decision_i.verdict == VerdictReply ? rewritten : frame_i.data;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) beat_index_q <= '0;
+    else if (frame_ready_o) begin
+      if (frame_i.last) beat_index_q <= '0;
+      else if (beat_index_q != 2'd3) beat_index_q <= beat_index_q + 1'b1;
+    end
+  end
+
+  ls_skid #(
+      .T(output_t)
+  ) u_skid (
+      .clk_i,
+      .rst_ni,
+      .valid_i(is_joined && is_needed),
+      .ready_o(skid_ready),
+      .data_i(joined),
+      .valid_o(out_valid),
+      .ready_i(out_ready),
+      .data_o(out)
+  );
+
+  // ---- outputs ----
+
+  assign network_o = out.beat;
+  assign host_o = out.beat;
+  assign network_valid_o = out_valid && out.verdict == VerdictReply;
+  assign host_valid_o = out_valid && out.verdict == VerdictForward;
+  always_comb begin
+    case (out.verdict)
+      VerdictReply: out_ready = network_ready_i;
+      VerdictForward: out_ready = host_ready_i;
+      default: out_ready = 1'b1;
+    endcase
+  end
+  assign frame_passed_o   = out_valid && out_ready && out.beat.last;
+  assign passed_verdict_o = out.verdict;
+
+endmodule

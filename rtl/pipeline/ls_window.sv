@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collects the first three beats of each frame and measures the frame.
+//
+// Interface: beat_i is taken in each cycle in which beat_valid_i is 1; there is no back-pressure. Each frame gives
+// exactly one window, in order: when its last beat was taken in or, for a frame of more than FrameBeatsMax beats, when
+// beat FrameBeatsMax was. tkeep of a last beat has its ones at the low end, as AXI-Stream sources of frames send it.
+// Latency: one cycle from the deciding beat. Throughput: one beat, and so at most one frame, in each cycle.
+
+module ls_window
+  import ls_pipeline_pkg::*;
+#(
+    parameter int unsigned FrameBeatsMax = 24
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+    input logic  beat_valid_i,
+    input beat_t beat_i,
+
+    output logic valid_o,
+    output window_t window_o
+);
+
+  localparam int unsigned CountBits = $clog2(FrameBeatsMax + 1);
+
+  logic [CountBits-1:0] beats_q;  // beats of this frame so far
+  logic is_decided_q;  // the window of this frame was given out before its last beat
+  logic [WindowBeats-2:0][BeatBits-1:0] earlier_q;
+  logic is_full, valid_d;
+  logic [6:0] kept;
+
+  assign is_full = beats_q == CountBits'(FrameBeatsMax - 1) && !beat_i.last;
+  assign valid_d = beat_valid_i && !is_decided_q && (beat_i.last || is_full);
+
+  always_comb begin
+    kept = '0;
+    for (int unsigned i = 0; i < BeatBytes; i++) kept = kept + 7'(beat_i.keep[i]);
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      beats_q <= '0;
+      is_decided_q <= 1'b0;
+      valid_o <= 1'b0;
+    end else begin
+      valid_o <= valid_d;
+      if (beat_valid_i) begin
+        is_decided_q <= !beat_i.last && (is_decided_q || is_full);
+        if (beat_i.last) beats_q <= '0;
+        else if (!is_full) beats_q <= beats_q + 1'b1;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (beat_valid_i && beats_q == 0) earlier_q[0] <= beat_i.data;
+    if (beat_valid_i && beats_q == 1) earlier_q[1] <= beat_i.data;
+    window_o.is_oversize <= is_full;
+    window_o.bytes <= 16'(beats_q) * 16'(BeatBytes) + 16'(kept);
+    window_o.data[BeatBits-1:0] <= beats_q == 0 ? beat_i.data : earlier_q[0];
+    window_o.data[2*BeatBits-1:BeatBits] <= beats_q == 1 ? beat_i.data : earlier_q[1];
+    // The window of a longer frame keeps its third beat.
+    if (beat_valid_i && beats_q <= 2) window_o.data[3*BeatBits-1:2*BeatBits] <= beat_i.data;
+  end
+
+endmodule

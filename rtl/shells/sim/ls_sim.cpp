@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Drives the model that Verilator makes of ls_spv_core. See ls_sim.h.
+
+#include "ls_sim.h"
+
+#include <cstring>
+#include <new>
+
+#include "Vls_sim.h"
+#include "verilated.h"
+
+double sc_time_stamp() { return 0; }
+
+namespace {
+
+constexpr size_t kBeatBytes = 64;
+// Cycles without any progress after which a run has failed. Pauses of 255/256 make long waits possible.
+constexpr uint64_t kPatience = 100000;
+
+// xorshift64*, for pauses only.
+struct Random {
+    uint64_t state;
+    bool one_in_256(uint8_t share) {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        return (state * 0x2545f4914f6cdd1dULL >> 56) < share;
+    }
+};
+
+// One output stream, and the check that a waiting beat does not change.
+struct Output {
+    bool was_waiting = false;
+    bool last = false;
+    uint64_t keep = 0;
+    uint8_t data[kBeatBytes];
+
+    bool holds(bool valid, bool now_last, uint64_t now_keep, const void *now_data) const {
+        return !was_waiting || (valid && last == now_last && keep == now_keep && !memcmp(data, now_data, kBeatBytes));
+    }
+    void note(bool waits, bool now_last, uint64_t now_keep, const void *now_data) {
+        was_waiting = waits;
+        last = now_last;
+        keep = now_keep;
+        memcpy(data, now_data, kBeatBytes);
+    }
+};
+
+}  // namespace
+
+struct ls_sim {
+    VerilatedContext context;
+    Vls_sim top{&context};
+    const char *fault = nullptr;
+    uint64_t cycles = 0;
+    uint64_t latency = 0;
+    Output network, host;
+
+    void settle() {
+        top.clk_i = 0;
+        top.eval();
+    }
+    void edge() {
+        top.clk_i = 1;
+        top.eval();
+        cycles++;
+    }
+};
+
+extern "C" {
+
+struct ls_sim *ls_sim_new(void) {
+    ls_sim *sim = new (std::nothrow) ls_sim;
+    if (!sim) return nullptr;
+    sim->top.rst_ni = 0;
+    sim->top.s_axis_tvalid = 0;
+    sim->top.s_command_tvalid = 0;
+    sim->top.m_axis_network_tready = 0;
+    sim->top.m_axis_host_tready = 0;
+    sim->top.now_ns_i = 0;
+    for (int i = 0; i < 4; i++) {
+        sim->settle();
+        sim->edge();
+    }
+    sim->top.rst_ni = 1;
+    for (int i = 0; i < 32; i++) {
+        sim->settle();
+        sim->edge();
+    }
+    return sim;
+}
+
+void ls_sim_free(struct ls_sim *sim) { delete sim; }
+
+void ls_sim_set_now(struct ls_sim *sim, uint64_t now_ns) { sim->top.now_ns_i = now_ns; }
+
+uint64_t ls_sim_command(struct ls_sim *sim, const uint8_t *commands, size_t count) {
+    auto &top = sim->top;
+    const uint64_t begin = sim->cycles;
+    uint64_t waited = 0;
+    top.m_axis_network_tready = 1;
+    top.m_axis_host_tready = 1;
+    for (size_t done = 0; done < count;) {
+        top.s_command_tvalid = 1;
+        memcpy(&top.s_command_tdata, commands + done * kBeatBytes, kBeatBytes);
+        sim->settle();
+        const bool taken = top.s_command_tready;
+        sim->edge();
+        waited = taken ? 0 : waited + 1;
+        done += taken;
+        if (waited > kPatience) {
+            top.s_command_tvalid = 0;
+            sim->fault = "a barrier did not complete";
+            return 0;
+        }
+    }
+    top.s_command_tvalid = 0;
+    // A command takes effect two cycles after it was taken in; a barrier needs two more.
+    for (int i = 0; i < 4; i++) {
+        sim->settle();
+        sim->edge();
+    }
+    return sim->cycles - begin;
+}
+
+uint64_t ls_sim_run(struct ls_sim *sim, const uint8_t *frames, const uint32_t *bytes, size_t count,
+                    const struct ls_sim_pauses *pauses, uint8_t *out, uint32_t *out_bytes, uint8_t *verdicts) {
+    auto &top = sim->top;
+    const ls_sim_pauses pause = pauses ? *pauses : ls_sim_pauses{1, 0, 0, 0};
+    Random random{pause.seed | 1};
+    const uint64_t begin = sim->cycles;
+    uint64_t progress = sim->cycles, last_in = 0;
+    size_t in_frame = 0, in_at = 0, out_frame = 0, out_at = 0;
+    const uint8_t *in = frames;
+    bool offers = false;  // a beat that is offered stays offered until it is taken
+    sim->fault = nullptr;
+    sim->latency = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!bytes[i] || bytes[i] > LS_SIM_FRAME_BYTES_MAX) {
+            sim->fault = "a frame is empty or longer than LS_SIM_FRAME_BYTES_MAX";
+            return 0;
+        }
+    }
+    while (out_frame < count) {
+        const size_t left = in_frame < count ? bytes[in_frame] - in_at : 0;
+        const size_t now = left < kBeatBytes ? left : kBeatBytes;
+        if (!offers && left && !random.one_in_256(pause.source)) {
+            // Bytes after the end of the frame must not matter.
+            memset(&top.s_axis_tdata, 0xa5, kBeatBytes);
+            memcpy(&top.s_axis_tdata, in, now);
+            top.s_axis_tkeep = now == kBeatBytes ? ~0ULL : (1ULL << now) - 1;
+            top.s_axis_tlast = now == left;
+            offers = true;
+        }
+        top.s_axis_tvalid = offers;
+        top.m_axis_network_tready = !random.one_in_256(pause.network);
+        top.m_axis_host_tready = !random.one_in_256(pause.host);
+        sim->settle();
+
+        const bool network = top.m_axis_network_tvalid, host = top.m_axis_host_tvalid;
+        const void *network_data = &top.m_axis_network_tdata, *host_data = &top.m_axis_host_tdata;
+        const bool network_last = top.m_axis_network_tlast, host_last = top.m_axis_host_tlast;
+        const uint64_t network_keep = top.m_axis_network_tkeep, host_keep = top.m_axis_host_tkeep;
+        if (!sim->network.holds(network, network_last, network_keep, network_data) ||
+            !sim->host.holds(host, host_last, host_keep, host_data) || (network && host)) {
+            sim->fault = "a beat changed before it was accepted";
+            break;
+        }
+        const bool network_moves = network && top.m_axis_network_tready, host_moves = host && top.m_axis_host_tready;
+        sim->network.note(network && !network_moves, network_last, network_keep, network_data);
+        sim->host.note(host && !host_moves, host_last, host_keep, host_data);
+        if ((network || host) && out_frame + 1 == count && !out_at && !sim->latency && in_frame == count)
+            sim->latency = sim->cycles - last_in;
+        if (network_moves || host_moves) {
+            const uint64_t keep = network_moves ? network_keep : host_keep;
+            const bool last = network_moves ? network_last : host_last;
+            const size_t used = keep == ~0ULL ? kBeatBytes : static_cast<size_t>(__builtin_ctzll(~keep));
+            const bool has_gap = used < kBeatBytes && keep >> used;
+            if (has_gap || !used || (!last && used != kBeatBytes) || out_at + used > bytes[out_frame]) {
+                sim->fault = "an output frame has another length than its input, or gaps";
+                break;
+            }
+            memcpy(out + out_at, network_moves ? network_data : host_data, used);
+            out_at += used;
+        }
+        if (top.frame_passed_o) {
+            verdicts[out_frame] = top.passed_verdict_o;
+            out_bytes[out_frame] = out_at;
+            out += bytes[out_frame];
+            out_at = 0;
+            out_frame++;
+            progress = sim->cycles;
+        }
+        if (offers && top.s_axis_tready) {
+            offers = false;
+            in += now;
+            in_at += now;
+            progress = sim->cycles;
+            if (in_at == bytes[in_frame]) {
+                in_at = 0;
+                in_frame++;
+                last_in = sim->cycles;
+            }
+        }
+        sim->edge();
+        if (sim->cycles - progress > kPatience) {
+            sim->fault = "a frame did not leave";
+            break;
+        }
+    }
+    top.s_axis_tvalid = 0;
+    return sim->fault ? 0 : sim->cycles - begin;
+}
+
+const char *ls_sim_fault(const struct ls_sim *sim) { return sim->fault; }
+
+uint64_t ls_sim_latency(const struct ls_sim *sim) { return sim->latency; }
+
+uint64_t ls_sim_cycles(const struct ls_sim *sim) { return sim->cycles; }
+
+void ls_sim_counters(const struct ls_sim *sim, uint64_t counters[LS_SIM_COUNTERS], uint64_t drops[LS_SIM_DROPS]) {
+    memcpy(counters, &sim->top.counters_o, LS_SIM_COUNTERS * sizeof(uint64_t));
+    memcpy(drops, &sim->top.drops_o, LS_SIM_DROPS * sizeof(uint64_t));
+}
+
+}  // extern "C"

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// C interface to the simulated NIC: ls_spv_core, built by Verilator. Whole frames go in and come out in each call.
+// A simulation belongs to one thread at a time.
+
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ls_sim;
+
+// Verdict on a frame; the numbers are those of verdict_e in ls_pipeline_pkg.sv.
+enum ls_sim_verdict { LS_SIM_FORWARD = 0, LS_SIM_REPLY = 1, LS_SIM_DROP = 2 };
+
+#define LS_SIM_API __attribute__((visibility("default")))
+#define LS_SIM_FRAME_BYTES_MAX 16384
+#define LS_SIM_COUNTERS 4
+#define LS_SIM_DROPS 6
+
+// Pauses of the streams in each cycle, in 1/256: 0 is never, 255 is nearly always.
+struct ls_sim_pauses {
+    uint64_t seed;
+    uint8_t source;
+    uint8_t network;
+    uint8_t host;
+};
+
+// Returns a simulation after its reset, with an empty table; NULL without memory. ls_sim_free ends it.
+LS_SIM_API struct ls_sim *ls_sim_new(void);
+LS_SIM_API void ls_sim_free(struct ls_sim *sim);
+
+// Sets the clock of the leases. It does not advance by itself.
+LS_SIM_API void ls_sim_set_now(struct ls_sim *sim, uint64_t now_ns);
+
+// Executes `count` commands of 64 bytes (spec/rtl.toml). Returns the number of cycles until the last one took effect,
+// or 0 if a barrier did not complete.
+LS_SIM_API uint64_t ls_sim_command(struct ls_sim *sim, const uint8_t *commands, size_t count);
+
+// Sends `count` frames, one after the other in `frames`, with their lengths of 1 to LS_SIM_FRAME_BYTES_MAX bytes.
+// Writes the verdicts, the lengths of what left, and its bytes; a dropped frame has length 0. `out` has as many
+// bytes as the frames, which is enough. Without `pauses` there are none. Returns the number of cycles from the first
+// beat in to the last beat out, or 0 after a fault: see ls_sim_fault.
+LS_SIM_API uint64_t ls_sim_run(struct ls_sim *sim, const uint8_t *frames, const uint32_t *bytes, size_t count,
+                    const struct ls_sim_pauses *pauses, uint8_t *out, uint32_t *out_bytes, uint8_t *verdicts);
+
+// Returns the description of the last fault, such as a frame that never left or a broken rule of AXI-Stream; NULL if
+// there was none.
+LS_SIM_API const char *ls_sim_fault(const struct ls_sim *sim);
+
+// Returns the number of cycles from the last beat of the last frame to its first beat out, in the last run.
+LS_SIM_API uint64_t ls_sim_latency(const struct ls_sim *sim);
+
+// Returns the number of cycles since the reset.
+LS_SIM_API uint64_t ls_sim_cycles(const struct ls_sim *sim);
+
+// Reads the counters of the service and of the drops, in the order of spec/.
+LS_SIM_API void ls_sim_counters(const struct ls_sim *sim, uint64_t counters[LS_SIM_COUNTERS],
+                                uint64_t drops[LS_SIM_DROPS]);
+
+#ifdef __cplusplus
+}
+#endif

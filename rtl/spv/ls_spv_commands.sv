@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Executes the commands of the host (spec/rtl.toml): writes of the table and of the registers, and barriers.
+//
+// Interface: s_command takes one command of 64 bytes in each cycle; it waits only for an earlier barrier. Commands take
+// effect in order, two cycles after they were taken in.
+// barrier_o is the index of the last completed barrier. A barrier is complete when all frames that were accepted before
+// it have been passed on; accepted_i and passed_i count them.
+
+module ls_spv_commands
+  import ls_pkg::*;
+  import ls_pipeline_pkg::*;
+  import ls_spv_pkg::*;
+#(
+    parameter int unsigned LineBits  = 10,
+    parameter int unsigned BlockBits = 4
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+    input logic s_command_valid_i,
+    output logic s_command_ready_o,
+    input command_t s_command_i,
+
+    input logic [15:0] accepted_i,
+    input logic [15:0] passed_i,
+    output logic [31:0] barrier_o,
+
+    output endpoint_t endpoint_o,
+    output control_t  control_o,
+
+    output logic line_write_o,
+    output logic [LineBits-1:0] line_index_o,
+    output logic [31:0] line_generation_o,
+    output logic [BlockBits-1:0] line_block_o,
+    output logic [255:0] line_txid_o,
+
+    output logic block_write_o,
+    output logic [BlockBits-1:0] block_index_o,
+    output block_t block_o
+);
+
+  logic valid_q, barrier_pending_q;
+  command_t command_q;
+  logic [15:0] barrier_at_q;
+  logic [31:0] barrier_index_q;
+  logic [31:0] staged_height_q;
+  logic [15:0] staged_sum_q;
+  logic [255:0] staged_hash_q;
+
+  // A barrier may still be in command_q, so a command after it waits until it is pending or complete.
+  assign s_command_ready_o = !barrier_pending_q && !(valid_q && command_q.op == CommandBarrier);
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) valid_q <= 1'b0;
+    else valid_q <= s_command_valid_i && s_command_ready_o;
+  end
+
+  always_ff @(posedge clk_i) command_q <= s_command_i;
+
+  // ---- table ----
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      line_write_o  <= 1'b0;
+      block_write_o <= 1'b0;
+    end else begin
+      line_write_o  <= valid_q && command_q.op == CommandLine;
+      block_write_o <= valid_q && command_q.op == CommandBlock;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    line_index_o <= command_q.index[LineBits-1:0];
+    line_generation_o <= command_q.first;
+    line_block_o <= command_q.second[BlockBits-1:0];
+    line_txid_o <= command_q.value;
+    block_index_o <= command_q.index[BlockBits-1:0];
+    block_o.generation <= command_q.first;
+    block_o.root_sum <= command_q.second[15:0];
+    block_o.root <= command_q.value;
+    block_o.height <= staged_height_q;
+    block_o.hash_sum <= staged_sum_q;
+    block_o.hash <= staged_hash_q;
+    if (valid_q && command_q.op == CommandBlockHash) begin
+      staged_height_q <= command_q.first;
+      staged_sum_q <= command_q.second[15:0];
+      staged_hash_q <= command_q.value;
+    end
+    if (valid_q && command_q.op == CommandTip) begin
+      control_o.tip_height <= command_q.first;
+      control_o.tip_sum <= command_q.second[15:0];
+      control_o.tip_hash <= command_q.value;
+    end
+  end
+
+  // ---- registers ----
+
+  logic is_register;
+  logic [255:0] value;
+  assign is_register = valid_q && command_q.op == CommandRegister;
+  assign value = command_q.value;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      // Without a port, an address and a lease, everything is forwarded.
+      endpoint_o.spv_port <= '0;
+      endpoint_o.v4_answered <= '0;
+      endpoint_o.v6_answered <= '0;
+      control_o.lease_until_ns <= '0;
+      control_o.epoch <= 64'd1;
+    end else if (is_register) begin
+      case (command_q.index)
+        RegisterSpvPort: endpoint_o.spv_port <= value[RegisterSpvPortBits-1:0];
+        RegisterV4Answered: endpoint_o.v4_answered <= value[RegisterV4AnsweredBits-1:0];
+        RegisterV6Answered: endpoint_o.v6_answered <= value[RegisterV6AnsweredBits-1:0];
+        RegisterSpvLeaseUntilNs: control_o.lease_until_ns <= value[RegisterSpvLeaseUntilNsBits-1:0];
+        RegisterSpvEpoch: control_o.epoch <= value[RegisterSpvEpochBits-1:0];
+        default: ;
+      endcase
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (is_register) begin
+      case (command_q.index)
+        RegisterMac: endpoint_o.mac <= value[RegisterMacBits-1:0];
+        RegisterLoopback: endpoint_o.loopback <= value[0];
+        RegisterV4Own: endpoint_o.v4_own <= value[RegisterV4OwnBits-1:0];
+        RegisterV6Own: endpoint_o.v6_own <= value[RegisterV6OwnBits-1:0];
+        RegisterSpvKey: control_o.key <= value[RegisterSpvKeyBits-1:0];
+        RegisterSpvSetBits: control_o.set_bits <= value[RegisterSpvSetBitsBits-1:0];
+        RegisterSpvWays: control_o.ways <= value[RegisterSpvWaysBits-1:0];
+        RegisterSpvBlockMask: control_o.block_mask <= value[RegisterSpvBlockMaskBits-1:0];
+        RegisterSpvPaperIndex: control_o.paper_index <= value[0];
+        RegisterSpvPaperFormat: control_o.paper_format <= value[0];
+        default: ;
+      endcase
+      for (int unsigned i = 0; i < RegisterV4Count; i++) begin
+        if (command_q.index == RegisterV4 + i) begin
+          endpoint_o.v4[i] <= value[31:0];
+          endpoint_o.v4_broadcast[i] <= value[63:32];
+        end
+      end
+      for (int unsigned i = 0; i < RegisterV6Count; i++) begin
+        if (command_q.index == RegisterV6 + i) endpoint_o.v6[i] <= value[RegisterV6Bits-1:0];
+      end
+    end
+  end
+
+  // ---- barrier ----
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      barrier_pending_q <= 1'b0;
+      barrier_o <= '0;
+    end else if (barrier_pending_q) begin
+      // The difference is positive while frames of before the barrier are in the pipeline.
+      if ($signed(barrier_at_q - passed_i) <= 0) begin
+        barrier_pending_q <= 1'b0;
+        barrier_o <= barrier_index_q;
+      end
+    end else if (valid_q && command_q.op == CommandBarrier) begin
+      barrier_pending_q <= 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (valid_q && command_q.op == CommandBarrier) begin
+      barrier_at_q <= accepted_i;
+      barrier_index_q <= command_q.index;
+    end
+  end
+
+endmodule

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NIC pipeline with the service `spv`: answers requests from the network out of its table, and passes all other frames
+// to the host unchanged and in order.
+//
+// Interface: AXI-Stream of 512 bits from the network (s_axis), to the network (m_axis_network) and to the host
+// (m_axis_host); byte 0 of a frame is in tdata[7:0], and tkeep is all ones except in the last beat. Commands of the
+// host come by s_command (spec/rtl.toml). now_ns_i is the clock of the leases; it may be up to a few cycles late.
+// A frame of more than FrameBeatsMax beats goes to the host unchanged.
+// The input is stopped only when an output does not accept frames: look-ups have a fixed latency, frames wait for their
+// decision in a FIFO, and decisions are limited to the space for them.
+// Latency: 27 cycles from the last beat in to the first beat out. Throughput: one beat in each cycle.
+// Counters: the counters of the XDP program, 64 bits each, in the order of spec/spv.toml and spec/common.toml.
+
+module ls_spv_core
+  import ls_pkg::*;
+  import ls_pipeline_pkg::*;
+  import ls_spv_pkg::*;
+#(
+    parameter int unsigned LineBits = 10,
+    parameter int unsigned BlockBits = 4,
+    parameter int unsigned FrameBeatsMax = 24,
+    parameter int unsigned FrameFifoBeats = 512,  // at least 4 * FrameBeatsMax
+    parameter int unsigned Decisions = 64,  // frames between input and output, more than the latency in cycles
+    parameter LineStyle = "block",
+    parameter BlockStyle = "block"
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+    input logic [63:0] now_ns_i,
+
+    input logic s_axis_tvalid,
+    output logic s_axis_tready,
+    input logic [511:0] s_axis_tdata,
+    input logic [63:0] s_axis_tkeep,
+    input logic s_axis_tlast,
+
+    output logic m_axis_network_tvalid,
+    input logic m_axis_network_tready,
+    output logic [511:0] m_axis_network_tdata,
+    output logic [63:0] m_axis_network_tkeep,
+    output logic m_axis_network_tlast,
+
+    output logic m_axis_host_tvalid,
+    input logic m_axis_host_tready,
+    output logic [511:0] m_axis_host_tdata,
+    output logic [63:0] m_axis_host_tkeep,
+    output logic m_axis_host_tlast,
+
+    input logic s_command_tvalid,
+    output logic s_command_tready,
+    input logic [511:0] s_command_tdata,
+    output logic [31:0] barrier_o,
+
+    output logic [SpvCounters-1:0][63:0] counters_o,
+    output logic [DropReasons-1:0][63:0] drops_o,
+
+    output logic frame_passed_o,
+    output verdict_e passed_verdict_o
+);
+
+  localparam int unsigned DecisionBits = $clog2(Decisions) + 1;
+
+  // ---- input ----
+
+  beat_t in_beat, frame_beat, network_beat, host_beat;
+  logic in_valid, in_ready, fifo_ready, frame_valid, frame_ready;
+  logic [DecisionBits-1:0] open_q;  // frames whose decision was begun and not given out
+  logic window_valid;
+  window_t window;
+
+  assign in_beat = '{last: s_axis_tlast, keep: s_axis_tkeep, data: s_axis_tdata};
+  // A frame is counted one cycle after its beat, so one place is kept free.
+  assign in_ready = fifo_ready && open_q < DecisionBits'(Decisions - 1);
+  assign in_valid = s_axis_tvalid && in_ready;
+  assign s_axis_tready = in_ready;
+
+  ls_ram_fifo #(
+      .T(beat_t),
+      .Depth(FrameFifoBeats)
+  ) u_frames (
+      .clk_i,
+      .rst_ni,
+      .valid_i(in_valid),
+      .ready_o(fifo_ready),
+      .data_i (in_beat),
+      .valid_o(frame_valid),
+      .ready_i(frame_ready),
+      .data_o (frame_beat)
+  );
+
+  ls_window #(
+      .FrameBeatsMax(FrameBeatsMax)
+  ) u_window (
+      .clk_i,
+      .rst_ni,
+      .beat_valid_i(in_valid),
+      .beat_i(in_beat),
+      .valid_o(window_valid),
+      .window_o(window)
+  );
+
+  // ---- commands ----
+
+  endpoint_t endpoint;
+  control_t control;
+  logic line_write, block_write;
+  logic [LineBits-1:0] line_index;
+  logic [31:0] line_generation;
+  logic [BlockBits-1:0] line_block, block_index;
+  logic [255:0] line_txid;
+  block_t written_block;
+  logic [15:0] accepted_q, passed_q;
+
+  ls_spv_commands #(
+      .LineBits (LineBits),
+      .BlockBits(BlockBits)
+  ) u_commands (
+      .clk_i,
+      .rst_ni,
+      .s_command_valid_i(s_command_tvalid),
+      .s_command_ready_o(s_command_tready),
+      .s_command_i(command_t'(s_command_tdata)),
+      .accepted_i(accepted_q),
+      .passed_i(passed_q),
+      .barrier_o,
+      .endpoint_o(endpoint),
+      .control_o(control),
+      .line_write_o(line_write),
+      .line_index_o(line_index),
+      .line_generation_o(line_generation),
+      .line_block_o(line_block),
+      .line_txid_o(line_txid),
+      .block_write_o(block_write),
+      .block_index_o(block_index),
+      .block_o(written_block)
+  );
+
+  // ---- decision ----
+
+  logic datagram_valid, request_valid, looked_up_valid, decided_valid, counts;
+  datagram_t datagram;
+  request_t request, looked_up;
+  logic [255:0] txid, tip_hash;
+  logic [31:0] tip_height;
+  logic [15:0] tip_sum;
+  block_t block;
+  decision_t decided, decision;
+  drop_e reason;
+  spv_counter_e counter;
+
+  ls_classify u_classify (
+      .clk_i,
+      .rst_ni,
+      .endpoint_i(endpoint),
+      .valid_i(window_valid),
+      .window_i(window),
+      .valid_o(datagram_valid),
+      .datagram_o(datagram)
+  );
+
+  ls_spv_request u_request (
+      .clk_i,
+      .rst_ni,
+      .paper_format_i(control.paper_format),
+      .valid_i(datagram_valid),
+      .datagram_i(datagram),
+      .valid_o(request_valid),
+      .request_o(request),
+      .txid_o(txid)
+  );
+
+  ls_spv_lookup #(
+      .LineBits(LineBits),
+      .BlockBits(BlockBits),
+      .LineStyle(LineStyle),
+      .BlockStyle(BlockStyle)
+  ) u_lookup (
+      .clk_i,
+      .rst_ni,
+      .control_i(control),
+      .now_ns_i,
+      .line_write_i(line_write),
+      .line_index_i(line_index),
+      .line_generation_i(line_generation),
+      .line_block_i(line_block),
+      .line_txid_i(line_txid),
+      .block_write_i(block_write),
+      .block_index_i(block_index),
+      .block_i(written_block),
+      .valid_i(request_valid),
+      .request_i(request),
+      .txid_i(txid),
+      .valid_o(looked_up_valid),
+      .request_o(looked_up),
+      .block_o(block),
+      .tip_hash_o(tip_hash),
+      .tip_height_o(tip_height),
+      .tip_sum_o(tip_sum)
+  );
+
+  ls_spv_reply u_reply (
+      .clk_i,
+      .rst_ni,
+      .valid_i(looked_up_valid),
+      .request_i(looked_up),
+      .block_i(block),
+      .tip_hash_i(tip_hash),
+      .tip_height_i(tip_height),
+      .tip_sum_i(tip_sum),
+      .valid_o(decided_valid),
+      .decision_o(decided),
+      .reason_o(reason),
+      .counts_o(counts),
+      .counter_o(counter)
+  );
+
+  // ---- output ----
+
+  logic decision_valid, decision_ready, decisions_ready;
+  logic [$clog2(Decisions):0] unused_count;
+
+  ls_fifo #(
+      .T(decision_t),
+      .Depth(Decisions)
+  ) u_decisions (
+      .clk_i,
+      .rst_ni,
+      .valid_i(decided_valid),
+      .ready_o(decisions_ready),
+      .data_i (decided),
+      .valid_o(decision_valid),
+      .ready_i(decision_ready),
+      .data_o (decision),
+      .count_o(unused_count)
+  );
+
+  ls_emit u_emit (
+      .clk_i,
+      .rst_ni,
+      .decision_valid_i(decision_valid),
+      .decision_ready_o(decision_ready),
+      .decision_i(decision),
+      .frame_valid_i(frame_valid),
+      .frame_ready_o(frame_ready),
+      .frame_i(frame_beat),
+      .network_valid_o(m_axis_network_tvalid),
+      .network_ready_i(m_axis_network_tready),
+      .network_o(network_beat),
+      .host_valid_o(m_axis_host_tvalid),
+      .host_ready_i(m_axis_host_tready),
+      .host_o(host_beat),
+      .frame_passed_o,
+      .passed_verdict_o
+  );
+
+  assign m_axis_network_tdata = network_beat.data;
+  assign m_axis_network_tkeep = network_beat.keep;
+  assign m_axis_network_tlast = network_beat.last;
+  assign m_axis_host_tdata = host_beat.data;
+  assign m_axis_host_tkeep = host_beat.keep;
+  assign m_axis_host_tlast = host_beat.last;
+
+  // ---- counters ----
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      open_q <= '0;
+      accepted_q <= '0;
+      passed_q <= '0;
+      counters_o <= '0;
+      drops_o <= '0;
+    end else begin
+      open_q <= open_q + DecisionBits'(window_valid) - DecisionBits'(decision_ready);
+      accepted_q <= accepted_q + 16'(window_valid);
+      passed_q <= passed_q + 16'(frame_passed_o);
+      if (decided_valid && counts) counters_o[counter] <= counters_o[counter] + 1'b1;
+      if (decided_valid && decided.verdict == VerdictDrop) drops_o[reason] <= drops_o[reason] + 1'b1;
+    end
+  end
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk_i)
+    if (rst_ni) assert (!decided_valid || decisions_ready) else $error("a decision was lost");
+`endif
+
+endmodule

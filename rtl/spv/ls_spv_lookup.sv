@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Table of `spv` and the look-up in it: the RTL twin of xdp/spv_store.h. A keyed hash or, as in the paper, the low
+// bits of the TXID choose a set; the first line of the set with the TXID's first word is compared as a whole; the
+// line's block must have the line's generation; lease and epoch must hold.
+//
+// Interface: every request passes in order and in the same number of cycles, without back-pressure, also one that
+// needs no look-up. Writes of lines and blocks take effect as a whole, one of each in each cycle, while look-ups go on.
+// A request whose epoch changes during its look-up is forwarded to the host.
+// Latency: 16 cycles. Throughput: one request in each cycle.
+
+module ls_spv_lookup
+  import ls_pipeline_pkg::*;
+  import ls_spv_pkg::*;
+#(
+    parameter int unsigned LineBits  = 10,  // log2 of the number of lines, at least 3
+    parameter int unsigned BlockBits = 4,   // log2 of the number of block slots
+    parameter LineStyle = "block",
+    parameter BlockStyle = "block"
+) (
+    input logic clk_i,
+    input logic rst_ni,
+
+    input control_t control_i,
+    input logic [63:0] now_ns_i,
+
+    input logic line_write_i,
+    input logic [LineBits-1:0] line_index_i,
+    input logic [31:0] line_generation_i,
+    input logic [BlockBits-1:0] line_block_i,
+    input logic [255:0] line_txid_i,
+
+    input logic block_write_i,
+    input logic [BlockBits-1:0] block_index_i,
+    input block_t block_i,
+
+    input logic valid_i,
+    input request_t request_i,
+    input logic [255:0] txid_i,
+
+    output logic valid_o,
+    output request_t request_o,
+    output block_t block_o,
+    output logic [255:0] tip_hash_o,
+    output logic [31:0] tip_height_o,
+    output logic [15:0] tip_sum_o
+);
+
+  localparam int unsigned HashCycles = 8;
+  localparam int unsigned RamCycles = 2;
+  localparam int unsigned CellBits = LineBits - 2;
+
+  typedef struct packed {
+    logic [31:0] generation;
+    logic [BlockBits-1:0] block;
+    logic [255:0] txid;
+  } line_t;
+
+  typedef struct packed {
+    logic valid;
+    logic is_open;  // lease and epoch allowed an answer at the beginning
+    logic [7:0] epoch;  // low bits: an epoch cannot return to them during one look-up
+    request_t request;
+  } passage_t;
+
+  // ---- beginning: lease, epoch, hash ----
+
+  passage_t begun_d, begun_q, hashed, read, compared_q, selected_q, fetched;
+  logic [255:0] txid_q, hashed_txid, read_txid;
+  logic [63:0] hash;
+
+  always_comb begin
+    begun_d.valid = valid_i;
+    begun_d.is_open = !control_i.epoch[0] && now_ns_i < control_i.lease_until_ns;
+    begun_d.epoch = control_i.epoch[7:0];
+    begun_d.request = request_i;
+  end
+
+  always_ff @(posedge clk_i) begin
+    begun_q <= begun_d;
+    txid_q  <= txid_i;
+  end
+
+  // The hash begins one cycle before begun_q, so one cycle of it is already over there.
+  ls_index_hash u_hash (
+      .clk_i,
+      .key_i  (control_i.key),
+      .words_i(txid_i[127:0]),
+      .hash_o (hash)
+  );
+
+  ls_delay #(
+      .T(passage_t),
+      .Cycles(HashCycles - 1)
+  ) u_hash_delay (
+      .clk_i,
+      .data_i(begun_q),
+      .data_o(hashed)
+  );
+
+  ls_delay #(
+      .T(logic [255:0]),
+      .Cycles(HashCycles - 1)
+  ) u_txid_delay (
+      .clk_i,
+      .data_i(txid_q),
+      .data_o(hashed_txid)
+  );
+
+  // ---- set and lines ----
+
+  logic [31:0] set, first_line, first_line_q;
+  passage_t addressed_q;
+  logic [255:0] addressed_txid_q;
+
+  always_comb begin
+    if (control_i.paper_index) set = hashed_txid[31:0] & ((32'd1 << control_i.set_bits) - 32'd1);
+    else set = hash[63:32] >> (6'd32 - 6'(control_i.set_bits));
+    case (1'b1)
+      control_i.ways[2]: first_line = {set[29:0], 2'd0};
+      control_i.ways[1]: first_line = {set[30:0], 1'b0};
+      default: first_line = set;
+    endcase
+  end
+
+  always_ff @(posedge clk_i) begin
+    first_line_q <= first_line;
+    addressed_q <= hashed;
+    addressed_txid_q <= hashed_txid;
+  end
+
+  line_t [Ways-1:0] lines;
+  line_t written_line;
+  logic [1:0] way_at;  // position of the first line of the set among the four that are read together
+
+  assign written_line.generation = line_generation_i;
+  assign written_line.block = line_block_i;
+  assign written_line.txid = line_txid_i;
+
+  for (genvar way = 0; way < Ways; way++) begin : gen_way
+    ls_ram #(
+        .Width($bits(line_t)),
+        .Depth(1 << CellBits),
+        .Style(LineStyle)
+    ) u_lines (
+        .clk_i,
+        .write_i(line_write_i && line_index_i[1:0] == 2'(way)),
+        .write_address_i(line_index_i[LineBits-1:2]),
+        .write_data_i(written_line),
+        .read_address_i(first_line_q[LineBits-1:2]),
+        .read_data_o(lines[way])
+    );
+  end
+
+  ls_delay #(
+      .T(logic [1:0]),
+      .Cycles(RamCycles)
+  ) u_way_delay (
+      .clk_i,
+      .data_i(first_line_q[1:0]),
+      .data_o(way_at)
+  );
+
+  ls_delay #(
+      .T(passage_t),
+      .Cycles(RamCycles)
+  ) u_line_delay (
+      .clk_i,
+      .data_i(addressed_q),
+      .data_o(read)
+  );
+
+  ls_delay #(
+      .T(logic [255:0]),
+      .Cycles(RamCycles)
+  ) u_line_txid_delay (
+      .clk_i,
+      .data_i(addressed_txid_q),
+      .data_o(read_txid)
+  );
+
+  // ---- comparison ----
+
+  logic [Ways-1:0] in_set, is_first_word_q, is_whole_q;
+  logic [Ways-1:0][31:0] generations_q;
+  logic [Ways-1:0][BlockBits-1:0] blocks_q;
+
+  always_comb begin
+    case (1'b1)
+      control_i.ways[2]: in_set = 4'b1111;
+      control_i.ways[1]: in_set = way_at[1] ? 4'b1100 : 4'b0011;
+      default: in_set = 4'b0001 << way_at;
+    endcase
+  end
+
+  always_ff @(posedge clk_i) begin
+    compared_q <= read;
+    for (int unsigned i = 0; i < Ways; i++) begin
+      is_first_word_q[i] <= in_set[i] && lines[i].txid[63:0] == read_txid[63:0];
+      is_whole_q[i] <= lines[i].txid == read_txid;
+      generations_q[i] <= lines[i].generation;
+      blocks_q[i] <= lines[i].block;
+    end
+  end
+
+  // The first line with the TXID's first word decides, as in spv_find.
+  logic is_found_d, is_found_q, is_found;
+  logic [31:0] generation_d, generation_q, generation;
+  logic [BlockBits-1:0] slot_d, slot_q;
+
+  always_comb begin
+    is_found_d = 1'b0;
+    generation_d = '0;
+    slot_d = '0;
+    for (int i = Ways - 1; i >= 0; i--) begin
+      if (is_first_word_q[i]) begin
+        is_found_d = is_whole_q[i] && generations_q[i] != '0;
+        generation_d = generations_q[i];
+        slot_d = blocks_q[i];
+      end
+    end
+    slot_d = slot_d & control_i.block_mask[BlockBits-1:0];
+  end
+
+  always_ff @(posedge clk_i) begin
+    selected_q <= compared_q;
+    is_found_q <= is_found_d;
+    generation_q <= generation_d;
+    slot_q <= slot_d;
+  end
+
+  // ---- block ----
+
+  block_t block;
+
+  ls_ram #(
+      .Width($bits(block_t)),
+      .Depth(1 << BlockBits),
+      .Style(BlockStyle)
+  ) u_blocks (
+      .clk_i,
+      .write_i(block_write_i),
+      .write_address_i(block_index_i),
+      .write_data_i(block_i),
+      .read_address_i(slot_q),
+      .read_data_o(block)
+  );
+
+  ls_delay #(
+      .T(logic [32:0]),
+      .Cycles(RamCycles)
+  ) u_found_delay (
+      .clk_i,
+      .data_i({is_found_q, generation_q}),
+      .data_o({is_found, generation})
+  );
+
+  ls_delay #(
+      .T(passage_t),
+      .Cycles(RamCycles)
+  ) u_block_delay (
+      .clk_i,
+      .data_i(selected_q),
+      .data_o(fetched)
+  );
+
+  // ---- end: generation and epoch ----
+
+  logic valid_d;
+  request_t request_d;
+  assign valid_d = fetched.valid;
+
+  always_comb begin
+    request_d = fetched.request;
+    if (fetched.request.outcome == OutcomeHit) begin
+      if (!fetched.is_open) request_d.outcome = OutcomeNotLeased;
+      else if (!is_found || block.generation != generation) request_d.outcome = OutcomeMiss;
+      else if (control_i.epoch[7:0] != fetched.epoch) request_d.outcome = OutcomeNotLeased;
+    end
+  end
+
+  // The valid bits of the requests in flight are not reset one by one: after a reset, nothing is valid until all
+  // stages hold what came after it.
+  localparam int unsigned Cycles = 1 + HashCycles + RamCycles + 2 + RamCycles + 1;
+  logic [$clog2(Cycles+1)-1:0] flush_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      valid_o <= 1'b0;
+      flush_q <= ($clog2(Cycles + 1))'(Cycles);
+    end else begin
+      valid_o <= valid_d && flush_q == '0;
+      if (flush_q != '0) flush_q <= flush_q - 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    request_o <= request_d;
+    block_o <= block;
+    tip_hash_o <= control_i.tip_hash;
+    tip_height_o <= control_i.tip_height;
+    tip_sum_o <= control_i.tip_sum;
+  end
+
+endmodule

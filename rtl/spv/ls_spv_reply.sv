@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes the decision about a request of `spv` from the outcome of its look-up: the bytes in which the reply differs,
+// its time to live and checksums. The RTL twin of spv_paper and spv_native_root in xdp/ and of ls_reply in
+// xdp/reply.h. Also gives the counter that rises.
+//
+// Interface: one request in each cycle, no back-pressure; exactly one decision for each, in order.
+// Latency: three cycles.
+
+module ls_spv_reply
+  import ls_pkg::*;
+  import ls_pipeline_pkg::*;
+  import ls_spv_pkg::*;
+(
+    input logic clk_i,
+    input logic rst_ni,
+
+    input logic valid_i,
+    input request_t request_i,
+    input block_t block_i,
+    input logic [255:0] tip_hash_i,
+    input logic [31:0] tip_height_i,
+    input logic [15:0] tip_sum_i,
+
+    output logic valid_o,
+    output decision_t decision_o,
+    output drop_e reason_o,  // of a drop
+    output logic counts_o,  // 1: counter_o rises
+    output spv_counter_e counter_o
+);
+
+  localparam int unsigned NativeAt = 8 * NativeHeaderBytes;
+  // Bytes by which the payload of a frame may lie behind BodyFirst.
+  localparam int unsigned V6Shift = Ipv6Bytes - Ipv4Bytes;
+
+  logic [2:0] valid_q;
+  request_t [1:0] request_q;
+  drop_e reason_q;
+
+  // ---- stage 1: payload and sum of the reply ----
+
+  logic [8*PayloadBytesMax-1:0] payload_d, payload_q;
+  logic [18:0] sum_q;
+  logic [7:0] ttl_d, ttl_q;
+
+  always_comb begin
+    payload_d = '0;
+    if (request_i.is_native) begin
+      payload_d[NativeAt+8*RootReplyRootAt+:256] = block_i.root;
+      payload_d[NativeAt+8*RootReplyBlockHashAt+:256] = block_i.hash;
+      payload_d[NativeAt+8*RootReplyTipHashAt+:256] = tip_hash_i;
+      payload_d[NativeAt+8*RootReplyHeightAt+:32] = be32(block_i.height);
+      payload_d[NativeAt+8*RootReplyTipHeightAt+:32] = be32(tip_height_i);
+    end else begin
+      payload_d[255:0] = block_i.root;
+    end
+    // A root whose first two bytes are those of the native format counts as native, as in ls_reply_ttl.
+    ttl_d = reply_ttl(request_i.is_native || be16(block_i.root[15:0]) == NativeMagic, request_i.headers.ttl);
+  end
+
+  always_ff @(posedge clk_i) begin
+    request_q[0] <= request_i;
+    payload_q <= payload_d;
+    ttl_q <= ttl_d;
+    sum_q <= 19'(request_i.headers.partial_sum) + 19'(block_i.root_sum) +
+             (request_i.is_native ? 19'(block_i.hash_sum) + 19'(tip_sum_i) : 19'd0);
+  end
+
+  // ---- stage 2: checksums, first shift ----
+
+  logic [8*(VlanBytes+PayloadBytesMax)-1:0] body_q;
+  logic [15:0] udp_check_d, udp_check_q, ip_check_d, ip_check_q;
+  logic [7:0] ttl_2_q;
+
+  always_comb begin
+    logic [7:0] old_ttl;
+    logic [15:0] inverted;  // a variable of its own: tools differ in the width of `~` within a cast
+    old_ttl  = request_q[0].headers.ttl;
+    inverted = ~request_q[0].headers.ip_check;
+    udp_check_d = ~fold(32'(sum_q));
+    if (udp_check_d == '0) udp_check_d = '1;
+    // Update of the header checksum (RFC 1624). The protocol, which shares the word, adds the same on both sides.
+    ip_check_d = ~fold(32'(inverted) + 32'({~old_ttl, 8'hff - 8'd17}) + 32'({ttl_q, 8'd17}));
+    if (ttl_q == old_ttl) ip_check_d = request_q[0].headers.ip_check;
+  end
+
+  always_ff @(posedge clk_i) begin
+    request_q[1] <= request_q[0];
+    udp_check_q <= udp_check_d;
+    ip_check_q <= ip_check_d;
+    ttl_2_q <= ttl_q;
+    body_q <= request_q[0].headers.is_vlan ? {payload_q, {8 * VlanBytes{1'b0}}} : {{8 * VlanBytes{1'b0}}, payload_q};
+  end
+
+  // ---- stage 3: second shift, verdict ----
+
+  decision_t decision_d;
+  logic counts_d;
+  spv_counter_e counter_d;
+
+  always_comb begin
+    decision_d.is_native = request_q[1].is_native;
+    decision_d.is_v6 = request_q[1].headers.is_v6;
+    decision_d.is_vlan = request_q[1].headers.is_vlan;
+    decision_d.ttl = ttl_2_q;
+    decision_d.ip_check = ip_check_q;
+    decision_d.udp_check = udp_check_q;
+    decision_d.body = request_q[1].headers.is_v6 ? {body_q, {8 * V6Shift{1'b0}}} : {{8 * V6Shift{1'b0}}, body_q};
+    decision_d.verdict = VerdictForward;
+    counts_d = 1'b1;
+    counter_d = SpvCounterForwardedNative;
+    case (request_q[1].outcome)
+      OutcomeHit: begin
+        decision_d.verdict = VerdictReply;
+        counter_d = SpvCounterHits;
+      end
+      OutcomeMiss: counter_d = SpvCounterMisses;
+      OutcomeNotLeased: counter_d = SpvCounterNotLeased;
+      OutcomeHost: counter_d = SpvCounterForwardedNative;
+      OutcomeDrop: begin
+        decision_d.verdict = VerdictDrop;
+        counts_d = 1'b0;
+      end
+      default: counts_d = 1'b0;
+    endcase
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) valid_q <= '0;
+    else valid_q <= {valid_q[1:0], valid_i};
+  end
+
+  always_ff @(posedge clk_i) begin
+    decision_o <= decision_d;
+    reason_q <= request_q[1].reason;
+    counts_o <= counts_d;
+    counter_o <= counter_d;
+  end
+
+  assign valid_o  = valid_q[2];
+  assign reason_o = reason_q;
+
+endmodule

@@ -1,0 +1,17 @@
+common/ls_pkg.sv
+common/ls_fifo.sv
+common/ls_skid.sv
+common/ls_ram.sv
+common/ls_ram_fifo.sv
+common/ls_delay.sv
+common/ls_index_hash.sv
+pipeline/ls_pipeline_pkg.sv
+pipeline/ls_window.sv
+pipeline/ls_classify.sv
+pipeline/ls_emit.sv
+spv/ls_spv_pkg.sv
+spv/ls_spv_request.sv
+spv/ls_spv_lookup.sv
+spv/ls_spv_reply.sv
+spv/ls_spv_commands.sv
+spv/ls_spv_core.sv

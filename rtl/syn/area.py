@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts cells for UltraScale+ with Yosys (synth_xilinx -family xcup) and writes or checks rtl/syn/area.csv.
+
+The whole is synthesized flat; the modules are synthesized one by one, each in its own process.
+"""
+
+import csv
+import multiprocessing
+import os
+import pathlib
+import re
+import sys
+import time
+
+TABLE = pathlib.Path(__file__).with_name("area.csv")
+FILES = pathlib.Path("spv/spv.f").read_text().split()
+COLUMNS = ["design", "lut", "lutram", "ff", "bram36", "uram", "dsp"]
+# Name, top module, parameters.
+DESIGNS = [
+    ("window", "ls_window", ""),
+    ("classify", "ls_classify", ""),
+    ("request", "ls_spv_request", ""),
+    ("hash", "ls_index_hash", ""),
+    ("lookup, 1,024 lines", "ls_spv_lookup", ""),
+    ("lookup, 65,536 lines in URAM", "ls_spv_lookup", '-G LineBits=16 -G LineStyle="ultra"'),
+    ("reply", "ls_spv_reply", ""),
+    ("commands", "ls_spv_commands", ""),
+    ("emit", "ls_emit", ""),
+    ("whole, 1,024 lines and 16 blocks", "ls_spv_core", ""),
+]
+
+
+def count(design):
+    name, top, parameters = design
+    from pyosys import libyosys as ys
+
+    began = time.monotonic()
+    report = pathlib.Path(f"../target/rtl-area-{top}-{len(parameters)}.txt")
+    # Yosys writes its log to the standard output.
+    log = os.open(report.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, 1)
+    yosys = ys.Design()
+    for command in [
+        f"read_slang -D SYNTHESIS --top {top} {parameters} {' '.join(FILES)}",
+        f"synth_xilinx -family xcup -flatten -top {top} -noiopad -noclkbuf",
+        f"tee -q -o {report} stat -tech xilinx",
+    ]:
+        ys.run_pass(command, yosys)
+    cells = {}
+    for line in report.read_text().splitlines():
+        if found := re.match(r"\s+(\d+)\s+(?:\S+\s+)?([A-Z][A-Z0-9_]+)\s*$", line):
+            cells[found[2]] = cells.get(found[2], 0) + int(found[1])
+    total = lambda pattern: sum(number for cell, number in cells.items() if re.fullmatch(pattern, cell))  # noqa: E731
+    row = {
+        "design": name,
+        "lut": total(r"LUT[1-6]"),
+        "lutram": total(r"RAM\d+[MX]\S*"),
+        "ff": total(r"FD[A-Z]+"),
+        "bram36": total(r"RAMB36E2") + (total(r"RAMB18E2") + 1) // 2,
+        "uram": total(r"URAM288\S*"),
+        "dsp": total(r"DSP48E2"),
+    }
+    print(f"{row} in {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return row
+
+
+def main() -> int:
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        rows = pool.map(count, DESIGNS, chunksize=1)
+    if "--check" not in sys.argv[1:]:
+        with TABLE.open("w", newline="") as out:
+            writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        return 0
+    with TABLE.open() as table:
+        expected = {row["design"]: row for row in csv.DictReader(table)}
+    grown = [
+        f"{row['design']}: {column} is {row[column]}, not {expected[row['design']][column]}"
+        for row in rows
+        for column in COLUMNS[1:]
+        if row[column] > 1.1 * int(expected[row["design"]][column]) + 8
+    ]
+    print("\n".join(grown) or "rtl-area: no count has grown by more than 10 %")
+    return bool(grown)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random, mutated and truncated frames through the simulated NIC and the XDP program compiled for user space.
+
+Verdict, every byte and every counter must be equal. Frames pass the NIC back to back, with random pauses of source and
+sinks. Between batches the host writes the table. RTL_DIFF_FRAMES is the number of frames of each case.
+"""
+
+import os
+import pathlib
+import random
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from lineside_rtl import Nic, Pauses, SpvHost, command, folded_sum, register  # noqa: E402
+from xdp_native import XdpNative  # noqa: E402
+
+FRAMES = int(os.environ.get("RTL_DIFF_FRAMES", "10000"))
+BATCH = 250
+LINE_BITS, BLOCK_BITS = 6, 3
+V4, V6 = ["10.0.0.2", "192.168.7.2"], ["fd00::2", "fe80::2"]
+BROADCASTS = ["10.0.0.255", "255.255.255.255"]
+FOREVER = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    ways: int = 4
+    paper_index: bool = False
+    paper_format: bool = True
+    loopback: bool = False
+    answered: int = 2
+    lease: bool = True
+    at_rest: bool = True
+
+
+CASES = [
+    *(Case(f"{ways} ways, paper's index {paper}", ways, paper) for ways in (1, 2, 4) for paper in (False, True)),
+    Case("paper's format refused", paper_format=False),
+    Case("lo", loopback=True),
+    Case("one address answered", answered=1),
+    Case("lease over", lease=False),
+    Case("chain changing", at_rest=False),
+]
+
+
+class Both:
+    """The NIC and the XDP program with the same table."""
+
+    def __init__(self, case: Case, seed: int):
+        self.case, self.random = case, random.Random(seed)
+        key = tuple(self.random.getrandbits(64) | 1 for _ in range(3))
+        self.nic, self.xdp = Nic(), XdpNative(LINE_BITS, BLOCK_BITS, case.ways, case.paper_index)
+        self.host = SpvHost(
+            self.nic, LINE_BITS, BLOCK_BITS, case.ways, case.paper_index, paper_format=case.paper_format, key=key
+        )
+        mac = bytes(6) if case.loopback else bytes.fromhex("020000000002")
+        self.mac = mac
+        self.host.endpoint(mac, [*V4, *V6], BROADCASTS[0], case.loopback)
+        number = int.from_bytes(bytes([192, 168, 7, 2, 255, 255, 255, 255]), "little")
+        answered = (1 << case.answered) - 1
+        self.nic.command(register("v4", number, 1), register("v4_answered", answered), register("v6_answered", answered))
+        self.xdp.write_endpoint(mac, case.loopback, V4, BROADCASTS, case.answered, V6, case.answered)
+        tip, height = self.random.randbytes(32), self.random.getrandbits(32)
+        epoch, lease = 2 if case.at_rest else 3, FOREVER if case.lease else 0
+        self.nic.set_now(1)
+        self.host.tip(tip, height, epoch)
+        self.nic.command(register("spv_lease_until_ns", lease))
+        self.xdp.write_control(lease, epoch, key, tip, height, case.paper_format)
+        self.generations, self.lines, self.txids = {}, {}, []
+        self.change(200)
+
+    def change(self, count: int):
+        """Writes lines and blocks as a host would, and clears and drops some of them."""
+        for _ in range(count):
+            slot = self.random.randrange(1 << BLOCK_BITS)
+            if slot not in self.generations or self.random.random() < 0.05:
+                self.write_block(slot)
+            elif self.random.random() < 0.1:
+                self.write_line(self.random.randrange(1 << LINE_BITS), 0, 0, bytes(32))
+            else:
+                self.fill(slot)
+
+    def write_block(self, slot: int):
+        generation = self.generations[slot] = self.generations.get(slot, 0) + 2
+        root, block_hash = self.random.randbytes(32), self.random.randbytes(32)
+        # Some roots look like a native packet, and some have a sum of zero.
+        kind = self.random.randrange(5)
+        root = b"LS" + root[2:] if kind == 0 else bytes(32) if kind == 1 else root
+        height = self.random.choice([0, 7, 0xFFFFFFFF, self.random.getrandbits(32)])
+        self.xdp.write_block(slot, generation, height, root, block_hash)
+        self.nic.command(
+            command("block_hash", 0, height, folded_sum(block_hash + height.to_bytes(4, "big")), block_hash),
+            command("block", slot, generation, folded_sum(root), root),
+        )
+
+    def fill(self, slot: int):
+        txid = self.random.randbytes(32)
+        if self.txids and self.random.random() < 0.2:
+            # The same first words as another TXID: the same set, and another full key.
+            txid = self.random.choice(self.txids)[: self.random.choice([8, 16, 31])].ljust(32, b"\x77")
+        first = self.host.first_line(txid)
+        used = range(first, first + self.case.ways)
+        same = [at for at in used if self.lines.get(at, bytes(32))[:8] == txid[:8]]
+        empty = [at for at in used if self.lines.get(at, bytes(32)) == bytes(32)]
+        at = (same or empty or [self.random.choice(used)])[0]
+        generation = self.generations[slot] - self.random.choice([0, 0, 0, 0, 2])
+        self.write_line(at, generation, slot, txid)
+        self.txids.append(txid)
+
+    def write_line(self, index, generation, slot, txid):
+        # The XDP program sees a line that is written by half; for the RTL such a line is empty.
+        is_half = self.random.random() < 0.05
+        self.lines[index] = txid
+        self.xdp.write_line(index, generation, slot, txid, seq=int(is_half))
+        self.nic.command(command("line", index, 0 if is_half else generation, slot, txid))
+
+    # ---- frames ----
+
+    def payload(self) -> bytes:
+        chance = self.random
+        txid = chance.choice(self.txids[-80:]) if chance.random() < 0.8 else chance.randbytes(32)
+        kind = chance.randrange(12)
+        if kind < 5:
+            return txid
+        if kind == 5:
+            return bytes(32) if chance.random() < 0.5 else b"LS" + txid[2:]
+        if kind == 6:
+            return chance.randbytes(chance.choice([0, 1, 15, 16, 17, 31, 33, 119, 120, 121, 500, 1400]))
+        body = txid + bytes(72)
+        if kind == 7:
+            at = chance.randrange(32, 104)
+            body = body[:at] + b"\1" + body[at + 1 :]
+        length = len(body) if chance.random() < 0.95 else chance.getrandbits(16)
+        op = chance.choice([1, 1, 1, 1, 0x81, 4, 5, chance.getrandbits(8)])
+        header = b"LS" + bytes([chance.choice([1] * 20 + [0, 2]), op])
+        header += chance.choice([0] * 20 + [1, 256]).to_bytes(2, "big") + length.to_bytes(2, "big")
+        return header + chance.randbytes(8) + body
+
+    def address(self, v6: bool) -> bytes:
+        import ipaddress
+
+        odd4 = ["0.0.0.0", "127.0.0.1", "224.0.0.1", "239.9.9.9", "255.255.255.255", "10.0.0.255", *V4]
+        odd6 = ["::", "::1", "ff02::1", *V6]
+        usual = "fd00::9" if v6 else "10.0.0.9"
+        text = self.random.choice(odd6 if v6 else odd4) if self.random.random() < 0.12 else usual
+        return ipaddress.ip_address(text).packed
+
+    def frame(self) -> bytes:
+        import ipaddress
+
+        chance, payload = self.random, self.payload()
+        v6 = chance.random() < 0.4
+        own = chance.choice(V6 if v6 else V4) if chance.random() < 0.95 else ("fd00::3" if v6 else "10.0.0.3")
+        source, own = self.address(v6), ipaddress.ip_address(own).packed
+        mac = self.mac if chance.random() < 0.95 else chance.randbytes(6)
+        from_mac = bytes.fromhex("0200000000aa") if chance.random() < 0.95 else chance.randbytes(6)
+        tag = chance.choice([b"\x81\x00", b"\x88\xa8", b"\x91\x00"] if chance.random() < 0.4 else [b""])
+        if tag:
+            tag += chance.randbytes(2)
+        port = chance.choice([0, 7700, 7701, 7703, 7705, 7706]) if chance.random() < 0.1 else 40000
+        to_port = 53 if chance.random() < 0.04 else 7701
+        udp_bytes = 8 + len(payload)
+        udp = port.to_bytes(2, "big") + to_port.to_bytes(2, "big") + udp_bytes.to_bytes(2, "big") + chance.randbytes(2)
+        ttl = chance.choice([64, 64, 64, 0, 1, 2, 63, 65, 128, 255])
+        if v6:
+            ip = b"\x60" + chance.randbytes(3) + udp_bytes.to_bytes(2, "big") + bytes([17, ttl]) + source + own
+        else:
+            ip = b"\x45" + chance.randbytes(1) + (20 + udp_bytes).to_bytes(2, "big") + chance.randbytes(2)
+            ip += chance.choice([b"\x40\0", b"\0\0", b"\x20\0", b"\0\1"] if chance.random() < 0.1 else [b"\x40\0"])
+            ip += bytes([ttl, 17]) + chance.randbytes(2) + source + own
+        frame = mac + from_mac + tag + (b"\x86\xdd" if v6 else b"\x08\x00") + ip + udp + payload
+        if chance.random() < 0.3:
+            frame += chance.randbytes(chance.randrange(1, 40))
+        if chance.random() < 0.25:
+            changed = bytearray(frame)
+            for _ in range(chance.randrange(1, 4)):
+                at = chance.randrange(min(len(changed), chance.choice([60, 80, len(changed)])))
+                changed[at] = chance.choice([chance.getrandbits(8), changed[at] ^ 1 << chance.randrange(8)])
+            frame = bytes(changed)
+        if chance.random() < 0.1:
+            frame = frame[: chance.randrange(1, len(frame))]
+        return frame
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_random_frames(case):
+    both = Both(case, seed=len(case.name) + case.ways)
+    verdicts = {"forward": 0, "reply": 0, "drop": 0}
+    for start in range(0, FRAMES, BATCH):
+        frames = [both.frame() for _ in range(BATCH)]
+        shares = [both.random.choice([0, 0, 40, 128, 220]) for _ in range(3)]
+        left = both.nic.run(frames, Pauses(start + 1, *shares))
+        for number, (frame, one) in enumerate(zip(frames, left, strict=True)):
+            wanted = both.xdp.run(frame)
+            assert (one.verdict, one.frame) == wanted, f"frame {start + number}: {frame.hex()}"
+            verdicts[one.verdict] += 1
+        both.change(10)
+    assert both.nic.counters() == both.xdp.counters()
+    answers = case.lease and case.at_rest
+    assert (verdicts["reply"] > FRAMES // 200) == answers, verdicts
+    assert verdicts["forward"] > FRAMES // 50 and verdicts["drop"] > FRAMES // 50, verdicts
+    both.nic.close()

