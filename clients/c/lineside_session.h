@@ -29,6 +29,9 @@
 extern "C" {
 #endif
 
+/* Version of this header. It increases with each change of a structure or function. 2 added is_keyed. */
+#define LINESIDE_SESSION_VERSION 2
+
 /* Length of the longest datagram that a server accepts, and maximum numbers of operations in it. */
 #define LINESIDE_SESSION_PACKET_BYTES_MAX 1452
 #define LINESIDE_SESSION_OPERATIONS_MAX 16
@@ -52,9 +55,10 @@ struct lineside_operation {
 	uint8_t destination[16]; /* of a new account: the fingerprint of its owner's key, or zeros */
 	uint64_t amount;
 	uint64_t timestamp; /* stored, not used */
-	uint8_t uuid[16];   /* names a pending transfer */
+	uint8_t uuid[16];   /* names a pending transfer, or is the idempotency key */
 	uint32_t nonce;     /* stored, not used */
 	uint32_t timeout_s; /* of a pending transfer: seconds until it expires; 0: never */
+	uint8_t is_keyed;   /* 1: uuid, which is not zero, is an idempotency key: executed once in all sessions */
 };
 
 /* Outcome of an operation. */
@@ -206,7 +210,9 @@ static inline int lineside_session_opened(const uint8_t *request, const uint8_t 
 static inline void lineside_session_put_operation(const struct lineside_operation *operation, uint8_t *at)
 {
 	at[LINESIDE_WIRE_OPERATION_COMMAND] = operation->command;
-	at[LINESIDE_WIRE_OPERATION_FLAGS] = operation->is_linked ? LINESIDE_WIRE_TRANSFER_FLAG_LINKED : 0;
+	at[LINESIDE_WIRE_OPERATION_FLAGS] =
+		(uint8_t)((operation->is_linked ? LINESIDE_WIRE_TRANSFER_FLAG_LINKED : 0) |
+			  (operation->is_keyed ? LINESIDE_WIRE_TRANSFER_FLAG_KEYED : 0));
 	lineside_session_put(at + LINESIDE_WIRE_OPERATION_CODE, 0, 2);
 	lineside_session_put(at + LINESIDE_WIRE_OPERATION_CONTRACT, operation->contract, 4);
 	memcpy(at + LINESIDE_WIRE_OPERATION_SOURCE, operation->source, 16);

@@ -71,7 +71,8 @@ static void read_operation(const uint8_t *at, struct lineside_operation *operati
 {
 	memset(operation, 0, sizeof(*operation));
 	operation->command = at[LINESIDE_WIRE_OPERATION_COMMAND];
-	operation->is_linked = at[LINESIDE_WIRE_OPERATION_FLAGS];
+	operation->is_linked = at[LINESIDE_WIRE_OPERATION_FLAGS] & LINESIDE_WIRE_TRANSFER_FLAG_LINKED;
+	operation->is_keyed = at[LINESIDE_WIRE_OPERATION_FLAGS] & LINESIDE_WIRE_TRANSFER_FLAG_KEYED;
 	operation->contract = (uint32_t)lineside_session_get(at + LINESIDE_WIRE_OPERATION_CONTRACT, 4);
 	memcpy(operation->source, at + LINESIDE_WIRE_OPERATION_SOURCE, 16);
 	memcpy(operation->destination, at + LINESIDE_WIRE_OPERATION_DESTINATION, 16);
@@ -105,7 +106,7 @@ static void execute(const uint8_t *request, size_t request_bytes, const uint8_t 
 	for (size_t i = 0; i < count; i++) {
 		const uint8_t *at = request + first + i * LINESIDE_WIRE_OPERATION_BYTES;
 
-		if (at[LINESIDE_WIRE_OPERATION_FLAGS] > 1 || at[LINESIDE_WIRE_OPERATION_CODE + 1] != 0 ||
+		if (at[LINESIDE_WIRE_OPERATION_FLAGS] > 3 || at[LINESIDE_WIRE_OPERATION_CODE + 1] != 0 ||
 		    lineside_session_get(at + LINESIDE_WIRE_OPERATION_NUMBER, 8) != 0 ||
 		    count > LINESIDE_SESSION_OPERATIONS_MAX) {
 			printf("skip\n");

@@ -447,6 +447,9 @@ impl Client {
 
     /// Requests the outcome of a transaction.
     ///
+    /// The code `unknown` is final only after the transaction's request has expired by the node's clock, which is 30 s
+    /// after it was signed. Until then a copy of the request may still arrive and be executed.
+    ///
     /// # Errors
     /// [`AskError`].
     pub async fn outcome(&self, id: [u8; 32]) -> Result<Placed, AskError> {
