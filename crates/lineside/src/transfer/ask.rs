@@ -322,7 +322,7 @@ fn print_outcome(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: 
         say!("{}", outcome_json(code, amount, native))?;
     }
     if code != Code::Done {
-        bail!("refused ({}): {}", code.name(), code.meaning());
+        bail!("refused ({}): {}", code.name(), meaning(code));
     }
     if !as_json {
         let number = native.map_or(String::new(), |(number, is_durable)| {
@@ -334,10 +334,21 @@ fn print_outcome(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: 
     Ok(())
 }
 
+/// Returns the meaning of an operation's code, with all causes of the codes that have several.
+pub fn meaning(code: Code) -> &'static str {
+    match code {
+        Code::Overflow => {
+            "a balance, including pending transfers to it, would exceed its format, or a post exceeds its reserve"
+        }
+        Code::StoreFull => "the limit of accounts, pending transfers or idempotency keys is reached",
+        code => code.meaning(),
+    }
+}
+
 /// Returns an outcome in JSON. A refusal has no balance, number or durability.
 pub fn outcome_json(code: Code, amount: u64, native: Option<(u64, bool)>) -> serde_json::Value {
     let (number, durable) = placed(code, native).unzip();
-    json!({"result": code.name(), "code": code as u16, "meaning": code.meaning(),
+    json!({"result": code.name(), "code": code as u16, "meaning": meaning(code),
         "balance": (code == Code::Done).then_some(amount), "number": number.flatten(), "durable": durable})
 }
 
@@ -354,5 +365,17 @@ pub fn numbered(number: u64) -> String {
     match number {
         0 => String::new(),
         number => format!(", operation {number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_with_several_causes_names_all_of_them() {
+        assert!(meaning(Code::StoreFull).contains("idempotency keys"));
+        assert!(meaning(Code::Overflow).contains("post exceeds"));
+        assert_eq!(meaning(Code::Frozen), Code::Frozen.meaning());
     }
 }

@@ -1,6 +1,6 @@
 //! `lineside transfer batch`: sends operations that are written as lines of text.
 
-use super::ask::{Server, numbered, outcome_json, parse_key};
+use super::ask::{Server, meaning, numbered, outcome_json, parse_key};
 use super::key::Sign;
 use super::session;
 use super::unknown::{Protection, advice_for_lines, advise, is_unknown};
@@ -152,7 +152,7 @@ fn print(packet: &[Line<'_>], executed: &Executed, as_json: bool) -> anyhow::Res
                 "line {}: {text}: refused ({}): {}",
                 line.number,
                 code.name(),
-                code.meaning()
+                meaning(code)
             )?,
         }
     }

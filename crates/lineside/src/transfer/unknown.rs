@@ -134,7 +134,7 @@ mod tests {
             let said = said(protection);
             assert!(
                 said.starts_with(
-                    "no answer from 127.0.0.1:7702 within 400ms, so that the outcome of packet 1 of session 11 is unknown"
+                    "no answer from 127.0.0.1:7702 within 400ms, so that the outcome of packet 1 of session 11"
                 ),
                 "{said}"
             );
