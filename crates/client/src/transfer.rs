@@ -43,7 +43,7 @@ const DEFINITE_REFUSALS: &[Status] = &[
 ];
 
 /// Session. Any client that has it can continue it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Session {
     /// Slot number.
     pub slot: u32,
@@ -51,6 +51,16 @@ pub struct Session {
     pub token: u64,
     /// Sequence number of its next packet.
     pub next: u64,
+}
+
+/// Leaves out the token, which must not get into logs.
+impl std::fmt::Debug for Session {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Session")
+            .field("slot", &self.slot)
+            .field("next", &self.next)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Result of a packet.
@@ -424,4 +434,14 @@ fn body_of(session: &Session) -> SessionBody {
         slot: session.slot.into(),
         ..SessionBody::new_zeroed()
     }
+}
+
+#[test]
+fn the_debug_text_of_a_session_has_no_token() {
+    let session = Session {
+        slot: 1,
+        token: 987_654_321,
+        next: 2,
+    };
+    assert_eq!(format!("{session:?}"), "Session { slot: 1, next: 2, .. }");
 }

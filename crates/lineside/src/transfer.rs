@@ -8,6 +8,7 @@ mod prove;
 mod serve;
 mod session;
 mod sessions;
+mod unknown;
 
 use clap::Subcommand;
 

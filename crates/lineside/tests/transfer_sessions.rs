@@ -3,8 +3,12 @@
 mod transfer_server;
 
 use lineside_transfer::AccountId;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 use transfer_server::{Server, lineside, text};
 
@@ -179,4 +183,118 @@ fn an_operator_lists_and_closes_sessions_with_and_without_a_running_server() {
         .unwrap_err()
         .to_string();
     assert!(refused.contains("no such session"), "{refused}");
+}
+
+/// Relay between one command at a time and the server. Drops the replies to packets of operations while `drops` is set.
+struct Relay {
+    address: SocketAddr,
+    drops: Arc<AtomicBool>,
+    ends: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Relay {
+    fn start(server: SocketAddr) -> Self {
+        let local = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (below, above) = (local(), local());
+        above.connect(server).unwrap();
+        for socket in [&below, &above] {
+            socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+        }
+        let (drops, ends) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
+        let address = below.local_addr().unwrap();
+        let (is_dropping, is_ended) = (Arc::clone(&drops), Arc::clone(&ends));
+        let thread = std::thread::spawn(move || {
+            let (mut client, mut datagram) = (None, [0; 2048]);
+            while !is_ended.load(Ordering::Relaxed) {
+                if let Ok((bytes, from)) = below.recv_from(&mut datagram) {
+                    client = Some(from);
+                    _ = above.send(&datagram[..bytes]);
+                }
+                while let (Ok(bytes), Some(client)) = (above.recv(&mut datagram), client) {
+                    let is_outcome = matches!(datagram[3], 0x81 | 0x86);
+                    if !(is_outcome && is_dropping.load(Ordering::Relaxed)) {
+                        _ = below.send_to(&datagram[..bytes], client);
+                    }
+                }
+            }
+        });
+        Self {
+            address,
+            drops,
+            ends,
+            thread: Some(thread),
+        }
+    }
+
+    fn ask(&self, words: &[&str]) -> String {
+        let mut command = lineside();
+        command.arg("transfer").args(words);
+        command.args(["--server", &self.address.to_string(), "--timeout-ms", "400"]);
+        text(&command.output().unwrap())
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        _ = self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+#[test]
+fn the_advice_of_a_command_without_a_reply_does_not_pay_twice() {
+    let data = TempDir::new().unwrap();
+    let server = Server::start_with(data.path(), "127.0.0.1:0", &["--datapath", "socket"]).unwrap();
+    assert!(server.ask(&["create", "1", "100"]).status.success());
+    assert!(server.ask(&["create", "2"]).status.success());
+    let balance = || {
+        let balances = server.client().refer(&[AccountId::from_paper(2)]).unwrap();
+        balances[0].unwrap().balance
+    };
+    let relay = Relay::start(server.address);
+    let said = relay.ask(&["transfer", "1", "2", "30"]);
+    assert!(said.contains("is unknown; repeat this command with"), "{said}");
+    assert_eq!(
+        balance(),
+        30,
+        "the server has executed the packet, and its reply was lost"
+    );
+    let key = said.split("--idempotency-key ").nth(1).unwrap();
+    let key = &key[..32];
+    relay.drops.store(false, Ordering::Relaxed);
+    let said = relay.ask(&["transfer", "1", "2", "30", "--idempotency-key", key]);
+    assert!(said.contains("done: balance 70"), "{said}");
+    assert_eq!(balance(), 30, "the advice paid twice");
+
+    // A batch without keys and without a session file must not be sent again.
+    let file = data.path().join("payments");
+    let file = file.to_str().unwrap();
+    std::fs::write(file, "# payments\ntransfer 1 2 1\ntransfer 1 2 2\n").unwrap();
+    relay.drops.store(true, Ordering::Relaxed);
+    let said = relay.ask(&["batch", file]);
+    assert!(said.contains("do not send the lines 2 to 3 again"), "{said}");
+    assert_eq!(balance(), 33);
+
+    // A session file keeps the packet: another command is refused, and the same command is executed once.
+    let kept = data.path().join("kept.session");
+    let kept = kept.to_str().unwrap();
+    relay.drops.store(false, Ordering::Relaxed);
+    assert!(session(&server, "open", Path::new(kept)).status.success());
+    relay.drops.store(true, Ordering::Relaxed);
+    let said = relay.ask(&["transfer", "1", "2", "4", "--session", kept]);
+    assert!(said.contains("repeat exactly this command"), "{said}");
+    let shown = text(&session(&server, "show", Path::new(kept)));
+    assert!(shown.contains("transfer 1 2 4"), "{shown}");
+    let refused = session(&server, "close", Path::new(kept));
+    assert!(
+        !refused.status.success() && text(&refused).contains("--force"),
+        "{}",
+        text(&refused)
+    );
+    relay.drops.store(false, Ordering::Relaxed);
+    let said = relay.ask(&["transfer", "1", "2", "4", "--session", kept]);
+    assert!(said.contains("done: balance 63"), "{said}");
+    assert_eq!(balance(), 37);
+    assert!(session(&server, "close", Path::new(kept)).status.success());
 }

@@ -2,11 +2,17 @@
 
 use super::key::Sign;
 use super::session;
+use super::unknown::{Protection, advice, advise};
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_client::transfer::paper::PaperRequest;
-use lineside_client::transfer::{AccountId, Client, KeyId, create, freeze, issue, keyed, transfer, unfreeze};
-use lineside_wire::{Operation, TRANSFER_COMMAND_REFER, TRANSFER_PORT, TransferCode as Code};
+use lineside_client::transfer::{
+    AccountId, Client, Executed, KeyId, create, freeze, issue, keyed, new_idempotency_key, transfer, unfreeze,
+};
+use lineside_wire::{
+    Operation, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER, TRANSFER_PORT,
+    TransferCode as Code,
+};
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -59,7 +65,8 @@ struct How {
     #[arg(long, value_name = "ID", requires = "paper", default_value_t = 0)]
     id: u32,
     /// Idempotency key: a UUID, or 32 hex digits other than zeros. While the server remembers it, the same operation on
-    /// the same account with this key is executed once: a repetition prints the outcome of the first one.
+    /// the same account with this key is executed once: a repetition prints the outcome of the first one. Without this
+    /// option and --session, `transfer` and `issue` draw a key, and an error names it if the outcome is unknown.
     #[arg(long, value_name = "KEY", conflicts_with = "paper", value_parser = parse_key)]
     idempotency_key: Option<[u8; 16]>,
     #[command(flatten)]
@@ -99,7 +106,8 @@ pub struct Create {
 pub struct Issue {
     /// Account that receives the amount.
     account: AccountId,
-    /// Amount to issue.
+    /// Amount to issue, at least 1.
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     amount: u64,
     #[command(flatten)]
     how: How,
@@ -112,7 +120,8 @@ pub struct Transfer {
     source: AccountId,
     /// Account that receives the amount.
     destination: AccountId,
-    /// Amount to transfer.
+    /// Amount to transfer, at least 1.
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     amount: u64,
     #[command(flatten)]
     how: How,
@@ -238,10 +247,7 @@ fn paper_id(account: AccountId) -> anyhow::Result<u32> {
 
 impl How {
     /// Sends one operation and prints its result.
-    fn send(&self, mut operation: Operation, as_json: bool) -> anyhow::Result<()> {
-        if let Some(key) = self.idempotency_key {
-            operation = keyed(operation, key);
-        }
+    fn send(&self, operation: Operation, as_json: bool) -> anyhow::Result<()> {
         let mut client = self.server.client()?;
         if self.paper {
             if operation.command > TRANSFER_COMMAND_REFER {
@@ -259,7 +265,13 @@ impl How {
             return print_outcome(answer.code, answer.amount.into(), None, as_json);
         }
         client.sign_with(self.sign.signer()?);
-        let executed = session::execute(&mut client, self.session.as_deref(), &[operation])?;
+        let protection = self.protection(&operation)?;
+        let mut executed = self.execute(&mut client, operation, protection)?;
+        let is_drawn = self.idempotency_key.is_none() && matches!(protection, Protection::Key(_));
+        if is_drawn && executed.outcomes[0].code == Code::StoreFull {
+            // The server cannot remember another key. It has executed nothing, so the operation can be sent without.
+            executed = self.execute(&mut client, operation, Protection::Unprotected)?;
+        }
         let outcome = executed.outcomes[0];
         print_outcome(
             outcome.code,
@@ -270,12 +282,47 @@ impl How {
     }
 }
 
+impl How {
+    /// Returns the protection of the operation against a second execution. Draws a key for an operation that has no
+    /// other protection, so that the command can be repeated if its outcome is unknown.
+    fn protection(&self, operation: &Operation) -> anyhow::Result<Protection> {
+        let moves = [TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_TRANSFER].contains(&operation.command);
+        Ok(match (self.idempotency_key, &self.session) {
+            (Some(key), _) => Protection::Key(key),
+            (None, Some(_)) => Protection::SessionFile,
+            (None, None) if moves => {
+                Protection::Key(new_idempotency_key().context("cannot draw an idempotency key")?)
+            }
+            (None, None) => Protection::Repeatable,
+        })
+    }
+
+    fn execute(
+        &self,
+        client: &mut Client,
+        operation: Operation,
+        protection: Protection,
+    ) -> anyhow::Result<Executed> {
+        let sent = match protection {
+            Protection::Key(key) => keyed(operation, key),
+            _ => operation,
+        };
+        // A session file demands the same packet, also if its operation has a key.
+        let protection = match self.session {
+            Some(_) => Protection::SessionFile,
+            None => protection,
+        };
+        session::execute(client, self.session.as_deref(), &[sent])
+            .map_err(|error| advise(error, &advice(protection, AccountId(operation.source))))
+    }
+}
+
 fn print_outcome(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         say!("{}", outcome_json(code, amount, native))?;
     }
     if code != Code::Done {
-        bail!("refused ({}): {}", code.name(), code.meaning());
+        bail!("refused ({}): {}", code.name(), meaning(code));
     }
     if !as_json {
         let number = native.map_or(String::new(), |(number, is_durable)| {
@@ -287,10 +334,21 @@ fn print_outcome(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: 
     Ok(())
 }
 
+/// Returns the meaning of an operation's code, with all causes of the codes that have several.
+pub fn meaning(code: Code) -> &'static str {
+    match code {
+        Code::Overflow => {
+            "a balance, including pending transfers to it, would exceed its format, or a post exceeds its reserve"
+        }
+        Code::StoreFull => "the limit of accounts, pending transfers or idempotency keys is reached",
+        code => code.meaning(),
+    }
+}
+
 /// Returns an outcome in JSON. A refusal has no balance, number or durability.
 pub fn outcome_json(code: Code, amount: u64, native: Option<(u64, bool)>) -> serde_json::Value {
     let (number, durable) = placed(code, native).unzip();
-    json!({"result": code.name(), "code": code as u16, "meaning": code.meaning(),
+    json!({"result": code.name(), "code": code as u16, "meaning": meaning(code),
         "balance": (code == Code::Done).then_some(amount), "number": number.flatten(), "durable": durable})
 }
 
@@ -307,5 +365,17 @@ pub fn numbered(number: u64) -> String {
     match number {
         0 => String::new(),
         number => format!(", operation {number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_with_several_causes_names_all_of_them() {
+        assert!(meaning(Code::StoreFull).contains("idempotency keys"));
+        assert!(meaning(Code::Overflow).contains("post exceeds"));
+        assert_eq!(meaning(Code::Frozen), Code::Frozen.meaning());
     }
 }

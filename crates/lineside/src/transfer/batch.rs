@@ -1,14 +1,15 @@
 //! `lineside transfer batch`: sends operations that are written as lines of text.
 
-use super::ask::{Server, numbered, outcome_json, parse_key};
+use super::ask::{Server, meaning, numbered, outcome_json, parse_key};
 use super::key::Sign;
 use super::session;
+use super::unknown::{Protection, advice_for_lines, advise, is_unknown};
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_client::transfer::{
     AccountId, Executed, KeyId, create, freeze, issue, keyed, pending, post, transfer, unfreeze, void,
 };
-use lineside_wire::{Operation, TRANSFER_FLAG_LINKED, TransferCode as Code};
+use lineside_wire::{Operation, TRANSFER_FLAG_KEYED, TRANSFER_FLAG_LINKED, TransferCode as Code};
 use serde_json::json;
 use std::io::Read;
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ use std::path::PathBuf;
 ///   freeze ACCOUNT
 ///   unfreeze ACCOUNT
 ///   pending NAME FROM TO AMOUNT [SECONDS]   reserve an amount; it expires after SECONDS
-///   post NAME FROM TO [AMOUNT]              transfer the reserved amount, or a part of it
+///   post NAME FROM TO [AMOUNT]              transfer AMOUNT of what is reserved; without AMOUNT, or `all`: all of it
 ///   void NAME FROM TO                       release the reserved amount
 ///
 /// A line that begins with `linked` is executed together with the next line: both or neither. A line that ends with
@@ -45,6 +46,9 @@ pub struct Batch {
     file: PathBuf,
 }
 
+/// Maximum number of wrong lines that an error names.
+const WRONG_LINES_MAX: usize = 20;
+
 /// Operation of a line.
 struct Line<'a> {
     /// Number of the line in the file, from 1.
@@ -55,21 +59,19 @@ struct Line<'a> {
 
 impl Batch {
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
-        let (text, name) = match self.file.to_str() {
+        let (bytes, name) = match self.file.to_str() {
             Some("-") => {
-                let mut text = String::new();
-                std::io::stdin().read_to_string(&mut text)?;
-                (text, "standard input".to_owned())
+                let mut bytes = Vec::new();
+                std::io::stdin().read_to_end(&mut bytes)?;
+                (bytes, "standard input".to_owned())
             }
             _ => {
                 let name = self.file.display().to_string();
-                (
-                    std::fs::read_to_string(&self.file).with_context(|| name.clone())?,
-                    name,
-                )
+                (std::fs::read(&self.file).with_context(|| name.clone())?, name)
             }
         };
-        let lines = read_lines(&text).with_context(|| name.clone())?;
+        let text = decode(&bytes).with_context(|| name.clone())?;
+        let lines = read_lines(text).with_context(|| name.clone())?;
         let mut client = self.server.client()?;
         client.sign_with(self.sign.signer()?);
         let packets = packets(&lines, client.operations_max()).with_context(|| name.clone())?;
@@ -83,18 +85,47 @@ impl Batch {
             refused += print(packet, outcome, as_json)?;
             Ok(())
         })
-        .with_context(|| match lines.get(executed) {
-            Some(line) if executed > 0 => format!(
-                "{name}, line {}: the lines before it were answered; this one may have been executed: send the file \
-                 again from this line on, with the same session file, or with the keys of its lines",
-                line.number
-            ),
-            _ => name.clone(),
+        .map_err(|error| {
+            self.interrupted(error, &lines, executed, client.operations_max())
+                .context(name.clone())
         })?;
         match refused {
             0 => Ok(()),
             _ => bail!("{refused} of {} operations refused", lines.len()),
         }
+    }
+}
+
+impl Batch {
+    /// Adds to an error the lines that it concerns: `executed` lines were answered before it.
+    fn interrupted(
+        &self,
+        error: anyhow::Error,
+        lines: &[Line<'_>],
+        executed: usize,
+        most: usize,
+    ) -> anyhow::Error {
+        let sent = packets(&lines[executed.min(lines.len())..], most).ok();
+        let Some(packet) = sent.and_then(|packets| packets.first().copied()) else {
+            return error;
+        };
+        let (first, last) = (packet[0].number, packet[packet.len() - 1].number);
+        if !is_unknown(&error) {
+            return match executed {
+                0 => error,
+                _ => error.context(format!("line {first}: the lines before it were answered")),
+            };
+        }
+        let is_keyed = |line: &Line<'_>| line.operation.flags & TRANSFER_FLAG_KEYED != 0;
+        let protection = match self.session {
+            Some(_) => Protection::SessionFile,
+            None if packet.iter().all(is_keyed) => Protection::Key(packet[0].operation.uuid),
+            None => Protection::Unprotected,
+        };
+        let after = lines.get(executed + packet.len()).map(|line| line.number);
+        let account = AccountId(packet[0].operation.source);
+        let advice = advice_for_lines(protection, (first, last), after, account);
+        advise(error, &advice).context(format!("the lines {first} to {last} may have been executed"))
     }
 }
 
@@ -121,32 +152,91 @@ fn print(packet: &[Line<'_>], executed: &Executed, as_json: bool) -> anyhow::Res
                 "line {}: {text}: refused ({}): {}",
                 line.number,
                 code.name(),
-                code.meaning()
+                meaning(code)
             )?,
         }
     }
     Ok(refused)
 }
 
-/// Parses all lines of a file.
+/// Returns the text of a file, without the byte order mark that some programs write at its beginning.
+fn decode(bytes: &[u8]) -> anyhow::Result<&str> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    std::str::from_utf8(bytes).map_err(|error| {
+        let before = &bytes[..error.valid_up_to()];
+        let number = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        anyhow::anyhow!("line {number}: the line is not UTF-8; write the file in UTF-8")
+    })
+}
+
+/// Parses all lines of a file. The error has a line of text for each wrong line, up to [`WRONG_LINES_MAX`].
 fn read_lines(text: &str) -> anyhow::Result<Vec<Line<'_>>> {
-    let mut lines = Vec::new();
+    let (mut lines, mut wrong, mut more) = (Vec::new(), Vec::new(), 0);
     for (index, text) in text.lines().enumerate() {
         let (number, text) = (index + 1, text.trim());
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
-        let operation = parse(text).with_context(|| format!("line {number}: `{text}`"))?;
-        lines.push(Line {
-            number,
-            text,
-            operation,
-        });
+        match parse(text) {
+            Ok(operation) => lines.push(Line {
+                number,
+                text,
+                operation,
+            }),
+            Err(error) if wrong.len() < WRONG_LINES_MAX => {
+                wrong.push(format!("line {number}: `{text}`: {error:#}"));
+            }
+            Err(_) => more += 1,
+        }
+    }
+    if more > 0 {
+        wrong.push(format!("{more} more lines are wrong"));
+    }
+    if !wrong.is_empty() {
+        bail!("{}", wrong.join("\n"));
     }
     if lines.is_empty() {
         bail!("no operations; write one on each line, for example `transfer 1 2 30`");
     }
     Ok(lines)
+}
+
+/// Divides a line with commas into its cells, as in CSV. A cell in quotes may contain commas; `""` in it is a quote.
+fn cells(line: &str) -> anyhow::Result<Vec<String>> {
+    let mut cells = Vec::new();
+    let mut rest = line;
+    loop {
+        let unquoted = rest.trim_start();
+        let Some(mut quoted) = unquoted.strip_prefix('"') else {
+            let (cell, others) = rest.split_once(',').unzip();
+            cells.push(cell.unwrap_or(rest).trim().to_owned());
+            match others {
+                Some(others) => rest = others,
+                None => return Ok(cells),
+            }
+            continue;
+        };
+        let mut cell = String::new();
+        let after = loop {
+            let (text, after) = quoted
+                .split_once('"')
+                .context("a quoted cell has no closing quote")?;
+            cell.push_str(text);
+            match after.strip_prefix('"') {
+                Some(after) => {
+                    cell.push('"');
+                    quoted = after;
+                }
+                None => break after.trim_start(),
+            }
+        };
+        cells.push(cell);
+        match after.strip_prefix(',') {
+            Some(others) => rest = others,
+            None if after.is_empty() => return Ok(cells),
+            None => bail!("{after}: a comma is missing after a quoted cell"),
+        }
+    }
 }
 
 /// Divides the lines into packets of at most `most` operations. Linked lines stay together.
@@ -174,10 +264,11 @@ fn packets<'a, 'b>(lines: &'a [Line<'b>], most: usize) -> anyhow::Result<Vec<&'a
 
 /// Parses one line.
 fn parse(line: &str) -> anyhow::Result<Operation> {
-    let mut words: Vec<&str> = match line.contains(',') {
-        true => line.split(',').map(str::trim).collect(),
-        false => line.split_whitespace().collect(),
+    let cells = match line.contains([',', '"']) {
+        true => cells(line)?,
+        false => line.split_whitespace().map(str::to_owned).collect(),
     };
+    let mut words: Vec<&str> = cells.iter().map(String::as_str).collect();
     // A spreadsheet writes empty cells at the end of the lines that have fewer words than others.
     while words.last() == Some(&"") {
         words.pop();
@@ -201,6 +292,12 @@ fn parse(line: &str) -> anyhow::Result<Operation> {
         word.parse()
             .with_context(|| format!("{word}: an amount is a number from 0 to 18446744073709551615"))
     };
+    let above_zero = |at: usize| -> anyhow::Result<u64> {
+        match amount(at)? {
+            0 => bail!("0: the amount must be at least 1"),
+            amount => Ok(amount),
+        }
+    };
     let or_zero = |at: usize| if rest.len() > at { amount(at) } else { Ok(0) };
     let owner = rest.get(2).map(|word| word.parse::<KeyId>());
     let (mut operation, most) = match *verb {
@@ -208,8 +305,8 @@ fn parse(line: &str) -> anyhow::Result<Operation> {
             let owner = owner.transpose().map_err(anyhow::Error::msg)?;
             (create(account(0)?, or_zero(1)?, owner), 3)
         }
-        "issue" => (issue(account(0)?, amount(1)?), 2),
-        "transfer" => (transfer(account(0)?, account(1)?, amount(2)?), 3),
+        "issue" => (issue(account(0)?, above_zero(1)?), 2),
+        "transfer" => (transfer(account(0)?, account(1)?, above_zero(2)?), 3),
         "freeze" => (freeze(account(0)?), 1),
         "unfreeze" => (unfreeze(account(0)?), 1),
         "pending" | "post" | "void" => {
@@ -224,12 +321,22 @@ fn parse(line: &str) -> anyhow::Result<Operation> {
             name[..text.len()].copy_from_slice(text);
             match *verb {
                 "pending" => {
-                    let amount = amount(3)?;
+                    let amount = above_zero(3)?;
                     let timeout_s = u32::try_from(or_zero(4)?)
                         .context("a pending transfer has at most 4294967295 seconds")?;
                     (pending(name, source, destination, amount, timeout_s), 5)
                 }
-                "post" => (post(name, source, destination, or_zero(3)?), 4),
+                // On the wire, 0 stands for the whole reserved amount, so a written 0 must not be sent.
+                "post" => {
+                    let amount = match rest.get(3) {
+                        None | Some(&"all") => 0,
+                        Some(&"0") => bail!(
+                            "0: write `all`, or no amount, to post all that is reserved; use void to release it"
+                        ),
+                        Some(_) => above_zero(3)?,
+                    };
+                    (post(name, source, destination, amount), 4)
+                }
                 _ => (void(name, source, destination), 3),
             }
         }
@@ -268,6 +375,13 @@ mod tests {
             parse("transfer, 1, 2, 3,,").unwrap(),
             parse("transfer 1 2 3").unwrap()
         );
+        assert_eq!(
+            parse(r#"transfer,"1", "2" ,"3""#).unwrap(),
+            parse("transfer 1 2 3").unwrap()
+        );
+        assert_eq!(cells(r#""a,b","c""d",,e"#).unwrap(), ["a,b", "c\"d", "", "e"]);
+        assert_eq!(parse("post a 1 2 all").unwrap(), parse("post a 1 2").unwrap());
+        assert_eq!(parse("post a 1 2 7").unwrap().amount.get(), 7);
         let wrong = [
             "",
             "linked",
@@ -277,6 +391,13 @@ mod tests {
             "transfer 1 2 x",
             "transfer 1 2 3 4",
             "create",
+            "issue 1 0",
+            "transfer 1 2 0",
+            "pending rent 1 2 0",
+            "post,order1,6001,6002,0",
+            "post order1 6001 6002 00",
+            "transfer,\"1,2,3",
+            "transfer,\"1\"x,2,3",
             "freeze 1 2",
             "post averyverylongname 1 2",
             "issue 1 -1",
@@ -297,6 +418,25 @@ mod tests {
             format!("{error:#}").starts_with("line 4: `create x`: x: "),
             "{error:#}"
         );
+        let error = read_lines("create x\ncreate 1\npay 1 2 3\n")
+            .err()
+            .unwrap()
+            .to_string();
+        let numbers: Vec<_> = error
+            .lines()
+            .map(|line| line.split(':').next().unwrap())
+            .collect();
+        assert_eq!(numbers, ["line 1", "line 3"], "{error}");
+        let error = read_lines(&"pay\n".repeat(25)).err().unwrap().to_string();
+        assert_eq!(error.lines().count(), WRONG_LINES_MAX + 1);
+        assert!(error.ends_with("5 more lines are wrong"), "{error}");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped_and_other_encodings_are_refused_with_the_line() {
+        assert_eq!(decode(b"\xef\xbb\xbfcreate 1").unwrap(), "create 1");
+        let error = decode(b"create 1\n# caf\xe9\n").unwrap_err().to_string();
+        assert!(error.starts_with("line 2: "), "{error}");
     }
 
     #[test]

@@ -28,10 +28,24 @@ use zerocopy::{FromBytes, IntoBytes};
 pub enum SessionVerb {
     /// Open a session and store it in a new file.
     Open(SessionFile),
-    /// Print the number of a session and its next sequence number.
+    /// Print the number of a session, its next sequence number, and the packet that has no reply yet.
     Show(SessionFile),
     /// Close a session and remove its file.
-    Close(SessionFile),
+    ///
+    /// Refuses to close a session whose last packet has no reply yet, because that packet may have been executed, and
+    /// only the session can tell: repeat the command of that packet first.
+    Close(CloseSession),
+}
+
+/// Arguments of `session close`.
+#[derive(Args)]
+pub struct CloseSession {
+    #[command(flatten)]
+    session: SessionFile,
+    /// Close the session even if its last packet has no reply; the outcome of that packet is then known only from the
+    /// accounts.
+    #[arg(long)]
+    force: bool,
 }
 
 /// Session file, and the server that knows the session.
@@ -117,6 +131,17 @@ impl SessionContent {
         writing().with_context(|| format!("cannot write the session file {}", file.display()))
     }
 
+    /// Returns the operations of the packet that has no reply yet, in the notation of `batch`.
+    fn unanswered_text(&self) -> Option<String> {
+        let texts: Vec<_> = self
+            .unanswered
+            .as_ref()?
+            .iter()
+            .map(|words| operation_text(words))
+            .collect();
+        Some(texts.join("; "))
+    }
+
     fn session(&self) -> Session {
         Session {
             slot: self.slot,
@@ -137,20 +162,23 @@ impl SessionContent {
             .iter()
             .map(|operation| lineside_util::hex::to_hex(operation.as_bytes()))
             .collect();
-        if let Some(before) = &self.unanswered
-            && *before != words
-        {
-            let before: Vec<_> = before.iter().map(|words| operation_text(words)).collect();
+        if self.unanswered.as_ref().is_some_and(|before| *before != words) {
             bail!(
                 "{}: `{}` was sent and has no reply yet; repeat exactly this command first",
                 file.display(),
-                before.join("; ")
+                self.unanswered_text().unwrap_or_default()
             );
         }
-        self.unanswered = Some(words);
+        let is_repeated = self.unanswered.replace(words).is_some();
         self.write(file)?;
         let mut session = self.session();
-        let executed = client.execute(&mut session, operations)?;
+        let executed = client.execute(&mut session, operations);
+        if !is_repeated && matches!(executed, Err(ClientError::Refused { .. } | ClientError::Busy(_))) {
+            // No copy of the packet was executed, so other packets may follow.
+            self.unanswered = None;
+            self.write(file)?;
+        }
+        let executed = executed?;
         self.next = session.next;
         self.unanswered = None;
         self.write(file)?;
@@ -271,7 +299,11 @@ fn open(file: &Path, client: &mut Client) -> anyhow::Result<Session> {
 
 impl SessionVerb {
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
-        let (Self::Open(arguments) | Self::Show(arguments) | Self::Close(arguments)) = self;
+        let (arguments, is_forced) = match self {
+            Self::Open(arguments) | Self::Show(arguments) => (arguments, false),
+            Self::Close(arguments) => (&arguments.session, arguments.force),
+        };
+        let mut unanswered = None;
         let mut client = arguments.server.client()?;
         let file = &arguments.file;
         let session = match self {
@@ -287,10 +319,18 @@ impl SessionVerb {
                 let (_lock, content) = SessionContent::locked(file)?;
                 let mut session = content.session();
                 session.next = client.next_sequence(&session)?;
+                unanswered = content.unanswered_text();
                 session
             }
             Self::Close(_) => {
                 let (_lock, content) = SessionContent::locked(file)?;
+                if let Some(text) = content.unanswered_text().filter(|_| !is_forced) {
+                    bail!(
+                        "{}: `{text}` was sent and has no reply yet, and only this session can tell its outcome; \
+                         repeat exactly this command first, or close the session with --force",
+                        file.display()
+                    );
+                }
                 let session = content.session();
                 if !client.close(&session)? {
                     tell!("lineside: the server had closed this session already");
@@ -301,8 +341,16 @@ impl SessionVerb {
             }
         };
         match as_json {
-            true => say!("{}", json!({"slot": session.slot, "next": session.next}))?,
-            false => say!("session {}, next sequence {}", session.slot, session.next)?,
+            true => say!(
+                "{}",
+                json!({"slot": session.slot, "next": session.next, "unanswered": unanswered})
+            )?,
+            false => {
+                say!("session {}, next sequence {}", session.slot, session.next)?;
+                if let Some(text) = unanswered {
+                    say!("`{text}` was sent and has no reply yet; repeat exactly this command first")?;
+                }
+            }
         }
         Ok(())
     }
