@@ -13,8 +13,8 @@ use lineside_wire::endpoint::Endpoint;
 pub struct Command(pub [u8; COMMAND_BYTES]);
 
 impl Command {
-    /// Returns a command. `op` is one of the constants `COMMAND_…`; `spec/rtl.toml` explains the arguments. Zeros follow
-    /// `value`, which has at most 32 bytes.
+    /// Returns a command. `op` is one of the constants `COMMAND_…`; `spec/rtl.toml` explains the arguments. `value`
+    /// has at most 32 bytes, and zeros follow it.
     ///
     /// # Panics
     /// Panics if `value` is longer than 32 bytes.
