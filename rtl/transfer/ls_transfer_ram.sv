@@ -35,7 +35,8 @@ module ls_transfer_ram #(
 `endif
 );
 
-  (* ram_style = Style *)
+  // no_rw_check tells Yosys that the data of a read which collides with a write is not defined.
+  (* ram_style = Style, no_rw_check *)
   logic [Width-1:0] memory[Depth];
   logic [Width-1:0] a_read_q, a_out_q, b_read_q, b_out_q;
 
