@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests the RTL core of `transfer` in rtl/transfer: lint, constants against spec/, simulation against a
-# model, and the formal proofs. The tools are installed in a virtual environment in target/. Without Python 3.11 or network the
-# tests are skipped with a line that says so.
-# Usage: scripts/test-rtl-transfer.sh [lint|sim|formal|mutants]...   (all but mutants if nothing is named)
+# Tests the RTL core of `transfer` in rtl/transfer: lint, constants against spec/, simulation against a model and the
+# XDP program, and the formal proofs. The tools are installed in a virtual environment in target/. Without Python 3.11
+# or network the tests are skipped with a line that says so.
+# Usage: scripts/test-rtl-transfer.sh [lint|sim|formal|mutants|area]...   (the first three if nothing is named)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -46,10 +46,14 @@ lint() {
 # Builds and runs the simulation with 2^$1 buckets and $2 operations in each random scenario.
 simulate() {
     local build=$work/sim-$1
+    mkdir -p "$build"
+    "${CC:-cc}" -O2 -c -DBUCKET_BITS="$1" -D__TARGET_ARCH_x86 -I../../xdp -I../../xdp/native tb/xdp_oracle.c \
+        -o "$build/xdp_oracle.o"
     verilator --cc --exe --build -j 2 -O3 --x-assign unique --x-initial unique --Mdir "$build" -GBucketBits="$1" \
         --top ls_transfer_shell -f ls_transfer.f tb/ls_transfer_shell.sv tb/transfer_test.cpp \
-        -CFLAGS "-std=c++20 -DBUCKET_BITS=$1" -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2" \
-        -o transfer_test >"$build.log" 2>&1 || { cat "$build.log" >&2; return 1; }
+        "$build/xdp_oracle.o" -CFLAGS "-std=c++20 -DBUCKET_BITS=$1" \
+        -MAKEFLAGS "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2" -o transfer_test >"$build.log" 2>&1 ||
+        { cat "$build.log" >&2; return 1; }
     "$build/transfer_test" "$2"
 }
 
@@ -76,8 +80,16 @@ formal() {
     done
 }
 
+# Takes 5 to 15 minutes for 2^14 buckets.
+area() {
+    local bits=${LINESIDE_RTL_BUCKET_BITS:-14} style
+    for style in block ultra; do
+        python tb/area.py "$bits" "$style" "$work/area-$style.log"
+    done
+}
+
 mutants() {
-    python tb/mutants.py "$work"
+    python tb/mutants.py "$work" ${LINESIDE_RTL_MUTANTS:-}
 }
 
 if [[ $# == 0 ]]; then

@@ -139,6 +139,7 @@ package ls_transfer_pkg;
   // Order of the host.
   typedef struct packed {
     user_t user;
+    logic linked;  // 1: no operation is executed between this order and the next one
     order_e kind;
     id_t id;
     cell_t account;

@@ -35,7 +35,12 @@ module ls_transfer_ram #(
 `endif
 );
 
+  // no_rw_check tells Yosys that the data of a read which collides with a write is not defined.
+`ifdef FORMAL
   (* ram_style = Style *)
+`else
+  (* ram_style = Style, no_rw_check *)
+`endif
   logic [Width-1:0] memory[Depth];
   logic [Width-1:0] a_read_q, a_out_q, b_read_q, b_out_q;
 

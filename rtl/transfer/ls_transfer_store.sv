@@ -64,7 +64,7 @@ module ls_transfer_store
   logic [$clog2(ResultDepth):0] result_places_q;
   logic [$clog2(ResponseDepth):0] response_places_q;
   logic search_ready;
-  logic order_held_q, order_turn_q;
+  logic order_held_q, order_turn_q, order_linked_q;
   order_t order_q;
   logic take_operation, take_order, may_order;
   logic is_bad, needs_place, has_place;
@@ -72,11 +72,13 @@ module ls_transfer_store
   slot_t slot_q[ExecuteAt+1];
 
   assign order_ready_o = !order_held_q;
-  // An order has its turn after each slot that was free for an operation, and an operation after each order.
+  // An order has its turn after each slot that was free for an operation, and an operation after each
+  // order that is not linked with the next one.
   assign may_order = order_held_q && response_places_q != '0;
   assign take_order = !phase_q && search_ready && may_order &&
       (order_turn_q || result_places_q == '0);
-  assign operation_ready_o = !phase_q && search_ready && result_places_q != '0 && !take_order;
+  assign operation_ready_o = !phase_q && search_ready && result_places_q != '0 && !take_order &&
+      !order_linked_q;
   assign take_operation = operation_valid_i && operation_ready_o;
 
   assign is_bad = operation_i.command < CommandCreate || operation_i.command > CommandUnfreeze ||
@@ -108,10 +110,12 @@ module ls_transfer_store
     if (!rst_ni) begin
       order_held_q <= 1'b0;
       order_turn_q <= 1'b0;
+      order_linked_q <= 1'b0;
     end else begin
       if (order_valid_i && order_ready_o) order_held_q <= 1'b1;
       else if (take_order) order_held_q <= 1'b0;
-      if (take_order) order_turn_q <= 1'b0;
+      if (take_order) order_linked_q <= order_q.linked;
+      if (take_order) order_turn_q <= order_q.linked;
       else if (operation_ready_o) order_turn_q <= 1'b1;
     end
     if (order_valid_i && order_ready_o) order_q <= order_i;
@@ -407,6 +411,9 @@ module ls_transfer_store
       assert (want == accepted_q && order_want == order_accepted_q);
       assert (results == ResultDepth && records == RecordDepth && responses == ResponseDepth);
       assert (!(take_order && take_operation));
+      // Linked orders have no operation between them.
+      assert (!(take_operation && order_linked_q));
+      assert (!order_linked_q || order_turn_q);
       // A record has its place, and is that of the result given at the same time.
       if (push_record) assert (push_result && done.has_place && record.user == result.user);
       // A request that may change something has a place for its record, or is busy.
@@ -425,7 +432,7 @@ module ls_transfer_store
     taken_q  <= rst_ni ? {taken_q[Latency-1:1], take_operation} : '0;
     cycles_q <= rst_ni ? {cycles_q[Latency+1:0], 1'b1} : '0;
     if (!rst_ni || !operation_valid_i || operation_ready_o || !search_ready ||
-        result_places_q == '0) wait_q <= '0;
+        result_places_q == '0 || order_linked_q) wait_q <= '0;
     else wait_q <= wait_q + 1'b1;
     if (!rst_ni || !order_held_q || take_order || !search_ready || response_places_q == '0)
       order_wait_q <= '0;

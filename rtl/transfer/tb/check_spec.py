@@ -37,7 +37,8 @@ wide = package.split("`else")[1]
 ways = int(re.search(r"\bWays = (\d+)", wide)[1])
 if ways != int(constants["bucket_cells"]):
     errors.append(f"Ways is {ways}, not {constants['bucket_cells']}")
-message = {field["name"]: field["type"] for entry in spec["message"] for field in entry["field"] if entry["name"] == "operation"}
+operation = next(entry for entry in spec["message"] if entry["name"] == "operation")
+message = {field["name"]: field["type"] for field in operation["field"]}
 for name, kind in (("source", "b16"), ("destination", "b16"), ("amount", "be64")):
     if message[name] != kind:
         errors.append(f"the field {name} of an operation is {message[name]}, not {kind}")

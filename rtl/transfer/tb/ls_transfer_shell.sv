@@ -54,6 +54,7 @@ module ls_transfer_shell
     input  logic  ord_valid_i,
     output logic  ord_ready_o,
     input  user_t ord_user_i,
+    input  logic ord_linked_i,
     input  logic [3:0] ord_kind_i,
     input  id_t   ord_id_i,
     input  logic [$bits(cell_t)-1:0] ord_account_i,
@@ -92,6 +93,7 @@ module ls_transfer_shell
       };
   assign order = '{
           user: ord_user_i,
+          linked: ord_linked_i,
           kind: order_e'(ord_kind_i),
           id: ord_id_i,
           account: cell_t'(ord_account_i)

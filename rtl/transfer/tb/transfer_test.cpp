@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Test of ls_transfer_store: random operations and orders against a plain map of accounts. The buckets of an account
-// come from the hash of the XDP program (xdp/hash.h). Every result, record and response is compared, and at the end of
-// each scenario the memories, cell by cell. Usage: transfer_test [operations in each random scenario] [seed]
+// Test of ls_transfer_store: random operations and orders against two references. One is a plain map of accounts, whose
+// buckets come from the hash of the XDP program (xdp/hash.h); the other one is the execution of the XDP program itself
+// (xdp_oracle.c). Every result, record and response is compared, and at the end of each scenario the memories, cell by
+// cell. Usage: transfer_test [operations in each random scenario] [seed]
 
 #include <cinttypes>
 #include <cstdio>
@@ -20,10 +21,24 @@
 #define __always_inline inline __attribute__((always_inline))
 #endif
 #include "../../../xdp/hash.h"
+#define _Static_assert static_assert
+#include "../../../xdp/generated.h"
 
 #ifndef BUCKET_BITS
 #define BUCKET_BITS 3
 #endif
+
+// The execution of the XDP program (xdp_oracle.c).
+extern "C" {
+void oracle_reset(const __u64 key[3]);
+ls_transfer_cell *oracle_cell(__u32 index);
+ls_transfer_paper *oracle_paper(__u32 index);
+__u64 *oracle_credit();
+const ls_transfer_record *oracle_record(__u64 *head);
+int oracle_run(__u32 command, const __u64 source[2], const __u64 destination[2], __u64 amount, int is_paper,
+               __u32 number, int in_session, __u32 *code, __u64 *reply);
+int oracle_refer(const __u64 id[2], __u64 *balance, __u64 *held, __u64 *version, __u32 *is_frozen);
+}
 
 namespace {
 
@@ -61,6 +76,7 @@ struct Operation {
 
 struct Order {
   u32 user = 0;
+  bool linked = false;
   int kind = 0;
   Id id;
   Account account;
@@ -376,6 +392,7 @@ class Bench {
     Verilated::randSeed(int(seed));
     for (u64 &word : model.key) word = random();
     model.key[2] |= 1;
+    oracle_reset(reinterpret_cast<const __u64 *>(model.key));
     for (int i = 0; i < 6; i++) top.hash_key_i[i] = u32(model.key[i / 2] >> 32 * (i % 2));
     top.op_valid_i = top.ord_valid_i = top.res_ready_i = top.rec_ready_i = top.rsp_ready_i = 0;
     top.clk_i = top.rst_ni = 0;
@@ -406,6 +423,7 @@ class Bench {
         order.user = u32(random());
         has_order = true;
         ordered++;
+        if (ordered == orders) order.linked = false;
       }
       if (stalled) stalled--;
       else if (chance(chances.stall)) stalled = 100;
@@ -430,6 +448,7 @@ class Bench {
       }
       if (has_op && top.op_ready_o) {
         need(!order_taken, "an operation and an order in one slot");
+        need(slots.empty() || !slots.back().order.linked, "an operation between linked orders");
         slots.push_back({false, op, {}, may_be_busy(), must_be_busy(), cycle});
         if (needs_place(op)) open_places++;
         has_op = false;
@@ -471,9 +490,20 @@ class Bench {
       top.eval();
       auto at = model.cells.find(cell);
       need(top.peek_used_o == (at == model.cells.end() ? 0 : 3), "a cell is used in one table only");
+      const ls_transfer_cell *xdp = oracle_cell(cell);
+      need((xdp->flags & 1) == (at != model.cells.end()), "XDP: another cell is used");
       if (at == model.cells.end()) continue;
+      const Account &account = model.accounts[at->second];
+      const ls_transfer_paper *paper = oracle_paper(cell);
+      need(xdp->id[0] == at->second.first && xdp->id[1] == at->second.second && xdp->balance == account.balance &&
+               xdp->held_out == account.held_out && xdp->held_in == account.held_in &&
+               xdp->version == account.version && xdp->flags == 1u + 2 * account.frozen + 4 * account.claimed &&
+               paper->last_id == account.last.number && paper->destination == account.last.destination &&
+               paper->amount == account.last.amount && paper->reply_amount == account.last.reply &&
+               int(paper->command) == (account.last.command | account.last.code << 16),
+           "XDP: the contents of a cell differ");
       need(get_id(top.peek_id_o) == at->second && get_id(top.peek_id_o, 4) == at->second, "another account in a cell");
-      need(unpack(top.peek_account_o) == model.accounts[at->second], "the contents of a cell differ");
+      need(unpack(top.peek_account_o) == account, "the contents of a cell differ");
     }
   }
 
@@ -527,6 +557,7 @@ class Bench {
     top.op_amount_i = op.amount;
     top.ord_valid_i = has_order;
     top.ord_user_i = order.user;
+    top.ord_linked_i = order.linked;
     top.ord_kind_i = order.kind;
     put_id(top.ord_id_i, order.id);
     if (has_order) pack(top.ord_account_i, order.account);
@@ -549,7 +580,9 @@ class Bench {
             top.rec_destination_version_o,
             top.rec_source_balance_o};
   }
-  Response response() const { return {top.rsp_user_o, int(top.rsp_code_o), top.rsp_records_o, unpack(top.rsp_account_o)}; }
+  Response response() const {
+    return {top.rsp_user_o, int(top.rsp_code_o), top.rsp_records_o, unpack(top.rsp_account_o)};
+  }
 
   // Executes in the model what has a result, in the order in which the store accepted it.
   void compare() {
@@ -557,7 +590,10 @@ class Bench {
       const Slot slot = slots.front();
       if (slot.is_order) {
         if (responses.empty()) break;
+        const auto place = model.places.find(slot.order.id);
+        const int cell = place == model.places.end() ? -1 : place->second;
         Response want = model.run(slot.order);
+        order_oracle(slot.order, cell);
         const Response got = responses.front();
         want.records = recorded;
         responses.pop_front();
@@ -585,12 +621,14 @@ class Bench {
           need(!slot.must_be_busy || !needs_place(slot.op) || !has_record, "executed, though the stream was full");
         }
         if (!(want == got)) {
-          printf("command %d amount %" PRIu64 " number %u: code %d balance %" PRIu64 " forward %d repeated %d recorded %d"
+          printf("command %d amount %" PRIu64 " number %u: code %d balance %" PRIu64 " forward %d repeated %d "
+                 "recorded %d"
                  ", expected code %d balance %" PRIu64 " forward %d repeated %d recorded %d\n",
                  slot.op.command, slot.op.amount, slot.op.number, got.code, got.balance, got.forward, got.repeated,
                  got.recorded, want.code, want.balance, want.forward, want.repeated, want.recorded);
           need(false, "a result differs");
         }
+        if (!no_place) compare_oracle(slot.op, got, has_record, want_record);
         const bool adds = want.code == Done && !want.repeated && !want.forward &&
                           (slot.op.command == Create || slot.op.command == Issue);
         need(model.total() == before + (adds ? slot.op.amount : 0), "the sum of all balances is not conserved");
@@ -613,6 +651,70 @@ class Bench {
     }
     // A record may leave before the result of its operation does, but not before the operation was accepted.
     need(records.size() <= kRecordPlaces, "records without operations");
+  }
+
+  // Executes the operation in the XDP program's code, and compares the outcome.
+  void compare_oracle(const Operation &op, const Result &got, bool has_record, const Record &record) {
+    const bool bad = op.command < Create || op.command > Unfreeze || (op.command == Transfer && !op.amount);
+    if (bad || op.refused) return;  // the XDP program refuses these before it executes
+    const __u64 source[2] = {op.source.first, op.source.second};
+    const __u64 destination[2] = {op.destination.first, op.destination.second};
+    if (op.command == Refer) {
+      __u64 balance, held, version;
+      __u32 is_frozen;
+      const bool exists = oracle_refer(source, &balance, &held, &version, &is_frozen);
+      need(exists == (got.code != Unknown), "XDP: REFER finds another account");
+      if (!exists) return;
+      need(got.code == (op.paper && balance >> 32 ? int(Overflow) : int(Done)), "XDP: another code of REFER");
+      need((got.code || got.balance == balance) && got.held == held && got.version == version &&
+               got.frozen == bool(is_frozen),
+           "XDP: another answer to REFER");
+      return;
+    }
+    __u64 head_before, head;
+    __u32 code = 0;
+    __u64 reply = 0;
+    oracle_record(&head_before);
+    const int ran = oracle_run(op.command, source, destination, op.amount, op.paper, op.number, op.keep, &code, &reply);
+    const ls_transfer_record *written = oracle_record(&head);
+    // TRANSFER_DONE, TRANSFER_REPEATED, TRANSFER_BUSY, TRANSFER_CLAIMED
+    need((ran == 3) == got.forward && (ran == 1) == got.repeated, "XDP: another outcome");
+    if (ran < 2) need(int(code) == got.code && reply == got.balance, "XDP: another reply");
+    else need(got.code == Busy, "XDP: not busy");
+    need(head - head_before == has_record, "XDP: another number of records");
+    if (has_record) {
+      need(written->source_version == record.source_version && written->amount == record.amount &&
+               written->destination_version == record.destination_version &&
+               written->source_balance == record.source_balance && int(written->command & 0xff) == record.command &&
+               int(written->command >> 16) == record.code && written->sequence == record.number,
+           "XDP: another record");
+    }
+  }
+
+  // Does in the XDP program's table what the host does with an order. `before`: cell of the account, or -1.
+  void order_oracle(const Order &order, int before) {
+    if (order.kind == Grant) {
+      *oracle_credit() = model.credit;
+      return;
+    }
+    const auto place = model.places.find(order.id);
+    if (place == model.places.end()) {
+      if (before < 0) return;
+      memset(oracle_cell(before), 0, sizeof *oracle_cell(before));
+      memset(oracle_paper(before), 0, sizeof *oracle_paper(before));
+      return;
+    }
+    const Account &a = model.accounts[order.id];
+    ls_transfer_cell *cell = oracle_cell(place->second);
+    cell->flags = 1 | (a.frozen ? 2 : 0) | (a.claimed ? 4 : 0);
+    cell->id[0] = order.id.first;
+    cell->id[1] = order.id.second;
+    cell->balance = a.balance;
+    cell->held_out = a.held_out;
+    cell->held_in = a.held_in;
+    cell->version = a.version;
+    *oracle_paper(place->second) = {a.last.number, a.last.destination, a.last.amount,
+                                    __u32(a.last.command | a.last.code << 16), a.last.reply, 0, 0};
   }
 
   // Returns whether the model would answer `busy` because the credit for numbered refusals is used up.
@@ -690,6 +792,7 @@ void random_scenario(const Mix &mix, u64 count, u64 seed) {
   auto next_order = [&] {
     Order order;
     order.kind = int(pick(8));
+    order.linked = !pick(4);
     if (order.kind == 7) order.kind = Release;
     order.id = account(pick(mix.accounts));
     order.account.balance = order.kind == Grant ? pick(8) : some_amount();
@@ -746,8 +849,8 @@ void throughput(int distance, u64 count) {
   }
 }
 
-// Orders without operations, and orders beside operations without a pause.
-void order_rate(bool beside, u64 count) {
+// Orders without operations, and orders between operations without a pause.
+void order_rate(bool mixed, u64 count) {
   Bench bench(99);
   u64 n = 0;
   auto next = [&] {
@@ -766,10 +869,10 @@ void order_rate(bool beside, u64 count) {
   };
   Chances chances;
   chances.order = 1024;
-  bench.run(beside ? count : 0, count, chances, next, next_order);
+  bench.run(mixed ? count : 0, count, chances, next, next_order);
   const double cycles = double(bench.last_order - bench.first_order) / double(count - 1);
   printf("fills %s: %.4f cycles a fill (%.1f million a second at 250 MHz)\n",
-         beside ? "beside operations" : "alone", cycles, 250 / cycles);
+         mixed ? "between operations" : "alone", cycles, 250 / cycles);
 }
 
 }  // namespace
