@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from itertools import starmap
 from typing import AsyncIterator, Iterable, Iterator, NamedTuple, Optional, Sequence, TypeVar, Union
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from ._core import DATAGRAM_BYTES_MAX, Again, Call, NativeCall, Steps
 from ._generated import (
@@ -21,18 +20,9 @@ from ._generated import (
     REFER_HEAD,
     SESSION_BODY,
     SIGNED_HEAD,
-    TRANSFER_COMMAND_CREATE,
-    TRANSFER_COMMAND_FREEZE,
-    TRANSFER_COMMAND_ISSUE,
     TRANSFER_COMMAND_REFER,
-    TRANSFER_COMMAND_TRANSFER,
-    TRANSFER_COMMAND_UNFREEZE,
-    TRANSFER_CONTRACT_PENDING,
-    TRANSFER_CONTRACT_POST,
-    TRANSFER_CONTRACT_VOID,
     TRANSFER_DURABLE,
     TRANSFER_FLAG_KEYED,
-    TRANSFER_FLAG_LINKED,
     TRANSFER_OP_CLOSE,
     TRANSFER_OP_EXECUTE,
     TRANSFER_OP_OPEN,
@@ -52,12 +42,37 @@ from ._generated import (
 )
 from ._links import Address, Awaiting, Blocking, awaiting, blocking
 from ._paper import ask_once_async, ask_once_blocking
+from ._transfer_operations import (
+    OPERATIONS_MAX,
+    Account,
+    IdempotencyKey,
+    Name,
+    account_bytes,
+    create,
+    fingerprint,
+    freeze,
+    in_packets,
+    issue,
+    key_bytes,
+    keyed,
+    linked,
+    new_idempotency_key,
+    operation_key,
+    packed,
+    pending,
+    post,
+    transfer,
+    unfreeze,
+    void,
+)
 from .errors import Busy, LinesideError, OutcomeUnknown, Refused
 from .keys import SecretKey
 from .session_file import Session, SessionFile
 from .settlement import Block, InclusionProof, ProvenOperation, SettlementError
 
 __all__ = [
+    "OPERATIONS_MAX",
+    "SIGNED_OPERATIONS_MAX",
     "Account",
     "AsyncClient",
     "Balance",
@@ -67,6 +82,7 @@ __all__ = [
     "Executed",
     "IdempotencyKey",
     "InclusionProof",
+    "Name",
     "Operation",
     "Outcome",
     "PacketId",
@@ -78,6 +94,7 @@ __all__ = [
     "SessionFile",
     "SettlementError",
     "TransferCode",
+    "account_bytes",
     "create",
     "fingerprint",
     "freeze",
@@ -95,240 +112,17 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Account = Union[int, str, bytes]
-#: Key by which the server executes an operation once: a UUID, or 16 bytes that are not all zero.
-IdempotencyKey = Union[UUID, bytes]
-
-#: Maximum number of operations in one datagram.
-OPERATIONS_MAX = (DATAGRAM_BYTES_MAX - NATIVE_HEADER.size - EXECUTE_HEAD.size) // OPERATION.size
 #: Maximum number of operations in one signed datagram.
 SIGNED_OPERATIONS_MAX = (
     DATAGRAM_BYTES_MAX - NATIVE_HEADER.size - SIGNED_HEAD.size - EXECUTE_HEAD.size
 ) // OPERATION.size
 
 _SIGNED_DOMAIN = b"lineside/transfer/1"
-_KEY_DOMAIN = b"lineside/python/idempotency-key/1"
 _CODES = {int(code): code for code in TransferCode}
 #: Indexes of the fields of an operation that a reply has.
 _CODE, _AMOUNT, _NUMBER = (Operation._fields.index(name) for name in ("code", "amount", "number"))
 _FLAGS, _UUID = (Operation._fields.index(name) for name in ("flags", "uuid"))
 _ZEROS = bytes(16)
-
-
-# ---- operations ----
-
-
-def account_bytes(account: Account) -> bytes:
-    """Returns the 16 bytes of an account."""
-    if isinstance(account, int):
-        return account.to_bytes(16, "big")
-    data = bytes.fromhex(account) if isinstance(account, str) else account
-    if len(data) != 16:
-        raise ValueError(f"{account!r}: an account is a number, 32 hexadecimal digits, or 16 bytes")
-    return data
-
-
-def new_idempotency_key() -> UUID:
-    """Makes a random idempotency key. Store it before the operation is sent, to be able to repeat the operation."""
-    return uuid4()
-
-
-def key_bytes(key: IdempotencyKey) -> bytes:
-    """Returns the 16 bytes of an idempotency key."""
-    data = key.bytes if isinstance(key, UUID) else key
-    if len(data) != 16 or data == _ZEROS:
-        raise ValueError(f"{key!r}: an idempotency key is a UUID, or 16 bytes that are not all zero")
-    return data
-
-
-def _with_key(operation: Operation, key: Optional[IdempotencyKey]) -> Operation:
-    """Gives an operation a key, which the field `uuid` contains."""
-    if key is None:
-        return operation
-    data = key_bytes(key)
-    if operation.uuid not in (_ZEROS, data):
-        uuid = operation.uuid.hex()
-        raise ValueError(f"key {data.hex()}: the same field has the uuid {uuid}; give only one of them")
-    return operation._replace(flags=operation.flags | TRANSFER_FLAG_KEYED, uuid=data)
-
-
-def _operation(
-    command: int,
-    source: Account,
-    destination: Account = _ZEROS,
-    amount: int = 0,
-    contract: int = 0,
-    uuid: bytes = _ZEROS,
-    timeout_s: int = 0,
-    idempotency_key: Optional[IdempotencyKey] = None,
-) -> Operation:
-    operation = Operation(
-        command=command,
-        contract=contract,
-        source=account_bytes(source),
-        destination=account_bytes(destination),
-        amount=amount,
-        uuid=uuid,
-        timeout_s=timeout_s,
-    )
-    return _with_key(operation, idempotency_key)
-
-
-def create(
-    account: Account,
-    amount: int = 0,
-    owner: Optional[bytes] = None,
-    idempotency_key: Optional[IdempotencyKey] = None,
-) -> Operation:
-    """Creates an account, and issues its first balance.
-
-    `owner` is the fingerprint of a key (`fingerprint`): only that key may then transfer from the account.
-    """
-    return _operation(TRANSFER_COMMAND_CREATE, account, owner or _ZEROS, amount, idempotency_key=idempotency_key)
-
-
-def issue(account: Account, amount: int, idempotency_key: Optional[IdempotencyKey] = None) -> Operation:
-    """Adds a new amount to an account."""
-    return _operation(TRANSFER_COMMAND_ISSUE, account, amount=amount, idempotency_key=idempotency_key)
-
-
-def transfer(
-    source: Account,
-    destination: Account,
-    amount: int,
-    uuid: bytes = _ZEROS,
-    idempotency_key: Optional[IdempotencyKey] = None,
-) -> Operation:
-    """Moves an amount.
-
-    `uuid` (16 bytes) is stored for the client and has no effect. With an `idempotency_key`, which takes the place of
-    `uuid`, the server executes the transfer once, in whichever session it is repeated.
-    """
-    operation = Operation(
-        command=TRANSFER_COMMAND_TRANSFER,
-        source=account_bytes(source),
-        destination=account_bytes(destination),
-        amount=amount,
-        uuid=uuid,
-    )
-    return operation if idempotency_key is None else _with_key(operation, idempotency_key)
-
-
-def pending(
-    source: Account,
-    destination: Account,
-    amount: int,
-    uuid: bytes,
-    timeout_s: int = 0,
-    idempotency_key: Optional[IdempotencyKey] = None,
-) -> Operation:
-    """Reserves an amount until it is posted, voided, or expires after `timeout_s` seconds (0: never).
-
-    `uuid` (16 bytes) names the pending transfer between the two accounts. An `idempotency_key` must be these 16 bytes,
-    too: an operation has one field for both.
-    """
-    contract = TRANSFER_CONTRACT_PENDING
-    return _operation(
-        TRANSFER_COMMAND_TRANSFER, source, destination, amount, contract, uuid, timeout_s, idempotency_key
-    )
-
-
-def post(
-    source: Account,
-    destination: Account,
-    uuid: bytes,
-    amount: int = 0,
-    idempotency_key: Optional[IdempotencyKey] = None,
-) -> Operation:
-    """Posts a pending transfer: `amount` of it (0: all of it); the rest is released.
-
-    An `idempotency_key` must be the `uuid` of the pending transfer, as for `pending`.
-    """
-    contract = TRANSFER_CONTRACT_POST
-    return _operation(TRANSFER_COMMAND_TRANSFER, source, destination, amount, contract, uuid, 0, idempotency_key)
-
-
-def void(
-    source: Account, destination: Account, uuid: bytes, idempotency_key: Optional[IdempotencyKey] = None
-) -> Operation:
-    """Cancels a pending transfer. An `idempotency_key` must be its `uuid`, as for `pending`."""
-    contract = TRANSFER_CONTRACT_VOID
-    return _operation(TRANSFER_COMMAND_TRANSFER, source, destination, 0, contract, uuid, 0, idempotency_key)
-
-
-def freeze(account: Account, idempotency_key: Optional[IdempotencyKey] = None) -> Operation:
-    """Blocks transfers into and out of an account."""
-    return _operation(TRANSFER_COMMAND_FREEZE, account, idempotency_key=idempotency_key)
-
-
-def unfreeze(account: Account, idempotency_key: Optional[IdempotencyKey] = None) -> Operation:
-    """Ends `freeze`."""
-    return _operation(TRANSFER_COMMAND_UNFREEZE, account, idempotency_key=idempotency_key)
-
-
-def operation_key(idempotency_key: IdempotencyKey, place: int) -> UUID:
-    """Returns the key of the operation at a place (from 0) of a batch that has an idempotency key.
-
-    The first operation has the batch's key itself; the key of each other one is the start of a SHA-256 digest over the
-    batch's key and the place.
-    """
-    return UUID(bytes=_place_key(key_bytes(idempotency_key), place))
-
-
-def _place_key(key: bytes, place: int) -> bytes:
-    return hashlib.sha256(_KEY_DOMAIN + key + place.to_bytes(8, "big")).digest()[:16] if place else key
-
-
-def keyed(operations: Iterable[Operation], idempotency_key: IdempotencyKey, start: int = 0) -> Iterator[Operation]:
-    """Gives each operation of a batch an idempotency key: `operation_key` of its place, which is counted from `start`.
-
-    A repetition must have the same operations at the same places. An operation that has a key already keeps it. The
-    key of a pending transfer, its post and its void is their `uuid`.
-    """
-    key = key_bytes(idempotency_key)
-    for place, operation in enumerate(operations, start):
-        if operation.flags & TRANSFER_FLAG_KEYED:
-            yield operation
-        elif operation.contract:
-            yield _with_key(operation, operation.uuid)
-        else:
-            yield _with_key(operation, _place_key(key, place))
-
-
-def linked(*operations: Operation) -> list[Operation]:
-    """Links operations: either all of them are executed or none. They must be in one packet."""
-    chain = [operation._replace(flags=operation.flags | TRANSFER_FLAG_LINKED) for operation in operations[:-1]]
-    return chain + list(operations[-1:])
-
-
-def in_packets(operations: Iterable[Operation], most: int = OPERATIONS_MAX) -> Iterator[list[Operation]]:
-    """Divides operations into packets of at most `most`, and leaves linked ones together."""
-    packet: list[Operation] = []
-    chain: list[Operation] = []
-    for operation in operations:
-        is_linked = operation.flags & TRANSFER_FLAG_LINKED
-        if not is_linked and not chain and len(packet) < most:
-            packet.append(operation)
-            continue
-        chain.append(operation)
-        if is_linked:
-            continue
-        if len(chain) > most:
-            raise ValueError(f"{len(chain)} linked operations do not fit a packet of {most}")
-        if len(packet) + len(chain) > most:
-            yield packet
-            packet = []
-        packet += chain
-        chain = []
-    if chain:
-        raise ValueError("the last operation is linked with a next one, which is missing")
-    if packet:
-        yield packet
-
-
-def fingerprint(key: SecretKey) -> bytes:
-    """Returns the 16 bytes by which an account identifies its owner's key."""
-    return hashlib.sha256(key.public.to_bytes()).digest()[:16]
 
 
 # ---- results ----
@@ -584,7 +378,7 @@ class Requests:
             raise ValueError(f"a packet holds 1 to {self.operations_max} operations, not {len(operations)}")
         if session.unanswered is not None:
             raise LinesideError(f"{PacketId(session.slot, session.next)} has no reply yet: call `resume` first")
-        session.begin(b"".join(starmap(OPERATION.pack, operations)))
+        session.begin(packed(operations))
         return (yield from self._send(session, False, key))
 
     def resume(self, session: Session) -> Steps[Optional[Executed]]:
