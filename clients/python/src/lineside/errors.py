@@ -39,7 +39,8 @@ class OutcomeUnknown(LinesideError):
     - transfer: `lineside.transfer.PacketId`; `Client.resume(session)` sends the same packet again. If its operations
       have idempotency keys, `id.idempotency_keys` has the keys to repeat with, in any session.
     - column: `lineside.column.ChangeId`; `Client.resume(id)` sends the same change again.
-    - hybrid: the 32 bytes of the transaction's id; `Client.outcome(id)`.
+    - hybrid: `lineside.hybrid.TransactionId`, 32 bytes with the time at which the request expires;
+      `Client.outcome(id)`, which raises `OutcomeUnknown` again as long as the request may still be executed.
     """
 
     def __init__(self, message: str, id: Any) -> None:
