@@ -77,7 +77,9 @@ def test_a_timeout_and_a_repetition_in_a_new_session_give_the_first_outcome(
     # The packet arrives after all, and only its reply is lost.
     deliver(deaf.recv(2048), server.addresses["transfer"])
     assert balances(client, a, b) == [70, 30]
-    client.close_session(session)
+    with pytest.raises(LinesideError, match="call `resume` before the session is closed"):
+        client.close_session(session)
+    client.close_session(session, force=True)
     (between,) = execute_in_new_session(client, [t.transfer(a, b, 1)])
 
     (key,) = unknown.value.id.idempotency_keys
@@ -207,7 +209,7 @@ def test_each_payment_with_a_key_is_executed_once_through_a_bad_network(
         # Sessions whose first packet was executed, although the client had no reply.
         repeated += sum(client.next_sequence(session) == 2 for session in sessions[:-1])
         for session in sessions:
-            client.close_session(session)
+            client.close_session(session, force=True)
         assert outcome.is_done
         outcomes.append(outcome)
     assert unknown > 20 and repeated > 5
@@ -241,7 +243,7 @@ def test_asyncio_repeats_a_batch_with_its_key(server: Server, client: Client, re
                     place += 1
                 assert place == 100
             for session in sessions:
-                await direct.close_session(session)
+                await direct.close_session(session, force=True)
         return unknown
 
     assert asyncio.run(attempt()) > 0
@@ -294,7 +296,7 @@ def test_a_repetition_after_a_kill_of_the_server_gives_the_first_outcome(tmp_pat
                     except LinesideError:
                         server.start()
                 for session in sessions:
-                    client.close_session(session)
+                    client.close_session(session, force=True)
             assert kills == 3 and len(done) == 5
             for outcomes in done:
                 assert outcomes == done[-1][: len(outcomes)]
@@ -380,4 +382,4 @@ def test_a_batch_goes_on_in_the_sessions_whose_packets_have_replies(
     assert [type(result) for result in results] == [OutcomeUnknown] * 16 + [LinesideError] * 4
     assert "was not sent" in str(results[-1])
     for session in sessions:
-        client.close_session(session)
+        client.close_session(session, force=session.unanswered is not None)

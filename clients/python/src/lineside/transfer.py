@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
+from contextlib import asynccontextmanager, contextmanager
 from typing import AsyncIterator, Iterable, Iterator, NamedTuple, Optional, Sequence, TypeVar, Union
 from uuid import UUID
 
@@ -256,10 +257,14 @@ class _Execute(NativeCall[Executed]):
     def _id(self) -> PacketId:
         if self._key is not None:
             return PacketId(self._slot, self._sequence, (UUID(bytes=key_bytes(self._key)),))
-        fields = list(OPERATION.iter_unpack(self._operations))
-        has_keys = all(operation[_FLAGS] & TRANSFER_FLAG_KEYED for operation in fields)
-        keys = tuple(UUID(bytes=operation[_UUID]) for operation in fields) if has_keys else ()
-        return PacketId(self._slot, self._sequence, keys)
+        return PacketId(self._slot, self._sequence, packet_keys(self._operations))
+
+
+def packet_keys(operations: bytes) -> tuple[UUID, ...]:
+    """Returns the idempotency keys of the operations of a packet; empty if one of them has none."""
+    fields = list(OPERATION.iter_unpack(operations))
+    has_keys = all(operation[_FLAGS] & TRANSFER_FLAG_KEYED for operation in fields)
+    return tuple(UUID(bytes=operation[_UUID]) for operation in fields) if has_keys else ()
 
 
 def _signed_head(signer: SecretKey, body: bytes) -> bytes:
@@ -340,13 +345,31 @@ class Requests:
             raise Busy(f"{busy}; or this address has reached its limit of sessions") from None
         return Session(granted.slot, granted.token, granted.sequence)
 
-    def close(self, session: Session) -> Steps[None]:
-        """Closes a session. A session that the server does not know is closed already."""
+    def close(self, session: Session, force: bool = False) -> Steps[None]:
+        """Closes a session. A session that the server does not know is closed already.
+
+        A session with a packet that has no reply yet is not closed, but a `LinesideError`: without the session,
+        `resume` could never find the outcome of the packet. `resume` it first; or close it with `force`, if the
+        operations have idempotency keys, or if the outcome does not matter.
+        """
+        if session.unanswered is not None and not force:
+            raise LinesideError(
+                f"{PacketId(session.slot, session.next)} has no reply yet: call `resume` before the session is closed, "
+                "or give `force=True` to lose its outcome"
+            )
         try:
             yield _SessionCall(TRANSFER_OP_CLOSE, _session_body(session))
         except Refused as refused:
             if refused.status is not Status.NO_SESSION:
                 raise
+
+    def leave(self, session: Session) -> Steps[None]:
+        """Closes a session if that loses no outcome, and ignores that the server does not answer."""
+        if session.unanswered is None or packet_keys(session.unanswered):
+            try:
+                yield from self.close(session, force=True)
+            except LinesideError:
+                pass
 
     def next_sequence(self, session: Session) -> Steps[int]:
         """Returns the sequence number that the server expects next: above that of a packet, which then was executed."""
@@ -494,6 +517,19 @@ class Client(Blocking[Requests]):
     resume = blocking(Requests.resume)
     refer = blocking(Requests.refer)
 
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Opens a session for a `with` block, and closes it at the end.
+
+        The end of the block raises no error: if the server does not answer, the session stays open there until it has
+        not been used for days. A session with a packet that has no reply, and no idempotency keys, is left open.
+        """
+        session = self.open_session()
+        try:
+            yield session
+        finally:
+            self.run(self.requests.leave(session))
+
     def execute_all(
         self,
         packets: Iterable[Sequence[Operation]],
@@ -535,6 +571,15 @@ class AsyncClient(Awaiting[Requests]):
     execute = awaiting(Requests.execute)
     resume = awaiting(Requests.resume)
     refer = awaiting(Requests.refer)
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        """Opens a session for an `async with` block, and closes it at the end, like `Client.session`."""
+        session = await self.open_session()
+        try:
+            yield session
+        finally:
+            await self.run(self.requests.leave(session))
 
     def execute_all(
         self,
