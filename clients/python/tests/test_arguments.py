@@ -57,6 +57,20 @@ def test_amounts_are_whole_numbers_below_2_to_the_64(amount: Any) -> None:
     assert t.create(1, 2**64 - 1).amount == 2**64 - 1
 
 
+def test_an_amount_of_0_never_means_all_of_a_pending_transfer(server: Server) -> None:
+    with pytest.raises(ValueError, match="amount: 0 is not from 1"):
+        t.post(1, 2, "x", 0)
+    with pytest.raises(ValueError, match="amount: 0 is not from 1"):
+        t.issue(1, 0)
+    assert t.post(1, 2, "x") == t.post(1, 2, "x", None) == t.post_all(1, 2, "x")
+    with t.Client(server.addresses["transfer"]) as client, client.session() as session:
+        a, b = accounts(client, 1000, 0)
+        operations = [t.pending(a, b, 300, "one"), t.post(a, b, "one", 1), t.pending(a, b, 500, "two")]
+        outcomes = client.execute(session, [*operations, t.post_all(a, b, "two")]).outcomes
+        assert all(outcome.is_done for outcome in outcomes)
+        assert balances(client, a, b) == [499, 501]
+
+
 @pytest.mark.parametrize("seconds", [2**32, -1, 1.5])
 def test_timeouts_of_pending_transfers_are_whole_seconds(seconds: Any) -> None:
     with pytest.raises((ValueError, TypeError), match="timeout_s"):

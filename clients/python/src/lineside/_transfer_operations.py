@@ -140,8 +140,8 @@ def create(
 
 
 def issue(account: Account, amount: int, idempotency_key: Optional[IdempotencyKey] = None) -> Operation:
-    """Adds a new amount to an account."""
-    return _operation(TRANSFER_COMMAND_ISSUE, account, amount=amount, idempotency_key=idempotency_key)
+    """Adds a new amount, at least 1, to an account."""
+    return _operation(TRANSFER_COMMAND_ISSUE, account, amount=_amount(amount, 1), idempotency_key=idempotency_key)
 
 
 def transfer(
@@ -190,15 +190,24 @@ def post(
     source: Account,
     destination: Account,
     uuid: Name,
-    amount: int = 0,
+    amount: Optional[int] = None,
     idempotency_key: Optional[IdempotencyKey] = None,
 ) -> Operation:
-    """Posts a pending transfer: `amount` of it (0: all of it); the rest is released.
+    """Posts a pending transfer: `amount` of it, at least 1, or with `None` all of it; the rest is released.
 
-    An `idempotency_key` must be the `uuid` of the pending transfer, as for `pending`.
+    An amount of 0 is a `ValueError`, because the packet's 0 means all of it: `void` releases a transfer without a
+    payment. An `idempotency_key` must be the `uuid` of the pending transfer, as for `pending`.
     """
+    part = 0 if amount is None else _amount(amount, 1)
     contract = TRANSFER_CONTRACT_POST
-    return _operation(TRANSFER_COMMAND_TRANSFER, source, destination, amount, contract, uuid, 0, idempotency_key)
+    return _operation(TRANSFER_COMMAND_TRANSFER, source, destination, part, contract, uuid, 0, idempotency_key)
+
+
+def post_all(
+    source: Account, destination: Account, uuid: Name, idempotency_key: Optional[IdempotencyKey] = None
+) -> Operation:
+    """Posts all of a pending transfer, like `post` without an amount."""
+    return post(source, destination, uuid, None, idempotency_key)
 
 
 def void(
