@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import Any, Callable
 
@@ -9,6 +10,7 @@ import pytest
 from servers import Server
 from test_transfer import accounts, balances
 
+from lineside import LinesideError, column, hybrid, spv
 from lineside import transfer as t
 from lineside.transfer import TransferCode
 
@@ -83,3 +85,120 @@ def test_accounts_have_16_bytes(account: Any) -> None:
         t.create(account)
     with pytest.raises((ValueError, TypeError)):
         next(t.Requests().refer([account]))
+
+
+def steps(make: Any, *arguments: Any) -> None:
+    """Makes an operation, up to its first request."""
+    made = make(*arguments)
+    if hasattr(made, "send"):
+        next(made)
+
+
+COLUMN, SPV, TRANSFER = column.Requests(), spv.Requests(), t.Requests()
+GENESIS_FREE: Any = object.__new__(hybrid.Requests)
+WRONG: list[tuple[Any, ...]] = [
+    (COLUMN.increment, "a", 2**63),
+    (COLUMN.increment, "a", -(2**63) - 1),
+    (COLUMN.increment, "a", 1.5),
+    (COLUMN.scan_page, column.Range(limit=-1)),
+    (COLUMN.scan_page, column.Range(limit=1.5)),  # type: ignore[arg-type]
+    (COLUMN.scan_page, column.Range(5)),  # type: ignore[arg-type]
+    (COLUMN.put, 5, "x"),
+    (COLUMN.put, "a", "x", 7),
+    (COLUMN.put, "\ud800", "x"),
+    (SPV.headers, -1),
+    (SPV.headers, 2**32),
+    (SPV.headers, 1.5),
+    (SPV.headers, 1, 0),
+    (SPV.root, 5),
+    (SPV.root, "zz"),
+    (t.operation_key, uuid.UUID(int=1), -1),
+    (t.create, 1, 1, "owner"),
+    (t.transfer, 1, 2, 1, "x" * 17),
+    (t.issue, 1, 1, 7),
+    (hybrid.set_quorum, -1),
+    (hybrid.set_quorum, 2**16),
+    (hybrid.revoke_member, -1),
+    (hybrid.revoke_key, 1, 2**16),
+    (hybrid.set_rule, b"p" * 70_000),
+    (GENESIS_FREE.range_page, b"", b"", -1),
+    (GENESIS_FREE.range_page, b"p" * 70_000),
+    (GENESIS_FREE.history_page, b"a", 2**32),
+    (GENESIS_FREE.history_page, b"a", 1, hybrid.Version(-1, 0)),
+    (GENESIS_FREE.history_page, b"a", 1, (1, 0)),
+    (GENESIS_FREE.write, {"a": 5}),
+    (GENESIS_FREE.outcome, b"x"),
+]
+
+
+@pytest.mark.parametrize("call", WRONG, ids=[f"{call[0].__name__}-{n}" for n, call in enumerate(WRONG)])
+def test_a_wrong_argument_is_a_documented_error_and_no_request(call: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        steps(*call)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:70000", "127.0.0.1:0", ("127.0.0.1", 70000), ("host",), 7702, ":1"])
+def test_an_address_has_a_host_and_a_port(address: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        t.Client(address)
+    with pytest.raises((ValueError, TypeError)):
+        spv.AsyncClient(address)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "3", None])
+def test_a_deadline_is_a_number_of_seconds(seconds: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="timeout_s"):
+        column.Client("127.0.0.1:7703", timeout_s=seconds)
+
+
+def test_a_window_has_at_least_one_request(server: Server) -> None:
+    with column.Client(server.addresses["column"]) as client:
+        for window in (0, -1):
+            with pytest.raises(ValueError, match="window"):
+                list(client.pipeline([client.requests.get("a")], window))
+        assert client.get("arguments/none") is None
+
+
+def test_the_papers_packet_has_numbers_of_32_bits(server: Server) -> None:
+    with t.Client(server.addresses["transfer"]) as client:
+        for wrong in (2**32, -1, 1.5):
+            with pytest.raises((ValueError, TypeError), match="amount"):
+                client.paper(3, 1, 2, wrong)  # type: ignore[arg-type]
+
+
+def test_an_unknown_host_and_a_closed_client_are_errors_of_the_package(server: Server) -> None:
+    with pytest.raises(LinesideError, match="cannot open a socket"):
+        t.Client("no-such-host.invalid:7702")
+    genesis = hybrid.Genesis.from_file(server.folder / "genesis.bin")
+    alice = hybrid.SecretKey.from_file(server.folder / "alice.key")
+    where = server.addresses["hybrid"]
+    clients: list[tuple[Any, Any]] = [
+        (spv.Client(server.addresses["spv"]), lambda client: client.headers(1)),
+        (t.Client(server.addresses["transfer"]), lambda client: client.open_session()),
+        (column.Client(server.addresses["column"]), lambda client: client.put("a", "1")),
+        (hybrid.Client(where, genesis, alice), lambda client: client.get("a")),
+        (hybrid.Client(where, genesis, alice), lambda client: next(client.watch("a"))),
+        (hybrid.Client(server.udp["hybrid"], genesis, alice, udp=True), lambda client: client.set("a", "1")),
+    ]
+    for client, call in clients:
+        client.close()
+        client.close()
+        with pytest.raises(LinesideError, match="the client is closed"):
+            call(client)
+
+    async def run() -> None:
+        with pytest.raises(LinesideError, match="cannot open a socket"):
+            await t.AsyncClient("no-such-host.invalid:7702").open()
+        never_opened = t.AsyncClient(server.addresses["transfer"])
+        assert never_opened.resent == 0
+        await never_opened.close()
+        async with t.AsyncClient(server.addresses["transfer"]) as one:
+            pass
+        with pytest.raises(LinesideError, match="the client is closed"):
+            await one.open_session()
+        async with hybrid.AsyncClient(where, genesis, alice) as other:
+            pass
+        with pytest.raises(LinesideError, match="the client is closed"):
+            await other.get("a")
+
+    asyncio.run(run())

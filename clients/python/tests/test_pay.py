@@ -1,4 +1,4 @@
-"""The example `pay` of docs/client-python.md, and sessions that are closed, while the server is killed and restarted."""
+"""The example `pay` of docs/client-python.md, and the end of sessions, while the server is killed and restarted."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ def name_bytes(uuid: Name) -> bytes:
         raise TypeError(f"uuid: {uuid!r} is not a UUID, bytes or str")
     if not 1 <= len(data) <= 16:
         raise ValueError(
-            f"uuid: {uuid!r} has {len(data)} bytes, but a uuid has 1 to 16; for a longer name, use a uuid.UUID (such as "
-            "`uuid.uuid5`) and store it with the order"
+            f"uuid: {uuid!r} has {len(data)} bytes, but a uuid has 1 to 16; for a longer name, use a uuid.UUID "
+            "(such as `uuid.uuid5`) and store it with the order"
         )
     return bytes(data).ljust(16, b"\0")
 
@@ -153,8 +153,8 @@ def transfer(
 ) -> Operation:
     """Moves an amount.
 
-    `uuid` (at most 16 bytes) is stored for the client and has no effect. With an `idempotency_key`, which takes the place of
-    `uuid`, the server executes the transfer once, in whichever session it is repeated.
+    `uuid` (at most 16 bytes) is stored for the client and has no effect. With an `idempotency_key`, which takes the
+    place of `uuid`, the server executes the transfer once, in whichever session it is repeated.
     """
     operation = Operation(
         command=TRANSFER_COMMAND_TRANSFER,

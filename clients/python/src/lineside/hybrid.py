@@ -18,7 +18,7 @@ from typing import (
     Union,
 )
 
-from ._arguments import whole
+from ._arguments import data_of, whole
 from ._core import Exchange, Steps
 from ._generated import (
     HYBRID_OP_CHANGE,
@@ -62,6 +62,7 @@ from .hybrid_ledger import (
     revoke_node,
     set_quorum,
     set_rule,
+    short,
     write_body,
 )
 from .keys import PublicKey, SecretKey
@@ -176,7 +177,7 @@ class Proven(NamedTuple):
 
 
 def _bytes(data: Bytes) -> bytes:
-    return data.encode() if isinstance(data, str) else data
+    return data_of("key or value", data)
 
 
 def _content(answer: Answer) -> Any:
@@ -328,7 +329,7 @@ class Requests:
 
     def watch_call(self, prefix: bytes) -> Ask:
         """Returns the request of a watcher."""
-        body = len(prefix).to_bytes(2, "big") + prefix
+        body = short(prefix)
         # The lane is not used again: the stream has no end.
         return Ask(self._identity, self._identity.take_lane(), HYBRID_OP_WATCH, body)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Optional, Sequence, TypeVar, Union
 
+from ._arguments import whole
 from ._core import Again, Call, NativeCall, Steps
 from ._generated import (
     HEADERS_HEAD,
@@ -80,6 +81,8 @@ class ServerRefused(Refused):
 
 def _hash(id: Txid) -> bytes:
     hash = from_display(id) if isinstance(id, str) else id
+    if not isinstance(hash, (bytes, bytearray)):
+        raise TypeError(f"{id!r}: a TXID is 32 bytes, or 64 hexadecimal digits")
     if len(hash) != 32:
         raise ValueError(f"a TXID has 32 bytes, not {len(hash)}")
     return hash
@@ -277,9 +280,9 @@ class Requests:
 
     def headers(self, start: int, count: int = SPV_HEADERS_MAX) -> Steps[Answer[list[Header]]]:
         """Returns up to 14 headers from the height `start` on, not checked here; fewer at the end of the chain."""
-        if not 1 <= count <= SPV_HEADERS_MAX:
+        if not 1 <= whole("count", count, 2**32) <= SPV_HEADERS_MAX:
             raise ValueError(f"{count} headers in one request: 1 to {SPV_HEADERS_MAX} are possible")
-        body = start.to_bytes(4, "big") + count.to_bytes(4, "big")
+        body = whole("start", start, 2**32).to_bytes(4, "big") + count.to_bytes(4, "big")
         answer: Answer[list[Header]]
         answer = yield _Headers(start, body.ljust(HEADERS_HEAD.size + SPV_HEADER_BYTES * count, b"\0"))
         return answer

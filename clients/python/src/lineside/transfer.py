@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import AsyncIterator, Iterable, Iterator, NamedTuple, Optional, Sequence, TypeVar, Union
 from uuid import UUID
 
+from ._arguments import whole
 from ._core import DATAGRAM_BYTES_MAX, Again, Call, NativeCall, Steps
 from ._generated import (
     BALANCE_ITEM,
@@ -294,6 +295,8 @@ class _Refer(NativeCall["list[Optional[Balance]]"]):
 
 class _Paper(Call[Outcome]):
     def __init__(self, request: PaperTransfer) -> None:
+        for name, value in zip(request._fields, request):
+            whole(name, value, 2**32)
         self._request = request
         self.is_sent_once = request.transaction_id == 0 and request.command != TRANSFER_COMMAND_REFER
 
