@@ -39,3 +39,21 @@ def test_an_example_runs(
 
 def test_every_page_has_examples() -> None:
     assert len(EXAMPLES) >= 10
+
+
+def test_the_examples_ask_for_a_transaction_of_the_demonstration() -> None:
+    """The start page shows the output of `lineside-lab demo`, with a TXID of its chain."""
+    text = (ROOT / "docs" / "getting-started.md").read_text()
+    (shown,) = re.findall(r"spv get --server 127\.0\.0\.1:7701 ([0-9a-f]{64})", text)
+    for page in (*PAGES, ROOT / "docs" / "client-rust.md"):
+        assert re.findall(r'"([0-9a-f]{64})"', page.read_text()) == [shown], page
+
+
+def test_the_example_says_that_a_transaction_is_absent(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (text,) = [str(one.values[0]) for one in EXAMPLES if "client.proof(txid)" in str(one.values[0])]
+    monkeypatch.chdir(tmp_path)
+    text = text.replace("127.0.0.1:7701", server.addresses["spv"])
+    exec(compile(text, "example", "exec"), {"__name__": "example"})
+    assert "no block of the server has this transaction" in capsys.readouterr().out

@@ -332,6 +332,18 @@ def test_a_proof_of_a_sealed_block_is_checked_offline(tmp_path: Path) -> None:
     assert (proven.code, proven.operation.amount, proven.balance) == (TransferCode.DONE, 4, outcomes[3][1].balance)
     assert proven.operation.source == t.account_bytes(a)
     assert proof.verify(block_hash=proof.block.hash()) == proven
+    file = tmp_path / "ledger" / "settlement.pub"
+    for given in (file.read_text(), file.read_bytes(), key.point, key.to_bytes(), str(key), file.read_text() + "\n"):
+        assert proof.verify(given) == proven
+    other = SecretKey.generate().public
+    for given in (other.point.hex(), other.point.hex().encode(), other.point):
+        with pytest.raises(t.SettlementError, match="not signed"):
+            proof.verify(given)
+    for wrong_key in ("", "zz", "00" * 33, b"x", b"\xff" * 66, "ab:" + "00" * 33):
+        with pytest.raises(ValueError):
+            proof.verify(wrong_key)
+    with pytest.raises(TypeError, match="settlement.pub"):
+        proof.verify(5)  # type: ignore[arg-type]
     lineside("transfer", "verify-proof", "proof.json", "--key", key.point.hex(), cwd=tmp_path)
     with pytest.raises(t.SettlementError, match="trusted value"):
         proof.verify()
