@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,20 @@ def test_an_example_runs(
     monkeypatch.chdir(tmp_path)
     exec(compile(text, "example", "exec"), {"__name__": "example"})
     assert os.getcwd() == str(tmp_path)
+
+
+def test_the_examples_have_types(tmp_path: Path) -> None:
+    """Examples are copied into programs that are checked by `mypy --strict`."""
+    for number, example in enumerate(EXAMPLES):
+        (tmp_path / f"example{number}.py").write_text(str(example.values[0]))
+    wrong = "from lineside import OutcomeUnknown\n\n\ndef name(unknown: OutcomeUnknown) -> str:\n    return unknown.id\n"
+    (tmp_path / "wrong.py").write_text(wrong)
+    files = sorted(path.name for path in tmp_path.iterdir())
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", "cache", *files]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    # The id of an unknown outcome has a type: it is not `Any`, which could be used as a `str`.
+    (error,) = done.stdout.splitlines()
+    assert error.startswith("wrong.py:5:") and "PacketId" in error, done.stdout + done.stderr
 
 
 def test_every_page_has_examples() -> None:

@@ -82,6 +82,7 @@ def test_a_timeout_and_a_repetition_in_a_new_session_give_the_first_outcome(
     client.close_session(session, force=True)
     (between,) = execute_in_new_session(client, [t.transfer(a, b, 1)])
 
+    assert isinstance(unknown.value.id, t.PacketId)
     (key,) = unknown.value.id.idempotency_keys
     (outcome,) = execute_in_new_session(client, [t.transfer(a, b, 30, idempotency_key=key)])
     assert outcome == t.Outcome(TransferCode.DONE, 70, between.number - 1)
@@ -204,6 +205,7 @@ def test_each_payment_with_a_key_is_executed_once_through_a_bad_network(
                     (outcome,) = through.execute(sessions[-1], [payment]).outcomes
                     break
                 except OutcomeUnknown as error:
+                    assert isinstance(error.id, t.PacketId)
                     assert error.id.idempotency_keys == (uuid.UUID(bytes=payment.uuid),)
                     unknown += 1
         # Sessions whose first packet was executed, although the client had no reply.
@@ -238,6 +240,7 @@ def test_asyncio_repeats_a_batch_with_its_key(server: Server, client: Client, re
                     if isinstance(result, t.Executed):
                         assert known.setdefault(place, result) == result
                     elif isinstance(result, OutcomeUnknown):
+                        assert isinstance(result.id, t.PacketId)
                         assert result.id.idempotency_keys == (key,)
                         unknown += 1
                     place += 1
@@ -265,6 +268,7 @@ def test_a_repetition_after_a_kill_of_the_server_gives_the_first_outcome(tmp_pat
             payments = [t.transfer(a, b, amount) for amount in (5, 6, 7)]
             with Client(address_of(deaf), timeout_s=0.1) as lost, pytest.raises(OutcomeUnknown) as unknown:
                 lost.execute(client.open_session(), payments, key)
+            assert isinstance(unknown.value.id, t.PacketId)
             assert unknown.value.id.idempotency_keys == (key,)
             reply = deliver(deaf.recv(2048), address)
             server.kill()

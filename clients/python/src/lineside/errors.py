@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Union
 
 from ._generated import Status
+
+if TYPE_CHECKING:
+    from ._hybrid_calls import TransactionId
+    from .column import ChangeId
+    from .transfer import PacketId, PaperId
+
+    UnknownId = Union[PacketId, PaperId, ChangeId, TransactionId]
 
 
 class LinesideError(Exception):
@@ -34,7 +41,7 @@ class Refused(LinesideError):
 class OutcomeUnknown(LinesideError):
     """The change may or may not have been executed. Its outcome can still be found out, by `id`.
 
-    Type of `id`, and the call that finds the outcome:
+    Type of `id` by service, for `isinstance`, and the call that finds the outcome:
 
     - transfer: `lineside.transfer.PacketId`; `Client.resume(session)` sends the same packet again. If its operations
       have idempotency keys, `id.idempotency_keys` has the keys to repeat with, in any session.
@@ -43,11 +50,13 @@ class OutcomeUnknown(LinesideError):
       `Client.outcome(id)`, which raises `OutcomeUnknown` again as long as the request may still be executed.
     """
 
-    def __init__(self, message: str, id: Any) -> None:
+    id: UnknownId
+
+    def __init__(self, message: str, id: UnknownId) -> None:
         super().__init__(f"{message}; the change may have been executed: ask for {id_text(id)}")
         self.id = id
 
 
-def id_text(id: Any) -> str:
+def id_text(id: UnknownId) -> str:
     """Returns an id as messages show it."""
     return id.hex() if isinstance(id, bytes) else str(id)
