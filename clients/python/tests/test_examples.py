@@ -43,8 +43,8 @@ def test_the_examples_have_types(tmp_path: Path) -> None:
     """Examples are copied into programs that are checked by `mypy --strict`."""
     for number, example in enumerate(EXAMPLES):
         (tmp_path / f"example{number}.py").write_text(str(example.values[0]))
-    wrong = "from lineside import OutcomeUnknown\n\n\ndef name(unknown: OutcomeUnknown) -> str:\n    return unknown.id\n"
-    (tmp_path / "wrong.py").write_text(wrong)
+    wrong = "def name(unknown: OutcomeUnknown) -> str:\n    return unknown.id\n"
+    (tmp_path / "wrong.py").write_text(f"from lineside import OutcomeUnknown\n\n\n{wrong}")
     files = sorted(path.name for path in tmp_path.iterdir())
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", "cache", *files]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 import json
 import random
@@ -120,6 +121,25 @@ def test_a_sequence_that_is_not_the_next_one_is_refused_with_the_expected_one(cl
     again = client.execute(session, [t.transfer(a, b, 1)])
     assert again.outcomes[0].balance == 9
     assert balances(client, a, b) == [9, 1]
+    client.close_session(session)
+
+
+def test_a_copy_of_a_session_in_another_client_is_a_repetition(server: Server, client: Client) -> None:
+    """As the page warns: an equal packet of a copied session gets the outcome of the first, and is not executed."""
+    a, b = accounts(client, 100, 0)
+    session = client.open_session()
+    copied = copy.copy(session)
+    first = client.execute(session, [t.transfer(a, b, 5)])
+    with Client(server.addresses["transfer"]) as other:
+        assert other.execute(copied, [t.transfer(a, b, 5)]) == first
+        client.execute(session, [t.transfer(a, b, 6)])
+        with pytest.raises(Refused) as refused:
+            other.execute(copied, [t.transfer(a, b, 7)])
+        assert refused.value.status is Status.REUSED
+        # A session of its own: an equal payment is another payment.
+        with other.session() as own:
+            assert other.execute(own, [t.transfer(a, b, 5)]).outcomes[0].balance == 84
+    assert balances(client, a, b) == [84, 16]
     client.close_session(session)
 
 
