@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import chain as joined
 from itertools import starmap
+from operator import itemgetter
 from struct import error as StructError
 from typing import Iterable, Iterator, Optional, Sequence, Union
 from uuid import UUID, uuid4
@@ -38,13 +40,19 @@ Name = Union[UUID, bytes, str]
 OPERATIONS_MAX = (DATAGRAM_BYTES_MAX - NATIVE_HEADER.size - EXECUTE_HEAD.size) // OPERATION.size
 
 _KEY_DOMAIN = b"lineside/python/idempotency-key/1"
-_AMOUNT_MAX = 2**64 - 1
+_AMOUNTS = 2**64
 _ZEROS = bytes(16)
+_FIELDS_OF_16_BYTES = itemgetter(*map(Operation._fields.index, ("source", "destination", "uuid")))
 
 
 def account_bytes(account: Account) -> bytes:
     """Returns the 16 bytes of an account."""
     if isinstance(account, int):
+        if account is not True and account is not False:
+            try:
+                return account.to_bytes(16, "big")
+            except OverflowError:
+                pass
         return whole("account", account, 2**128).to_bytes(16, "big")
     data = bytes.fromhex(account) if isinstance(account, str) else account
     if not isinstance(data, (bytes, bytearray)):
@@ -55,7 +63,9 @@ def account_bytes(account: Account) -> bytes:
 
 
 def _amount(amount: int, least: int = 0) -> int:
-    return whole("amount", amount, _AMOUNT_MAX + 1, least)
+    if amount.__class__ is int and least <= amount < _AMOUNTS:
+        return amount
+    return whole("amount", amount, _AMOUNTS, least)
 
 
 def name_bytes(uuid: Name) -> bytes:
@@ -160,7 +170,7 @@ def transfer(
         command=TRANSFER_COMMAND_TRANSFER,
         source=account_bytes(source),
         destination=account_bytes(destination),
-        amount=_amount(amount),
+        amount=amount if amount.__class__ is int and 0 <= amount < _AMOUNTS else _amount(amount),
         uuid=_ZEROS if uuid is _ZEROS else name_bytes(uuid),
     )
     return operation if idempotency_key is None else _with_key(operation, idempotency_key)
@@ -291,9 +301,8 @@ def in_packets(operations: Iterable[Operation], most: int = OPERATIONS_MAX) -> I
 
 def packed(operations: Sequence[Operation]) -> bytes:
     """Returns the bytes of operations. A field that the format cannot hold is a `ValueError`, never changed."""
-    for operation in operations:
-        if not len(operation.source) == len(operation.destination) == len(operation.uuid) == 16:
-            raise ValueError(f"{operation}: the fields source, destination and uuid have 16 bytes each")
+    if set(map(len, joined.from_iterable(map(_FIELDS_OF_16_BYTES, operations)))) != {16}:
+        raise ValueError("the fields source, destination and uuid of an operation have 16 bytes each")
     try:
         return b"".join(starmap(OPERATION.pack, operations))
     except StructError as error:

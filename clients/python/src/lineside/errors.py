@@ -53,7 +53,7 @@ class OutcomeUnknown(LinesideError):
     id: UnknownId
 
     def __init__(self, message: str, id: UnknownId) -> None:
-        super().__init__(f"{message}; the change may have been executed: ask for {id_text(id)}")
+        super().__init__(f"{message}; the change may have been executed, or may be later: ask for {id_text(id)}")
         self.id = id
 
 
